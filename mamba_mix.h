@@ -51,15 +51,28 @@
    that one step used is kept for the next, so that a steady loop allocates nothing.
 
    CONTENTS                  search for the tag, e.g. >>ssd
-     The public part                  The implementation
-     >>api-context >>api-layers       >>errors & memory >>norms       >>linear attention  >>dino
-     >>api-tensors >>api-vision       >>random          >>linear      >>softmax attention >>distillation
-     >>api-tape    >>api-decoder      >>threads         >>convolution >>layers            >>metrics
-     >>api-ops     >>api-metrics      >>micro-kernels   >>patches     >>losses            >>video
-     >>api-mixers  >>api-dino         >>gemm            >>heads       >>optimizers        >>images
-     >>api-kernels >>api-distillation >>tensors         >>rope        >>m-mate            >>files
-     >>api-files                      >>tape            >>mixing      >>backbones         >>model files
-     >>api-images                     >>elementary ops  >>ssd         >>decoder           >>context
+     The public part               The implementation
+     A  mixers on arrays           >>errors & memory  >>norms             >>m-mate
+        >>api-kernels              >>random           >>linear            >>backbones
+     B  tensors, ops, mixers       >>threads          >>convolution       >>decoder
+        >>api-context              >>micro-kernels    >>patches           >>dino
+        >>api-tensors              >>gemm             >>heads             >>distillation
+        >>api-tape                 >>tensors          >>rope              >>metrics
+        >>api-ops                  >>tape             >>mixing            >>video
+        >>api-mixers               >>elementary ops   >>ssd               >>images
+     C  models                                        >>linear attention  >>files
+        >>api-files                                   >>softmax attention >>model files
+        >>api-images                                  >>layers            >>context
+        >>api-layers                                  >>losses
+        >>api-vision                                  >>optimizers
+        >>api-decoder
+     D  training, measuring
+        >>api-metrics
+        >>api-optimizers
+        >>api-dino
+        >>api-distillation
+     E  expert
+        >>api-expert
 
    BUILD SWITCHES            define before the include, the same in every unit
      MMIX_STATIC         the whole API is static to the unit that includes it
@@ -162,7 +175,143 @@ typedef struct mmix_tensor mmix_tensor;      /* an array with a shape; see >>api
 /* The version of the implementation that was linked, to hold against MMIX_VERSION. */
 MMIXDEF int mmix_version(void);
 
-#define MMIX_MAX_DIMS 6
+#define MMIX_MAX_DIMS 6                      /* axes of a tensor */
+#define MMIX_MAX_INPUTS 12                   /* inputs of an op */
+
+/* ####################################################################################
+   A. Mixers on arrays
+
+   For programs that have tensors of their own and want y, and gradients, from pointers. It needs
+   nothing of the other parts; mmix_mixer, the options of a mixer, is used by all of them.
+   #################################################################################### */
+
+/* ==== >>api-kernels ==================================================================
+   the mixers as plain functions on pointers, steps and sizes: Y = M X, three ways to build M
+
+     softmax attention   M = mask ∘ softmax(scale · Q Kᵀ)
+     linear attention    M = mask ∘ (φ(Q) ψ(K)ᵀ)
+     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
+                         L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
+
+   Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. Q ≡ C, K ≡ B, V ≡ X: the struct has one set
+   of names for all. Heads: q has H, k and v have H or a divisor of it; head h reads group ⌊h / (H/G)⌋.
+
+   There is no context, no tape, no allocation and no thread. One struct, mmix_raw, says sizes,
+   options and where the arrays lie; it is zeroed first. A call does all B sequences and H heads in
+   the calling thread, and calls on other structs can run in other threads. Nothing is checked, and
+   MMIX_SIMD in the environment is not read. Scratch memory and outputs belong to the caller.
+
+       mmix_raw x = {0};
+       x.o.kind = MMIX_MIXER_SOFTMAX;
+       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64;
+       x.q = mmix_head_view_rows(q, L, 8, 64, 8);           // k, v, y likewise
+       mmix_raw_forward(&x, scratch);
+   ==================================================================================== */
+
+/* ---- one struct says which mixer and how: of mmix_raw here, of mmix_mix on tensors ---- */
+
+enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };                                        /* mmix_mixer.kind */
+/* .mask, which key j query i sees. CAUSAL: j ≤ i. PREFIX: j ≤ i, or both i and j < prefix. BAND (sliding
+   window): i - left ≤ j ≤ i + right. With more keys than queries and a mask the queries are the last L of the
+   S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
+enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
+/* .feature: φ, ψ */
+enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
+      MMIX_FEATURE_NONE };
+enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };                                      /* .direction of SSD */
+typedef struct mmix_mixer {
+    int kind;
+    mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
+    mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
+    mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
+    /* softmax attention */
+    double scale;                /* 0: 1/√N */
+    int mask;
+    size_t prefix, left, right;  /* of MMIX_MASK_PREFIX and _BAND */
+    mmix_tensor *lefts;          /* (L) int32 or NULL: with BAND a left of each query's own, at most `left` */
+    /* Windows: the tokens are a grid (raster order, up to 3 axes, the axes left over 1), and a query sees the
+       keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens
+       the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
+       left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
+    size_t grid[3], window[3], shift[3];
+    int windows_wrong;           /* 1: mmix_mixer_windows failed, and mmix_mix refuses the mixer */
+    int windows_axes;            /* that it was called with */
+    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
+       i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
+    mmix_tensor *bias;
+    /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
+       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
+       none: q and k are features already, of your own making. */
+    int feature;
+    int normalize;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
+    double eps;                  /* 0: 1e-6 */
+    /* SSD */
+    mmix_tensor *dt;             /* (B, L, H) */
+    mmix_tensor *A;              /* (H), negative */
+    mmix_tensor *D;              /* (H), or (H, P) for each channel its own, or NULL: adds D x */
+    mmix_tensor *dt_bias;        /* (H) or NULL: added to dt */
+    int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
+    double dt_low, dt_high;      /* then clamped, if dt_high > 0; at a limit its gradient is 0 */
+    int direction;               /* both: ½ (forward + reverse), D x once */
+    /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
+       Causal linear attention: (B, G, P, N), with `normalize` (B, G, P + 1, N), the last for rows' sums. */
+    mmix_tensor *initial_state, **final_state;
+    size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
+    /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
+       sequences of their own, which see nothing of each other; the initial state enters the first. What it or
+       a mask hides is multiplied by 0: an infinity or NaN there reaches tokens that must not see it. */
+    mmix_tensor *seq_idx;
+} mmix_mixer;
+
+/* ---- on arrays ---- */
+
+/* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next
+   sequence, token and head are away. Head h of H reads head h / share, share = H / heads. */
+typedef struct mmix_head_view { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_head_view;
+/* The struct of a row-major array; p may be NULL. */
+MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
+
+/* The tensors of a mixer, in the order of call->in in the mixers' ops. */
+enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
+      MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
+
+typedef struct mmix_raw {
+    mmix_mixer o;                                /* kind, options, not MMIX_SCAN_BOTH; its tensors are not read */
+    size_t B, L, S, H, N, P;                     /* S keys, of SSD L */
+    mmix_head_view q, k, v, y;                       /* of attention k and v have equal shares */
+    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
+    ptrdiff_t seq_batch;
+    const mmix_real *initial_state;              /* shapes as in mmix_mixer; or NULL */
+    mmix_real *final_state;                      /* may be the initial one; or NULL */
+    const mmix_real *bias;                       /* softmax attention; or NULL */
+    const int32_t *lefts;
+    mmix_head_view dt;                               /* SSD; of width 1 */
+    const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
+    size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
+    /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is
+       divided), of softmax attention and with `normalize`; of softmax attention the largest score, which that
+       sum is taken relative to. mmix_raw_kept_size(x) reals, which softmax attention can do without. */
+    mmix_real *inverse_sum, *row_max, *kept;
+    mmix_head_view dy, dq, dk, dv, ddt;
+    const mmix_real *dfinal;                     /* or NULL */
+    mmix_real *grad[MMIX_MAX_INPUTS];            /* [MMIX_IN_…] of state, bias, A, D and dt_bias; or NULL */
+    int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
+} mmix_raw;
+/* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m),
+   a fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
+MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
+MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
+/* y, the final state, and what is kept. With L = 1 and final_state = initial_state: decoding. */
+MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
+/* Needs y and what the forward kept. */
+MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
+
+/* ####################################################################################
+   B. Context, tensors, gradients, ops and mixers
+
+   For who builds a network of his own: arrays with shapes, operations that are recorded and
+   differentiated, the mixers among them.
+   #################################################################################### */
 
 /* ==== >>api-context ==================================================================
    ==================================================================================== */
@@ -246,8 +395,6 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 typedef struct mmix_memory_use { size_t bytes, peak, allocations; } mmix_memory_use;
 /* Bytes held now and at most since the context was made (or the peak cleared), and allocations so far. */
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m);
-/* Lets the peak begin anew at what is held now. */
-MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 
 /* Drops every op's result, gradient and record since the last reset: the next step begins. */
 MMIXDEF void mmix_reset(mmix_ctx *m);
@@ -362,111 +509,6 @@ MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
-/* One call of an op, as its two halves see it. Outputs are allocated before forward runs. */
-#define MMIX_MAX_INPUTS 12
-#define MMIX_MAX_SAVED 4
-typedef struct mmix_call {
-    mmix_ctx *m;
-    int op;                                  /* MMIX_OP_…, or MMIX_OP_COUNT of a custom op */
-    int recorded;                            /* 0: no backward will come, keep nothing */
-    mmix_tensor *in[MMIX_MAX_INPUTS];        /* NULL where an optional input was left out */
-    mmix_tensor *out[2];
-    /* what forward keeps for backward (mmix_save_for_backward); freed with the node */
-    mmix_real *saved[MMIX_MAX_SAVED];
-    size_t saved_count[MMIX_MAX_SAVED];
-    /* the op's numbers: sizes and flags, reals; a larger op's struct, copied with the node */
-    size_t size[4];
-    double number[2];
-    const void *options;
-    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL.
-       dx[i]: where the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none
-       is wanted; add[i]: 1, to what is there, 0: over it. Inputs with a bit in `constant` get
-       none; the gradient of input `passed` - 1 is dy[0] itself, which is handed on after
-       backward. */
-    const mmix_real *dy[2];
-    mmix_real *dx[MMIX_MAX_INPUTS];
-    int add[MMIX_MAX_INPUTS];
-    unsigned constant, passed;
-    /* The library's own: 1 if it ran on the device; 1 of mmix_checkpoint, whose ops see to the
-       gradients. */
-    int where, checkpoint;
-} mmix_call;
-
-/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten
-   between its op and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
-typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
-typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
-/* Step memory that lasts as long as the call's node, slot < MMIX_MAX_SAVED; NULL on error. */
-MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
-
-/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
-   functions have their tensors in the host's memory, kernels of mmix_device in the device's.
-
-   This list is the only one: an op's enumerator, its name, and the family of ops whose functions
-   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of the API. */
-#define MMIX_OPS(ONE)                                       \
-    ONE(ADD, add, binary)                                   \
-    ONE(MUL, mul, binary)                                   \
-    ONE(DIV, div, binary)                                   \
-    ONE(AFFINE, affine, binary)                             \
-    ONE(EXP, exp, unary)                                    \
-    ONE(LOG, log, unary)                                    \
-    ONE(SQRT, sqrt, unary)                                  \
-    ONE(SILU, silu, unary)                                  \
-    ONE(GELU, gelu, unary)                                  \
-    ONE(SOFTPLUS, softplus, unary)                          \
-    ONE(SUM_AXIS, sum_axis, sum)                            \
-    ONE(SUM, sum, sum)                                      \
-    ONE(MATMUL, matmul, matmul)                             \
-    ONE(CONCAT, concat, concat)                             \
-    ONE(TAKE_ROWS, take_rows, take_rows)                    \
-    ONE(SOFTMAX, softmax, unary)                            \
-    ONE(LAYER_NORM, layer_norm, norm)                       \
-    ONE(RMS_NORM, rms_norm, norm)                           \
-    ONE(GATED_RMS_NORM, gated_rms_norm, norm)               \
-    ONE(L2_NORMALIZE, l2_normalize, unit)                   \
-    ONE(LINEAR, linear, linear)                             \
-    ONE(CAUSAL_CONV1D, causal_conv1d, conv)                 \
-    ONE(INTERPOLATE, interpolate, resize)                   \
-    ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)            \
-    ONE(WEIGHT_NORM, weight_norm, unit)                     \
-    ONE(ROPE, rope, rope)                                   \
-    ONE(SOFTMAX_ATTENTION, softmax_attention, mixer)        \
-    ONE(LINEAR_ATTENTION, linear_attention, mixer)          \
-    ONE(SSD, ssd, mixer)                                    \
-    ONE(DINO_LOSS, dino_loss, dino_loss)                        \
-    ONE(ADD_ROWS, add_rows, add_rows)                       \
-    ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
-    ONE(KD_HIDDEN, kd_hidden, kd_hidden)                        \
-    ONE(KD_TOKEN, kd_token, kd_token)                           \
-    ONE(MAXIMUM, maximum, binary)                           \
-    ONE(RELU, relu, unary)                                  \
-    ONE(ABS, abs, unary)                                    \
-    ONE(SIGMOID, sigmoid, unary)                            \
-    ONE(TANH, tanh, unary)                                  \
-    ONE(POW, pow, unary)
-#define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
-enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
-/* Overrides an op of this context; NULL restores the built-in functions. 0, or -1 for an unknown
-   op or functions without a forward. */
-MMIXDEF int mmix_op_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
-/* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
-MMIXDEF mmix_op_functions mmix_op_get(const mmix_ctx *m, int op);
-/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or
-   by kernels (1). MMIX_OP_COUNT are custom ops. */
-MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
-/* A pointer that overrides keep with their context, NULL at first. */
-MMIXDEF void mmix_op_user_set(mmix_ctx *m, void *user);
-MMIXDEF void *mmix_op_user(const mmix_ctx *m);
-/* The op's name, e.g. "linear". */
-MMIXDEF const char *mmix_op_name(int op);
-
-/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
-   arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
-   for. */
-MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
-                                 mmix_op_functions functions, const void *user);
-
 typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
 /* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its
    ops then (Chen et al. 2016). The memory of one f in place of all, for about a third more time;
@@ -510,9 +552,6 @@ MMIXDEF mmix_tensor *mmix_abs(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_sigmoid(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_tanh(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p);
-/* x with each number set to 0 with probability `rate`, the others over 1 - rate (Srivastava et al. 2014),
-   drawn from the seed, step and stream (below 2³²). For training; a rate of 0 gives x itself. */
-MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
 
 /* Sum over one axis, which disappears; sum and mean of all elements: a scalar. */
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis);
@@ -527,10 +566,6 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n);
 /* Rows of a table: (V, D) and int32 indices (…) → (…, D). */
 MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index);
-/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each sequence. */
-MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index);
-/* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
-MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
 
 /* e^x / Σ e^x along an axis. */
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
@@ -570,6 +605,14 @@ MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor
 /* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
    tokens row by row; pixels beyond the last whole patch are dropped. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
+
+/* ---- not with MMIX_MIXERS_ONLY ---- */
+
+#ifndef MMIX_MIXERS_ONLY
+/* x with each number set to 0 with probability `rate`, the others over 1 - rate (Srivastava et al. 2014),
+   drawn from the seed, step and stream (below 2³²). For training; a rate of 0 gives x itself. */
+MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
+
 /* x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (align_corners false); a scale
    of 0 means out/in. Bicubic with a = -3/4 and bilinear as PyTorch's, whose indices are clamped to the edge;
    bicubic with a = -1/2 and a kernel that widens as the picture shrinks, as Pillow's. */
@@ -583,19 +626,10 @@ MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, s
    teacher's), the mean over the rows of -Σ_k target_k log softmax(logits)_k. It gets no gradient. */
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index);
-/* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
-MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
+#endif
 
 /* ==== >>api-mixers ===================================================================
-   Y = M X: one struct, one name a face, three mixers
-
-     softmax attention   M = mask ∘ softmax(scale · Q Kᵀ)
-     linear attention    M = mask ∘ (φ(Q) ψ(K)ᵀ)
-     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
-                         L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
-
-   Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. Q ≡ C, K ≡ B, V ≡ X: the struct has one set
-   of names for all. Heads: q has H, k and v have H or a divisor of it; head h reads group ⌊h / (H/G)⌋.
+   Y = M X on tensors: the mixers of >>api-kernels with gradients, their matrix, their steps
 
    A complete program. It asks how much each token of a sequence moves the mean of the output:
 
@@ -624,58 +658,6 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
        }
    ==================================================================================== */
 
-enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };                                        /* mmix_mixer.kind */
-/* .mask, which key j query i sees. CAUSAL: j ≤ i. PREFIX: j ≤ i, or both i and j < prefix. BAND (sliding
-   window): i - left ≤ j ≤ i + right. With more keys than queries and a mask the queries are the last L of the
-   S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
-enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
-/* .feature: φ, ψ */
-enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
-      MMIX_FEATURE_NONE };
-enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };                                      /* .direction of SSD */
-typedef struct mmix_mixer {
-    int kind;
-    mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
-    mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
-    mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
-    /* softmax attention */
-    double scale;                /* 0: 1/√N */
-    int mask;
-    size_t prefix, left, right;  /* of MMIX_MASK_PREFIX and _BAND */
-    mmix_tensor *lefts;          /* (L) int32 or NULL: with BAND a left of each query's own, at most `left` */
-    /* Windows: the tokens are a grid (raster order, up to 3 axes, the axes left over 1), and a query sees the
-       keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens
-       the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
-       left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
-    size_t grid[3], window[3], shift[3];
-    int windows_wrong;           /* 1: mmix_mixer_windows failed, and mmix_mix refuses the mixer */
-    int windows_axes;            /* that it was called with */
-    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
-       i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
-    mmix_tensor *bias;
-    /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
-       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
-       none: q and k are features already, of your own making. */
-    int feature;
-    int normalize;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
-    double eps;                  /* 0: 1e-6 */
-    /* SSD */
-    mmix_tensor *dt;             /* (B, L, H) */
-    mmix_tensor *A;              /* (H), negative */
-    mmix_tensor *D;              /* (H), or (H, P) for each channel its own, or NULL: adds D x */
-    mmix_tensor *dt_bias;        /* (H) or NULL: added to dt */
-    int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
-    double dt_low, dt_high;      /* then clamped, if dt_high > 0; at a limit its gradient is 0 */
-    int direction;               /* both: ½ (forward + reverse), D x once */
-    /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
-       Causal linear attention: (B, G, P, N), with `normalize` (B, G, P + 1, N), the last for rows' sums. */
-    mmix_tensor *initial_state, **final_state;
-    size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
-    /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
-       sequences of their own, which see nothing of each other; the initial state enters the first. What it or
-       a mask hides is multiplied by 0: an infinity or NaN there reaches tokens that must not see it. */
-    mmix_tensor *seq_idx;
-} mmix_mixer;
 /* The structs with these tensors and all options at their defaults. */
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
@@ -704,9 +686,6 @@ typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *m
    parts, each block part after part. Nothing is recorded meanwhile, and what look leaves in step memory is
    dropped when it returns. look NULL: no more. */
 MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
-/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
-   for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
-MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
 
 /* What causal mixers carry from one token to the next: keys and values of softmax attention, else the state,
    in one slot a mixer (a layer of a decoder, say). The memory is the context's and lasts until destroyed.
@@ -721,9 +700,8 @@ MMIXDEF void mmix_mix_state_destroy(mmix_mix_state *s);
 MMIXDEF void mmix_mix_state_clear(mmix_mix_state *s);
 /* A second one with the same content, for another continuation; NULL on error. */
 MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s);
-/* Tokens that a slot has seen; bytes of all slots. */
+/* How many tokens a slot has seen. */
 MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
-MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
 /* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
    remembers all earlier ones (with MMIX_MASK_BAND, twice `left` or `left` and the piece); a prefix must be
@@ -731,13 +709,6 @@ MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
    but for a lack of memory: then clear it or go on from a copy. An initial_state enters with the first
    piece and is NULL with the others; final_state, if asked for, is a copy of the state after this one. */
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s, size_t slot);
-
-/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
-   more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod
-   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all frames. With
-   time innermost the separators come last. perm or inverse may be NULL. */
-MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
-                             int32_t *inverse);
 
 /* Rotary positions (Su et al. 2021): pair i < R/2 of each head's features is turned by pos · theta^(-2i/R),
    (u, v) → (u cos - v sin, u sin + v cos). */
@@ -755,61 +726,13 @@ typedef struct mmix_rope_options {
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options);
 
-/* ==== >>api-kernels ==================================================================
-   the mixers as plain functions on pointers, steps and sizes
+#ifndef MMIX_MIXERS_ONLY
+/* ####################################################################################
+   C. Files, pictures, layers and models
 
-   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for all
-   says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads in the
-   calling thread; calls on others can run in other threads. Nothing is checked, and MMIX_SIMD in the
-   environment is not read. Gradients are written over what was there, or added, and left out where p is NULL.
-
-       mmix_raw x = {0};
-       x.o.kind = MMIX_MIXER_SOFTMAX;
-       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64;
-       x.q = mmix_head_view_rows(q, L, 8, 64, 8);           // k, v, y likewise
-       mmix_raw_forward(&x, scratch);
-   ==================================================================================== */
-
-/* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next
-   sequence, token and head are away. Head h of H reads head h / share, share = H / heads. */
-typedef struct mmix_head_view { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_head_view;
-/* The struct of a row-major array; p may be NULL. */
-MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
-
-/* The tensors of a mixer, in the order of call->in in the mixers' ops. */
-enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
-      MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
-
-typedef struct mmix_raw {
-    mmix_mixer o;                                /* kind, options, not MMIX_SCAN_BOTH; its tensors are not read */
-    size_t B, L, S, H, N, P;                     /* S keys, of SSD L */
-    mmix_head_view q, k, v, y;                       /* of attention k and v have equal shares */
-    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
-    ptrdiff_t seq_batch;
-    const mmix_real *initial_state;              /* shapes as in mmix_mixer; or NULL */
-    mmix_real *final_state;                      /* may be the initial one; or NULL */
-    const mmix_real *bias;                       /* softmax attention; or NULL */
-    const int32_t *lefts;
-    mmix_head_view dt;                               /* SSD; of width 1 */
-    const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
-    size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
-    /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is
-       divided), of softmax attention and with `normalize`; of softmax attention the largest score, which that
-       sum is taken relative to. mmix_raw_kept_size(x) reals, which softmax attention can do without. */
-    mmix_real *inverse_sum, *row_max, *kept;
-    mmix_head_view dy, dq, dk, dv, ddt;
-    const mmix_real *dfinal;                     /* or NULL */
-    mmix_real *grad[MMIX_MAX_INPUTS];            /* [MMIX_IN_…] of state, bias, A, D and dt_bias; or NULL */
-    int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
-} mmix_raw;
-/* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m),
-   a fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
-MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
-MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
-/* y, the final state, and what is kept. With L = 1 and final_state = initial_state: decoding. */
-MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
-/* Needs y and what the forward kept. */
-MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
+   For who uses a network that others trained, or puts one together from layers: weights and
+   pictures come in, features and texts come out.
+   #################################################################################### */
 
 /* ==== >>api-files ====================================================================
    named arrays in files
@@ -833,8 +756,6 @@ enum {
     MMIX_FILE_OTHER = -1,                    /* in an archive: a type that is not read, complex numbers say */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
-/* "F64" … "BOOL", NULL for another number. */
-MMIXDEF const char *mmix_file_dtype_name(int dtype);
 
 /* One array: row-major, in this machine's byte order. */
 #define MMIX_FILE_MAX_DIMS 8
@@ -902,39 +823,7 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
 
 /* Rows of interleaved R, G, B; owned by the caller. */
 typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
-typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* `from` of a picture is brought to width x height, and `to` of that is kept. */
-typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
-/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its shorter side
-   has become `side` >= crop. */
-MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
-MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height, size_t side, size_t crop);
-/* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
-MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
-MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
-
-/* What can be done to width x height pixels in place. */
-enum {
-    /* by a factor of 0 … 1000, 1 changes nothing; saturation 0 is gray */
-    MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_CONTRAST, MMIX_ADJUST_SATURATION,
-    MMIX_ADJUST_HUE,                         /* by -1/2 … 1/2 of a turn */
-    MMIX_ADJUST_FLIP,                        /* columns reversed; 0 */
-    MMIX_ADJUST_GRAY,                        /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
-    MMIX_ADJUST_SOLARIZE,                    /* levels v from the amount (0 … 256) on become 255 - v */
-    MMIX_ADJUST_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
-};
-/* Scratch is for blur alone, else NULL. */
-MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height);
-MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change, double amount,
-                                void *scratch);
-/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's (0.485, 0.456,
-   0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
-MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
-                                   const double *deviation);
-
-/* (1, 3, height, width) of what is kept of a picture, resized and normalized. NULL on error. */
-MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
 /* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and size. */
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
 
@@ -956,23 +845,6 @@ typedef struct mmix_augment {
    gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and deviation. */
 MMIXDEF mmix_augment mmix_augment_config_dino(void);
 
-/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random numbers
-   depend on the context's seed and (step, image, crop) only, not on threads or the order of calls. */
-typedef struct mmix_crop {
-    const mmix_ctx *m;
-    const mmix_augment *config;
-    mmix_picture picture;
-    uint64_t step;
-    size_t image, crop;
-} mmix_crop;
-/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then the
-   largest box in the middle whose aspect is in range. */
-MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
-/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing written if
-   the picture is empty or too large, or a size is 0; the rest of config is taken as checked
-   (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
-MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height);
-MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
 /* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]] (index NULL:
    pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s', s') or NULL, both crop
    after crop. 0, or -1. */
@@ -1035,12 +907,6 @@ MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
    What the library itself does to a parameter drops its copy; after writing through a pointer call this
    again. 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
-/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
-   r); NULL: none. */
-typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-/* The linear layer itself with them. */
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
 enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
 /* Low-rank adapters beside a model's matrices: those of its MLPs or SwiGLUs, of its mixers (q, k, v, o; of a
    Mamba-2 the first and the last), or both. A begins uniform as in a linear layer, B with 0. They are a list
@@ -1140,33 +1006,9 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
 
-/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
-   without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step apart. */
-MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
-
 /* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
    each frame. Text is what lies in no span; spans lie in order and apart. */
 typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
-/* How a mixer of decoder layers finds its tokens. */
-typedef struct mmix_layout {
-    const mmix_span *spans;
-    size_t n_spans;
-    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
-    /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
-    mmix_tensor *initial_state, **final_state;
-    mmix_mix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
-    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
-    /* One span: in Local-Swin the tokens that are not of its grid see all, and all see them. angles (L, N/2)
-       turn q and k of Local-Swin in place of positions; NULL: none do. */
-    int global;
-    mmix_tensor *angles;
-} mmix_layout;
-
-/* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
-typedef struct mmix_projections {
-    mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
-    size_t heads, kv_heads;                  /* H, G */
-} mmix_projections;
 /* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
 enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
 enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
@@ -1189,35 +1031,6 @@ typedef struct mmix_mmate_options {
     int causal_window;                       /* 1: within a window only earlier tokens */
     size_t text_window;                      /* w: text sees text less than w tokens back; 0: none */
 } mmix_mmate_options;
-
-typedef struct mmix_mmate_layer {
-    mmix_mmate_options options;
-    size_t index;                            /* of the layer: tells scan order and shift */
-    mmix_projections flex, swin;
-    struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
-    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
-        *branch_gate_bias;
-    mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
-} mmix_mmate_layer;
-/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0: none. Adds,
-   behind `prefix`:
-     for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
-     for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
-       unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
-       conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with norm;
-     branch_gate.weight and branch_gate.bias with branch_gate;
-     for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. 0, or -1. */
-MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
-                            const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
-   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
-MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
-   what mmix_mmate_forward must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
-MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                       const mmix_layout *layout);
 
 /* ==== >>api-vision ===================================================================
    backbones: pictures in, tokens out
@@ -1292,9 +1105,6 @@ MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v);
 /* Multiply-adds times two of one image of h x w pixels. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
-/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
-   token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
-MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
 /* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
    mmix_params_read (prefix NULL) in one. NULL on error. With dtype MMIX_DTYPE_BF16 the matrices stay bf16, in
    half the memory and rounded to 8 bits if the file has more; products widen them, so that results are those
@@ -1400,9 +1210,6 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
 /* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors (or .bin of
    PyTorch) of a Llama, Mistral or Qwen2 with its config.json in the same folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
-/* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
-MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
-                                                size_t size);
 /* Writes parameters, adapters merged, and config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
@@ -1446,6 +1253,13 @@ MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K
    tokens, 0 after an error. sampling NULL: the largest logit, no stop. */
 MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count);
+
+/* ####################################################################################
+   D. Training and measuring
+
+   For who trains a network, or wants to know how good its features are: measures, optimizers,
+   training without labels, and distillation of attention into linear mixers.
+   #################################################################################### */
 
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
@@ -1500,10 +1314,6 @@ typedef struct mmix_auc {
    need both. */
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
                             const mmix_tensor *mask, mmix_auc *result);
-/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr i/(points-1), the
-   upper end where it rises vertically. A curve of area < ½ is turned first, (1-fpr, 1-tpr), as `auc` is. Zero
-   tpr before the first image; divide by their number after the last. */
-MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 /* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none); 1 if both
    are empty. map and mask (N, h, w). */
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
@@ -1662,54 +1472,14 @@ typedef struct mmix_video_scores {           /* zeros at first */
 MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth, int32_t object,
                           mmix_video_scores *scores);
 
-/* ==== >>api-dino =====================================================================
-   self-distillation without labels, optimizer and schedules
+/* ==== >>api-optimizers ===============================================================
+   schedules, AdamW, SGD, moving averages
    ==================================================================================== */
-
-/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp), `hidden` wide
-   and `bottleneck` at the end, L2 normalization, weight-normed linear map to K prototypes
-   (last_layer.weight_g, weight_v). */
-typedef struct mmix_dino_head {
-    mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
-    size_t layers;
-} mmix_dino_head;
-/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight, mlp.bias),
-   last_layer.weight_g and last_layer.weight_v. 0, or -1. */
-MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
-                                size_t hidden, size_t bottleneck, size_t K, size_t layers);
-/* x (rows, D) → (rows, K). */
-MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x);
-
-typedef struct mmix_dino_loss_stats {
-    double teacher_entropy, teacher_kl_uniform, center_norm;
-} mmix_dino_loss_stats;
-/* The mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of
-   -Σ q log softmax(s_v/student_temp). student (crops·B, K), teacher (2B, K), both crop after crop; center (K)
-   is read, then becomes momentum center + (1 - momentum) mean(t). stats may be NULL. Gradient for the student
-   only. Caron et al. 2021, algorithm 1. */
-MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
-                                    double momentum, mmix_dino_loss_stats *stats);
-
-/* The same for patches that the student does not see, Σ_r weight_r · -Σ q log softmax(s_r/student_temp) with
-   q = softmax((t_r - center)/teacher_temp): student and teacher (M, K), weight (M) or NULL, 1/M. center
-   becomes center + (1 - momentum) Σ_r weight_r (t_r - center). Zhou et al. 2022 (iBOT), eq. 3. */
-MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_tensor *weight, mmix_real *center, double student_temp,
-                                    double teacher_temp, double momentum,
-                                    mmix_dino_loss_stats *stats);
 
 /* start → base in equal steps over the first warmup_epochs · iters steps, both ends included; then
    base → final by half a cosine, which ends one after the last of epochs · iters steps. */
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step);
-/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is
-   final. */
-MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
-                                  double power, size_t step);
-/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps) reached. */
-MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
-                                       size_t iters, size_t warmup, double start_factor, size_t step);
 
 /* AdamW (Loshchilov & Hutter 2019): p ← p (1 - lr wd), then p ← p - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + eps). */
 typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_adamw;
@@ -1735,6 +1505,29 @@ MMIXDEF double mmix_sgd_step(mmix_optimizer *state, const mmix_sgd *options, dou
                              const unsigned char *skip);
 /* teacher ← momentum teacher + (1 - momentum) student, in the same order. 0, or -1 if the names differ. */
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
+
+/* ==== >>api-dino =====================================================================
+   self-distillation without labels
+   ==================================================================================== */
+
+typedef struct mmix_dino_loss_stats {
+    double teacher_entropy, teacher_kl_uniform, center_norm;
+} mmix_dino_loss_stats;
+/* The mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of
+   -Σ q log softmax(s_v/student_temp). student (crops·B, K), teacher (2B, K), both crop after crop; center (K)
+   is read, then becomes momentum center + (1 - momentum) mean(t). stats may be NULL. Gradient for the student
+   only. Caron et al. 2021, algorithm 1. */
+MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
+                                    double momentum, mmix_dino_loss_stats *stats);
+
+/* The same for patches that the student does not see, Σ_r weight_r · -Σ q log softmax(s_r/student_temp) with
+   q = softmax((t_r - center)/teacher_temp): student and teacher (M, K), weight (M) or NULL, 1/M. center
+   becomes center + (1 - momentum) Σ_r weight_r (t_r - center). Zhou et al. 2022 (iBOT), eq. 3. */
+MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *weight, mmix_real *center, double student_temp,
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats);
 
 /* What a head reads of a picture: the class token (or the registers' mean), as in the paper; the mean of the
    patches; or both, side by side. */
@@ -1795,10 +1588,6 @@ typedef int mmix_allreduce(void *user, mmix_real *x, size_t n);
    it makes `shard` and leaves the rest to `sum`, once a step. Both ways give the same bits. All processes
    hold the same run and pictures. sum NULL: alone again. 0, or -1. */
 MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user);
-/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the centre
-   (K), with iBOT that of patches behind it. */
-MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
-MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
 /* The backbones; the teacher's (1) is the one to use. They live as long as d. */
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
@@ -1807,7 +1596,6 @@ MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
    was loaded from, "" if there is none. */
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
 /* ==== >>api-distillation =============================================================
    attention in, M-MATE out: weights reused, then learned in stages (arXiv 2601.01322, section 3.2)
@@ -1933,6 +1721,319 @@ MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const
                                                mmix_vision **student);
 /* As mmix_decoder_calibrate, of Flex-MA and of linear attention; where the teacher is Local-Swin nothing is. */
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images);
+#endif /* MMIX_MIXERS_ONLY */
+
+/* ####################################################################################
+   E. Expert
+
+   What only an extension needs: ops of your own and ops run by a device, the parts that the models
+   above are made of, scratch sizes, and definitions that are there to be compared with.
+   #################################################################################### */
+
+/* ==== >>api-expert ===================================================================
+   ops of your own, overrides, single parts of layers, pictures and training
+   ==================================================================================== */
+
+/* ---- ops: their calls, their table, your own ---- */
+
+/* One call of an op, as its two halves see it. Outputs are allocated before forward runs. */
+#define MMIX_MAX_SAVED 4
+typedef struct mmix_call {
+    mmix_ctx *m;
+    int op;                                  /* MMIX_OP_…, or MMIX_OP_COUNT of a custom op */
+    int recorded;                            /* 0: no backward will come, keep nothing */
+    mmix_tensor *in[MMIX_MAX_INPUTS];        /* NULL where an optional input was left out */
+    mmix_tensor *out[2];
+    /* what forward keeps for backward (mmix_save_for_backward); freed with the node */
+    mmix_real *saved[MMIX_MAX_SAVED];
+    size_t saved_count[MMIX_MAX_SAVED];
+    /* the op's numbers: sizes and flags, reals; a larger op's struct, copied with the node */
+    size_t size[4];
+    double number[2];
+    const void *options;
+    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL.
+       dx[i]: where the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none
+       is wanted; add[i]: 1, to what is there, 0: over it. Inputs with a bit in `constant` get
+       none; the gradient of input `passed` - 1 is dy[0] itself, which is handed on after
+       backward. */
+    const mmix_real *dy[2];
+    mmix_real *dx[MMIX_MAX_INPUTS];
+    int add[MMIX_MAX_INPUTS];
+    unsigned constant, passed;
+    /* The library's own: 1 if it ran on the device; 1 of mmix_checkpoint, whose ops see to the
+       gradients. */
+    int where, checkpoint;
+} mmix_call;
+
+/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten
+   between its op and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
+typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
+typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
+/* Step memory that lasts as long as the call's node, slot < MMIX_MAX_SAVED; NULL on error. */
+MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
+
+/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
+   functions have their tensors in the host's memory, kernels of mmix_device in the device's.
+
+   This list is the only one: an op's enumerator, its name, and the family of ops whose functions
+   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of the API. */
+#define MMIX_OPS(ONE)                                       \
+    ONE(ADD, add, binary)                                   \
+    ONE(MUL, mul, binary)                                   \
+    ONE(DIV, div, binary)                                   \
+    ONE(AFFINE, affine, binary)                             \
+    ONE(EXP, exp, unary)                                    \
+    ONE(LOG, log, unary)                                    \
+    ONE(SQRT, sqrt, unary)                                  \
+    ONE(SILU, silu, unary)                                  \
+    ONE(GELU, gelu, unary)                                  \
+    ONE(SOFTPLUS, softplus, unary)                          \
+    ONE(SUM_AXIS, sum_axis, sum)                            \
+    ONE(SUM, sum, sum)                                      \
+    ONE(MATMUL, matmul, matmul)                             \
+    ONE(CONCAT, concat, concat)                             \
+    ONE(TAKE_ROWS, take_rows, take_rows)                    \
+    ONE(SOFTMAX, softmax, unary)                            \
+    ONE(LAYER_NORM, layer_norm, norm)                       \
+    ONE(RMS_NORM, rms_norm, norm)                           \
+    ONE(GATED_RMS_NORM, gated_rms_norm, norm)               \
+    ONE(L2_NORMALIZE, l2_normalize, unit)                   \
+    ONE(LINEAR, linear, linear)                             \
+    ONE(CAUSAL_CONV1D, causal_conv1d, conv)                 \
+    ONE(INTERPOLATE, interpolate, resize)                   \
+    ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)            \
+    ONE(WEIGHT_NORM, weight_norm, unit)                     \
+    ONE(ROPE, rope, rope)                                   \
+    ONE(SOFTMAX_ATTENTION, softmax_attention, mixer)        \
+    ONE(LINEAR_ATTENTION, linear_attention, mixer)          \
+    ONE(SSD, ssd, mixer)                                    \
+    ONE(DINO_LOSS, dino_loss, dino_loss)                        \
+    ONE(ADD_ROWS, add_rows, add_rows)                       \
+    ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
+    ONE(KD_HIDDEN, kd_hidden, kd_hidden)                        \
+    ONE(KD_TOKEN, kd_token, kd_token)                           \
+    ONE(MAXIMUM, maximum, binary)                           \
+    ONE(RELU, relu, unary)                                  \
+    ONE(ABS, abs, unary)                                    \
+    ONE(SIGMOID, sigmoid, unary)                            \
+    ONE(TANH, tanh, unary)                                  \
+    ONE(POW, pow, unary)
+#define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
+enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
+/* Overrides an op of this context; NULL restores the built-in functions. 0, or -1 for an unknown
+   op or functions without a forward. */
+MMIXDEF int mmix_op_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
+/* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
+MMIXDEF mmix_op_functions mmix_op_get(const mmix_ctx *m, int op);
+/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or
+   by kernels (1). MMIX_OP_COUNT are custom ops. */
+MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
+/* A pointer that overrides keep with their context, NULL at first. */
+MMIXDEF void mmix_op_user_set(mmix_ctx *m, void *user);
+MMIXDEF void *mmix_op_user(const mmix_ctx *m);
+/* The op's name, e.g. "linear". */
+MMIXDEF const char *mmix_op_name(int op);
+
+/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
+   arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
+   for. */
+MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
+                                 mmix_op_functions functions, const void *user);
+
+/* ---- ops that few need ---- */
+
+/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each sequence. */
+MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index);
+/* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
+MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
+/* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
+MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
+
+/* ---- mixers ---- */
+
+/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
+   for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
+MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
+/* The bytes of all slots of a state. */
+MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
+/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
+   more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod
+   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all frames. With
+   time innermost the separators come last. perm or inverse may be NULL. */
+MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
+                             int32_t *inverse);
+
+/* ---- memory ---- */
+
+/* Lets the peak begin anew at what is held now. */
+MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
+
+#ifndef MMIX_MIXERS_ONLY
+/* ---- files and pictures ---- */
+
+/* "F64" … "BOOL", NULL for another number. */
+MMIXDEF const char *mmix_file_dtype_name(int dtype);
+/* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
+MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
+                                                size_t size);
+
+typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
+
+/* `from` of a picture is brought to width x height, and `to` of that is kept. */
+typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
+/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its shorter side
+   has become `side` >= crop. */
+MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
+MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height, size_t side, size_t crop);
+/* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
+MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
+MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
+
+/* What can be done to width x height pixels in place. */
+enum {
+    /* by a factor of 0 … 1000, 1 changes nothing; saturation 0 is gray */
+    MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_CONTRAST, MMIX_ADJUST_SATURATION,
+    MMIX_ADJUST_HUE,                         /* by -1/2 … 1/2 of a turn */
+    MMIX_ADJUST_FLIP,                        /* columns reversed; 0 */
+    MMIX_ADJUST_GRAY,                        /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
+    MMIX_ADJUST_SOLARIZE,                    /* levels v from the amount (0 … 256) on become 255 - v */
+    MMIX_ADJUST_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
+};
+/* Scratch is for blur alone, else NULL. */
+MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height);
+MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change, double amount,
+                                void *scratch);
+/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's (0.485, 0.456,
+   0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
+MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
+                                   const double *deviation);
+
+/* (1, 3, height, width) of what is kept of a picture, resized and normalized. NULL on error. */
+MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
+
+/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random numbers
+   depend on the context's seed and (step, image, crop) only, not on threads or the order of calls. */
+typedef struct mmix_crop {
+    const mmix_ctx *m;
+    const mmix_augment *config;
+    mmix_picture picture;
+    uint64_t step;
+    size_t image, crop;
+} mmix_crop;
+/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then the
+   largest box in the middle whose aspect is in range. */
+MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
+/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing written if
+   the picture is empty or too large, or a size is 0; the rest of config is taken as checked
+   (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
+MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height);
+MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
+
+/* ---- layers ---- */
+
+/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
+   r); NULL: none. */
+typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
+/* The linear layer itself with them. */
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
+/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
+   without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step apart. */
+MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
+
+/* ---- M-MATE as a layer ---- */
+
+/* How a mixer of decoder layers finds its tokens. */
+typedef struct mmix_layout {
+    const mmix_span *spans;
+    size_t n_spans;
+    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
+    /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
+    mmix_tensor *initial_state, **final_state;
+    mmix_mix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
+    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
+    /* One span: in Local-Swin the tokens that are not of its grid see all, and all see them. angles (L, N/2)
+       turn q and k of Local-Swin in place of positions; NULL: none do. */
+    int global;
+    mmix_tensor *angles;
+} mmix_layout;
+
+/* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
+typedef struct mmix_projections {
+    mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
+    size_t heads, kv_heads;                  /* H, G */
+} mmix_projections;
+typedef struct mmix_mmate_layer {
+    mmix_mmate_options options;
+    size_t index;                            /* of the layer: tells scan order and shift */
+    mmix_projections flex, swin;
+    struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
+    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
+        *branch_gate_bias;
+    mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
+} mmix_mmate_layer;
+/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0: none. Adds,
+   behind `prefix`:
+     for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
+     for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
+       unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
+       conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with norm;
+     branch_gate.weight and branch_gate.bias with branch_gate;
+     for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. 0, or -1. */
+MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
+                            const mmix_mmate_options *options);
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
+   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
+MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                mmix_tensor *residual, const mmix_layout *layout);
+/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
+   what mmix_mmate_forward must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
+MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                       const mmix_layout *layout);
+
+/* ---- backbones, measures ---- */
+
+/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
+   token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
+MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
+/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr i/(points-1), the
+   upper end where it rises vertically. A curve of area < ½ is turned first, (1-fpr, 1-tpr), as `auc` is. Zero
+   tpr before the first image; divide by their number after the last. */
+MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
+
+/* ---- DINO's head and run ---- */
+
+/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp), `hidden` wide
+   and `bottleneck` at the end, L2 normalization, weight-normed linear map to K prototypes
+   (last_layer.weight_g, weight_v). */
+typedef struct mmix_dino_head {
+    mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
+    size_t layers;
+} mmix_dino_head;
+/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight, mlp.bias),
+   last_layer.weight_g and last_layer.weight_v. 0, or -1. */
+MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
+                                size_t hidden, size_t bottleneck, size_t K, size_t layers);
+/* x (rows, D) → (rows, K). */
+MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x);
+/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the centre
+   (K), with iBOT that of patches behind it. */
+MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
+MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
+/* The note of the file that a run was loaded from, "" if there is none. */
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
+
+/* ---- schedules ---- */
+
+/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is
+   final. */
+MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
+                                  double power, size_t step);
+/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps) reached. */
+MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
+                                       size_t iters, size_t warmup, double start_factor, size_t step);
+#endif /* MMIX_MIXERS_ONLY */
 
 #ifdef __cplusplus
 }
