@@ -46,9 +46,10 @@
        cc -O2 program.c -o program -lm -lpthread
 
    What it costs. The implementation takes about 5 seconds to compile (gcc 12.2 -O2 on x86-64) and
-   makes an object of 800 kB; the declarations alone take less than 0.1 s. A context works with all
-   cores that the process may use, at most 64, unless mmix_options.threads says how many. Memory
-   that one step used is kept for the next, so that a steady loop allocates nothing.
+   makes an object of 800 kB; with MMIX_MIXERS_ONLY it is 3 seconds and 340 kB. The declarations
+   alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
+   unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
+   that a steady loop allocates nothing.
 
    CONTENTS                  search for the tag, e.g. >>ssd
      The public part               The implementation
@@ -81,6 +82,8 @@
      MMIX_NO_SIMD        the portable C kernels only
      MMIX_REGRESSION     tiny blocks, chunks and tiles, freed memory poisoned: for tests
      MMIX_REAL           float (default) or double; units of different reals do not link
+     MMIX_MIXERS_ONLY    parts A and B and what of E belongs to them: raw calls, tensors, gradients,
+                         ops, mixers; no losses, dropout or resizing. 3 s to compile, 340 kB
      MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
      Not with -ffast-math or -Ofast: the unit that has the implementation is compiled with
@@ -1848,6 +1851,12 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
+/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
+   r); NULL: none. */
+typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
+/* The linear layer itself with them. */
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
 
 /* ---- mixers ---- */
 
@@ -1931,12 +1940,6 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 
 /* ---- layers ---- */
 
-/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
-   r); NULL: none. */
-typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-/* The linear layer itself with them. */
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
 /* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
    without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step apart. */
 MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
@@ -2208,7 +2211,47 @@ MMIXDEF void mmix_error_clear(mmix_ctx *m)
 {
     if (m) m->error_kind = MMIX_OK;
 }
-static size_t mmixi_utf8_span(const char *s);    /* with the files */
+/* Writes a character as UTF-8. Returns its bytes, or 0 if it is none, as half of a surrogate pair
+   is (0xD800 to 0xDFFF). */
+static size_t mmixi_utf8(long code, char out[4])
+{
+    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    size_t n = 2;
+    if (code >= 0x800) n = 3;
+    if (code >= 0x10000) n = 4;
+    for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
+    out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
+    return n;
+}
+/* The length of the UTF-8 character at s, a text that ends with a zero. 0 if it is none, or longer
+   than it has to be. */
+static size_t mmixi_utf8_length(const char *s)
+{
+    uint8_t first = (uint8_t)*s;
+    size_t n = 1;
+    char out[4];
+    if (first >= 0xC0) n = 2;
+    if (first >= 0xE0) n = 3;
+    if (first >= 0xF0) n = 4;
+    long code = n == 1 ? first : first & (0x7F >> n);
+    for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
+    return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
+}
+/* How many bytes of a text are UTF-8, from its beginning. */
+static size_t mmixi_utf8_span(const char *s)
+{
+    size_t at = 0;
+    while (s[at]) {
+        size_t n = mmixi_utf8_length(s + at);
+        if (!n) break;
+        at += n;
+    }
+    return at;
+}
 /* Whatever a file says, a message stays one line of UTF-8: any other byte becomes a question
    mark. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
@@ -2536,10 +2579,12 @@ static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
     return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
 }
+#ifndef MMIX_MIXERS_ONLY
 static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
 {
     return (double *)mmixi_step_array(m, a, b, sizeof(double));
 }
+#endif
 static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
 {
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
@@ -5071,7 +5116,18 @@ static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
     mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t has no values", who);
     return 0;
 }
-static uint16_t mmixi_to_bf16(mmix_real x);      /* with the files */
+/* The nearest BF16, ties to even. */
+static uint16_t mmixi_to_bf16(mmix_real x)
+{
+    float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
 /* Sets an element of a real or bf16 tensor, whose first one is at `data`. */
 static inline void mmixi_set(const mmix_tensor *t, void *data, size_t at, mmix_real value)
 {
@@ -5903,6 +5959,7 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     call.checkpoint = 1;
     return mmixi_run_functions(m, &functions, &call, &block, sizeof block);
 }
+#ifndef MMIX_MIXERS_ONLY
 /* A block of a model: a checkpoint if layers are recorded as such. */
 static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                 mmix_tensor **inputs, size_t n)
@@ -5910,6 +5967,7 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
     if (m->recording == MMIX_RECORD_LAYERS) return mmix_checkpoint(m, f, user, size, inputs, n);
     return f(m, user, inputs);
 }
+#endif
 
 /* ==== >>elementary ops ===============================================================
    an op in one place: formula, plain loop, forward, backward, the public function
@@ -6482,7 +6540,7 @@ MMIXI_BINARY(add, MMIX_OP_ADD, 1)
 MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
 MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
 MMIXI_BINARY(div, MMIX_OP_DIV, 1)
-MMIXI_BINARY(max, MMIX_OP_MAXIMUM, 1)
+MMIXI_BINARY(maximum, MMIX_OP_MAXIMUM, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
@@ -8144,6 +8202,7 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
 }
 
+#ifndef MMIX_MIXERS_ONLY
 /* ---- resizing -------------------------------------------------------------------------------
    y_i = Σ_t weight_it x_at(i, t) along one axis, so that dx_at(i, t) = Σ weight_it dy_i
 
@@ -8282,6 +8341,7 @@ MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, s
     x = mmixi_resize_axis(m, x, filter, 3, out_w, scale_w);
     return x ? mmixi_resize_axis(m, x, filter, 2, out_h, scale_h) : NULL;
 }
+#endif /* MMIX_MIXERS_ONLY */
 
 /* ==== >>heads ========================================================================
    how the mixers see a tensor (B, L, heads, width): a pointer and three steps
@@ -9172,6 +9232,7 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     if (sees) all->shape[1] += shape[1];
     return all;
 }
+#ifndef MMIX_MIXERS_ONLY
 /* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
 static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t slot, size_t B,
                                        size_t D, size_t W)
@@ -9182,6 +9243,7 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t sl
     if (last) last->ndim = 3;
     return last;
 }
+#endif
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_mix_state *s, size_t slot)
 {
     if (s && s->m == m && slot < s->slot_count) return 1;
@@ -11599,6 +11661,8 @@ static mmixi_form mmixi_form_of(int kind)
         return none;
     }
 }
+
+#ifndef MMIX_MIXERS_ONLY                         /* up to >>context */
 
 /* ==== >>layers =======================================================================
    parameters in one slab, LoRA's beside them; attention, MLP, SwiGLU, Mamba-2
@@ -21136,47 +21200,6 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
 #define MMIXI_PRINTF(text, first)
 #endif
 /* ---- names ---- */
-/* Writes a character as UTF-8. Returns its bytes, or 0 if it is none, as half of a surrogate pair
-   is (0xD800 to 0xDFFF). */
-static size_t mmixi_utf8(long code, char out[4])
-{
-    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    size_t n = 2;
-    if (code >= 0x800) n = 3;
-    if (code >= 0x10000) n = 4;
-    for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
-    return n;
-}
-/* The length of the UTF-8 character at s, a text that ends with a zero. 0 if it is none, or longer
-   than it has to be. */
-static size_t mmixi_utf8_length(const char *s)
-{
-    uint8_t first = (uint8_t)*s;
-    size_t n = 1;
-    char out[4];
-    if (first >= 0xC0) n = 2;
-    if (first >= 0xE0) n = 3;
-    if (first >= 0xF0) n = 4;
-    long code = n == 1 ? first : first & (0x7F >> n);
-    for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
-    return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
-}
-/* How many bytes of a text are UTF-8, from its beginning. */
-static size_t mmixi_utf8_span(const char *s)
-{
-    size_t at = 0;
-    while (s[at]) {
-        size_t n = mmixi_utf8_length(s + at);
-        if (!n) break;
-        at += n;
-    }
-    return at;
-}
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -23022,18 +23045,6 @@ static inline float mmixi_file_float(const uint8_t *p, int from)
     memcpy(&half, p, 2);
     return from == MMIX_FILE_BF16 ? mmixi_bf16(half) : mmixi_half_float(half);
 }
-/* The nearest BF16, ties to even. */
-static uint16_t mmixi_to_bf16(mmix_real x)
-{
-    float f = (float)x;
-    double beyond = fabs((double)x) - fabs((double)f);
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
-        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
 /* An element of an entry: what it is as a double and, if it is an integer, itself. */
 typedef struct mmixi_element {
     double real;
@@ -24849,6 +24860,8 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     return run;
 }
 
+#endif /* MMIX_MIXERS_ONLY */
+
 /* ==== >>context ======================================================================
    the table of ops, and creation
    ==================================================================================== */
@@ -24862,6 +24875,21 @@ MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
 #define mmixi_mixer_backward mmixi_mixer_run
 #define mmixi_fuse_forward mmixi_fuse_run
 #define mmixi_fuse_backward mmixi_fuse_run
+
+/* Ops that MMIX_MIXERS_ONLY leaves out have their numbers and names, and no functions. */
+#ifdef MMIX_MIXERS_ONLY
+#define mmixi_resize_forward NULL
+#define mmixi_resize_backward NULL
+#define mmixi_cross_entropy_forward NULL
+#define mmixi_cross_entropy_backward NULL
+#define mmixi_dino_loss_forward NULL
+#define mmixi_dino_loss_backward NULL
+#define mmixi_kd_hidden_forward NULL
+#define mmixi_kd_hidden_backward NULL
+#define mmixi_kd_token_forward NULL
+#define mmixi_kd_token_backward NULL
+#define mmixi_fuse_run NULL
+#endif
 
 #define MMIXI_OP_NAME(NAME, name, family) #name,
 static const char mmixi_op_names[][20] = { MMIX_OPS(MMIXI_OP_NAME) "custom" };
