@@ -196,8 +196,9 @@ MMIXDEF int mmix_version(void);
      Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
                          L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
 
-   Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. Q ≡ C, K ≡ B, V ≡ X: the struct has one set
-   of names for all. Heads: q has H, k and v have H or a divisor of it; head h reads group ⌊h / (H/G)⌋.
+   Sources: Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. SSD's C, B and X are the
+   others' Q, K and V, so that one struct has one set of names for all three. Queries have H heads.
+   Keys and values have G heads, where G is H or a divisor of it, and head h reads group ⌊h / (H/G)⌋.
 
    There is no context, no tape, no allocation and no thread. One struct, mmix_raw, says sizes,
    options and where the arrays lie; it is zeroed first. A call does all B sequences and H heads in
@@ -213,100 +214,134 @@ MMIXDEF int mmix_version(void);
 
 /* ---- one struct says which mixer and how: of mmix_raw here, of mmix_mix on tensors ---- */
 
-enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };                                        /* mmix_mixer.kind */
-/* .mask, which key j query i sees. CAUSAL: j ≤ i. PREFIX: j ≤ i, or both i and j < prefix. BAND (sliding
-   window): i - left ≤ j ≤ i + right. With more keys than queries and a mask the queries are the last L of the
-   S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
+/* mmix_mixer.kind */
+enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };
+/* mmix_mixer.mask says which keys j a query i sees. NONE: all. CAUSAL: those with j ≤ i. PREFIX:
+   those with j ≤ i, and if both i and j are below `prefix` any. BAND is a sliding window: those with
+   i - left ≤ j ≤ i + right. If there are more keys than queries and there is a mask, the queries are
+   the last L of the S tokens. SSD is causal by itself. Linear attention knows NONE and CAUSAL. */
 enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
-/* .feature: φ, ψ */
+/* mmix_mixer.feature says what φ and ψ of linear attention are.
+   SOFTMAX_BOTH: a softmax over the N features of each token, for q and for k (LinearViT).
+   EFFICIENT: a softmax over the features for q, over the tokens for k; it cannot be causal.
+   ELU1: x + 1 for x > 0, else e^x. RELU: max(x, 0).
+   NONE: q and k are features already, which the caller made. */
 enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
       MMIX_FEATURE_NONE };
-enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };                                      /* .direction of SSD */
+/* mmix_mixer.direction of SSD. BOTH is the mean of the two, with D x added once. */
+enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };
 typedef struct mmix_mixer {
-    int kind;
+    int kind;                    /* MMIX_MIXER_… */
     mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
     mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
     mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
-    /* softmax attention */
-    double scale;                /* 0: 1/√N */
-    int mask;
-    size_t prefix, left, right;  /* of MMIX_MASK_PREFIX and _BAND */
-    mmix_tensor *lefts;          /* (L) int32 or NULL: with BAND a left of each query's own, at most `left` */
-    /* Windows: the tokens are a grid (raster order, up to 3 axes, the axes left over 1), and a query sees the
-       keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens
-       the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
-       left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
+
+    /* ---- softmax attention ---- */
+    double scale;                /* factor of the scores; 0: 1/√N */
+    int mask;                    /* MMIX_MASK_…, also of linear attention */
+    size_t prefix, left, right;  /* tokens, of MMIX_MASK_PREFIX and MMIX_MASK_BAND */
+    /* (L) int32, or NULL. With MMIX_MASK_BAND it gives each query a left of its own, which is at
+       most `left`. */
+    mmix_tensor *lefts;
+    /* Windows. The tokens are a grid in raster order, of up to 3 axes; the axes left over are 1. A
+       query sees the keys in its own window only, and with MMIX_MASK_CAUSAL only those of them that
+       do not come after it. On each axis the first window ends at `shift` (0: at `window`), the
+       others have `window` tokens, and the last has what is left: nothing is joined around the
+       edge. If window[0] is 0 there are no windows. mmix_mixer_windows fills these members. */
     size_t grid[3], window[3], shift[3];
     int windows_wrong;           /* 1: mmix_mixer_windows failed, and mmix_mix refuses the mixer */
-    int windows_axes;            /* that it was called with */
-    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
-       i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
+    int windows_axes;            /* the number of axes that mmix_mixer_windows was called with */
+    /* Swin's relative position bias, (H, Π (2 window_a - 1)), or NULL; with windows alone. What is
+       added to the score of i and j stands where their distance on the grid says, d_a = i_a - j_a +
+       window_a - 1 on axis a, the last axis fastest. */
     mmix_tensor *bias;
-    /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
-       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
-       none: q and k are features already, of your own making. */
-    int feature;
-    int normalize;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
+
+    /* ---- linear attention ---- */
+    int feature;                 /* MMIX_FEATURE_… */
+    /* Whether row i of the output is divided by (the sum of row i of M) + eps. 1: yes. -1: no. 0:
+       yes for MMIX_FEATURE_ELU1 and MMIX_FEATURE_RELU, no for the others. */
+    int normalize;
     double eps;                  /* 0: 1e-6 */
-    /* SSD */
-    mmix_tensor *dt;             /* (B, L, H) */
-    mmix_tensor *A;              /* (H), negative */
-    mmix_tensor *D;              /* (H), or (H, P) for each channel its own, or NULL: adds D x */
-    mmix_tensor *dt_bias;        /* (H) or NULL: added to dt */
-    int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
-    double dt_low, dt_high;      /* then clamped, if dt_high > 0; at a limit its gradient is 0 */
-    int direction;               /* both: ½ (forward + reverse), D x once */
-    /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
-       Causal linear attention: (B, G, P, N), with `normalize` (B, G, P + 1, N), the last for rows' sums. */
+
+    /* ---- SSD ---- */
+    mmix_tensor *dt;             /* (B, L, H): step sizes */
+    mmix_tensor *A;              /* (H): negative */
+    mmix_tensor *D;              /* (H), or (H, P) with one for each channel, or NULL: adds D x */
+    mmix_tensor *dt_bias;        /* (H) or NULL: is added to dt first */
+    int dt_softplus;             /* 1: then dt becomes softplus(dt + dt_bias) */
+    /* If dt_high > 0, dt is clamped to dt_low … dt_high last. At a limit its gradient is 0. */
+    double dt_low, dt_high;
+    int direction;               /* MMIX_SCAN_… */
+
+    /* ---- SSD and causal linear attention ---- */
+    /* The state before the first token, or NULL for zeros; and where to put a tensor with the state
+       after the last token, or NULL. SSD's state is (B, H, P, N). Causal linear attention's is
+       (B, G, P, N), and with `normalize` (B, G, P + 1, N), whose last row is for the sums. */
     mmix_tensor *initial_state, **final_state;
-    size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
-    /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
-       sequences of their own, which see nothing of each other; the initial state enters the first. What it or
-       a mask hides is multiplied by 0: an infinity or NaN there reaches tokens that must not see it. */
+    size_t chunk;                /* tokens of a chunk; 0: chosen. Only rounding and speed change */
+
+    /* ---- packing, for SSD, causal linear and softmax attention ---- */
+    /* (B, L) int32, or NULL. Each run of equal numbers is a sequence of its own, and none sees
+       another. The initial state enters the first. What seq_idx or a mask hides is multiplied by 0,
+       so that an infinity or a NaN there still reaches tokens that must not see it. */
     mmix_tensor *seq_idx;
 } mmix_mixer;
 
 /* ---- on arrays ---- */
 
-/* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next
-   sequence, token and head are away. Head h of H reads head h / share, share = H / heads. */
-typedef struct mmix_head_view { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_head_view;
-/* The struct of a row-major array; p may be NULL. */
-MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
+/* An array (B, L, heads, width) whose last axis is contiguous. */
+typedef struct mmix_head_view {
+    mmix_real *p;                    /* the first element, or NULL */
+    ptrdiff_t batch, token, head;    /* how many reals the next sequence, token and head are away */
+    size_t share;                    /* H / heads: head h of H reads head h / share */
+} mmix_head_view;
+/* The view of a row-major array; p may be NULL. */
+MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width,
+                                           size_t H);
 
 /* The tensors of a mixer, in the order of call->in in the mixers' ops. */
 enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
       MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
 
+/* A call on arrays. All of them belong to the caller; shapes are those of mmix_mixer. */
 typedef struct mmix_raw {
-    mmix_mixer o;                                /* kind, options, not MMIX_SCAN_BOTH; its tensors are not read */
-    size_t B, L, S, H, N, P;                     /* S keys, of SSD L */
-    mmix_head_view q, k, v, y;                       /* of attention k and v have equal shares */
-    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
-    ptrdiff_t seq_batch;
-    const mmix_real *initial_state;              /* shapes as in mmix_mixer; or NULL */
-    mmix_real *final_state;                      /* may be the initial one; or NULL */
-    const mmix_real *bias;                       /* softmax attention; or NULL */
-    const int32_t *lefts;
-    mmix_head_view dt;                               /* SSD; of width 1 */
-    const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
-    size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
-    /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is
-       divided), of softmax attention and with `normalize`; of softmax attention the largest score, which that
-       sum is taken relative to. mmix_raw_kept_size(x) reals, which softmax attention can do without. */
+    mmix_mixer o;                    /* kind and options; its tensors are not read; not SCAN_BOTH */
+    size_t B, L, S, H, N, P;         /* S: number of keys, of SSD L */
+    mmix_head_view q, k, v, y;       /* k and v of attention have equal shares */
+    const int32_t *seq_idx;          /* (B, L), or NULL */
+    ptrdiff_t seq_batch;             /* elements from one sequence of seq_idx to the next */
+    const mmix_real *initial_state;  /* or NULL */
+    mmix_real *final_state;          /* may be the same array as initial_state; or NULL */
+    const mmix_real *bias;           /* of softmax attention with windows, or NULL */
+    const int32_t *lefts;            /* of softmax attention with MMIX_MASK_BAND, or NULL */
+    mmix_head_view dt;               /* of SSD; its width is 1 */
+    const mmix_real *A, *D, *dt_bias;        /* (H); (H, D_width) or NULL; (H) or NULL */
+    size_t D_width;                  /* P: one D for each channel; 0 or 1: one for each head */
+    /* What the forward writes for the backward, or NULL.
+       inverse_sum (B, H, L), of softmax attention and with `normalize`: 1 over the sum of each row
+       of M before it is divided.
+       row_max (B, H, L), of softmax attention: the largest score, relative to which that sum is.
+       kept (mmix_raw_kept_size): softmax attention can do without it. */
     mmix_real *inverse_sum, *row_max, *kept;
+    /* The gradients. dy is read; the others are written, and left out where their p is NULL. */
     mmix_head_view dy, dq, dk, dv, ddt;
-    const mmix_real *dfinal;                     /* or NULL */
-    mmix_real *grad[MMIX_MAX_INPUTS];            /* [MMIX_IN_…] of state, bias, A, D and dt_bias; or NULL */
-    int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
+    const mmix_real *dfinal;         /* the gradient of the final state, or NULL */
+    /* [MMIX_IN_…]: where the gradients of state, bias, A, D and dt_bias go, or NULL */
+    mmix_real *grad[MMIX_MAX_INPUTS];
+    /* [MMIX_IN_…]: 1: the gradient is added to what is there; 0: it is written over that */
+    int add[MMIX_MAX_INPUTS];
 } mmix_raw;
-/* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m),
-   a fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
+/* How many reals `kept` has. SSD and linear attention keep the state before each chunk. Softmax
+   attention keeps e^(score - row_max), which takes a fifth off the backward's time; beyond 512 keys
+   it keeps nothing, and 0 is returned. */
 MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
+/* How many reals the scratch memory of a forward (backward 0) or of a backward (1) has. It is to be
+   aligned as malloc aligns. */
 MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
-/* y, the final state, and what is kept. With L = 1 and final_state = initial_state: decoding. */
+/* Writes y, the final state, and what is kept. With L = 1 and final_state = initial_state it decodes
+   one token after another. */
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
-/* Needs y and what the forward kept. */
+/* Writes the gradients. It needs y and what the forward kept. */
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
 
 /* ####################################################################################
@@ -317,14 +352,14 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
    #################################################################################### */
 
 /* ==== >>api-context ==================================================================
+   memory, threads, random numbers, the last error
    ==================================================================================== */
 
-/* Where memory comes from. A zeroed struct is malloc and free. alloc returns NULL when it has nothing; free
-   gets the size that was asked for. The limits hold for the context and everything made from it; 0 is no
-   limit. Calls come from the context's own thread only. */
+/* Where memory comes from. A zeroed struct means malloc and free. The limits hold for the context
+   and everything made from it; 0 is no limit. Calls come from the context's own thread only. */
 typedef struct mmix_allocator {
-    void *(*alloc)(void *user, size_t size);
-    void (*free)(void *user, void *ptr, size_t size);
+    void *(*alloc)(void *user, size_t size);             /* returns NULL when it has nothing */
+    void (*free)(void *user, void *ptr, size_t size);    /* size is what was asked for */
     void *user;
     size_t byte_limit;                       /* bytes held at one time */
     size_t count_limit;                      /* allocations ever made: the next one fails */
@@ -334,61 +369,68 @@ typedef void mmix_task(void *arg, size_t index);
 
 enum { MMIX_SIMD_AUTO, MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SIMD_NEON };
 
-/* Memory of a device, a GPU's say, that tensors lie in, and what computes there; alloc NULL: there is none.
-   What tensors lie in is on the host and, as large, on the device; numbers are copied when somebody on the
-   other side asks for them. Calls come from the context's own thread. */
+/* A device that tensors lie on and that computes there, such as a GPU (see mamba_mix_cuda.cu). With
+   alloc NULL there is none. Each tensor has room on the host and as much on the device, and its
+   numbers are copied when the other side asks for them. Calls come from the context's own thread. */
 typedef struct mmix_device {
     void *(*alloc)(void *user, size_t size);             /* NULL when it has nothing */
     void (*free)(void *user, void *ptr, size_t size);
-    /* Copy size bytes up, or down, before they return: 0, or -1. */
+    /* put copies size bytes to the device, get from it, both before they return. 0, or -1. */
     int (*put)(void *user, void *device, const void *host, size_t size);
     int (*get)(void *user, void *host, const void *device, size_t size);
     void *user;
-    /* NULL, or MMIX_OP_COUNT pairs that outlive the context, by MMIX_OP_…; NULLs: there is no kernel. In
-       them addresses, mmix_data's, mmix_save_for_backward's and the call's, are those on the device. forward returns 0,
-       -1 after mmix_fail, or, before it has written or saved anything, 1: it does not do this call, as
-       without a backward none that is recorded. Then the op's function runs on the host. A call's backward
-       runs where its forward ran. */
+    /* NULL, or MMIX_OP_COUNT pairs of functions by MMIX_OP_…, which outlive the context. A pair of
+       NULLs says that there is no kernel for the op. In kernels all addresses are on the device:
+       those of mmix_data, of mmix_save_for_backward and of the call. A forward returns 0; or -1
+       after mmix_fail; or 1 before it has written or saved anything, which says that it does not do
+       this call (one without a backward does none that is recorded). Then the op's function runs on
+       the host. The backward of a call runs where its forward ran. */
     const struct mmix_op_functions *kernels;
     int strict;                              /* 1: an op that no kernel runs is an error */
 } mmix_device;
 
-/* Everything a context can be told; zeroes are the defaults. */
+/* Everything a context can be told. Zeroes are the defaults. */
 typedef struct mmix_options {
     mmix_allocator allocator;
-    int threads;                             /* 0: as many as the cores that this process may use (its
-                                                affinity, taskset, a container's cpuset), at most 64 */
-    int simd;                                /* AUTO: MMIX_SIMD=none or avx2 in the environment, or the best
-                                                there is. A level that is not there falls to the next lower */
-    uint64_t seed;
-    /* Your own threads instead of the built-in pool: call task(arg, i) for each i < count, in any order, at
-       most `threads` at a time, and return when all are done. */
+    /* How many threads work. 0: as many as the cores that this process may use (its affinity,
+       taskset, a container's cpuset), at most 64. */
+    int threads;
+    /* MMIX_SIMD_…. AUTO: what MMIX_SIMD=none or avx2 says in the environment, or else the best level
+       that the machine has. A level that it does not have falls to the next lower one. */
+    int simd;
+    uint64_t seed;                           /* of all random numbers */
+    /* Threads of the caller's in place of the built-in pool, or NULL. It calls task(arg, i) for each
+       i < count, in any order, at most `threads` at a time, and returns when all are done. */
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
-    /* NULL, or called by each thread of the built-in pool as its first act, lane 1 … threads - 1 (lane 0 is
-       the context's own thread): to pin it to a core, to name it, to set its priority. */
+    /* NULL, or what each thread of the built-in pool calls as its first act, to pin itself to a
+       core, to take a name or a priority. lane is 1 … threads - 1; the context's own thread, which
+       does not call it, is lane 0. */
     void (*thread_start)(void *user, int lane);
     void *thread_user;
     mmix_device device;
 } mmix_options;
 
-/* A new context, or NULL if memory ran out; options may be NULL and is not kept. */
+/* Returns a new context, or NULL if memory ran out. options may be NULL and is not kept. */
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options);
 
-/* Frees the context. Destroy models first: their memory was counted here. NULL is allowed. */
+/* Frees a context. Models are destroyed before it, because their memory is counted in it. NULL is
+   allowed. */
 MMIXDEF void mmix_destroy(mmix_ctx *m);
 
 /* Kinds of error. */
 enum { MMIX_OK, MMIX_ERROR_ARGUMENT, MMIX_ERROR_MEMORY, MMIX_ERROR_FILE, MMIX_ERROR_DEVICE,
       MMIX_ERROR_INTERRUPTED };
 
-/* The first message since the last clear, or NULL. mmix_error(NULL) says that a context could not be made. */
+/* Returns the first error message since the last clear, or NULL if there is none. The text is the
+   context's. mmix_error(NULL) says that a context could not be made. */
 MMIXDEF const char *mmix_error(const mmix_ctx *m);
-/* Its kind, MMIX_OK if there is none. */
+/* Returns the kind of that error, MMIX_OK if there is none. */
 MMIXDEF int mmix_error_kind(const mmix_ctx *m);
-/* Forgets it; ops work again. */
+/* Forgets the error; ops work again. */
 MMIXDEF void mmix_error_clear(mmix_ctx *m);
-/* Reports an error of your own op or loader, printf-like, unless one is kept already. Returns -1. */
+/* Reports an error of the caller's own op or loader, with a format as printf's, unless the context
+   keeps an error already. Returns -1. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 #if defined(__GNUC__) || defined(__clang__)
     __attribute__((format(printf, 3, 4)))
@@ -396,40 +438,44 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
     ;
 
 typedef struct mmix_memory_use { size_t bytes, peak, allocations; } mmix_memory_use;
-/* Bytes held now and at most since the context was made (or the peak cleared), and allocations so far. */
+/* Returns the bytes held now, the most bytes held since the context was made (or the peak cleared),
+   and the number of allocations so far. */
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m);
 
-/* Drops every op's result, gradient and record since the last reset: the next step begins. */
+/* Begins the next step: drops what ops returned, gradients and records since the last reset. */
 MMIXDEF void mmix_reset(mmix_ctx *m);
 
-/* A point in step memory to come back to. */
+/* A point in step memory to come back to. Its members are the library's own. */
 typedef struct mmix_place { size_t block, low, high; } mmix_place;
 typedef struct mmix_mark { mmix_place step, header; size_t nodes; mmix_tensor *graded; } mmix_mark;
-/* Where step memory stands now. A mark ends with mmix_reset. */
+/* Returns where step memory stands now. A mark ends with mmix_reset. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
-/* Drops what came after the mark: results, records and gradients, also of older leaves, not of parameters. */
+/* Drops what was made after the mark: results, records and gradients. The gradients of older leaves
+   go, too; those of parameters stay. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
-/* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and
-   keep[i] is set to the new tensor. With one call a block a network of any depth runs in the memory of one
-   block. Nothing may have been recorded since the mark. Returns 0, or -1. */
+/* Does the same, but n ≤ 8 tensors survive: they are moved to the mark, and keep[i] is set to the new
+   tensor. They may not be views with gaps, and nothing may have been recorded since the mark. With
+   one call for each block a network of any depth runs in the memory of one block. Returns 0, or -1. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n);
 
-/* How many threads work, and the SIMD level in words ("avx512"). */
+/* Returns how many threads work. */
 MMIXDEF int mmix_threads(const mmix_ctx *m);
+/* Returns the SIMD level in words, such as "avx512". */
 MMIXDEF const char *mmix_simd_name(const mmix_ctx *m);
 
-/* task(arg, i) for each i < count on the context's threads, until all are done; inside a task, one by one. */
+/* Calls task(arg, i) for each i < count on the context's threads and returns when all are done.
+   Inside of a task it calls them one after another. */
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg);
 
-/* Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): the value depends on the key alone,
-   never on the order of calls. `purpose` says what for, `step` when, `element` which one; the context's seed
-   is part of the key. purpose < 0x8000 (from there on they are the library's own), step < 2^48. */
+/* Random numbers by counting (Philox 4x32-10, Salmon et al. 2011): a number depends on its key alone,
+   never on the order of calls. The key is the context's seed; `purpose`, which says what the number
+   is for, below 0x8000 (the others are the library's own); `step`, below 2^48; and `element`. */
 MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-/* [0, 1) */
+/* Returns a number uniform in [0, 1). */
 MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-/* mean 0, deviation 1 */
+/* Returns a normal number of mean 0 and standard deviation 1. */
 MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-/* The context's seed, and another. */
+/* Return and set the context's seed. */
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m);
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 
@@ -661,71 +707,81 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
        }
    ==================================================================================== */
 
-/* The structs with these tensors and all options at their defaults. */
+/* The constructors return a struct with these tensors and all options at their defaults. The
+   tensors stay the caller's. Shapes are those of mmix_mixer. */
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
-/* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). RetNet's retention with decay γ is
-   this with x = v, dt = 1, A = ln γ, B = k and C = q. */
+/* SSD has x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N) and C (B, L, Gc, N). RetNet's
+   retention with decay γ is SSD with x = v, dt = 1, A = ln γ, B = k and C = q. */
 MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
                                   mmix_tensor *C);
 
-/* Swin's windows (Liu et al. 2021) on 1 to 3 axes: with `shifted` they are moved by half a window on the axes
-   that have more than one. 0, or -1 for other axes or for arrays that are NULL: then mmix_mix refuses the
-   mixer. */
+/* Gives a mixer Swin's windows (Liu et al. 2021) on a grid of 1 to 3 axes. With shifted = 1 they are
+   moved by half a window on those axes that have more than one. Returns 0, or -1 if axes is another
+   number or an array is NULL: then mmix_mix refuses the mixer. */
 MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
                                int shifted);
 
-/* y (B, L, H, P), differentiable in every tensor of the struct; memory grows with L, not with L². */
+/* Returns y (B, L, H, P), which is differentiable in every tensor of the struct, or NULL on error.
+   The memory that it takes grows with L, not with L². */
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
-/* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state or a D for each
-   channel is an error, because y is not M x then. */
+/* Returns M (B, H, L, S), with y = M v for each head, to be looked at: it is not recorded. NULL on
+   error. An initial state or a D for each channel is an error, because y is not M x with them. */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
-/* The mean of n rows of M, (B, H, S): what those outputs read. It is the gradient of y with respect to v, and
-   costs no more than a backward, where M is L S large. Not recorded; refuses what mmix_mix_matrix does. */
+/* Returns the mean of n rows of M, (B, H, S), which says what the outputs of these rows read. It is
+   computed as the gradient of their mean with respect to v and costs no more than a backward, while
+   M has L S elements. It is not recorded and refuses what mmix_mix_matrix refuses. */
 MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
 typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *mixer);
-/* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
-   models, before it runs: to draw M, to measure ranks. A model that records nothing may go through a batch in
-   parts, each block part after part. Nothing is recorded meanwhile, and what look leaves in step memory is
-   dropped when it returns. look NULL: no more. */
+/* From now on look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside
+   of layers and models, before it runs: to draw M, say, or to measure ranks. look NULL ends this.
+   While look runs nothing is recorded, and what it leaves in step memory is dropped when it returns.
+   A model that records nothing may go through a batch in parts, and look then sees the parts. */
 MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
 
-/* What causal mixers carry from one token to the next: keys and values of softmax attention, else the state,
-   in one slot a mixer (a layer of a decoder, say). The memory is the context's and lasts until destroyed.
+/* What causal mixers carry from one token to the next. For softmax attention that is keys and values,
+   for the others the state. Each mixer has a slot of its own; in a decoder that is one for a layer.
+   The memory is counted by the context and lasts until mmix_mix_state_destroy.
 
        mmix_mix_state *s = mmix_mix_state_create(m, layers);
        for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
 typedef struct mmix_mix_state mmix_mix_state;
-/* Empty; NULL on error. */
+/* Returns a state whose slots have seen nothing yet; NULL on error. */
 MMIXDEF mmix_mix_state *mmix_mix_state_create(mmix_ctx *m, size_t slot_count);
+/* Frees a state. NULL is allowed. */
 MMIXDEF void mmix_mix_state_destroy(mmix_mix_state *s);
-/* The next token is the first again, in all slots. */
+/* Empties all slots: the next token is the first again. */
 MMIXDEF void mmix_mix_state_clear(mmix_mix_state *s);
-/* A second one with the same content, for another continuation; NULL on error. */
+/* Returns a second state with the same content, for another continuation; NULL on error. */
 MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s);
-/* How many tokens a slot has seen. */
+/* Returns how many tokens a slot has seen. */
 MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
-/* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
-   pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
-   remembers all earlier ones (with MMIX_MASK_BAND, twice `left` or `left` and the piece); a prefix must be
-   whole in the first piece. The others carry N x P numbers a head. An error leaves the state as it was,
-   but for a lack of memory: then clear it or go on from a copy. An initial_state enters with the first
-   piece and is NULL with the others; final_state, if asked for, is a copy of the state after this one. */
+/* Does what mmix_mix does for the next tokens of a sequence, one or many, whose q, k and v (x, dt, B
+   and C) the mixer has. A sequence in any pieces gives what it gives whole. Nothing is recorded.
+
+   Softmax attention needs a mask that hides later tokens. It remembers all earlier tokens; with
+   MMIX_MASK_BAND twice `left`, or `left` and the piece. A prefix must be whole in the first piece.
+   The other mixers carry N x P numbers for each head. An initial_state enters with the first piece
+   and is NULL with the others; final_state, if asked for, is a copy of the state after the piece.
+
+   Returns y, or NULL on error. An error leaves the state as it was, except for a lack of memory:
+   after that clear the state, or go on from a copy. */
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s, size_t slot);
 
-/* Rotary positions (Su et al. 2021): pair i < R/2 of each head's features is turned by pos · theta^(-2i/R),
-   (u, v) → (u cos - v sin, u sin + v cos). */
+/* Rotary positions (Su et al. 2021). The pair i < R/2 of each head's features is turned by the angle
+   pos · theta^(-2i/R): (u, v) → (u cos - v sin, u sin + v cos). */
 typedef struct mmix_rope_options {
     double theta;                /* 0: 10000 */
-    size_t dim;                  /* R: so many features turn, the others pass; even; 0: all */
-    int interleaved;             /* pairs are (2i, 2i+1), else (i, i + R/2) */
-    /* Three axes (Qwen2-VL's M-RoPE): so many pairs turn by the position on the first axis, the next by the
-       second, … together R/2. All 0: one axis. */
+    size_t dim;                  /* R: how many features turn, an even number; 0: all of them */
+    int interleaved;             /* 1: the pairs are (2i, 2i+1); 0: (i, i + R/2) */
+    /* Three axes (Qwen2-VL's M-RoPE): how many pairs turn by the position on the first axis, on the
+       second and on the third, together R/2. If all are 0 there is one axis. */
     size_t sections[3];
 } mmix_rope_options;
-/* x (B, L, H, N) → the same shape. pos int32 (L), or (B, L); with sections (3, L), or (3, B, L). Or the
-   angles themselves, reals (n, R/2): the last n ≤ L tokens turn by them, those before do not; of the options
-   `interleaved` alone counts then. Options NULL: the defaults. */
+/* Returns x (B, L, H, N), turned, or NULL on error. pos has int32 positions, (L) or (B, L); with
+   sections (3, L) or (3, B, L). Or it has the angles themselves as reals, (n, R/2): the last n ≤ L
+   tokens turn by them and those before do not, and only `interleaved` of the options counts then.
+   options may be NULL for the defaults. */
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options);
 
