@@ -1095,127 +1095,162 @@ typedef struct mmix_mmate_options {
    backbones: pictures in, tokens out
    ==================================================================================== */
 
-/* Where the class token stands: FIRST with attention, any of these with Mamba. RELEASED is what DinoVim's
-   code does: once in front, with position, and a second time, without, in the middle, where the output is
-   read. REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1) at index
-   S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. LAST: behind the patches and
-   the registers that nothing reads, where a forward scan has seen all; so it is where a block has M-MATE. */
+/* Where the class token stands among the tokens. With attention it is FIRST; with Mamba it can be any
+   of these.
+   RELEASED is what DinoVim's code does: the token stands once in front, with a position, and a second
+   time in the middle, without one, where the output is read.
+   REGISTERS (DinoMamba-Reg): there are k tokens with positions of their own in its place, and the
+   output is their mean. For n patches and S = ⌊n/(k + 1)⌋, register i of 0 … k - 1 has the index
+   S + i (S + 1).
+   LAST: it stands behind the patches and those registers that nothing reads, where a forward scan has
+   seen everything. It stands there whenever a block has M-MATE. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS, MMIX_CLASS_LAST };
 
-/* What mixes the tokens of a block in place of .mixer: attention; M-MATE of a span, the patches, whose
-   separators are the registers and the class token, or one branch of it. In Local-Swin these see all, and all
-   see them. */
+/* What mixes the tokens of a block. MIXER is the mixer that the config names. SOFTMAX and LINEAR are
+   attention. MMATE is M-MATE, FLEX and SWIN are its branches Flex-MA and Local-Swin alone: the
+   patches are a span, and the registers and the class token are its separators. In Local-Swin these
+   see all tokens, and all tokens see them. */
 enum { MMIX_BLOCK_MIXER, MMIX_BLOCK_SOFTMAX, MMIX_BLOCK_LINEAR, MMIX_BLOCK_MMATE, MMIX_BLOCK_FLEX,
       MMIX_BLOCK_SWIN };
+/* The most blocks that a config can choose one by one. */
 enum { MMIX_VISION_BLOCKS = 48 };
 
-/* Positions of patches, for grids other than the stored one: stored ones resized by scale factors
-   (g + 0.1)/g0 (DINO, and DINOv2's own files without registers), to the size (Hugging Face's of these), or
-   with antialiasing (DINOv2 with registers). AXIAL (DINOv3, names and parts too): nothing is stored; q and k
-   of patches turn, of N features a head, by 2π c / 100^(4p/N), p < N/4, for the row's coordinate
-   c = 2(i + ½)/gh - 1, then so for the column's; k has no bias. */
+/* What positions the patches get where their grid is not the one whose positions are stored.
+   DINO: the stored ones are resized by scale factors of (g + 0.1)/g0; so do DINO and DINOv2's own
+   files without registers.
+   EXACT: they are resized to the size, as in Hugging Face's files of these.
+   ANTIALIAS: they are resized with antialiasing, as in DINOv2 with registers.
+   AXIAL: nothing is stored, as in DINOv3, whose names and parts the backbone then has, too. Instead
+   q and k of the patches turn. Of the N features of a head, pair p < N/4 turns by 2π c / 100^(4p/N)
+   for the row's coordinate c = 2(i + ½)/gh - 1, and the next N/4 pairs turn so for the column's. k
+   has no bias. */
 enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX_POSITIONS_AXIAL };
 
 typedef struct mmix_vision_config {
-    int mixer;                               /* MMIX_MIXER_SOFTMAX: ViT, _LINEAR: LinearViT, _SSD: DinoVim */
-    size_t dim, depth, heads;                /* heads: not for MMIX_MIXER_SSD, where it is 2 dim / head_dim */
-    double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_MIXER_SSD */
-    size_t patch, grid;                      /* a patch's side in pixels; stored positions: grid², or none */
+    /* MMIX_MIXER_SOFTMAX makes a ViT, MMIX_MIXER_LINEAR a LinearViT, MMIX_MIXER_SSD a DinoVim. "With
+       attention" below means the first two. */
+    int mixer;
+    size_t dim, depth;                       /* D; number of blocks */
+    size_t heads;                            /* with attention; of Mamba it is 2 dim / head_dim */
+    double mlp_ratio;                        /* with attention: width of the MLP over dim */
+    size_t patch;                            /* a patch's side in pixels */
+    size_t grid;                             /* grid² positions are stored, or none if it is 0 */
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
-    int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
-    /* k of MMIX_CLASS_REGISTERS, 0: 12. With attention: so many tokens more behind the class token, without
-       positions, that nothing reads (DINOv2, DINOv3; Darcet et al. 2023) */
+    int class_token;                         /* MMIX_CLASS_…; with attention FIRST */
+    /* k of MMIX_CLASS_REGISTERS, where 0 is 12. With attention: how many tokens, which nothing reads,
+       stand behind the class token without positions (DINOv2, DINOv3; Darcet et al. 2023). */
     size_t registers;
-    int normalize;                           /* as mmix_mixer.normalize, for MMIX_MIXER_LINEAR */
+    int normalize;                           /* of linear attention: as mmix_mixer.normalize */
     int positions;                           /* MMIX_POSITIONS_… */
-    /* With attention. swiglu: w3(silu(w1 x) · w2 x) in place of the MLP, mlp_ratio dim wide; layer_scale: the
-       residual gets γ · what a half of a block makes, γ (D) (Touvron et al. 2021) */
+    /* With attention. swiglu 1: w3(silu(w1 x) · w2 x) takes the place of the MLP and is mlp_ratio dim
+       wide. layer_scale 1: what a half of a block makes is multiplied by γ (D) before it is added to
+       the residual (Touvron et al. 2021). */
     int swiglu, layer_scale;
-    mmix_mamba2_options mamba;               /* for MMIX_MIXER_SSD; bidirectional and out_scale are set here */
-    /* Initial values. deviation: of tokens, stored positions and all matrices but patches' and Mamba's; 0:
-       0.02, the systems', which at 768 is 1/√(3 dim), what PyTorch's linear layers begin with. sincos, if not
-       0: stored positions of patches begin with sines and cosines of that amplitude (He et al. 2022, A.1) */
-    double deviation, sincos;
-    int feature;                             /* as mmix_mixer.feature, of linear attention */
-    int blocks[MMIX_VISION_BLOCKS];          /* MMIX_BLOCK_… of the first so many; with attention */
-    mmix_mmate_options mmate;                /* of those with M-MATE; .branches is set there */
+    mmix_mamba2_options mamba;               /* of Mamba; bidirectional and out_scale are set here */
+    /* The standard deviation of random initial values: of tokens, stored positions and all matrices
+       but those of patches and Mamba. 0: 0.02, as the systems have it. At 768 that is 1/√(3 dim),
+       what PyTorch's linear layers begin with. */
+    double deviation;
+    /* If it is not 0, the stored positions of patches begin with sines and cosines of this amplitude
+       (He et al. 2022, A.1). */
+    double sincos;
+    int feature;                             /* of linear attention: as mmix_mixer.feature */
+    int blocks[MMIX_VISION_BLOCKS];          /* with attention: MMIX_BLOCK_… of the first blocks */
+    mmix_mmate_options mmate;                /* of blocks with M-MATE; .branches is set by the block */
 } mmix_vision_config;
 
-/* The systems, for 224 x 224 pixels: DINO's ViT, 192 (tiny), 384 (small) or 768 (base) wide; LinearViT, 768;
-   DinoVim in its released form and DinoMamba-Reg, which stores 7 x 7 positions, 256, 512 or 768. DINOv2, for
-   518 x 518, 384 to 1536 wide, with 0 or 4 registers (Oquab et al. 2023); DINOv3, 384 to 1280 (Siméoni et al.
-   2025), S+ and H+ with swiglu. Heads are 64 wide. */
+/* Configs of the systems, with heads 64 wide, for 224 x 224 pixels: DINO's ViT with dim 192 (tiny),
+   384 (small) or 768 (base); LinearViT with 768; DinoVim in its released form and DinoMamba-Reg,
+   which stores 7 x 7 positions, with 256, 512 or 768. */
 MMIXDEF mmix_vision_config mmix_vision_config_vit(size_t dim, size_t patch);
 MMIXDEF mmix_vision_config mmix_vision_config_linearvit(size_t dim);
 MMIXDEF mmix_vision_config mmix_vision_config_dinovim(size_t dim);
 MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim);
+/* DINOv2 (Oquab et al. 2023), for 518 x 518 pixels, with dim 384 to 1536 and 0 or 4 registers. DINOv3
+   (Siméoni et al. 2025), with dim 384 to 1280; its S+ and H+ have swiglu 1. */
 MMIXDEF mmix_vision_config mmix_vision_config_dinov2(size_t dim, size_t registers);
 MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu);
 
 typedef struct mmix_vision mmix_vision;
-/* A backbone with random values from the context's seed; NULL on error (heads that do not divide dim, …). */
+/* Returns a backbone with random values from the context's seed. NULL on error, as for heads that do
+   not divide dim. */
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
-/* A backbone of `config`, of the teacher's sizes, with its weights: by name, and q, k, v and o of its
-   attention in both branches of what took its place. NULL on error. */
+/* Returns a backbone of `config`, which has the teacher's sizes, with the teacher's weights: those of
+   equal names are copied, and q, k, v and o of its attention go to both branches of what took its
+   place. NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config);
+/* Frees a backbone. NULL is allowed. */
 MMIXDEF void mmix_vision_destroy(mmix_vision *v);
+/* Return its config and its parameters, which stay the backbone's. */
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v);
-/* Multiply-adds times two of one image of h x w pixels. */
+/* Returns twice the number of multiply-adds for one image of h x w pixels. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
-/* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
-   mmix_params_read (prefix NULL) in one. NULL on error. With dtype MMIX_DTYPE_BF16 the matrices stay bf16, in
-   half the memory and rounded to 8 bits if the file has more; products widen them, so that results are those
-   of the rounded numbers. Such a backbone is not trained; gradients pass through it. */
+/* Returns a backbone from a file of any format that mmix_archive_open knows: it calls
+   mmix_vision_config_read, mmix_vision_create and mmix_params_read (prefix NULL). NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
+/* Does the same with dtype MMIX_DTYPE_REAL. With MMIX_DTYPE_BF16 the matrices stay bf16, in half the
+   memory, and are rounded to 8 bits if the file has more. Products widen them, so that results are
+   those of the rounded numbers. Such a backbone is not trained, but gradients pass through it. */
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
-/* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. For
-   others names and shapes tell it: DINO, DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers),
-   Hugging Face's files and state dicts. What these leave open stands in the config.json that Hugging Face puts
-   beside its files: heads, eps. What that asks for and is not done here (another activation, another
-   rope_theta) is an error that names it. Without one is assumed: softmax attention (a LinearViT has the same
-   names) in heads of 64, but 16 in ViT-H and 12 in MoCo v3; B and C in one group; the class token as RELEASED;
-   the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are fixed sines. For
-   others change *config and give it to mmix_vision_create. 0, or -1. */
+/* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
+
+   Files of mmix_vision_save and mmix_dino_save hold it. In others names and shapes tell it: DINO,
+   DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers), Hugging Face's files and
+   state dicts. What these leave open, heads and eps, stands in the config.json that Hugging Face puts
+   beside its files. What that asks for and is not done here, such as another activation or another
+   rope_theta, is an error that names it.
+
+   Without a config.json this is assumed: softmax attention (a LinearViT has the same names) in heads
+   of 64, but 16 heads in ViT-H and 12 in MoCo v3; B and C in one group; the class token as RELEASED;
+   the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are fixed
+   sines. For other files change *config and give it to mmix_vision_create. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
-/* Writes the parameters and the config as .safetensors. 0, or -1. */
+/* Writes the parameters and the config as .safetensors. Returns 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
-/* Tensors in step memory; views of one another where B > 1, so mmix_read copies their rows, not mmix_data. */
+/* What a backbone makes of images: tensors in step memory. If B > 1 they are views of one another, so
+   that mmix_read copies their rows and mmix_data does not give them one after another. n is the
+   number of patches, gh · gw. */
 typedef struct mmix_features {
-    mmix_tensor *token;                      /* (B, D): class token or registers' mean, after the norm */
-    mmix_tensor *registers;                  /* (B, k, D): the registers, read or not; NULL without */
-    mmix_tensor *patches;                    /* (B, n, D): patch tokens after the final norm, raster order */
-    mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
-    /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
-       block first (of Mamba the mixer's output, without the residual); NULL unless asked */
+    mmix_tensor *token;                      /* (B, D): class token or registers' mean, normed */
+    mmix_tensor *registers;                  /* (B, k, D): the registers; NULL if there are none */
+    mmix_tensor *patches;                    /* (B, n, D): patch tokens, normed, in raster order */
+    mmix_tensor *tokens;                     /* (B, L, D): all tokens in the model's order */
+    /* (B, n_last D), or NULL unless it was asked for: the class tokens (or registers' means) of the
+       last n_last blocks, each after the final norm, the first block first. Of Mamba they are the
+       mixer's output without the residual. */
     mmix_tensor *intermediate;
-    mmix_tensor **dense;                     /* NULL, or n_dense (B, D, gh, gw): patch tokens */
-    size_t grid_h, grid_w;
+    mmix_tensor **dense;                     /* NULL, or n_dense maps (B, D, gh, gw) */
+    size_t grid_h, grid_w;                   /* gh, gw */
 } mmix_features;
+/* What to compute besides. Zeroes are the defaults. */
 typedef struct mmix_vision_options {
-    size_t n_last;                           /* how many last blocks `intermediate` joins; 0: none */
-    /* Blocks, from 0 on and rising, whose output `dense` holds as maps, for a head of the user's own. Of
-       Mamba with the residual. dense_norm: after the final norm, else as they are. */
+    size_t n_last;                           /* how many last blocks `intermediate` joins */
+    /* The n_dense numbers of blocks, from 0 on and rising, whose patch tokens `dense` holds as maps,
+       for a head of the caller's own. Of Mamba they are with the residual. */
     const size_t *dense;
     size_t n_dense;
-    int dense_norm, train;                   /* train: drop path is on */
-    uint64_t step, stream;                   /* for drop path's random numbers; stream below 2²² */
-    /* As of mmix_decoder_options: `depth` places for what a block's mixer makes (not Mamba), for its output;
-       what blocks read. class_last: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
+    int dense_norm;                          /* 1: the maps are after the final norm */
+    int train;                               /* 1: drop path is on */
+    uint64_t step, stream;                   /* of drop path's random numbers; stream below 2²² */
+    /* As in mmix_decoder_options: NULL, or `depth` places each for what the mixers of the blocks make
+       (not of Mamba) and for the blocks' outputs; and what the blocks read. */
     mmix_tensor **mixed, **outputs, **inputs;
-    int class_last;
-    /* (B, n) of 0 and 1: the patches where it is 1 are mask_token (D) before they get their positions */
+    int class_last;      /* 1: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
+    /* NULL, or (B, n) of 0 and 1: where it is 1 a patch is replaced by mask_token (D) before it gets
+       its position. */
     mmix_tensor *masked, *mask_token;
 } mmix_vision_options;
-/* What the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M, head by head, or
-   the mean of the registers' rows; of Mamba the mean of both directions'. image as below; NULL on error. Not
-   recorded. */
+/* Returns what the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M for
+   each head, or the mean of the registers' rows; of Mamba the mean of both directions'. image is that
+   of mmix_vision_forward. Nothing is recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block);
-/* image (B, 3, h, w), normalized; options NULL for none. All members NULL on error. Not recording, memory
-   does not grow with depth. */
+/* Runs a backbone on image (B, 3, h, w), which is normalized (mmix_image). options may be NULL. On
+   error all members of what it returns are NULL. If nothing is recorded its memory does not grow with
+   depth. */
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options);
 
