@@ -536,35 +536,39 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 /* ==== >>api-tape =====================================================================
    reverse-mode differentiation over coarse nodes
 
-   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends
-   one node to the tape; mmix_backward walks the nodes in reverse order and calls each op's
+   An op runs at once. If recording is on and one of its inputs needs a gradient, it also appends
+   one node to the tape. mmix_backward walks the nodes in reverse order and calls each op's
    backward.
    ==================================================================================== */
 
 enum { MMIX_RECORD_LAYERS = 2 };
-/* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on,
-   but each block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what
-   a sequence points to must last until mmix_backward then. Set before, it also holds for the
-   steps that record by themselves, mmix_dino_step and mmix_distill_step. */
+/* Turns recording on (1) or off (0); it is off at first. Returns what it was.
+   With MMIX_RECORD_LAYERS it is on, but each block of a backbone and each half of a decoder's layer
+   is one mmix_checkpoint; what a sequence points to must last until mmix_backward then. Set before
+   them, it also holds for the steps that record by themselves, mmix_dino_step and
+   mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
-/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters:
-   mmix_params_require_grad. */
+/* Asks for the gradient of a leaf, a tensor that no recorded op returned. Returns t. For parameters
+   there is mmix_params_require_grad. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
-/* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
+/* Returns the gradient of t after mmix_backward, a tensor of t's shape in step memory, or NULL if
+   there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
-/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1.
-   The first starts from a scalar, the second from the upstream gradients of n outputs, each of
-   its output's shape. */
+/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape. loss is a
+   scalar. Returns 0, or -1. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
+/* Does the same from the upstream gradients of n outputs, each of its output's shape. */
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
 typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
-/* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its
-   ops then (Chen et al. 2016). The memory of one f in place of all, for about a third more time;
-   the gradients have the same bits if y has the same with and without recording (a SwiGLU of many
-   tokens goes by parts without, which may round otherwise). f makes the same y each time from its
-   inputs (some may be NULL), the `size` bytes at user, which are copied (0: the pointer is), and
-   parameters. Returns NULL on error. Without recording it is f itself. */
+/* Returns y = f(inputs) as one node that keeps y alone. The backward runs f again and then goes back
+   through its ops (Chen et al. 2016). So the memory of one f takes the place of that of all, for
+   about a third more time. Without recording it is f itself. NULL on error.
+
+   f makes the same y each time, from n inputs (some may be NULL), parameters, and the `size` bytes at
+   user, which are copied (if size is 0 the pointer itself is kept). The gradients have the same bits
+   as without a checkpoint if y has the same bits with and without recording. (A SwiGLU of many
+   tokens goes by parts without recording, which may round otherwise.) */
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n);
 
@@ -1830,40 +1834,41 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
 
 /* ---- ops: their calls, their table, your own ---- */
 
-/* One call of an op, as its two halves see it. Outputs are allocated before forward runs. */
 #define MMIX_MAX_SAVED 4
+/* One call of an op, as its two halves see it. Outputs are allocated before the forward runs. */
 typedef struct mmix_call {
     mmix_ctx *m;
-    int op;                                  /* MMIX_OP_…, or MMIX_OP_COUNT of a custom op */
+    int op;                                  /* MMIX_OP_…, or MMIX_OP_COUNT for a custom op */
     int recorded;                            /* 0: no backward will come, keep nothing */
     mmix_tensor *in[MMIX_MAX_INPUTS];        /* NULL where an optional input was left out */
     mmix_tensor *out[2];
-    /* what forward keeps for backward (mmix_save_for_backward); freed with the node */
+    /* What the forward keeps for the backward by mmix_save_for_backward; freed with the node. */
     mmix_real *saved[MMIX_MAX_SAVED];
     size_t saved_count[MMIX_MAX_SAVED];
-    /* the op's numbers: sizes and flags, reals; a larger op's struct, copied with the node */
+    /* The op's numbers: sizes and flags; reals; a larger op's struct, which is copied with the node. */
     size_t size[4];
     double number[2];
     const void *options;
-    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL.
-       dx[i]: where the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none
-       is wanted; add[i]: 1, to what is there, 0: over it. Inputs with a bit in `constant` get
-       none; the gradient of input `passed` - 1 is dy[0] itself, which is handed on after
-       backward. */
+    /* For the backward. dy[i] is the gradient of output i, contiguous: dy[0] is there, dy[1] may be
+       NULL. dx[i] says where the whole gradient of in[i] goes, with in[i]'s strides; it is NULL if
+       none is wanted. add[i] is 1 if it is added to what is there, and 0 if it is written over it. */
     const mmix_real *dy[2];
     mmix_real *dx[MMIX_MAX_INPUTS];
     int add[MMIX_MAX_INPUTS];
+    /* Inputs with a bit in `constant` get no gradient. If `passed` is not 0, the gradient of input
+       `passed` - 1 is dy[0] itself, which is handed on after the backward. */
     unsigned constant, passed;
-    /* The library's own: 1 if it ran on the device; 1 of mmix_checkpoint, whose ops see to the
-       gradients. */
+    /* The library's own. where is 1 if the call ran on the device. checkpoint is 1 for a call of
+       mmix_checkpoint, whose ops see to the gradients. */
     int where, checkpoint;
 } mmix_call;
 
-/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten
-   between its op and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
+/* One half of an op. It returns 0, or -1 after mmix_fail. The backward reads the inputs again, so no
+   input may be overwritten between an op and mmix_backward; with MMIX_REGRESSION that is an error. */
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
-/* Step memory that lasts as long as the call's node, slot < MMIX_MAX_SAVED; NULL on error. */
+/* Returns `count` reals of step memory that last as long as the call's node, and puts them into
+   call->saved[slot], slot < MMIX_MAX_SAVED. NULL on error. */
 MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
 /* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
