@@ -919,115 +919,131 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
    parameters with checkpoint names, and the layers made of them
    ==================================================================================== */
 
-/* Initial values: CONSTANT a; NORMAL of deviation a; UNIFORM in [a, b); LOG_UNIFORM: the logarithm of a
-   number uniform in [a, b) (A_log); STEP: the inverse softplus of a number log-uniform in [a, b), at least
-   1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
-   of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
-   parameter's name. */
+/* How a parameter begins, a and b being numbers of mmix_params_add. Random numbers depend on the
+   context's seed and the parameter's name.
+   CONSTANT: a. NORMAL: normal numbers of standard deviation a. UNIFORM: uniform in [a, b).
+   LOG_UNIFORM: the logarithm of a number uniform in [a, b) (Mamba's A_log).
+   STEP: the inverse softplus of a number that is log-uniform in [a, b) and at least 1e-4 (dt_bias).
+   SPREAD: the same of numbers spread evenly on the logarithmic scale.
+   LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing). */
 enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U', MMIX_INIT_STEP = 'S',
       MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
 typedef struct mmix_init { int kind; double a, b; } mmix_init;
 
 typedef struct mmix_param {
-    const char *name;
+    const char *name;                        /* the list's */
     mmix_tensor *tensor;
-    int decay, frozen;                       /* decay: weight decay holds for it */
-    mmix_init start;
+    int decay;                               /* 1: weight decay holds for it */
+    int frozen;                              /* 1: it does not train */
+    mmix_init start;                         /* how it begins */
 } mmix_param;
 
-/* All parameters of one model: values, gradients and moments lie in one slab each, in the order of `at`. The
-   only door for optimizer, saver, EMA and all-reduce. */
+/* All parameters of one model. Their values, their gradients and their moments lie in one slab each,
+   in the order of `at`. Optimizers, savers, moving averages and sums over machines all go through
+   this list. */
 typedef struct mmix_params {
     mmix_ctx *m;
-    mmix_param *at;
+    mmix_param *at;                          /* (count) */
     size_t count, elements;                  /* parameters; real numbers in all of them */
-    mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_require_grad */
+    mmix_real *values, *gradients;           /* slabs; gradients NULL until _require_grad */
     mmix_real *packed;                       /* NULL until mmix_params_pack */
-    size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
-    int bf16;                                /* matrices are MMIX_DTYPE_BF16; such a list is not trained */
-    double deviation;                        /* of what layers begin with at random; 0: 0.02 */
+    /* The library's own: room of `at`; of a slab, with padding to 64 bytes; of `packed`. */
+    size_t capacity, slab, packed_reals;
+    int bf16;                                /* 1: matrices are MMIX_DTYPE_BF16; it is not trained */
+    double deviation;                        /* std of what layers begin with at random; 0: 0.02 */
     struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
     struct { size_t rank; double alpha; int targets; } lora;
-    int in_run;                              /* a distillation run trains it */
+    int in_run;                              /* 1: a distillation run trains it */
     struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
-/* An empty list; NULL on error. */
+/* Returns an empty list; NULL on error. */
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
+/* Frees a list with its parameters. NULL is allowed. */
 MMIXDEF void mmix_params_destroy(mmix_params *p);
-/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which
-   begins with MMIX_INIT_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends
-   in ".bias". */
+/* Adds a parameter, whose name is prefix and name joined. It has no values until
+   mmix_params_allocate, which fills it as MMIX_INIT_… `start` with a and b says. Weight decay is set
+   for two and more axes, unless the name ends in ".bias". Returns its tensor, or NULL on error. */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b);
-/* Makes the slab with the initial values; after it nothing can be added. 0, or -1. */
+/* Makes the slab with the initial values. Nothing can be added after it. Returns 0, or -1. */
 MMIXDEF int mmix_params_allocate(mmix_params *p);
-/* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
-   gradients. */
+/* Makes the slab of gradients (train = 1) or frees it (0). With it, those parameters that are not
+   frozen ask for gradients. Returns 0, or -1. */
 MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
-/* Copies the matrices the way products read them (pack = 1), or frees the copies (0). Worth it for inference
-   on few tokens, where copying them each time is a fifth of the work; takes the matrices' memory once more.
-   What the library itself does to a parameter drops its copy; after writing through a pointer call this
-   again. 0, or -1. */
+/* Copies the matrices the way products read them (pack = 1), or frees the copies (0). That is worth
+   it for inference on few tokens, where copying them each time is a fifth of the work; it takes the
+   matrices' memory once more. What the library itself does to a parameter drops its copy. After
+   writing through a pointer call this again. Returns 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
-/* Low-rank adapters beside a model's matrices: those of its MLPs or SwiGLUs, of its mixers (q, k, v, o; of a
-   Mamba-2 the first and the last), or both. A begins uniform as in a linear layer, B with 0. They are a list
-   of their own, `adapters`. A linear layer takes a weight with its adapter; files of models hold their sum,
-   those of runs both. 0, or -1. */
+/* Puts low-rank adapters beside a model's matrices (LoRA, Hu et al. 2021): those of its MLPs or
+   SwiGLUs (FFN), those of its mixers (MIXER: q, k, v and o; of a Mamba-2 the first and the last), or
+   both. A begins uniform as in a linear layer, B with 0. They are a list of their own, p->adapters. A
+   linear layer takes a weight together with its adapter. Files of models hold the sum of the two,
+   files of runs hold both. Returns 0, or -1. */
 MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets);
-/* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
+/* Adds the adapters to their matrices and drops them. It is an error while a mmix_distill trains
+   them. Returns 0, or -1. */
 MMIXDEF int mmix_params_merge_lora(mmix_params *p);
-/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
-   nothing), the parameters' own do not. NULL: it is found, as what stands before the first parameter's name
-   (module., backbone., teacher. of a training run); of several one with "teacher" in it is taken, else the
-   shortest; classifiers ("head.…", "lm_head.…"), mask tokens and constants that are no parameters are left
-   alone. An error, with nothing read: a parameter that is missing or has another shape, or a name with the
-   prefix that is no parameter. 0, or -1. */
+/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with
+   `prefix` ("": with nothing), the parameters' own do not. Returns 0, or -1 with nothing read: if a
+   parameter is missing or has another shape, or if a name with the prefix is no parameter.
+
+   With prefix NULL it is found: it is what stands before the first parameter's name (module.,
+   backbone., or teacher. of a training run). Of several the one with "teacher" in it is taken, or
+   else the shortest. Classifiers ("head.…", "lm_head.…"), mask tokens and constants that are no
+   parameters are then left alone. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
-/* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
-   "unexpected NAME (5)". "" if all fit; in step memory; NULL on error. */
+/* Returns what would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3),
+   expected (3, 4)", "unexpected NAME (5)". The text is in step memory; it is "" if all fit, and NULL
+   on error. */
 MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix);
-/* The same from a file, prefix NULL, and to a .safetensors file. 0, or -1. */
+/* Reads them from a file, with prefix NULL. Returns 0, or -1. */
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
+/* Writes them to a .safetensors file. Returns 0, or -1. */
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
-/* By name; NULL if there is none (no error). */
+/* Returns the tensor of that name; NULL if there is none, which is not an error. */
 MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
-/* Forgets the gradients, without a pass over them: the next backward writes instead of adding. */
+/* Forgets the gradients without a pass over them: the next backward writes instead of adding. */
 MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
-/* Layers. An _init adds the layer's parameters to p, their names behind `prefix`, which brings its own dot
-   ("layer0."): 0, or -1. A layer makes y (B, L, D) of x (B, L, D), unless it says otherwise; with a
-   residual, residual + s y, s as in mmix_linear_residual. */
+/* Layers. An _init function adds the layer's parameters to p and returns 0, or -1. Their names stand
+   behind `prefix`, which brings its own dot ("layer0."). A _forward function makes y (B, L, D) of
+   x (B, L, D), unless it says otherwise, and returns it, or NULL on error. With a residual it returns
+   residual + s y, s as in mmix_linear_residual; both may be NULL. */
 
-/* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
-   proj. */
+/* Attention with a fused projection: qkv (B, L, 3D) has q, k and v in this order, each of heads x
+   D/heads; then comes the mixer, then proj. */
 typedef struct mmix_attention_layer {
-    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;    /* (3D, D), …; biases may be NULL */
+    mmix_tensor *qkv_weight, *qkv_bias;      /* (3D, D); (3D) or NULL */
+    mmix_tensor *proj_weight, *proj_bias;    /* (D, D); (D) or NULL */
     size_t heads;
-    mmix_mixer options;                      /* of MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR; q, k, v are filled in */
+    mmix_mixer options;                      /* of softmax or linear attention, without q, k, v */
     mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
     mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
-    int no_key_bias;                         /* the middle third of qkv_bias counts as 0 */
+    int no_key_bias;                         /* 1: the middle third of qkv_bias counts as 0 */
 } mmix_attention_layer;
-/* kind MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR; bias 0: qkv and proj have none. Adds, behind `prefix`, qkv.weight, qkv.bias,
-   proj.weight and proj.bias. */
+/* kind is MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR. With bias 0 qkv and proj have none. Adds, behind
+   `prefix`, qkv.weight, qkv.bias, proj.weight and proj.bias. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
-/* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
+/* With a state, x are the next tokens, one or many, and go on from what `slot` carries, as in
+   mmix_mix_step. state may be NULL. */
 MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_mix_state *state, size_t slot);
 
-/* Mamba-2 (mamba_ssm 2.x): in_proj → z, xBC, dt; convolution and SiLU over xBC; SSD; gated RMS norm;
-   out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
-   projection from the end; the results are averaged before the one out_proj. */
+/* Mamba-2 (mamba_ssm 2.x): in_proj gives z, xBC and dt; then come convolution and SiLU over xBC, SSD,
+   the gated RMS norm, and out_proj. If it is bidirectional (Vision Mamba's "v2") a second
+   convolution, A, dt bias, D and norm read the same projection from the end, and the two results are
+   averaged before the one out_proj. */
 typedef struct mmix_mamba2_options {
-    size_t d_inner, d_state, head_dim, groups, conv_width;           /* 0: 2D, N 64, P 64, G 1, W 4 */
+    size_t d_inner, d_state, head_dim, groups, conv_width;       /* 0: 2D, N 64, P 64, G 1, W 4 */
     int bidirectional;
     double eps;                              /* of the norm; 0: 1e-5 */
     double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
-    double out_scale;                        /* factor of out_proj's initial values, 1/√depth in Vim; 0: 1 */
+    double out_scale;                /* of out_proj's initial values, 1/√depth in Vim; 0: 1 */
 } mmix_mamba2_options;
 typedef struct mmix_mamba2_direction {
     mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm;
@@ -1036,18 +1052,19 @@ typedef struct mmix_mamba2_layer {
     mmix_mamba2_options options;             /* with the defaults filled in */
     size_t heads;                            /* d_inner / head_dim */
     mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
-    mmix_mamba2_direction dir[2];            /* forward; …_b: reverse */
+    mmix_mamba2_direction dir[2];            /* forward; reverse, whose names end in _b */
 } mmix_mamba2_layer;
-/* State from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1), ssm (B, H, P, N). NULL in:
-   zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
-   bidirectional layers, not with seq_idx. */
+/* What a layer carries from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1) and
+   ssm (B, H, P, N), NULL for zeros. The forward replaces them by the results, in step memory. Or both
+   lie in slot `slot` of `in`, as in mmix_mix_step. A state is not for bidirectional layers and not
+   together with seq_idx. */
 typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_mix_state *in; size_t slot; } mmix_mamba2_state;
-/* options NULL: the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight, conv1d.bias, dt_bias, A_log,
-   D and norm.weight; if it is bidirectional conv1d_b.weight, conv1d_b.bias, dt_b_bias, A_log_b, D_b and
-   norm_b.weight; out_proj.weight. */
+/* options may be NULL for the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight,
+   conv1d.bias, dt_bias, A_log, D and norm.weight; if it is bidirectional conv1d_b.weight,
+   conv1d_b.bias, dt_b_bias, A_log_b, D_b and norm_b.weight; and out_proj.weight. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
-/* seq_idx (B, L) int32 or NULL; state NULL, or read and then replaced. */
+/* seq_idx is (B, L) int32, or NULL. state is NULL, or is read and then replaced. */
 MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
