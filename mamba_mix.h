@@ -1086,29 +1086,42 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
 
-/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
-   each frame. Text is what lies in no span; spans lie in order and apart. */
-typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
-/* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
+/* A medium among the text: T frames of Y x X tokens from `start` on, with `separators` separator
+   tokens after each frame; an image has T = 1. Spans lie in order and apart, and the tokens that lie
+   in no span are text. */
+typedef struct mmix_span {
+    size_t start;
+    size_t grid[3];                          /* T, Y, X */
+    size_t separators;
+} mmix_span;
+/* mmix_mmate_options.branches: both branches of M-MATE, or one of them. ATTENTION: in their place
+   causal softmax attention, with the projections of Flex-MA. */
 enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
-enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
-/* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
+/* mmix_mmate_options.directions: how the two scans of Flex-MA are fused. */
+enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };
+/* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults.
+
+   Flex-MA is SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias) and A = -e^A_log. A
+   forward scan goes over all tokens, those of a span in the order of mmix_scan_order. In each span
+   there is a reverse scan of its own. At a span's tokens the two, f and b, are fused: as
+   g f + (1 - g) b with g = σ(gate x) for each head, as their mean, or as their sum.
+   Local-Swin is softmax attention of a span's grid tokens in windows of frames, rows and columns. */
 typedef struct mmix_mmate_options {
-    int branches;
-    int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
-    /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
-       over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
-       own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
-    int directions;
+    int branches;                            /* MMIX_BRANCH_… */
+    /* How the branches are joined. 0: their sum. 1: u flex + (1 - u) swin, u = σ(w x) for each token. */
+    int branch_gate;
+    int directions;                          /* MMIX_FUSE_… */
     int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
     int skip;                                /* 1: adds D x */
     size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
     int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
     int norm;                                /* 1: RMS norm (after the gate) before o_proj */
-    /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
-    size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
-    size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
-    int causal_window;                       /* 1: within a window only earlier tokens */
+    /* Of Local-Swin: frames, rows and columns of a window. 0: 1 x 16 x 16 for images, 16 x 4 x 4 for
+       videos. */
+    size_t window[3];
+    /* p, even: windows are shifted in the layers with layer mod p ≥ p/2. 0: 2 */
+    size_t shift_period;
+    int causal_window;                       /* 1: within a window only earlier tokens are seen */
     size_t text_window;                      /* w: text sees text less than w tokens back; 0: none */
 } mmix_mmate_options;
 
@@ -2063,22 +2076,28 @@ MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, u
 typedef struct mmix_layout {
     const mmix_span *spans;
     size_t n_spans;
-    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
-    /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
+    /* Rotary positions, int32 (L), or (3, L) of three axes. NULL: they go on from what the slot saw. */
+    mmix_tensor *positions;
+    /* Of Flex-MA, (B, H, P, N): the state before the first token, or NULL; where to put a tensor with
+       the state after the last token, or NULL. */
     mmix_tensor *initial_state, **final_state;
-    mmix_mix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
-    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
-    /* One span: in Local-Swin the tokens that are not of its grid see all, and all see them. angles (L, N/2)
-       turn q and k of Local-Swin in place of positions; NULL: none do. */
+    /* NULL: the tokens are a whole sequence. Else they are its next piece, which must not end in the
+       middle of a span, and go on as in mmix_mix_step from the slots `slot` and `slot` + 1. */
+    mmix_mix_state *state;
+    size_t slot;
+    /* 1, for one span: in Local-Swin the tokens that are not of its grid see all, and all see them. */
     int global;
+    /* (L, N/2): angles by which q and k of Local-Swin turn in place of positions, or NULL for none. */
     mmix_tensor *angles;
 } mmix_layout;
 
-/* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
+/* Attention with four projections, weight[i] and bias[i] in this order: q (H·N, D), k (G·N, D),
+   v (G·P, D), o (D, H·P). */
 typedef struct mmix_projections {
     mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
     size_t heads, kv_heads;                  /* H, G */
 } mmix_projections;
+
 typedef struct mmix_mmate_layer {
     mmix_mmate_options options;
     size_t index;                            /* of the layer: tells scan order and shift */
