@@ -1308,11 +1308,12 @@ typedef struct mmix_sequence {
     mmix_tensor *tokens;                     /* (B, L) int32; not read where media's features stand */
     const mmix_span *spans;
     size_t n_spans;
-    mmix_tensor *media;                      /* (B, n, F): features of grid tokens; NULL: `tokens` has them */
+    mmix_tensor *media;                      /* (B, n, F): features of the spans' grid tokens, or NULL */
 } mmix_sequence;
-enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };                               /* .mixer */
+/* mmix_decoder_config.mixer */
+enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };
 typedef struct mmix_decoder_config {
-    int mixer;
+    int mixer;                               /* MMIX_DECODER_… */
     size_t vocabulary, dim, depth, ffn;      /* K, D, layers, F of SwiGLU */
     size_t heads, kv_heads, head_dim;        /* kv_heads 0: heads; head_dim 0: dim / heads */
     double eps;                              /* of the norms; 0: 1e-5 */
@@ -1323,7 +1324,7 @@ typedef struct mmix_decoder_config {
     mmix_mmate_options mmate;
 } mmix_decoder_config;
 
-/* Fields are for reading. */
+/* A decoder. Its members are for reading. */
 typedef struct mmix_decoder {
     mmix_ctx *m;
     mmix_decoder_config config;              /* with the defaults filled in */
@@ -1332,53 +1333,65 @@ typedef struct mmix_decoder {
     mmix_mlp_layer projector;                /* of media */
     struct mmixi_decoder_layer *layer;
 } mmix_decoder;
-/* A decoder with random values from the context's seed; NULL on error. */
+/* Returns a decoder with random values from the context's seed; NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
+/* Frees a decoder. NULL is allowed. */
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
-/* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors (or .bin of
-   PyTorch) of a Llama, Mistral or Qwen2 with its config.json in the same folder. NULL on error. */
+/* Returns a decoder from a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's
+   .safetensors (or PyTorch's .bin) of a Llama, Mistral or Qwen2 with its config.json in the same
+   folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
-/* Writes parameters, adapters merged, and config as .safetensors. 0, or -1. */
+/* Writes the parameters, with adapters merged, and the config as .safetensors. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
+/* What to give back besides, each NULL or `depth` places. */
 typedef struct mmix_decoder_options {
-    /* NULL, or `depth` places each for the outputs (B, L, D) of the mixers, the layers, the mixers' norms */
-    mmix_tensor **mixed, **outputs, **normed;
-    mmix_tensor **inputs;    /* NULL, or what layers read in place of the one before; NULL there: as usual */
+    mmix_tensor **mixed;     /* where the mixers' outputs (B, L, D) go */
+    mmix_tensor **outputs;   /* where the layers' outputs (B, L, D) go */
+    mmix_tensor **normed;    /* where the outputs of the norms before the mixers (B, L, D) go */
+    /* What the layers read in place of the output of the layer before; where it is NULL a layer reads
+       that as usual. */
+    mmix_tensor **inputs;
 } mmix_decoder_options;
-/* The tokens after the last norm, (B, L, D); options NULL: none. */
+/* Returns the tokens after the last norm, (B, L, D), or NULL on error. options may be NULL. */
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options);
-/* (…, D) → (…, K) */
+/* Returns the logits (…, K) of such tokens, hidden (…, D); NULL on error. */
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-/* M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Not recorded. */
+/* Returns M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Nothing is recorded.
+   NULL on error. */
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer);
 
-/* What a decoder remembers of the tokens before, none at first: with attention keys and values of all, with
-   M-MATE states of one size (and the last text_window keys). Not longer than d lives. NULL on error. */
+/* Returns what a decoder remembers of earlier tokens, of none at first. With attention that is keys
+   and values of all tokens, with M-MATE states of one size (and the last text_window keys). It may
+   not outlive d. mmix_mix_state_destroy frees it. NULL on error. */
 MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
-/* Reads the next tokens, one or many (a span is in one piece, and starts from the piece's first token); the
-   logits (B, K) after the last. Not recorded. After an error clear the state or go on from a copy. */
+/* Reads the next tokens, one or many, and returns the logits (B, K) after the last. A span is in one
+   piece, and its start counts from the piece's first token. Nothing is recorded. NULL on error; after
+   that clear the state, or go on from a copy. */
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_mix_state *s);
 
-/* How a token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of which
-   the likeliest top_k (0: all), and of those the likeliest with together `top_p` (0: all) are kept, by the
-   context's seed, `stream` and its place. */
+/* How a token is drawn. With temperature 0 it is the one of the largest logit. Else it is drawn from
+   softmax(logits / temperature). Of that the likeliest top_k are kept, and of these the likeliest
+   that have `top_p` together. The random number is that of the context's seed, of `stream` and of the
+   token's place. */
 typedef struct mmix_sampling {
-    double temperature, top_p;
+    double temperature;
+    double top_p;                            /* 0: all */
     uint64_t stream;
-    int32_t stop;                            /* the last token to make, none if 0 */
-    size_t top_k;
+    int32_t stop;                            /* the last token to make; 0: none */
+    size_t top_k;                            /* 0: all */
 } mmix_sampling;
-/* One token from logits (K); place: its number in the sequence. 0 on error: logits are NULL after a chain of
-   calls that failed, one is not a number, or all are -infinity. */
+/* Returns a token drawn from logits (K); place is its number in the sequence. Returns 0 on error: if
+   logits is NULL, as after a chain of calls that failed, if one of them is not a number, or if all are
+   -infinity. */
 MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
-/* Continues a sequence (B, L), its rows in step memory, by at most `count` tokens, the stop token included:
-   tokens (B, count); a row that stopped is filled with the stop token. Returns the longest row's number of
-   tokens, 0 after an error. sampling NULL: the largest logit, no stop. */
+/* Continues a sequence (B, L) by at most `count` tokens, the stop token included, and writes them to
+   tokens (B, count). A row that stopped is filled with the stop token. sampling may be NULL: the
+   largest logit, and no stop. Returns the number of tokens of the longest row, 0 after an error. */
 MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count);
 
