@@ -1617,34 +1617,44 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
    schedules, AdamW, SGD, moving averages
    ==================================================================================== */
 
-/* start → base in equal steps over the first warmup_epochs · iters steps, both ends included; then
-   base → final by half a cosine, which ends one after the last of epochs · iters steps. */
+/* Returns a value by the cosine schedule. It goes from start to base in equal steps over the first
+   warmup_epochs · iters steps, both ends included. Then it goes from base to final by half a cosine,
+   which ends one after the last of epochs · iters steps. */
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step);
-
-/* AdamW (Loshchilov & Hutter 2019): p ← p (1 - lr wd), then p ← p - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + eps). */
+/* The numbers of AdamW (Loshchilov & Hutter 2019). In step t of a parameter p with moments m and v,
+   p ← p (1 - lr wd), then p ← p - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + eps). */
 typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_adamw;
-MMIXDEF mmix_adamw mmix_adamw_config_default(void);                      /* 1e-3, 0.01, 0.9, 0.999, 1e-8 */
-/* The moments of one parameter list; each parameter counts its own steps. */
+/* Returns 1e-3, 0.01, 0.9, 0.999, 1e-8. */
+MMIXDEF mmix_adamw mmix_adamw_config_default(void);
+/* The moments of one parameter list. Each parameter counts its own steps. */
 typedef struct mmix_optimizer { mmix_params *params; mmix_real *m, *v; uint64_t *steps; } mmix_optimizer;
-/* Moments of 0 for p, which it also makes trainable; 0, or -1. Free them before p. */
+/* Makes moments of 0 for the parameters p and makes these trainable. mmix_optimizer_free is called
+   before p is destroyed. Returns 0, or -1. */
 MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p);
+/* Frees the moments. NULL is allowed. */
 MMIXDEF void mmix_optimizer_free(mmix_optimizer *state);
-/* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)), `clip` < 0 all of them by
-   min(1, -clip/(‖all gradients‖ + 1e-6)); skip (count flags) or NULL leaves parameters out altogether: no
-   decay, no moments, no step counted. Gradients are zeroed for the next step. Returns ‖all gradients‖ before
-   clipping. After an error, as of a gradient that is not finite, 0, and nothing has changed. */
+/* Makes one step, and zeroes the gradients for the next one.
+   clip > 0 scales each tensor's gradient g by min(1, clip/(‖g‖ + 1e-6)); clip < 0 scales all of them
+   by min(1, -clip/(‖all gradients‖ + 1e-6)). skip is NULL or has a flag for each parameter; those with
+   a flag are left out altogether: no decay, no moments, no step counted.
+   Returns ‖all gradients‖ before clipping. After an error, such as a gradient that is not finite, it
+   returns 0, and nothing has changed. */
 MMIXDEF double mmix_adamw_step(mmix_optimizer *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip);
-/* SGD (Sutskever et al. 2013; torch.optim.SGD): g ← g + wd p; b ← g in the first step, later momentum b +
-   (1 - dampening) g; p ← p - lr b, nesterov: p - lr (g + momentum b). */
+/* The numbers of SGD (Sutskever et al. 2013; torch.optim.SGD). g ← g + wd p; in the first step b ← g,
+   later b ← momentum b + (1 - dampening) g; then p ← p - lr b, or with nesterov p ← p - lr (g +
+   momentum b). */
 typedef struct mmix_sgd { double lr, weight_decay, momentum, dampening; int nesterov; } mmix_sgd;
-MMIXDEF mmix_sgd mmix_sgd_config_default(void);                          /* 1e-3, 0, 0.9, 0, 0 */
-/* As mmix_adamw_init and _step: b is the state's m, there is no v; mmix_optimizer_free frees it. */
+/* Returns 1e-3, 0, 0.9, 0, 0. */
+MMIXDEF mmix_sgd mmix_sgd_config_default(void);
+/* They do what mmix_adamw_init and mmix_adamw_step do. b is the state's m, there is no v, and
+   mmix_optimizer_free frees it. */
 MMIXDEF int mmix_sgd_init(mmix_optimizer *state, mmix_params *p);
 MMIXDEF double mmix_sgd_step(mmix_optimizer *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip);
-/* teacher ← momentum teacher + (1 - momentum) student, in the same order. 0, or -1 if the names differ. */
+/* teacher ← momentum teacher + (1 - momentum) student, parameter by parameter in the same order.
+   Returns 0, or -1 if the names differ. */
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
 
 /* ==== >>api-dino =====================================================================
@@ -1654,88 +1664,96 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 typedef struct mmix_dino_loss_stats {
     double teacher_entropy, teacher_kl_uniform, center_norm;
 } mmix_dino_loss_stats;
-/* The mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of
-   -Σ q log softmax(s_v/student_temp). student (crops·B, K), teacher (2B, K), both crop after crop; center (K)
-   is read, then becomes momentum center + (1 - momentum) mean(t). stats may be NULL. Gradient for the student
-   only. Caron et al. 2021, algorithm 1. */
+/* Returns DINO's loss (Caron et al. 2021, algorithm 1), a scalar, or NULL on error: the mean over the
+   teacher's views, q = softmax((t - center)/teacher_temp), and the other views v of the student of
+   -Σ q log softmax(s_v/student_temp). student is (crops·B, K) and teacher (2B, K), both crop after
+   crop. center (K) is read, and then becomes momentum center + (1 - momentum) mean(t). stats may be
+   NULL. Only the student gets a gradient. */
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats);
 
-/* The same for patches that the student does not see, Σ_r weight_r · -Σ q log softmax(s_r/student_temp) with
-   q = softmax((t_r - center)/teacher_temp): student and teacher (M, K), weight (M) or NULL, 1/M. center
-   becomes center + (1 - momentum) Σ_r weight_r (t_r - center). Zhou et al. 2022 (iBOT), eq. 3. */
+/* Returns the same for patches that the student does not see (iBOT, Zhou et al. 2022, eq. 3):
+   Σ_r weight_r · -Σ q log softmax(s_r/student_temp), q = softmax((t_r - center)/teacher_temp). student
+   and teacher are (M, K), weight is (M), or NULL for 1/M each. center becomes center + (1 - momentum)
+   Σ_r weight_r (t_r - center). */
 MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *weight, mmix_real *center, double student_temp,
                                     double teacher_temp, double momentum,
                                     mmix_dino_loss_stats *stats);
 
-/* What a head reads of a picture: the class token (or the registers' mean), as in the paper; the mean of the
-   patches; or both, side by side. */
+/* What the head reads of a picture: the class token (or the registers' mean), as in the paper; the
+   mean of the patches; or both, side by side. */
 enum { MMIX_READ_TOKEN, MMIX_READ_MEAN, MMIX_READ_BOTH };
 
 typedef struct mmix_dino_config {
-    mmix_vision_config vision;
-    size_t head_hidden, head_bottleneck, prototypes, head_layers;
+    mmix_vision_config vision;               /* the backbone */
+    size_t head_hidden, head_bottleneck, prototypes, head_layers;    /* of the head; prototypes: K */
     mmix_augment augment;                    /* crops; see >>api-images */
-    size_t batch, epochs;                    /* a batch of any size goes through in slices of one memory */
-    size_t iters;                            /* steps an epoch; 0: count / batch, at least 1 */
+    size_t batch, epochs;                    /* a batch of any size goes in slices of one memory */
+    size_t iters;                            /* steps of an epoch; 0: count / batch, at least 1 */
     double lr, min_lr;                       /* lr is for a batch of 256 and scales with it */
     size_t warmup_epochs;
     double weight_decay, weight_decay_end, clip;
-    size_t freeze_last_layer;                /* epochs; `last_layer` parameters are left out of the step */
-    double momentum;                         /* of the teacher, cosine to 1 */
+    size_t freeze_last_layer;                /* epochs in which `last_layer` parameters do not train */
+    double momentum;                         /* of the teacher, by a cosine to 1 */
     double center_momentum, student_temp, teacher_temp, teacher_temp_warm;
     size_t teacher_temp_epochs;
-    int teacher_drop_path;                   /* 1: the teacher has drop path, too, as in DinoMamba's code */
+    int teacher_drop_path;                   /* 1: the teacher has it, too, as in DinoMamba's code */
     uint64_t seed;
-    int read;                                /* by the head: MMIX_READ_… */
+    int read;                                /* MMIX_READ_…: what the head reads */
     size_t shards;                           /* of a batch; 0: 1. See mmix_dino_set_allreduce */
-    /* iBOT (Zhou et al. 2022), if patch_weight is not 0: of the share mask_chance of the global crops the
-       student does not see a part of the patches, drawn from mask_part, in blocks. What the teacher says of
-       them, by the same head, is a second loss, of this weight. The paper's: 1, 0.5, 0.1 to 0.5 */
+    /* iBOT (Zhou et al. 2022), if patch_weight is not 0. In the share mask_chance of the global crops
+       the student does not see a part of the patches, drawn from mask_part[0] … mask_part[1], in
+       blocks. What the teacher says of them, by the same head, is a second loss, with this weight.
+       The paper has 1, 0.5, 0.1 to 0.5. */
     double patch_weight, mask_chance, mask_part[2];
 } mmix_dino_config;
-/* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's
-   collapses there). */
+/* Returns the paper's setting: ViT-S/16, 65,536 prototypes. */
 MMIXDEF mmix_dino_config mmix_dino_config_default(void);
+/* Returns a setting for a few thousand small pictures, on which the paper's collapses. */
 MMIXDEF mmix_dino_config mmix_dino_config_small_data(void);
 
 typedef struct mmix_dino_stats {
-    size_t step, steps, epoch;               /* this step (from 0), of how many */
+    size_t step, steps, epoch;               /* this step, from 0 on; how many there are; its epoch */
     double loss, lr, weight_decay, momentum, gradient_norm;
     double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
-    const char *collapse;                    /* NULL, or in words: a loss stuck at ln K, an entropy at 0 */
+    /* NULL, or what went wrong in words: a loss that stays at ln K, an entropy at 0. */
+    const char *collapse;
     double patch_loss;                       /* of iBOT, without its weight */
 } mmix_dino_stats;
 
 typedef struct mmix_dino mmix_dino;
-/* A run before its first step; NULL on error. */
+/* Returns a run before its first step; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
+/* Frees a run with its networks. NULL is allowed. */
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
-/* One step on a batch of the `count` pictures, in an order drawn anew each epoch of config.iters steps: fewer
-   than these ask for are gone through again, of more the rest is left out. 1: go on, 0: the epochs are over,
-   -1: mmix_error, and the run is as it was. Calls mmix_reset. stats may be NULL. */
+/* Makes one step on a batch of the `count` pictures, whose order is drawn anew in each epoch of
+   config.iters steps. If there are fewer pictures than these steps ask for, they are gone through
+   again; if there are more, the rest is left out. It calls mmix_reset. stats may be NULL.
+   Returns 1: go on; 0: the epochs are over; -1: error, and the run is as it was. */
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
-/* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
-   NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
+/* Does the same on crops that the caller made in step memory, crop after crop: global (2B, 3, s, s),
+   and local (n·B, 3, s', s') or NULL. config.iters must be set, and the caller calls mmix_reset. */
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats);
-/* Makes of x (n), one shard's share, the sum over all shards, ((x0 + x1) + x2) + … in their order, the same
-   in each process. 0, or else the step fails. */
+/* Replaces x (n), one shard's share, by the sum of all shards' shares, ((x0 + x1) + x2) + … in their
+   order, which is the same in each process. Returns 0; with another number the step fails. */
 typedef int mmix_allreduce(void *user, mmix_real *x, size_t n);
-/* Training on several machines. A batch is cut into config.shards runs of pictures, and what they bring
-   (gradients, the next centre, the loss) is added. A process alone goes through all of them; after this call
-   it makes `shard` and leaves the rest to `sum`, once a step. Both ways give the same bits. All processes
-   hold the same run and pictures. sum NULL: alone again. 0, or -1. */
+/* Trains on several machines. A batch is cut into config.shards runs of pictures, and what they bring
+   (gradients, the next center, the loss) is added. A process alone goes through all of them. After
+   this call it goes through run number `shard` and leaves the others to `sum`, once a step. Both ways
+   give the same bits. All processes hold the same run and the same pictures. With sum NULL the
+   process is alone again. Returns 0, or -1. */
 MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user);
-/* The backbones; the teacher's (1) is the one to use. They live as long as d. */
+/* Returns the student's (teacher 0) or the teacher's (1) backbone; the teacher's is the one to use.
+   It lives as long as d. */
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
-/* The whole run: both networks, moments, centre, step and configuration. A loaded run goes on bit for bit.
-   `note` (may be NULL) is kept in the file for the caller; mmix_dino_note returns that of the file the run
-   was loaded from, "" if there is none. */
+/* Writes the whole run: both networks, moments, center, step and configuration. `note`, which may be
+   NULL, is kept in the file for the caller (mmix_dino_note). Returns 0, or -1. */
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
+/* Returns the run of a file, which goes on bit for bit; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
 
 /* ==== >>api-distillation =============================================================
