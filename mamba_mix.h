@@ -489,48 +489,51 @@ enum {
     MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear alone */
 };
 
-/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on
-   error. */
+/* Return a new tensor of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, whose values are
+   undefined; NULL on error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
 MMIXDEF mmix_tensor *mmix_new3(mmix_ctx *m, size_t a, size_t b, size_t c);
 MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t d);
-/* The same filled with n = the product of shape values in row-major order. */
+/* Return a new tensor with a copy of the values, in row-major order, as many as the shape's product;
+   NULL on error. */
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values);
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
-/* Sets every element, rounded to the type's numbers (int32: toward 0). Returns t, or NULL on
-   error: t has no values, or the value is not in the range of int32. */
+/* Sets every element to a value, rounded to the type's numbers (int32: toward 0). Returns t, or NULL
+   on error: t has no values, or the value is not in the range of int32. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t, or
-   NULL on error, as of an int32 tensor. */
+/* Fills a tensor with normal numbers of mean 0 and a standard deviation; `stream` tells one tensor's
+   numbers from another's. Returns t, or NULL on error, as for an int32 tensor. */
 MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
-/* MMIX_DTYPE_…; the number of axes. */
+/* Return MMIX_DTYPE_…, and the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not
-   there. */
+/* Return the size of an axis and its stride, in elements. A negative axis counts from the end. For an
+   axis that is not there both return 0. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
-/* Number of elements. */
+/* Returns the number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone or of another type; mind the strides of a
-   view. With a device reals are NULL outside of an op's functions: mmix_read and mmix_write copy
-   them. */
+/* Return the address of the first element, or NULL if the values are gone or of another type. A view
+   has strides. With a device, reals are NULL outside of an op's functions; mmix_read and mmix_write
+   copy them there. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
-/* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
+/* Returns the value of a tensor of one element, NAN if it has more. The value of a loss is there after
+   mmix_backward, too. */
 MMIXDEF double mmix_item(const mmix_tensor *t);
-/* Copies all elements out (in), row-major, strides followed. 0, or -1 if there are no real
-   values. */
+/* Copy all elements out of a tensor (read) or into it (write), in row-major order, whatever its
+   strides. Both return 0, or -1 if there are no real values. */
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values);
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
-/* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no
-   other way. */
+/* Returns a view of t with another shape; NULL on error. A view copies nothing, and gradients flow
+   into what is viewed. It is a copy if the strides leave no other way. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
-/* Elements start … start+count-1 of an axis; t itself if these are all. */
+/* Returns a view of the elements start … start+count-1 of an axis, or t itself if these are all; NULL
+   on error. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
 
 /* ==== >>api-tape =====================================================================
@@ -575,45 +578,57 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
 /* ==== >>api-ops ======================================================================
    differentiable operations; each returns a new tensor, or NULL on error
 
-   Comments give the formula, then shapes. (…, D) means any leading axes. Inputs may be views.
+   Comments give the formula of what is returned, then shapes. (…, D) means any leading axes. Inputs
+   may be views.
 
-   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit ARM): each
-   would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and mmix_sqrt of it 0; in
-   the double build that is so below 2.3e-308. What a caller computes outside of ops is not touched.
+   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit ARM):
+   each would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and mmix_sqrt
+   of it is 0; in the double build that is so below 2.3e-308. What a caller computes outside of ops is
+   not touched.
    ==================================================================================== */
 
-/* Elementwise, with the shapes aligned at the right and sizes of 1 stretched (as NumPy does). */
+/* Elementwise a + b, a - b, a b, a / b. Shapes are aligned at the right and sizes of 1 are stretched,
+   as in NumPy. */
 MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-/* The larger one; where they are equal each gets half of the gradient, as torch.maximum has it. */
+/* The larger one. Where they are equal each gets half of the gradient, as in torch.maximum. */
 MMIXDEF mmix_tensor *mmix_maximum(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 /* alpha x + beta */
 MMIXDEF mmix_tensor *mmix_affine(mmix_ctx *m, mmix_tensor *x, double alpha, double beta);
-/* e^x; ln x; the square root; x σ(x); x/2 (1 + erf(x/√2)); ln(1 + e^x), x itself above 20 as in PyTorch */
+/* e^x */
 MMIXDEF mmix_tensor *mmix_exp(mmix_ctx *m, mmix_tensor *x);
+/* ln x */
 MMIXDEF mmix_tensor *mmix_log(mmix_ctx *m, mmix_tensor *x);
+/* √x */
 MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x);
+/* x σ(x) */
 MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x);
+/* x/2 (1 + erf(x/√2)) */
 MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x);
+/* ln(1 + e^x); above 20 it is x itself, as in PyTorch */
 MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x);
-/* max(x, 0); |x|; 1/(1 + e^-x); (e^x - e^-x)/(e^x + e^-x); x^p, of x < 0 for a whole p alone. The slope of
-   relu and abs at 0 is 0. */
+/* max(x, 0), with slope 0 at 0 */
 MMIXDEF mmix_tensor *mmix_relu(mmix_ctx *m, mmix_tensor *x);
+/* |x|, with slope 0 at 0 */
 MMIXDEF mmix_tensor *mmix_abs(mmix_ctx *m, mmix_tensor *x);
+/* σ(x) = 1/(1 + e^-x) */
 MMIXDEF mmix_tensor *mmix_sigmoid(mmix_ctx *m, mmix_tensor *x);
+/* (e^x - e^-x)/(e^x + e^-x) */
 MMIXDEF mmix_tensor *mmix_tanh(mmix_ctx *m, mmix_tensor *x);
+/* x^p; for x < 0 p must be whole */
 MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p);
 
-/* Sum over one axis, which disappears; sum and mean of all elements: a scalar. */
+/* The sum over one axis, which disappears. */
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis);
+/* The sum and the mean of all elements, a scalar. */
 MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x);
 
-/* a b: (…, I, J) and (…, J, K) → (…, I, K), equal leading axes. */
+/* a b: (…, I, J) and (…, J, K) → (…, I, K), with equal leading axes. */
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-/* Axes in another order, copied: axis i of the result is axis order[i] of x. */
+/* A copy with the axes in another order: axis i of the result is axis order[i] of x. */
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order);
 /* n tensors, at most MMIX_MAX_INPUTS, one after another along an axis. */
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n);
@@ -622,13 +637,15 @@ MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor
 
 /* e^x / Σ e^x along an axis. */
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
-/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight, bias (D) or NULL. */
+/* (x - mean) / √(variance + eps) · weight + bias over the last axis: x (…, D); weight and bias (D), or
+   NULL. */
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      double eps);
-/* x / √(mean(x²) + eps) · weight over the last axis; weight (D) or NULL. Zhang & Sennrich 2019. */
+/* x / √(mean(x²) + eps) · weight over the last axis: x (…, D); weight (D), or NULL. Zhang & Sennrich
+   2019. */
 MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
-/* u = x · silu(z), then the RMS norm of each of `groups` runs of D/groups features, then · weight: the gate
-   comes before the norm (mamba_ssm with norm_before_gate = False). x, z (…, D), weight (D). */
+/* The RMS norm of u = x · silu(z), of each of `groups` runs of D/groups features, times weight: x and z
+   (…, D), weight (D). The gate comes before the norm, as in mamba_ssm with norm_before_gate = False. */
 MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
                                          double eps, size_t groups);
 /* x / max(‖x‖, eps) over the last axis. */
@@ -636,47 +653,51 @@ MMIXDEF mmix_tensor *mmix_l2_normalize(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), one s for each index of the first axis (drop path). NULL is 0, 1. */
+/* residual + s · (x weightᵀ + bias), residual (…, O), with one s for each index of the first axis (drop
+   path). A residual that is NULL is 0, an s that is NULL is 1. */
 MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s);
 
-/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), zeros before the first
-   token. x (B, L, D), weight (D, 1, W), bias (D) or NULL. */
+/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), with zeros before
+   the first token: x (B, L, D), weight (D, 1, W), bias (D) or NULL → (B, L, D). */
 typedef struct mmix_causal_conv1d_options {
-    int silu;                                /* act = silu, else none */
-    int reverse;                             /* the sequence is read from its end; results stay in place */
-    mmix_tensor *initial_state;              /* (B, D, W-1): the tokens before the first, oldest first; not
-                                                together with seq_idx */
-    mmix_tensor *seq_idx;                    /* (B, L) int32: a tap counts only within its own number */
-    mmix_tensor **final_state;               /* where to put the last W-1 inputs (B, D, W-1), NULL if W is
-                                                1; or NULL */
+    int silu;                                /* 1: act is silu; 0: it is nothing */
+    int reverse;                             /* 1: the sequence is read from its end; y_t stays at t */
+    /* (B, D, W-1), or NULL: the tokens before the first, the oldest first; not together with seq_idx. */
+    mmix_tensor *initial_state;
+    mmix_tensor *seq_idx;                    /* (B, L) int32: a tap counts within its own number only */
+    /* Where to put a tensor with the last W-1 inputs (B, D, W-1), NULL if W is 1; or NULL. */
+    mmix_tensor **final_state;
 } mmix_causal_conv1d_options;
-/* Options NULL: none. */
+/* options may be NULL: none. */
 MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  const mmix_causal_conv1d_options *options);
 
-/* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
-   tokens row by row; pixels beyond the last whole patch are dropped. */
+/* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B,
+   ⌊Y/p⌋⌊X/p⌋, D), tokens row by row. Pixels beyond the last whole patch are dropped. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
 
 /* ---- not with MMIX_MIXERS_ONLY ---- */
 
 #ifndef MMIX_MIXERS_ONLY
-/* x with each number set to 0 with probability `rate`, the others over 1 - rate (Srivastava et al. 2014),
-   drawn from the seed, step and stream (below 2³²). For training; a rate of 0 gives x itself. */
+/* x with each number set to 0 with probability `rate` and the others divided by 1 - rate (Srivastava
+   et al. 2014), for training. They are drawn from the seed, step and stream (below 2³²). With a rate
+   of 0 it is x itself. */
 MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
 
-/* x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (align_corners false); a scale
-   of 0 means out/in. Bicubic with a = -3/4 and bilinear as PyTorch's, whose indices are clamped to the edge;
-   bicubic with a = -1/2 and a kernel that widens as the picture shrinks, as Pillow's. */
+/* A filter of mmix_interpolate. BICUBIC (a = -3/4) and BILINEAR are PyTorch's, whose indices are
+   clamped to the edge. BICUBIC_ANTIALIAS (a = -1/2) is Pillow's, whose kernel widens as the picture
+   shrinks. */
 enum { MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BILINEAR, MMIX_RESIZE_BICUBIC_ANTIALIAS };
-/* `filter` is one of them. */
+/* x (B, C, h, w) resized to (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (PyTorch's
+   align_corners = False); a scale of 0 means out/in. */
 MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
                                  double scale_h, double scale_w);
 
-/* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
-   target (…) int32. With a target of reals (…, K), distributions (labels that are smoothed, mixed or a
-   teacher's), the mean over the rows of -Σ_k target_k log softmax(logits)_k. It gets no gradient. */
+/* The mean of -log softmax(logits)[target] over the targets that are not ignore_index, a scalar; 0 if
+   none is left: logits (…, K), target (…) int32. The target may also have reals (…, K), distributions
+   (labels that are smoothed, mixed or a teacher's): then it is the mean over the rows of
+   -Σ_k target_k log softmax(logits)_k. The target gets no gradient. */
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index);
 #endif
