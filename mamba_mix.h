@@ -1785,121 +1785,141 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
        while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
    ==================================================================================== */
 
-/* Mean of (student - teacher)², (B, L, D), over features and the positions whose mask, (B, L) int32, is not 0
-   (NULL: all); over the mean of teacher² there, if relative; of (layers, B, L, D) the layers' mean. Gradients
-   are the student's alone, here and below. */
+/* Returns the mean of (student - teacher)² over the features of (B, L, D) and over the positions whose
+   mask, (B, L) int32, is not 0 (mask NULL: all), a scalar; NULL on error. With relative = 1 it is
+   divided by the mean of teacher² there. Of tensors (layers, B, L, D) it is the layers' mean. Only the
+   student gets a gradient. */
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative);
-/* T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k), p = softmax(teacher/T), q =
-   softmax(student/T); logits (B, L, K). Hinton et al. 2015. */
+/* Returns T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k) with p = softmax(teacher/T)
+   and q = softmax(student/T), logits (B, L, K); T is the temperature. NULL on error. Only the student
+   gets a gradient. Hinton et al. 2015. */
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature);
 
-/* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all
-   else is copied, with the teacher's adapters added. options NULL: the defaults. NULL on error. */
+/* Returns a decoder with M-MATE in the place of the teacher's attention. Flex-MA and Local-Swin both
+   take its q, k, v and o; all else is copied, with the teacher's adapters added. options may be NULL
+   for the defaults. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher, const mmix_mmate_options *options);
-/* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
-   mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
+/* Scales the columns of each head in Flex-MA's o_proj, so that what the head brings to the layer has
+   the root mean square of the teacher's on this sequence. It does so layer by layer, on the teacher's
+   inputs. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence);
 
-/* What trains: the branches (a gate between them belongs to both), adapters, everything else. */
+/* mmix_stage.train, added up: what trains. FLEX and SWIN are the branches; a gate between them belongs
+   to both. LORA are adapters, REST is everything else. */
 enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
 typedef struct mmix_stage {
-    int train;
-    /* λ of L_hid (kd_hidden, relative, of the mixers' outputs), L_tok (kd_token at answer tokens), L_seq
-       (cross-entropy on answers that the teacher decodes), L_sup (on the true ones); T of L_tok */
-    double hidden, token, sequence, supervised, temperature;
+    int train;                               /* MMIX_TRAIN_… */
+    double hidden;                           /* λ of L_hid: kd_hidden, relative, of the mixers' outputs */
+    double token;                            /* λ of L_tok: kd_token at answer tokens */
+    double sequence;                         /* λ of L_seq: cross-entropy on answers the teacher decodes */
+    double supervised;                       /* λ of L_sup: cross-entropy on the true answers */
+    double temperature;                      /* T of L_tok */
     size_t steps, warmup;                    /* optimizer steps; the rate rises over the first of them */
-    double lr, min_lr, weight_decay, clip;   /* then falls by half a cosine */
-    double patches;                          /* of backbones, below */
+    double lr, min_lr, weight_decay, clip;   /* the rate then falls by half a cosine to min_lr */
+    double patches;                          /* λ of patch tokens, of backbones alone (below) */
     int hidden_outputs, teacher_inputs;      /* as those of the config, for this stage alone */
 } mmix_stage;
 #define MMIX_MAX_STAGES 8
 typedef struct mmix_distill_config {
     mmix_stage stage[MMIX_MAX_STAGES];
-    size_t stages, step_tokens;              /* answer tokens that make an optimizer step; 0: a call's */
+    size_t stages;                           /* how many there are */
+    size_t step_tokens;                      /* answer tokens of an optimizer step; 0: those of a call */
     size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_params_add_lora's */
     int calibrate;                           /* 1: mmix_decoder_calibrate on the first batch */
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
-    int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
+    int teacher_inputs;                      /* 1: each student layer reads what the teacher's reads */
 } mmix_distill_config;
-/* Three: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on SwiGLU),
-   L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these, and λ = T = 1, are in no source. */
+/* Returns three stages: Flex-MA alone with L_hid + L_tok; both branches with the same; both and LoRA
+   (rank 8, alpha 16, on SwiGLU) with L_tok + L_seq + L_sup. They have 300 steps each, at 1e-3, 1e-3
+   and 5e-4: these numbers, and λ = T = 1, are in no source. */
 MMIXDEF mmix_distill_config mmix_distill_config_linmu(void);
 
 /* Sequences with answers. */
 typedef struct mmix_distill_batch {
     mmix_sequence input;
     mmix_tensor *target;                     /* (B, L) int32: the token wanted after this one, or -1 */
-    mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
-    /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
-       greedily, as many tokens as each row's answer has, which must be one run behind all spans then */
+    mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up, or NULL */
+    /* For L_seq: the input with the teacher's answers, and its targets. NULL: the teacher decodes now,
+       greedily, as many tokens as each row's answer has; the answer must then be one run behind all
+       spans. */
     const mmix_sequence *decoded;
     mmix_tensor *decoded_target;
 } mmix_distill_batch;
 
 typedef struct mmix_distill_stats {
-    size_t stage, step, steps;               /* before this call; optimizer steps of the stage */
+    size_t stage, step, steps;               /* before this call; steps: of the stage */
     double loss, hidden, token, sequence, supervised;            /* of this batch; each without its λ */
     double lr, gradient_norm;                /* of the optimizer step, if there was one */
     size_t tokens;                           /* answer tokens, or images */
     int updated;                             /* 1: the optimizer made a step */
-    double patches;
+    double patches;                          /* of backbones */
 } mmix_distill_stats;
-/* A run; fields are for reading. */
+/* A run. Its members are for reading. */
 typedef struct mmix_distill {
     mmix_ctx *m;
     const mmix_decoder *teacher;
     mmix_decoder *student;
     mmix_distill_config config;
     uint64_t stage, step;                    /* optimizer steps made in the stage */
-    uint64_t number;                         /* of the next call, from 0 on: a resumed run goes on with it */
+    uint64_t number;                         /* of the next call, from 0 on, also after loading */
     uint64_t tokens, adapters;               /* answer tokens whose gradients wait; 1 if LoRA is there */
-    mmix_optimizer adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
+    mmix_optimizer adamw[2];                 /* of decoder and adapters; zeroed where nothing trains */
     char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
     const mmix_vision *vision_teacher;       /* of a run of backbones, in place of decoders */
     mmix_vision *vision_student;
     mmix_params *params;                     /* the student's */
 } mmix_distill;
-/* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a
-   time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to
-   train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
+/* Returns a run before its first step; NULL on error. Teacher and student stay the caller's and
+   outlive it. A student is in one run at a time. Adapters that it has already are those of the run, in
+   place of lora_…. A stage that has nothing to train, such as Flex-MA in a student of Local-Swin
+   alone, is an error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
-/* Adapters stay with the student, for mmix_params_merge_lora; all its parameters may train again. */
+/* Frees a run. Adapters stay with the student, for mmix_params_merge_lora, and all its parameters may
+   train again. NULL is allowed. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
-/* Losses and gradients of one batch, and an optimizer step when enough tokens have come. 1: go on, 0: the
-   stages are over (nothing was done), -1: mmix_error. The caller resets the batch; stats may be NULL. */
+/* Computes losses and gradients of one batch, and makes an optimizer step when enough tokens have
+   come. Returns 1: go on; 0: the stages are over, and nothing was done; -1: error. The caller resets
+   the context after the batch. stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
-/* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
-   `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
+/* Computes a batch's losses without learning: L_hid, L_tok and L_sup whatever their λ are, L_seq if its
+   λ is above 0. `loss` is their sum with the λ of the stage, or of the last one when all are over.
+   Returns 0, or -1. */
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
                                 mmix_distill_stats *stats);
-/* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
-   bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
+/* Writes the whole run but the teacher: student, adapters, moments, stage and step, configs. note is
+   as in mmix_dino_save. Returns 0, or -1. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
+/* Returns the run of a file, which goes on bit for bit, and puts its student into *student, which is
+   the caller's to destroy after the run. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
 
-/* Backbones: the same engine, without labels. A student of mmix_vision_student learns its teacher's features
-   from images (B, 3, h, w). In a stage `hidden` is λ of the blocks' mixers or outputs, `token` of the class
-   token and `patches` of the patch tokens after the final norm: relative square error + 1 - cosine.
-   MMIX_TRAIN_FLEX is linear attention, too, and MMIX_TRAIN_REST all else; `sequence` and `supervised` are for
-   decoders. */
-/* Three: each block's new mixer on the teacher's inputs; these, end to end, on the blocks' outputs;
-   everything on the features. 300 steps each, at 1e-3, 1e-4 and 3e-6. Of a ViT-S of 12 blocks the second
-   diverged at 1e-3 within ten steps, and in the third 3e-5 forgot what the stages before had learned. */
+/* Backbones are distilled by the same engine, without labels. A student of mmix_vision_student learns
+   its teacher's features from images (B, 3, h, w). In a stage `hidden` is the λ of the blocks' mixers
+   or outputs, `token` that of the class token, and `patches` that of the patch tokens after the final
+   norm; the loss is the relative square error + 1 - cosine. MMIX_TRAIN_FLEX trains linear attention,
+   too, and MMIX_TRAIN_REST all else. `sequence` and `supervised` are for decoders. */
+
+/* Returns three stages of 300 steps: each block's new mixer on the teacher's inputs, at 1e-3; these,
+   end to end, on the blocks' outputs, at 1e-4; everything on the features, at 3e-6. With a ViT-S of 12
+   blocks the second diverged at 1e-3 within ten steps, and the third at 3e-5 forgot what the stages
+   before had learned. */
 MMIXDEF mmix_distill_config mmix_distill_config_vision(void);
+/* As mmix_distill_create. */
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config);
-/* As mmix_distill_step and mmix_distill_losses, of a batch of images. */
+/* As mmix_distill_step and mmix_distill_losses, for a batch of images. */
 MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
 MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
-/* What mmix_distill_save wrote of such a run. */
+/* As mmix_distill_load, for what mmix_distill_save wrote of a run of backbones. */
 MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
                                                mmix_vision **student);
-/* As mmix_decoder_calibrate, of Flex-MA and of linear attention; where the teacher is Local-Swin nothing is. */
+/* As mmix_decoder_calibrate, for Flex-MA and linear attention. Blocks whose teacher is Local-Swin are
+   left as they are. Returns 0, or -1. */
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images);
 #endif /* MMIX_MIXERS_ONLY */
 
