@@ -77,42 +77,47 @@
 
    BUILD SWITCHES            define before the include, the same in every unit
      MMIX_STATIC         the whole API is static to the unit that includes it
-     MMIX_NO_STDIO       no file is ever opened: loading and saving report that they were compiled out
-     MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for works if `threads` says how many
+     MMIX_NO_STDIO       no file is ever opened: loading and saving report that they are left out
+     MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for works if `threads` says how
+                         many there are
      MMIX_NO_SIMD        the portable C kernels only
      MMIX_REGRESSION     tiny blocks, chunks and tiles, freed memory poisoned: for tests
      MMIX_REAL           float (default) or double; units of different reals do not link
      MMIX_MIXERS_ONLY    parts A and B and what of E belongs to them: raw calls, tensors, gradients,
-                         ops, mixers; no losses, dropout or resizing. 3 s to compile, 340 kB
+                         ops, mixers; no losses, dropout or resizing
      MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
-     Not with -ffast-math or -Ofast: the unit that has the implementation is compiled with
-     -fno-fast-math behind them. Other units may have them.
+     -ffast-math and -Ofast make results wrong: the unit that has the implementation is compiled
+     with -fno-fast-math behind them. Other units may have them.
 
    CONVENTIONS
-     Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (key/value
-     heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution width.
-     Row-major; sizes are size_t; tokens and labels int32_t.
+     Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (of
+     heads that share keys and values), N query or state width, P value width of a head, S keys, Q
+     chunk, K classes, W convolution width. Arrays are row-major. Sizes are size_t, tokens and labels
+     are int32_t.
 
-     Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free (those
-     take NULL; what runs a model that is NULL says so). Contexts go last. What an op returns, its gradient
-     included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
-     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and
-     the gradients of parameters and of tensors marked with mmix_require_grad are there.
+     There are two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close
+     or _free. These take NULL; a call that runs a model reports an error if the model is NULL.
+     Contexts are destroyed last. What an op returns, its gradient included, is in step memory: it
+     lives until mmix_reset, or until the mmix_rewind that encloses it.
+     mmix_backward consumes what was recorded. After it the values of recorded ops are gone (a scalar
+     such as a loss stays readable), and the gradients of parameters and of tensors marked with
+     mmix_require_grad are there.
 
-     Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
-     first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
-     NULL, so that a chain of calls is checked once, at its end. Nothing exits, prints or aborts.
+     Errors are values. A failing call returns NULL, -1 or 0, as its comment says, and the context
+     keeps the first message until mmix_error_clear. While it keeps one, ops return NULL. Given NULL
+     they return NULL, too, so that a chain of calls is checked once, at its end. Nothing exits,
+     prints or aborts.
 
-     A context and what was made from it belong to one thread at a time; two contexts can work in two threads.
-     The same seed gives the same bits for any number of threads (for one SIMD level). After fork a child may
-     use what it has with one thread, its own.
+     A context and what was made from it belong to one thread at a time; two contexts can work in
+     two threads. The same seed gives the same bits for any number of threads (at one SIMD level).
+     After a fork the child may use what it has with one thread, its own.
 
    SOURCES
-     Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron et al.
-     2021, "Emerging properties in self-supervised vision transformers" (DINO); Dosovitskiy et al. 2021 (ViT);
-     "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT, DinoVim, Binary-AUC); Wang & Jha,
-     "LinMU", arXiv 2601.01322 (M-MATE, distillation).
+     Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron
+     et al. 2021, "Emerging properties in self-supervised vision transformers" (DINO); Dosovitskiy
+     et al. 2021 (ViT); "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT,
+     DinoVim, Binary-AUC); Wang & Jha, "LinMU", arXiv 2601.01322 (M-MATE, distillation).
 
    Licence: MIT or public domain, at your choice; see the end of the file. */
 
@@ -486,7 +491,7 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 enum {
     MMIX_DTYPE_REAL, MMIX_DTYPE_I32,
     MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
-    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear alone */
+    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear */
 };
 
 /* Return a new tensor of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, whose values are
@@ -722,7 +727,7 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
            mmix_tensor *a = mmix_fill(mmix_new1(m, H), -1);
            mmix_require_grad(x);
            mmix_record(m, 1);
-           mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);          // options are fields: ssd.D = D;
+           mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);   // options are members: ssd.D = D;
            mmix_backward(m, mmix_mean(m, mmix_mix(m, &ssd)));
            for (size_t t = 0; !mmix_error(m) && t < L; t++)
                printf("token %d: %g\n", (int)t, (double)mmix_data(mmix_grad(x))[t * H * P]);
@@ -947,8 +952,8 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
    STEP: the inverse softplus of a number that is log-uniform in [a, b) and at least 1e-4 (dt_bias).
    SPREAD: the same of numbers spread evenly on the logarithmic scale.
    LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing). */
-enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U', MMIX_INIT_STEP = 'S',
-      MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
+enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U',
+      MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
 typedef struct mmix_init { int kind; double a, b; } mmix_init;
 
 typedef struct mmix_param {
@@ -1079,7 +1084,11 @@ typedef struct mmix_mamba2_layer {
    ssm (B, H, P, N), NULL for zeros. The forward replaces them by the results, in step memory. Or both
    lie in slot `slot` of `in`, as in mmix_mix_step. A state is not for bidirectional layers and not
    together with seq_idx. */
-typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_mix_state *in; size_t slot; } mmix_mamba2_state;
+typedef struct mmix_mamba2_state {
+    mmix_tensor *conv, *ssm;
+    mmix_mix_state *in;
+    size_t slot;
+} mmix_mamba2_state;
 /* options may be NULL for the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight,
    conv1d.bias, dt_bias, A_log, D and norm.weight; if it is bidirectional conv1d_b.weight,
    conv1d_b.bias, dt_b_bias, A_log_b, D_b and norm_b.weight; and out_proj.weight. */
@@ -1090,7 +1099,9 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
 
-typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
+typedef struct mmix_mlp_layer {
+    mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias;
+} mmix_mlp_layer;
 /* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
@@ -1159,7 +1170,8 @@ typedef struct mmix_mmate_options {
    S + i (S + 1).
    LAST: it stands behind the patches and those registers that nothing reads, where a forward scan has
    seen everything. It stands there whenever a block has M-MATE. */
-enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS, MMIX_CLASS_LAST };
+enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS,
+      MMIX_CLASS_LAST };
 
 /* What mixes the tokens of a block. MIXER is the mixer that the config names. SOFTMAX and LINEAR are
    attention. MMATE is M-MATE, FLEX and SWIN are its branches Flex-MA and Local-Swin alone: the
@@ -1649,7 +1661,11 @@ typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_a
 /* Returns 1e-3, 0.01, 0.9, 0.999, 1e-8. */
 MMIXDEF mmix_adamw mmix_adamw_config_default(void);
 /* The moments of one parameter list. Each parameter counts its own steps. */
-typedef struct mmix_optimizer { mmix_params *params; mmix_real *m, *v; uint64_t *steps; } mmix_optimizer;
+typedef struct mmix_optimizer {
+    mmix_params *params;
+    mmix_real *m, *v;
+    uint64_t *steps;
+} mmix_optimizer;
 /* Makes moments of 0 for the parameters p and makes these trainable. mmix_optimizer_free is called
    before p is destroyed. Returns 0, or -1. */
 MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p);
@@ -2175,8 +2191,8 @@ typedef struct mmix_mmate_layer {
     size_t index;                            /* of the layer: tells scan order and shift */
     mmix_projections flex, swin;
     struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
-    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
-        *branch_gate_bias;
+    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm;
+    mmix_tensor *branch_gate_weight, *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
 /* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0: none. Adds,
