@@ -149,8 +149,8 @@ extern "C" {
 
 typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 
-/* Functions that take or give reals, or what points to them, carry the type in their symbols: units of
-   different reals do not link. */
+/* Functions that take or give reals, or what points to them, carry the type in their symbols: units
+   of different reals do not link. */
 #define MMIXI_JOIN2(a, b) a##b
 #define MMIXI_JOIN(a, b) MMIXI_JOIN2(a, b)
 #define MMIXI_TYPED(name) MMIXI_JOIN(name##_, MMIX_REAL)
@@ -177,7 +177,7 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_sgd_init MMIXI_TYPED(mmix_sgd_init)
 #define mmix_linear_probe MMIXI_TYPED(mmix_linear_probe)
 
-typedef struct mmix_ctx mmix_ctx;            /* memory, threads, random numbers, the tape, the last error */
+typedef struct mmix_ctx mmix_ctx;    /* memory, threads, random numbers, the tape, the last error */
 typedef struct mmix_tensor mmix_tensor;      /* an array with a shape; see >>api-tensors */
 
 /* The version of the implementation that was linked, to hold against MMIX_VERSION. */
@@ -203,7 +203,8 @@ MMIXDEF int mmix_version(void);
 
    Sources: Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. SSD's C, B and X are the
    others' Q, K and V, so that one struct has one set of names for all three. Queries have H heads.
-   Keys and values have G heads, where G is H or a divisor of it, and head h reads group ⌊h / (H/G)⌋.
+   Keys and values have G heads, where G is H or a divisor of it, and head h reads group ⌊h /
+   (H/G)⌋.
 
    There is no context, no tape, no allocation and no thread. One struct, mmix_raw, says sizes,
    options and where the arrays lie; it is zeroed first. A call does all B sequences and H heads in
@@ -222,9 +223,10 @@ MMIXDEF int mmix_version(void);
 /* mmix_mixer.kind */
 enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };
 /* mmix_mixer.mask says which keys j a query i sees. NONE: all. CAUSAL: those with j ≤ i. PREFIX:
-   those with j ≤ i, and if both i and j are below `prefix` any. BAND is a sliding window: those with
-   i - left ≤ j ≤ i + right. If there are more keys than queries and there is a mask, the queries are
-   the last L of the S tokens. SSD is causal by itself. Linear attention knows NONE and CAUSAL. */
+   those with j ≤ i, and if both i and j are below `prefix` any. BAND is a sliding window: those
+   with i - left ≤ j ≤ i + right. If there are more keys than queries and there is a mask, the
+   queries are the last L of the S tokens. SSD is causal by itself. Linear attention knows NONE and
+   CAUSAL. */
 enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 /* mmix_mixer.feature says what φ and ψ of linear attention are.
    SOFTMAX_BOTH: a softmax over the N features of each token, for q and for k (LinearViT).
@@ -343,8 +345,8 @@ MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
 /* How many reals the scratch memory of a forward (backward 0) or of a backward (1) has. It is to be
    aligned as malloc aligns. */
 MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
-/* Writes y, the final state, and what is kept. With L = 1 and final_state = initial_state it decodes
-   one token after another. */
+/* Writes y, the final state, and what is kept. With L = 1 and final_state = initial_state it
+   decodes one token after another. */
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
 /* Writes the gradients. It needs y and what the forward kept. */
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
@@ -376,7 +378,8 @@ enum { MMIX_SIMD_AUTO, MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SI
 
 /* A device that tensors lie on and that computes there, such as a GPU (see mamba_mix_cuda.cu). With
    alloc NULL there is none. Each tensor has room on the host and as much on the device, and its
-   numbers are copied when the other side asks for them. Calls come from the context's own thread. */
+   numbers are copied when the other side asks for them. Calls come from the context's own
+   thread. */
 typedef struct mmix_device {
     void *(*alloc)(void *user, size_t size);             /* NULL when it has nothing */
     void (*free)(void *user, void *ptr, size_t size);
@@ -400,12 +403,12 @@ typedef struct mmix_options {
     /* How many threads work. 0: as many as the cores that this process may use (its affinity,
        taskset, a container's cpuset), at most 64. */
     int threads;
-    /* MMIX_SIMD_…. AUTO: what MMIX_SIMD=none or avx2 says in the environment, or else the best level
-       that the machine has. A level that it does not have falls to the next lower one. */
+    /* MMIX_SIMD_…. AUTO: what MMIX_SIMD=none or avx2 says in the environment, or else the best
+       level that the machine has. A level that it does not have falls to the next lower one. */
     int simd;
     uint64_t seed;                           /* of all random numbers */
-    /* Threads of the caller's in place of the built-in pool, or NULL. It calls task(arg, i) for each
-       i < count, in any order, at most `threads` at a time, and returns when all are done. */
+    /* Threads of the caller's in place of the built-in pool, or NULL. It calls task(arg, i) for
+       each i < count, in any order, at most `threads` at a time, and returns when all are done. */
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
     /* NULL, or what each thread of the built-in pool calls as its first act, to pin itself to a
@@ -458,9 +461,10 @@ MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
 /* Drops what was made after the mark: results, records and gradients. The gradients of older leaves
    go, too; those of parameters stay. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
-/* Does the same, but n ≤ 8 tensors survive: they are moved to the mark, and keep[i] is set to the new
-   tensor. They may not be views with gaps, and nothing may have been recorded since the mark. With
-   one call for each block a network of any depth runs in the memory of one block. Returns 0, or -1. */
+/* Does the same, but n ≤ 8 tensors survive: they are moved to the mark, and keep[i] is set to the
+   new tensor. They may not be views with gaps, and nothing may have been recorded since the mark.
+   With one call for each block a network of any depth runs in the memory of one block. Returns 0,
+   or -1. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n);
 
 /* Returns how many threads work. */
@@ -472,14 +476,18 @@ MMIXDEF const char *mmix_simd_name(const mmix_ctx *m);
    Inside of a task it calls them one after another. */
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg);
 
-/* Random numbers by counting (Philox 4x32-10, Salmon et al. 2011): a number depends on its key alone,
-   never on the order of calls. The key is the context's seed; `purpose`, which says what the number
-   is for, below 0x8000 (the others are the library's own); `step`, below 2^48; and `element`. */
-MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
+/* Random numbers by counting (Philox 4x32-10, Salmon et al. 2011): a number depends on its key
+   alone, never on the order of calls. The key is the context's seed; `purpose`, which says what the
+   number is for, below 0x8000 (the others are the library's own); `step`, below 2^48; and
+   `element`. */
+MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                 uint64_t element);
 /* Returns a number uniform in [0, 1). */
-MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
+MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                   uint64_t element);
 /* Returns a normal number of mean 0 and standard deviation 1. */
-MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
+MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                  uint64_t element);
 /* Return and set the context's seed. */
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m);
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
@@ -501,33 +509,35 @@ MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
 MMIXDEF mmix_tensor *mmix_new3(mmix_ctx *m, size_t a, size_t b, size_t c);
 MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t d);
-/* Return a new tensor with a copy of the values, in row-major order, as many as the shape's product;
-   NULL on error. */
+/* Return a new tensor with a copy of the values, in row-major order, as many as the shape's
+   product; NULL on error. */
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values);
-MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
-/* Sets every element to a value, rounded to the type's numbers (int32: toward 0). Returns t, or NULL
-   on error: t has no values, or the value is not in the range of int32. */
+MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape,
+                                   const int32_t *values);
+/* Sets every element to a value, rounded to the type's numbers (int32: toward 0). Returns t, or
+   NULL on error: t has no values, or the value is not in the range of int32. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Fills a tensor with normal numbers of mean 0 and a standard deviation; `stream` tells one tensor's
-   numbers from another's. Returns t, or NULL on error, as for an int32 tensor. */
-MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
+/* Fills a tensor with normal numbers of mean 0 and a standard deviation; `stream` tells one
+   tensor's numbers from another's. Returns t, or NULL on error, as for an int32 tensor. */
+MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation,
+                                      uint64_t stream);
 
 /* Return MMIX_DTYPE_…, and the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Return the size of an axis and its stride, in elements. A negative axis counts from the end. For an
-   axis that is not there both return 0. */
+/* Return the size of an axis and its stride, in elements. A negative axis counts from the end. For
+   an axis that is not there both return 0. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Returns the number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* Return the address of the first element, or NULL if the values are gone or of another type. A view
-   has strides. With a device, reals are NULL outside of an op's functions; mmix_read and mmix_write
-   copy them there. */
+/* Return the address of the first element, or NULL if the values are gone or of another type. A
+   view has strides. With a device, reals are NULL outside of an op's functions; mmix_read and
+   mmix_write copy them there. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
-/* Returns the value of a tensor of one element, NAN if it has more. The value of a loss is there after
-   mmix_backward, too. */
+/* Returns the value of a tensor of one element, NAN if it has more. The value of a loss is there
+   after mmix_backward, too. */
 MMIXDEF double mmix_item(const mmix_tensor *t);
 /* Copy all elements out of a tensor (read) or into it (write), in row-major order, whatever its
    strides. Both return 0, or -1 if there are no real values. */
@@ -537,8 +547,8 @@ MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 /* Returns a view of t with another shape; NULL on error. A view copies nothing, and gradients flow
    into what is viewed. It is a copy if the strides leave no other way. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
-/* Returns a view of the elements start … start+count-1 of an axis, or t itself if these are all; NULL
-   on error. */
+/* Returns a view of the elements start … start+count-1 of an axis, or t itself if these are all;
+   NULL on error. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
 
 /* ==== >>api-tape =====================================================================
@@ -566,19 +576,20 @@ MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
    scalar. Returns 0, or -1. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 /* Does the same from the upstream gradients of n outputs, each of its output's shape. */
-MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
+MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients,
+                               size_t n);
 
 typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
-/* Returns y = f(inputs) as one node that keeps y alone. The backward runs f again and then goes back
-   through its ops (Chen et al. 2016). So the memory of one f takes the place of that of all, for
-   about a third more time. Without recording it is f itself. NULL on error.
+/* Returns y = f(inputs) as one node that keeps y alone. The backward runs f again and then goes
+   back through its ops (Chen et al. 2016). So the memory of one f takes the place of that of all,
+   for about a third more time. Without recording it is f itself. NULL on error.
 
-   f makes the same y each time, from n inputs (some may be NULL), parameters, and the `size` bytes at
-   user, which are copied (if size is 0 the pointer itself is kept). The gradients have the same bits
-   as without a checkpoint if y has the same bits with and without recording. (A SwiGLU of many
+   f makes the same y each time, from n inputs (some may be NULL), parameters, and the `size` bytes
+   at user, which are copied (if size is 0 the pointer itself is kept). The gradients have the same
+   bits as without a checkpoint if y has the same bits with and without recording. (A SwiGLU of many
    tokens goes by parts without recording, which may round otherwise.) */
-MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
-                                     mmix_tensor **inputs, size_t n);
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user,
+                                     size_t size, mmix_tensor **inputs, size_t n);
 
 /* ==== >>api-ops ======================================================================
    differentiable operations; each returns a new tensor, or NULL on error
@@ -586,14 +597,14 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
    Comments give the formula of what is returned, then shapes. (…, D) means any leading axes. Inputs
    may be views.
 
-   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit ARM):
-   each would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and mmix_sqrt
-   of it is 0; in the double build that is so below 2.3e-308. What a caller computes outside of ops is
-   not touched.
+   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit
+   ARM): each would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and
+   mmix_sqrt of it is 0; in the double build that is so below 2.3e-308. What a caller computes
+   outside of ops is not touched.
    ==================================================================================== */
 
-/* Elementwise a + b, a - b, a b, a / b. Shapes are aligned at the right and sizes of 1 are stretched,
-   as in NumPy. */
+/* Elementwise a + b, a - b, a b, a / b. Shapes are aligned at the right and sizes of 1 are
+   stretched, as in NumPy. */
 MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
@@ -642,53 +653,59 @@ MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor
 
 /* e^x / Σ e^x along an axis. */
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
-/* (x - mean) / √(variance + eps) · weight + bias over the last axis: x (…, D); weight and bias (D), or
-   NULL. */
-MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     double eps);
-/* x / √(mean(x²) + eps) · weight over the last axis: x (…, D); weight (D), or NULL. Zhang & Sennrich
-   2019. */
+/* (x - mean) / √(variance + eps) · weight + bias over the last axis: x (…, D); weight and bias (D),
+   or NULL. */
+MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, double eps);
+/* x / √(mean(x²) + eps) · weight over the last axis: x (…, D); weight (D), or NULL. Zhang &
+   Sennrich 2019. */
 MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
-/* The RMS norm of u = x · silu(z), of each of `groups` runs of D/groups features, times weight: x and z
-   (…, D), weight (D). The gate comes before the norm, as in mamba_ssm with norm_before_gate = False. */
-MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
-                                         double eps, size_t groups);
+/* The RMS norm of u = x · silu(z), of each of `groups` runs of D/groups features, times weight: x
+   and z (…, D), weight (D). The gate comes before the norm, as in mamba_ssm with norm_before_gate =
+   False. */
+MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z,
+                                         mmix_tensor *weight, double eps, size_t groups);
 /* x / max(‖x‖, eps) over the last axis. */
 MMIXDEF mmix_tensor *mmix_l2_normalize(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
-MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), residual (…, O), with one s for each index of the first axis (drop
-   path). A residual that is NULL is 0, an s that is NULL is 1. */
-MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     mmix_tensor *residual, mmix_tensor *s);
+MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias);
+/* residual + s · (x weightᵀ + bias), residual (…, O), with one s for each index of the first axis
+   (drop path). A residual that is NULL is 0, an s that is NULL is 1. */
+MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                          mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s);
 
-/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), with zeros before
-   the first token: x (B, L, D), weight (D, 1, W), bias (D) or NULL → (B, L, D). */
+/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), with zeros
+   before the first token: x (B, L, D), weight (D, 1, W), bias (D) or NULL → (B, L, D). */
 typedef struct mmix_causal_conv1d_options {
     int silu;                                /* 1: act is silu; 0: it is nothing */
-    int reverse;                             /* 1: the sequence is read from its end; y_t stays at t */
-    /* (B, D, W-1), or NULL: the tokens before the first, the oldest first; not together with seq_idx. */
+    int reverse;                          /* 1: the sequence is read from its end; y_t stays at t */
+    /* (B, D, W-1), or NULL: the tokens before the first, the oldest first; not together with
+       seq_idx. */
     mmix_tensor *initial_state;
-    mmix_tensor *seq_idx;                    /* (B, L) int32: a tap counts within its own number only */
+    mmix_tensor *seq_idx;                /* (B, L) int32: a tap counts within its own number only */
     /* Where to put a tensor with the last W-1 inputs (B, D, W-1), NULL if W is 1; or NULL. */
     mmix_tensor **final_state;
 } mmix_causal_conv1d_options;
 /* options may be NULL: none. */
-MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                 const mmix_causal_conv1d_options *options);
+MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                        mmix_tensor *bias,
+                                        const mmix_causal_conv1d_options *options);
 
 /* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B,
    ⌊Y/p⌋⌊X/p⌋, D), tokens row by row. Pixels beyond the last whole patch are dropped. */
-MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
+MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias);
 
 /* ---- not with MMIX_MIXERS_ONLY ---- */
 
 #ifndef MMIX_MIXERS_ONLY
-/* x with each number set to 0 with probability `rate` and the others divided by 1 - rate (Srivastava
-   et al. 2014), for training. They are drawn from the seed, step and stream (below 2³²). With a rate
-   of 0 it is x itself. */
-MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
+/* x with each number set to 0 with probability `rate` and the others divided by 1 - rate
+   (Srivastava et al. 2014), for training. They are drawn from the seed, step and stream (below
+   2³²). With a rate of 0 it is x itself. */
+MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step,
+                                  uint64_t stream);
 
 /* A filter of mmix_interpolate. BICUBIC (a = -3/4) and BILINEAR are PyTorch's, whose indices are
    clamped to the edge. BICUBIC_ANTIALIAS (a = -1/2) is Pillow's, whose kernel widens as the picture
@@ -696,13 +713,13 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
 enum { MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BILINEAR, MMIX_RESIZE_BICUBIC_ANTIALIAS };
 /* x (B, C, h, w) resized to (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (PyTorch's
    align_corners = False); a scale of 0 means out/in. */
-MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
-                                 double scale_h, double scale_w);
+MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
+                                      size_t out_w, double scale_h, double scale_w);
 
-/* The mean of -log softmax(logits)[target] over the targets that are not ignore_index, a scalar; 0 if
-   none is left: logits (…, K), target (…) int32. The target may also have reals (…, K), distributions
-   (labels that are smoothed, mixed or a teacher's): then it is the mean over the rows of
-   -Σ_k target_k log softmax(logits)_k. The target gets no gradient. */
+/* The mean of -log softmax(logits)[target] over the targets that are not ignore_index, a scalar; 0
+   if none is left: logits (…, K), target (…) int32. The target may also have reals (…, K),
+   distributions (labels that are smoothed, mixed or a teacher's): then it is the mean over the rows
+   of -Σ_k target_k log softmax(logits)_k. The target gets no gradient. */
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index);
 #endif
@@ -746,11 +763,11 @@ MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor
 MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
                                   mmix_tensor *C);
 
-/* Gives a mixer Swin's windows (Liu et al. 2021) on a grid of 1 to 3 axes. With shifted = 1 they are
-   moved by half a window on those axes that have more than one. Returns 0, or -1 if axes is another
-   number or an array is NULL: then mmix_mix refuses the mixer. */
-MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
-                               int shifted);
+/* Gives a mixer Swin's windows (Liu et al. 2021) on a grid of 1 to 3 axes. With shifted = 1 they
+   are moved by half a window on those axes that have more than one. Returns 0, or -1 if axes is
+   another number or an array is NULL: then mmix_mix refuses the mixer. */
+MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid,
+                               const size_t *window, int shifted);
 
 /* Returns y (B, L, H, P), which is differentiable in every tensor of the struct, or NULL on error.
    The memory that it takes grows with L, not with L². */
@@ -761,17 +778,19 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 /* Returns the mean of n rows of M, (B, H, S), which says what the outputs of these rows read. It is
    computed as the gradient of their mean with respect to v and costs no more than a backward, while
    M has L S elements. It is not recorded and refuses what mmix_mix_matrix refuses. */
-MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
+MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows,
+                                        size_t n);
 typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *mixer);
-/* From now on look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside
-   of layers and models, before it runs: to draw M, say, or to measure ranks. look NULL ends this.
-   While look runs nothing is recorded, and what it leaves in step memory is dropped when it returns.
-   A model that records nothing may go through a batch in parts, and look then sees the parts. */
+/* From now on look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or
+   inside of layers and models, before it runs: to draw M, say, or to measure ranks. look NULL ends
+   this. While look runs nothing is recorded, and what it leaves in step memory is dropped when it
+   returns. A model that records nothing may go through a batch in parts, and look then sees the
+   parts. */
 MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
 
-/* What causal mixers carry from one token to the next. For softmax attention that is keys and values,
-   for the others the state. Each mixer has a slot of its own; in a decoder that is one for a layer.
-   The memory is counted by the context and lasts until mmix_mix_state_destroy.
+/* What causal mixers carry from one token to the next. For softmax attention that is keys and
+   values, for the others the state. Each mixer has a slot of its own; in a decoder that is one for
+   a layer. The memory is counted by the context and lasts until mmix_mix_state_destroy.
 
        mmix_mix_state *s = mmix_mix_state_create(m, layers);
        for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
@@ -786,8 +805,8 @@ MMIXDEF void mmix_mix_state_clear(mmix_mix_state *s);
 MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s);
 /* Returns how many tokens a slot has seen. */
 MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
-/* Does what mmix_mix does for the next tokens of a sequence, one or many, whose q, k and v (x, dt, B
-   and C) the mixer has. A sequence in any pieces gives what it gives whole. Nothing is recorded.
+/* Does what mmix_mix does for the next tokens of a sequence, one or many, whose q, k and v (x, dt,
+   B and C) the mixer has. A sequence in any pieces gives what it gives whole. Nothing is recorded.
 
    Softmax attention needs a mask that hides later tokens. It remembers all earlier tokens; with
    MMIX_MASK_BAND twice `left`, or `left` and the piece. A prefix must be whole in the first piece.
@@ -796,10 +815,11 @@ MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
 
    Returns y, or NULL on error. An error leaves the state as it was, except for a lack of memory:
    after that clear the state, or go on from a copy. */
-MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s, size_t slot);
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s,
+                                   size_t slot);
 
-/* Rotary positions (Su et al. 2021). The pair i < R/2 of each head's features is turned by the angle
-   pos · theta^(-2i/R): (u, v) → (u cos - v sin, u sin + v cos). */
+/* Rotary positions (Su et al. 2021). The pair i < R/2 of each head's features is turned by the
+   angle pos · theta^(-2i/R): (u, v) → (u cos - v sin, u sin + v cos). */
 typedef struct mmix_rope_options {
     double theta;                /* 0: 10000 */
     size_t dim;                  /* R: how many features turn, an even number; 0: all of them */
@@ -833,7 +853,8 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);         // any dtype becomes mmix_real
        mmix_archive_close(a);
 
-   Nothing in a file is believed: a wrong one is refused with one line, what was expected and what found.
+   Nothing in a file is believed: a wrong one is refused with one line, what was expected and what
+   found.
    ==================================================================================== */
 
 /* What the elements of an entry are. */
@@ -841,8 +862,8 @@ enum {
     MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
     MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
     MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
-    MMIX_FILE_REAL_AS_BF16,                  /* saving only: mmix_real, rounded to BF16 in the file */
-    MMIX_FILE_OTHER = -1,                    /* in an archive: a type that is not read, complex numbers say */
+    MMIX_FILE_REAL_AS_BF16,                /* saving only: mmix_real, rounded to BF16 in the file */
+    MMIX_FILE_OTHER = -1,          /* in an archive: a type that is not read, complex numbers say */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
 
@@ -852,27 +873,29 @@ typedef struct mmix_entry {
     const char *name;                        /* UTF-8; in an archive the archive's, as data is */
     int dtype, ndim;                         /* ndim 0: a scalar */
     size_t shape[MMIX_FILE_MAX_DIMS];
-    size_t bytes;                            /* shape times element size; saving does not look at it */
-    const void *data;                        /* in an archive it may be unaligned: see the reading below */
-                                             /* of MMIX_FILE_OTHER as the file has them, or none at all */
+    size_t bytes;                         /* shape times element size; saving does not look at it */
+    const void *data;                 /* in an archive it may be unaligned: see the reading below */
+                                             /* of MMIX_FILE_OTHER as the file has them, or none at
+                                                all */
 } mmix_entry;
 
 typedef struct mmix_archive mmix_archive;
 
-/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the .index.json
-   beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later),
-   whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never
-   run. What stands beside the weights is left alone if torch.load(weights_only=True) knows it, or if it is an
-   array of NumPy, a path or a time; other names are refused, and so is what is no file (a fifo, say).
-   Arrays that cannot be read (complex numbers, float8, texts, sparse and quantised tensors) are listed as
-   MMIX_FILE_OTHER, and only reading them is an error.
-   Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors only what
-   is looked at is read; the others have checksums, or are small. What a file's arrays and names take is in
-   proportion to its size, whatever it says. */
+/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the
+   .index.json beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's
+   .pth (1.6 and later), whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token").
+   The pickle in it is read, never run. What stands beside the weights is left alone if
+   torch.load(weights_only=True) knows it, or if it is an array of NumPy, a path or a time; other
+   names are refused, and so is what is no file (a fifo, say). Arrays that cannot be read (complex
+   numbers, float8, texts, sparse and quantised tensors) are listed as MMIX_FILE_OTHER, and only
+   reading them is an error. Where the system can (POSIX) the file is mapped: do not shorten it
+   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are
+   small. What a file's arrays and names take is in proportion to its size, whatever it says. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
-/* The same for a file that is in memory (and copied); name is for messages, and says where the files of an
-   index lie. There with MMIX_NO_STDIO, too. */
-MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
+/* The same for a file that is in memory (and copied); name is for messages, and says where the
+   files of an index lie. There with MMIX_NO_STDIO, too. */
+MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes,
+                                               size_t size);
 /* Frees the archive, its entries and names. NULL is allowed. */
 MMIXDEF void mmix_archive_close(mmix_archive *a);
 
@@ -887,37 +910,42 @@ MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 
 /* Copies the elements of an entry out as MMIX_FILE_REAL, F64, F32, I64 or I32; count must be
-   mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or -1. */
+   mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or
+   -1. */
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count);
 
-/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a path that
-   ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal arguments give equal
-   bytes. The file appears whole or not at all: PATH.PROCESS.0.tmp is written, synced and renamed.
-   A link is followed, an old file's mode kept; a device or fifo is written into. 0, or -1. */
+/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a
+   path that ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal
+   arguments give equal bytes. The file appears whole or not at all: PATH.PROCESS.0.tmp is written,
+   synced and renamed. A link is followed, an old file's mode kept; a device or fifo is written
+   into. 0, or -1. */
 MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                               const char *const *metadata);
 
 /* ==== >>api-images ===================================================================
    8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
 
-   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than twice what the
-   width does: tall pictures differ there by some levels from what is computed here and from what the released
-   weights were trained with.
-   Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
-   inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
-   that need scratch tell how much: `…_scratch` returns bytes, 0 if the arguments are out of range. Scratch is
-   aligned as malloc aligns. Sides are 1 … 2²⁴ pixels.
+   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than
+   twice what the width does: tall pictures differ there by some levels from what is computed here
+   and from what the released weights were trained with.
+   Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so
+   they run inside parallel tasks. They return 0, or -1 with nothing written if an argument is out
+   of its range. Those that need scratch tell how much: `…_scratch` returns bytes, 0 if the
+   arguments are out of range. Scratch is aligned as malloc aligns. Sides are 1 … 2²⁴ pixels.
    ==================================================================================== */
 
 /* Rows of interleaved R, G, B; owned by the caller. */
 typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
 
-/* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and size. */
-MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
+/* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and
+   size. */
+MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
+                                size_t size);
 
-/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order they are
-   applied: random box and resize, flip, jitter, gray, blur, solarize, normalize. Pairs are ranges. */
+/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order
+   they are applied: random box and resize, flip, jitter, gray, blur, solarize, normalize. Pairs are
+   ranges. */
 typedef struct mmix_augment {
     size_t global_size, local_size;          /* pixels a side */
     size_t local_count;                      /* local crops of each picture; may be 0 */
@@ -930,16 +958,17 @@ typedef struct mmix_augment {
     double sigma[2];                         /* of the blur, pixels */
     double mean[3], deviation[3];
 } mmix_augment;
-/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4, 0.2, 0.1),
-   gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and deviation. */
+/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4,
+   0.2, 0.1), gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and
+   deviation. */
 MMIXDEF mmix_augment mmix_augment_config_dino(void);
 
-/* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]] (index NULL:
-   pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s', s') or NULL, both crop
-   after crop. 0, or -1. */
-MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
-                               const size_t *index, size_t first, size_t B, uint64_t step,
-                               mmix_tensor *global, mmix_tensor *local);
+/* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]]
+   (index NULL: pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s',
+   s') or NULL, both crop after crop. 0, or -1. */
+MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
+                               const mmix_picture *pictures, const size_t *index, size_t first,
+                               size_t B, uint64_t step, mmix_tensor *global, mmix_tensor *local);
 
 /* ==== >>api-layers ===================================================================
    parameters with checkpoint names, and the layers made of them
@@ -964,9 +993,9 @@ typedef struct mmix_param {
     mmix_init start;                         /* how it begins */
 } mmix_param;
 
-/* All parameters of one model. Their values, their gradients and their moments lie in one slab each,
-   in the order of `at`. Optimizers, savers, moving averages and sums over machines all go through
-   this list. */
+/* All parameters of one model. Their values, their gradients and their moments lie in one slab
+   each, in the order of `at`. Optimizers, savers, moving averages and sums over machines all go
+   through this list. */
 typedef struct mmix_params {
     mmix_ctx *m;
     mmix_param *at;                          /* (count) */
@@ -975,7 +1004,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     /* The library's own: room of `at`; of a slab, with padding to 64 bytes; of `packed`. */
     size_t capacity, slab, packed_reals;
-    int bf16;                                /* 1: matrices are MMIX_DTYPE_BF16; it is not trained */
+    int bf16;                               /* 1: matrices are MMIX_DTYPE_BF16; it is not trained */
     double deviation;                        /* std of what layers begin with at random; 0: 0.02 */
     struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
     struct { size_t rank; double alpha; int targets; } lora;
@@ -988,8 +1017,9 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 /* Frees a list with its parameters. NULL is allowed. */
 MMIXDEF void mmix_params_destroy(mmix_params *p);
 /* Adds a parameter, whose name is prefix and name joined. It has no values until
-   mmix_params_allocate, which fills it as MMIX_INIT_… `start` with a and b says. Weight decay is set
-   for two and more axes, unless the name ends in ".bias". Returns its tensor, or NULL on error. */
+   mmix_params_allocate, which fills it as MMIX_INIT_… `start` with a and b says. Weight decay is
+   set for two and more axes, unless the name ends in ".bias". Returns its tensor, or NULL on
+   error. */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b);
 /* Makes the slab with the initial values. Nothing can be added after it. Returns 0, or -1. */
@@ -1004,10 +1034,10 @@ MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
 /* Puts low-rank adapters beside a model's matrices (LoRA, Hu et al. 2021): those of its MLPs or
-   SwiGLUs (FFN), those of its mixers (MIXER: q, k, v and o; of a Mamba-2 the first and the last), or
-   both. A begins uniform as in a linear layer, B with 0. They are a list of their own, p->adapters. A
-   linear layer takes a weight together with its adapter. Files of models hold the sum of the two,
-   files of runs hold both. Returns 0, or -1. */
+   SwiGLUs (FFN), those of its mixers (MIXER: q, k, v and o; of a Mamba-2 the first and the last),
+   or both. A begins uniform as in a linear layer, B with 0. They are a list of their own,
+   p->adapters. A linear layer takes a weight together with its adapter. Files of models hold the
+   sum of the two, files of runs hold both. Returns 0, or -1. */
 MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets);
 /* Adds the adapters to their matrices and drops them. It is an error while a mmix_distill trains
    them. Returns 0, or -1. */
@@ -1022,10 +1052,10 @@ MMIXDEF int mmix_params_merge_lora(mmix_params *p);
    parameters are then left alone. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
 /* Returns what would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3),
-   expected (3, 4)", "unexpected NAME (5)". The text is in step memory; it is "" if all fit, and NULL
-   on error. */
+   expected (3, 4)", "unexpected NAME (5)". The text is in step memory; it is "" if all fit, and
+   NULL on error. */
 MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
-                                        const char *prefix);
+                                      const char *prefix);
 /* Reads them from a file, with prefix NULL. Returns 0, or -1. */
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
 /* Writes them to a .safetensors file. Returns 0, or -1. */
@@ -1035,10 +1065,10 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
 /* Forgets the gradients without a pass over them: the next backward writes instead of adding. */
 MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
-/* Layers. An _init function adds the layer's parameters to p and returns 0, or -1. Their names stand
-   behind `prefix`, which brings its own dot ("layer0."). A _forward function makes y (B, L, D) of
-   x (B, L, D), unless it says otherwise, and returns it, or NULL on error. With a residual it returns
-   residual + s y, s as in mmix_linear_residual; both may be NULL. */
+/* Layers. An _init function adds the layer's parameters to p and returns 0, or -1. Their names
+   stand behind `prefix`, which brings its own dot ("layer0."). A _forward function makes y (B, L,
+   D) of x (B, L, D), unless it says otherwise, and returns it, or NULL on error. With a residual it
+   returns residual + s y, s as in mmix_linear_residual; both may be NULL. */
 
 /* Attention with a fused projection: qkv (B, L, 3D) has q, k and v in this order, each of heads x
    D/heads; then comes the mixer, then proj. */
@@ -1053,17 +1083,18 @@ typedef struct mmix_attention_layer {
 } mmix_attention_layer;
 /* kind is MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR. With bias 0 qkv and proj have none. Adds, behind
    `prefix`, qkv.weight, qkv.bias, proj.weight and proj.bias. */
-MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                                size_t heads, int kind, int bias);
+MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                size_t D, size_t heads, int kind, int bias);
 /* With a state, x are the next tokens, one or many, and go on from what `slot` carries, as in
    mmix_mix_step. state may be NULL. */
-MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s, mmix_mix_state *state, size_t slot);
+MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer,
+                                            mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                            mmix_mix_state *state, size_t slot);
 
-/* Mamba-2 (mamba_ssm 2.x): in_proj gives z, xBC and dt; then come convolution and SiLU over xBC, SSD,
-   the gated RMS norm, and out_proj. If it is bidirectional (Vision Mamba's "v2") a second
-   convolution, A, dt bias, D and norm read the same projection from the end, and the two results are
-   averaged before the one out_proj. */
+/* Mamba-2 (mamba_ssm 2.x): in_proj gives z, xBC and dt; then come convolution and SiLU over xBC,
+   SSD, the gated RMS norm, and out_proj. If it is bidirectional (Vision Mamba's "v2") a second
+   convolution, A, dt bias, D and norm read the same projection from the end, and the two results
+   are averaged before the one out_proj. */
 typedef struct mmix_mamba2_options {
     size_t d_inner, d_state, head_dim, groups, conv_width;       /* 0: 2D, N 64, P 64, G 1, W 4 */
     int bidirectional;
@@ -1081,9 +1112,9 @@ typedef struct mmix_mamba2_layer {
     mmix_mamba2_direction dir[2];            /* forward; reverse, whose names end in _b */
 } mmix_mamba2_layer;
 /* What a layer carries from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1) and
-   ssm (B, H, P, N), NULL for zeros. The forward replaces them by the results, in step memory. Or both
-   lie in slot `slot` of `in`, as in mmix_mix_step. A state is not for bidirectional layers and not
-   together with seq_idx. */
+   ssm (B, H, P, N), NULL for zeros. The forward replaces them by the results, in step memory. Or
+   both lie in slot `slot` of `in`, as in mmix_mix_step. A state is not for bidirectional layers and
+   not together with seq_idx. */
 typedef struct mmix_mamba2_state {
     mmix_tensor *conv, *ssm;
     mmix_mix_state *in;
@@ -1095,32 +1126,33 @@ typedef struct mmix_mamba2_state {
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
 /* seq_idx is (B, L) int32, or NULL. state is NULL, or is read and then replaced. */
-MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
-                                 mmix_mamba2_state *state);
+MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                         mmix_tensor *seq_idx, mmix_mamba2_state *state);
 
 typedef struct mmix_mlp_layer {
     mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias;
 } mmix_mlp_layer;
 /* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
-MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
-                          size_t O);
+MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                          size_t F, size_t O);
 /* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
-MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
-                              mmix_tensor *s);
+MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
+                                      mmix_tensor *residual, mmix_tensor *s);
 
 /* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
 typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
-/* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no biases. */
+/* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no
+   biases. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
 /* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
-MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s);
+MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s);
 
 /* A medium among the text: T frames of Y x X tokens from `start` on, with `separators` separator
-   tokens after each frame; an image has T = 1. Spans lie in order and apart, and the tokens that lie
-   in no span are text. */
+   tokens after each frame; an image has T = 1. Spans lie in order and apart, and the tokens that
+   lie in no span are text. */
 typedef struct mmix_span {
     size_t start;
     size_t grid[3];                          /* T, Y, X */
@@ -1137,44 +1169,46 @@ enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };
    forward scan goes over all tokens, those of a span in the order of mmix_scan_order. In each span
    there is a reverse scan of its own. At a span's tokens the two, f and b, are fused: as
    g f + (1 - g) b with g = σ(gate x) for each head, as their mean, or as their sum.
-   Local-Swin is softmax attention of a span's grid tokens in windows of frames, rows and columns. */
+   Local-Swin is softmax attention of a span's grid tokens in windows of frames, rows and
+   columns. */
 typedef struct mmix_mmate_options {
     int branches;                            /* MMIX_BRANCH_… */
-    /* How the branches are joined. 0: their sum. 1: u flex + (1 - u) swin, u = σ(w x) for each token. */
+    /* How the branches are joined. 0: their sum. 1: u flex + (1 - u) swin, u = σ(w x) for each
+       token. */
     int branch_gate;
     int directions;                          /* MMIX_FUSE_… */
     int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
     int skip;                                /* 1: adds D x */
-    size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
+    size_t conv_width;                 /* W > 1: a causal convolution over C, B, X, at first none */
     int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
     int norm;                                /* 1: RMS norm (after the gate) before o_proj */
-    /* Of Local-Swin: frames, rows and columns of a window. 0: 1 x 16 x 16 for images, 16 x 4 x 4 for
-       videos. */
+    /* Of Local-Swin: frames, rows and columns of a window. 0: 1 x 16 x 16 for images, 16 x 4 x 4
+       for videos. */
     size_t window[3];
     /* p, even: windows are shifted in the layers with layer mod p ≥ p/2. 0: 2 */
     size_t shift_period;
     int causal_window;                       /* 1: within a window only earlier tokens are seen */
-    size_t text_window;                      /* w: text sees text less than w tokens back; 0: none */
+    size_t text_window;                     /* w: text sees text less than w tokens back; 0: none */
 } mmix_mmate_options;
 
 /* ==== >>api-vision ===================================================================
    backbones: pictures in, tokens out
    ==================================================================================== */
 
-/* Where the class token stands among the tokens. With attention it is FIRST; with Mamba it can be any
-   of these.
-   RELEASED is what DinoVim's code does: the token stands once in front, with a position, and a second
-   time in the middle, without one, where the output is read.
+/* Where the class token stands among the tokens. With attention it is FIRST; with Mamba it can be
+   any of these.
+   RELEASED is what DinoVim's code does: the token stands once in front, with a position, and a
+   second time in the middle, without one, where the output is read.
    REGISTERS (DinoMamba-Reg): there are k tokens with positions of their own in its place, and the
    output is their mean. For n patches and S = ⌊n/(k + 1)⌋, register i of 0 … k - 1 has the index
    S + i (S + 1).
-   LAST: it stands behind the patches and those registers that nothing reads, where a forward scan has
-   seen everything. It stands there whenever a block has M-MATE. */
+   LAST: it stands behind the patches and those registers that nothing reads, where a forward scan
+   has seen everything. It stands there whenever a block has M-MATE. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS,
       MMIX_CLASS_LAST };
 
-/* What mixes the tokens of a block. MIXER is the mixer that the config names. SOFTMAX and LINEAR are
-   attention. MMATE is M-MATE, FLEX and SWIN are its branches Flex-MA and Local-Swin alone: the
+/* What mixes the tokens of a block. MIXER is the mixer that the config names. SOFTMAX and LINEAR
+   are attention. MMATE is M-MATE, FLEX and SWIN are its branches Flex-MA and Local-Swin alone: the
    patches are a span, and the registers and the class token are its separators. In Local-Swin these
    see all tokens, and all tokens see them. */
 enum { MMIX_BLOCK_MIXER, MMIX_BLOCK_SOFTMAX, MMIX_BLOCK_LINEAR, MMIX_BLOCK_MMATE, MMIX_BLOCK_FLEX,
@@ -1194,8 +1228,8 @@ enum { MMIX_VISION_BLOCKS = 48 };
 enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX_POSITIONS_AXIAL };
 
 typedef struct mmix_vision_config {
-    /* MMIX_MIXER_SOFTMAX makes a ViT, MMIX_MIXER_LINEAR a LinearViT, MMIX_MIXER_SSD a DinoVim. "With
-       attention" below means the first two. */
+    /* MMIX_MIXER_SOFTMAX makes a ViT, MMIX_MIXER_LINEAR a LinearViT, MMIX_MIXER_SSD a DinoVim.
+       "With attention" below means the first two. */
     int mixer;
     size_t dim, depth;                       /* D; number of blocks */
     size_t heads;                            /* with attention; of Mamba it is 2 dim / head_dim */
@@ -1205,26 +1239,27 @@ typedef struct mmix_vision_config {
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; with attention FIRST */
-    /* k of MMIX_CLASS_REGISTERS, where 0 is 12. With attention: how many tokens, which nothing reads,
-       stand behind the class token without positions (DINOv2, DINOv3; Darcet et al. 2023). */
+    /* k of MMIX_CLASS_REGISTERS, where 0 is 12. With attention: how many tokens, which nothing
+       reads, stand behind the class token without positions (DINOv2, DINOv3; Darcet et al.
+       2023). */
     size_t registers;
     int normalize;                           /* of linear attention: as mmix_mixer.normalize */
     int positions;                           /* MMIX_POSITIONS_… */
-    /* With attention. swiglu 1: w3(silu(w1 x) · w2 x) takes the place of the MLP and is mlp_ratio dim
-       wide. layer_scale 1: what a half of a block makes is multiplied by γ (D) before it is added to
-       the residual (Touvron et al. 2021). */
+    /* With attention. swiglu 1: w3(silu(w1 x) · w2 x) takes the place of the MLP and is mlp_ratio
+       dim wide. layer_scale 1: what a half of a block makes is multiplied by γ (D) before it is
+       added to the residual (Touvron et al. 2021). */
     int swiglu, layer_scale;
-    mmix_mamba2_options mamba;               /* of Mamba; bidirectional and out_scale are set here */
+    mmix_mamba2_options mamba;              /* of Mamba; bidirectional and out_scale are set here */
     /* The standard deviation of random initial values: of tokens, stored positions and all matrices
        but those of patches and Mamba. 0: 0.02, as the systems have it. At 768 that is 1/√(3 dim),
        what PyTorch's linear layers begin with. */
     double deviation;
-    /* If it is not 0, the stored positions of patches begin with sines and cosines of this amplitude
-       (He et al. 2022, A.1). */
+    /* If it is not 0, the stored positions of patches begin with sines and cosines of this
+       amplitude (He et al. 2022, A.1). */
     double sincos;
     int feature;                             /* of linear attention: as mmix_mixer.feature */
     int blocks[MMIX_VISION_BLOCKS];          /* with attention: MMIX_BLOCK_… of the first blocks */
-    mmix_mmate_options mmate;                /* of blocks with M-MATE; .branches is set by the block */
+    mmix_mmate_options mmate;             /* of blocks with M-MATE; .branches is set by the block */
 } mmix_vision_config;
 
 /* Configs of the systems, with heads 64 wide, for 224 x 224 pixels: DINO's ViT with dim 192 (tiny),
@@ -1234,18 +1269,18 @@ MMIXDEF mmix_vision_config mmix_vision_config_vit(size_t dim, size_t patch);
 MMIXDEF mmix_vision_config mmix_vision_config_linearvit(size_t dim);
 MMIXDEF mmix_vision_config mmix_vision_config_dinovim(size_t dim);
 MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim);
-/* DINOv2 (Oquab et al. 2023), for 518 x 518 pixels, with dim 384 to 1536 and 0 or 4 registers. DINOv3
-   (Siméoni et al. 2025), with dim 384 to 1280; its S+ and H+ have swiglu 1. */
+/* DINOv2 (Oquab et al. 2023), for 518 x 518 pixels, with dim 384 to 1536 and 0 or 4 registers.
+   DINOv3 (Siméoni et al. 2025), with dim 384 to 1280; its S+ and H+ have swiglu 1. */
 MMIXDEF mmix_vision_config mmix_vision_config_dinov2(size_t dim, size_t registers);
 MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu);
 
 typedef struct mmix_vision mmix_vision;
-/* Returns a backbone with random values from the context's seed. NULL on error, as for heads that do
-   not divide dim. */
+/* Returns a backbone with random values from the context's seed. NULL on error, as for heads that
+   do not divide dim. */
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
-/* Returns a backbone of `config`, which has the teacher's sizes, with the teacher's weights: those of
-   equal names are copied, and q, k, v and o of its attention go to both branches of what took its
-   place. NULL on error. */
+/* Returns a backbone of `config`, which has the teacher's sizes, with the teacher's weights: those
+   of equal names are copied, and q, k, v and o of its attention go to both branches of what took
+   its place. NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config);
 /* Frees a backbone. NULL is allowed. */
 MMIXDEF void mmix_vision_destroy(mmix_vision *v);
@@ -1257,28 +1292,30 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
 /* Returns a backbone from a file of any format that mmix_archive_open knows: it calls
    mmix_vision_config_read, mmix_vision_create and mmix_params_read (prefix NULL). NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
-/* Does the same with dtype MMIX_DTYPE_REAL. With MMIX_DTYPE_BF16 the matrices stay bf16, in half the
-   memory, and are rounded to 8 bits if the file has more. Products widen them, so that results are
-   those of the rounded numbers. Such a backbone is not trained, but gradients pass through it. */
+/* Does the same with dtype MMIX_DTYPE_REAL. With MMIX_DTYPE_BF16 the matrices stay bf16, in half
+   the memory, and are rounded to 8 bits if the file has more. Products widen them, so that results
+   are those of the rounded numbers. Such a backbone is not trained, but gradients pass through
+   it. */
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
 
    Files of mmix_vision_save and mmix_dino_save hold it. In others names and shapes tell it: DINO,
    DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers), Hugging Face's files and
-   state dicts. What these leave open, heads and eps, stands in the config.json that Hugging Face puts
-   beside its files. What that asks for and is not done here, such as another activation or another
-   rope_theta, is an error that names it.
+   state dicts. What these leave open, heads and eps, stands in the config.json that Hugging Face
+   puts beside its files. What that asks for and is not done here, such as another activation or
+   another rope_theta, is an error that names it.
 
-   Without a config.json this is assumed: softmax attention (a LinearViT has the same names) in heads
-   of 64, but 16 heads in ViT-H and 12 in MoCo v3; B and C in one group; the class token as RELEASED;
-   the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are fixed
-   sines. For other files change *config and give it to mmix_vision_create. */
-MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
+   Without a config.json this is assumed: softmax attention (a LinearViT has the same names) in
+   heads of 64, but 16 heads in ViT-H and 12 in MoCo v3; B and C in one group; the class token as
+   RELEASED; the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are
+   fixed sines. For other files change *config and give it to mmix_vision_create. */
+MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
+                                    mmix_vision_config *config);
 /* Writes the parameters and the config as .safetensors. Returns 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
-/* What a backbone makes of images: tensors in step memory. If B > 1 they are views of one another, so
-   that mmix_read copies their rows and mmix_data does not give them one after another. n is the
+/* What a backbone makes of images: tensors in step memory. If B > 1 they are views of one another,
+   so that mmix_read copies their rows and mmix_data does not give them one after another. n is the
    number of patches, gh · gw. */
 typedef struct mmix_features {
     mmix_tensor *token;                      /* (B, D): class token or registers' mean, normed */
@@ -1295,37 +1332,37 @@ typedef struct mmix_features {
 /* What to compute besides. Zeroes are the defaults. */
 typedef struct mmix_vision_options {
     size_t n_last;                           /* how many last blocks `intermediate` joins */
-    /* The n_dense numbers of blocks, from 0 on and rising, whose patch tokens `dense` holds as maps,
-       for a head of the caller's own. Of Mamba they are with the residual. */
+    /* The n_dense numbers of blocks, from 0 on and rising, whose patch tokens `dense` holds as
+       maps, for a head of the caller's own. Of Mamba they are with the residual. */
     const size_t *dense;
     size_t n_dense;
     int dense_norm;                          /* 1: the maps are after the final norm */
     int train;                               /* 1: drop path is on */
     uint64_t step, stream;                   /* of drop path's random numbers; stream below 2²² */
-    /* As in mmix_decoder_options: NULL, or `depth` places each for what the mixers of the blocks make
-       (not of Mamba) and for the blocks' outputs; and what the blocks read. */
+    /* As in mmix_decoder_options: NULL, or `depth` places each for what the mixers of the blocks
+       make (not of Mamba) and for the blocks' outputs; and what the blocks read. */
     mmix_tensor **mixed, **outputs, **inputs;
-    int class_last;      /* 1: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
-    /* NULL, or (B, n) of 0 and 1: where it is 1 a patch is replaced by mask_token (D) before it gets
-       its position. */
+    int class_last;     /* 1: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
+    /* NULL, or (B, n) of 0 and 1: where it is 1 a patch is replaced by mask_token (D) before it
+       gets its position. */
     mmix_tensor *masked, *mask_token;
 } mmix_vision_options;
-/* Returns what the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M for
-   each head, or the mean of the registers' rows; of Mamba the mean of both directions'. image is that
-   of mmix_vision_forward. Nothing is recorded. NULL on error. */
+/* Returns what the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M
+   for each head, or the mean of the registers' rows; of Mamba the mean of both directions'. image
+   is that of mmix_vision_forward. Nothing is recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block);
 /* Runs a backbone on image (B, 3, h, w), which is normalized (mmix_image). options may be NULL. On
-   error all members of what it returns are NULL. If nothing is recorded its memory does not grow with
-   depth. */
+   error all members of what it returns are NULL. If nothing is recorded its memory does not grow
+   with depth. */
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options);
 
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers; demos/studies/text.h has
-   llama2.c's tokenizer. Greedy continuation of a text:
+   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers;
+   demos/studies/text.h has llama2.c's tokenizer. Greedy continuation of a text:
 
        mmix_decoder *d = mmix_decoder_load(m, "stories260K.bin");
        tokenizer *t = tokenizer_load(m, "tok512.bin");
@@ -1338,10 +1375,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 
 /* What a decoder reads: B sequences of L tokens with the same spans. */
 typedef struct mmix_sequence {
-    mmix_tensor *tokens;                     /* (B, L) int32; not read where media's features stand */
+    mmix_tensor *tokens;                   /* (B, L) int32; not read where media's features stand */
     const mmix_span *spans;
     size_t n_spans;
-    mmix_tensor *media;                      /* (B, n, F): features of the spans' grid tokens, or NULL */
+    mmix_tensor *media;                 /* (B, n, F): features of the spans' grid tokens, or NULL */
 } mmix_sequence;
 /* mmix_decoder_config.mixer */
 enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };
@@ -1353,7 +1390,7 @@ typedef struct mmix_decoder_config {
     mmix_rope_options rope;                  /* theta 0: 10000 */
     int bias;                                /* 1: q, k and v have biases; 2: o, too */
     int tied;                                /* 1: the classifier is the embedding */
-    size_t media;                            /* F of media, which an MLP (GELU) brings to D; 0: no media */
+    size_t media;                     /* F of media, which an MLP (GELU) brings to D; 0: no media */
     mmix_mmate_options mmate;
 } mmix_decoder_config;
 
@@ -1382,34 +1419,35 @@ typedef struct mmix_decoder_options {
     mmix_tensor **mixed;     /* where the mixers' outputs (B, L, D) go */
     mmix_tensor **outputs;   /* where the layers' outputs (B, L, D) go */
     mmix_tensor **normed;    /* where the outputs of the norms before the mixers (B, L, D) go */
-    /* What the layers read in place of the output of the layer before; where it is NULL a layer reads
-       that as usual. */
+    /* What the layers read in place of the output of the layer before; where it is NULL a layer
+       reads that as usual. */
     mmix_tensor **inputs;
 } mmix_decoder_options;
 /* Returns the tokens after the last norm, (B, L, D), or NULL on error. options may be NULL. */
-MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
+                                          const mmix_sequence *sequence,
                                           const mmix_decoder_options *options);
 /* Returns the logits (…, K) of such tokens, hidden (…, D); NULL on error. */
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-/* Returns M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Nothing is recorded.
-   NULL on error. */
-MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                         size_t layer);
+/* Returns M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Nothing is
+   recorded. NULL on error. */
+MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
+                                         const mmix_sequence *sequence, size_t layer);
 
 /* Returns what a decoder remembers of earlier tokens, of none at first. With attention that is keys
    and values of all tokens, with M-MATE states of one size (and the last text_window keys). It may
    not outlive d. mmix_mix_state_destroy frees it. NULL on error. */
 MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
-/* Reads the next tokens, one or many, and returns the logits (B, K) after the last. A span is in one
-   piece, and its start counts from the piece's first token. Nothing is recorded. NULL on error; after
-   that clear the state, or go on from a copy. */
-MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_mix_state *s);
+/* Reads the next tokens, one or many, and returns the logits (B, K) after the last. A span is in
+   one piece, and its start counts from the piece's first token. Nothing is recorded. NULL on error;
+   after that clear the state, or go on from a copy. */
+MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
+                                       const mmix_sequence *piece, mmix_mix_state *s);
 
-/* How a token is drawn. With temperature 0 it is the one of the largest logit. Else it is drawn from
-   softmax(logits / temperature). Of that the likeliest top_k are kept, and of these the likeliest
-   that have `top_p` together. The random number is that of the context's seed, of `stream` and of the
-   token's place. */
+/* How a token is drawn. With temperature 0 it is the one of the largest logit. Else it is drawn
+   from softmax(logits / temperature). Of that the likeliest top_k are kept, and of these the
+   likeliest that have `top_p` together. The random number is that of the context's seed, of
+   `stream` and of the token's place. */
 typedef struct mmix_sampling {
     double temperature;
     double top_p;                            /* 0: all */
@@ -1417,16 +1455,17 @@ typedef struct mmix_sampling {
     int32_t stop;                            /* the last token to make; 0: none */
     size_t top_k;                            /* 0: all */
 } mmix_sampling;
-/* Returns a token drawn from logits (K); place is its number in the sequence. Returns 0 on error: if
-   logits is NULL, as after a chain of calls that failed, if one of them is not a number, or if all are
-   -infinity. */
-MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
-                            uint64_t place);
-/* Continues a sequence (B, L) by at most `count` tokens, the stop token included, and writes them to
-   tokens (B, count). A row that stopped is filled with the stop token. sampling may be NULL: the
+/* Returns a token drawn from logits (K); place is its number in the sequence. Returns 0 on error:
+   if logits is NULL, as after a chain of calls that failed, if one of them is not a number, or if
+   all are -infinity. */
+MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K,
+                                  const mmix_sampling *sampling, uint64_t place);
+/* Continues a sequence (B, L) by at most `count` tokens, the stop token included, and writes them
+   to tokens (B, count). A row that stopped is filled with the stop token. sampling may be NULL: the
    largest logit, and no stop. Returns the number of tokens of the longest row, 0 after an error. */
-MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count);
+MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
+                                     const mmix_sequence *sequence, const mmix_sampling *sampling,
+                                     int32_t *tokens, size_t count);
 
 /* ####################################################################################
    D. Training and measuring
@@ -1438,135 +1477,142 @@ MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d, const m
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
 
-   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1 with a
-   message and a zeroed result. Nothing here is recorded.
+   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1
+   with a message and a zeroed result. Nothing here is recorded.
    ==================================================================================== */
 
 enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
 typedef struct mmix_map_options {
     int similarity;
-    const size_t *positions;                 /* the tokens of query that count (registers); NULL: all */
+    const size_t *positions;             /* the tokens of query that count (registers); NULL: all */
     size_t n_positions;
-    const char *token, *layer;               /* what query and patches are: "register 3", "block 2" */
+    const char *token, *layer;             /* what query and patches are: "register 3", "block 2" */
 } mmix_map_options;
 typedef struct mmix_map {
     mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
-    mmix_tensor *scaled;                     /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
+    mmix_tensor *scaled;                   /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
     mmix_tensor *map;                        /* (B, 1, h, w): scaled, bilinear */
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
-/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of
-   what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h, f.grid_w. */
+/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw,
+   D). Of what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h,
+   f.grid_w. */
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
 
-/* Of each map (…, gh, gw), none negative, 1 at the fewest cells that hold at least `mass` of its sum, the
-   largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6 (Caron et al. 2021,
-   figure 3). A tensor of map's shape, or NULL. */
+/* Of each map (…, gh, gw), none negative, 1 at the fewest cells that hold at least `mass` of its
+   sum, the largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6
+   (Caron et al. 2021, figure 3). A tensor of map's shape, or NULL. */
 MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass);
 
 typedef struct mmix_auc_options {
     size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
-                                                thresholds 1 - k/(T-1), the map scaled to [0, 1] first */
+                                                thresholds 1 - k/(T-1), the map scaled to [0,
+                                                                  1] first */
     int32_t void_label;                      /* pixels of this label are left out; 0: none are */
-    int pooled;                              /* all pixels as one image, instead of the mean over images */
+    int pooled;                       /* all pixels as one image, instead of the mean over images */
 } mmix_auc_options;
 typedef struct mmix_auc {
     double auc;                              /* max(raw, 1 - raw), the mean over images */
     double *auc_raw;                         /* (count): of each image, or the pooled one */
     size_t count;
-    /* The ROC curve (points), from (0,0) to (1,1). Of several images the mean curve: (0,0), then what
-       mmix_roc_add gives at fpr 0, 0.01, …, 1. */
+    /* The ROC curve (points), from (0,0) to (1,1). Of several images the mean curve: (0,0), then
+       what mmix_roc_add gives at fpr 0, 0.01, …, 1. */
     double *fpr, *tpr;
     size_t points;
 } mmix_auc;
-/* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h, map_w); mask
-   (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes they are compared on
-   the map's grid: the mask is averaged over each cell by area, and a share s counts s as foreground, 1 - s as
-   background. An image without foreground or background is an error that names it; pooled, only all together
-   need both. */
+/* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h,
+   map_w); mask (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes
+   they are compared on the map's grid: the mask is averaged over each cell by area, and a share s
+   counts s as foreground, 1 - s as background. An image without foreground or background is an
+   error that names it; pooled, only all together need both. */
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
                             const mmix_tensor *mask, mmix_auc *result);
-/* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none); 1 if both
-   are empty. map and mask (N, h, w). */
-MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
-                            int32_t void_label, double *iou);
+/* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none);
+   1 if both are empty. map and mask (N, h, w). */
+MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
+                            double threshold, int32_t void_label, double *iou);
 
 /* A class of a confusion matrix: its diagonal, and the sums of its row and its column. */
 typedef struct mmix_miou_count { uint64_t both, label, pred; } mmix_miou_count;
-/* Adds pictures to count (classes), which is zeros at first; no picture is kept. pred and label are int32 of
-   one shape, 0 … classes-1; pixels of void_label are left out (-1, say: none are). 0, or -1. */
-MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
-                          const mmix_tensor *label, int32_t void_label);
+/* Adds pictures to count (classes), which is zeros at first; no picture is kept. pred and label are
+   int32 of one shape, 0 … classes-1; pixels of void_label are left out (-1, say: none are). 0, or
+   -1. */
+MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
+                          const mmix_tensor *pred, const mmix_tensor *label, int32_t void_label);
 typedef struct mmix_miou_result {
-    double miou;                             /* mean over the classes in pred or label of their IoU */
+    double miou;                           /* mean over the classes in pred or label of their IoU */
     double accuracy;                         /* share of right pixels */
-    double balanced;                         /* mean over the classes in label of their right shares */
+    double balanced;                      /* mean over the classes in label of their right shares */
 } mmix_miou_result;
 /* What was added up. iou (classes) or NULL: both / (label + pred - both), of absent classes 0. */
 MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou);
 
 typedef struct mmix_knn_result {
     double *votes;                           /* (tests, classes) */
-    int32_t *pred;                           /* (tests): the largest vote, the lowest label on a tie */
+    int32_t *pred;                        /* (tests): the largest vote, the lowest label on a tie */
     double top1;                             /* share of right ones; 0 without test labels */
-    double balanced;                         /* mean over the classes tested of their right shares */
+    double balanced;                        /* mean over the classes tested of their right shares */
 } mmix_knn_result;
-/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label;
-   k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests, D), labels (trains) and
-   (tests), int32: 0 … classes-1; test_label may be NULL. test NULL: leave one out, each of at least two train
-   rows is a test row, too, and all others vote. */
-MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
-                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
-                     mmix_knn_result *result);
+/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for
+   their label; k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests,
+   D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be NULL. test NULL: leave
+   one out, each of at least two train rows is a test row, too, and all others vote. */
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label,
+                     mmix_tensor *test, const mmix_tensor *test_label, size_t classes, size_t k,
+                     double temperature, mmix_knn_result *result);
 
-/* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h, w). It may
-   make them by ops of the context, whose results are dropped after it; it may not reset. Returns 0; anything
-   else stops the call, with what it told mmix_fail, or else as MMIX_ERROR_INTERRUPTED. */
-typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x, int32_t *label);
+/* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h,
+   w). It may make them by ops of the context, whose results are dropped after it; it may not reset.
+   Returns 0; anything else stops the call, with what it told mmix_fail, or else as
+   MMIX_ERROR_INTERRUPTED. */
+typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x,
+                                 int32_t *label);
 /* Frozen features with labels, a batch at a time: in memory, in a file, or computed on the fly. */
 typedef struct mmix_source {
     size_t count, dim;                       /* pictures; features of a token */
-    size_t gh, gw, h, w;                     /* grid of tokens; of labels. 1, 1, 1, 1: a vector, its class */
+    size_t gh, gw, h, w;            /* grid of tokens; of labels. 1, 1, 1, 1: a vector, its class */
     mmix_source_function *read;
     void *user;
 } mmix_source;
 
 #define MMIX_MAX_RATES 16
 typedef struct mmix_probe_config {
-    size_t classes, batch, epochs;           /* pictures read at a time; 0 epochs: `start` is judged */
+    size_t classes, batch, epochs;        /* pictures read at a time; 0 epochs: `start` is judged */
     size_t rates;                            /* heads that learn side by side */
-    double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; cosine to 0 by epochs */
+    double rate[MMIX_MAX_RATES];      /* of a batch of 256, scales with it; cosine to 0 by epochs */
     double momentum, weight_decay;           /* decay of weights and biases */
     double held;                             /* share of the train pictures that only choose among rates; 0:
                                                 the first is taken */
     int32_t void_label;                      /* pixels that do not count */
-    mmix_tensor *start;                      /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
+    mmix_tensor *start;              /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
 } mmix_probe_config;
-/* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label -1. The
-   caller sets classes. */
+/* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label
+   -1. The caller sets classes. */
 MMIXDEF mmix_probe_config mmix_probe_config_default(void);
 typedef struct mmix_probe_result {
     mmix_tensor *head;                       /* (classes, dim + 1): that of the best rate */
-    mmix_tensor *weight, *bias;              /* its columns for mmix_linear: (classes, dim), (classes) */
+    mmix_tensor *weight, *bias;         /* its columns for mmix_linear: (classes, dim), (classes) */
     size_t best, steps;                      /* index of the rate; batches learned */
     double *loss;                            /* (steps, rates): of each batch, before its step */
-    double *held;                            /* (rates): mIoU there, of one label a picture accuracy */
+    double *held;                         /* (rates): mIoU there, of one label a picture accuracy */
     mmix_miou_count *count;                  /* (classes): of the best head on the test source */
     mmix_miou_result test;
 } mmix_probe_result;
-/* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with masks a
-   segmentation head, whose logits become the mask's size as by mmix_interpolate (MMIX_RESIZE_BILINEAR). Batches are drawn
-   without replacement, anew each epoch; what is left of one is left out. Of several rates the first that is
-   best on the pictures held out, never the test ones, is taken; a loss that is not finite loses. test may be
-   NULL. Draws come from the context's seed. Memory: a batch, twice its logits, three times the heads. */
-MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *config, const mmix_source *train,
-                              const mmix_source *test, mmix_probe_result *result);
+/* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with
+   masks a segmentation head, whose logits become the mask's size as by mmix_interpolate
+   (MMIX_RESIZE_BILINEAR). Batches are drawn without replacement, anew each epoch; what is left of
+   one is left out. Of several rates the first that is best on the pictures held out, never the test
+   ones, is taken; a loss that is not finite loses. test may be NULL. Draws come from the context's
+   seed. Memory: a batch, twice its logits, three times the heads. */
+MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *config,
+                              const mmix_source *train, const mmix_source *test,
+                              mmix_probe_result *result);
 
 typedef struct mmix_pca_result {
     double *mean;                            /* (D) */
-    double *components;                      /* (k, D): of length 1; the entry of largest size is positive */
+    double *components;             /* (k, D): of length 1; the entry of largest size is positive */
     double *variance;                        /* (k): falling; divided by rows - 1 */
     double *projection;                      /* (rows, k): (x - mean) · component */
 } mmix_pca_result;
@@ -1574,53 +1620,56 @@ typedef struct mmix_pca_result {
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
 
 typedef struct mmix_rank {
-    size_t matrices, rows, cols, width;      /* blocks down and across; singular values of a block */
-    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ); Σσ²/σ₁². All 0
-       for a block of zeros */
+    size_t matrices, rows, cols, width;     /* blocks down and across; singular values of a block */
+    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ);
+       Σσ²/σ₁². All 0 for a block of zeros */
     double *numerical, *effective, *stable;
-    double *singular;                        /* (matrices, rows, cols, width): σ, falling; zeros fill up */
+    double *singular;                 /* (matrices, rows, cols, width): σ, falling; zeros fill up */
 } mmix_rank;
-/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into block x block
-   (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what it holds. */
-MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result);
+/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into
+   block x block (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what
+   it holds. */
+MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps,
+                            mmix_rank *result);
 /* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
-   rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a mask, where
-   I = J, too), ≤ C for softmax attention and on a causal diagonal. */
+   rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a
+   mask, where I = J, too), ≤ C for softmax attention and on a causal diagonal. */
 typedef struct mmix_mixer_rank {
     size_t block;                            /* C */
     mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
-    double *decay;                           /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
-    double *bound;                           /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
-    double *diagonal;                        /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
+    double *decay;                 /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
+    double *bound;                   /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
+    double *diagonal;                   /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
     double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
                                                 M_IJ x_J of all heads side by side, times out_projᵀ */
 } mmix_mixer_rank;
 /* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_block_rank's. */
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
                           double eps, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or of all
-   others. Class strategies: the class token; the mean or the maximum of all but class tokens and registers;
-   or both, joined by mmix_concat. */
-MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
-                                      size_t n, int others, int max);
+/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or
+   of all others. Class strategies: the class token; the mean or the maximum of all but class tokens
+   and registers; or both, joined by mmix_concat. */
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
+                                      const size_t *positions, size_t n, int others, int max);
 
 /* How the labels of a video's first frame travel (below). */
 typedef struct mmix_video_config {
-    size_t frames;                           /* the context: the first frame and the last so many, or none */
-    size_t radius;                           /* in tokens, of the square around a token; 0: everywhere */
-    size_t k;                                /* tokens of all context that count, the most similar */
+    size_t frames;                  /* the context: the first frame and the last so many, or none */
+    size_t radius;                      /* in tokens, of the square around a token; 0: everywhere */
+    size_t k;                               /* tokens of all context that count, the most similar */
     double temperature;
 } mmix_video_config;
 /* DINO's on DAVIS: 7, 12, 5, 0.1. */
 MMIXDEF mmix_video_config mmix_video_config_davis(void);
 typedef struct mmix_video mmix_video;
-/* Object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section 4.2.2): each patch of a
-   new frame takes the labels of the patches before it that look most alike. tokens (gh·gw, D) or
-   (1, gh·gw, D): of the first frame, as f.patches of mmix_vision_forward; mask (h, w) of its labels
-   0 … K-1, int32, 0 the background. Holds frames + 1 frames' tokens and labels, however long the video is.
-   NULL on error. */
-MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, const mmix_tensor *tokens,
-                                      size_t gh, size_t gw, const mmix_tensor *mask, size_t K);
+/* Object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section 4.2.2): each
+   patch of a new frame takes the labels of the patches before it that look most alike. tokens
+   (gh·gw, D) or (1, gh·gw, D): of the first frame, as f.patches of mmix_vision_forward; mask (h, w)
+   of its labels 0 … K-1, int32, 0 the background. Holds frames + 1 frames' tokens and labels,
+   however long the video is. NULL on error. */
+MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
+                                      const mmix_tensor *tokens, size_t gh, size_t gw,
+                                      const mmix_tensor *mask, size_t K);
 /* NULL is allowed. */
 MMIXDEF void mmix_video_destroy(mmix_video *v);
 typedef struct mmix_video_frame {
@@ -1629,7 +1678,8 @@ typedef struct mmix_video_frame {
                                                 least → 0 and largest → 1 (a map of one value
                                                 stays); the lower label on a tie */
 } mmix_video_frame;
-/* The next frame, of tokens of the first one's shape. 0, or -1: then the video stands where it stood. */
+/* The next frame, of tokens of the first one's shape. 0, or -1: then the video stands where it
+   stood. */
 MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result);
 
 typedef struct mmix_video_scores {           /* zeros at first */
@@ -1638,21 +1688,21 @@ typedef struct mmix_video_scores {           /* zeros at first */
     double J_recall, F_recall;               /* shares of it with more than 0.5 */
     double last_J, last_F;                   /* what was measured last */
 } mmix_video_scores;
-/* The measures of DAVIS (Perazzi et al. 2016), of one object in one frame, taken into scores: J, the IoU of
-   the region; F, of its boundary, from precision and recall. predicted, truth (h, w), int32: the object is
-   where they hold this label. Call it with each object (not the background) of each frame but a video's first
-   and last: then scores are DAVIS's of that video. Over several, DAVIS averages objects: a struct each. 0, or
-   -1: then scores is as it was. */
-MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth, int32_t object,
-                          mmix_video_scores *scores);
+/* The measures of DAVIS (Perazzi et al. 2016), of one object in one frame, taken into scores: J,
+   the IoU of the region; F, of its boundary, from precision and recall. predicted, truth (h, w),
+   int32: the object is where they hold this label. Call it with each object (not the background) of
+   each frame but a video's first and last: then scores are DAVIS's of that video. Over several,
+   DAVIS averages objects: a struct each. 0, or -1: then scores is as it was. */
+MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth,
+                          int32_t object, mmix_video_scores *scores);
 
 /* ==== >>api-optimizers ===============================================================
    schedules, AdamW, SGD, moving averages
    ==================================================================================== */
 
 /* Returns a value by the cosine schedule. It goes from start to base in equal steps over the first
-   warmup_epochs · iters steps, both ends included. Then it goes from base to final by half a cosine,
-   which ends one after the last of epochs · iters steps. */
+   warmup_epochs · iters steps, both ends included. Then it goes from base to final by half a
+   cosine, which ends one after the last of epochs · iters steps. */
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step);
 /* The numbers of AdamW (Loshchilov & Hutter 2019). In step t of a parameter p with moments m and v,
@@ -1672,15 +1722,15 @@ MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p);
 /* Frees the moments. NULL is allowed. */
 MMIXDEF void mmix_optimizer_free(mmix_optimizer *state);
 /* Makes one step, and zeroes the gradients for the next one.
-   clip > 0 scales each tensor's gradient g by min(1, clip/(‖g‖ + 1e-6)); clip < 0 scales all of them
-   by min(1, -clip/(‖all gradients‖ + 1e-6)). skip is NULL or has a flag for each parameter; those with
-   a flag are left out altogether: no decay, no moments, no step counted.
-   Returns ‖all gradients‖ before clipping. After an error, such as a gradient that is not finite, it
-   returns 0, and nothing has changed. */
+   clip > 0 scales each tensor's gradient g by min(1, clip/(‖g‖ + 1e-6)); clip < 0 scales all of
+   them by min(1, -clip/(‖all gradients‖ + 1e-6)). skip is NULL or has a flag for each parameter;
+   those with a flag are left out altogether: no decay, no moments, no step counted.
+   Returns ‖all gradients‖ before clipping. After an error, such as a gradient that is not finite,
+   it returns 0, and nothing has changed. */
 MMIXDEF double mmix_adamw_step(mmix_optimizer *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip);
-/* The numbers of SGD (Sutskever et al. 2013; torch.optim.SGD). g ← g + wd p; in the first step b ← g,
-   later b ← momentum b + (1 - dampening) g; then p ← p - lr b, or with nesterov p ← p - lr (g +
+/* The numbers of SGD (Sutskever et al. 2013; torch.optim.SGD). g ← g + wd p; in the first step b ←
+   g, later b ← momentum b + (1 - dampening) g; then p ← p - lr b, or with nesterov p ← p - lr (g +
    momentum b). */
 typedef struct mmix_sgd { double lr, weight_decay, momentum, dampening; int nesterov; } mmix_sgd;
 /* Returns 1e-3, 0, 0.9, 0, 0. */
@@ -1701,19 +1751,20 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 typedef struct mmix_dino_loss_stats {
     double teacher_entropy, teacher_kl_uniform, center_norm;
 } mmix_dino_loss_stats;
-/* Returns DINO's loss (Caron et al. 2021, algorithm 1), a scalar, or NULL on error: the mean over the
-   teacher's views, q = softmax((t - center)/teacher_temp), and the other views v of the student of
-   -Σ q log softmax(s_v/student_temp). student is (crops·B, K) and teacher (2B, K), both crop after
-   crop. center (K) is read, and then becomes momentum center + (1 - momentum) mean(t). stats may be
-   NULL. Only the student gets a gradient. */
+/* Returns DINO's loss (Caron et al. 2021, algorithm 1), a scalar, or NULL on error: the mean over
+   the teacher's views, q = softmax((t - center)/teacher_temp), and the other views v of the student
+   of -Σ q log softmax(s_v/student_temp). student is (crops·B, K) and teacher (2B, K), both crop
+   after crop. center (K) is read, and then becomes momentum center + (1 - momentum) mean(t). stats
+   may be NULL. Only the student gets a gradient. */
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
-                                    double momentum, mmix_dino_loss_stats *stats);
+                                    mmix_real *center, size_t crops, double student_temp,
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats);
 
 /* Returns the same for patches that the student does not see (iBOT, Zhou et al. 2022, eq. 3):
-   Σ_r weight_r · -Σ q log softmax(s_r/student_temp), q = softmax((t_r - center)/teacher_temp). student
-   and teacher are (M, K), weight is (M), or NULL for 1/M each. center becomes center + (1 - momentum)
-   Σ_r weight_r (t_r - center). */
+   Σ_r weight_r · -Σ q log softmax(s_r/student_temp), q = softmax((t_r - center)/teacher_temp).
+   student and teacher are (M, K), weight is (M), or NULL for 1/M each. center becomes center + (1 -
+   momentum) Σ_r weight_r (t_r - center). */
 MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *weight, mmix_real *center, double student_temp,
                                     double teacher_temp, double momentum,
@@ -1725,25 +1776,25 @@ enum { MMIX_READ_TOKEN, MMIX_READ_MEAN, MMIX_READ_BOTH };
 
 typedef struct mmix_dino_config {
     mmix_vision_config vision;               /* the backbone */
-    size_t head_hidden, head_bottleneck, prototypes, head_layers;    /* of the head; prototypes: K */
+    size_t head_hidden, head_bottleneck, prototypes, head_layers; /* of the head; prototypes: K */
     mmix_augment augment;                    /* crops; see >>api-images */
     size_t batch, epochs;                    /* a batch of any size goes in slices of one memory */
     size_t iters;                            /* steps of an epoch; 0: count / batch, at least 1 */
     double lr, min_lr;                       /* lr is for a batch of 256 and scales with it */
     size_t warmup_epochs;
     double weight_decay, weight_decay_end, clip;
-    size_t freeze_last_layer;                /* epochs in which `last_layer` parameters do not train */
+    size_t freeze_last_layer;             /* epochs in which `last_layer` parameters do not train */
     double momentum;                         /* of the teacher, by a cosine to 1 */
     double center_momentum, student_temp, teacher_temp, teacher_temp_warm;
     size_t teacher_temp_epochs;
-    int teacher_drop_path;                   /* 1: the teacher has it, too, as in DinoMamba's code */
+    int teacher_drop_path;                  /* 1: the teacher has it, too, as in DinoMamba's code */
     uint64_t seed;
     int read;                                /* MMIX_READ_…: what the head reads */
     size_t shards;                           /* of a batch; 0: 1. See mmix_dino_set_allreduce */
-    /* iBOT (Zhou et al. 2022), if patch_weight is not 0. In the share mask_chance of the global crops
-       the student does not see a part of the patches, drawn from mask_part[0] … mask_part[1], in
-       blocks. What the teacher says of them, by the same head, is a second loss, with this weight.
-       The paper has 1, 0.5, 0.1 to 0.5. */
+    /* iBOT (Zhou et al. 2022), if patch_weight is not 0. In the share mask_chance of the global
+       crops the student does not see a part of the patches, drawn from mask_part[0] … mask_part[1],
+       in blocks. What the teacher says of them, by the same head, is a second loss, with this
+       weight. The paper has 1, 0.5, 0.1 to 0.5. */
     double patch_weight, mask_chance, mask_part[2];
 } mmix_dino_config;
 /* Returns the paper's setting: ViT-S/16, 65,536 prototypes. */
@@ -1752,7 +1803,7 @@ MMIXDEF mmix_dino_config mmix_dino_config_default(void);
 MMIXDEF mmix_dino_config mmix_dino_config_small_data(void);
 
 typedef struct mmix_dino_stats {
-    size_t step, steps, epoch;               /* this step, from 0 on; how many there are; its epoch */
+    size_t step, steps, epoch;             /* this step, from 0 on; how many there are; its epoch */
     double loss, lr, weight_decay, momentum, gradient_norm;
     double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
     /* NULL, or what went wrong in words: a loss that stays at ln K, an entropy at 0. */
@@ -1769,26 +1820,28 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d);
    config.iters steps. If there are fewer pictures than these steps ask for, they are gone through
    again; if there are more, the rest is left out. It calls mmix_reset. stats may be NULL.
    Returns 1: go on; 0: the epochs are over; -1: error, and the run is as it was. */
-MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
-/* Does the same on crops that the caller made in step memory, crop after crop: global (2B, 3, s, s),
-   and local (n·B, 3, s', s') or NULL. config.iters must be set, and the caller calls mmix_reset. */
+MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count,
+                           mmix_dino_stats *stats);
+/* Does the same on crops that the caller made in step memory, crop after crop: global (2B, 3, s,
+   s), and local (n·B, 3, s', s') or NULL. config.iters must be set, and the caller calls
+   mmix_reset. */
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats);
-/* Replaces x (n), one shard's share, by the sum of all shards' shares, ((x0 + x1) + x2) + … in their
-   order, which is the same in each process. Returns 0; with another number the step fails. */
+/* Replaces x (n), one shard's share, by the sum of all shards' shares, ((x0 + x1) + x2) + … in
+   their order, which is the same in each process. Returns 0; with another number the step fails. */
 typedef int mmix_allreduce(void *user, mmix_real *x, size_t n);
-/* Trains on several machines. A batch is cut into config.shards runs of pictures, and what they bring
-   (gradients, the next center, the loss) is added. A process alone goes through all of them. After
-   this call it goes through run number `shard` and leaves the others to `sum`, once a step. Both ways
-   give the same bits. All processes hold the same run and the same pictures. With sum NULL the
-   process is alone again. Returns 0, or -1. */
+/* Trains on several machines. A batch is cut into config.shards runs of pictures, and what they
+   bring (gradients, the next center, the loss) is added. A process alone goes through all of them.
+   After this call it goes through run number `shard` and leaves the others to `sum`, once a step.
+   Both ways give the same bits. All processes hold the same run and the same pictures. With sum
+   NULL the process is alone again. Returns 0, or -1. */
 MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user);
 /* Returns the student's (teacher 0) or the teacher's (1) backbone; the teacher's is the one to use.
    It lives as long as d. */
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
-/* Writes the whole run: both networks, moments, center, step and configuration. `note`, which may be
-   NULL, is kept in the file for the caller (mmix_dino_note). Returns 0, or -1. */
+/* Writes the whole run: both networks, moments, center, step and configuration. `note`, which may
+   be NULL, is kept in the file for the caller (mmix_dino_note). Returns 0, or -1. */
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
 /* Returns the run of a file, which goes on bit for bit; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
@@ -1801,39 +1854,40 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
        while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
    ==================================================================================== */
 
-/* Returns the mean of (student - teacher)² over the features of (B, L, D) and over the positions whose
-   mask, (B, L) int32, is not 0 (mask NULL: all), a scalar; NULL on error. With relative = 1 it is
-   divided by the mean of teacher² there. Of tensors (layers, B, L, D) it is the layers' mean. Only the
-   student gets a gradient. */
+/* Returns the mean of (student - teacher)² over the features of (B, L, D) and over the positions
+   whose mask, (B, L) int32, is not 0 (mask NULL: all), a scalar; NULL on error. With relative = 1
+   it is divided by the mean of teacher² there. Of tensors (layers, B, L, D) it is the layers' mean.
+   Only the student gets a gradient. */
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative);
-/* Returns T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k) with p = softmax(teacher/T)
-   and q = softmax(student/T), logits (B, L, K); T is the temperature. NULL on error. Only the student
-   gets a gradient. Hinton et al. 2015. */
-MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
-                                   double temperature);
+/* Returns T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k) with p =
+   softmax(teacher/T) and q = softmax(student/T), logits (B, L, K); T is the temperature. NULL on
+   error. Only the student gets a gradient. Hinton et al. 2015. */
+MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                   mmix_tensor *mask, double temperature);
 
-/* Returns a decoder with M-MATE in the place of the teacher's attention. Flex-MA and Local-Swin both
-   take its q, k, v and o; all else is copied, with the teacher's adapters added. options may be NULL
-   for the defaults. NULL on error. */
-MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher, const mmix_mmate_options *options);
-/* Scales the columns of each head in Flex-MA's o_proj, so that what the head brings to the layer has
-   the root mean square of the teacher's on this sequence. It does so layer by layer, on the teacher's
-   inputs. Returns 0, or -1. */
+/* Returns a decoder with M-MATE in the place of the teacher's attention. Flex-MA and Local-Swin
+   both take its q, k, v and o; all else is copied, with the teacher's adapters added. options may
+   be NULL for the defaults. NULL on error. */
+MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
+                                           const mmix_mmate_options *options);
+/* Scales the columns of each head in Flex-MA's o_proj, so that what the head brings to the layer
+   has the root mean square of the teacher's on this sequence. It does so layer by layer, on the
+   teacher's inputs. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
-                                 const mmix_sequence *sequence);
+                                   const mmix_sequence *sequence);
 
-/* mmix_stage.train, added up: what trains. FLEX and SWIN are the branches; a gate between them belongs
-   to both. LORA are adapters, REST is everything else. */
+/* mmix_stage.train, added up: what trains. FLEX and SWIN are the branches; a gate between them
+   belongs to both. LORA are adapters, REST is everything else. */
 enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
 typedef struct mmix_stage {
     int train;                               /* MMIX_TRAIN_… */
-    double hidden;                           /* λ of L_hid: kd_hidden, relative, of the mixers' outputs */
+    double hidden;                     /* λ of L_hid: kd_hidden, relative, of the mixers' outputs */
     double token;                            /* λ of L_tok: kd_token at answer tokens */
-    double sequence;                         /* λ of L_seq: cross-entropy on answers the teacher decodes */
+    double sequence;                  /* λ of L_seq: cross-entropy on answers the teacher decodes */
     double supervised;                       /* λ of L_sup: cross-entropy on the true answers */
     double temperature;                      /* T of L_tok */
-    size_t steps, warmup;                    /* optimizer steps; the rate rises over the first of them */
+    size_t steps, warmup;               /* optimizer steps; the rate rises over the first of them */
     double lr, min_lr, weight_decay, clip;   /* the rate then falls by half a cosine to min_lr */
     double patches;                          /* λ of patch tokens, of backbones alone (below) */
     int hidden_outputs, teacher_inputs;      /* as those of the config, for this stage alone */
@@ -1842,32 +1896,32 @@ typedef struct mmix_stage {
 typedef struct mmix_distill_config {
     mmix_stage stage[MMIX_MAX_STAGES];
     size_t stages;                           /* how many there are */
-    size_t step_tokens;                      /* answer tokens of an optimizer step; 0: those of a call */
+    size_t step_tokens;                 /* answer tokens of an optimizer step; 0: those of a call */
     size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_params_add_lora's */
     int calibrate;                           /* 1: mmix_decoder_calibrate on the first batch */
-    int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
-    int teacher_inputs;                      /* 1: each student layer reads what the teacher's reads */
+    int hidden_outputs;                 /* 1: L_hid compares the layers' outputs, not the mixers' */
+    int teacher_inputs;                   /* 1: each student layer reads what the teacher's reads */
 } mmix_distill_config;
-/* Returns three stages: Flex-MA alone with L_hid + L_tok; both branches with the same; both and LoRA
-   (rank 8, alpha 16, on SwiGLU) with L_tok + L_seq + L_sup. They have 300 steps each, at 1e-3, 1e-3
-   and 5e-4: these numbers, and λ = T = 1, are in no source. */
+/* Returns three stages: Flex-MA alone with L_hid + L_tok; both branches with the same; both and
+   LoRA (rank 8, alpha 16, on SwiGLU) with L_tok + L_seq + L_sup. They have 300 steps each, at 1e-3,
+   1e-3 and 5e-4: these numbers, and λ = T = 1, are in no source. */
 MMIXDEF mmix_distill_config mmix_distill_config_linmu(void);
 
 /* Sequences with answers. */
 typedef struct mmix_distill_batch {
     mmix_sequence input;
-    mmix_tensor *target;                     /* (B, L) int32: the token wanted after this one, or -1 */
-    mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up, or NULL */
-    /* For L_seq: the input with the teacher's answers, and its targets. NULL: the teacher decodes now,
-       greedily, as many tokens as each row's answer has; the answer must then be one run behind all
-       spans. */
+    mmix_tensor *target;                  /* (B, L) int32: the token wanted after this one, or -1 */
+    mmix_tensor *mask;                      /* (B, L) int32: 0 where tokens only fill up, or NULL */
+    /* For L_seq: the input with the teacher's answers, and its targets. NULL: the teacher decodes
+       now, greedily, as many tokens as each row's answer has; the answer must then be one run
+       behind all spans. */
     const mmix_sequence *decoded;
     mmix_tensor *decoded_target;
 } mmix_distill_batch;
 
 typedef struct mmix_distill_stats {
     size_t stage, step, steps;               /* before this call; steps: of the stage */
-    double loss, hidden, token, sequence, supervised;            /* of this batch; each without its λ */
+    double loss, hidden, token, sequence, supervised; /* of this batch; each without its λ */
     double lr, gradient_norm;                /* of the optimizer step, if there was one */
     size_t tokens;                           /* answer tokens, or images */
     int updated;                             /* 1: the optimizer made a step */
@@ -1881,62 +1935,67 @@ typedef struct mmix_distill {
     mmix_distill_config config;
     uint64_t stage, step;                    /* optimizer steps made in the stage */
     uint64_t number;                         /* of the next call, from 0 on, also after loading */
-    uint64_t tokens, adapters;               /* answer tokens whose gradients wait; 1 if LoRA is there */
-    mmix_optimizer adamw[2];                 /* of decoder and adapters; zeroed where nothing trains */
-    char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
+    uint64_t tokens, adapters;          /* answer tokens whose gradients wait; 1 if LoRA is there */
+    mmix_optimizer adamw[2];              /* of decoder and adapters; zeroed where nothing trains */
+    char *note;                       /* of a loaded run, "" if there is none; NULL for a new one */
     const mmix_vision *vision_teacher;       /* of a run of backbones, in place of decoders */
     mmix_vision *vision_student;
     mmix_params *params;                     /* the student's */
 } mmix_distill;
 /* Returns a run before its first step; NULL on error. Teacher and student stay the caller's and
-   outlive it. A student is in one run at a time. Adapters that it has already are those of the run, in
-   place of lora_…. A stage that has nothing to train, such as Flex-MA in a student of Local-Swin
+   outlive it. A student is in one run at a time. Adapters that it has already are those of the run,
+   in place of lora_…. A stage that has nothing to train, such as Flex-MA in a student of Local-Swin
    alone, is an error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
-/* Frees a run. Adapters stay with the student, for mmix_params_merge_lora, and all its parameters may
-   train again. NULL is allowed. */
+/* Frees a run. Adapters stay with the student, for mmix_params_merge_lora, and all its parameters
+   may train again. NULL is allowed. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
 /* Computes losses and gradients of one batch, and makes an optimizer step when enough tokens have
-   come. Returns 1: go on; 0: the stages are over, and nothing was done; -1: error. The caller resets
-   the context after the batch. stats may be NULL. */
-MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
-/* Computes a batch's losses without learning: L_hid, L_tok and L_sup whatever their λ are, L_seq if its
-   λ is above 0. `loss` is their sum with the λ of the stage, or of the last one when all are over.
-   Returns 0, or -1. */
+   come. Returns 1: go on; 0: the stages are over, and nothing was done; -1: error. The caller
+   resets the context after the batch. stats may be NULL. */
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch,
+                              mmix_distill_stats *stats);
+/* Computes a batch's losses without learning: L_hid, L_tok and L_sup whatever their λ are, L_seq if
+   its λ is above 0. `loss` is their sum with the λ of the stage, or of the last one when all are
+   over. Returns 0, or -1. */
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
                                 mmix_distill_stats *stats);
-/* Writes the whole run but the teacher: student, adapters, moments, stage and step, configs. note is
-   as in mmix_dino_save. Returns 0, or -1. */
+/* Writes the whole run but the teacher: student, adapters, moments, stage and step, configs. note
+   is as in mmix_dino_save. Returns 0, or -1. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
-/* Returns the run of a file, which goes on bit for bit, and puts its student into *student, which is
-   the caller's to destroy after the run. NULL on error. */
+/* Returns the run of a file, which goes on bit for bit, and puts its student into *student, which
+   is the caller's to destroy after the run. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
 
-/* Backbones are distilled by the same engine, without labels. A student of mmix_vision_student learns
-   its teacher's features from images (B, 3, h, w). In a stage `hidden` is the λ of the blocks' mixers
-   or outputs, `token` that of the class token, and `patches` that of the patch tokens after the final
-   norm; the loss is the relative square error + 1 - cosine. MMIX_TRAIN_FLEX trains linear attention,
-   too, and MMIX_TRAIN_REST all else. `sequence` and `supervised` are for decoders. */
+/* Backbones are distilled by the same engine, without labels. A student of mmix_vision_student
+   learns its teacher's features from images (B, 3, h, w). In a stage `hidden` is the λ of the
+   blocks' mixers or outputs, `token` that of the class token, and `patches` that of the patch
+   tokens after the final norm; the loss is the relative square error + 1 - cosine. MMIX_TRAIN_FLEX
+   trains linear attention, too, and MMIX_TRAIN_REST all else. `sequence` and `supervised` are for
+   decoders. */
 
-/* Returns three stages of 300 steps: each block's new mixer on the teacher's inputs, at 1e-3; these,
-   end to end, on the blocks' outputs, at 1e-4; everything on the features, at 3e-6. With a ViT-S of 12
-   blocks the second diverged at 1e-3 within ten steps, and the third at 3e-5 forgot what the stages
-   before had learned. */
+/* Returns three stages of 300 steps: each block's new mixer on the teacher's inputs, at 1e-3;
+   these, end to end, on the blocks' outputs, at 1e-4; everything on the features, at 3e-6. With a
+   ViT-S of 12 blocks the second diverged at 1e-3 within ten steps, and the third at 3e-5 forgot
+   what the stages before had learned. */
 MMIXDEF mmix_distill_config mmix_distill_config_vision(void);
 /* As mmix_distill_create. */
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config);
 /* As mmix_distill_step and mmix_distill_losses, for a batch of images. */
-MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
-MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
+MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images,
+                                     mmix_distill_stats *stats);
+MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images,
+                                       mmix_distill_stats *stats);
 /* As mmix_distill_load, for what mmix_distill_save wrote of a run of backbones. */
 MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
                                                mmix_vision **student);
-/* As mmix_decoder_calibrate, for Flex-MA and linear attention. Blocks whose teacher is Local-Swin are
-   left as they are. Returns 0, or -1. */
-MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images);
+/* As mmix_decoder_calibrate, for Flex-MA and linear attention. Blocks whose teacher is Local-Swin
+   are left as they are. Returns 0, or -1. */
+MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher,
+                                  mmix_tensor *images);
 #endif /* MMIX_MIXERS_ONLY */
 
 /* ####################################################################################
@@ -1963,13 +2022,15 @@ typedef struct mmix_call {
     /* What the forward keeps for the backward by mmix_save_for_backward; freed with the node. */
     mmix_real *saved[MMIX_MAX_SAVED];
     size_t saved_count[MMIX_MAX_SAVED];
-    /* The op's numbers: sizes and flags; reals; a larger op's struct, which is copied with the node. */
+    /* The op's numbers: sizes and flags; reals; a larger op's struct, which is copied with the
+       node. */
     size_t size[4];
     double number[2];
     const void *options;
     /* For the backward. dy[i] is the gradient of output i, contiguous: dy[0] is there, dy[1] may be
        NULL. dx[i] says where the whole gradient of in[i] goes, with in[i]'s strides; it is NULL if
-       none is wanted. add[i] is 1 if it is added to what is there, and 0 if it is written over it. */
+       none is wanted. add[i] is 1 if it is added to what is there, and 0 if it is written over
+       it. */
     const mmix_real *dy[2];
     mmix_real *dx[MMIX_MAX_INPUTS];
     int add[MMIX_MAX_INPUTS];
@@ -1981,19 +2042,21 @@ typedef struct mmix_call {
     int where, checkpoint;
 } mmix_call;
 
-/* One half of an op. It returns 0, or -1 after mmix_fail. The backward reads the inputs again, so no
-   input may be overwritten between an op and mmix_backward; with MMIX_REGRESSION that is an error. */
+/* One half of an op. It returns 0, or -1 after mmix_fail. The backward reads the inputs again, so
+   no input may be overwritten between an op and mmix_backward; with MMIX_REGRESSION that is an
+   error. */
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
 /* Returns `count` reals of step memory that last as long as the call's node, and puts them into
    call->saved[slot], slot < MMIX_MAX_SAVED. NULL on error. */
 MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
-/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
-   functions have their tensors in the host's memory, kernels of mmix_device in the device's.
+/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is.
+   Their functions have their tensors in the host's memory, kernels of mmix_device in the device's.
 
    This list is the only one: an op's enumerator, its name, and the family of ops whose functions
-   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of the API. */
+   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of
+   the API. */
 #define MMIX_OPS(ONE)                                       \
     ONE(ADD, add, binary)                                   \
     ONE(MUL, mul, binary)                                   \
@@ -2054,37 +2117,42 @@ MMIXDEF const char *mmix_op_name(int op);
 /* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
    arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
    for. */
-MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
-                                 mmix_op_functions functions, const void *user);
+MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
+                                    const size_t *shape, mmix_op_functions functions,
+                                    const void *user);
 
 /* ---- ops that few need ---- */
 
-/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each sequence. */
-MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index);
+/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each
+   sequence. */
+MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part,
+                                   mmix_tensor *index);
 /* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
-/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
-   r); NULL: none. */
+/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r,
+   I), B (O, r); NULL: none. */
 typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
 /* The linear layer itself with them. */
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias, const mmix_lora *lora,
+                                      mmix_tensor *residual, mmix_tensor *s);
 
 /* ---- mixers ---- */
 
-/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
-   for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
+/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not
+   recorded, for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
 /* The bytes of all slots of a state. */
 MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
-/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
-   more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod
-   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all frames. With
-   time innermost the separators come last. perm or inverse may be NULL. */
-MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
-                             int32_t *inverse);
+/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by
+   `separators` more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X +
+   separators). By layer mod
+   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all
+   frames. With time innermost the separators come last. perm or inverse may be NULL. */
+MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
+                             int32_t *perm, int32_t *inverse);
 
 /* ---- memory ---- */
 
@@ -2104,10 +2172,11 @@ typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
 /* `from` of a picture is brought to width x height, and `to` of that is kept. */
 typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
-/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its shorter side
-   has become `side` >= crop. */
+/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its
+   shorter side has become `side` >= crop. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
-MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height, size_t side, size_t crop);
+MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
+                                                      size_t side, size_t crop);
 /* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
@@ -2118,24 +2187,25 @@ enum {
     MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_CONTRAST, MMIX_ADJUST_SATURATION,
     MMIX_ADJUST_HUE,                         /* by -1/2 … 1/2 of a turn */
     MMIX_ADJUST_FLIP,                        /* columns reversed; 0 */
-    MMIX_ADJUST_GRAY,                        /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
-    MMIX_ADJUST_SOLARIZE,                    /* levels v from the amount (0 … 256) on become 255 - v */
+    MMIX_ADJUST_GRAY,                    /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
+    MMIX_ADJUST_SOLARIZE,                 /* levels v from the amount (0 … 256) on become 255 - v */
     MMIX_ADJUST_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
 };
 /* Scratch is for blur alone, else NULL. */
 MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height);
-MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change, double amount,
-                                void *scratch);
-/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's (0.485, 0.456,
-   0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
+MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change,
+                                double amount, void *scratch);
+/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's
+   (0.485, 0.456, 0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
 MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
 /* (1, 3, height, width) of what is kept of a picture, resized and normalized. NULL on error. */
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
 
-/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random numbers
-   depend on the context's seed and (step, image, crop) only, not on threads or the order of calls. */
+/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random
+   numbers depend on the context's seed and (step, image, crop) only, not on threads or the order of
+   calls. */
 typedef struct mmix_crop {
     const mmix_ctx *m;
     const mmix_augment *config;
@@ -2143,20 +2213,22 @@ typedef struct mmix_crop {
     uint64_t step;
     size_t image, crop;
 } mmix_crop;
-/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then the
-   largest box in the middle whose aspect is in range. */
+/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then
+   the largest box in the middle whose aspect is in range. */
 MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
-/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing written if
-   the picture is empty or too large, or a size is 0; the rest of config is taken as checked
-   (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
+/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing
+   written if the picture is empty or too large, or a size is 0; the rest of config is taken as
+   checked (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
 MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
 
 /* ---- layers ---- */
 
-/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
-   without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step apart. */
-MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
+/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate).
+   NULL without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step
+   apart. */
+MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step,
+                                           uint64_t stream);
 
 /* ---- M-MATE as a layer ---- */
 
@@ -2164,18 +2236,21 @@ MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, u
 typedef struct mmix_layout {
     const mmix_span *spans;
     size_t n_spans;
-    /* Rotary positions, int32 (L), or (3, L) of three axes. NULL: they go on from what the slot saw. */
+    /* Rotary positions, int32 (L), or (3, L) of three axes. NULL: they go on from what the slot
+       saw. */
     mmix_tensor *positions;
-    /* Of Flex-MA, (B, H, P, N): the state before the first token, or NULL; where to put a tensor with
-       the state after the last token, or NULL. */
+    /* Of Flex-MA, (B, H, P, N): the state before the first token, or NULL; where to put a tensor
+       with the state after the last token, or NULL. */
     mmix_tensor *initial_state, **final_state;
-    /* NULL: the tokens are a whole sequence. Else they are its next piece, which must not end in the
-       middle of a span, and go on as in mmix_mix_step from the slots `slot` and `slot` + 1. */
+    /* NULL: the tokens are a whole sequence. Else they are its next piece, which must not end in
+       the middle of a span, and go on as in mmix_mix_step from the slots `slot` and `slot` + 1. */
     mmix_mix_state *state;
     size_t slot;
-    /* 1, for one span: in Local-Swin the tokens that are not of its grid see all, and all see them. */
+    /* 1, for one span: in Local-Swin the tokens that are not of its grid see all, and all see
+       them. */
     int global;
-    /* (L, N/2): angles by which q and k of Local-Swin turn in place of positions, or NULL for none. */
+    /* (L, N/2): angles by which q and k of Local-Swin turn in place of positions, or NULL for
+       none. */
     mmix_tensor *angles;
 } mmix_layout;
 
@@ -2195,8 +2270,8 @@ typedef struct mmix_mmate_layer {
     mmix_tensor *branch_gate_weight, *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0: none. Adds,
-   behind `prefix`:
+/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0:
+   none. Adds, behind `prefix`:
      for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
      for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
        unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
@@ -2206,42 +2281,46 @@ typedef struct mmix_mmate_layer {
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
-   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone.
+   options.branches may be set in a copy of the layer: of Local-Swin alone, what takes no part gets
+   0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
-   what mmix_mmate_forward must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
+                                        mmix_tensor *residual, const mmix_layout *layout);
+/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the
+   definition: what mmix_mmate_forward must equal. Of both branches their sum, weighted by their
+   gate, if any. Not recorded. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
 /* ---- backbones, measures ---- */
 
-/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
-   token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
+/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the
+   class token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
-/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr i/(points-1), the
-   upper end where it rises vertically. A curve of area < ½ is turned first, (1-fpr, 1-tpr), as `auc` is. Zero
-   tpr before the first image; divide by their number after the last. */
+/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr
+   i/(points-1), the upper end where it rises vertically. A curve of area < ½ is turned first,
+   (1-fpr, 1-tpr), as `auc` is. Zero tpr before the first image; divide by their number after the
+   last. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 
 /* ---- DINO's head and run ---- */
 
-/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp), `hidden` wide
-   and `bottleneck` at the end, L2 normalization, weight-normed linear map to K prototypes
-   (last_layer.weight_g, weight_v). */
+/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp),
+   `hidden` wide and `bottleneck` at the end, L2 normalization, weight-normed linear map to K
+   prototypes (last_layer.weight_g, weight_v). */
 typedef struct mmix_dino_head {
     mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
     size_t layers;
 } mmix_dino_head;
-/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight, mlp.bias),
-   last_layer.weight_g and last_layer.weight_v. 0, or -1. */
+/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight,
+   mlp.bias), last_layer.weight_g and last_layer.weight_v. 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
 /* x (rows, D) → (rows, K). */
-MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x);
-/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the centre
-   (K), with iBOT that of patches behind it. */
+MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head,
+                                            mmix_tensor *x);
+/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the
+   centre (K), with iBOT that of patches behind it. */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
 /* The note of the file that a run was loaded from, "" if there is none. */
@@ -2249,13 +2328,15 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
 /* ---- schedules ---- */
 
-/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is
-   final. */
-MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
-                                  double power, size_t step);
-/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps) reached. */
-MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
-                                       size_t iters, size_t warmup, double start_factor, size_t step);
+/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the
+   last step is final. */
+MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
+                                  double start_factor, double power, size_t step);
+/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps)
+   reached. */
+MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
+                                       size_t n, size_t iters, size_t warmup, double start_factor,
+                                       size_t step);
 #endif /* MMIX_MIXERS_ONLY */
 
 #ifdef __cplusplus
