@@ -1,85 +1,123 @@
 /* mamba_mix.h - token mixers, vision backbones and self-supervised learning in one C file
 
-   Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three ways to build
-   the L x L matrix M. This library computes all three, forward and backward, on any CPU, and builds on them:
-   ViT, LinearViT and DinoVim backbones, DINO training without labels, feature maps, k-NN and Binary-AUC;
-   decoders of text and pictures, and LinMU, which turns their attention into linear mixers. No packages, no
-   flags: one header. One C or C++ file has the define before the include.
+   Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three
+   ways to build the L x L matrix M. This file computes all three, forward and backward, on any CPU.
+   On them it builds vision backbones (ViT, LinearViT, DinoVim), DINO's training without labels,
+   feature maps and what measures them, and decoders of text and pictures with LinMU's linear
+   mixers. It needs a C compiler and nothing else.
 
-   A complete program; it asks how much each token of a sequence moves the mean of the output:
+   One C or C++ file of a program holds the implementation:
 
        #define MAMBA_MIX_IMPLEMENTATION
        #include "mamba_mix.h"
-       #include <stdio.h>
 
-       int main(void)
-       {
-           mmix_ctx *m = mmix_create(NULL);                          // malloc, all cores, the best SIMD level
-           size_t B = 1, L = 6, H = 2, P = 4, N = 3;
-           mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 0);
-           mmix_tensor *b = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 1);
-           mmix_tensor *c = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 2);
-           mmix_tensor *dt = mmix_fill(mmix_new3(m, B, L, H), 0.1), *a = mmix_fill(mmix_new1(m, H), -1);
-           mmix_require_grad(x);
-           mmix_record(m, 1);
-           mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);          // options are fields: ssd.D = D;
-           mmix_backward(m, mmix_mean(m, mmix_mix(m, &ssd)));
-           for (size_t t = 0; !mmix_error(m) && t < L; t++)
-               printf("token %d: %g\n", (int)t, (double)mmix_data(mmix_grad(x))[t * H * P]);
-           if (mmix_error(m)) puts(mmix_error(m));                   // the first thing that went wrong
-           mmix_destroy(m);
-           return 0;
-       }
+   1. Arrays q, k, v (L, H, N) go in, an array y (L, H, N) comes out. There is no context.
+
+       mmix_raw x = { 0 };
+       x.o.kind = MMIX_MIXER_SOFTMAX;              // or _LINEAR; or _SSD, with dt and A
+       x.B = 1; x.L = x.S = L; x.H = H; x.N = x.P = N;
+       x.q = mmix_head_view_rows(q, L, H, N, H);
+       x.k = mmix_head_view_rows(k, L, H, N, H);
+       x.v = mmix_head_view_rows(v, L, H, N, H);
+       x.y = mmix_head_view_rows(y, L, H, N, H);
+       mmix_raw_forward(&x, scratch);              // mmix_raw_scratch_size(&x, 0) numbers
+
+   2. A file of weights and a picture go in, features come out.
+
+       mmix_ctx *m = mmix_create(NULL);            // malloc, all cores, the best SIMD level
+       mmix_vision *vit = mmix_vision_load(m, "dino_vits16.pth");
+       mmix_tensor *image = mmix_image(m, rgb, width, height, 224);
+       mmix_features f = mmix_vision_forward(m, vit, image, NULL);
+       if (mmix_error(m)) puts(mmix_error(m));     // the first thing that went wrong
+       else printf("%g\n", mmix_data(f.token)[0]); // f.token (1, D), f.patches (1, n, D)
+
+   3. Pictures go in, a backbone trained without labels comes out.
+
+       mmix_ctx *m = mmix_create(NULL);
+       mmix_dino *run = mmix_dino_create(m, mmix_dino_config_small_data());
+       mmix_dino_stats stats;
+       while (mmix_dino_step(run, pictures, count, &stats) > 0) printf("%g\n", stats.loss);
+       mmix_vision_save(m, mmix_dino_backbone(run, 1), "trained.safetensors");
+       mmix_dino_destroy(run);
+       mmix_destroy(m);
+
+   A complete program with a gradient stands at >>api-mixers. To compile one:
 
        cc -O2 program.c -o program -lm -lpthread
 
+   What it costs. The implementation takes about 5 seconds to compile (gcc 12.2 -O2 on x86-64) and
+   makes an object of 800 kB; with MMIX_MIXERS_ONLY it is 3 seconds and 340 kB. The declarations
+   alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
+   unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
+   that a steady loop allocates nothing.
+
    CONTENTS                  search for the tag, e.g. >>ssd
-     The public part                  The implementation
-     >>api-context >>api-layers       >>errors & memory >>norms       >>linear attention  >>dino
-     >>api-tensors >>api-vision       >>random          >>linear      >>softmax attention >>distillation
-     >>api-tape    >>api-decoder      >>threads         >>convolution >>layers            >>metrics
-     >>api-ops     >>api-metrics      >>micro-kernels   >>patches     >>losses            >>video
-     >>api-mixers  >>api-dino         >>gemm            >>heads       >>optimizers        >>images
-     >>api-kernels >>api-distillation >>tensors         >>rope        >>m-mate            >>files
-     >>api-files                      >>tape            >>mixing      >>backbones         >>model files
-     >>api-images                     >>elementary ops  >>ssd         >>decoder           >>context
+     The public part               The implementation
+     A  mixers on arrays           >>errors & memory  >>norms             >>m-mate
+        >>api-kernels              >>random           >>linear            >>backbones
+     B  tensors, ops, mixers       >>threads          >>convolution       >>decoder
+        >>api-context              >>micro-kernels    >>patches           >>dino
+        >>api-tensors              >>gemm             >>heads             >>distillation
+        >>api-tape                 >>tensors          >>rope              >>metrics
+        >>api-ops                  >>tape             >>mixing            >>video
+        >>api-mixers               >>elementary ops   >>ssd               >>images
+     C  models                                        >>linear attention  >>files
+        >>api-files                                   >>softmax attention >>model files
+        >>api-images                                  >>layers            >>context
+        >>api-layers                                  >>losses
+        >>api-vision                                  >>optimizers
+        >>api-decoder
+     D  training, measuring
+        >>api-metrics
+        >>api-optimizers
+        >>api-dino
+        >>api-distillation
+     E  expert
+        >>api-expert
 
    BUILD SWITCHES            define before the include, the same in every unit
      MMIX_STATIC         the whole API is static to the unit that includes it
-     MMIX_NO_STDIO       no file is ever opened: loading and saving report that they were compiled out
-     MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for works if `threads` says how many
+     MMIX_NO_STDIO       no file is ever opened: loading and saving report that they are left out
+     MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for works if `threads` says how
+                         many there are
      MMIX_NO_SIMD        the portable C kernels only
      MMIX_REGRESSION     tiny blocks, chunks and tiles, freed memory poisoned: for tests
      MMIX_REAL           float (default) or double; units of different reals do not link
+     MMIX_MIXERS_ONLY    parts A and B and what of E belongs to them: raw calls, tensors, gradients,
+                         ops, mixers; no losses, dropout or resizing
      MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
-     Not with -ffast-math or -Ofast: the unit that has the implementation is compiled with
-     -fno-fast-math behind them. Other units may have them.
+     -ffast-math and -Ofast make results wrong: the unit that has the implementation is compiled
+     with -fno-fast-math behind them. Other units may have them.
 
    CONVENTIONS
-     Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (key/value
-     heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution width.
-     Row-major; sizes are size_t; tokens and labels int32_t.
+     Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (of
+     heads that share keys and values), N query or state width, P value width of a head, S keys, Q
+     chunk, K classes, W convolution width. Arrays are row-major. Sizes are size_t, tokens and labels
+     are int32_t.
 
-     Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free (those
-     take NULL; what runs a model that is NULL says so). Contexts go last. What an op returns, its gradient
-     included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
-     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and
-     the gradients of parameters and of tensors marked with mmix_require_grad are there.
+     There are two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close
+     or _free. These take NULL; a call that runs a model reports an error if the model is NULL.
+     Contexts are destroyed last. What an op returns, its gradient included, is in step memory: it
+     lives until mmix_reset, or until the mmix_rewind that encloses it.
+     mmix_backward consumes what was recorded. After it the values of recorded ops are gone (a scalar
+     such as a loss stays readable), and the gradients of parameters and of tensors marked with
+     mmix_require_grad are there.
 
-     Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
-     first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
-     NULL, so that a chain of calls is checked once, at its end. Nothing exits, prints or aborts.
+     Errors are values. A failing call returns NULL, -1 or 0, as its comment says, and the context
+     keeps the first message until mmix_error_clear. While it keeps one, ops return NULL. Given NULL
+     they return NULL, too, so that a chain of calls is checked once, at its end. Nothing exits,
+     prints or aborts.
 
-     A context and what was made from it belong to one thread at a time; two contexts can work in two threads.
-     The same seed gives the same bits for any number of threads (for one SIMD level). After fork a child may
-     use what it has with one thread, its own.
+     A context and what was made from it belong to one thread at a time; two contexts can work in
+     two threads. The same seed gives the same bits for any number of threads (at one SIMD level).
+     After a fork the child may use what it has with one thread, its own.
 
    SOURCES
-     Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron et al.
-     2021, "Emerging properties in self-supervised vision transformers" (DINO); Dosovitskiy et al. 2021 (ViT);
-     "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT, DinoVim, Binary-AUC); Wang & Jha,
-     "LinMU", arXiv 2601.01322 (M-MATE, distillation).
+     Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron
+     et al. 2021, "Emerging properties in self-supervised vision transformers" (DINO); Dosovitskiy
+     et al. 2021 (ViT); "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT,
+     DinoVim, Binary-AUC); Wang & Jha, "LinMU", arXiv 2601.01322 (M-MATE, distillation).
 
    Licence: MIT or public domain, at your choice; see the end of the file. */
 
@@ -111,8 +149,8 @@ extern "C" {
 
 typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 
-/* Functions that take or give reals, or what points to them, carry the type in their symbols: units of
-   different reals do not link. */
+/* Functions that take or give reals, or what points to them, carry the type in their symbols: units
+   of different reals do not link. */
 #define MMIXI_JOIN2(a, b) a##b
 #define MMIXI_JOIN(a, b) MMIXI_JOIN2(a, b)
 #define MMIXI_TYPED(name) MMIXI_JOIN(name##_, MMIX_REAL)
@@ -139,23 +177,196 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_sgd_init MMIXI_TYPED(mmix_sgd_init)
 #define mmix_linear_probe MMIXI_TYPED(mmix_linear_probe)
 
-typedef struct mmix_ctx mmix_ctx;            /* memory, threads, random numbers, the tape, the last error */
+typedef struct mmix_ctx mmix_ctx;    /* memory, threads, random numbers, the tape, the last error */
 typedef struct mmix_tensor mmix_tensor;      /* an array with a shape; see >>api-tensors */
 
 /* The version of the implementation that was linked, to hold against MMIX_VERSION. */
 MMIXDEF int mmix_version(void);
 
-#define MMIX_MAX_DIMS 6
+#define MMIX_MAX_DIMS 6                      /* axes of a tensor */
+#define MMIX_MAX_INPUTS 12                   /* inputs of an op */
 
-/* ==== >>api-context ==================================================================
+/* ####################################################################################
+   A. Mixers on arrays
+
+   For programs that have tensors of their own and want y, and gradients, from pointers. It needs
+   nothing of the other parts; mmix_mixer, the options of a mixer, is used by all of them.
+   #################################################################################### */
+
+/* ==== >>api-kernels ==================================================================
+   the mixers as plain functions on pointers, steps and sizes: Y = M X, three ways to build M
+
+     softmax attention   M = mask ∘ softmax(scale · Q Kᵀ)
+     linear attention    M = mask ∘ (φ(Q) ψ(K)ᵀ)
+     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
+                         L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
+
+   Sources: Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. SSD's C, B and X are the
+   others' Q, K and V, so that one struct has one set of names for all three. Queries have H heads.
+   Keys and values have G heads, where G is H or a divisor of it, and head h reads group ⌊h /
+   (H/G)⌋.
+
+   There is no context, no tape, no allocation and no thread. One struct, mmix_raw, says sizes,
+   options and where the arrays lie; it is zeroed first. A call does all B sequences and H heads in
+   the calling thread, and calls on other structs can run in other threads. Nothing is checked, and
+   MMIX_SIMD in the environment is not read. Scratch memory and outputs belong to the caller.
+
+       mmix_raw x = {0};
+       x.o.kind = MMIX_MIXER_SOFTMAX;
+       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64;
+       x.q = mmix_head_view_rows(q, L, 8, 64, 8);           // k, v, y likewise
+       mmix_raw_forward(&x, scratch);
    ==================================================================================== */
 
-/* Where memory comes from. A zeroed struct is malloc and free. alloc returns NULL when it has nothing; free
-   gets the size that was asked for. The limits hold for the context and everything made from it; 0 is no
-   limit. Calls come from the context's own thread only. */
+/* ---- one struct says which mixer and how: of mmix_raw here, of mmix_mix on tensors ---- */
+
+/* mmix_mixer.kind */
+enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };
+/* mmix_mixer.mask says which keys j a query i sees. NONE: all. CAUSAL: those with j ≤ i. PREFIX:
+   those with j ≤ i, and if both i and j are below `prefix` any. BAND is a sliding window: those
+   with i - left ≤ j ≤ i + right. If there are more keys than queries and there is a mask, the
+   queries are the last L of the S tokens. SSD is causal by itself. Linear attention knows NONE and
+   CAUSAL. */
+enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
+/* mmix_mixer.feature says what φ and ψ of linear attention are.
+   SOFTMAX_BOTH: a softmax over the N features of each token, for q and for k (LinearViT).
+   EFFICIENT: a softmax over the features for q, over the tokens for k; it cannot be causal.
+   ELU1: x + 1 for x > 0, else e^x. RELU: max(x, 0).
+   NONE: q and k are features already, which the caller made. */
+enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
+      MMIX_FEATURE_NONE };
+/* mmix_mixer.direction of SSD. BOTH is the mean of the two, with D x added once. */
+enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };
+typedef struct mmix_mixer {
+    int kind;                    /* MMIX_MIXER_… */
+    mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
+    mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
+    mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
+
+    /* ---- softmax attention ---- */
+    double scale;                /* factor of the scores; 0: 1/√N */
+    int mask;                    /* MMIX_MASK_…, also of linear attention */
+    size_t prefix, left, right;  /* tokens, of MMIX_MASK_PREFIX and MMIX_MASK_BAND */
+    /* (L) int32, or NULL. With MMIX_MASK_BAND it gives each query a left of its own, which is at
+       most `left`. */
+    mmix_tensor *lefts;
+    /* Windows. The tokens are a grid in raster order, of up to 3 axes; the axes left over are 1. A
+       query sees the keys in its own window only, and with MMIX_MASK_CAUSAL only those of them that
+       do not come after it. On each axis the first window ends at `shift` (0: at `window`), the
+       others have `window` tokens, and the last has what is left: nothing is joined around the
+       edge. If window[0] is 0 there are no windows. mmix_mixer_windows fills these members. */
+    size_t grid[3], window[3], shift[3];
+    int windows_wrong;           /* 1: mmix_mixer_windows failed, and mmix_mix refuses the mixer */
+    int windows_axes;            /* the number of axes that mmix_mixer_windows was called with */
+    /* Swin's relative position bias, (H, Π (2 window_a - 1)), or NULL; with windows alone. What is
+       added to the score of i and j stands where their distance on the grid says, d_a = i_a - j_a +
+       window_a - 1 on axis a, the last axis fastest. */
+    mmix_tensor *bias;
+
+    /* ---- linear attention ---- */
+    int feature;                 /* MMIX_FEATURE_… */
+    /* Whether row i of the output is divided by (the sum of row i of M) + eps. 1: yes. -1: no. 0:
+       yes for MMIX_FEATURE_ELU1 and MMIX_FEATURE_RELU, no for the others. */
+    int normalize;
+    double eps;                  /* 0: 1e-6 */
+
+    /* ---- SSD ---- */
+    mmix_tensor *dt;             /* (B, L, H): step sizes */
+    mmix_tensor *A;              /* (H): negative */
+    mmix_tensor *D;              /* (H), or (H, P) with one for each channel, or NULL: adds D x */
+    mmix_tensor *dt_bias;        /* (H) or NULL: is added to dt first */
+    int dt_softplus;             /* 1: then dt becomes softplus(dt + dt_bias) */
+    /* If dt_high > 0, dt is clamped to dt_low … dt_high last. At a limit its gradient is 0. */
+    double dt_low, dt_high;
+    int direction;               /* MMIX_SCAN_… */
+
+    /* ---- SSD and causal linear attention ---- */
+    /* The state before the first token, or NULL for zeros; and where to put a tensor with the state
+       after the last token, or NULL. SSD's state is (B, H, P, N). Causal linear attention's is
+       (B, G, P, N), and with `normalize` (B, G, P + 1, N), whose last row is for the sums. */
+    mmix_tensor *initial_state, **final_state;
+    size_t chunk;                /* tokens of a chunk; 0: chosen. Only rounding and speed change */
+
+    /* ---- packing, for SSD, causal linear and softmax attention ---- */
+    /* (B, L) int32, or NULL. Each run of equal numbers is a sequence of its own, and none sees
+       another. The initial state enters the first. What seq_idx or a mask hides is multiplied by 0,
+       so that an infinity or a NaN there still reaches tokens that must not see it. */
+    mmix_tensor *seq_idx;
+} mmix_mixer;
+
+/* ---- on arrays ---- */
+
+/* An array (B, L, heads, width) whose last axis is contiguous. */
+typedef struct mmix_head_view {
+    mmix_real *p;                    /* the first element, or NULL */
+    ptrdiff_t batch, token, head;    /* how many reals the next sequence, token and head are away */
+    size_t share;                    /* H / heads: head h of H reads head h / share */
+} mmix_head_view;
+/* The view of a row-major array; p may be NULL. */
+MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width,
+                                           size_t H);
+
+/* The tensors of a mixer, in the order of call->in in the mixers' ops. */
+enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
+      MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
+
+/* A call on arrays. All of them belong to the caller; shapes are those of mmix_mixer. */
+typedef struct mmix_raw {
+    mmix_mixer o;                    /* kind and options; its tensors are not read; not SCAN_BOTH */
+    size_t B, L, S, H, N, P;         /* S: number of keys, of SSD L */
+    mmix_head_view q, k, v, y;       /* k and v of attention have equal shares */
+    const int32_t *seq_idx;          /* (B, L), or NULL */
+    ptrdiff_t seq_batch;             /* elements from one sequence of seq_idx to the next */
+    const mmix_real *initial_state;  /* or NULL */
+    mmix_real *final_state;          /* may be the same array as initial_state; or NULL */
+    const mmix_real *bias;           /* of softmax attention with windows, or NULL */
+    const int32_t *lefts;            /* of softmax attention with MMIX_MASK_BAND, or NULL */
+    mmix_head_view dt;               /* of SSD; its width is 1 */
+    const mmix_real *A, *D, *dt_bias;        /* (H); (H, D_width) or NULL; (H) or NULL */
+    size_t D_width;                  /* P: one D for each channel; 0 or 1: one for each head */
+    /* What the forward writes for the backward, or NULL.
+       inverse_sum (B, H, L), of softmax attention and with `normalize`: 1 over the sum of each row
+       of M before it is divided.
+       row_max (B, H, L), of softmax attention: the largest score, relative to which that sum is.
+       kept (mmix_raw_kept_size): softmax attention can do without it. */
+    mmix_real *inverse_sum, *row_max, *kept;
+    /* The gradients. dy is read; the others are written, and left out where their p is NULL. */
+    mmix_head_view dy, dq, dk, dv, ddt;
+    const mmix_real *dfinal;         /* the gradient of the final state, or NULL */
+    /* [MMIX_IN_…]: where the gradients of state, bias, A, D and dt_bias go, or NULL */
+    mmix_real *grad[MMIX_MAX_INPUTS];
+    /* [MMIX_IN_…]: 1: the gradient is added to what is there; 0: it is written over that */
+    int add[MMIX_MAX_INPUTS];
+} mmix_raw;
+/* How many reals `kept` has. SSD and linear attention keep the state before each chunk. Softmax
+   attention keeps e^(score - row_max), which takes a fifth off the backward's time; beyond 512 keys
+   it keeps nothing, and 0 is returned. */
+MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
+/* How many reals the scratch memory of a forward (backward 0) or of a backward (1) has. It is to be
+   aligned as malloc aligns. */
+MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
+/* Writes y, the final state, and what is kept. With L = 1 and final_state = initial_state it
+   decodes one token after another. */
+MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
+/* Writes the gradients. It needs y and what the forward kept. */
+MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
+
+/* ####################################################################################
+   B. Context, tensors, gradients, ops and mixers
+
+   For who builds a network of his own: arrays with shapes, operations that are recorded and
+   differentiated, the mixers among them.
+   #################################################################################### */
+
+/* ==== >>api-context ==================================================================
+   memory, threads, random numbers, the last error
+   ==================================================================================== */
+
+/* Where memory comes from. A zeroed struct means malloc and free. The limits hold for the context
+   and everything made from it; 0 is no limit. Calls come from the context's own thread only. */
 typedef struct mmix_allocator {
-    void *(*alloc)(void *user, size_t size);
-    void (*free)(void *user, void *ptr, size_t size);
+    void *(*alloc)(void *user, size_t size);             /* returns NULL when it has nothing */
+    void (*free)(void *user, void *ptr, size_t size);    /* size is what was asked for */
     void *user;
     size_t byte_limit;                       /* bytes held at one time */
     size_t count_limit;                      /* allocations ever made: the next one fails */
@@ -165,61 +376,69 @@ typedef void mmix_task(void *arg, size_t index);
 
 enum { MMIX_SIMD_AUTO, MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SIMD_NEON };
 
-/* Memory of a device, a GPU's say, that tensors lie in, and what computes there; alloc NULL: there is none.
-   What tensors lie in is on the host and, as large, on the device; numbers are copied when somebody on the
-   other side asks for them. Calls come from the context's own thread. */
+/* A device that tensors lie on and that computes there, such as a GPU (see mamba_mix_cuda.cu). With
+   alloc NULL there is none. Each tensor has room on the host and as much on the device, and its
+   numbers are copied when the other side asks for them. Calls come from the context's own
+   thread. */
 typedef struct mmix_device {
     void *(*alloc)(void *user, size_t size);             /* NULL when it has nothing */
     void (*free)(void *user, void *ptr, size_t size);
-    /* Copy size bytes up, or down, before they return: 0, or -1. */
+    /* put copies size bytes to the device, get from it, both before they return. 0, or -1. */
     int (*put)(void *user, void *device, const void *host, size_t size);
     int (*get)(void *user, void *host, const void *device, size_t size);
     void *user;
-    /* NULL, or MMIX_OP_COUNT pairs that outlive the context, by MMIX_OP_…; NULLs: there is no kernel. In
-       them addresses, mmix_data's, mmix_save_for_backward's and the call's, are those on the device. forward returns 0,
-       -1 after mmix_fail, or, before it has written or saved anything, 1: it does not do this call, as
-       without a backward none that is recorded. Then the op's function runs on the host. A call's backward
-       runs where its forward ran. */
+    /* NULL, or MMIX_OP_COUNT pairs of functions by MMIX_OP_…, which outlive the context. A pair of
+       NULLs says that there is no kernel for the op. In kernels all addresses are on the device:
+       those of mmix_data, of mmix_save_for_backward and of the call. A forward returns 0; or -1
+       after mmix_fail; or 1 before it has written or saved anything, which says that it does not do
+       this call (one without a backward does none that is recorded). Then the op's function runs on
+       the host. The backward of a call runs where its forward ran. */
     const struct mmix_op_functions *kernels;
     int strict;                              /* 1: an op that no kernel runs is an error */
 } mmix_device;
 
-/* Everything a context can be told; zeroes are the defaults. */
+/* Everything a context can be told. Zeroes are the defaults. */
 typedef struct mmix_options {
     mmix_allocator allocator;
-    int threads;                             /* 0: as many as the cores that this process may use (its
-                                                affinity, taskset, a container's cpuset), at most 64 */
-    int simd;                                /* AUTO: MMIX_SIMD=none or avx2 in the environment, or the best
-                                                there is. A level that is not there falls to the next lower */
-    uint64_t seed;
-    /* Your own threads instead of the built-in pool: call task(arg, i) for each i < count, in any order, at
-       most `threads` at a time, and return when all are done. */
+    /* How many threads work. 0: as many as the cores that this process may use (its affinity,
+       taskset, a container's cpuset), at most 64. */
+    int threads;
+    /* MMIX_SIMD_…. AUTO: what MMIX_SIMD=none or avx2 says in the environment, or else the best
+       level that the machine has. A level that it does not have falls to the next lower one. */
+    int simd;
+    uint64_t seed;                           /* of all random numbers */
+    /* Threads of the caller's in place of the built-in pool, or NULL. It calls task(arg, i) for
+       each i < count, in any order, at most `threads` at a time, and returns when all are done. */
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
-    /* NULL, or called by each thread of the built-in pool as its first act, lane 1 … threads - 1 (lane 0 is
-       the context's own thread): to pin it to a core, to name it, to set its priority. */
+    /* NULL, or what each thread of the built-in pool calls as its first act, to pin itself to a
+       core, to take a name or a priority. lane is 1 … threads - 1; the context's own thread, which
+       does not call it, is lane 0. */
     void (*thread_start)(void *user, int lane);
     void *thread_user;
     mmix_device device;
 } mmix_options;
 
-/* A new context, or NULL if memory ran out; options may be NULL and is not kept. */
+/* Returns a new context, or NULL if memory ran out. options may be NULL and is not kept. */
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options);
 
-/* Frees the context. Destroy models first: their memory was counted here. NULL is allowed. */
+/* Frees a context. Models are destroyed before it, because their memory is counted in it. NULL is
+   allowed. */
 MMIXDEF void mmix_destroy(mmix_ctx *m);
 
 /* Kinds of error. */
 enum { MMIX_OK, MMIX_ERROR_ARGUMENT, MMIX_ERROR_MEMORY, MMIX_ERROR_FILE, MMIX_ERROR_DEVICE,
       MMIX_ERROR_INTERRUPTED };
 
-/* The first message since the last clear, or NULL. mmix_error(NULL) says that a context could not be made. */
+/* Returns the first error message since the last clear, or NULL if there is none. The text is the
+   context's. mmix_error(NULL) says that a context could not be made. */
 MMIXDEF const char *mmix_error(const mmix_ctx *m);
-/* Its kind, MMIX_OK if there is none. */
+/* Returns the kind of that error, MMIX_OK if there is none. */
 MMIXDEF int mmix_error_kind(const mmix_ctx *m);
-/* Forgets it; ops work again. */
+/* Forgets the error; ops work again. */
 MMIXDEF void mmix_error_clear(mmix_ctx *m);
-/* Reports an error of your own op or loader, printf-like, unless one is kept already. Returns -1. */
+/* Reports an error of the caller's own op or loader, with a format as printf's, unless the context
+   keeps an error already. Returns -1. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 #if defined(__GNUC__) || defined(__clang__)
     __attribute__((format(printf, 3, 4)))
@@ -227,42 +446,49 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
     ;
 
 typedef struct mmix_memory_use { size_t bytes, peak, allocations; } mmix_memory_use;
-/* Bytes held now and at most since the context was made (or the peak cleared), and allocations so far. */
+/* Returns the bytes held now, the most bytes held since the context was made (or the peak cleared),
+   and the number of allocations so far. */
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m);
-/* Lets the peak begin anew at what is held now. */
-MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 
-/* Drops every op's result, gradient and record since the last reset: the next step begins. */
+/* Begins the next step: drops what ops returned, gradients and records since the last reset. */
 MMIXDEF void mmix_reset(mmix_ctx *m);
 
-/* A point in step memory to come back to. */
+/* A point in step memory to come back to. Its members are the library's own. */
 typedef struct mmix_place { size_t block, low, high; } mmix_place;
 typedef struct mmix_mark { mmix_place step, header; size_t nodes; mmix_tensor *graded; } mmix_mark;
-/* Where step memory stands now. A mark ends with mmix_reset. */
+/* Returns where step memory stands now. A mark ends with mmix_reset. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
-/* Drops what came after the mark: results, records and gradients, also of older leaves, not of parameters. */
+/* Drops what was made after the mark: results, records and gradients. The gradients of older leaves
+   go, too; those of parameters stay. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
-/* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and
-   keep[i] is set to the new tensor. With one call a block a network of any depth runs in the memory of one
-   block. Nothing may have been recorded since the mark. Returns 0, or -1. */
+/* Does the same, but n ≤ 8 tensors survive: they are moved to the mark, and keep[i] is set to the
+   new tensor. They may not be views with gaps, and nothing may have been recorded since the mark.
+   With one call for each block a network of any depth runs in the memory of one block. Returns 0,
+   or -1. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n);
 
-/* How many threads work, and the SIMD level in words ("avx512"). */
+/* Returns how many threads work. */
 MMIXDEF int mmix_threads(const mmix_ctx *m);
+/* Returns the SIMD level in words, such as "avx512". */
 MMIXDEF const char *mmix_simd_name(const mmix_ctx *m);
 
-/* task(arg, i) for each i < count on the context's threads, until all are done; inside a task, one by one. */
+/* Calls task(arg, i) for each i < count on the context's threads and returns when all are done.
+   Inside of a task it calls them one after another. */
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg);
 
-/* Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): the value depends on the key alone,
-   never on the order of calls. `purpose` says what for, `step` when, `element` which one; the context's seed
-   is part of the key. purpose < 0x8000 (from there on they are the library's own), step < 2^48. */
-MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-/* [0, 1) */
-MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-/* mean 0, deviation 1 */
-MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-/* The context's seed, and another. */
+/* Random numbers by counting (Philox 4x32-10, Salmon et al. 2011): a number depends on its key
+   alone, never on the order of calls. The key is the context's seed; `purpose`, which says what the
+   number is for, below 0x8000 (the others are the library's own); `step`, below 2^48; and
+   `element`. */
+MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                 uint64_t element);
+/* Returns a number uniform in [0, 1). */
+MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                   uint64_t element);
+/* Returns a normal number of mean 0 and standard deviation 1. */
+MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                  uint64_t element);
+/* Return and set the context's seed. */
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m);
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 
@@ -273,120 +499,1564 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 enum {
     MMIX_DTYPE_REAL, MMIX_DTYPE_I32,
     MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
-    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear alone */
+    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear */
 };
 
-/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on
-   error. */
+/* Return a new tensor of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, whose values are
+   undefined; NULL on error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
 MMIXDEF mmix_tensor *mmix_new3(mmix_ctx *m, size_t a, size_t b, size_t c);
 MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t d);
-/* The same filled with n = the product of shape values in row-major order. */
+/* Return a new tensor with a copy of the values, in row-major order, as many as the shape's
+   product; NULL on error. */
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values);
-MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
-/* Sets every element, rounded to the type's numbers (int32: toward 0). Returns t, or NULL on
-   error: t has no values, or the value is not in the range of int32. */
+MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape,
+                                   const int32_t *values);
+/* Sets every element to a value, rounded to the type's numbers (int32: toward 0). Returns t, or
+   NULL on error: t has no values, or the value is not in the range of int32. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t, or
-   NULL on error, as of an int32 tensor. */
-MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
+/* Fills a tensor with normal numbers of mean 0 and a standard deviation; `stream` tells one
+   tensor's numbers from another's. Returns t, or NULL on error, as for an int32 tensor. */
+MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation,
+                                      uint64_t stream);
 
-/* MMIX_DTYPE_…; the number of axes. */
+/* Return MMIX_DTYPE_…, and the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not
-   there. */
+/* Return the size of an axis and its stride, in elements. A negative axis counts from the end. For
+   an axis that is not there both return 0. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
-/* Number of elements. */
+/* Returns the number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone or of another type; mind the strides of a
-   view. With a device reals are NULL outside of an op's functions: mmix_read and mmix_write copy
-   them. */
+/* Return the address of the first element, or NULL if the values are gone or of another type. A
+   view has strides. With a device, reals are NULL outside of an op's functions; mmix_read and
+   mmix_write copy them there. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
-/* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
+/* Returns the value of a tensor of one element, NAN if it has more. The value of a loss is there
+   after mmix_backward, too. */
 MMIXDEF double mmix_item(const mmix_tensor *t);
-/* Copies all elements out (in), row-major, strides followed. 0, or -1 if there are no real
-   values. */
+/* Copy all elements out of a tensor (read) or into it (write), in row-major order, whatever its
+   strides. Both return 0, or -1 if there are no real values. */
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values);
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
-/* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no
-   other way. */
+/* Returns a view of t with another shape; NULL on error. A view copies nothing, and gradients flow
+   into what is viewed. It is a copy if the strides leave no other way. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
-/* Elements start … start+count-1 of an axis; t itself if these are all. */
+/* Returns a view of the elements start … start+count-1 of an axis, or t itself if these are all;
+   NULL on error. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
 
 /* ==== >>api-tape =====================================================================
    reverse-mode differentiation over coarse nodes
 
-   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends
-   one node to the tape; mmix_backward walks the nodes in reverse order and calls each op's
+   An op runs at once. If recording is on and one of its inputs needs a gradient, it also appends
+   one node to the tape. mmix_backward walks the nodes in reverse order and calls each op's
    backward.
    ==================================================================================== */
 
 enum { MMIX_RECORD_LAYERS = 2 };
-/* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on,
-   but each block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what
-   a sequence points to must last until mmix_backward then. Set before, it also holds for the
-   steps that record by themselves, mmix_dino_step and mmix_distill_step. */
+/* Turns recording on (1) or off (0); it is off at first. Returns what it was.
+   With MMIX_RECORD_LAYERS it is on, but each block of a backbone and each half of a decoder's layer
+   is one mmix_checkpoint; what a sequence points to must last until mmix_backward then. Set before
+   them, it also holds for the steps that record by themselves, mmix_dino_step and
+   mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
-/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters:
-   mmix_params_require_grad. */
+/* Asks for the gradient of a leaf, a tensor that no recorded op returned. Returns t. For parameters
+   there is mmix_params_require_grad. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
-/* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
+/* Returns the gradient of t after mmix_backward, a tensor of t's shape in step memory, or NULL if
+   there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
-/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1.
-   The first starts from a scalar, the second from the upstream gradients of n outputs, each of
-   its output's shape. */
+/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape. loss is a
+   scalar. Returns 0, or -1. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
-MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
+/* Does the same from the upstream gradients of n outputs, each of its output's shape. */
+MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients,
+                               size_t n);
 
-/* One call of an op, as its two halves see it. Outputs are allocated before forward runs. */
-#define MMIX_MAX_INPUTS 12
+typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
+/* Returns y = f(inputs) as one node that keeps y alone. The backward runs f again and then goes
+   back through its ops (Chen et al. 2016). So the memory of one f takes the place of that of all,
+   for about a third more time. Without recording it is f itself. NULL on error.
+
+   f makes the same y each time, from n inputs (some may be NULL), parameters, and the `size` bytes
+   at user, which are copied (if size is 0 the pointer itself is kept). The gradients have the same
+   bits as without a checkpoint if y has the same bits with and without recording. (A SwiGLU of many
+   tokens goes by parts without recording, which may round otherwise.) */
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user,
+                                     size_t size, mmix_tensor **inputs, size_t n);
+
+/* ==== >>api-ops ======================================================================
+   differentiable operations; each returns a new tensor, or NULL on error
+
+   Comments give the formula of what is returned, then shapes. (…, D) means any leading axes. Inputs
+   may be views.
+
+   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit
+   ARM): each would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and
+   mmix_sqrt of it is 0; in the double build that is so below 2.3e-308. What a caller computes
+   outside of ops is not touched.
+   ==================================================================================== */
+
+/* Elementwise a + b, a - b, a b, a / b. Shapes are aligned at the right and sizes of 1 are
+   stretched, as in NumPy. */
+MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+/* The larger one. Where they are equal each gets half of the gradient, as in torch.maximum. */
+MMIXDEF mmix_tensor *mmix_maximum(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+/* alpha x + beta */
+MMIXDEF mmix_tensor *mmix_affine(mmix_ctx *m, mmix_tensor *x, double alpha, double beta);
+/* e^x */
+MMIXDEF mmix_tensor *mmix_exp(mmix_ctx *m, mmix_tensor *x);
+/* ln x */
+MMIXDEF mmix_tensor *mmix_log(mmix_ctx *m, mmix_tensor *x);
+/* √x */
+MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x);
+/* x σ(x) */
+MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x);
+/* x/2 (1 + erf(x/√2)) */
+MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x);
+/* ln(1 + e^x); above 20 it is x itself, as in PyTorch */
+MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x);
+/* max(x, 0), with slope 0 at 0 */
+MMIXDEF mmix_tensor *mmix_relu(mmix_ctx *m, mmix_tensor *x);
+/* |x|, with slope 0 at 0 */
+MMIXDEF mmix_tensor *mmix_abs(mmix_ctx *m, mmix_tensor *x);
+/* σ(x) = 1/(1 + e^-x) */
+MMIXDEF mmix_tensor *mmix_sigmoid(mmix_ctx *m, mmix_tensor *x);
+/* (e^x - e^-x)/(e^x + e^-x) */
+MMIXDEF mmix_tensor *mmix_tanh(mmix_ctx *m, mmix_tensor *x);
+/* x^p; for x < 0 p must be whole */
+MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p);
+
+/* The sum over one axis, which disappears. */
+MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis);
+/* The sum and the mean of all elements, a scalar. */
+MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x);
+MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x);
+
+/* a b: (…, I, J) and (…, J, K) → (…, I, K), with equal leading axes. */
+MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+/* A copy with the axes in another order: axis i of the result is axis order[i] of x. */
+MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order);
+/* n tensors, at most MMIX_MAX_INPUTS, one after another along an axis. */
+MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n);
+/* Rows of a table: (V, D) and int32 indices (…) → (…, D). */
+MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index);
+
+/* e^x / Σ e^x along an axis. */
+MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
+/* (x - mean) / √(variance + eps) · weight + bias over the last axis: x (…, D); weight and bias (D),
+   or NULL. */
+MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, double eps);
+/* x / √(mean(x²) + eps) · weight over the last axis: x (…, D); weight (D), or NULL. Zhang &
+   Sennrich 2019. */
+MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
+/* The RMS norm of u = x · silu(z), of each of `groups` runs of D/groups features, times weight: x
+   and z (…, D), weight (D). The gate comes before the norm, as in mamba_ssm with norm_before_gate =
+   False. */
+MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z,
+                                         mmix_tensor *weight, double eps, size_t groups);
+/* x / max(‖x‖, eps) over the last axis. */
+MMIXDEF mmix_tensor *mmix_l2_normalize(mmix_ctx *m, mmix_tensor *x, double eps);
+
+/* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
+MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias);
+/* residual + s · (x weightᵀ + bias), residual (…, O), with one s for each index of the first axis
+   (drop path). A residual that is NULL is 0, an s that is NULL is 1. */
+MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                          mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s);
+
+/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), with zeros
+   before the first token: x (B, L, D), weight (D, 1, W), bias (D) or NULL → (B, L, D). */
+typedef struct mmix_causal_conv1d_options {
+    int silu;                                /* 1: act is silu; 0: it is nothing */
+    int reverse;                          /* 1: the sequence is read from its end; y_t stays at t */
+    /* (B, D, W-1), or NULL: the tokens before the first, the oldest first; not together with
+       seq_idx. */
+    mmix_tensor *initial_state;
+    mmix_tensor *seq_idx;                /* (B, L) int32: a tap counts within its own number only */
+    /* Where to put a tensor with the last W-1 inputs (B, D, W-1), NULL if W is 1; or NULL. */
+    mmix_tensor **final_state;
+} mmix_causal_conv1d_options;
+/* options may be NULL: none. */
+MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                        mmix_tensor *bias,
+                                        const mmix_causal_conv1d_options *options);
+
+/* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B,
+   ⌊Y/p⌋⌊X/p⌋, D), tokens row by row. Pixels beyond the last whole patch are dropped. */
+MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias);
+
+/* ---- not with MMIX_MIXERS_ONLY ---- */
+
+#ifndef MMIX_MIXERS_ONLY
+/* x with each number set to 0 with probability `rate` and the others divided by 1 - rate
+   (Srivastava et al. 2014), for training. They are drawn from the seed, step and stream (below
+   2³²). With a rate of 0 it is x itself. */
+MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step,
+                                  uint64_t stream);
+
+/* A filter of mmix_interpolate. BICUBIC (a = -3/4) and BILINEAR are PyTorch's, whose indices are
+   clamped to the edge. BICUBIC_ANTIALIAS (a = -1/2) is Pillow's, whose kernel widens as the picture
+   shrinks. */
+enum { MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BILINEAR, MMIX_RESIZE_BICUBIC_ANTIALIAS };
+/* x (B, C, h, w) resized to (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (PyTorch's
+   align_corners = False); a scale of 0 means out/in. */
+MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
+                                      size_t out_w, double scale_h, double scale_w);
+
+/* The mean of -log softmax(logits)[target] over the targets that are not ignore_index, a scalar; 0
+   if none is left: logits (…, K), target (…) int32. The target may also have reals (…, K),
+   distributions (labels that are smoothed, mixed or a teacher's): then it is the mean over the rows
+   of -Σ_k target_k log softmax(logits)_k. The target gets no gradient. */
+MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
+                                        int32_t ignore_index);
+#endif
+
+/* ==== >>api-mixers ===================================================================
+   Y = M X on tensors: the mixers of >>api-kernels with gradients, their matrix, their steps
+
+   A complete program. It asks how much each token of a sequence moves the mean of the output:
+
+       #define MAMBA_MIX_IMPLEMENTATION
+       #include "mamba_mix.h"
+       #include <stdio.h>
+
+       int main(void)
+       {
+           mmix_ctx *m = mmix_create(NULL);
+           size_t B = 1, L = 6, H = 2, P = 4, N = 3;
+           mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 0);
+           mmix_tensor *b = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 1);
+           mmix_tensor *c = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 2);
+           mmix_tensor *dt = mmix_fill(mmix_new3(m, B, L, H), 0.1);
+           mmix_tensor *a = mmix_fill(mmix_new1(m, H), -1);
+           mmix_require_grad(x);
+           mmix_record(m, 1);
+           mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);   // options are members: ssd.D = D;
+           mmix_backward(m, mmix_mean(m, mmix_mix(m, &ssd)));
+           for (size_t t = 0; !mmix_error(m) && t < L; t++)
+               printf("token %d: %g\n", (int)t, (double)mmix_data(mmix_grad(x))[t * H * P]);
+           if (mmix_error(m)) puts(mmix_error(m));
+           mmix_destroy(m);
+           return 0;
+       }
+   ==================================================================================== */
+
+/* The constructors return a struct with these tensors and all options at their defaults. The
+   tensors stay the caller's. Shapes are those of mmix_mixer. */
+MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
+MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
+/* SSD has x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N) and C (B, L, Gc, N). RetNet's
+   retention with decay γ is SSD with x = v, dt = 1, A = ln γ, B = k and C = q. */
+MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
+                                  mmix_tensor *C);
+
+/* Gives a mixer Swin's windows (Liu et al. 2021) on a grid of 1 to 3 axes. With shifted = 1 they
+   are moved by half a window on those axes that have more than one. Returns 0, or -1 if axes is
+   another number or an array is NULL: then mmix_mix refuses the mixer. */
+MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid,
+                               const size_t *window, int shifted);
+
+/* Returns y (B, L, H, P), which is differentiable in every tensor of the struct, or NULL on error.
+   The memory that it takes grows with L, not with L². */
+MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
+/* Returns M (B, H, L, S), with y = M v for each head, to be looked at: it is not recorded. NULL on
+   error. An initial state or a D for each channel is an error, because y is not M x with them. */
+MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
+/* Returns the mean of n rows of M, (B, H, S), which says what the outputs of these rows read. It is
+   computed as the gradient of their mean with respect to v and costs no more than a backward, while
+   M has L S elements. It is not recorded and refuses what mmix_mix_matrix refuses. */
+MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows,
+                                        size_t n);
+typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *mixer);
+/* From now on look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or
+   inside of layers and models, before it runs: to draw M, say, or to measure ranks. look NULL ends
+   this. While look runs nothing is recorded, and what it leaves in step memory is dropped when it
+   returns. A model that records nothing may go through a batch in parts, and look then sees the
+   parts. */
+MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
+
+/* What causal mixers carry from one token to the next. For softmax attention that is keys and
+   values, for the others the state. Each mixer has a slot of its own; in a decoder that is one for
+   a layer. The memory is counted by the context and lasts until mmix_mix_state_destroy.
+
+       mmix_mix_state *s = mmix_mix_state_create(m, layers);
+       for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
+typedef struct mmix_mix_state mmix_mix_state;
+/* Returns a state whose slots have seen nothing yet; NULL on error. */
+MMIXDEF mmix_mix_state *mmix_mix_state_create(mmix_ctx *m, size_t slot_count);
+/* Frees a state. NULL is allowed. */
+MMIXDEF void mmix_mix_state_destroy(mmix_mix_state *s);
+/* Empties all slots: the next token is the first again. */
+MMIXDEF void mmix_mix_state_clear(mmix_mix_state *s);
+/* Returns a second state with the same content, for another continuation; NULL on error. */
+MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s);
+/* Returns how many tokens a slot has seen. */
+MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
+/* Does what mmix_mix does for the next tokens of a sequence, one or many, whose q, k and v (x, dt,
+   B and C) the mixer has. A sequence in any pieces gives what it gives whole. Nothing is recorded.
+
+   Softmax attention needs a mask that hides later tokens. It remembers all earlier tokens; with
+   MMIX_MASK_BAND twice `left`, or `left` and the piece. A prefix must be whole in the first piece.
+   The other mixers carry N x P numbers for each head. An initial_state enters with the first piece
+   and is NULL with the others; final_state, if asked for, is a copy of the state after the piece.
+
+   Returns y, or NULL on error. An error leaves the state as it was, except for a lack of memory:
+   after that clear the state, or go on from a copy. */
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s,
+                                   size_t slot);
+
+/* Rotary positions (Su et al. 2021). The pair i < R/2 of each head's features is turned by the
+   angle pos · theta^(-2i/R): (u, v) → (u cos - v sin, u sin + v cos). */
+typedef struct mmix_rope_options {
+    double theta;                /* 0: 10000 */
+    size_t dim;                  /* R: how many features turn, an even number; 0: all of them */
+    int interleaved;             /* 1: the pairs are (2i, 2i+1); 0: (i, i + R/2) */
+    /* Three axes (Qwen2-VL's M-RoPE): how many pairs turn by the position on the first axis, on the
+       second and on the third, together R/2. If all are 0 there is one axis. */
+    size_t sections[3];
+} mmix_rope_options;
+/* Returns x (B, L, H, N), turned, or NULL on error. pos has int32 positions, (L) or (B, L); with
+   sections (3, L) or (3, B, L). Or it has the angles themselves as reals, (n, R/2): the last n ≤ L
+   tokens turn by them and those before do not, and only `interleaved` of the options counts then.
+   options may be NULL for the defaults. */
+MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
+                               const mmix_rope_options *options);
+
+#ifndef MMIX_MIXERS_ONLY
+/* ####################################################################################
+   C. Files, pictures, layers and models
+
+   For who uses a network that others trained, or puts one together from layers: weights and
+   pictures come in, features and texts come out.
+   #################################################################################### */
+
+/* ==== >>api-files ====================================================================
+   named arrays in files
+
+   A checkpoint is an archive of named arrays. Loading one by name:
+
+       mmix_archive *a = mmix_archive_open(m, "vit.safetensors");
+       const mmix_entry *e = mmix_archive_find(a, "cls_token");           // NULL: not in the file
+       mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);         // any dtype becomes mmix_real
+       mmix_archive_close(a);
+
+   Nothing in a file is believed: a wrong one is refused with one line, what was expected and what
+   found.
+   ==================================================================================== */
+
+/* What the elements of an entry are. */
+enum {
+    MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
+    MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
+    MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
+    MMIX_FILE_REAL_AS_BF16,                /* saving only: mmix_real, rounded to BF16 in the file */
+    MMIX_FILE_OTHER = -1,          /* in an archive: a type that is not read, complex numbers say */
+    MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
+};
+
+/* One array: row-major, in this machine's byte order. */
+#define MMIX_FILE_MAX_DIMS 8
+typedef struct mmix_entry {
+    const char *name;                        /* UTF-8; in an archive the archive's, as data is */
+    int dtype, ndim;                         /* ndim 0: a scalar */
+    size_t shape[MMIX_FILE_MAX_DIMS];
+    size_t bytes;                         /* shape times element size; saving does not look at it */
+    const void *data;                 /* in an archive it may be unaligned: see the reading below */
+                                             /* of MMIX_FILE_OTHER as the file has them, or none at
+                                                all */
+} mmix_entry;
+
+typedef struct mmix_archive mmix_archive;
+
+/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the
+   .index.json beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's
+   .pth (1.6 and later), whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token").
+   The pickle in it is read, never run. What stands beside the weights is left alone if
+   torch.load(weights_only=True) knows it, or if it is an array of NumPy, a path or a time; other
+   names are refused, and so is what is no file (a fifo, say). Arrays that cannot be read (complex
+   numbers, float8, texts, sparse and quantised tensors) are listed as MMIX_FILE_OTHER, and only
+   reading them is an error. Where the system can (POSIX) the file is mapped: do not shorten it
+   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are
+   small. What a file's arrays and names take is in proportion to its size, whatever it says. */
+MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
+/* The same for a file that is in memory (and copied); name is for messages, and says where the
+   files of an index lie. There with MMIX_NO_STDIO, too. */
+MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes,
+                                               size_t size);
+/* Frees the archive, its entries and names. NULL is allowed. */
+MMIXDEF void mmix_archive_close(mmix_archive *a);
+
+/* Number of entries; entry i, in the file's order, NULL beyond the end. A NULL archive is empty. */
+MMIXDEF size_t mmix_archive_count(const mmix_archive *a);
+MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i);
+/* The entry of that name, or NULL if there is none, which is not an error. */
+MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name);
+/* The value of a key of the file's metadata, or NULL. */
+MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key);
+/* Number of elements. */
+MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
+
+/* Copies the elements of an entry out as MMIX_FILE_REAL, F64, F32, I64 or I32; count must be
+   mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or
+   -1. */
+MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
+                              void *values, size_t count);
+
+/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a
+   path that ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal
+   arguments give equal bytes. The file appears whole or not at all: PATH.PROCESS.0.tmp is written,
+   synced and renamed. A link is followed, an old file's mode kept; a device or fifo is written
+   into. 0, or -1. */
+MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
+                              const char *const *metadata);
+
+/* ==== >>api-images ===================================================================
+   8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
+
+   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than
+   twice what the width does: tall pictures differ there by some levels from what is computed here
+   and from what the released weights were trained with.
+   Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so
+   they run inside parallel tasks. They return 0, or -1 with nothing written if an argument is out
+   of its range. Those that need scratch tell how much: `…_scratch` returns bytes, 0 if the
+   arguments are out of range. Scratch is aligned as malloc aligns. Sides are 1 … 2²⁴ pixels.
+   ==================================================================================== */
+
+/* Rows of interleaved R, G, B; owned by the caller. */
+typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
+
+/* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and
+   size. */
+MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
+                                size_t size);
+
+/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order
+   they are applied: random box and resize, flip, jitter, gray, blur, solarize, normalize. Pairs are
+   ranges. */
+typedef struct mmix_augment {
+    size_t global_size, local_size;          /* pixels a side */
+    size_t local_count;                      /* local crops of each picture; may be 0 */
+    double global_scale[2], local_scale[2];  /* share of the picture's area */
+    double aspect[2];                        /* width / height, log-uniform */
+    double flip, jitter, gray;               /* probabilities, … */
+    double blur[3], solarize[3];             /* … of global 0, global 1, locals */
+    double brightness, contrast, saturation; /* strength s: a factor of 1 - s … 1 + s */
+    double hue;                              /* -s … s of a turn; the four come in random order */
+    double sigma[2];                         /* of the blur, pixels */
+    double mean[3], deviation[3];
+} mmix_augment;
+/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4,
+   0.2, 0.1), gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and
+   deviation. */
+MMIXDEF mmix_augment mmix_augment_config_dino(void);
+
+/* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]]
+   (index NULL: pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s',
+   s') or NULL, both crop after crop. 0, or -1. */
+MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
+                               const mmix_picture *pictures, const size_t *index, size_t first,
+                               size_t B, uint64_t step, mmix_tensor *global, mmix_tensor *local);
+
+/* ==== >>api-layers ===================================================================
+   parameters with checkpoint names, and the layers made of them
+   ==================================================================================== */
+
+/* How a parameter begins, a and b being numbers of mmix_params_add. Random numbers depend on the
+   context's seed and the parameter's name.
+   CONSTANT: a. NORMAL: normal numbers of standard deviation a. UNIFORM: uniform in [a, b).
+   LOG_UNIFORM: the logarithm of a number uniform in [a, b) (Mamba's A_log).
+   STEP: the inverse softplus of a number that is log-uniform in [a, b) and at least 1e-4 (dt_bias).
+   SPREAD: the same of numbers spread evenly on the logarithmic scale.
+   LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing). */
+enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U',
+      MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
+typedef struct mmix_init { int kind; double a, b; } mmix_init;
+
+typedef struct mmix_param {
+    const char *name;                        /* the list's */
+    mmix_tensor *tensor;
+    int decay;                               /* 1: weight decay holds for it */
+    int frozen;                              /* 1: it does not train */
+    mmix_init start;                         /* how it begins */
+} mmix_param;
+
+/* All parameters of one model. Their values, their gradients and their moments lie in one slab
+   each, in the order of `at`. Optimizers, savers, moving averages and sums over machines all go
+   through this list. */
+typedef struct mmix_params {
+    mmix_ctx *m;
+    mmix_param *at;                          /* (count) */
+    size_t count, elements;                  /* parameters; real numbers in all of them */
+    mmix_real *values, *gradients;           /* slabs; gradients NULL until _require_grad */
+    mmix_real *packed;                       /* NULL until mmix_params_pack */
+    /* The library's own: room of `at`; of a slab, with padding to 64 bytes; of `packed`. */
+    size_t capacity, slab, packed_reals;
+    int bf16;                               /* 1: matrices are MMIX_DTYPE_BF16; it is not trained */
+    double deviation;                        /* std of what layers begin with at random; 0: 0.02 */
+    struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
+    struct { size_t rank; double alpha; int targets; } lora;
+    int in_run;                              /* 1: a distillation run trains it */
+    struct mmixi_owned *owned;               /* what is freed with the list */
+} mmix_params;
+
+/* Returns an empty list; NULL on error. */
+MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
+/* Frees a list with its parameters. NULL is allowed. */
+MMIXDEF void mmix_params_destroy(mmix_params *p);
+/* Adds a parameter, whose name is prefix and name joined. It has no values until
+   mmix_params_allocate, which fills it as MMIX_INIT_… `start` with a and b says. Weight decay is
+   set for two and more axes, unless the name ends in ".bias". Returns its tensor, or NULL on
+   error. */
+MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
+                                     const size_t *shape, int start, double a, double b);
+/* Makes the slab with the initial values. Nothing can be added after it. Returns 0, or -1. */
+MMIXDEF int mmix_params_allocate(mmix_params *p);
+/* Makes the slab of gradients (train = 1) or frees it (0). With it, those parameters that are not
+   frozen ask for gradients. Returns 0, or -1. */
+MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
+/* Copies the matrices the way products read them (pack = 1), or frees the copies (0). That is worth
+   it for inference on few tokens, where copying them each time is a fifth of the work; it takes the
+   matrices' memory once more. What the library itself does to a parameter drops its copy. After
+   writing through a pointer call this again. Returns 0, or -1. */
+MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
+enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
+/* Puts low-rank adapters beside a model's matrices (LoRA, Hu et al. 2021): those of its MLPs or
+   SwiGLUs (FFN), those of its mixers (MIXER: q, k, v and o; of a Mamba-2 the first and the last),
+   or both. A begins uniform as in a linear layer, B with 0. They are a list of their own,
+   p->adapters. A linear layer takes a weight together with its adapter. Files of models hold the
+   sum of the two, files of runs hold both. Returns 0, or -1. */
+MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets);
+/* Adds the adapters to their matrices and drops them. It is an error while a mmix_distill trains
+   them. Returns 0, or -1. */
+MMIXDEF int mmix_params_merge_lora(mmix_params *p);
+/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with
+   `prefix` ("": with nothing), the parameters' own do not. Returns 0, or -1 with nothing read: if a
+   parameter is missing or has another shape, or if a name with the prefix is no parameter.
+
+   With prefix NULL it is found: it is what stands before the first parameter's name (module.,
+   backbone., or teacher. of a training run). Of several the one with "teacher" in it is taken, or
+   else the shortest. Classifiers ("head.…", "lm_head.…"), mask tokens and constants that are no
+   parameters are then left alone. */
+MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
+/* Returns what would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3),
+   expected (3, 4)", "unexpected NAME (5)". The text is in step memory; it is "" if all fit, and
+   NULL on error. */
+MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
+                                      const char *prefix);
+/* Reads them from a file, with prefix NULL. Returns 0, or -1. */
+MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
+/* Writes them to a .safetensors file. Returns 0, or -1. */
+MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
+/* Returns the tensor of that name; NULL if there is none, which is not an error. */
+MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
+/* Forgets the gradients without a pass over them: the next backward writes instead of adding. */
+MMIXDEF void mmix_params_zero_grad(mmix_params *p);
+
+/* Layers. An _init function adds the layer's parameters to p and returns 0, or -1. Their names
+   stand behind `prefix`, which brings its own dot ("layer0."). A _forward function makes y (B, L,
+   D) of x (B, L, D), unless it says otherwise, and returns it, or NULL on error. With a residual it
+   returns residual + s y, s as in mmix_linear_residual; both may be NULL. */
+
+/* Attention with a fused projection: qkv (B, L, 3D) has q, k and v in this order, each of heads x
+   D/heads; then comes the mixer, then proj. */
+typedef struct mmix_attention_layer {
+    mmix_tensor *qkv_weight, *qkv_bias;      /* (3D, D); (3D) or NULL */
+    mmix_tensor *proj_weight, *proj_bias;    /* (D, D); (D) or NULL */
+    size_t heads;
+    mmix_mixer options;                      /* of softmax or linear attention, without q, k, v */
+    mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
+    mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
+    int no_key_bias;                         /* 1: the middle third of qkv_bias counts as 0 */
+} mmix_attention_layer;
+/* kind is MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR. With bias 0 qkv and proj have none. Adds, behind
+   `prefix`, qkv.weight, qkv.bias, proj.weight and proj.bias. */
+MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                size_t D, size_t heads, int kind, int bias);
+/* With a state, x are the next tokens, one or many, and go on from what `slot` carries, as in
+   mmix_mix_step. state may be NULL. */
+MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer,
+                                            mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                            mmix_mix_state *state, size_t slot);
+
+/* Mamba-2 (mamba_ssm 2.x): in_proj gives z, xBC and dt; then come convolution and SiLU over xBC,
+   SSD, the gated RMS norm, and out_proj. If it is bidirectional (Vision Mamba's "v2") a second
+   convolution, A, dt bias, D and norm read the same projection from the end, and the two results
+   are averaged before the one out_proj. */
+typedef struct mmix_mamba2_options {
+    size_t d_inner, d_state, head_dim, groups, conv_width;       /* 0: 2D, N 64, P 64, G 1, W 4 */
+    int bidirectional;
+    double eps;                              /* of the norm; 0: 1e-5 */
+    double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
+    double out_scale;                /* of out_proj's initial values, 1/√depth in Vim; 0: 1 */
+} mmix_mamba2_options;
+typedef struct mmix_mamba2_direction {
+    mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm;
+} mmix_mamba2_direction;
+typedef struct mmix_mamba2_layer {
+    mmix_mamba2_options options;             /* with the defaults filled in */
+    size_t heads;                            /* d_inner / head_dim */
+    mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
+    mmix_mamba2_direction dir[2];            /* forward; reverse, whose names end in _b */
+} mmix_mamba2_layer;
+/* What a layer carries from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1) and
+   ssm (B, H, P, N), NULL for zeros. The forward replaces them by the results, in step memory. Or
+   both lie in slot `slot` of `in`, as in mmix_mix_step. A state is not for bidirectional layers and
+   not together with seq_idx. */
+typedef struct mmix_mamba2_state {
+    mmix_tensor *conv, *ssm;
+    mmix_mix_state *in;
+    size_t slot;
+} mmix_mamba2_state;
+/* options may be NULL for the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight,
+   conv1d.bias, dt_bias, A_log, D and norm.weight; if it is bidirectional conv1d_b.weight,
+   conv1d_b.bias, dt_b_bias, A_log_b, D_b and norm_b.weight; and out_proj.weight. */
+MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             const mmix_mamba2_options *options);
+/* seq_idx is (B, L) int32, or NULL. state is NULL, or is read and then replaced. */
+MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                         mmix_tensor *seq_idx, mmix_mamba2_state *state);
+
+typedef struct mmix_mlp_layer {
+    mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias;
+} mmix_mlp_layer;
+/* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
+MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                          size_t F, size_t O);
+/* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
+MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
+                                      mmix_tensor *residual, mmix_tensor *s);
+
+/* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
+typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
+/* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no
+   biases. */
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             size_t F);
+/* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
+MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s);
+
+/* A medium among the text: T frames of Y x X tokens from `start` on, with `separators` separator
+   tokens after each frame; an image has T = 1. Spans lie in order and apart, and the tokens that
+   lie in no span are text. */
+typedef struct mmix_span {
+    size_t start;
+    size_t grid[3];                          /* T, Y, X */
+    size_t separators;
+} mmix_span;
+/* mmix_mmate_options.branches: both branches of M-MATE, or one of them. ATTENTION: in their place
+   causal softmax attention, with the projections of Flex-MA. */
+enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
+/* mmix_mmate_options.directions: how the two scans of Flex-MA are fused. */
+enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };
+/* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults.
+
+   Flex-MA is SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias) and A = -e^A_log. A
+   forward scan goes over all tokens, those of a span in the order of mmix_scan_order. In each span
+   there is a reverse scan of its own. At a span's tokens the two, f and b, are fused: as
+   g f + (1 - g) b with g = σ(gate x) for each head, as their mean, or as their sum.
+   Local-Swin is softmax attention of a span's grid tokens in windows of frames, rows and
+   columns. */
+typedef struct mmix_mmate_options {
+    int branches;                            /* MMIX_BRANCH_… */
+    /* How the branches are joined. 0: their sum. 1: u flex + (1 - u) swin, u = σ(w x) for each
+       token. */
+    int branch_gate;
+    int directions;                          /* MMIX_FUSE_… */
+    int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
+    int skip;                                /* 1: adds D x */
+    size_t conv_width;                 /* W > 1: a causal convolution over C, B, X, at first none */
+    int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
+    int norm;                                /* 1: RMS norm (after the gate) before o_proj */
+    /* Of Local-Swin: frames, rows and columns of a window. 0: 1 x 16 x 16 for images, 16 x 4 x 4
+       for videos. */
+    size_t window[3];
+    /* p, even: windows are shifted in the layers with layer mod p ≥ p/2. 0: 2 */
+    size_t shift_period;
+    int causal_window;                       /* 1: within a window only earlier tokens are seen */
+    size_t text_window;                     /* w: text sees text less than w tokens back; 0: none */
+} mmix_mmate_options;
+
+/* ==== >>api-vision ===================================================================
+   backbones: pictures in, tokens out
+   ==================================================================================== */
+
+/* Where the class token stands among the tokens. With attention it is FIRST; with Mamba it can be
+   any of these.
+   RELEASED is what DinoVim's code does: the token stands once in front, with a position, and a
+   second time in the middle, without one, where the output is read.
+   REGISTERS (DinoMamba-Reg): there are k tokens with positions of their own in its place, and the
+   output is their mean. For n patches and S = ⌊n/(k + 1)⌋, register i of 0 … k - 1 has the index
+   S + i (S + 1).
+   LAST: it stands behind the patches and those registers that nothing reads, where a forward scan
+   has seen everything. It stands there whenever a block has M-MATE. */
+enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS,
+      MMIX_CLASS_LAST };
+
+/* What mixes the tokens of a block. MIXER is the mixer that the config names. SOFTMAX and LINEAR
+   are attention. MMATE is M-MATE, FLEX and SWIN are its branches Flex-MA and Local-Swin alone: the
+   patches are a span, and the registers and the class token are its separators. In Local-Swin these
+   see all tokens, and all tokens see them. */
+enum { MMIX_BLOCK_MIXER, MMIX_BLOCK_SOFTMAX, MMIX_BLOCK_LINEAR, MMIX_BLOCK_MMATE, MMIX_BLOCK_FLEX,
+      MMIX_BLOCK_SWIN };
+/* The most blocks that a config can choose one by one. */
+enum { MMIX_VISION_BLOCKS = 48 };
+
+/* What positions the patches get where their grid is not the one whose positions are stored.
+   DINO: the stored ones are resized by scale factors of (g + 0.1)/g0; so do DINO and DINOv2's own
+   files without registers.
+   EXACT: they are resized to the size, as in Hugging Face's files of these.
+   ANTIALIAS: they are resized with antialiasing, as in DINOv2 with registers.
+   AXIAL: nothing is stored, as in DINOv3, whose names and parts the backbone then has, too. Instead
+   q and k of the patches turn. Of the N features of a head, pair p < N/4 turns by 2π c / 100^(4p/N)
+   for the row's coordinate c = 2(i + ½)/gh - 1, and the next N/4 pairs turn so for the column's. k
+   has no bias. */
+enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX_POSITIONS_AXIAL };
+
+typedef struct mmix_vision_config {
+    /* MMIX_MIXER_SOFTMAX makes a ViT, MMIX_MIXER_LINEAR a LinearViT, MMIX_MIXER_SSD a DinoVim.
+       "With attention" below means the first two. */
+    int mixer;
+    size_t dim, depth;                       /* D; number of blocks */
+    size_t heads;                            /* with attention; of Mamba it is 2 dim / head_dim */
+    double mlp_ratio;                        /* with attention: width of the MLP over dim */
+    size_t patch;                            /* a patch's side in pixels */
+    size_t grid;                             /* grid² positions are stored, or none if it is 0 */
+    double eps;                              /* of the norms */
+    double drop_path;                        /* rate of the last block; rises linearly from 0 */
+    int class_token;                         /* MMIX_CLASS_…; with attention FIRST */
+    /* k of MMIX_CLASS_REGISTERS, where 0 is 12. With attention: how many tokens, which nothing
+       reads, stand behind the class token without positions (DINOv2, DINOv3; Darcet et al.
+       2023). */
+    size_t registers;
+    int normalize;                           /* of linear attention: as mmix_mixer.normalize */
+    int positions;                           /* MMIX_POSITIONS_… */
+    /* With attention. swiglu 1: w3(silu(w1 x) · w2 x) takes the place of the MLP and is mlp_ratio
+       dim wide. layer_scale 1: what a half of a block makes is multiplied by γ (D) before it is
+       added to the residual (Touvron et al. 2021). */
+    int swiglu, layer_scale;
+    mmix_mamba2_options mamba;              /* of Mamba; bidirectional and out_scale are set here */
+    /* The standard deviation of random initial values: of tokens, stored positions and all matrices
+       but those of patches and Mamba. 0: 0.02, as the systems have it. At 768 that is 1/√(3 dim),
+       what PyTorch's linear layers begin with. */
+    double deviation;
+    /* If it is not 0, the stored positions of patches begin with sines and cosines of this
+       amplitude (He et al. 2022, A.1). */
+    double sincos;
+    int feature;                             /* of linear attention: as mmix_mixer.feature */
+    int blocks[MMIX_VISION_BLOCKS];          /* with attention: MMIX_BLOCK_… of the first blocks */
+    mmix_mmate_options mmate;             /* of blocks with M-MATE; .branches is set by the block */
+} mmix_vision_config;
+
+/* Configs of the systems, with heads 64 wide, for 224 x 224 pixels: DINO's ViT with dim 192 (tiny),
+   384 (small) or 768 (base); LinearViT with 768; DinoVim in its released form and DinoMamba-Reg,
+   which stores 7 x 7 positions, with 256, 512 or 768. */
+MMIXDEF mmix_vision_config mmix_vision_config_vit(size_t dim, size_t patch);
+MMIXDEF mmix_vision_config mmix_vision_config_linearvit(size_t dim);
+MMIXDEF mmix_vision_config mmix_vision_config_dinovim(size_t dim);
+MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim);
+/* DINOv2 (Oquab et al. 2023), for 518 x 518 pixels, with dim 384 to 1536 and 0 or 4 registers.
+   DINOv3 (Siméoni et al. 2025), with dim 384 to 1280; its S+ and H+ have swiglu 1. */
+MMIXDEF mmix_vision_config mmix_vision_config_dinov2(size_t dim, size_t registers);
+MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu);
+
+typedef struct mmix_vision mmix_vision;
+/* Returns a backbone with random values from the context's seed. NULL on error, as for heads that
+   do not divide dim. */
+MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
+/* Returns a backbone of `config`, which has the teacher's sizes, with the teacher's weights: those
+   of equal names are copied, and q, k, v and o of its attention go to both branches of what took
+   its place. NULL on error. */
+MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config);
+/* Frees a backbone. NULL is allowed. */
+MMIXDEF void mmix_vision_destroy(mmix_vision *v);
+/* Return its config and its parameters, which stay the backbone's. */
+MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
+MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v);
+/* Returns twice the number of multiply-adds for one image of h x w pixels. */
+MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
+/* Returns a backbone from a file of any format that mmix_archive_open knows: it calls
+   mmix_vision_config_read, mmix_vision_create and mmix_params_read (prefix NULL). NULL on error. */
+MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
+/* Does the same with dtype MMIX_DTYPE_REAL. With MMIX_DTYPE_BF16 the matrices stay bf16, in half
+   the memory, and are rounded to 8 bits if the file has more. Products widen them, so that results
+   are those of the rounded numbers. Such a backbone is not trained, but gradients pass through
+   it. */
+MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
+/* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
+
+   Files of mmix_vision_save and mmix_dino_save hold it. In others names and shapes tell it: DINO,
+   DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers), Hugging Face's files and
+   state dicts. What these leave open, heads and eps, stands in the config.json that Hugging Face
+   puts beside its files. What that asks for and is not done here, such as another activation or
+   another rope_theta, is an error that names it.
+
+   Without a config.json this is assumed: softmax attention (a LinearViT has the same names) in
+   heads of 64, but 16 heads in ViT-H and 12 in MoCo v3; B and C in one group; the class token as
+   RELEASED; the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are
+   fixed sines. For other files change *config and give it to mmix_vision_create. */
+MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
+                                    mmix_vision_config *config);
+/* Writes the parameters and the config as .safetensors. Returns 0, or -1. */
+MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
+
+/* What a backbone makes of images: tensors in step memory. If B > 1 they are views of one another,
+   so that mmix_read copies their rows and mmix_data does not give them one after another. n is the
+   number of patches, gh · gw. */
+typedef struct mmix_features {
+    mmix_tensor *token;                      /* (B, D): class token or registers' mean, normed */
+    mmix_tensor *registers;                  /* (B, k, D): the registers; NULL if there are none */
+    mmix_tensor *patches;                    /* (B, n, D): patch tokens, normed, in raster order */
+    mmix_tensor *tokens;                     /* (B, L, D): all tokens in the model's order */
+    /* (B, n_last D), or NULL unless it was asked for: the class tokens (or registers' means) of the
+       last n_last blocks, each after the final norm, the first block first. Of Mamba they are the
+       mixer's output without the residual. */
+    mmix_tensor *intermediate;
+    mmix_tensor **dense;                     /* NULL, or n_dense maps (B, D, gh, gw) */
+    size_t grid_h, grid_w;                   /* gh, gw */
+} mmix_features;
+/* What to compute besides. Zeroes are the defaults. */
+typedef struct mmix_vision_options {
+    size_t n_last;                           /* how many last blocks `intermediate` joins */
+    /* The n_dense numbers of blocks, from 0 on and rising, whose patch tokens `dense` holds as
+       maps, for a head of the caller's own. Of Mamba they are with the residual. */
+    const size_t *dense;
+    size_t n_dense;
+    int dense_norm;                          /* 1: the maps are after the final norm */
+    int train;                               /* 1: drop path is on */
+    uint64_t step, stream;                   /* of drop path's random numbers; stream below 2²² */
+    /* As in mmix_decoder_options: NULL, or `depth` places each for what the mixers of the blocks
+       make (not of Mamba) and for the blocks' outputs; and what the blocks read. */
+    mmix_tensor **mixed, **outputs, **inputs;
+    int class_last;     /* 1: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
+    /* NULL, or (B, n) of 0 and 1: where it is 1 a patch is replaced by mask_token (D) before it
+       gets its position. */
+    mmix_tensor *masked, *mask_token;
+} mmix_vision_options;
+/* Returns what the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M
+   for each head, or the mean of the registers' rows; of Mamba the mean of both directions'. image
+   is that of mmix_vision_forward. Nothing is recorded. NULL on error. */
+MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                           size_t block);
+/* Runs a backbone on image (B, 3, h, w), which is normalized (mmix_image). options may be NULL. On
+   error all members of what it returns are NULL. If nothing is recorded its memory does not grow
+   with depth. */
+MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                          const mmix_vision_options *options);
+
+/* ==== >>api-decoder ==================================================================
+   decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
+
+   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers;
+   demos/studies/text.h has llama2.c's tokenizer. Greedy continuation of a text:
+
+       mmix_decoder *d = mmix_decoder_load(m, "stories260K.bin");
+       tokenizer *t = tokenizer_load(m, "tok512.bin");
+       int32_t prompt[64], more[200];
+       size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
+       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
+       size_t made = mmix_decoder_generate(m, d, &text, NULL, more, 200);
+       for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
+   ==================================================================================== */
+
+/* What a decoder reads: B sequences of L tokens with the same spans. */
+typedef struct mmix_sequence {
+    mmix_tensor *tokens;                   /* (B, L) int32; not read where media's features stand */
+    const mmix_span *spans;
+    size_t n_spans;
+    mmix_tensor *media;                 /* (B, n, F): features of the spans' grid tokens, or NULL */
+} mmix_sequence;
+/* mmix_decoder_config.mixer */
+enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };
+typedef struct mmix_decoder_config {
+    int mixer;                               /* MMIX_DECODER_… */
+    size_t vocabulary, dim, depth, ffn;      /* K, D, layers, F of SwiGLU */
+    size_t heads, kv_heads, head_dim;        /* kv_heads 0: heads; head_dim 0: dim / heads */
+    double eps;                              /* of the norms; 0: 1e-5 */
+    mmix_rope_options rope;                  /* theta 0: 10000 */
+    int bias;                                /* 1: q, k and v have biases; 2: o, too */
+    int tied;                                /* 1: the classifier is the embedding */
+    size_t media;                     /* F of media, which an MLP (GELU) brings to D; 0: no media */
+    mmix_mmate_options mmate;
+} mmix_decoder_config;
+
+/* A decoder. Its members are for reading. */
+typedef struct mmix_decoder {
+    mmix_ctx *m;
+    mmix_decoder_config config;              /* with the defaults filled in */
+    mmix_params *params;                     /* named as in Hugging Face's Llama and Qwen2 */
+    mmix_tensor *embedding, *norm, *classifier;
+    mmix_mlp_layer projector;                /* of media */
+    struct mmixi_decoder_layer *layer;
+} mmix_decoder;
+/* Returns a decoder with random values from the context's seed; NULL on error. */
+MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
+/* Frees a decoder. NULL is allowed. */
+MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
+/* Returns a decoder from a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's
+   .safetensors (or PyTorch's .bin) of a Llama, Mistral or Qwen2 with its config.json in the same
+   folder. NULL on error. */
+MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
+/* Writes the parameters, with adapters merged, and the config as .safetensors. Returns 0, or -1. */
+MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
+
+/* What to give back besides, each NULL or `depth` places. */
+typedef struct mmix_decoder_options {
+    mmix_tensor **mixed;     /* where the mixers' outputs (B, L, D) go */
+    mmix_tensor **outputs;   /* where the layers' outputs (B, L, D) go */
+    mmix_tensor **normed;    /* where the outputs of the norms before the mixers (B, L, D) go */
+    /* What the layers read in place of the output of the layer before; where it is NULL a layer
+       reads that as usual. */
+    mmix_tensor **inputs;
+} mmix_decoder_options;
+/* Returns the tokens after the last norm, (B, L, D), or NULL on error. options may be NULL. */
+MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
+                                          const mmix_sequence *sequence,
+                                          const mmix_decoder_options *options);
+/* Returns the logits (…, K) of such tokens, hidden (…, D); NULL on error. */
+MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
+/* Returns M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Nothing is
+   recorded. NULL on error. */
+MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
+                                         const mmix_sequence *sequence, size_t layer);
+
+/* Returns what a decoder remembers of earlier tokens, of none at first. With attention that is keys
+   and values of all tokens, with M-MATE states of one size (and the last text_window keys). It may
+   not outlive d. mmix_mix_state_destroy frees it. NULL on error. */
+MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
+/* Reads the next tokens, one or many, and returns the logits (B, K) after the last. A span is in
+   one piece, and its start counts from the piece's first token. Nothing is recorded. NULL on error;
+   after that clear the state, or go on from a copy. */
+MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
+                                       const mmix_sequence *piece, mmix_mix_state *s);
+
+/* How a token is drawn. With temperature 0 it is the one of the largest logit. Else it is drawn
+   from softmax(logits / temperature). Of that the likeliest top_k are kept, and of these the
+   likeliest that have `top_p` together. The random number is that of the context's seed, of
+   `stream` and of the token's place. */
+typedef struct mmix_sampling {
+    double temperature;
+    double top_p;                            /* 0: all */
+    uint64_t stream;
+    int32_t stop;                            /* the last token to make; 0: none */
+    size_t top_k;                            /* 0: all */
+} mmix_sampling;
+/* Returns a token drawn from logits (K); place is its number in the sequence. Returns 0 on error:
+   if logits is NULL, as after a chain of calls that failed, if one of them is not a number, or if
+   all are -infinity. */
+MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K,
+                                  const mmix_sampling *sampling, uint64_t place);
+/* Continues a sequence (B, L) by at most `count` tokens, the stop token included, and writes them
+   to tokens (B, count). A row that stopped is filled with the stop token. sampling may be NULL: the
+   largest logit, and no stop. Returns the number of tokens of the longest row, 0 after an error. */
+MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
+                                     const mmix_sequence *sequence, const mmix_sampling *sampling,
+                                     int32_t *tokens, size_t count);
+
+/* ####################################################################################
+   D. Training and measuring
+
+   For who trains a network, or wants to know how good its features are: measures, optimizers,
+   training without labels, and distillation of attention into linear mixers.
+   #################################################################################### */
+
+/* ==== >>api-metrics ==================================================================
+   what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
+
+   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1
+   with a message and a zeroed result. Nothing here is recorded.
+   ==================================================================================== */
+
+enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
+typedef struct mmix_map_options {
+    int similarity;
+    const size_t *positions;             /* the tokens of query that count (registers); NULL: all */
+    size_t n_positions;
+    const char *token, *layer;             /* what query and patches are: "register 3", "block 2" */
+} mmix_map_options;
+typedef struct mmix_map {
+    mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
+    mmix_tensor *scaled;                   /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
+    mmix_tensor *map;                        /* (B, 1, h, w): scaled, bilinear */
+    char how[320];                           /* in words: layer, token, similarity, scaling */
+} mmix_map;
+/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw,
+   D). Of what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h,
+   f.grid_w. */
+MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
+                             const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
+                             mmix_map *result);
+
+/* Of each map (…, gh, gw), none negative, 1 at the fewest cells that hold at least `mass` of its
+   sum, the largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6
+   (Caron et al. 2021, figure 3). A tensor of map's shape, or NULL. */
+MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass);
+
+typedef struct mmix_auc_options {
+    size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
+                                                thresholds 1 - k/(T-1), the map scaled to [0,
+                                                                  1] first */
+    int32_t void_label;                      /* pixels of this label are left out; 0: none are */
+    int pooled;                       /* all pixels as one image, instead of the mean over images */
+} mmix_auc_options;
+typedef struct mmix_auc {
+    double auc;                              /* max(raw, 1 - raw), the mean over images */
+    double *auc_raw;                         /* (count): of each image, or the pooled one */
+    size_t count;
+    /* The ROC curve (points), from (0,0) to (1,1). Of several images the mean curve: (0,0), then
+       what mmix_roc_add gives at fpr 0, 0.01, …, 1. */
+    double *fpr, *tpr;
+    size_t points;
+} mmix_auc;
+/* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h,
+   map_w); mask (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes
+   they are compared on the map's grid: the mask is averaged over each cell by area, and a share s
+   counts s as foreground, 1 - s as background. An image without foreground or background is an
+   error that names it; pooled, only all together need both. */
+MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
+                            const mmix_tensor *mask, mmix_auc *result);
+/* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none);
+   1 if both are empty. map and mask (N, h, w). */
+MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
+                            double threshold, int32_t void_label, double *iou);
+
+/* A class of a confusion matrix: its diagonal, and the sums of its row and its column. */
+typedef struct mmix_miou_count { uint64_t both, label, pred; } mmix_miou_count;
+/* Adds pictures to count (classes), which is zeros at first; no picture is kept. pred and label are
+   int32 of one shape, 0 … classes-1; pixels of void_label are left out (-1, say: none are). 0, or
+   -1. */
+MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
+                          const mmix_tensor *pred, const mmix_tensor *label, int32_t void_label);
+typedef struct mmix_miou_result {
+    double miou;                           /* mean over the classes in pred or label of their IoU */
+    double accuracy;                         /* share of right pixels */
+    double balanced;                      /* mean over the classes in label of their right shares */
+} mmix_miou_result;
+/* What was added up. iou (classes) or NULL: both / (label + pred - both), of absent classes 0. */
+MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou);
+
+typedef struct mmix_knn_result {
+    double *votes;                           /* (tests, classes) */
+    int32_t *pred;                        /* (tests): the largest vote, the lowest label on a tie */
+    double top1;                             /* share of right ones; 0 without test labels */
+    double balanced;                        /* mean over the classes tested of their right shares */
+} mmix_knn_result;
+/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for
+   their label; k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests,
+   D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be NULL. test NULL: leave
+   one out, each of at least two train rows is a test row, too, and all others vote. */
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label,
+                     mmix_tensor *test, const mmix_tensor *test_label, size_t classes, size_t k,
+                     double temperature, mmix_knn_result *result);
+
+/* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h,
+   w). It may make them by ops of the context, whose results are dropped after it; it may not reset.
+   Returns 0; anything else stops the call, with what it told mmix_fail, or else as
+   MMIX_ERROR_INTERRUPTED. */
+typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x,
+                                 int32_t *label);
+/* Frozen features with labels, a batch at a time: in memory, in a file, or computed on the fly. */
+typedef struct mmix_source {
+    size_t count, dim;                       /* pictures; features of a token */
+    size_t gh, gw, h, w;            /* grid of tokens; of labels. 1, 1, 1, 1: a vector, its class */
+    mmix_source_function *read;
+    void *user;
+} mmix_source;
+
+#define MMIX_MAX_RATES 16
+typedef struct mmix_probe_config {
+    size_t classes, batch, epochs;        /* pictures read at a time; 0 epochs: `start` is judged */
+    size_t rates;                            /* heads that learn side by side */
+    double rate[MMIX_MAX_RATES];      /* of a batch of 256, scales with it; cosine to 0 by epochs */
+    double momentum, weight_decay;           /* decay of weights and biases */
+    double held;                             /* share of the train pictures that only choose among rates; 0:
+                                                the first is taken */
+    int32_t void_label;                      /* pixels that do not count */
+    mmix_tensor *start;              /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
+} mmix_probe_config;
+/* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label
+   -1. The caller sets classes. */
+MMIXDEF mmix_probe_config mmix_probe_config_default(void);
+typedef struct mmix_probe_result {
+    mmix_tensor *head;                       /* (classes, dim + 1): that of the best rate */
+    mmix_tensor *weight, *bias;         /* its columns for mmix_linear: (classes, dim), (classes) */
+    size_t best, steps;                      /* index of the rate; batches learned */
+    double *loss;                            /* (steps, rates): of each batch, before its step */
+    double *held;                         /* (rates): mIoU there, of one label a picture accuracy */
+    mmix_miou_count *count;                  /* (classes): of the best head on the test source */
+    mmix_miou_result test;
+} mmix_probe_result;
+/* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with
+   masks a segmentation head, whose logits become the mask's size as by mmix_interpolate
+   (MMIX_RESIZE_BILINEAR). Batches are drawn without replacement, anew each epoch; what is left of
+   one is left out. Of several rates the first that is best on the pictures held out, never the test
+   ones, is taken; a loss that is not finite loses. test may be NULL. Draws come from the context's
+   seed. Memory: a batch, twice its logits, three times the heads. */
+MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *config,
+                              const mmix_source *train, const mmix_source *test,
+                              mmix_probe_result *result);
+
+typedef struct mmix_pca_result {
+    double *mean;                            /* (D) */
+    double *components;             /* (k, D): of length 1; the entry of largest size is positive */
+    double *variance;                        /* (k): falling; divided by rows - 1 */
+    double *projection;                      /* (rows, k): (x - mean) · component */
+} mmix_pca_result;
+/* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
+MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
+
+typedef struct mmix_rank {
+    size_t matrices, rows, cols, width;     /* blocks down and across; singular values of a block */
+    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ);
+       Σσ²/σ₁². All 0 for a block of zeros */
+    double *numerical, *effective, *stable;
+    double *singular;                 /* (matrices, rows, cols, width): σ, falling; zeros fill up */
+} mmix_rank;
+/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into
+   block x block (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what
+   it holds. */
+MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps,
+                            mmix_rank *result);
+/* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
+   rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a
+   mask, where I = J, too), ≤ C for softmax attention and on a causal diagonal. */
+typedef struct mmix_mixer_rank {
+    size_t block;                            /* C */
+    mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
+    double *decay;                 /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
+    double *bound;                   /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
+    double *diagonal;                   /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
+    double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
+                                                M_IJ x_J of all heads side by side, times out_projᵀ */
+} mmix_mixer_rank;
+/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_block_rank's. */
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
+                          double eps, mmix_mixer_rank *result);
+/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or
+   of all others. Class strategies: the class token; the mean or the maximum of all but class tokens
+   and registers; or both, joined by mmix_concat. */
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
+                                      const size_t *positions, size_t n, int others, int max);
+
+/* How the labels of a video's first frame travel (below). */
+typedef struct mmix_video_config {
+    size_t frames;                  /* the context: the first frame and the last so many, or none */
+    size_t radius;                      /* in tokens, of the square around a token; 0: everywhere */
+    size_t k;                               /* tokens of all context that count, the most similar */
+    double temperature;
+} mmix_video_config;
+/* DINO's on DAVIS: 7, 12, 5, 0.1. */
+MMIXDEF mmix_video_config mmix_video_config_davis(void);
+typedef struct mmix_video mmix_video;
+/* Object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section 4.2.2): each
+   patch of a new frame takes the labels of the patches before it that look most alike. tokens
+   (gh·gw, D) or (1, gh·gw, D): of the first frame, as f.patches of mmix_vision_forward; mask (h, w)
+   of its labels 0 … K-1, int32, 0 the background. Holds frames + 1 frames' tokens and labels,
+   however long the video is. NULL on error. */
+MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
+                                      const mmix_tensor *tokens, size_t gh, size_t gw,
+                                      const mmix_tensor *mask, size_t K);
+/* NULL is allowed. */
+MMIXDEF void mmix_video_destroy(mmix_video *v);
+typedef struct mmix_video_frame {
+    mmix_tensor *soft;                       /* (K, gh, gw): sum 1 at each token */
+    mmix_tensor *labels;                     /* (h, w), int32: the largest of soft, bilinear, each label's
+                                                least → 0 and largest → 1 (a map of one value
+                                                stays); the lower label on a tie */
+} mmix_video_frame;
+/* The next frame, of tokens of the first one's shape. 0, or -1: then the video stands where it
+   stood. */
+MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result);
+
+typedef struct mmix_video_scores {           /* zeros at first */
+    size_t count;
+    double J, F;                             /* means over what was measured */
+    double J_recall, F_recall;               /* shares of it with more than 0.5 */
+    double last_J, last_F;                   /* what was measured last */
+} mmix_video_scores;
+/* The measures of DAVIS (Perazzi et al. 2016), of one object in one frame, taken into scores: J,
+   the IoU of the region; F, of its boundary, from precision and recall. predicted, truth (h, w),
+   int32: the object is where they hold this label. Call it with each object (not the background) of
+   each frame but a video's first and last: then scores are DAVIS's of that video. Over several,
+   DAVIS averages objects: a struct each. 0, or -1: then scores is as it was. */
+MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth,
+                          int32_t object, mmix_video_scores *scores);
+
+/* ==== >>api-optimizers ===============================================================
+   schedules, AdamW, SGD, moving averages
+   ==================================================================================== */
+
+/* Returns a value by the cosine schedule. It goes from start to base in equal steps over the first
+   warmup_epochs · iters steps, both ends included. Then it goes from base to final by half a
+   cosine, which ends one after the last of epochs · iters steps. */
+MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
+                                    size_t warmup_epochs, double start, size_t step);
+/* The numbers of AdamW (Loshchilov & Hutter 2019). In step t of a parameter p with moments m and v,
+   p ← p (1 - lr wd), then p ← p - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + eps). */
+typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_adamw;
+/* Returns 1e-3, 0.01, 0.9, 0.999, 1e-8. */
+MMIXDEF mmix_adamw mmix_adamw_config_default(void);
+/* The moments of one parameter list. Each parameter counts its own steps. */
+typedef struct mmix_optimizer {
+    mmix_params *params;
+    mmix_real *m, *v;
+    uint64_t *steps;
+} mmix_optimizer;
+/* Makes moments of 0 for the parameters p and makes these trainable. mmix_optimizer_free is called
+   before p is destroyed. Returns 0, or -1. */
+MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p);
+/* Frees the moments. NULL is allowed. */
+MMIXDEF void mmix_optimizer_free(mmix_optimizer *state);
+/* Makes one step, and zeroes the gradients for the next one.
+   clip > 0 scales each tensor's gradient g by min(1, clip/(‖g‖ + 1e-6)); clip < 0 scales all of
+   them by min(1, -clip/(‖all gradients‖ + 1e-6)). skip is NULL or has a flag for each parameter;
+   those with a flag are left out altogether: no decay, no moments, no step counted.
+   Returns ‖all gradients‖ before clipping. After an error, such as a gradient that is not finite,
+   it returns 0, and nothing has changed. */
+MMIXDEF double mmix_adamw_step(mmix_optimizer *state, const mmix_adamw *options, double clip,
+                               const unsigned char *skip);
+/* The numbers of SGD (Sutskever et al. 2013; torch.optim.SGD). g ← g + wd p; in the first step b ←
+   g, later b ← momentum b + (1 - dampening) g; then p ← p - lr b, or with nesterov p ← p - lr (g +
+   momentum b). */
+typedef struct mmix_sgd { double lr, weight_decay, momentum, dampening; int nesterov; } mmix_sgd;
+/* Returns 1e-3, 0, 0.9, 0, 0. */
+MMIXDEF mmix_sgd mmix_sgd_config_default(void);
+/* They do what mmix_adamw_init and mmix_adamw_step do. b is the state's m, there is no v, and
+   mmix_optimizer_free frees it. */
+MMIXDEF int mmix_sgd_init(mmix_optimizer *state, mmix_params *p);
+MMIXDEF double mmix_sgd_step(mmix_optimizer *state, const mmix_sgd *options, double clip,
+                             const unsigned char *skip);
+/* teacher ← momentum teacher + (1 - momentum) student, parameter by parameter in the same order.
+   Returns 0, or -1 if the names differ. */
+MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
+
+/* ==== >>api-dino =====================================================================
+   self-distillation without labels
+   ==================================================================================== */
+
+typedef struct mmix_dino_loss_stats {
+    double teacher_entropy, teacher_kl_uniform, center_norm;
+} mmix_dino_loss_stats;
+/* Returns DINO's loss (Caron et al. 2021, algorithm 1), a scalar, or NULL on error: the mean over
+   the teacher's views, q = softmax((t - center)/teacher_temp), and the other views v of the student
+   of -Σ q log softmax(s_v/student_temp). student is (crops·B, K) and teacher (2B, K), both crop
+   after crop. center (K) is read, and then becomes momentum center + (1 - momentum) mean(t). stats
+   may be NULL. Only the student gets a gradient. */
+MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_real *center, size_t crops, double student_temp,
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats);
+
+/* Returns the same for patches that the student does not see (iBOT, Zhou et al. 2022, eq. 3):
+   Σ_r weight_r · -Σ q log softmax(s_r/student_temp), q = softmax((t_r - center)/teacher_temp).
+   student and teacher are (M, K), weight is (M), or NULL for 1/M each. center becomes center + (1 -
+   momentum) Σ_r weight_r (t_r - center). */
+MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *weight, mmix_real *center, double student_temp,
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats);
+
+/* What the head reads of a picture: the class token (or the registers' mean), as in the paper; the
+   mean of the patches; or both, side by side. */
+enum { MMIX_READ_TOKEN, MMIX_READ_MEAN, MMIX_READ_BOTH };
+
+typedef struct mmix_dino_config {
+    mmix_vision_config vision;               /* the backbone */
+    size_t head_hidden, head_bottleneck, prototypes, head_layers; /* of the head; prototypes: K */
+    mmix_augment augment;                    /* crops; see >>api-images */
+    size_t batch, epochs;                    /* a batch of any size goes in slices of one memory */
+    size_t iters;                            /* steps of an epoch; 0: count / batch, at least 1 */
+    double lr, min_lr;                       /* lr is for a batch of 256 and scales with it */
+    size_t warmup_epochs;
+    double weight_decay, weight_decay_end, clip;
+    size_t freeze_last_layer;             /* epochs in which `last_layer` parameters do not train */
+    double momentum;                         /* of the teacher, by a cosine to 1 */
+    double center_momentum, student_temp, teacher_temp, teacher_temp_warm;
+    size_t teacher_temp_epochs;
+    int teacher_drop_path;                  /* 1: the teacher has it, too, as in DinoMamba's code */
+    uint64_t seed;
+    int read;                                /* MMIX_READ_…: what the head reads */
+    size_t shards;                           /* of a batch; 0: 1. See mmix_dino_set_allreduce */
+    /* iBOT (Zhou et al. 2022), if patch_weight is not 0. In the share mask_chance of the global
+       crops the student does not see a part of the patches, drawn from mask_part[0] … mask_part[1],
+       in blocks. What the teacher says of them, by the same head, is a second loss, with this
+       weight. The paper has 1, 0.5, 0.1 to 0.5. */
+    double patch_weight, mask_chance, mask_part[2];
+} mmix_dino_config;
+/* Returns the paper's setting: ViT-S/16, 65,536 prototypes. */
+MMIXDEF mmix_dino_config mmix_dino_config_default(void);
+/* Returns a setting for a few thousand small pictures, on which the paper's collapses. */
+MMIXDEF mmix_dino_config mmix_dino_config_small_data(void);
+
+typedef struct mmix_dino_stats {
+    size_t step, steps, epoch;             /* this step, from 0 on; how many there are; its epoch */
+    double loss, lr, weight_decay, momentum, gradient_norm;
+    double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
+    /* NULL, or what went wrong in words: a loss that stays at ln K, an entropy at 0. */
+    const char *collapse;
+    double patch_loss;                       /* of iBOT, without its weight */
+} mmix_dino_stats;
+
+typedef struct mmix_dino mmix_dino;
+/* Returns a run before its first step; NULL on error. */
+MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
+/* Frees a run with its networks. NULL is allowed. */
+MMIXDEF void mmix_dino_destroy(mmix_dino *d);
+/* Makes one step on a batch of the `count` pictures, whose order is drawn anew in each epoch of
+   config.iters steps. If there are fewer pictures than these steps ask for, they are gone through
+   again; if there are more, the rest is left out. It calls mmix_reset. stats may be NULL.
+   Returns 1: go on; 0: the epochs are over; -1: error, and the run is as it was. */
+MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count,
+                           mmix_dino_stats *stats);
+/* Does the same on crops that the caller made in step memory, crop after crop: global (2B, 3, s,
+   s), and local (n·B, 3, s', s') or NULL. config.iters must be set, and the caller calls
+   mmix_reset. */
+MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
+                                 mmix_dino_stats *stats);
+/* Replaces x (n), one shard's share, by the sum of all shards' shares, ((x0 + x1) + x2) + … in
+   their order, which is the same in each process. Returns 0; with another number the step fails. */
+typedef int mmix_allreduce(void *user, mmix_real *x, size_t n);
+/* Trains on several machines. A batch is cut into config.shards runs of pictures, and what they
+   bring (gradients, the next center, the loss) is added. A process alone goes through all of them.
+   After this call it goes through run number `shard` and leaves the others to `sum`, once a step.
+   Both ways give the same bits. All processes hold the same run and the same pictures. With sum
+   NULL the process is alone again. Returns 0, or -1. */
+MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user);
+/* Returns the student's (teacher 0) or the teacher's (1) backbone; the teacher's is the one to use.
+   It lives as long as d. */
+MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
+MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
+/* Writes the whole run: both networks, moments, center, step and configuration. `note`, which may
+   be NULL, is kept in the file for the caller (mmix_dino_note). Returns 0, or -1. */
+MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
+/* Returns the run of a file, which goes on bit for bit; NULL on error. */
+MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
+
+/* ==== >>api-distillation =============================================================
+   attention in, M-MATE out: weights reused, then learned in stages (arXiv 2601.01322, section 3.2)
+
+       mmix_decoder *student = mmix_decoder_student(teacher, NULL);
+       mmix_distill *run = mmix_distill_create(teacher, student, mmix_distill_config_linmu());
+       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
+   ==================================================================================== */
+
+/* Returns the mean of (student - teacher)² over the features of (B, L, D) and over the positions
+   whose mask, (B, L) int32, is not 0 (mask NULL: all), a scalar; NULL on error. With relative = 1
+   it is divided by the mean of teacher² there. Of tensors (layers, B, L, D) it is the layers' mean.
+   Only the student gets a gradient. */
+MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *mask, int relative);
+/* Returns T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k) with p =
+   softmax(teacher/T) and q = softmax(student/T), logits (B, L, K); T is the temperature. NULL on
+   error. Only the student gets a gradient. Hinton et al. 2015. */
+MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                   mmix_tensor *mask, double temperature);
+
+/* Returns a decoder with M-MATE in the place of the teacher's attention. Flex-MA and Local-Swin
+   both take its q, k, v and o; all else is copied, with the teacher's adapters added. options may
+   be NULL for the defaults. NULL on error. */
+MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
+                                           const mmix_mmate_options *options);
+/* Scales the columns of each head in Flex-MA's o_proj, so that what the head brings to the layer
+   has the root mean square of the teacher's on this sequence. It does so layer by layer, on the
+   teacher's inputs. Returns 0, or -1. */
+MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
+                                   const mmix_sequence *sequence);
+
+/* mmix_stage.train, added up: what trains. FLEX and SWIN are the branches; a gate between them
+   belongs to both. LORA are adapters, REST is everything else. */
+enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
+typedef struct mmix_stage {
+    int train;                               /* MMIX_TRAIN_… */
+    double hidden;                     /* λ of L_hid: kd_hidden, relative, of the mixers' outputs */
+    double token;                            /* λ of L_tok: kd_token at answer tokens */
+    double sequence;                  /* λ of L_seq: cross-entropy on answers the teacher decodes */
+    double supervised;                       /* λ of L_sup: cross-entropy on the true answers */
+    double temperature;                      /* T of L_tok */
+    size_t steps, warmup;               /* optimizer steps; the rate rises over the first of them */
+    double lr, min_lr, weight_decay, clip;   /* the rate then falls by half a cosine to min_lr */
+    double patches;                          /* λ of patch tokens, of backbones alone (below) */
+    int hidden_outputs, teacher_inputs;      /* as those of the config, for this stage alone */
+} mmix_stage;
+#define MMIX_MAX_STAGES 8
+typedef struct mmix_distill_config {
+    mmix_stage stage[MMIX_MAX_STAGES];
+    size_t stages;                           /* how many there are */
+    size_t step_tokens;                 /* answer tokens of an optimizer step; 0: those of a call */
+    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_params_add_lora's */
+    int calibrate;                           /* 1: mmix_decoder_calibrate on the first batch */
+    int hidden_outputs;                 /* 1: L_hid compares the layers' outputs, not the mixers' */
+    int teacher_inputs;                   /* 1: each student layer reads what the teacher's reads */
+} mmix_distill_config;
+/* Returns three stages: Flex-MA alone with L_hid + L_tok; both branches with the same; both and
+   LoRA (rank 8, alpha 16, on SwiGLU) with L_tok + L_seq + L_sup. They have 300 steps each, at 1e-3,
+   1e-3 and 5e-4: these numbers, and λ = T = 1, are in no source. */
+MMIXDEF mmix_distill_config mmix_distill_config_linmu(void);
+
+/* Sequences with answers. */
+typedef struct mmix_distill_batch {
+    mmix_sequence input;
+    mmix_tensor *target;                  /* (B, L) int32: the token wanted after this one, or -1 */
+    mmix_tensor *mask;                      /* (B, L) int32: 0 where tokens only fill up, or NULL */
+    /* For L_seq: the input with the teacher's answers, and its targets. NULL: the teacher decodes
+       now, greedily, as many tokens as each row's answer has; the answer must then be one run
+       behind all spans. */
+    const mmix_sequence *decoded;
+    mmix_tensor *decoded_target;
+} mmix_distill_batch;
+
+typedef struct mmix_distill_stats {
+    size_t stage, step, steps;               /* before this call; steps: of the stage */
+    double loss, hidden, token, sequence, supervised; /* of this batch; each without its λ */
+    double lr, gradient_norm;                /* of the optimizer step, if there was one */
+    size_t tokens;                           /* answer tokens, or images */
+    int updated;                             /* 1: the optimizer made a step */
+    double patches;                          /* of backbones */
+} mmix_distill_stats;
+/* A run. Its members are for reading. */
+typedef struct mmix_distill {
+    mmix_ctx *m;
+    const mmix_decoder *teacher;
+    mmix_decoder *student;
+    mmix_distill_config config;
+    uint64_t stage, step;                    /* optimizer steps made in the stage */
+    uint64_t number;                         /* of the next call, from 0 on, also after loading */
+    uint64_t tokens, adapters;          /* answer tokens whose gradients wait; 1 if LoRA is there */
+    mmix_optimizer adamw[2];              /* of decoder and adapters; zeroed where nothing trains */
+    char *note;                       /* of a loaded run, "" if there is none; NULL for a new one */
+    const mmix_vision *vision_teacher;       /* of a run of backbones, in place of decoders */
+    mmix_vision *vision_student;
+    mmix_params *params;                     /* the student's */
+} mmix_distill;
+/* Returns a run before its first step; NULL on error. Teacher and student stay the caller's and
+   outlive it. A student is in one run at a time. Adapters that it has already are those of the run,
+   in place of lora_…. A stage that has nothing to train, such as Flex-MA in a student of Local-Swin
+   alone, is an error. */
+MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
+                                          mmix_distill_config config);
+/* Frees a run. Adapters stay with the student, for mmix_params_merge_lora, and all its parameters
+   may train again. NULL is allowed. */
+MMIXDEF void mmix_distill_destroy(mmix_distill *run);
+/* Computes losses and gradients of one batch, and makes an optimizer step when enough tokens have
+   come. Returns 1: go on; 0: the stages are over, and nothing was done; -1: error. The caller
+   resets the context after the batch. stats may be NULL. */
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch,
+                              mmix_distill_stats *stats);
+/* Computes a batch's losses without learning: L_hid, L_tok and L_sup whatever their λ are, L_seq if
+   its λ is above 0. `loss` is their sum with the λ of the stage, or of the last one when all are
+   over. Returns 0, or -1. */
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
+                                mmix_distill_stats *stats);
+/* Writes the whole run but the teacher: student, adapters, moments, stage and step, configs. note
+   is as in mmix_dino_save. Returns 0, or -1. */
+MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
+/* Returns the run of a file, which goes on bit for bit, and puts its student into *student, which
+   is the caller's to destroy after the run. NULL on error. */
+MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
+                                        mmix_decoder **student);
+
+/* Backbones are distilled by the same engine, without labels. A student of mmix_vision_student
+   learns its teacher's features from images (B, 3, h, w). In a stage `hidden` is the λ of the
+   blocks' mixers or outputs, `token` that of the class token, and `patches` that of the patch
+   tokens after the final norm; the loss is the relative square error + 1 - cosine. MMIX_TRAIN_FLEX
+   trains linear attention, too, and MMIX_TRAIN_REST all else. `sequence` and `supervised` are for
+   decoders. */
+
+/* Returns three stages of 300 steps: each block's new mixer on the teacher's inputs, at 1e-3;
+   these, end to end, on the blocks' outputs, at 1e-4; everything on the features, at 3e-6. With a
+   ViT-S of 12 blocks the second diverged at 1e-3 within ten steps, and the third at 3e-5 forgot
+   what the stages before had learned. */
+MMIXDEF mmix_distill_config mmix_distill_config_vision(void);
+/* As mmix_distill_create. */
+MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
+                                                 mmix_distill_config config);
+/* As mmix_distill_step and mmix_distill_losses, for a batch of images. */
+MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images,
+                                     mmix_distill_stats *stats);
+MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images,
+                                       mmix_distill_stats *stats);
+/* As mmix_distill_load, for what mmix_distill_save wrote of a run of backbones. */
+MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
+                                               mmix_vision **student);
+/* As mmix_decoder_calibrate, for Flex-MA and linear attention. Blocks whose teacher is Local-Swin
+   are left as they are. Returns 0, or -1. */
+MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher,
+                                  mmix_tensor *images);
+#endif /* MMIX_MIXERS_ONLY */
+
+/* ####################################################################################
+   E. Expert
+
+   What only an extension needs: ops of your own and ops run by a device, the parts that the models
+   above are made of, scratch sizes, and definitions that are there to be compared with.
+   #################################################################################### */
+
+/* ==== >>api-expert ===================================================================
+   ops of your own, overrides, single parts of layers, pictures and training
+   ==================================================================================== */
+
+/* ---- ops: their calls, their table, your own ---- */
+
 #define MMIX_MAX_SAVED 4
+/* One call of an op, as its two halves see it. Outputs are allocated before the forward runs. */
 typedef struct mmix_call {
     mmix_ctx *m;
-    int op;                                  /* MMIX_OP_…, or MMIX_OP_COUNT of a custom op */
+    int op;                                  /* MMIX_OP_…, or MMIX_OP_COUNT for a custom op */
     int recorded;                            /* 0: no backward will come, keep nothing */
     mmix_tensor *in[MMIX_MAX_INPUTS];        /* NULL where an optional input was left out */
     mmix_tensor *out[2];
-    /* what forward keeps for backward (mmix_save_for_backward); freed with the node */
+    /* What the forward keeps for the backward by mmix_save_for_backward; freed with the node. */
     mmix_real *saved[MMIX_MAX_SAVED];
     size_t saved_count[MMIX_MAX_SAVED];
-    /* the op's numbers: sizes and flags, reals; a larger op's struct, copied with the node */
+    /* The op's numbers: sizes and flags; reals; a larger op's struct, which is copied with the
+       node. */
     size_t size[4];
     double number[2];
     const void *options;
-    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL.
-       dx[i]: where the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none
-       is wanted; add[i]: 1, to what is there, 0: over it. Inputs with a bit in `constant` get
-       none; the gradient of input `passed` - 1 is dy[0] itself, which is handed on after
-       backward. */
+    /* For the backward. dy[i] is the gradient of output i, contiguous: dy[0] is there, dy[1] may be
+       NULL. dx[i] says where the whole gradient of in[i] goes, with in[i]'s strides; it is NULL if
+       none is wanted. add[i] is 1 if it is added to what is there, and 0 if it is written over
+       it. */
     const mmix_real *dy[2];
     mmix_real *dx[MMIX_MAX_INPUTS];
     int add[MMIX_MAX_INPUTS];
+    /* Inputs with a bit in `constant` get no gradient. If `passed` is not 0, the gradient of input
+       `passed` - 1 is dy[0] itself, which is handed on after the backward. */
     unsigned constant, passed;
-    /* The library's own: 1 if it ran on the device; 1 of mmix_checkpoint, whose ops see to the
-       gradients. */
+    /* The library's own. where is 1 if the call ran on the device. checkpoint is 1 for a call of
+       mmix_checkpoint, whose ops see to the gradients. */
     int where, checkpoint;
 } mmix_call;
 
-/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten
-   between its op and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
+/* One half of an op. It returns 0, or -1 after mmix_fail. The backward reads the inputs again, so
+   no input may be overwritten between an op and mmix_backward; with MMIX_REGRESSION that is an
+   error. */
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
-/* Step memory that lasts as long as the call's node, slot < MMIX_MAX_SAVED; NULL on error. */
+/* Returns `count` reals of step memory that last as long as the call's node, and puts them into
+   call->saved[slot], slot < MMIX_MAX_SAVED. NULL on error. */
 MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
-/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
-   functions have their tensors in the host's memory, kernels of mmix_device in the device's.
+/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is.
+   Their functions have their tensors in the host's memory, kernels of mmix_device in the device's.
 
    This list is the only one: an op's enumerator, its name, and the family of ops whose functions
-   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of the API. */
+   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of
+   the API. */
 #define MMIX_OPS(ONE)                                       \
     ONE(ADD, add, binary)                                   \
     ONE(MUL, mul, binary)                                   \
@@ -447,426 +2117,66 @@ MMIXDEF const char *mmix_op_name(int op);
 /* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
    arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
    for. */
-MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
-                                 mmix_op_functions functions, const void *user);
+MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
+                                    const size_t *shape, mmix_op_functions functions,
+                                    const void *user);
 
-typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
-/* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its
-   ops then (Chen et al. 2016). The memory of one f in place of all, for about a third more time;
-   the gradients have the same bits if y has the same with and without recording (a SwiGLU of many
-   tokens goes by parts without, which may round otherwise). f makes the same y each time from its
-   inputs (some may be NULL), the `size` bytes at user, which are copied (0: the pointer is), and
-   parameters. Returns NULL on error. Without recording it is f itself. */
-MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
-                                     mmix_tensor **inputs, size_t n);
+/* ---- ops that few need ---- */
 
-/* ==== >>api-ops ======================================================================
-   differentiable operations; each returns a new tensor, or NULL on error
-
-   Comments give the formula, then shapes. (…, D) means any leading axes. Inputs may be views.
-
-   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit ARM): each
-   would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and mmix_sqrt of it 0; in
-   the double build that is so below 2.3e-308. What a caller computes outside of ops is not touched.
-   ==================================================================================== */
-
-/* Elementwise, with the shapes aligned at the right and sizes of 1 stretched (as NumPy does). */
-MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-/* The larger one; where they are equal each gets half of the gradient, as torch.maximum has it. */
-MMIXDEF mmix_tensor *mmix_maximum(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-/* alpha x + beta */
-MMIXDEF mmix_tensor *mmix_affine(mmix_ctx *m, mmix_tensor *x, double alpha, double beta);
-/* e^x; ln x; the square root; x σ(x); x/2 (1 + erf(x/√2)); ln(1 + e^x), x itself above 20 as in PyTorch */
-MMIXDEF mmix_tensor *mmix_exp(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_log(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x);
-/* max(x, 0); |x|; 1/(1 + e^-x); (e^x - e^-x)/(e^x + e^-x); x^p, of x < 0 for a whole p alone. The slope of
-   relu and abs at 0 is 0. */
-MMIXDEF mmix_tensor *mmix_relu(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_abs(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_sigmoid(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_tanh(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p);
-/* x with each number set to 0 with probability `rate`, the others over 1 - rate (Srivastava et al. 2014),
-   drawn from the seed, step and stream (below 2³²). For training; a rate of 0 gives x itself. */
-MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
-
-/* Sum over one axis, which disappears; sum and mean of all elements: a scalar. */
-MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis);
-MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x);
-
-/* a b: (…, I, J) and (…, J, K) → (…, I, K), equal leading axes. */
-MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
-/* Axes in another order, copied: axis i of the result is axis order[i] of x. */
-MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order);
-/* n tensors, at most MMIX_MAX_INPUTS, one after another along an axis. */
-MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n);
-/* Rows of a table: (V, D) and int32 indices (…) → (…, D). */
-MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index);
-/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each sequence. */
-MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index);
+/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each
+   sequence. */
+MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part,
+                                   mmix_tensor *index);
 /* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
-
-/* e^x / Σ e^x along an axis. */
-MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
-/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight, bias (D) or NULL. */
-MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     double eps);
-/* x / √(mean(x²) + eps) · weight over the last axis; weight (D) or NULL. Zhang & Sennrich 2019. */
-MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
-/* u = x · silu(z), then the RMS norm of each of `groups` runs of D/groups features, then · weight: the gate
-   comes before the norm (mamba_ssm with norm_before_gate = False). x, z (…, D), weight (D). */
-MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
-                                         double eps, size_t groups);
-/* x / max(‖x‖, eps) over the last axis. */
-MMIXDEF mmix_tensor *mmix_l2_normalize(mmix_ctx *m, mmix_tensor *x, double eps);
-
-/* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
-MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), one s for each index of the first axis (drop path). NULL is 0, 1. */
-MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     mmix_tensor *residual, mmix_tensor *s);
-
-/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), zeros before the first
-   token. x (B, L, D), weight (D, 1, W), bias (D) or NULL. */
-typedef struct mmix_causal_conv1d_options {
-    int silu;                                /* act = silu, else none */
-    int reverse;                             /* the sequence is read from its end; results stay in place */
-    mmix_tensor *initial_state;              /* (B, D, W-1): the tokens before the first, oldest first; not
-                                                together with seq_idx */
-    mmix_tensor *seq_idx;                    /* (B, L) int32: a tap counts only within its own number */
-    mmix_tensor **final_state;               /* where to put the last W-1 inputs (B, D, W-1), NULL if W is
-                                                1; or NULL */
-} mmix_causal_conv1d_options;
-/* Options NULL: none. */
-MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                 const mmix_causal_conv1d_options *options);
-
-/* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
-   tokens row by row; pixels beyond the last whole patch are dropped. */
-MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (align_corners false); a scale
-   of 0 means out/in. Bicubic with a = -3/4 and bilinear as PyTorch's, whose indices are clamped to the edge;
-   bicubic with a = -1/2 and a kernel that widens as the picture shrinks, as Pillow's. */
-enum { MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BILINEAR, MMIX_RESIZE_BICUBIC_ANTIALIAS };
-/* `filter` is one of them. */
-MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
-                                 double scale_h, double scale_w);
-
-/* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
-   target (…) int32. With a target of reals (…, K), distributions (labels that are smoothed, mixed or a
-   teacher's), the mean over the rows of -Σ_k target_k log softmax(logits)_k. It gets no gradient. */
-MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
-                                        int32_t ignore_index);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
+/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r,
+   I), B (O, r); NULL: none. */
+typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
+/* The linear layer itself with them. */
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias, const mmix_lora *lora,
+                                      mmix_tensor *residual, mmix_tensor *s);
 
-/* ==== >>api-mixers ===================================================================
-   Y = M X: one struct, one name a face, three mixers
+/* ---- mixers ---- */
 
-     softmax attention   M = mask ∘ softmax(scale · Q Kᵀ)
-     linear attention    M = mask ∘ (φ(Q) ψ(K)ᵀ)
-     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
-                         L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
-
-   Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. Q ≡ C, K ≡ B, V ≡ X: the struct has one set
-   of names for all. Heads: q has H, k and v have H or a divisor of it; head h reads group ⌊h / (H/G)⌋.
-   ==================================================================================== */
-
-enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };                                        /* mmix_mixer.kind */
-/* .mask, which key j query i sees. CAUSAL: j ≤ i. PREFIX: j ≤ i, or both i and j < prefix. BAND (sliding
-   window): i - left ≤ j ≤ i + right. With more keys than queries and a mask the queries are the last L of the
-   S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
-enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
-/* .feature: φ, ψ */
-enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
-      MMIX_FEATURE_NONE };
-enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };                                      /* .direction of SSD */
-typedef struct mmix_mixer {
-    int kind;
-    mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
-    mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
-    mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
-    /* softmax attention */
-    double scale;                /* 0: 1/√N */
-    int mask;
-    size_t prefix, left, right;  /* of MMIX_MASK_PREFIX and _BAND */
-    mmix_tensor *lefts;          /* (L) int32 or NULL: with BAND a left of each query's own, at most `left` */
-    /* Windows: the tokens are a grid (raster order, up to 3 axes, the axes left over 1), and a query sees the
-       keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens
-       the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
-       left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
-    size_t grid[3], window[3], shift[3];
-    int windows_wrong;           /* 1: mmix_mixer_windows failed, and mmix_mix refuses the mixer */
-    int windows_axes;            /* that it was called with */
-    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
-       i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
-    mmix_tensor *bias;
-    /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
-       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
-       none: q and k are features already, of your own making. */
-    int feature;
-    int normalize;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
-    double eps;                  /* 0: 1e-6 */
-    /* SSD */
-    mmix_tensor *dt;             /* (B, L, H) */
-    mmix_tensor *A;              /* (H), negative */
-    mmix_tensor *D;              /* (H), or (H, P) for each channel its own, or NULL: adds D x */
-    mmix_tensor *dt_bias;        /* (H) or NULL: added to dt */
-    int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
-    double dt_low, dt_high;      /* then clamped, if dt_high > 0; at a limit its gradient is 0 */
-    int direction;               /* both: ½ (forward + reverse), D x once */
-    /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
-       Causal linear attention: (B, G, P, N), with `normalize` (B, G, P + 1, N), the last for rows' sums. */
-    mmix_tensor *initial_state, **final_state;
-    size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
-    /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
-       sequences of their own, which see nothing of each other; the initial state enters the first. What it or
-       a mask hides is multiplied by 0: an infinity or NaN there reaches tokens that must not see it. */
-    mmix_tensor *seq_idx;
-} mmix_mixer;
-/* The structs with these tensors and all options at their defaults. */
-MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
-MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
-/* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). RetNet's retention with decay γ is
-   this with x = v, dt = 1, A = ln γ, B = k and C = q. */
-MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
-                                  mmix_tensor *C);
-
-/* Swin's windows (Liu et al. 2021) on 1 to 3 axes: with `shifted` they are moved by half a window on the axes
-   that have more than one. 0, or -1 for other axes or for arrays that are NULL: then mmix_mix refuses the
-   mixer. */
-MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
-                               int shifted);
-
-/* y (B, L, H, P), differentiable in every tensor of the struct; memory grows with L, not with L². */
-MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
-/* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state or a D for each
-   channel is an error, because y is not M x then. */
-MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
-/* The mean of n rows of M, (B, H, S): what those outputs read. It is the gradient of y with respect to v, and
-   costs no more than a backward, where M is L S large. Not recorded; refuses what mmix_mix_matrix does. */
-MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
-typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *mixer);
-/* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
-   models, before it runs: to draw M, to measure ranks. A model that records nothing may go through a batch in
-   parts, each block part after part. Nothing is recorded meanwhile, and what look leaves in step memory is
-   dropped when it returns. look NULL: no more. */
-MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
-/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
-   for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
+/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not
+   recorded, for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
-
-/* What causal mixers carry from one token to the next: keys and values of softmax attention, else the state,
-   in one slot a mixer (a layer of a decoder, say). The memory is the context's and lasts until destroyed.
-
-       mmix_mix_state *s = mmix_mix_state_create(m, layers);
-       for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
-typedef struct mmix_mix_state mmix_mix_state;
-/* Empty; NULL on error. */
-MMIXDEF mmix_mix_state *mmix_mix_state_create(mmix_ctx *m, size_t slot_count);
-MMIXDEF void mmix_mix_state_destroy(mmix_mix_state *s);
-/* The next token is the first again, in all slots. */
-MMIXDEF void mmix_mix_state_clear(mmix_mix_state *s);
-/* A second one with the same content, for another continuation; NULL on error. */
-MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s);
-/* Tokens that a slot has seen; bytes of all slots. */
-MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
+/* The bytes of all slots of a state. */
 MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
-/* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
-   pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
-   remembers all earlier ones (with MMIX_MASK_BAND, twice `left` or `left` and the piece); a prefix must be
-   whole in the first piece. The others carry N x P numbers a head. An error leaves the state as it was,
-   but for a lack of memory: then clear it or go on from a copy. An initial_state enters with the first
-   piece and is NULL with the others; final_state, if asked for, is a copy of the state after this one. */
-MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s, size_t slot);
+/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by
+   `separators` more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X +
+   separators). By layer mod
+   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all
+   frames. With time innermost the separators come last. perm or inverse may be NULL. */
+MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
+                             int32_t *perm, int32_t *inverse);
 
-/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
-   more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod
-   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all frames. With
-   time innermost the separators come last. perm or inverse may be NULL. */
-MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
-                             int32_t *inverse);
+/* ---- memory ---- */
 
-/* Rotary positions (Su et al. 2021): pair i < R/2 of each head's features is turned by pos · theta^(-2i/R),
-   (u, v) → (u cos - v sin, u sin + v cos). */
-typedef struct mmix_rope_options {
-    double theta;                /* 0: 10000 */
-    size_t dim;                  /* R: so many features turn, the others pass; even; 0: all */
-    int interleaved;             /* pairs are (2i, 2i+1), else (i, i + R/2) */
-    /* Three axes (Qwen2-VL's M-RoPE): so many pairs turn by the position on the first axis, the next by the
-       second, … together R/2. All 0: one axis. */
-    size_t sections[3];
-} mmix_rope_options;
-/* x (B, L, H, N) → the same shape. pos int32 (L), or (B, L); with sections (3, L), or (3, B, L). Or the
-   angles themselves, reals (n, R/2): the last n ≤ L tokens turn by them, those before do not; of the options
-   `interleaved` alone counts then. Options NULL: the defaults. */
-MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
-                               const mmix_rope_options *options);
+/* Lets the peak begin anew at what is held now. */
+MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 
-/* ==== >>api-kernels ==================================================================
-   the mixers as plain functions on pointers, steps and sizes
+#ifndef MMIX_MIXERS_ONLY
+/* ---- files and pictures ---- */
 
-   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for all
-   says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads in the
-   calling thread; calls on others can run in other threads. Nothing is checked, and MMIX_SIMD in the
-   environment is not read. Gradients are written over what was there, or added, and left out where p is NULL.
-
-       mmix_raw x = {0};
-       x.o.kind = MMIX_MIXER_SOFTMAX;
-       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64;
-       x.q = mmix_head_view_rows(q, L, 8, 64, 8);           // k, v, y likewise
-       mmix_raw_forward(&x, scratch);
-   ==================================================================================== */
-
-/* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next
-   sequence, token and head are away. Head h of H reads head h / share, share = H / heads. */
-typedef struct mmix_head_view { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_head_view;
-/* The struct of a row-major array; p may be NULL. */
-MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
-
-/* The tensors of a mixer, in the order of call->in in the mixers' ops. */
-enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
-      MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
-
-typedef struct mmix_raw {
-    mmix_mixer o;                                /* kind, options, not MMIX_SCAN_BOTH; its tensors are not read */
-    size_t B, L, S, H, N, P;                     /* S keys, of SSD L */
-    mmix_head_view q, k, v, y;                       /* of attention k and v have equal shares */
-    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
-    ptrdiff_t seq_batch;
-    const mmix_real *initial_state;              /* shapes as in mmix_mixer; or NULL */
-    mmix_real *final_state;                      /* may be the initial one; or NULL */
-    const mmix_real *bias;                       /* softmax attention; or NULL */
-    const int32_t *lefts;
-    mmix_head_view dt;                               /* SSD; of width 1 */
-    const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
-    size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
-    /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is
-       divided), of softmax attention and with `normalize`; of softmax attention the largest score, which that
-       sum is taken relative to. mmix_raw_kept_size(x) reals, which softmax attention can do without. */
-    mmix_real *inverse_sum, *row_max, *kept;
-    mmix_head_view dy, dq, dk, dv, ddt;
-    const mmix_real *dfinal;                     /* or NULL */
-    mmix_real *grad[MMIX_MAX_INPUTS];            /* [MMIX_IN_…] of state, bias, A, D and dt_bias; or NULL */
-    int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
-} mmix_raw;
-/* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m),
-   a fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
-MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
-MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
-/* y, the final state, and what is kept. With L = 1 and final_state = initial_state: decoding. */
-MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
-/* Needs y and what the forward kept. */
-MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
-
-/* ==== >>api-files ====================================================================
-   named arrays in files
-
-   A checkpoint is an archive of named arrays. Loading one by name:
-
-       mmix_archive *a = mmix_archive_open(m, "vit.safetensors");
-       const mmix_entry *e = mmix_archive_find(a, "cls_token");           // NULL: not in the file
-       mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);         // any dtype becomes mmix_real
-       mmix_archive_close(a);
-
-   Nothing in a file is believed: a wrong one is refused with one line, what was expected and what found.
-   ==================================================================================== */
-
-/* What the elements of an entry are. */
-enum {
-    MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
-    MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
-    MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
-    MMIX_FILE_REAL_AS_BF16,                  /* saving only: mmix_real, rounded to BF16 in the file */
-    MMIX_FILE_OTHER = -1,                    /* in an archive: a type that is not read, complex numbers say */
-    MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
-};
 /* "F64" … "BOOL", NULL for another number. */
 MMIXDEF const char *mmix_file_dtype_name(int dtype);
+/* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
+MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
+                                                size_t size);
 
-/* One array: row-major, in this machine's byte order. */
-#define MMIX_FILE_MAX_DIMS 8
-typedef struct mmix_entry {
-    const char *name;                        /* UTF-8; in an archive the archive's, as data is */
-    int dtype, ndim;                         /* ndim 0: a scalar */
-    size_t shape[MMIX_FILE_MAX_DIMS];
-    size_t bytes;                            /* shape times element size; saving does not look at it */
-    const void *data;                        /* in an archive it may be unaligned: see the reading below */
-                                             /* of MMIX_FILE_OTHER as the file has them, or none at all */
-} mmix_entry;
-
-typedef struct mmix_archive mmix_archive;
-
-/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the .index.json
-   beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later),
-   whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never
-   run. What stands beside the weights is left alone if torch.load(weights_only=True) knows it, or if it is an
-   array of NumPy, a path or a time; other names are refused, and so is what is no file (a fifo, say).
-   Arrays that cannot be read (complex numbers, float8, texts, sparse and quantised tensors) are listed as
-   MMIX_FILE_OTHER, and only reading them is an error.
-   Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors only what
-   is looked at is read; the others have checksums, or are small. What a file's arrays and names take is in
-   proportion to its size, whatever it says. */
-MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
-/* The same for a file that is in memory (and copied); name is for messages, and says where the files of an
-   index lie. There with MMIX_NO_STDIO, too. */
-MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
-/* Frees the archive, its entries and names. NULL is allowed. */
-MMIXDEF void mmix_archive_close(mmix_archive *a);
-
-/* Number of entries; entry i, in the file's order, NULL beyond the end. A NULL archive is empty. */
-MMIXDEF size_t mmix_archive_count(const mmix_archive *a);
-MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i);
-/* The entry of that name, or NULL if there is none, which is not an error. */
-MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name);
-/* The value of a key of the file's metadata, or NULL. */
-MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key);
-/* Number of elements. */
-MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
-
-/* Copies the elements of an entry out as MMIX_FILE_REAL, F64, F32, I64 or I32; count must be
-   mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or -1. */
-MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
-                              void *values, size_t count);
-
-/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a path that
-   ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal arguments give equal
-   bytes. The file appears whole or not at all: PATH.PROCESS.0.tmp is written, synced and renamed.
-   A link is followed, an old file's mode kept; a device or fifo is written into. 0, or -1. */
-MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
-                              const char *const *metadata);
-
-/* ==== >>api-images ===================================================================
-   8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
-
-   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than twice what the
-   width does: tall pictures differ there by some levels from what is computed here and from what the released
-   weights were trained with.
-   Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
-   inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
-   that need scratch tell how much: `…_scratch` returns bytes, 0 if the arguments are out of range. Scratch is
-   aligned as malloc aligns. Sides are 1 … 2²⁴ pixels.
-   ==================================================================================== */
-
-/* Rows of interleaved R, G, B; owned by the caller. */
-typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
 /* `from` of a picture is brought to width x height, and `to` of that is kept. */
 typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
-/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its shorter side
-   has become `side` >= crop. */
+/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its
+   shorter side has become `side` >= crop. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
-MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height, size_t side, size_t crop);
+MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
+                                                      size_t side, size_t crop);
 /* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
@@ -877,44 +2187,25 @@ enum {
     MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_CONTRAST, MMIX_ADJUST_SATURATION,
     MMIX_ADJUST_HUE,                         /* by -1/2 … 1/2 of a turn */
     MMIX_ADJUST_FLIP,                        /* columns reversed; 0 */
-    MMIX_ADJUST_GRAY,                        /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
-    MMIX_ADJUST_SOLARIZE,                    /* levels v from the amount (0 … 256) on become 255 - v */
+    MMIX_ADJUST_GRAY,                    /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
+    MMIX_ADJUST_SOLARIZE,                 /* levels v from the amount (0 … 256) on become 255 - v */
     MMIX_ADJUST_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
 };
 /* Scratch is for blur alone, else NULL. */
 MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height);
-MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change, double amount,
-                                void *scratch);
-/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's (0.485, 0.456,
-   0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
+MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change,
+                                double amount, void *scratch);
+/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's
+   (0.485, 0.456, 0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
 MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
 /* (1, 3, height, width) of what is kept of a picture, resized and normalized. NULL on error. */
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
-/* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and size. */
-MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
 
-/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order they are
-   applied: random box and resize, flip, jitter, gray, blur, solarize, normalize. Pairs are ranges. */
-typedef struct mmix_augment {
-    size_t global_size, local_size;          /* pixels a side */
-    size_t local_count;                      /* local crops of each picture; may be 0 */
-    double global_scale[2], local_scale[2];  /* share of the picture's area */
-    double aspect[2];                        /* width / height, log-uniform */
-    double flip, jitter, gray;               /* probabilities, … */
-    double blur[3], solarize[3];             /* … of global 0, global 1, locals */
-    double brightness, contrast, saturation; /* strength s: a factor of 1 - s … 1 + s */
-    double hue;                              /* -s … s of a turn; the four come in random order */
-    double sigma[2];                         /* of the blur, pixels */
-    double mean[3], deviation[3];
-} mmix_augment;
-/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4, 0.2, 0.1),
-   gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and deviation. */
-MMIXDEF mmix_augment mmix_augment_config_dino(void);
-
-/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random numbers
-   depend on the context's seed and (step, image, crop) only, not on threads or the order of calls. */
+/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random
+   numbers depend on the context's seed and (step, image, crop) only, not on threads or the order of
+   calls. */
 typedef struct mmix_crop {
     const mmix_ctx *m;
     const mmix_augment *config;
@@ -922,242 +2213,65 @@ typedef struct mmix_crop {
     uint64_t step;
     size_t image, crop;
 } mmix_crop;
-/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then the
-   largest box in the middle whose aspect is in range. */
+/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then
+   the largest box in the middle whose aspect is in range. */
 MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
-/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing written if
-   the picture is empty or too large, or a size is 0; the rest of config is taken as checked
-   (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
+/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing
+   written if the picture is empty or too large, or a size is 0; the rest of config is taken as
+   checked (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
 MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
-/* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]] (index NULL:
-   pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s', s') or NULL, both crop
-   after crop. 0, or -1. */
-MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
-                               const size_t *index, size_t first, size_t B, uint64_t step,
-                               mmix_tensor *global, mmix_tensor *local);
 
-/* ==== >>api-layers ===================================================================
-   parameters with checkpoint names, and the layers made of them
-   ==================================================================================== */
+/* ---- layers ---- */
 
-/* Initial values: CONSTANT a; NORMAL of deviation a; UNIFORM in [a, b); LOG_UNIFORM: the logarithm of a
-   number uniform in [a, b) (A_log); STEP: the inverse softplus of a number log-uniform in [a, b), at least
-   1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
-   of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
-   parameter's name. */
-enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U', MMIX_INIT_STEP = 'S',
-      MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
-typedef struct mmix_init { int kind; double a, b; } mmix_init;
+/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate).
+   NULL without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step
+   apart. */
+MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step,
+                                           uint64_t stream);
 
-typedef struct mmix_param {
-    const char *name;
-    mmix_tensor *tensor;
-    int decay, frozen;                       /* decay: weight decay holds for it */
-    mmix_init start;
-} mmix_param;
+/* ---- M-MATE as a layer ---- */
 
-/* All parameters of one model: values, gradients and moments lie in one slab each, in the order of `at`. The
-   only door for optimizer, saver, EMA and all-reduce. */
-typedef struct mmix_params {
-    mmix_ctx *m;
-    mmix_param *at;
-    size_t count, elements;                  /* parameters; real numbers in all of them */
-    mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_require_grad */
-    mmix_real *packed;                       /* NULL until mmix_params_pack */
-    size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
-    int bf16;                                /* matrices are MMIX_DTYPE_BF16; such a list is not trained */
-    double deviation;                        /* of what layers begin with at random; 0: 0.02 */
-    struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
-    struct { size_t rank; double alpha; int targets; } lora;
-    int in_run;                              /* a distillation run trains it */
-    struct mmixi_owned *owned;               /* what is freed with the list */
-} mmix_params;
-
-/* An empty list; NULL on error. */
-MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
-MMIXDEF void mmix_params_destroy(mmix_params *p);
-/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which
-   begins with MMIX_INIT_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends
-   in ".bias". */
-MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
-                                     const size_t *shape, int start, double a, double b);
-/* Makes the slab with the initial values; after it nothing can be added. 0, or -1. */
-MMIXDEF int mmix_params_allocate(mmix_params *p);
-/* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
-   gradients. */
-MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
-/* Copies the matrices the way products read them (pack = 1), or frees the copies (0). Worth it for inference
-   on few tokens, where copying them each time is a fifth of the work; takes the matrices' memory once more.
-   What the library itself does to a parameter drops its copy; after writing through a pointer call this
-   again. 0, or -1. */
-MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
-/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
-   r); NULL: none. */
-typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-/* The linear layer itself with them. */
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
-enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
-/* Low-rank adapters beside a model's matrices: those of its MLPs or SwiGLUs, of its mixers (q, k, v, o; of a
-   Mamba-2 the first and the last), or both. A begins uniform as in a linear layer, B with 0. They are a list
-   of their own, `adapters`. A linear layer takes a weight with its adapter; files of models hold their sum,
-   those of runs both. 0, or -1. */
-MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets);
-/* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
-MMIXDEF int mmix_params_merge_lora(mmix_params *p);
-/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
-   nothing), the parameters' own do not. NULL: it is found, as what stands before the first parameter's name
-   (module., backbone., teacher. of a training run); of several one with "teacher" in it is taken, else the
-   shortest; classifiers ("head.…", "lm_head.…"), mask tokens and constants that are no parameters are left
-   alone. An error, with nothing read: a parameter that is missing or has another shape, or a name with the
-   prefix that is no parameter. 0, or -1. */
-MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
-/* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
-   "unexpected NAME (5)". "" if all fit; in step memory; NULL on error. */
-MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
-                                        const char *prefix);
-/* The same from a file, prefix NULL, and to a .safetensors file. 0, or -1. */
-MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
-MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
-/* By name; NULL if there is none (no error). */
-MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
-/* Forgets the gradients, without a pass over them: the next backward writes instead of adding. */
-MMIXDEF void mmix_params_zero_grad(mmix_params *p);
-
-/* Layers. An _init adds the layer's parameters to p, their names behind `prefix`, which brings its own dot
-   ("layer0."): 0, or -1. A layer makes y (B, L, D) of x (B, L, D), unless it says otherwise; with a
-   residual, residual + s y, s as in mmix_linear_residual. */
-
-/* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
-   proj. */
-typedef struct mmix_attention_layer {
-    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;    /* (3D, D), …; biases may be NULL */
-    size_t heads;
-    mmix_mixer options;                      /* of MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR; q, k, v are filled in */
-    mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
-    mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
-    int no_key_bias;                         /* the middle third of qkv_bias counts as 0 */
-} mmix_attention_layer;
-/* kind MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR; bias 0: qkv and proj have none. Adds, behind `prefix`, qkv.weight, qkv.bias,
-   proj.weight and proj.bias. */
-MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                                size_t heads, int kind, int bias);
-/* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
-MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s, mmix_mix_state *state, size_t slot);
-
-/* Mamba-2 (mamba_ssm 2.x): in_proj → z, xBC, dt; convolution and SiLU over xBC; SSD; gated RMS norm;
-   out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
-   projection from the end; the results are averaged before the one out_proj. */
-typedef struct mmix_mamba2_options {
-    size_t d_inner, d_state, head_dim, groups, conv_width;           /* 0: 2D, N 64, P 64, G 1, W 4 */
-    int bidirectional;
-    double eps;                              /* of the norm; 0: 1e-5 */
-    double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
-    double out_scale;                        /* factor of out_proj's initial values, 1/√depth in Vim; 0: 1 */
-} mmix_mamba2_options;
-typedef struct mmix_mamba2_direction {
-    mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm;
-} mmix_mamba2_direction;
-typedef struct mmix_mamba2_layer {
-    mmix_mamba2_options options;             /* with the defaults filled in */
-    size_t heads;                            /* d_inner / head_dim */
-    mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
-    mmix_mamba2_direction dir[2];            /* forward; …_b: reverse */
-} mmix_mamba2_layer;
-/* State from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1), ssm (B, H, P, N). NULL in:
-   zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
-   bidirectional layers, not with seq_idx. */
-typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_mix_state *in; size_t slot; } mmix_mamba2_state;
-/* options NULL: the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight, conv1d.bias, dt_bias, A_log,
-   D and norm.weight; if it is bidirectional conv1d_b.weight, conv1d_b.bias, dt_b_bias, A_log_b, D_b and
-   norm_b.weight; out_proj.weight. */
-MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                             const mmix_mamba2_options *options);
-/* seq_idx (B, L) int32 or NULL; state NULL, or read and then replaced. */
-MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
-                                 mmix_mamba2_state *state);
-
-typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
-/* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
-MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
-                          size_t O);
-/* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
-MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
-                              mmix_tensor *s);
-
-/* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
-typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
-/* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no biases. */
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                             size_t F);
-/* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
-MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s);
-
-/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
-   without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step apart. */
-MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
-
-/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
-   each frame. Text is what lies in no span; spans lie in order and apart. */
-typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
 /* How a mixer of decoder layers finds its tokens. */
 typedef struct mmix_layout {
     const mmix_span *spans;
     size_t n_spans;
-    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
-    /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
+    /* Rotary positions, int32 (L), or (3, L) of three axes. NULL: they go on from what the slot
+       saw. */
+    mmix_tensor *positions;
+    /* Of Flex-MA, (B, H, P, N): the state before the first token, or NULL; where to put a tensor
+       with the state after the last token, or NULL. */
     mmix_tensor *initial_state, **final_state;
-    mmix_mix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
-    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
-    /* One span: in Local-Swin the tokens that are not of its grid see all, and all see them. angles (L, N/2)
-       turn q and k of Local-Swin in place of positions; NULL: none do. */
+    /* NULL: the tokens are a whole sequence. Else they are its next piece, which must not end in
+       the middle of a span, and go on as in mmix_mix_step from the slots `slot` and `slot` + 1. */
+    mmix_mix_state *state;
+    size_t slot;
+    /* 1, for one span: in Local-Swin the tokens that are not of its grid see all, and all see
+       them. */
     int global;
+    /* (L, N/2): angles by which q and k of Local-Swin turn in place of positions, or NULL for
+       none. */
     mmix_tensor *angles;
 } mmix_layout;
 
-/* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
+/* Attention with four projections, weight[i] and bias[i] in this order: q (H·N, D), k (G·N, D),
+   v (G·P, D), o (D, H·P). */
 typedef struct mmix_projections {
     mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
     size_t heads, kv_heads;                  /* H, G */
 } mmix_projections;
-/* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
-enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
-enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
-/* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
-typedef struct mmix_mmate_options {
-    int branches;
-    int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
-    /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
-       over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
-       own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
-    int directions;
-    int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
-    int skip;                                /* 1: adds D x */
-    size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
-    int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
-    int norm;                                /* 1: RMS norm (after the gate) before o_proj */
-    /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
-    size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
-    size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
-    int causal_window;                       /* 1: within a window only earlier tokens */
-    size_t text_window;                      /* w: text sees text less than w tokens back; 0: none */
-} mmix_mmate_options;
 
 typedef struct mmix_mmate_layer {
     mmix_mmate_options options;
     size_t index;                            /* of the layer: tells scan order and shift */
     mmix_projections flex, swin;
     struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
-    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
-        *branch_gate_bias;
+    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm;
+    mmix_tensor *branch_gate_weight, *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0: none. Adds,
-   behind `prefix`:
+/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0:
+   none. Adds, behind `prefix`:
      for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
      for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
        unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
@@ -1167,729 +2281,63 @@ typedef struct mmix_mmate_layer {
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
-   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone.
+   options.branches may be set in a copy of the layer: of Local-Swin alone, what takes no part gets
+   0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
-   what mmix_mmate_forward must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
+                                        mmix_tensor *residual, const mmix_layout *layout);
+/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the
+   definition: what mmix_mmate_forward must equal. Of both branches their sum, weighted by their
+   gate, if any. Not recorded. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
-/* ==== >>api-vision ===================================================================
-   backbones: pictures in, tokens out
-   ==================================================================================== */
+/* ---- backbones, measures ---- */
 
-/* Where the class token stands: FIRST with attention, any of these with Mamba. RELEASED is what DinoVim's
-   code does: once in front, with position, and a second time, without, in the middle, where the output is
-   read. REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1) at index
-   S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. LAST: behind the patches and
-   the registers that nothing reads, where a forward scan has seen all; so it is where a block has M-MATE. */
-enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS, MMIX_CLASS_LAST };
-
-/* What mixes the tokens of a block in place of .mixer: attention; M-MATE of a span, the patches, whose
-   separators are the registers and the class token, or one branch of it. In Local-Swin these see all, and all
-   see them. */
-enum { MMIX_BLOCK_MIXER, MMIX_BLOCK_SOFTMAX, MMIX_BLOCK_LINEAR, MMIX_BLOCK_MMATE, MMIX_BLOCK_FLEX,
-      MMIX_BLOCK_SWIN };
-enum { MMIX_VISION_BLOCKS = 48 };
-
-/* Positions of patches, for grids other than the stored one: stored ones resized by scale factors
-   (g + 0.1)/g0 (DINO, and DINOv2's own files without registers), to the size (Hugging Face's of these), or
-   with antialiasing (DINOv2 with registers). AXIAL (DINOv3, names and parts too): nothing is stored; q and k
-   of patches turn, of N features a head, by 2π c / 100^(4p/N), p < N/4, for the row's coordinate
-   c = 2(i + ½)/gh - 1, then so for the column's; k has no bias. */
-enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX_POSITIONS_AXIAL };
-
-typedef struct mmix_vision_config {
-    int mixer;                               /* MMIX_MIXER_SOFTMAX: ViT, _LINEAR: LinearViT, _SSD: DinoVim */
-    size_t dim, depth, heads;                /* heads: not for MMIX_MIXER_SSD, where it is 2 dim / head_dim */
-    double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_MIXER_SSD */
-    size_t patch, grid;                      /* a patch's side in pixels; stored positions: grid², or none */
-    double eps;                              /* of the norms */
-    double drop_path;                        /* rate of the last block; rises linearly from 0 */
-    int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
-    /* k of MMIX_CLASS_REGISTERS, 0: 12. With attention: so many tokens more behind the class token, without
-       positions, that nothing reads (DINOv2, DINOv3; Darcet et al. 2023) */
-    size_t registers;
-    int normalize;                           /* as mmix_mixer.normalize, for MMIX_MIXER_LINEAR */
-    int positions;                           /* MMIX_POSITIONS_… */
-    /* With attention. swiglu: w3(silu(w1 x) · w2 x) in place of the MLP, mlp_ratio dim wide; layer_scale: the
-       residual gets γ · what a half of a block makes, γ (D) (Touvron et al. 2021) */
-    int swiglu, layer_scale;
-    mmix_mamba2_options mamba;               /* for MMIX_MIXER_SSD; bidirectional and out_scale are set here */
-    /* Initial values. deviation: of tokens, stored positions and all matrices but patches' and Mamba's; 0:
-       0.02, the systems', which at 768 is 1/√(3 dim), what PyTorch's linear layers begin with. sincos, if not
-       0: stored positions of patches begin with sines and cosines of that amplitude (He et al. 2022, A.1) */
-    double deviation, sincos;
-    int feature;                             /* as mmix_mixer.feature, of linear attention */
-    int blocks[MMIX_VISION_BLOCKS];          /* MMIX_BLOCK_… of the first so many; with attention */
-    mmix_mmate_options mmate;                /* of those with M-MATE; .branches is set there */
-} mmix_vision_config;
-
-/* The systems, for 224 x 224 pixels: DINO's ViT, 192 (tiny), 384 (small) or 768 (base) wide; LinearViT, 768;
-   DinoVim in its released form and DinoMamba-Reg, which stores 7 x 7 positions, 256, 512 or 768. DINOv2, for
-   518 x 518, 384 to 1536 wide, with 0 or 4 registers (Oquab et al. 2023); DINOv3, 384 to 1280 (Siméoni et al.
-   2025), S+ and H+ with swiglu. Heads are 64 wide. */
-MMIXDEF mmix_vision_config mmix_vision_config_vit(size_t dim, size_t patch);
-MMIXDEF mmix_vision_config mmix_vision_config_linearvit(size_t dim);
-MMIXDEF mmix_vision_config mmix_vision_config_dinovim(size_t dim);
-MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim);
-MMIXDEF mmix_vision_config mmix_vision_config_dinov2(size_t dim, size_t registers);
-MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu);
-
-typedef struct mmix_vision mmix_vision;
-/* A backbone with random values from the context's seed; NULL on error (heads that do not divide dim, …). */
-MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
-/* A backbone of `config`, of the teacher's sizes, with its weights: by name, and q, k, v and o of its
-   attention in both branches of what took its place. NULL on error. */
-MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config);
-MMIXDEF void mmix_vision_destroy(mmix_vision *v);
-MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
-MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v);
-/* Multiply-adds times two of one image of h x w pixels. */
-MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
-/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
-   token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
+/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the
+   class token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
-/* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
-   mmix_params_read (prefix NULL) in one. NULL on error. With dtype MMIX_DTYPE_BF16 the matrices stay bf16, in
-   half the memory and rounded to 8 bits if the file has more; products widen them, so that results are those
-   of the rounded numbers. Such a backbone is not trained; gradients pass through it. */
-MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
-MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
-/* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. For
-   others names and shapes tell it: DINO, DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers),
-   Hugging Face's files and state dicts. What these leave open stands in the config.json that Hugging Face puts
-   beside its files: heads, eps. What that asks for and is not done here (another activation, another
-   rope_theta) is an error that names it. Without one is assumed: softmax attention (a LinearViT has the same
-   names) in heads of 64, but 16 in ViT-H and 12 in MoCo v3; B and C in one group; the class token as RELEASED;
-   the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are fixed sines. For
-   others change *config and give it to mmix_vision_create. 0, or -1. */
-MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
-/* Writes the parameters and the config as .safetensors. 0, or -1. */
-MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
-
-/* Tensors in step memory; views of one another where B > 1, so mmix_read copies their rows, not mmix_data. */
-typedef struct mmix_features {
-    mmix_tensor *token;                      /* (B, D): class token or registers' mean, after the norm */
-    mmix_tensor *registers;                  /* (B, k, D): the registers, read or not; NULL without */
-    mmix_tensor *patches;                    /* (B, n, D): patch tokens after the final norm, raster order */
-    mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
-    /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
-       block first (of Mamba the mixer's output, without the residual); NULL unless asked */
-    mmix_tensor *intermediate;
-    mmix_tensor **dense;                     /* NULL, or n_dense (B, D, gh, gw): patch tokens */
-    size_t grid_h, grid_w;
-} mmix_features;
-typedef struct mmix_vision_options {
-    size_t n_last;                           /* how many last blocks `intermediate` joins; 0: none */
-    /* Blocks, from 0 on and rising, whose output `dense` holds as maps, for a head of the user's own. Of
-       Mamba with the residual. dense_norm: after the final norm, else as they are. */
-    const size_t *dense;
-    size_t n_dense;
-    int dense_norm, train;                   /* train: drop path is on */
-    uint64_t step, stream;                   /* for drop path's random numbers; stream below 2²² */
-    /* As of mmix_decoder_options: `depth` places for what a block's mixer makes (not Mamba), for its output;
-       what blocks read. class_last: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
-    mmix_tensor **mixed, **outputs, **inputs;
-    int class_last;
-    /* (B, n) of 0 and 1: the patches where it is 1 are mask_token (D) before they get their positions */
-    mmix_tensor *masked, *mask_token;
-} mmix_vision_options;
-/* What the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M, head by head, or
-   the mean of the registers' rows; of Mamba the mean of both directions'. image as below; NULL on error. Not
-   recorded. */
-MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
-                                           size_t block);
-/* image (B, 3, h, w), normalized; options NULL for none. All members NULL on error. Not recording, memory
-   does not grow with depth. */
-MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
-                                          const mmix_vision_options *options);
-
-/* ==== >>api-decoder ==================================================================
-   decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
-
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers; demos/studies/text.h has
-   llama2.c's tokenizer. Greedy continuation of a text:
-
-       mmix_decoder *d = mmix_decoder_load(m, "stories260K.bin");
-       tokenizer *t = tokenizer_load(m, "tok512.bin");
-       int32_t prompt[64], more[200];
-       size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
-       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
-       size_t made = mmix_decoder_generate(m, d, &text, NULL, more, 200);
-       for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
-   ==================================================================================== */
-
-/* What a decoder reads: B sequences of L tokens with the same spans. */
-typedef struct mmix_sequence {
-    mmix_tensor *tokens;                     /* (B, L) int32; not read where media's features stand */
-    const mmix_span *spans;
-    size_t n_spans;
-    mmix_tensor *media;                      /* (B, n, F): features of grid tokens; NULL: `tokens` has them */
-} mmix_sequence;
-enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };                               /* .mixer */
-typedef struct mmix_decoder_config {
-    int mixer;
-    size_t vocabulary, dim, depth, ffn;      /* K, D, layers, F of SwiGLU */
-    size_t heads, kv_heads, head_dim;        /* kv_heads 0: heads; head_dim 0: dim / heads */
-    double eps;                              /* of the norms; 0: 1e-5 */
-    mmix_rope_options rope;                  /* theta 0: 10000 */
-    int bias;                                /* 1: q, k and v have biases; 2: o, too */
-    int tied;                                /* 1: the classifier is the embedding */
-    size_t media;                            /* F of media, which an MLP (GELU) brings to D; 0: no media */
-    mmix_mmate_options mmate;
-} mmix_decoder_config;
-
-/* Fields are for reading. */
-typedef struct mmix_decoder {
-    mmix_ctx *m;
-    mmix_decoder_config config;              /* with the defaults filled in */
-    mmix_params *params;                     /* named as in Hugging Face's Llama and Qwen2 */
-    mmix_tensor *embedding, *norm, *classifier;
-    mmix_mlp_layer projector;                /* of media */
-    struct mmixi_decoder_layer *layer;
-} mmix_decoder;
-/* A decoder with random values from the context's seed; NULL on error. */
-MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
-MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
-/* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors (or .bin of
-   PyTorch) of a Llama, Mistral or Qwen2 with its config.json in the same folder. NULL on error. */
-MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
-/* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
-MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
-                                                size_t size);
-/* Writes parameters, adapters merged, and config as .safetensors. 0, or -1. */
-MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
-
-typedef struct mmix_decoder_options {
-    /* NULL, or `depth` places each for the outputs (B, L, D) of the mixers, the layers, the mixers' norms */
-    mmix_tensor **mixed, **outputs, **normed;
-    mmix_tensor **inputs;    /* NULL, or what layers read in place of the one before; NULL there: as usual */
-} mmix_decoder_options;
-/* The tokens after the last norm, (B, L, D); options NULL: none. */
-MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                          const mmix_decoder_options *options);
-/* (…, D) → (…, K) */
-MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-/* M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Not recorded. */
-MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                         size_t layer);
-
-/* What a decoder remembers of the tokens before, none at first: with attention keys and values of all, with
-   M-MATE states of one size (and the last text_window keys). Not longer than d lives. NULL on error. */
-MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
-/* Reads the next tokens, one or many (a span is in one piece, and starts from the piece's first token); the
-   logits (B, K) after the last. Not recorded. After an error clear the state or go on from a copy. */
-MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_mix_state *s);
-
-/* How a token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of which
-   the likeliest top_k (0: all), and of those the likeliest with together `top_p` (0: all) are kept, by the
-   context's seed, `stream` and its place. */
-typedef struct mmix_sampling {
-    double temperature, top_p;
-    uint64_t stream;
-    int32_t stop;                            /* the last token to make, none if 0 */
-    size_t top_k;
-} mmix_sampling;
-/* One token from logits (K); place: its number in the sequence. 0 on error: logits are NULL after a chain of
-   calls that failed, one is not a number, or all are -infinity. */
-MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
-                            uint64_t place);
-/* Continues a sequence (B, L), its rows in step memory, by at most `count` tokens, the stop token included:
-   tokens (B, count); a row that stopped is filled with the stop token. Returns the longest row's number of
-   tokens, 0 after an error. sampling NULL: the largest logit, no stop. */
-MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count);
-
-/* ==== >>api-metrics ==================================================================
-   what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
-
-   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1 with a
-   message and a zeroed result. Nothing here is recorded.
-   ==================================================================================== */
-
-enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
-typedef struct mmix_map_options {
-    int similarity;
-    const size_t *positions;                 /* the tokens of query that count (registers); NULL: all */
-    size_t n_positions;
-    const char *token, *layer;               /* what query and patches are: "register 3", "block 2" */
-} mmix_map_options;
-typedef struct mmix_map {
-    mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
-    mmix_tensor *scaled;                     /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
-    mmix_tensor *map;                        /* (B, 1, h, w): scaled, bilinear */
-    char how[320];                           /* in words: layer, token, similarity, scaling */
-} mmix_map;
-/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of
-   what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h, f.grid_w. */
-MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
-                             const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
-                             mmix_map *result);
-
-/* Of each map (…, gh, gw), none negative, 1 at the fewest cells that hold at least `mass` of its sum, the
-   largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6 (Caron et al. 2021,
-   figure 3). A tensor of map's shape, or NULL. */
-MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass);
-
-typedef struct mmix_auc_options {
-    size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
-                                                thresholds 1 - k/(T-1), the map scaled to [0, 1] first */
-    int32_t void_label;                      /* pixels of this label are left out; 0: none are */
-    int pooled;                              /* all pixels as one image, instead of the mean over images */
-} mmix_auc_options;
-typedef struct mmix_auc {
-    double auc;                              /* max(raw, 1 - raw), the mean over images */
-    double *auc_raw;                         /* (count): of each image, or the pooled one */
-    size_t count;
-    /* The ROC curve (points), from (0,0) to (1,1). Of several images the mean curve: (0,0), then what
-       mmix_roc_add gives at fpr 0, 0.01, …, 1. */
-    double *fpr, *tpr;
-    size_t points;
-} mmix_auc;
-/* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h, map_w); mask
-   (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes they are compared on
-   the map's grid: the mask is averaged over each cell by area, and a share s counts s as foreground, 1 - s as
-   background. An image without foreground or background is an error that names it; pooled, only all together
-   need both. */
-MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
-                            const mmix_tensor *mask, mmix_auc *result);
-/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr i/(points-1), the
-   upper end where it rises vertically. A curve of area < ½ is turned first, (1-fpr, 1-tpr), as `auc` is. Zero
-   tpr before the first image; divide by their number after the last. */
+/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr
+   i/(points-1), the upper end where it rises vertically. A curve of area < ½ is turned first,
+   (1-fpr, 1-tpr), as `auc` is. Zero tpr before the first image; divide by their number after the
+   last. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
-/* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none); 1 if both
-   are empty. map and mask (N, h, w). */
-MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
-                            int32_t void_label, double *iou);
 
-/* A class of a confusion matrix: its diagonal, and the sums of its row and its column. */
-typedef struct mmix_miou_count { uint64_t both, label, pred; } mmix_miou_count;
-/* Adds pictures to count (classes), which is zeros at first; no picture is kept. pred and label are int32 of
-   one shape, 0 … classes-1; pixels of void_label are left out (-1, say: none are). 0, or -1. */
-MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
-                          const mmix_tensor *label, int32_t void_label);
-typedef struct mmix_miou_result {
-    double miou;                             /* mean over the classes in pred or label of their IoU */
-    double accuracy;                         /* share of right pixels */
-    double balanced;                         /* mean over the classes in label of their right shares */
-} mmix_miou_result;
-/* What was added up. iou (classes) or NULL: both / (label + pred - both), of absent classes 0. */
-MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou);
+/* ---- DINO's head and run ---- */
 
-typedef struct mmix_knn_result {
-    double *votes;                           /* (tests, classes) */
-    int32_t *pred;                           /* (tests): the largest vote, the lowest label on a tie */
-    double top1;                             /* share of right ones; 0 without test labels */
-    double balanced;                         /* mean over the classes tested of their right shares */
-} mmix_knn_result;
-/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label;
-   k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests, D), labels (trains) and
-   (tests), int32: 0 … classes-1; test_label may be NULL. test NULL: leave one out, each of at least two train
-   rows is a test row, too, and all others vote. */
-MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
-                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
-                     mmix_knn_result *result);
-
-/* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h, w). It may
-   make them by ops of the context, whose results are dropped after it; it may not reset. Returns 0; anything
-   else stops the call, with what it told mmix_fail, or else as MMIX_ERROR_INTERRUPTED. */
-typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x, int32_t *label);
-/* Frozen features with labels, a batch at a time: in memory, in a file, or computed on the fly. */
-typedef struct mmix_source {
-    size_t count, dim;                       /* pictures; features of a token */
-    size_t gh, gw, h, w;                     /* grid of tokens; of labels. 1, 1, 1, 1: a vector, its class */
-    mmix_source_function *read;
-    void *user;
-} mmix_source;
-
-#define MMIX_MAX_RATES 16
-typedef struct mmix_probe_config {
-    size_t classes, batch, epochs;           /* pictures read at a time; 0 epochs: `start` is judged */
-    size_t rates;                            /* heads that learn side by side */
-    double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; cosine to 0 by epochs */
-    double momentum, weight_decay;           /* decay of weights and biases */
-    double held;                             /* share of the train pictures that only choose among rates; 0:
-                                                the first is taken */
-    int32_t void_label;                      /* pixels that do not count */
-    mmix_tensor *start;                      /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
-} mmix_probe_config;
-/* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label -1. The
-   caller sets classes. */
-MMIXDEF mmix_probe_config mmix_probe_config_default(void);
-typedef struct mmix_probe_result {
-    mmix_tensor *head;                       /* (classes, dim + 1): that of the best rate */
-    mmix_tensor *weight, *bias;              /* its columns for mmix_linear: (classes, dim), (classes) */
-    size_t best, steps;                      /* index of the rate; batches learned */
-    double *loss;                            /* (steps, rates): of each batch, before its step */
-    double *held;                            /* (rates): mIoU there, of one label a picture accuracy */
-    mmix_miou_count *count;                  /* (classes): of the best head on the test source */
-    mmix_miou_result test;
-} mmix_probe_result;
-/* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with masks a
-   segmentation head, whose logits become the mask's size as by mmix_interpolate (MMIX_RESIZE_BILINEAR). Batches are drawn
-   without replacement, anew each epoch; what is left of one is left out. Of several rates the first that is
-   best on the pictures held out, never the test ones, is taken; a loss that is not finite loses. test may be
-   NULL. Draws come from the context's seed. Memory: a batch, twice its logits, three times the heads. */
-MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *config, const mmix_source *train,
-                              const mmix_source *test, mmix_probe_result *result);
-
-typedef struct mmix_pca_result {
-    double *mean;                            /* (D) */
-    double *components;                      /* (k, D): of length 1; the entry of largest size is positive */
-    double *variance;                        /* (k): falling; divided by rows - 1 */
-    double *projection;                      /* (rows, k): (x - mean) · component */
-} mmix_pca_result;
-/* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
-MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
-
-typedef struct mmix_rank {
-    size_t matrices, rows, cols, width;      /* blocks down and across; singular values of a block */
-    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ); Σσ²/σ₁². All 0
-       for a block of zeros */
-    double *numerical, *effective, *stable;
-    double *singular;                        /* (matrices, rows, cols, width): σ, falling; zeros fill up */
-} mmix_rank;
-/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into block x block
-   (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what it holds. */
-MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result);
-/* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
-   rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a mask, where
-   I = J, too), ≤ C for softmax attention and on a causal diagonal. */
-typedef struct mmix_mixer_rank {
-    size_t block;                            /* C */
-    mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
-    double *decay;                           /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
-    double *bound;                           /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
-    double *diagonal;                        /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
-    double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
-                                                M_IJ x_J of all heads side by side, times out_projᵀ */
-} mmix_mixer_rank;
-/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_block_rank's. */
-MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
-                          double eps, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or of all
-   others. Class strategies: the class token; the mean or the maximum of all but class tokens and registers;
-   or both, joined by mmix_concat. */
-MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
-                                      size_t n, int others, int max);
-
-/* How the labels of a video's first frame travel (below). */
-typedef struct mmix_video_config {
-    size_t frames;                           /* the context: the first frame and the last so many, or none */
-    size_t radius;                           /* in tokens, of the square around a token; 0: everywhere */
-    size_t k;                                /* tokens of all context that count, the most similar */
-    double temperature;
-} mmix_video_config;
-/* DINO's on DAVIS: 7, 12, 5, 0.1. */
-MMIXDEF mmix_video_config mmix_video_config_davis(void);
-typedef struct mmix_video mmix_video;
-/* Object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section 4.2.2): each patch of a
-   new frame takes the labels of the patches before it that look most alike. tokens (gh·gw, D) or
-   (1, gh·gw, D): of the first frame, as f.patches of mmix_vision_forward; mask (h, w) of its labels
-   0 … K-1, int32, 0 the background. Holds frames + 1 frames' tokens and labels, however long the video is.
-   NULL on error. */
-MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, const mmix_tensor *tokens,
-                                      size_t gh, size_t gw, const mmix_tensor *mask, size_t K);
-/* NULL is allowed. */
-MMIXDEF void mmix_video_destroy(mmix_video *v);
-typedef struct mmix_video_frame {
-    mmix_tensor *soft;                       /* (K, gh, gw): sum 1 at each token */
-    mmix_tensor *labels;                     /* (h, w), int32: the largest of soft, bilinear, each label's
-                                                least → 0 and largest → 1 (a map of one value
-                                                stays); the lower label on a tie */
-} mmix_video_frame;
-/* The next frame, of tokens of the first one's shape. 0, or -1: then the video stands where it stood. */
-MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result);
-
-typedef struct mmix_video_scores {           /* zeros at first */
-    size_t count;
-    double J, F;                             /* means over what was measured */
-    double J_recall, F_recall;               /* shares of it with more than 0.5 */
-    double last_J, last_F;                   /* what was measured last */
-} mmix_video_scores;
-/* The measures of DAVIS (Perazzi et al. 2016), of one object in one frame, taken into scores: J, the IoU of
-   the region; F, of its boundary, from precision and recall. predicted, truth (h, w), int32: the object is
-   where they hold this label. Call it with each object (not the background) of each frame but a video's first
-   and last: then scores are DAVIS's of that video. Over several, DAVIS averages objects: a struct each. 0, or
-   -1: then scores is as it was. */
-MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth, int32_t object,
-                          mmix_video_scores *scores);
-
-/* ==== >>api-dino =====================================================================
-   self-distillation without labels, optimizer and schedules
-   ==================================================================================== */
-
-/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp), `hidden` wide
-   and `bottleneck` at the end, L2 normalization, weight-normed linear map to K prototypes
-   (last_layer.weight_g, weight_v). */
+/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp),
+   `hidden` wide and `bottleneck` at the end, L2 normalization, weight-normed linear map to K
+   prototypes (last_layer.weight_g, weight_v). */
 typedef struct mmix_dino_head {
     mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
     size_t layers;
 } mmix_dino_head;
-/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight, mlp.bias),
-   last_layer.weight_g and last_layer.weight_v. 0, or -1. */
+/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight,
+   mlp.bias), last_layer.weight_g and last_layer.weight_v. 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
 /* x (rows, D) → (rows, K). */
-MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x);
-
-typedef struct mmix_dino_loss_stats {
-    double teacher_entropy, teacher_kl_uniform, center_norm;
-} mmix_dino_loss_stats;
-/* The mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of
-   -Σ q log softmax(s_v/student_temp). student (crops·B, K), teacher (2B, K), both crop after crop; center (K)
-   is read, then becomes momentum center + (1 - momentum) mean(t). stats may be NULL. Gradient for the student
-   only. Caron et al. 2021, algorithm 1. */
-MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
-                                    double momentum, mmix_dino_loss_stats *stats);
-
-/* The same for patches that the student does not see, Σ_r weight_r · -Σ q log softmax(s_r/student_temp) with
-   q = softmax((t_r - center)/teacher_temp): student and teacher (M, K), weight (M) or NULL, 1/M. center
-   becomes center + (1 - momentum) Σ_r weight_r (t_r - center). Zhou et al. 2022 (iBOT), eq. 3. */
-MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_tensor *weight, mmix_real *center, double student_temp,
-                                    double teacher_temp, double momentum,
-                                    mmix_dino_loss_stats *stats);
-
-/* start → base in equal steps over the first warmup_epochs · iters steps, both ends included; then
-   base → final by half a cosine, which ends one after the last of epochs · iters steps. */
-MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
-                                    size_t warmup_epochs, double start, size_t step);
-/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is
-   final. */
-MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
-                                  double power, size_t step);
-/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps) reached. */
-MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
-                                       size_t iters, size_t warmup, double start_factor, size_t step);
-
-/* AdamW (Loshchilov & Hutter 2019): p ← p (1 - lr wd), then p ← p - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + eps). */
-typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_adamw;
-MMIXDEF mmix_adamw mmix_adamw_config_default(void);                      /* 1e-3, 0.01, 0.9, 0.999, 1e-8 */
-/* The moments of one parameter list; each parameter counts its own steps. */
-typedef struct mmix_optimizer { mmix_params *params; mmix_real *m, *v; uint64_t *steps; } mmix_optimizer;
-/* Moments of 0 for p, which it also makes trainable; 0, or -1. Free them before p. */
-MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p);
-MMIXDEF void mmix_optimizer_free(mmix_optimizer *state);
-/* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)), `clip` < 0 all of them by
-   min(1, -clip/(‖all gradients‖ + 1e-6)); skip (count flags) or NULL leaves parameters out altogether: no
-   decay, no moments, no step counted. Gradients are zeroed for the next step. Returns ‖all gradients‖ before
-   clipping. After an error, as of a gradient that is not finite, 0, and nothing has changed. */
-MMIXDEF double mmix_adamw_step(mmix_optimizer *state, const mmix_adamw *options, double clip,
-                               const unsigned char *skip);
-/* SGD (Sutskever et al. 2013; torch.optim.SGD): g ← g + wd p; b ← g in the first step, later momentum b +
-   (1 - dampening) g; p ← p - lr b, nesterov: p - lr (g + momentum b). */
-typedef struct mmix_sgd { double lr, weight_decay, momentum, dampening; int nesterov; } mmix_sgd;
-MMIXDEF mmix_sgd mmix_sgd_config_default(void);                          /* 1e-3, 0, 0.9, 0, 0 */
-/* As mmix_adamw_init and _step: b is the state's m, there is no v; mmix_optimizer_free frees it. */
-MMIXDEF int mmix_sgd_init(mmix_optimizer *state, mmix_params *p);
-MMIXDEF double mmix_sgd_step(mmix_optimizer *state, const mmix_sgd *options, double clip,
-                             const unsigned char *skip);
-/* teacher ← momentum teacher + (1 - momentum) student, in the same order. 0, or -1 if the names differ. */
-MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
-
-/* What a head reads of a picture: the class token (or the registers' mean), as in the paper; the mean of the
-   patches; or both, side by side. */
-enum { MMIX_READ_TOKEN, MMIX_READ_MEAN, MMIX_READ_BOTH };
-
-typedef struct mmix_dino_config {
-    mmix_vision_config vision;
-    size_t head_hidden, head_bottleneck, prototypes, head_layers;
-    mmix_augment augment;                    /* crops; see >>api-images */
-    size_t batch, epochs;                    /* a batch of any size goes through in slices of one memory */
-    size_t iters;                            /* steps an epoch; 0: count / batch, at least 1 */
-    double lr, min_lr;                       /* lr is for a batch of 256 and scales with it */
-    size_t warmup_epochs;
-    double weight_decay, weight_decay_end, clip;
-    size_t freeze_last_layer;                /* epochs; `last_layer` parameters are left out of the step */
-    double momentum;                         /* of the teacher, cosine to 1 */
-    double center_momentum, student_temp, teacher_temp, teacher_temp_warm;
-    size_t teacher_temp_epochs;
-    int teacher_drop_path;                   /* 1: the teacher has drop path, too, as in DinoMamba's code */
-    uint64_t seed;
-    int read;                                /* by the head: MMIX_READ_… */
-    size_t shards;                           /* of a batch; 0: 1. See mmix_dino_set_allreduce */
-    /* iBOT (Zhou et al. 2022), if patch_weight is not 0: of the share mask_chance of the global crops the
-       student does not see a part of the patches, drawn from mask_part, in blocks. What the teacher says of
-       them, by the same head, is a second loss, of this weight. The paper's: 1, 0.5, 0.1 to 0.5 */
-    double patch_weight, mask_chance, mask_part[2];
-} mmix_dino_config;
-/* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's
-   collapses there). */
-MMIXDEF mmix_dino_config mmix_dino_config_default(void);
-MMIXDEF mmix_dino_config mmix_dino_config_small_data(void);
-
-typedef struct mmix_dino_stats {
-    size_t step, steps, epoch;               /* this step (from 0), of how many */
-    double loss, lr, weight_decay, momentum, gradient_norm;
-    double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
-    const char *collapse;                    /* NULL, or in words: a loss stuck at ln K, an entropy at 0 */
-    double patch_loss;                       /* of iBOT, without its weight */
-} mmix_dino_stats;
-
-typedef struct mmix_dino mmix_dino;
-/* A run before its first step; NULL on error. */
-MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
-MMIXDEF void mmix_dino_destroy(mmix_dino *d);
-/* One step on a batch of the `count` pictures, in an order drawn anew each epoch of config.iters steps: fewer
-   than these ask for are gone through again, of more the rest is left out. 1: go on, 0: the epochs are over,
-   -1: mmix_error, and the run is as it was. Calls mmix_reset. stats may be NULL. */
-MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
-/* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
-   NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
-MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
-                                 mmix_dino_stats *stats);
-/* Makes of x (n), one shard's share, the sum over all shards, ((x0 + x1) + x2) + … in their order, the same
-   in each process. 0, or else the step fails. */
-typedef int mmix_allreduce(void *user, mmix_real *x, size_t n);
-/* Training on several machines. A batch is cut into config.shards runs of pictures, and what they bring
-   (gradients, the next centre, the loss) is added. A process alone goes through all of them; after this call
-   it makes `shard` and leaves the rest to `sum`, once a step. Both ways give the same bits. All processes
-   hold the same run and pictures. sum NULL: alone again. 0, or -1. */
-MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user);
-/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the centre
-   (K), with iBOT that of patches behind it. */
+MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head,
+                                            mmix_tensor *x);
+/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the
+   centre (K), with iBOT that of patches behind it. */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
-/* The backbones; the teacher's (1) is the one to use. They live as long as d. */
-MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
-MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
-/* The whole run: both networks, moments, centre, step and configuration. A loaded run goes on bit for bit.
-   `note` (may be NULL) is kept in the file for the caller; mmix_dino_note returns that of the file the run
-   was loaded from, "" if there is none. */
-MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
-MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
+/* The note of the file that a run was loaded from, "" if there is none. */
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
-/* ==== >>api-distillation =============================================================
-   attention in, M-MATE out: weights reused, then learned in stages (arXiv 2601.01322, section 3.2)
+/* ---- schedules ---- */
 
-       mmix_decoder *student = mmix_decoder_student(teacher, NULL);
-       mmix_distill *run = mmix_distill_create(teacher, student, mmix_distill_config_linmu());
-       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
-   ==================================================================================== */
-
-/* Mean of (student - teacher)², (B, L, D), over features and the positions whose mask, (B, L) int32, is not 0
-   (NULL: all); over the mean of teacher² there, if relative; of (layers, B, L, D) the layers' mean. Gradients
-   are the student's alone, here and below. */
-MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_tensor *mask, int relative);
-/* T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k), p = softmax(teacher/T), q =
-   softmax(student/T); logits (B, L, K). Hinton et al. 2015. */
-MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
-                                   double temperature);
-
-/* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all
-   else is copied, with the teacher's adapters added. options NULL: the defaults. NULL on error. */
-MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher, const mmix_mmate_options *options);
-/* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
-   mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
-MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
-                                 const mmix_sequence *sequence);
-
-/* What trains: the branches (a gate between them belongs to both), adapters, everything else. */
-enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
-typedef struct mmix_stage {
-    int train;
-    /* λ of L_hid (kd_hidden, relative, of the mixers' outputs), L_tok (kd_token at answer tokens), L_seq
-       (cross-entropy on answers that the teacher decodes), L_sup (on the true ones); T of L_tok */
-    double hidden, token, sequence, supervised, temperature;
-    size_t steps, warmup;                    /* optimizer steps; the rate rises over the first of them */
-    double lr, min_lr, weight_decay, clip;   /* then falls by half a cosine */
-    double patches;                          /* of backbones, below */
-    int hidden_outputs, teacher_inputs;      /* as those of the config, for this stage alone */
-} mmix_stage;
-#define MMIX_MAX_STAGES 8
-typedef struct mmix_distill_config {
-    mmix_stage stage[MMIX_MAX_STAGES];
-    size_t stages, step_tokens;              /* answer tokens that make an optimizer step; 0: a call's */
-    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_params_add_lora's */
-    int calibrate;                           /* 1: mmix_decoder_calibrate on the first batch */
-    int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
-    int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
-} mmix_distill_config;
-/* Three: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on SwiGLU),
-   L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these, and λ = T = 1, are in no source. */
-MMIXDEF mmix_distill_config mmix_distill_config_linmu(void);
-
-/* Sequences with answers. */
-typedef struct mmix_distill_batch {
-    mmix_sequence input;
-    mmix_tensor *target;                     /* (B, L) int32: the token wanted after this one, or -1 */
-    mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
-    /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
-       greedily, as many tokens as each row's answer has, which must be one run behind all spans then */
-    const mmix_sequence *decoded;
-    mmix_tensor *decoded_target;
-} mmix_distill_batch;
-
-typedef struct mmix_distill_stats {
-    size_t stage, step, steps;               /* before this call; optimizer steps of the stage */
-    double loss, hidden, token, sequence, supervised;            /* of this batch; each without its λ */
-    double lr, gradient_norm;                /* of the optimizer step, if there was one */
-    size_t tokens;                           /* answer tokens, or images */
-    int updated;                             /* 1: the optimizer made a step */
-    double patches;
-} mmix_distill_stats;
-/* A run; fields are for reading. */
-typedef struct mmix_distill {
-    mmix_ctx *m;
-    const mmix_decoder *teacher;
-    mmix_decoder *student;
-    mmix_distill_config config;
-    uint64_t stage, step;                    /* optimizer steps made in the stage */
-    uint64_t number;                         /* of the next call, from 0 on: a resumed run goes on with it */
-    uint64_t tokens, adapters;               /* answer tokens whose gradients wait; 1 if LoRA is there */
-    mmix_optimizer adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
-    char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
-    const mmix_vision *vision_teacher;       /* of a run of backbones, in place of decoders */
-    mmix_vision *vision_student;
-    mmix_params *params;                     /* the student's */
-} mmix_distill;
-/* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a
-   time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to
-   train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
-MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
-                                          mmix_distill_config config);
-/* Adapters stay with the student, for mmix_params_merge_lora; all its parameters may train again. */
-MMIXDEF void mmix_distill_destroy(mmix_distill *run);
-/* Losses and gradients of one batch, and an optimizer step when enough tokens have come. 1: go on, 0: the
-   stages are over (nothing was done), -1: mmix_error. The caller resets the batch; stats may be NULL. */
-MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
-/* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
-   `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
-MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
-                                mmix_distill_stats *stats);
-/* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
-   bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
-MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
-MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
-                                        mmix_decoder **student);
-
-/* Backbones: the same engine, without labels. A student of mmix_vision_student learns its teacher's features
-   from images (B, 3, h, w). In a stage `hidden` is λ of the blocks' mixers or outputs, `token` of the class
-   token and `patches` of the patch tokens after the final norm: relative square error + 1 - cosine.
-   MMIX_TRAIN_FLEX is linear attention, too, and MMIX_TRAIN_REST all else; `sequence` and `supervised` are for
-   decoders. */
-/* Three: each block's new mixer on the teacher's inputs; these, end to end, on the blocks' outputs;
-   everything on the features. 300 steps each, at 1e-3, 1e-4 and 3e-6. Of a ViT-S of 12 blocks the second
-   diverged at 1e-3 within ten steps, and in the third 3e-5 forgot what the stages before had learned. */
-MMIXDEF mmix_distill_config mmix_distill_config_vision(void);
-MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
-                                                 mmix_distill_config config);
-/* As mmix_distill_step and mmix_distill_losses, of a batch of images. */
-MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
-MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
-/* What mmix_distill_save wrote of such a run. */
-MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
-                                               mmix_vision **student);
-/* As mmix_decoder_calibrate, of Flex-MA and of linear attention; where the teacher is Local-Swin nothing is. */
-MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images);
+/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the
+   last step is final. */
+MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
+                                  double start_factor, double power, size_t step);
+/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps)
+   reached. */
+MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
+                                       size_t n, size_t iters, size_t warmup, double start_factor,
+                                       size_t step);
+#endif /* MMIX_MIXERS_ONLY */
 
 #ifdef __cplusplus
 }
@@ -2064,7 +2512,47 @@ MMIXDEF void mmix_error_clear(mmix_ctx *m)
 {
     if (m) m->error_kind = MMIX_OK;
 }
-static size_t mmixi_utf8_span(const char *s);    /* with the files */
+/* Writes a character as UTF-8. Returns its bytes, or 0 if it is none, as half of a surrogate pair
+   is (0xD800 to 0xDFFF). */
+static size_t mmixi_utf8(long code, char out[4])
+{
+    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    size_t n = 2;
+    if (code >= 0x800) n = 3;
+    if (code >= 0x10000) n = 4;
+    for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
+    out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
+    return n;
+}
+/* The length of the UTF-8 character at s, a text that ends with a zero. 0 if it is none, or longer
+   than it has to be. */
+static size_t mmixi_utf8_length(const char *s)
+{
+    uint8_t first = (uint8_t)*s;
+    size_t n = 1;
+    char out[4];
+    if (first >= 0xC0) n = 2;
+    if (first >= 0xE0) n = 3;
+    if (first >= 0xF0) n = 4;
+    long code = n == 1 ? first : first & (0x7F >> n);
+    for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
+    return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
+}
+/* How many bytes of a text are UTF-8, from its beginning. */
+static size_t mmixi_utf8_span(const char *s)
+{
+    size_t at = 0;
+    while (s[at]) {
+        size_t n = mmixi_utf8_length(s + at);
+        if (!n) break;
+        at += n;
+    }
+    return at;
+}
 /* Whatever a file says, a message stays one line of UTF-8: any other byte becomes a question
    mark. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
@@ -2392,10 +2880,12 @@ static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
     return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
 }
+#ifndef MMIX_MIXERS_ONLY
 static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
 {
     return (double *)mmixi_step_array(m, a, b, sizeof(double));
 }
+#endif
 static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
 {
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
@@ -4927,7 +5417,18 @@ static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
     mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t has no values", who);
     return 0;
 }
-static uint16_t mmixi_to_bf16(mmix_real x);      /* with the files */
+/* The nearest BF16, ties to even. */
+static uint16_t mmixi_to_bf16(mmix_real x)
+{
+    float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
 /* Sets an element of a real or bf16 tensor, whose first one is at `data`. */
 static inline void mmixi_set(const mmix_tensor *t, void *data, size_t at, mmix_real value)
 {
@@ -5759,6 +6260,7 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     call.checkpoint = 1;
     return mmixi_run_functions(m, &functions, &call, &block, sizeof block);
 }
+#ifndef MMIX_MIXERS_ONLY
 /* A block of a model: a checkpoint if layers are recorded as such. */
 static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                 mmix_tensor **inputs, size_t n)
@@ -5766,6 +6268,7 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
     if (m->recording == MMIX_RECORD_LAYERS) return mmix_checkpoint(m, f, user, size, inputs, n);
     return f(m, user, inputs);
 }
+#endif
 
 /* ==== >>elementary ops ===============================================================
    an op in one place: formula, plain loop, forward, backward, the public function
@@ -8000,6 +8503,7 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
 }
 
+#ifndef MMIX_MIXERS_ONLY
 /* ---- resizing -------------------------------------------------------------------------------
    y_i = Σ_t weight_it x_at(i, t) along one axis, so that dx_at(i, t) = Σ weight_it dy_i
 
@@ -8138,6 +8642,7 @@ MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, s
     x = mmixi_resize_axis(m, x, filter, 3, out_w, scale_w);
     return x ? mmixi_resize_axis(m, x, filter, 2, out_h, scale_h) : NULL;
 }
+#endif /* MMIX_MIXERS_ONLY */
 
 /* ==== >>heads ========================================================================
    how the mixers see a tensor (B, L, heads, width): a pointer and three steps
@@ -9028,6 +9533,7 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     if (sees) all->shape[1] += shape[1];
     return all;
 }
+#ifndef MMIX_MIXERS_ONLY
 /* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
 static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t slot, size_t B,
                                        size_t D, size_t W)
@@ -9038,6 +9544,7 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t sl
     if (last) last->ndim = 3;
     return last;
 }
+#endif
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_mix_state *s, size_t slot)
 {
     if (s && s->m == m && slot < s->slot_count) return 1;
@@ -11455,6 +11962,8 @@ static mmixi_form mmixi_form_of(int kind)
         return none;
     }
 }
+
+#ifndef MMIX_MIXERS_ONLY                         /* up to >>context */
 
 /* ==== >>layers =======================================================================
    parameters in one slab, LoRA's beside them; attention, MLP, SwiGLU, Mamba-2
@@ -20992,47 +21501,6 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
 #define MMIXI_PRINTF(text, first)
 #endif
 /* ---- names ---- */
-/* Writes a character as UTF-8. Returns its bytes, or 0 if it is none, as half of a surrogate pair
-   is (0xD800 to 0xDFFF). */
-static size_t mmixi_utf8(long code, char out[4])
-{
-    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    size_t n = 2;
-    if (code >= 0x800) n = 3;
-    if (code >= 0x10000) n = 4;
-    for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
-    return n;
-}
-/* The length of the UTF-8 character at s, a text that ends with a zero. 0 if it is none, or longer
-   than it has to be. */
-static size_t mmixi_utf8_length(const char *s)
-{
-    uint8_t first = (uint8_t)*s;
-    size_t n = 1;
-    char out[4];
-    if (first >= 0xC0) n = 2;
-    if (first >= 0xE0) n = 3;
-    if (first >= 0xF0) n = 4;
-    long code = n == 1 ? first : first & (0x7F >> n);
-    for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
-    return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
-}
-/* How many bytes of a text are UTF-8, from its beginning. */
-static size_t mmixi_utf8_span(const char *s)
-{
-    size_t at = 0;
-    while (s[at]) {
-        size_t n = mmixi_utf8_length(s + at);
-        if (!n) break;
-        at += n;
-    }
-    return at;
-}
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -22878,18 +23346,6 @@ static inline float mmixi_file_float(const uint8_t *p, int from)
     memcpy(&half, p, 2);
     return from == MMIX_FILE_BF16 ? mmixi_bf16(half) : mmixi_half_float(half);
 }
-/* The nearest BF16, ties to even. */
-static uint16_t mmixi_to_bf16(mmix_real x)
-{
-    float f = (float)x;
-    double beyond = fabs((double)x) - fabs((double)f);
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
-        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
 /* An element of an entry: what it is as a double and, if it is an integer, itself. */
 typedef struct mmixi_element {
     double real;
@@ -24705,6 +25161,8 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     return run;
 }
 
+#endif /* MMIX_MIXERS_ONLY */
+
 /* ==== >>context ======================================================================
    the table of ops, and creation
    ==================================================================================== */
@@ -24718,6 +25176,21 @@ MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
 #define mmixi_mixer_backward mmixi_mixer_run
 #define mmixi_fuse_forward mmixi_fuse_run
 #define mmixi_fuse_backward mmixi_fuse_run
+
+/* Ops that MMIX_MIXERS_ONLY leaves out have their numbers and names, and no functions. */
+#ifdef MMIX_MIXERS_ONLY
+#define mmixi_resize_forward NULL
+#define mmixi_resize_backward NULL
+#define mmixi_cross_entropy_forward NULL
+#define mmixi_cross_entropy_backward NULL
+#define mmixi_dino_loss_forward NULL
+#define mmixi_dino_loss_backward NULL
+#define mmixi_kd_hidden_forward NULL
+#define mmixi_kd_hidden_backward NULL
+#define mmixi_kd_token_forward NULL
+#define mmixi_kd_token_backward NULL
+#define mmixi_fuse_run NULL
+#endif
 
 #define MMIXI_OP_NAME(NAME, name, family) #name,
 static const char mmixi_op_names[][20] = { MMIX_OPS(MMIXI_OP_NAME) "custom" };

@@ -40,6 +40,63 @@ for a in "" -DMMIX_NO_STDIO; do for b in "" -DMMIX_NO_THREADS; do for c in "" -D
     try "gcc $a $b $c $d" gcc -std=c99 -O0 -Wall -Wextra -Wpedantic $a $b $c $d -I. $what $t/u.c
 done; done; done; done
 
+# MMIX_MIXERS_ONLY: the implementation ends after the mixers, in C and C++ and with the other switches, and a program of raw
+# calls, mixers and gradients gets what it gets from the whole
+for a in "gcc -std=c99 -x c" "g++ -std=c++11 -x c++" "clang -std=c99 -x c" "clang++ -std=c++11 -x c++"; do
+    if ! command -v "${a%% *}" >/dev/null 2>&1; then skipped=$((skipped + 1)); echo "skipped: no ${a%% *} here"; continue; fi
+    try "mixers only, $a" ${a%-x*} -DMMIX_MIXERS_ONLY -DMAMBA_MIX_IMPLEMENTATION $W -I. -fsyntax-only -x ${a##*-x } mamba_mix.h
+done
+for a in -DMMIX_STATIC -DMMIX_REAL=double -DMMIX_NO_STDIO -DMMIX_NO_THREADS -DMMIX_NO_SIMD -DMMIX_REGRESSION; do
+    try "mixers only $a" gcc -std=c99 $W -DMMIX_MIXERS_ONLY -DMAMBA_MIX_IMPLEMENTATION $a -I. -fsyntax-only -x c mamba_mix.h
+done
+cat >$t/mixers.c <<'EOF'
+#define MAMBA_MIX_IMPLEMENTATION
+#include "mamba_mix.h"
+#include <stdio.h>
+int main(void)                                   /* softmax attention, by arrays and by tensors, and its gradient */
+{
+    enum { L = 9, H = 2, N = 4, n = L * H * N };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_tensor *t[3], *y;
+    mmix_real out[n], *scratch;
+    mmix_raw x;
+    mmix_mixer s;
+    int same = 1;
+    memset(&x, 0, sizeof x);
+    for (int i = 0; i < 3; i++) t[i] = mmix_require_grad(mmix_fill_normal(m, mmix_new4(m, 1, L, H, N), 1, (uint64_t)i));
+    x.o.kind = MMIX_MIXER_SOFTMAX;
+    x.B = 1;
+    x.L = x.S = L;
+    x.H = H;
+    x.N = x.P = N;
+    x.q = mmix_head_view_rows(mmix_data(t[0]), L, H, N, H);
+    x.k = mmix_head_view_rows(mmix_data(t[1]), L, H, N, H);
+    x.v = mmix_head_view_rows(mmix_data(t[2]), L, H, N, H);
+    x.y = mmix_head_view_rows(out, L, H, N, H);
+    scratch = (mmix_real *)malloc(mmix_raw_scratch_size(&x, 0) * sizeof *scratch);
+    mmix_raw_forward(&x, scratch);
+    free(scratch);
+    mmix_record(m, 1);
+    s = mmix_mixer_softmax(t[0], t[1], t[2]);
+    y = mmix_mix(m, &s);
+    for (int i = 0; y && i < n; i++) same &= fabs((double)(mmix_data(y)[i] - out[i])) < 1e-6;
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y)));
+    for (int i = 0; !mmix_error(m) && i < n; i++) printf("%.9g\n", (double)mmix_data(mmix_grad(t[0]))[i]);
+    if (mmix_error(m)) puts(mmix_error(m));
+    mmix_destroy(m);
+    return !same;
+}
+EOF
+try "mixers only, a program" gcc -std=c99 -O1 -Wall -Wextra -DMMIX_MIXERS_ONLY -I. $t/mixers.c -o $t/mixers -lm -lpthread
+sed '/^#define MAMBA_MIX_IMPLEMENTATION$/d; s/^#include <stdio.h>/&\n#include <stdlib.h>\n#include <string.h>\n#include <math.h>/' $t/mixers.c >$t/mixers_whole.c
+try "the same with the whole" gcc -std=c99 -O1 -Wall -Wextra -I. $t/mixers_whole.c build/mamba_mix.o -o $t/mixers_whole -lm -lpthread
+if $t/mixers >$t/mixers.txt && $t/mixers_whole >$t/whole.txt && [ "$(wc -l <$t/mixers.txt)" = 72 ] && cmp -s $t/mixers.txt $t/whole.txt; then passed=$((passed + 1))
+else failed=$((failed + 1)); echo "MMIX_MIXERS_ONLY computes something else"; fi
+# what it leaves out is not declared
+printf '#define MMIX_MIXERS_ONLY\n#include "mamba_mix.h"\nint main(void) { return mmix_vision_load(0, 0) == 0; }\n' >$t/hidden.c
+if gcc -std=c99 -Werror -I. -fsyntax-only $t/hidden.c >$t/hidden.txt 2>&1; then failed=$((failed + 1)); echo "MMIX_MIXERS_ONLY declares mmix_vision_load"
+else passed=$((passed + 1)); fi
+
 # fast math makes results wrong: a compiler that says it has it gets an error that tells what to do; clang does not
 # say that it has parts of it, and is right with them
 refused()                                        # refused COMMAND...: fails, and says why
@@ -150,12 +207,26 @@ for bad in "-DMMIX_REAL=double $t/cuda_double.c" "-DMMIX_STATIC -c -x c++ -DMMIX
 done
 
 else
-# the header's own example and every C block with a main in the documents compiles, runs and prints what tests/printed.c
+# the header's own example (at >>api-mixers) and every C block with a main in the documents compiles, runs and prints what tests/printed.c
 # finds written below it; the implementation, which is in all of them, is linked but for the header's example, and what it
 # includes is there as if it were not
 compared=0 once="-include errno.h -include float.h -include math.h -include stdio.h -include stdlib.h -include string.h"
 try "implementation for the documents" gcc -std=c99 -Wall -Wextra -I. -fsyntax-only $t/u.c
-awk '/A complete program/ { on = 1; next } /cc -O2 program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix.h >$t/opening.c
+awk '/A complete program. It/ { on = 1; next } /^   ====/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix.h >$t/opening.c
+# and the three recipes of its first screen, in a function that is given what they take
+recipe()                                         # recipe N GIVEN: what follows "   N. " in the header's head
+{
+    printf '#include "mamba_mix.h"\n#include <stdio.h>\nvoid recipe(%s);\nvoid recipe(%s)\n{\n' "$2" "$2"
+    awk -v n="   $1. " 'index($0, n) == 1 { on = 1; next } on && /^   [^ ]/ { exit } on' mamba_mix.h
+    printf '}\n'
+}
+recipe 1 "size_t L, size_t H, size_t N, float *q, float *k, float *v, float *y, float *scratch" >$t/recipe_1.c
+recipe 2 "const uint8_t *rgb, size_t width, size_t height" >$t/recipe_2.c
+recipe 3 "const mmix_picture *pictures, size_t count" >$t/recipe_3.c
+for n in 1 2 3; do
+    if [ "$(wc -l <$t/recipe_$n.c)" -ge 11 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "recipe $n of the header not found"; fi
+    try "recipe $n" gcc -std=c99 -Wall -Wextra -I. -fsyntax-only $t/recipe_$n.c
+done
 try "printed" gcc -std=c99 -O1 $W tests/printed.c -o $t/printed -lm
 [ -d ../shared ] && ln -sfn "$PWD/../shared" build/shared        # what a program calls ../shared, from $t
 # program FILE DOCUMENT N: it compiles, runs and, if a document is named, prints what is written there
