@@ -6999,17 +6999,30 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 }
 
 /* ==== >>norms ========================================================================
-   y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
+   y = w (x - μ) / r + b,   r = √(mean((x - μ)²) + eps)
 
-   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r
-   and g = w dy:
+   Layer norm has μ = mean(x); RMS norm has μ = 0 and no b. The gated RMS norm, of Mamba-2, puts
+   u = x silu(z) in place of x, and each of its G groups of D/G features has an r of its own.
 
-       dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
+   x, z, y (rows, D); w and b (D), or NULL for ones and zeros. For the backward each row keeps 1/r
+   of its groups, then μ: (rows, G + 1). With x̂ = (x - μ)/r, g = w dy, and means over a group:
 
-   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂
-   only). Ba et al. 2016; Zhang & Sennrich 2019, eq. 4.
+       dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy   (sums over rows)
 
-   torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w
+   But for eps, y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂
+   (RMS: along x̂ only). Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4; Dao & Gu 2024 (gated).
+
+   The plain loops come first and sum in double. The fast form below them sums in vectors of
+   mmix_real, a sum for each lane, and shares the rows out among the threads. It keeps no x̂, which
+   the backward makes again from x in two sweeps over a row, for the two means and then for dx, dw
+   and db: both directions wait for memory and not for arithmetic.
+
+   A negative eps is an error, and so are groups that do not divide D. With eps = 0 a row whose
+   x - μ is 0 everywhere becomes NaN. A NaN or an infinity in x spoils its own row of y alone.
+
+   torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w;
+   mamba_ssm: RMSNormGated(norm_before_gate=False)
+   Tests: plain_norms in tests/internals.c, f_layer_norm and its neighbours in tests/grad.c.
    ==================================================================================== */
 
 MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd,
@@ -7137,12 +7150,13 @@ MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *d
 /* Weight gradients are sums over rows: each of at most 16 runs of rows has a partial sum, and these
    are added in order, so that no number of threads changes a bit. */
 enum { MMIXI_PARTIALS = 16 };
+/* The rows of a run; fewer than 8 are not worth a partial sum. */
 static size_t mmixi_partial_grain(size_t rows)
 {
     return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS));
 }
-/* to = or += the sum of `parts` vectors of D numbers, `step` apart. A gradient that nobody wants is
-   NULL. */
+/* to = or += the sum of `parts` vectors of D numbers, from the first to the last; each begins
+   `step` numbers behind the one before. A gradient that nobody wants is NULL. */
 static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
                                      const mmix_real *partial, mmix_real *to, int add)
 {
@@ -7151,22 +7165,24 @@ static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_
 }
 
 /* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]:
-   eps. saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. */
+   eps. saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. Scratch is step memory
+   that the call takes and gives back. */
 typedef struct mmixi_norm_pass {
     const mmixi_kernels *k;
     size_t D, groups, width;                     /* width = D / groups */
-    int center, gated, add_x, add_z;             /* center: μ is taken off */
+    int center, gated;                           /* center: μ is taken off */
+    int add_x, add_z;                            /* dx and dz are added to what is there */
     double eps;
-    mmixi_mat x, z, y, dy, dx, dz;
+    mmixi_mat x, z, y, dy, dx, dz;               /* (rows, D); dx and dz without p: not wanted */
     const mmix_real *w, *b;
     mmix_real *kept;                             /* saved[0], or NULL */
-    /* (lanes, D) of a gated forward, (lanes, 3 D + spare) of a backward, which may sum up many
-       rows */
+    /* Of each thread: in a gated forward u (D); in a backward the silu(z), u and du of a row (3 D),
+       and behind them what mmixi_sum_task_rows needs to add up many rows (spare). */
     mmix_real *scratch;
     size_t spare;
-    /* of a backward (tasks, 2 D): dw, then db, of its rows */
+    /* Of each task of a backward: dw, then db, of its `grain` rows (2 D). */
     mmix_real *partial;
-    size_t grain;                                /* rows of a task */
+    size_t grain;
 } mmixi_norm_pass;
 static mmixi_norm_pass mmixi_norm_pass_of(const mmix_call *c)
 {
@@ -7192,30 +7208,41 @@ static inline mmix_real *mmixi_norm_kept(const mmixi_norm_pass *p, size_t r)
 {
     return p->kept + r * (p->groups + 1);
 }
+/* The weights of a group, or NULL for ones. */
+static inline const mmix_real *mmixi_norm_weight(const mmixi_norm_pass *p, size_t group)
+{
+    return p->w ? p->w + group * p->width : NULL;
+}
 
+/* Row r of y from what is normalized: x, or u of the gated norm. */
+static void mmixi_norm_row(const mmixi_norm_pass *p, size_t r, const mmix_real *x)
+{
+    const mmixi_kernels *k = p->k;
+    size_t d = p->width;
+    mmix_real *y = mmixi_row(p->y, r);
+    mmix_real mean = 0;
+    for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
+        if (p->center) mean = k->sum(d, x) / (mmix_real)d;
+        double squares = k->variance(d, x, mean);            /* Σ (x - μ)² */
+        mmix_real rstd = (mmix_real)(1 / sqrt(squares / (double)d + p->eps));
+        /* b is of layer norm alone, which has one group */
+        k->normalize(d, x, mean, rstd, mmixi_norm_weight(p, g), p->b, y);
+        if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
+    }
+    if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
+}
 static void mmixi_norm_rows(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
-    const mmixi_kernels *k = p->k;
-    size_t d = p->width;
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(p->x, r);
-        mmix_real *y = mmixi_row(p->y, r), mean = 0;
         if (p->gated) {
             mmix_real *u = p->scratch + range.lane * p->D;
-            k->silu(p->D, mmixi_row(p->z, r), u);
-            k->mul(p->D, x, u, u);
+            p->k->silu(p->D, mmixi_row(p->z, r), u);
+            p->k->mul(p->D, x, u, u);
             x = u;
         }
-        for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
-            const mmix_real *w = p->w ? p->w + g * d : NULL;
-            if (p->center) mean = k->sum(d, x) / (mmix_real)d;
-            double variance = k->variance(d, x, mean) / (double)(mmix_real)d;
-            mmix_real rstd = (mmix_real)(1 / sqrt(variance + p->eps));
-            k->normalize(d, x, mean, rstd, w, p->b, y);
-            if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
-        }
-        if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
+        mmixi_norm_row(p, r, x);
     }
 }
 static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
@@ -7234,29 +7261,33 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
     return 0;
 }
 
-/* The norm's part of row r, from dy and x: it writes dx, or adds to it, and adds to dw (D) and to
-   db (D) behind it. */
+/* The norm's part of row r, from dy and x, or of the gated norm u: it writes dx, or adds to it, and
+   adds to dw (D) and to db (D) behind it. */
 static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x,
                                     mmix_real *dx, int add, mmix_real *dw)
 {
     const mmixi_kernels *k = p->k;
     const mmix_real *dy = mmixi_row(p->dy, r);
-    const mmix_real *rstd = mmixi_norm_kept(p, r);
+    const mmix_real *kept = mmixi_norm_kept(p, r);
     size_t d = p->width;
-    mmix_real mean = rstd[p->groups];
+    mmix_real mean = kept[p->groups];
     mmix_real *db = dw + p->D;
     for (size_t g = 0; g < p->groups; g++) {
-        size_t at = g * d;
-        const mmix_real *w = p->w ? p->w + at : NULL;
-        double sum, along;
-        mmixi_normalize_sums(k, d, dy + at, x + at, mean, rstd[g], w, &sum, &along);
+        const mmix_real *w = mmixi_norm_weight(p, g);
+        mmix_real rstd = kept[g];
+        double sum, along;                       /* Σ g and Σ g x̂ */
+        mmixi_normalize_sums(k, d, dy, x, mean, rstd, w, &sum, &along);
         mmix_real g_mean = p->center ? (mmix_real)sum / (mmix_real)d : 0;
         mmix_real gx_mean = (mmix_real)along / (mmix_real)d;
-        k->normalize_backward(d, dy + at, x + at, mean, rstd[g], w, g_mean, gx_mean,
-                              dx + at, add, dw + at, db + at);
+        k->normalize_backward(d, dy, x, mean, rstd, w, g_mean, gx_mean, dx, add, dw, db);
+        dy += d;
+        x += d;
+        dx += d;
+        dw += d;
+        db += d;
     }
 }
-/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. `scratch` are
+/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. `scratch` has
    3 D numbers. */
 static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mmix_real *scratch,
                                           mmix_real *dw)
@@ -7277,10 +7308,11 @@ static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mm
         k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
     }
 }
-/* Rows of a lane, one after another. */
+/* Rows begin … end - 1, one after another, by a thread's scratch (3 D): a mmixi_sum_task, whose
+   sums are dw and db. Without dx the row's is made all the same, in scratch. */
 typedef struct mmixi_norm_lane {
     const mmixi_norm_pass *p;
-    mmix_real *scratch;                          /* 3 D */
+    mmix_real *scratch;
 } mmixi_norm_lane;
 static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, mmix_real *dw)
 {
@@ -7293,6 +7325,7 @@ static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, 
         else mmixi_norm_row_backward(p, r, x, lane->scratch, 0, dw);
     }
 }
+/* A task of the backward: its rows are summed up in pairs of halves if they are many. */
 static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
@@ -7337,9 +7370,10 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     if (!mmixi_expect(m, who, &d, spec, x, weight, bias, z))
         return NULL;
     if (!groups || d.D % groups || !(eps >= 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: %.0f features in %.0f groups, eps %g, expected groups that divide them, eps at "
-                  "least 0", who, (double)d.D, (double)groups, eps);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: %.0f features in %.0f groups, eps %g, expected groups "
+                                    "that divide them, eps at least 0",
+                                    who, (double)d.D, (double)groups, eps));
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups;
     call.number[0] = eps;
@@ -7364,9 +7398,13 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 /* ---- L2 normalization and weight norm --------------------------------------------------------
    y = g x / max(‖x‖, eps),   dx = g/‖x‖ (dy - x̂ (x̂·dy)),   dg = x̂·dy,   x̂ = x/‖x‖
 
-   x (rows, D). Weight norm has a g for each row and no eps, L2 normalization no g. Where eps is
-   the larger one the length is a constant, and dx = g/eps dy. Salimans & Kingma 2016, eq. 2 and 3.
-   torch: F.normalize(x); nn.utils.weight_norm of a Linear */
+   x (rows, D). Weight norm has a g for each row (rows, 1) and eps = 0, L2 normalization no g. Where
+   eps is the larger one the length is a constant, and dx = g/eps dy. With eps = 0 a row of zeros
+   becomes NaN. Rows do not meet, so threads share them out. Salimans & Kingma 2016, eq. 2 and 3.
+   The slow version is composed of smaller ops: f_l2 and f_weight_norm in tests/grad.c.
+   torch: F.normalize(x); nn.utils.weight_norm of a Linear
+
+   in: x and, for weight norm, g; number[0]: eps. k->variance(D, x, 0) is ‖x‖². */
 
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
