@@ -5773,7 +5773,13 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
    An op reads its call (>>api-tape): the inputs in[], the outputs out[], and in a backward also
    dy[], the gradients of the outputs, and dx[], where those of the inputs go. dx[i] is NULL if
    nobody wants it, and add[i] says whether it is added to what is there. Most ops see a tensor as a
-   matrix of rows whose last axis is contiguous, and share the rows out among the threads.
+   matrix of rows whose last axis is contiguous, and share the rows out among the threads. A sum
+   that rows of several tasks go into has an order that depends on shapes alone.
+
+   The public functions check shapes and options before they run an op (mmixi_expect); they return
+   NULL after an error, and do nothing while one is kept. Numbers are not checked: NaN stays NaN.
+   Tests: plain_elementwise, plain_sums and plain_softmax in tests/internals.c, tests/grad.c (each
+   gradient by central differences), tests/arguments.c (each error).
    ==================================================================================== */
 
 static inline mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
@@ -5856,7 +5862,7 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
    meet in pairs: the loss grows with log n. The order depends on the number of rows alone. */
 enum { MMIXI_SUM_SHORT = 256, MMIXI_SUM_RUN = 32, MMIXI_SUM_COLUMNS = 512 };
 
-/* Rows of x; with `order` row i of the sum is row order[i] of x. */
+/* Rows of x (rows, D) that are added up; with `order` the i-th of them is row order[i] of x. */
 typedef struct mmixi_row_sum {
     const mmixi_kernels *k;
     mmixi_mat x;
@@ -5929,8 +5935,9 @@ static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task
     if (end - begin <= MMIXI_SUM_SHORT) task(arg, begin, end, to);
     else mmixi_sum_task_halves(k, n, task, arg, begin, end, to, spare);
 }
-/* Σ g and Σ g x̂ of a row, as the micro-kernel normalize_sums has them: it keeps a sum for each
-   lane, so it gets no more than MMIXI_SUM_SHORT vectors at a time. */
+/* *g = Σ w dy and *gx = Σ w dy x̂ of a row, x̂ = (x - mean) rstd; w NULL: ones. The micro-kernel
+   normalize_sums keeps a sum for each lane, so it gets no more than MMIXI_SUM_SHORT vectors at a
+   time, and what it makes of them is added in double. */
 static void mmixi_normalize_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy,
                                  const mmix_real *x, mmix_real mean, mmix_real rstd,
                                  const mmix_real *w, double *g, double *gx)
@@ -6209,7 +6216,8 @@ static void mmixi_stretched_task(const void *arg, size_t begin, size_t end, mmix
     for (size_t r = begin; r < end; r++)
         mmixi_binary_row_backward(g, r, to, 1);
 }
-/* Of rows that are one number of the operand: added in double, which costs such a loop nothing. */
+/* The sum over rows of the output all of whose numbers read one number of the operand: added in
+   double, which costs such a loop nothing. */
 static double mmixi_stretched_number(const mmixi_binary_gradient *g, size_t begin, size_t end)
 {
     double sum = 0;
@@ -6243,7 +6251,9 @@ static void mmixi_stretched_rows(void *arg, mmixi_range range)
         k->add(g->n, total, dx, dx);
     }
 }
-/* Its owner's gradient begins with zeros, as that of every view, and is added to. */
+/* The gradient of operand i where each of its numbers is read by more than MMIXI_SUM_SHORT of the
+   output's. It is added to what is there: a stretched operand is a view, and the gradient of a
+   view's owner begins with zeros. */
 static int mmixi_stretched_backward(mmix_ctx *m, const mmix_call *c, int i)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -7657,12 +7667,18 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 
    x, y (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is
    row L-1-t. The tokens before the first come from initial_state (B, D, W-1), or are 0; with
-   seq_idx a tap counts only if its token's number is t's. Backward, with du = dy silu'(u), u
-   computed once more:
+   seq_idx a tap counts only if its token's number is t's; both together are an error. Backward,
+   with du = dy silu'(u), u computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
 
+   The fast form takes a token at a time with all of its D columns in vectors, for which it
+   transposes w once; tokens, or in the backward places, are shared out among the threads. dw and db
+   are sums over runs of tokens, whose number the shapes say (mmixi_partial_grain), added in order.
+
    Dao & Gu's causal-conv1d.   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
+   Tests: plain_conv in tests/internals.c, t_conv in tests/grad.c, "packed convolution" in
+   tests/mixing.c.
    ==================================================================================== */
 
 /* Forward in time, without a past or numbers. u (B, L, D) is kept for the backward. */
@@ -7705,7 +7721,8 @@ MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_
 
 /* One call, either way. The past and x are one sequence here: place s of it is entry s of the past
    if s is below W-1, else token s - (W-1), so that token t reads the places t … t + W-1.
-   in: x, w, b, initial_state, seq_idx; size: silu, reverse */
+   in: x, w, b, initial_state, seq_idx; size: silu, reverse. Arrays that are made here are step
+   memory, which the call gives back. */
 typedef struct mmixi_conv {
     const mmix_call *c;
     const mmixi_kernels *k;
@@ -7741,7 +7758,7 @@ static inline int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_
     const int32_t *number = mmix_data_i32(seq_idx) + b * seq_idx->stride[0];
     return number[mmixi_conv_row(j, s - j->before)] == number[mmixi_conv_row(j, t)];
 }
-/* Place s in the past, or in x. Gradients lie as they do. */
+/* Where place s begins in the past, or in x. Gradients lie as they do. */
 static inline size_t mmixi_conv_past_offset(const mmixi_conv *j, size_t b, size_t s)
 {
     return (b * j->before + s) * j->D;
@@ -7756,7 +7773,7 @@ static inline const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, s
     if (s < j->before) return j->past + mmixi_conv_past_offset(j, b, s);
     return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
 }
-/* NULL if it is not wanted. */
+/* Where the gradient of place s goes. NULL if it is not wanted. */
 static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
 {
     mmix_real *dx = j->c->dx[0];
@@ -7764,6 +7781,7 @@ static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size
         return j->dpast ? j->dpast + mmixi_conv_past_offset(j, b, s) : NULL;
     return dx ? dx + mmixi_conv_offset(j, b, s) : NULL;
 }
+/* Room of a thread for W pointers to rows. */
 static inline const mmix_real **mmixi_conv_lane_taps(const mmixi_conv *j, size_t lane)
 {
     return j->taps + lane * mmixi_round_up(j->W, 8);
@@ -7780,7 +7798,8 @@ static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t 
     }
     return rows;
 }
-/* The rows of du that place s is read for, as tap k of token s - k. */
+/* The rows of du that place s was read for, by tap k as the one of token s - k, from column d on;
+   NULL where it was not. */
 static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_t s, size_t d,
                                             size_t lane)
 {
@@ -7794,6 +7813,7 @@ static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_
     return rows;
 }
 
+/* Makes y of the tokens of a range. */
 static void mmixi_conv_tokens(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
@@ -7818,13 +7838,16 @@ static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, s
     size_t at = mmixi_conv_token(j, b, t) + d;
     const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
     mmix_real *du = j->du + at;
+    mmix_real *db = dw + j->W * j->D;
     if (j->silu) {
-        j->k->conv(n, j->W, x, j->w + d, j->D, j->bias ? j->bias + d : NULL, du);
+        const mmix_real *bias = j->bias ? j->bias + d : NULL;
+        j->k->conv(n, j->W, x, j->w + d, j->D, bias, du);                    /* u */
         j->k->silu_backward(n, du, j->c->dy[0] + at, du, 0);
     }
-    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, dw + j->W * j->D + d);
+    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, db + d);
 }
-/* Tokens of a lane, one after another. */
+/* Tokens begin … end - 1, one after another, by a thread's taps: a mmixi_sum_task, whose sums are
+   dw and db. */
 typedef struct mmixi_conv_lane {
     const mmixi_conv *j;
     size_t lane;
@@ -7880,6 +7903,7 @@ static void mmixi_conv_final(const mmixi_conv *j)
             y[at + d * j->before] = x ? x[d] : 0;
     }
 }
+/* Adds the gradient of the final state to those of the places. */
 static void mmixi_conv_final_backward(const mmixi_conv *j)
 {
     const mmix_real *dy = j->c->dy[1];
@@ -7932,7 +7956,8 @@ static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
                                                   sizeof *j.taps);
     return j;
 }
-/* Tokens of a task that owns them: so many that it reads its columns' weights for several. */
+/* Tokens of a task, or places in the backward, which sum nothing up together: so many that the
+   weights, once read, serve several. */
 static size_t mmixi_conv_grain(const mmixi_conv *j) { return mmixi_row_grain(j->D / 4); }
 static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -7987,7 +8012,8 @@ MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
     if (o.initial_state && o.seq_idx)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: initial_state and seq_idx do not go together", who));
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = d.V ? mmixi_compact(m, o.initial_state) : NULL;
     call.in[4] = o.seq_idx;
@@ -10306,13 +10332,24 @@ static mmixi_form mmixi_ssd_form(void)
 /* ==== >>linear attention =============================================================
    y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
 
-   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalize` row
-   i is divided by its sum + eps; a column of ones beside V makes that sum another column of the
-   product, so that forward and backward know only one matrix product: y = num / den, dnum = dy /
-   den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient
-   attention); LinearViT: arXiv 2511.18380.
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. j runs over all
+   keys, or in the causal form over j ≤ i. φ and ψ are one function of each number (elu + 1, relu,
+   none), or a softmax: over the features of a token, ψ of efficient attention over the tokens of a
+   feature.
 
-   The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of >>ssd.
+   As φ(Q) (ψ(K)ᵀ V) the L x S matrix never exists: the state ψ(K)ᵀ V is N x P, and a token and head
+   cost 2 N P multiply-adds however long the sequence is, where by M they cost S (N + P). With
+   `normalize` row i is divided by its sum + eps; a column of ones beside V makes that sum another
+   column of the product, so that forward and backward know only one matrix product: y = num / den,
+   dnum = dy / den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021
+   (efficient attention); LinearViT: arXiv 2511.18380.
+
+   The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of >>ssd. A task has
+   the heads of one state, so that any number of threads gives the same bits. A row whose sum + eps
+   is 0, which features of both signs can have, becomes infinite or NaN.
+
+   Tests: plain_linear_attention in tests/internals.c, attention_invariants in tests/mixing.c,
+   t_linear_mix and t_linear_state in tests/grad.c, check_raw_linear in tests/properties.c.
    ==================================================================================== */
 
 /* ---- the definition: one head, f = φ(q) (L, N), g = ψ(k) (S, N), v (S, P) ---- */
@@ -10379,20 +10416,20 @@ MMIXI_PLAIN void mmixi_plain_linear_attention_backward(mmix_real *df, mmix_real 
         }
     }
 }
-/* M as a loop, for all that a mixer has; q and k are φ(q) and ψ(k) already. */
+/* M (L, S) of a head as a loop, for all that a mixer has; q and k are φ(q) and ψ(k) already. */
 static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                                 mmix_real *M)
 {
     const mmix_raw *r = &p->r;
     (void)room;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
+        const mmix_real *q = mmixi_at(&r->q, b, i, h);
         mmixi_keys seen = mmixi_sequence(r, b, i);
         double sum = p->o.eps;
-        if (p->scan.full) seen.end = r->S;
-        else seen.end = i + 1;
+        seen.end = p->scan.full ? r->S : i + 1;
         memset(M, 0, r->S * sizeof *M);
         for (size_t t = seen.begin; t < seen.end; t++) {
-            M[t] = p->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+            M[t] = p->k->dot(r->N, q, mmixi_at(&r->k, b, t, h));
             sum += (double)M[t];
         }
         if (p->o.normalize < 0) continue;
@@ -10414,7 +10451,7 @@ static inline mmix_real mmixi_feature_of(int feature, mmix_real x)
     if (!(x < 0)) return x + (mmix_real)elu;
     return elu ? mmixi_exp_real(x) : 0;
 }
-/* The slope of φ where it is f. */
+/* The slope of φ where its value is f: of elu + 1 it is 1 for f > 1, and e^x = f below. */
 static inline mmix_real mmixi_feature_slope(int feature, mmix_real f)
 {
     if (feature == MMIX_FEATURE_NONE) return 1;
@@ -10457,14 +10494,17 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         }
     }
 }
-/* Finds the maximum and 1/sum of each feature of a head's keys, for a softmax over tokens. */
+/* Finds the maximum and 1/sum of each feature of a head's keys (S, N), for a softmax over
+   tokens. */
 static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
 {
     for (size_t n = 0; n < keys.cols; n++) {
         mmix_real top = keys.p[n];
         double sum = 0;
-        for (size_t t = 1; t < keys.rows; t++)
-            if (mmixi_row(keys, t)[n] > top) top = mmixi_row(keys, t)[n];
+        for (size_t t = 1; t < keys.rows; t++) {
+            mmix_real key = mmixi_row(keys, t)[n];
+            if (key > top) top = key;
+        }
         for (size_t t = 0; t < keys.rows; t++)
             sum += (double)mmixi_exp_real(mmixi_row(keys, t)[n] - top);
         c->top[n] = top;
@@ -10485,7 +10525,9 @@ static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_
     mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &r->dq, r->N),
                                 r->add[MMIX_IN_Q]);
 }
-/* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. */
+/* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. A softmax over tokens is made
+   of `top` and `sum`, and its gradient ψ (dψ - Σ_s ψ dψ) of `along`: see mmixi_token_softmax and
+   mmixi_linear_backward_task. */
 static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
                               const mmixi_chunk *c)
 {
@@ -10530,7 +10572,7 @@ static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_tas
     const mmix_raw *r = &p->r;
     return r->inverse_sum + (t->b * r->H + t->head) * r->L + t->start;
 }
-/* y = num / den. num and den lie side by side in a row of near_y. */
+/* y = num / (den + eps). num (P) and den lie side by side in a row of near_y. */
 static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
                                 const mmixi_chunk *c)
 {
@@ -10765,22 +10807,34 @@ static mmixi_form mmixi_linear_form(void)
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loops make
-   all of p. The fast form never does: it takes keys in tiles. For each block of queries and each
-   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be
-   added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. Vaswani et al. 2017,
+   eq. 1. The plain loops make all of p. The fast form never does: it takes keys in tiles. For each
+   block of queries and each tile the scores are a small product; a running maximum m and sum l of
+   each row let later tiles be added (Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022):
 
        m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
        y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
 
    With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward:
    m and 1/l of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P),
-   e^(s - m) is kept, too: that is no more than q, k, v and y are.
+   e^(s - m) is kept, too: that is no more than q, k, v and y are, and takes 18 to 20 % off the
+   backward of 197 tokens.
 
    Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is
    a sequence of its own, whose tokens lie apart.
 
+   A forward task has some queries of a head, and goes through the tiles in order. A backward task
+   has all heads of a k and v: it alone adds to their dk and dv, tile after tile, in each head after
+   head, block after block. Both depend on shapes alone, so any number of threads gives the same
+   bits. dbias is summed by window, and then over windows and sequences in order.
+
+   Shapes and options are checked by mmixi_softmax_check. Every query sees at least its own key, so
+   l is not 0; but if all scores of a row are -infinity (by the bias, say), its y is NaN.
+
    torch: F.scaled_dot_product_attention(q, k, v, mask)
+   Tests: plain_softmax_attention in tests/internals.c, attention_invariants (M, windows, large
+   scores) and not_finite in tests/mixing.c, t_softmax_mix, t_windows and t_bands in tests/grad.c,
+   check_raw_softmax in tests/properties.c.
 
    Backward: y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no
    constant that is added to all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij =
@@ -10848,7 +10902,9 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention_backward(mmix_real *dq, mmix_real
 /* ---- what a query sees ---- */
 
 /* The keys that query i sees, windows aside; `own` is its packed sequence. Where there are more
-   keys than queries, the queries are the last tokens. */
+   keys than queries, the queries are the last tokens, and i's own key is S - L + i. Fewer keys than
+   queries go with MMIX_MASK_NONE alone: `at` wraps around then, but at - left is still 0 and
+   at + 1 + right is S. */
 static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &p->r;
@@ -10874,7 +10930,9 @@ static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
     own.end = mmixi_min(own.end, at + 1 + right);
     return own;
 }
-/* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0. */
+/* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0.
+   With w_a = window[a], the place is Σ_a i_a Π_{c>a} (2 w_c - 1): the place of a query minus that
+   of a key of its window tells their distance on all three axes. */
 static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
 {
     const mmix_mixer *o = &p->o;
@@ -10891,13 +10949,14 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
     }
     return s;
 }
-/* Where head h's numbers of bias lie for a query at this place: the number for a key is at
-   [-its place]. */
+/* Where head h's numbers of bias (H, distances) lie for a query at this place: the number for a key
+   is at [-its place]. Distances 0 stand in the middle, since the index of distances d_a from
+   1 - w_a to w_a - 1 is Σ_a (d_a + w_a - 1) Π_{c>a} (2 w_c - 1). */
 static size_t mmixi_bias_at(const mmixi_pass *p, size_t h, size_t place)
 {
     return h * p->softmax.distances + p->softmax.distances / 2 + place;
 }
-/* M as a loop, for all masks, windows and bias. */
+/* M (L, S) of a head as a loop, for all masks, windows and bias: row i is p_i. */
 static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                                  mmix_real *M)
 {
@@ -10930,11 +10989,14 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
 
 /* ---- tasks, tiles and blocks ---- */
 
+/* Queries of a block and keys of a tile. 24 queries are four tiles of six rows of a product: 2 to
+   12 % faster than 32 or 64 (Zen 4), and 48 are no better. */
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
 /* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
-   the backward it takes all heads that have k and v in common. It has scratch, and a tile of keys
-   at work. */
+   the backward it takes all heads that have k and v in common. A tile of keys is at work. Matrices
+   are in scratch of the task's thread, or where the interface has them. Tokens count from the first
+   of the window, without windows from the first of the sequence. */
 typedef struct mmixi_softmax_task {
     size_t b, window;
     size_t group, head;              /* the first of the task's heads, the one at work */
@@ -10949,12 +11011,12 @@ typedef struct mmixi_softmax_task {
        of the nearest cache. A window's rows are always copied. */
     mmixi_mat key, value, dkey, dvalue;
     mmixi_mat near_key, near_value, near_dkey, near_dvalue;
-    mmixi_mat key_t, value_t;        /* transposes */
-    /* Of a block: scale q, y of a window, dy, dq. scores are s, then e^(s - m), then p; dscores are
-       dp, then ds. */
+    mmixi_mat key_t, value_t;        /* transposes (N, n) and (P, n) */
+    /* Of a block's rows: scale q (rows, N), y (rows, P) of a window, dy (rows, P), dq (rows, N).
+       scores (rows, n) are s, then e^(s - m), then p; dscores are dp, then ds. */
     mmixi_mat query, near_y, near_dy, dquery;
     mmixi_mat scores, dscores;
-    mmix_real *row_max, *sum;        /* m and l of each query */
+    mmix_real *row_max, *sum;        /* m and l of each query of the task */
 } mmixi_softmax_task;
 /* A block is queries i … i + rows - 1 against the tile. They see n of its keys from `from` on, and
    row r sees those of seen[r]. Keys count from the first of the tile. */
@@ -10963,9 +11025,13 @@ typedef struct mmixi_softmax_block {
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
     int whole[MMIXI_QUERY_BLOCK];    /* the row sees no keys of other tiles */
     int again[MMIXI_QUERY_BLOCK];    /* it has seen some of an earlier tile */
-    int add;                         /* any row has */
+    /* Any row has. Then products of this tile are added to y and dq: the earlier tile wrote zeros
+       for rows that saw none of it. */
+    int add;
 } mmixi_softmax_block;
 
+/* Lays a task out in scratch; returns the reals it takes, with scratch NULL that alone. What a
+   direction does not need has no rows. */
 static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task *t,
                                         mmix_real *scratch)
 {
@@ -10995,6 +11061,8 @@ static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task 
     t->sum = mmixi_room_reals(&room, queries);
     return room.used;
 }
+/* Begins task `index`: run index % runs of a head, in the backward of a group of heads; the next
+   index counts heads or groups, and what is left of it windows. */
 static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
                                      mmixi_softmax_task *t)
 {
@@ -11184,7 +11252,8 @@ static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *
 
 /* ---- forward ---- */
 
-/* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y to them. */
+/* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y (P) to
+   them. */
 static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                       const mmixi_softmax_block *b, size_t r, mmix_real *row,
                                       mmix_real *y)
@@ -11211,6 +11280,7 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
     }
     mmixi_softmax_hide(b, r, row);
 }
+/* A block against a tile: s, then e^(s - m), then y' += e^(s - m) v of the rows. */
 static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                   const mmixi_softmax_block *b)
 {
@@ -11239,6 +11309,7 @@ static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *
         r->inverse_sum[at] = inverse;
     }
 }
+/* A task of the forward: tile after tile, block after block. */
 static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     mmixi_softmax_task t;
@@ -11269,8 +11340,8 @@ static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax
     for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++)
         dbias[-(ptrdiff_t)key[j].place] += ds[j];
 }
-/* Makes p of row r, in prob, from its scores or from what was kept of them, and ds in place of
-   dp. */
+/* Makes p of row r, in `prob`, from its scores or from what was kept of them, and ds from dp, both
+   in `ds`. dy (P) is the row's. */
 static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                        const mmixi_softmax_block *b, size_t r, mmix_real *prob,
                                        mmix_real *ds, const mmix_real *dy)
@@ -11292,6 +11363,8 @@ static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_
     mmixi_softmax_hide(b, r, prob);
     mmixi_softmax_hide(b, r, ds);
 }
+/* A block against a tile: p and dp, then ds, then dv += pᵀ dy, dk += dsᵀ (scale q) and dq += scale
+   ds k of what they see. */
 static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                    const mmixi_softmax_block *b)
 {
@@ -11317,6 +11390,7 @@ static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task
     k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
     mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
 }
+/* A task of the backward: tile after tile, in each head after head, block after block. */
 static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
@@ -11429,7 +11503,8 @@ static void mmixi_softmax_windows(mmixi_pass *p)
     s->L = tokens;
     s->S = tokens;
 }
-/* How many queries a task takes. With few heads the forward cuts each head into runs. */
+/* How many queries a task takes. With less than 16 heads the forward cuts each of them into runs of
+   whole blocks, for about 16 tasks in all: threads need work, and queries do not meet. */
 static size_t mmixi_softmax_run(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -11438,6 +11513,7 @@ static size_t mmixi_softmax_run(const mmixi_pass *p)
     size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
     return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), L);
 }
+/* Plans a pass: sizes, tasks, and what the forward keeps. */
 static void mmixi_softmax_begin(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -11473,7 +11549,7 @@ static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
     s->order = (mmixi_spot *)mmixi_room_bytes(room, s->windows * s->L * sizeof *s->order);
     s->count = (size_t *)mmixi_room_bytes(room, s->windows * sizeof *s->count);
 }
-/* Sorts the tokens of a grid into its windows. */
+/* Sorts the tokens of a grid into its windows, in each by their order in the sequence. */
 static void mmixi_softmax_start(mmixi_pass *p)
 {
     mmixi_softmax_plan *s = &p->softmax;
@@ -12590,8 +12666,17 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
    other views, in distillation the teacher's softmax. With p = softmax(x/T) and Σ q = n the
    gradient of a row is (n p - q) / T. The maximum is taken off x first: logits of some thousands
    keep their digits.
+
+   The plain loops sum in double. The fast form goes over a row in blocks that stay in
+   the nearest cache, in vectors; for the backward it keeps of each row the maximum and Σ q divided
+   by the sum of exponentials. Rows are shared out among the threads; their losses are added up in
+   double, from the first row to the last, by one thread. A class that is not below K is an error,
+   and so is a temperature that is not above 0; without any row that counts the mean is 0.
+
    torch: F.cross_entropy(x, target, ignore_index=…);
    F.kl_div(s.log_softmax(-1), t.log_softmax(-1), log_target=True)
+   Tests: plain_losses and plain_dino in tests/internals.c, f_xent and its neighbours in
+   tests/grad.c.
    ==================================================================================== */
 
 /* log Σ e^(x_k / T) of a row, from which log softmax(x/T)_k = x_k / T - that. */
@@ -13029,9 +13114,12 @@ static int mmixi_loss_run_backward(mmix_ctx *m, mmix_call *c, mmixi_loss_row_bac
     mmix_rewind(m, mark);
     return 0;
 }
+/* Room for a mmixi_loss_kept of each row. 0, or -1. */
 static int mmixi_loss_save(mmix_ctx *m, mmix_call *c)
 {
-    return mmix_save_for_backward(m, c, MMIXI_LOSS_ROWS, 4 * mmixi_rows(c->in[0])) ? 0 : -1;
+    size_t reals = sizeof(mmixi_loss_kept) / sizeof(mmix_real);
+    size_t n = reals * mmixi_rows(c->in[0]);
+    return mmix_save_for_backward(m, c, MMIXI_LOSS_ROWS, n) ? 0 : -1;
 }
 static int mmixi_cross_entropy_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -13138,8 +13226,9 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
-                      (double)r, (int)label, (double)d.K);
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                        "mmix_cross_entropy: target %.0f is class %d of %.0f",
+                                        (double)r, (int)label, (double)d.K));
     }
     return mmixi_loss(m, MMIX_OP_CROSS_ENTROPY, logits, target, NULL, o);
 }
@@ -13188,17 +13277,18 @@ static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher,
     for (size_t r = 0; weight && r < rows; r++)
         share += weight[r];
     for (size_t k = 0; k < K; k++) {
+        const mmix_real *column = mmixi_of(teacher) + k;
         double mean = 0;
         for (size_t r = 0; r < rows; r++)
-            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (weight ? weight[r]
-                                                                             : 1);
+            mean += (double)column[r * teacher->stride[0]] * (weight ? weight[r] : 1);
         if (!weight) mean /= (double)rows;
         center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
         square += (double)center[k] * center[k];
     }
     return sqrt(square);
 }
-/* crops 0: iBOT */
+/* DINO's loss or, with crops 0, iBOT's, which alone takes weights. The center is updated after the
+   loss has read it. */
 static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor *student,
                                        mmix_tensor *teacher, mmix_tensor *weight, mmix_real *center,
                                        size_t crops, double student_temp, double teacher_temp,
@@ -13212,9 +13302,10 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
         || mmixi_within(m, who, "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f crops (at least 2)",
-                  who, (double)d.N, (double)d.T, (double)crops);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: %.0f student rows, %.0f teacher rows (2 views each) for "
+                                    "%.0f crops (at least 2)",
+                                    who, (double)d.N, (double)d.T, (double)crops));
     /* mmixi_loss takes the mean over rows. A picture has 2 crops - 2 pairs of views and `crops`
        rows, and rows with weights are summed. */
     if (crops) times = (double)crops / (double)(2 * crops - 2);
@@ -13304,7 +13395,6 @@ static inline int mmixi_is_nan(double x)
 {
     return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52;
 }
-
 
 /* ==== >>optimizers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
