@@ -6348,7 +6348,7 @@ MMIXI_BINARY(add, MMIX_OP_ADD, 1)
 MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
 MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
 MMIXI_BINARY(div, MMIX_OP_DIV, 1)
-MMIXI_BINARY(max, MMIX_OP_MAXIMUM, 1)
+MMIXI_BINARY(maximum, MMIX_OP_MAXIMUM, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
