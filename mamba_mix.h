@@ -8424,6 +8424,9 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    All that this room knows of a mixer stands in an mmixi_form. Each mixer's room ends with the
    function that fills its form in, and mmixi_form_of, behind the last of them, has a row for each
    kind.
+
+   Tests: tests/mixing.c holds y against M v, tests/properties.c mixers of random shapes and options
+   against loops of its own, and each face of a mixer against the others.
    ==================================================================================== */
 
 /* A run of tokens: begin … end - 1. */
@@ -8592,6 +8595,8 @@ static void mmixi_pass_range(void *arg, mmixi_range range)
     const mmixi_pass *p = (const mmixi_pass *)arg;
     p->task(p, range.begin, p->scratch + range.lane * p->lane_size);
 }
+/* Runs the tasks of a pass that was started, on the threads of m or here, and sums what they
+   made. */
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *p)
 {
     if (m) mmixi_ranges(m, p->tasks, 1, mmixi_pass_range, p);
@@ -8695,6 +8700,8 @@ static int mmixi_mixer_save(mmix_ctx *m, mmix_call *c, const mmixi_pass *p)
         if (n[i] && !mmix_save_for_backward(m, c, i, n[i])) return -1;
     return 0;
 }
+/* The op of all mixers, either way. Its scratch is step memory, which it gives back; what the
+   backward reads again stays. 0, or -1. */
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmixi_pass p;
@@ -8856,8 +8863,10 @@ static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *ar
             form.matrix(&p, b, h, room, mmixi_of(M) + (b * p.r.H + h) * L * S);
     return M;
 }
-/* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column
-   of its head, and dv (B, S, G, P) holds the rows of G P = H heads. */
+/* The mean of n rows of M, (B, H, S), by one backward. Since y = M v, the gradient of Σ_i y_i / n
+   with respect to a v of one column is that mean. The P = H/G heads that share a v would add to one
+   gradient; so v has a column for each of them, and the dy of a head is 1/n in its own column and 0
+   in the others. Then dv (B, S, G, P) has the rows of all G P = H heads side by side. */
 typedef struct mmixi_matrix_rows { const size_t *at; size_t n; } mmixi_matrix_rows;
 static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
@@ -11125,6 +11134,11 @@ static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i)
 {
     return t->order ? t->order[i].at : i;
 }
+/* Where token i's numbers of the head at work are in an array (B, H, L). */
+static size_t mmixi_softmax_at(const mmixi_pass *p, const mmixi_softmax_task *t, size_t i)
+{
+    return (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, i);
+}
 /* Where the row of token i is in an array of the interface. */
 static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_head_view *a,
                                            size_t i)
@@ -11284,14 +11298,17 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
 static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                   const mmixi_softmax_block *b)
 {
-    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, b->rows, t->near_y);
-    mmixi_mat all = t->scores;
+    size_t rows = b->rows, from = b->from, n = b->n;
+    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, rows, t->near_y);
+    mmixi_mat value = mmixi_part(t->value, from, 0, n, p->r.P);
+    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    mmixi_mat all = t->scores;       /* rows of the whole tile, or what is kept of them */
     if (p->r.kept) all.p = mmixi_softmax_kept(p, t, b, 0);
-    mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
-    mmixi_softmax_scores(p, t, b, scores, mmixi_softmax_queries(p, t, b));
-    for (size_t r = 0; r < b->rows; r++)
+    mmixi_mat scores = mmixi_part(all, 0, from, rows, n);
+    mmixi_softmax_scores(p, t, b, scores, Q);
+    for (size_t r = 0; r < rows; r++)
         mmixi_softmax_row_forward(p, t, b, r, mmixi_row(all, r), mmixi_row(y, r));
-    mmixi_multiply(p->k, y, scores, mmixi_part(t->value, b->from, 0, b->n, p->r.P), b->add);
+    mmixi_multiply(p->k, y, scores, value, b->add);
     if (t->order) mmixi_softmax_put(p, t, y, &p->r.y, b->i, 0);
 }
 /* After the last tile: y = y'/l, and m and 1/l are kept for the backward. */
@@ -11299,7 +11316,7 @@ static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *
 {
     const mmix_raw *r = &p->r;
     for (size_t i = t->first; i < t->last; i++) {
-        size_t at = (t->b * r->H + t->head) * r->L + mmixi_softmax_token(t, i);
+        size_t at = mmixi_softmax_at(p, t, i);
         size_t query = i - t->first;
         mmix_real inverse = 1 / t->sum[query];
         mmix_real *y = mmixi_softmax_row(t, &r->y, i);
@@ -11347,18 +11364,20 @@ static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_
                                        mmix_real *ds, const mmix_real *dy)
 {
     const mmixi_kernels *k = p->k;
-    size_t begin = b->seen[r].begin, n = b->seen[r].end - begin;
-    size_t at = (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, b->i + r);
+    size_t begin = b->seen[r].begin;
+    size_t n = b->seen[r].end - begin;
+    size_t at = mmixi_softmax_at(p, t, b->i + r);
     const mmix_real *e = p->r.kept ? mmixi_softmax_kept(p, t, b, r) : prob;
+    mmix_real *prob_seen = prob + begin, *ds_seen = ds + begin;
     mmix_real delta;
     if (!p->r.kept)
-        k->exp_row(n, 1, prob + begin, p->r.row_max[at], prob + begin);
-    k->scale(n, p->r.inverse_sum[at], e + begin, prob + begin);
+        k->exp_row(n, 1, prob_seen, p->r.row_max[at], prob_seen);
+    k->scale(n, p->r.inverse_sum[at], e + begin, prob_seen);
     /* Where one tile has all of the row, the sum over j is as good as dy · y, and exact with one
        key. */
-    if (b->whole[r]) delta = k->dot(n, prob + begin, ds + begin);
+    if (b->whole[r]) delta = k->dot(n, prob_seen, ds_seen);
     else delta = k->dot(p->r.P, dy, mmixi_softmax_row(t, &p->r.y, b->i + r));
-    k->softmax_backward(n, prob + begin, ds + begin, delta, ds + begin, 0);
+    k->softmax_backward(n, prob_seen, ds_seen, delta, ds_seen, 0);
     if (t->dbias) mmixi_softmax_bias_backward(p, t, b, r, ds);
     mmixi_softmax_hide(b, r, prob);
     mmixi_softmax_hide(b, r, ds);
@@ -11373,22 +11392,30 @@ static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task
     size_t rows = b->rows, from = b->from, n = b->n, N = x->N, P = x->P;
     mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n);
     mmixi_mat dscores = mmixi_part(t->dscores, 0, from, rows, n);
+    mmixi_mat value_t = mmixi_part(t->value_t, 0, from, P, n);
     mmixi_mat Q = mmixi_softmax_queries(p, t, b);
-    mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
     mmixi_mat dy = mmixi_softmax_gather(t, &x->dy, b->i, rows, t->near_dy);
     if (!x->kept) mmixi_softmax_scores(p, t, b, scores, Q);
-    mmixi_multiply(k, dscores, dy, mmixi_part(t->value_t, 0, from, P, n), 0);
-    for (size_t r = 0; r < rows; r++)
-        mmixi_softmax_row_backward(p, t, b, r, mmixi_row(t->scores, r), mmixi_row(t->dscores, r),
-                                   mmixi_row(dy, r));
-    if (x->dv.p)
-        mmixi_multiply(k, mmixi_part(t->dvalue, from, 0, n, P), mmixi_t(scores), dy, 1);
-    if (x->dk.p)
-        mmixi_multiply(k, mmixi_part(t->dkey, from, 0, n, N), mmixi_t(dscores), Q, 1);
-    if (!x->dq.p) return;
-    mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
-    k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
-    mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
+    mmixi_multiply(k, dscores, dy, value_t, 0);
+    for (size_t r = 0; r < rows; r++) {
+        mmix_real *prob = mmixi_row(t->scores, r);
+        mmix_real *ds = mmixi_row(t->dscores, r);
+        mmixi_softmax_row_backward(p, t, b, r, prob, ds, mmixi_row(dy, r));
+    }
+    if (x->dv.p) {
+        mmixi_mat dv = mmixi_part(t->dvalue, from, 0, n, P);
+        mmixi_multiply(k, dv, mmixi_t(scores), dy, 1);
+    }
+    if (x->dk.p) {
+        mmixi_mat dk = mmixi_part(t->dkey, from, 0, n, N);
+        mmixi_multiply(k, dk, mmixi_t(dscores), Q, 1);
+    }
+    if (x->dq.p) {
+        mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
+        mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
+        k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
+        mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
+    }
 }
 /* A task of the backward: tile after tile, in each head after head, block after block. */
 static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
@@ -13724,6 +13751,7 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 
 /* ==== >>m-mate =======================================================================
    decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
+   (LinMU, Wang & Jha 2026, arXiv 2601.01322)
 
    C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's
    order. That order permutes the tokens of a span among themselves and leaves the text where it
@@ -13743,6 +13771,12 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    that is the definition, M with y = M v. A span's tokens stay together in scan order. The reverse
    scans of all spans are therefore one SSD over the tokens from the first span to the end of the
    last, as packed sequences.
+
+   Tensors of a call, lists of tokens too, are step memory. Spans, sizes and options are checked by
+   mmixi_layout_begin and mmix_mmate_init.
+
+   Tests: tests/mmate.c (M and y = M v, faces, conversion), fuses in tests/internals.c, f_flex in
+   tests/grad.c, which has the layer as smaller ops.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -14082,10 +14116,10 @@ MMIXI_PLAIN void mmixi_plain_fuse_backward(mmix_real *df, mmix_real *db, mmix_re
                 size_t at = ((s * L + t) * H + h) * P;
                 size_t row = (s * n + t - first) * H + h;
                 int in_span = runs[t] % 2;
-                double g = in_span ? c : 1, rest = in_span ? c : 0, along = 0;
-                if (in_span && z) {
-                    g = 1 / (1 + exp(-(double)z[row]));
-                    rest = 1 - g;
+                double g = 1, rest = 0, along = 0;
+                if (in_span) {
+                    g = z ? 1 / (1 + exp(-(double)z[row])) : c;
+                    rest = z ? 1 - g : c;
                 }
                 for (size_t p = 0; p < P; p++) {
                     df[at + p] += (mmix_real)(g * (double)dy[at + p]);
@@ -14104,6 +14138,7 @@ typedef struct mmixi_fuse_row {
     mmix_real f_share, b_share;
 } mmixi_fuse_row;
 
+/* Row i of f (B, L, H, P): head i % H of token i / H % L. */
 static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
 {
     const mmix_tensor *f = c->in[0];
@@ -14348,12 +14383,14 @@ typedef struct mmixi_swin_packed {
     mmix_tensor *sequence;           /* (B, n): the window that each place belongs to */
 } mmixi_swin_packed;
 
+/* Makes the packed sequences. A pass of softmax attention that never runs is planned for the
+   windows alone, into which it sorts the tokens of the grid. 0, or -1. */
 static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_layout *a,
                            mmixi_swin_packed *packed)
 {
     const mmix_tensor *grid = a->grid.tokens, *others = a->other.tokens;
     size_t n_others = mmix_count(others), cells = mmix_count(grid), n = 0;
-    mmixi_pass j;                                /* for its windows alone */
+    mmixi_pass j;
     mmix_raw r;
     memset(&r, 0, sizeof r);
     r.N = 1;
@@ -14516,6 +14553,8 @@ static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w,
     return y;
 }
 
+/* The layer for tokens x (B, L, D), (B, L, D); with a->plain its M, (B, L, H·L). With a state
+   nothing is recorded, and the slot's tokens are counted on. */
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                 mmix_tensor *residual, const mmixi_layout *a)
 {
@@ -14556,7 +14595,8 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
     int stateful = layout && (layout->state || layout->initial_state);
     int convolved = layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN;
     if (stateful || convolved)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: with a state or a convolution y is not M v", who));
     if (mmixi_layout_begin(m, who, &a, layout, "x BLD", x, NULL, NULL))
         return NULL;
     a.plain = 1;
