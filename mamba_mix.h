@@ -9290,14 +9290,14 @@ MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
         const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N;
         const mmix_real *before = h + t * P * N;
         mmix_real *now = h + (t + 1) * P * N;
-        double decay = mmixi_exp((double)delta[t] * (double)A);
+        double decay = mmixi_exp((double)delta[t] * A);
         for (size_t p = 0; p < P; p++) {
-            double step = (double)delta[t] * (double)x_t[p];
-            double sum = (double)D * (double)x_t[p];
+            double step = (double)delta[t] * x_t[p];
+            double sum = (double)D * x_t[p];
             for (size_t n = 0; n < N; n++) {
-                double kept = decay * (double)before[p * N + n];
-                now[p * N + n] = (mmix_real)(kept + step * (double)B_t[n]);
-                sum += (double)now[p * N + n] * (double)C_t[n];
+                double kept = decay * before[p * N + n];
+                now[p * N + n] = (mmix_real)(kept + step * B_t[n]);
+                sum += (double)now[p * N + n] * C_t[n];
             }
             y[t * P + p] = (mmix_real)sum;
         }
@@ -9318,7 +9318,7 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
         const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N, *dy_t = dy + t * P;
         const mmix_real *before = h + t * P * N, *now = h + (t + 1) * P * N;
         mmix_real *dx_t = dx + t * P, *dB_t = dB + t * N, *dC_t = dC + t * N;
-        mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * (double)A);
+        mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * A);
         double da = 0, d_step = 0;
         for (size_t p = 0; p < P; p++) {
             *dD += dy_t[p] * x_t[p];
@@ -9329,13 +9329,13 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
                 dC_t[n] += dy_t[p] * now[i];
                 dx_t[p] += dh[i] * delta[t] * B_t[n];
                 dB_t[n] += dh[i] * delta[t] * x_t[p];
-                d_step += (double)dh[i] * (double)x_t[p] * (double)B_t[n];
+                d_step += (double)dh[i] * x_t[p] * B_t[n];
                 dh[i] *= decay;
-                da += (double)dh[i] * (double)before[i];
+                da += (double)dh[i] * before[i];
             }
         }
-        ddelta[t] += (mmix_real)(d_step + da * (double)A);
-        *dA += (mmix_real)(da * (double)delta[t]);
+        ddelta[t] += (mmix_real)(d_step + da * A);
+        *dA += (mmix_real)(da * delta[t]);
     }
 }
 
@@ -9365,16 +9365,18 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
     mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
-/* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) C_i·B_t δ_t, + D where i = t. Each row
-   begins at t = i and goes away from it, since the decay grows by a factor with each token between
-   the two. `room` has 2 L reals. */
+/* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) C_i·B_t δ_t, + D where i = t; in
+   reverse the exponent is a_i + … + a_{t-1}. Each row begins at t = i and goes away from it: each
+   token on the way brings a factor of the decay. `room` has 2 L reals. */
 static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                              mmix_real *M)
 {
     const mmix_raw *r = &p->r;
     const mmix_real *delta = room;
+    double A = (double)r->A[h];
     mmixi_ssd_delta_all(p, b, h, room);
     for (size_t i = 0; i < r->L; i++, M += r->L) {
+        const mmix_real *C = mmixi_at(&r->q, b, i, h);
         mmixi_keys seen = mmixi_sequence(r, b, i);
         double decay = 1;
         if (p->scan.reverse) seen.begin = i;
@@ -9382,13 +9384,34 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         memset(M, 0, r->L * sizeof *M);
         for (size_t n = 0; n < seen.end - seen.begin; n++) {
             size_t t = p->scan.reverse ? i + n : i - n;
-            const mmix_real *C = mmixi_at(&r->q, b, i, h);
             const mmix_real *B = mmixi_at(&r->k, b, t, h);
             double score = (double)p->k->dot(r->N, C, B);
-            M[t] = (mmix_real)(score * (decay * (double)delta[t]));
-            decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
+            double step = (double)delta[t];
+            M[t] = (mmix_real)(score * (decay * step));
+            decay *= mmixi_exp(step * A);
         }
         if (r->D) M[i] += r->D[h];
+    }
+}
+/* Token t of a head: h = e^(δ A) h + δ x Bᵀ, y = C h + D x. state is h (P, N). */
+static void mmixi_ssd_token(const mmix_raw *r, size_t b, size_t t, size_t h, mmix_real delta,
+                            mmix_real *state)
+{
+    const mmix_real *x = mmixi_at(&r->v, b, t, h);
+    const mmix_real *B = mmixi_at(&r->k, b, t, h);
+    const mmix_real *C = mmixi_at(&r->q, b, t, h);
+    const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
+    mmix_real *y = mmixi_at(&r->y, b, t, h);
+    mmix_real decay = mmixi_exp_real(delta * r->A[h]);
+    for (size_t c = 0; c < r->P; c++) {
+        mmix_real *row = state + c * r->N;
+        double sum = 0;
+        for (size_t i = 0; i < r->N; i++) {
+            row[i] = decay * row[i] + delta * x[c] * B[i];
+            sum += (double)row[i] * (double)C[i];
+        }
+        mmix_real skip = D ? D[c % r->D_width] * x[c] : 0;
+        y[c] = (mmix_real)sum + skip;
     }
 }
 /* The loop over time for all that a mixer has: packed sequences, either direction, a D for each
@@ -9398,28 +9421,13 @@ static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *r
                            mmix_real *state)
 {
     const mmix_raw *r = &p->r;
-    const mmix_real *delta = room;
     mmixi_ssd_delta_all(p, b, h, room);
     for (size_t n = 0; n < r->L; n++) {
         size_t t = p->scan.reverse ? r->L - 1 - n : n;
         mmixi_keys own = mmixi_sequence(r, b, t);
         size_t first = p->scan.reverse ? own.end - 1 : own.begin;
-        const mmix_real *x = mmixi_at(&r->v, b, t, h);
-        const mmix_real *B = mmixi_at(&r->k, b, t, h);
-        const mmix_real *C = mmixi_at(&r->q, b, t, h);
-        const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
-        mmix_real *y = mmixi_at(&r->y, b, t, h);
-        mmix_real decay = mmixi_exp_real(delta[t] * r->A[h]);
         if (n && t == first) memset(state, 0, r->P * r->N * sizeof *state);
-        for (size_t c = 0; c < r->P; c++) {
-            mmix_real *row = state + c * r->N;
-            double sum = 0;
-            for (size_t i = 0; i < r->N; i++) {
-                row[i] = decay * row[i] + delta[t] * x[c] * B[i];
-                sum += (double)row[i] * (double)C[i];
-            }
-            y[c] = (mmix_real)sum + (D ? D[c % r->D_width] * x[c] : 0);
-        }
+        mmixi_ssd_token(r, b, t, h, room[t], state);
     }
 }
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
@@ -10368,7 +10376,7 @@ MMIXI_PLAIN double mmixi_plain_mix_dot(size_t n, const mmix_real *a, const mmix_
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += (double)a[i] * (double)b[i];
+        sum += (double)a[i] * b[i];
     return sum;
 }
 /* How many keys query i sees: all, or with `causal` itself and those before it. */
@@ -10871,14 +10879,14 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention(mmix_real *y, mmix_real *p, const
         double largest = -HUGE_VAL, sum = 0;
         for (size_t j = 0; j < sees; j++) {
             p[j] = (mmix_real)(scale * mmixi_plain_mix_dot(N, q + i * N, k + j * N));
-            if ((double)p[j] > largest) largest = (double)p[j];
+            if (p[j] > largest) largest = p[j];
         }
         for (size_t j = 0; j < sees; j++)
-            sum += mmixi_exp((double)p[j] - largest);
+            sum += mmixi_exp(p[j] - largest);
         for (size_t c = 0; c < P; c++)
             y_i[c] = 0;
         for (size_t j = 0; j < S; j++) {
-            double share = j < sees ? mmixi_exp((double)p[j] - largest) / sum : 0;
+            double share = j < sees ? mmixi_exp(p[j] - largest) / sum : 0;
             p[j] = (mmix_real)share;
             for (size_t c = 0; c < P; c++)
                 y_i[c] += p[j] * v[j * P + c];
@@ -10897,7 +10905,7 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention_backward(mmix_real *dq, mmix_real
         double delta = mmixi_plain_mix_dot(P, dy_i, y + i * P);
         for (size_t j = 0; j < S; j++) {
             double dp = mmixi_plain_mix_dot(P, dy_i, v + j * P);
-            mmix_real ds = (mmix_real)(scale * (double)p[j] * (dp - delta));
+            mmix_real ds = (mmix_real)(scale * p[j] * (dp - delta));
             for (size_t c = 0; c < P; c++)
                 dv[j * P + c] += p[j] * dy_i[c];
             for (size_t c = 0; c < N; c++) {
