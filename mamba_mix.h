@@ -7411,10 +7411,42 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
    x (rows, D). Weight norm has a g for each row (rows, 1) and eps = 0, L2 normalization no g. Where
    eps is the larger one the length is a constant, and dx = g/eps dy. With eps = 0 a row of zeros
    becomes NaN. Rows do not meet, so threads share them out. Salimans & Kingma 2016, eq. 2 and 3.
-   The slow version is composed of smaller ops: f_l2 and f_weight_norm in tests/grad.c.
    torch: F.normalize(x); nn.utils.weight_norm of a Linear
+   Tests: plain_units in tests/internals.c, f_l2 and f_weight_norm in tests/grad.c.
 
    in: x and, for weight norm, g; number[0]: eps. k->variance(D, x, 0) is ‖x‖². */
+
+MMIXI_PLAIN void mmixi_plain_unit(mmix_real *y, const mmix_real *x, const mmix_real *g, size_t rows,
+                                  size_t D, double eps)
+{
+    for (size_t r = 0; r < rows; r++, x += D, y += D) {
+        double square = 0, gain = g ? g[r] : 1;
+        for (size_t i = 0; i < D; i++)
+            square += (double)x[i] * x[i];
+        double scale = gain / fmax(sqrt(square), eps);
+        for (size_t i = 0; i < D; i++)
+            y[i] = (mmix_real)(scale * x[i]);
+    }
+}
+/* Gradients are added; dg is NULL without g. */
+MMIXI_PLAIN void mmixi_plain_unit_backward(mmix_real *dx, mmix_real *dg, const mmix_real *dy,
+                                           const mmix_real *x, const mmix_real *g, size_t rows,
+                                           size_t D, double eps)
+{
+    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
+        double square = 0, along = 0, gain = g ? g[r] : 1;
+        for (size_t i = 0; i < D; i++) {
+            square += (double)x[i] * x[i];
+            along += (double)x[i] * dy[i];
+        }
+        double length = fmax(sqrt(square), eps);
+        along /= length;                         /* x̂·dy */
+        if (dg) dg[r] += (mmix_real)along;
+        if (sqrt(square) <= eps) along = 0;      /* the length is a constant */
+        for (size_t i = 0; i < D; i++)
+            dx[i] += (mmix_real)(gain / length * (dy[i] - along * x[i] / length));
+    }
+}
 
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
