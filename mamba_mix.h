@@ -6276,7 +6276,13 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
    An op reads its call (>>api-tape): the inputs in[], the outputs out[], and in a backward also
    dy[], the gradients of the outputs, and dx[], where those of the inputs go. dx[i] is NULL if
    nobody wants it, and add[i] says whether it is added to what is there. Most ops see a tensor as a
-   matrix of rows whose last axis is contiguous, and share the rows out among the threads.
+   matrix of rows whose last axis is contiguous, and share the rows out among the threads. A sum
+   that rows of several tasks go into has an order that depends on shapes alone.
+
+   The public functions check shapes and options before they run an op (mmixi_expect); they return
+   NULL after an error, and do nothing while one is kept. Numbers are not checked: NaN stays NaN.
+   Tests: plain_elementwise, plain_sums and plain_softmax in tests/internals.c, tests/grad.c (each
+   gradient by central differences), tests/arguments.c (each error).
    ==================================================================================== */
 
 static inline mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
@@ -6359,7 +6365,7 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
    meet in pairs: the loss grows with log n. The order depends on the number of rows alone. */
 enum { MMIXI_SUM_SHORT = 256, MMIXI_SUM_RUN = 32, MMIXI_SUM_COLUMNS = 512 };
 
-/* Rows of x; with `order` row i of the sum is row order[i] of x. */
+/* Rows of x (rows, D) that are added up; with `order` the i-th of them is row order[i] of x. */
 typedef struct mmixi_row_sum {
     const mmixi_kernels *k;
     mmixi_mat x;
@@ -6432,8 +6438,9 @@ static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task
     if (end - begin <= MMIXI_SUM_SHORT) task(arg, begin, end, to);
     else mmixi_sum_task_halves(k, n, task, arg, begin, end, to, spare);
 }
-/* Σ g and Σ g x̂ of a row, as the micro-kernel normalize_sums has them: it keeps a sum for each
-   lane, so it gets no more than MMIXI_SUM_SHORT vectors at a time. */
+/* *g = Σ w dy and *gx = Σ w dy x̂ of a row, x̂ = (x - mean) rstd; w NULL: ones. The micro-kernel
+   normalize_sums keeps a sum for each lane, so it gets no more than MMIXI_SUM_SHORT vectors at a
+   time, and what it makes of them is added in double. */
 static void mmixi_normalize_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy,
                                  const mmix_real *x, mmix_real mean, mmix_real rstd,
                                  const mmix_real *w, double *g, double *gx)
@@ -6712,7 +6719,8 @@ static void mmixi_stretched_task(const void *arg, size_t begin, size_t end, mmix
     for (size_t r = begin; r < end; r++)
         mmixi_binary_row_backward(g, r, to, 1);
 }
-/* Of rows that are one number of the operand: added in double, which costs such a loop nothing. */
+/* The sum over rows of the output all of whose numbers read one number of the operand: added in
+   double, which costs such a loop nothing. */
 static double mmixi_stretched_number(const mmixi_binary_gradient *g, size_t begin, size_t end)
 {
     double sum = 0;
@@ -6746,7 +6754,9 @@ static void mmixi_stretched_rows(void *arg, mmixi_range range)
         k->add(g->n, total, dx, dx);
     }
 }
-/* Its owner's gradient begins with zeros, as that of every view, and is added to. */
+/* The gradient of operand i where each of its numbers is read by more than MMIXI_SUM_SHORT of the
+   output's. It is added to what is there: a stretched operand is a view, and the gradient of a
+   view's owner begins with zeros. */
 static int mmixi_stretched_backward(mmix_ctx *m, const mmix_call *c, int i)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -7502,17 +7512,30 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 }
 
 /* ==== >>norms ========================================================================
-   y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
+   y = w (x - μ) / r + b,   r = √(mean((x - μ)²) + eps)
 
-   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r
-   and g = w dy:
+   Layer norm has μ = mean(x); RMS norm has μ = 0 and no b. The gated RMS norm, of Mamba-2, puts
+   u = x silu(z) in place of x, and each of its G groups of D/G features has an r of its own.
 
-       dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
+   x, z, y (rows, D); w and b (D), or NULL for ones and zeros. For the backward each row keeps 1/r
+   of its groups, then μ: (rows, G + 1). With x̂ = (x - μ)/r, g = w dy, and means over a group:
 
-   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂
-   only). Ba et al. 2016; Zhang & Sennrich 2019, eq. 4.
+       dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy   (sums over rows)
 
-   torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w
+   But for eps, y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂
+   (RMS: along x̂ only). Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4; Dao & Gu 2024 (gated).
+
+   The plain loops come first and sum in double. The fast form below them sums in vectors of
+   mmix_real, a sum for each lane, and shares the rows out among the threads. It keeps no x̂, which
+   the backward makes again from x in two sweeps over a row, for the two means and then for dx, dw
+   and db: both directions wait for memory and not for arithmetic.
+
+   A negative eps is an error, and so are groups that do not divide D. With eps = 0 a row whose
+   x - μ is 0 everywhere becomes NaN. A NaN or an infinity in x spoils its own row of y alone.
+
+   torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w;
+   mamba_ssm: RMSNormGated(norm_before_gate=False)
+   Tests: plain_norms in tests/internals.c, f_layer_norm and its neighbours in tests/grad.c.
    ==================================================================================== */
 
 MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd,
@@ -7640,12 +7663,13 @@ MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *d
 /* Weight gradients are sums over rows: each of at most 16 runs of rows has a partial sum, and these
    are added in order, so that no number of threads changes a bit. */
 enum { MMIXI_PARTIALS = 16 };
+/* The rows of a run; fewer than 8 are not worth a partial sum. */
 static size_t mmixi_partial_grain(size_t rows)
 {
     return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS));
 }
-/* to = or += the sum of `parts` vectors of D numbers, `step` apart. A gradient that nobody wants is
-   NULL. */
+/* to = or += the sum of `parts` vectors of D numbers, from the first to the last; each begins
+   `step` numbers behind the one before. A gradient that nobody wants is NULL. */
 static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
                                      const mmix_real *partial, mmix_real *to, int add)
 {
@@ -7654,22 +7678,24 @@ static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_
 }
 
 /* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]:
-   eps. saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. */
+   eps. saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. Scratch is step memory
+   that the call takes and gives back. */
 typedef struct mmixi_norm_pass {
     const mmixi_kernels *k;
     size_t D, groups, width;                     /* width = D / groups */
-    int center, gated, add_x, add_z;             /* center: μ is taken off */
+    int center, gated;                           /* center: μ is taken off */
+    int add_x, add_z;                            /* dx and dz are added to what is there */
     double eps;
-    mmixi_mat x, z, y, dy, dx, dz;
+    mmixi_mat x, z, y, dy, dx, dz;               /* (rows, D); dx and dz without p: not wanted */
     const mmix_real *w, *b;
     mmix_real *kept;                             /* saved[0], or NULL */
-    /* (lanes, D) of a gated forward, (lanes, 3 D + spare) of a backward, which may sum up many
-       rows */
+    /* Of each thread: in a gated forward u (D); in a backward the silu(z), u and du of a row (3 D),
+       and behind them what mmixi_sum_task_rows needs to add up many rows (spare). */
     mmix_real *scratch;
     size_t spare;
-    /* of a backward (tasks, 2 D): dw, then db, of its rows */
+    /* Of each task of a backward: dw, then db, of its `grain` rows (2 D). */
     mmix_real *partial;
-    size_t grain;                                /* rows of a task */
+    size_t grain;
 } mmixi_norm_pass;
 static mmixi_norm_pass mmixi_norm_pass_of(const mmix_call *c)
 {
@@ -7695,30 +7721,41 @@ static inline mmix_real *mmixi_norm_kept(const mmixi_norm_pass *p, size_t r)
 {
     return p->kept + r * (p->groups + 1);
 }
+/* The weights of a group, or NULL for ones. */
+static inline const mmix_real *mmixi_norm_weight(const mmixi_norm_pass *p, size_t group)
+{
+    return p->w ? p->w + group * p->width : NULL;
+}
 
+/* Row r of y from what is normalized: x, or u of the gated norm. */
+static void mmixi_norm_row(const mmixi_norm_pass *p, size_t r, const mmix_real *x)
+{
+    const mmixi_kernels *k = p->k;
+    size_t d = p->width;
+    mmix_real *y = mmixi_row(p->y, r);
+    mmix_real mean = 0;
+    for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
+        if (p->center) mean = k->sum(d, x) / (mmix_real)d;
+        double squares = k->variance(d, x, mean);            /* Σ (x - μ)² */
+        mmix_real rstd = (mmix_real)(1 / sqrt(squares / (double)d + p->eps));
+        /* b is of layer norm alone, which has one group */
+        k->normalize(d, x, mean, rstd, mmixi_norm_weight(p, g), p->b, y);
+        if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
+    }
+    if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
+}
 static void mmixi_norm_rows(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
-    const mmixi_kernels *k = p->k;
-    size_t d = p->width;
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(p->x, r);
-        mmix_real *y = mmixi_row(p->y, r), mean = 0;
         if (p->gated) {
             mmix_real *u = p->scratch + range.lane * p->D;
-            k->silu(p->D, mmixi_row(p->z, r), u);
-            k->mul(p->D, x, u, u);
+            p->k->silu(p->D, mmixi_row(p->z, r), u);
+            p->k->mul(p->D, x, u, u);
             x = u;
         }
-        for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
-            const mmix_real *w = p->w ? p->w + g * d : NULL;
-            if (p->center) mean = k->sum(d, x) / (mmix_real)d;
-            double variance = k->variance(d, x, mean) / (double)(mmix_real)d;
-            mmix_real rstd = (mmix_real)(1 / sqrt(variance + p->eps));
-            k->normalize(d, x, mean, rstd, w, p->b, y);
-            if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
-        }
-        if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
+        mmixi_norm_row(p, r, x);
     }
 }
 static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
@@ -7737,29 +7774,33 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
     return 0;
 }
 
-/* The norm's part of row r, from dy and x: it writes dx, or adds to it, and adds to dw (D) and to
-   db (D) behind it. */
+/* The norm's part of row r, from dy and x, or of the gated norm u: it writes dx, or adds to it, and
+   adds to dw (D) and to db (D) behind it. */
 static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x,
                                     mmix_real *dx, int add, mmix_real *dw)
 {
     const mmixi_kernels *k = p->k;
     const mmix_real *dy = mmixi_row(p->dy, r);
-    const mmix_real *rstd = mmixi_norm_kept(p, r);
+    const mmix_real *kept = mmixi_norm_kept(p, r);
     size_t d = p->width;
-    mmix_real mean = rstd[p->groups];
+    mmix_real mean = kept[p->groups];
     mmix_real *db = dw + p->D;
     for (size_t g = 0; g < p->groups; g++) {
-        size_t at = g * d;
-        const mmix_real *w = p->w ? p->w + at : NULL;
-        double sum, along;
-        mmixi_normalize_sums(k, d, dy + at, x + at, mean, rstd[g], w, &sum, &along);
+        const mmix_real *w = mmixi_norm_weight(p, g);
+        mmix_real rstd = kept[g];
+        double sum, along;                       /* Σ g and Σ g x̂ */
+        mmixi_normalize_sums(k, d, dy, x, mean, rstd, w, &sum, &along);
         mmix_real g_mean = p->center ? (mmix_real)sum / (mmix_real)d : 0;
         mmix_real gx_mean = (mmix_real)along / (mmix_real)d;
-        k->normalize_backward(d, dy + at, x + at, mean, rstd[g], w, g_mean, gx_mean,
-                              dx + at, add, dw + at, db + at);
+        k->normalize_backward(d, dy, x, mean, rstd, w, g_mean, gx_mean, dx, add, dw, db);
+        dy += d;
+        x += d;
+        dx += d;
+        dw += d;
+        db += d;
     }
 }
-/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. `scratch` are
+/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. `scratch` has
    3 D numbers. */
 static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mmix_real *scratch,
                                           mmix_real *dw)
@@ -7780,10 +7821,11 @@ static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mm
         k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
     }
 }
-/* Rows of a lane, one after another. */
+/* Rows begin … end - 1, one after another, by a thread's scratch (3 D): a mmixi_sum_task, whose
+   sums are dw and db. Without dx the row's is made all the same, in scratch. */
 typedef struct mmixi_norm_lane {
     const mmixi_norm_pass *p;
-    mmix_real *scratch;                          /* 3 D */
+    mmix_real *scratch;
 } mmixi_norm_lane;
 static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, mmix_real *dw)
 {
@@ -7796,6 +7838,7 @@ static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, 
         else mmixi_norm_row_backward(p, r, x, lane->scratch, 0, dw);
     }
 }
+/* A task of the backward: its rows are summed up in pairs of halves if they are many. */
 static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
@@ -7840,9 +7883,10 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     if (!mmixi_expect(m, who, &d, spec, x, weight, bias, z))
         return NULL;
     if (!groups || d.D % groups || !(eps >= 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: %.0f features in %.0f groups, eps %g, expected groups that divide them, eps at "
-                  "least 0", who, (double)d.D, (double)groups, eps);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: %.0f features in %.0f groups, eps %g, expected groups "
+                                    "that divide them, eps at least 0",
+                                    who, (double)d.D, (double)groups, eps));
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups;
     call.number[0] = eps;
@@ -7867,9 +7911,45 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 /* ---- L2 normalization and weight norm --------------------------------------------------------
    y = g x / max(‖x‖, eps),   dx = g/‖x‖ (dy - x̂ (x̂·dy)),   dg = x̂·dy,   x̂ = x/‖x‖
 
-   x (rows, D). Weight norm has a g for each row and no eps, L2 normalization no g. Where eps is
-   the larger one the length is a constant, and dx = g/eps dy. Salimans & Kingma 2016, eq. 2 and 3.
-   torch: F.normalize(x); nn.utils.weight_norm of a Linear */
+   x (rows, D). Weight norm has a g for each row (rows, 1) and eps = 0, L2 normalization no g. Where
+   eps is the larger one the length is a constant, and dx = g/eps dy. With eps = 0 a row of zeros
+   becomes NaN. Rows do not meet, so threads share them out. Salimans & Kingma 2016, eq. 2 and 3.
+   torch: F.normalize(x); nn.utils.weight_norm of a Linear
+   Tests: plain_units in tests/internals.c, f_l2 and f_weight_norm in tests/grad.c.
+
+   in: x and, for weight norm, g; number[0]: eps. k->variance(D, x, 0) is ‖x‖². */
+
+MMIXI_PLAIN void mmixi_plain_unit(mmix_real *y, const mmix_real *x, const mmix_real *g, size_t rows,
+                                  size_t D, double eps)
+{
+    for (size_t r = 0; r < rows; r++, x += D, y += D) {
+        double square = 0, gain = g ? g[r] : 1;
+        for (size_t i = 0; i < D; i++)
+            square += (double)x[i] * x[i];
+        double scale = gain / fmax(sqrt(square), eps);
+        for (size_t i = 0; i < D; i++)
+            y[i] = (mmix_real)(scale * x[i]);
+    }
+}
+/* Gradients are added; dg is NULL without g. */
+MMIXI_PLAIN void mmixi_plain_unit_backward(mmix_real *dx, mmix_real *dg, const mmix_real *dy,
+                                           const mmix_real *x, const mmix_real *g, size_t rows,
+                                           size_t D, double eps)
+{
+    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
+        double square = 0, along = 0, gain = g ? g[r] : 1;
+        for (size_t i = 0; i < D; i++) {
+            square += (double)x[i] * x[i];
+            along += (double)x[i] * dy[i];
+        }
+        double length = fmax(sqrt(square), eps);
+        along /= length;                         /* x̂·dy */
+        if (dg) dg[r] += (mmix_real)along;
+        if (sqrt(square) <= eps) along = 0;      /* the length is a constant */
+        for (size_t i = 0; i < D; i++)
+            dx[i] += (mmix_real)(gain / length * (dy[i] - along * x[i] / length));
+    }
+}
 
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
@@ -8122,12 +8202,18 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 
    x, y (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is
    row L-1-t. The tokens before the first come from initial_state (B, D, W-1), or are 0; with
-   seq_idx a tap counts only if its token's number is t's. Backward, with du = dy silu'(u), u
-   computed once more:
+   seq_idx a tap counts only if its token's number is t's; both together are an error. Backward,
+   with du = dy silu'(u), u computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
 
+   The fast form takes a token at a time with all of its D columns in vectors, for which it
+   transposes w once; tokens, or in the backward places, are shared out among the threads. dw and db
+   are sums over runs of tokens, whose number the shapes say (mmixi_partial_grain), added in order.
+
    Dao & Gu's causal-conv1d.   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
+   Tests: plain_conv in tests/internals.c, t_conv in tests/grad.c, "packed convolution" in
+   tests/mixing.c.
    ==================================================================================== */
 
 /* Forward in time, without a past or numbers. u (B, L, D) is kept for the backward. */
@@ -8170,7 +8256,8 @@ MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_
 
 /* One call, either way. The past and x are one sequence here: place s of it is entry s of the past
    if s is below W-1, else token s - (W-1), so that token t reads the places t … t + W-1.
-   in: x, w, b, initial_state, seq_idx; size: silu, reverse */
+   in: x, w, b, initial_state, seq_idx; size: silu, reverse. Arrays that are made here are step
+   memory, which the call gives back. */
 typedef struct mmixi_conv {
     const mmix_call *c;
     const mmixi_kernels *k;
@@ -8206,7 +8293,7 @@ static inline int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_
     const int32_t *number = mmix_data_i32(seq_idx) + b * seq_idx->stride[0];
     return number[mmixi_conv_row(j, s - j->before)] == number[mmixi_conv_row(j, t)];
 }
-/* Place s in the past, or in x. Gradients lie as they do. */
+/* Where place s begins in the past, or in x. Gradients lie as they do. */
 static inline size_t mmixi_conv_past_offset(const mmixi_conv *j, size_t b, size_t s)
 {
     return (b * j->before + s) * j->D;
@@ -8221,7 +8308,7 @@ static inline const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, s
     if (s < j->before) return j->past + mmixi_conv_past_offset(j, b, s);
     return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
 }
-/* NULL if it is not wanted. */
+/* Where the gradient of place s goes. NULL if it is not wanted. */
 static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
 {
     mmix_real *dx = j->c->dx[0];
@@ -8229,6 +8316,7 @@ static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size
         return j->dpast ? j->dpast + mmixi_conv_past_offset(j, b, s) : NULL;
     return dx ? dx + mmixi_conv_offset(j, b, s) : NULL;
 }
+/* Room of a thread for W pointers to rows. */
 static inline const mmix_real **mmixi_conv_lane_taps(const mmixi_conv *j, size_t lane)
 {
     return j->taps + lane * mmixi_round_up(j->W, 8);
@@ -8245,7 +8333,8 @@ static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t 
     }
     return rows;
 }
-/* The rows of du that place s is read for, as tap k of token s - k. */
+/* The rows of du that place s was read for, by tap k as the one of token s - k, from column d on;
+   NULL where it was not. */
 static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_t s, size_t d,
                                             size_t lane)
 {
@@ -8259,6 +8348,7 @@ static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_
     return rows;
 }
 
+/* Makes y of the tokens of a range. */
 static void mmixi_conv_tokens(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
@@ -8283,13 +8373,16 @@ static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, s
     size_t at = mmixi_conv_token(j, b, t) + d;
     const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
     mmix_real *du = j->du + at;
+    mmix_real *db = dw + j->W * j->D;
     if (j->silu) {
-        j->k->conv(n, j->W, x, j->w + d, j->D, j->bias ? j->bias + d : NULL, du);
+        const mmix_real *bias = j->bias ? j->bias + d : NULL;
+        j->k->conv(n, j->W, x, j->w + d, j->D, bias, du);                    /* u */
         j->k->silu_backward(n, du, j->c->dy[0] + at, du, 0);
     }
-    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, dw + j->W * j->D + d);
+    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, db + d);
 }
-/* Tokens of a lane, one after another. */
+/* Tokens begin … end - 1, one after another, by a thread's taps: a mmixi_sum_task, whose sums are
+   dw and db. */
 typedef struct mmixi_conv_lane {
     const mmixi_conv *j;
     size_t lane;
@@ -8345,6 +8438,7 @@ static void mmixi_conv_final(const mmixi_conv *j)
             y[at + d * j->before] = x ? x[d] : 0;
     }
 }
+/* Adds the gradient of the final state to those of the places. */
 static void mmixi_conv_final_backward(const mmixi_conv *j)
 {
     const mmix_real *dy = j->c->dy[1];
@@ -8397,7 +8491,8 @@ static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
                                                   sizeof *j.taps);
     return j;
 }
-/* Tokens of a task that owns them: so many that it reads its columns' weights for several. */
+/* Tokens of a task, or places in the backward, which sum nothing up together: so many that the
+   weights, once read, serve several. */
 static size_t mmixi_conv_grain(const mmixi_conv *j) { return mmixi_row_grain(j->D / 4); }
 static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -8452,7 +8547,8 @@ MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
     if (o.initial_state && o.seq_idx)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: initial_state and seq_idx do not go together", who));
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = d.V ? mmixi_compact(m, o.initial_state) : NULL;
     call.in[4] = o.seq_idx;
@@ -8865,6 +8961,9 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    All that this room knows of a mixer stands in an mmixi_form. Each mixer's room ends with the
    function that fills its form in, and mmixi_form_of, behind the last of them, has a row for each
    kind.
+
+   Tests: tests/mixing.c holds y against M v, tests/properties.c mixers of random shapes and options
+   against loops of its own, and each face of a mixer against the others.
    ==================================================================================== */
 
 /* A run of tokens: begin … end - 1. */
@@ -9033,6 +9132,8 @@ static void mmixi_pass_range(void *arg, mmixi_range range)
     const mmixi_pass *p = (const mmixi_pass *)arg;
     p->task(p, range.begin, p->scratch + range.lane * p->lane_size);
 }
+/* Runs the tasks of a pass that was started, on the threads of m or here, and sums what they
+   made. */
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *p)
 {
     if (m) mmixi_ranges(m, p->tasks, 1, mmixi_pass_range, p);
@@ -9136,6 +9237,8 @@ static int mmixi_mixer_save(mmix_ctx *m, mmix_call *c, const mmixi_pass *p)
         if (n[i] && !mmix_save_for_backward(m, c, i, n[i])) return -1;
     return 0;
 }
+/* The op of all mixers, either way. Its scratch is step memory, which it gives back; what the
+   backward reads again stays. 0, or -1. */
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmixi_pass p;
@@ -9297,8 +9400,10 @@ static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *ar
             form.matrix(&p, b, h, room, mmixi_of(M) + (b * p.r.H + h) * L * S);
     return M;
 }
-/* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column
-   of its head, and dv (B, S, G, P) holds the rows of G P = H heads. */
+/* The mean of n rows of M, (B, H, S), by one backward. Since y = M v, the gradient of Σ_i y_i / n
+   with respect to a v of one column is that mean. The P = H/G heads that share a v would add to one
+   gradient; so v has a column for each of them, and the dy of a head is 1/n in its own column and 0
+   in the others. Then dv (B, S, G, P) has the rows of all G P = H heads side by side. */
 typedef struct mmixi_matrix_rows { const size_t *at; size_t n; } mmixi_matrix_rows;
 static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
@@ -9659,8 +9764,10 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 /* ==== >>ssd ==========================================================================
    h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
 
-   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)).
-   Dao & Gu 2024. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
+   One head at a time: h (N, P), in the interface (P, N); x and y (L, P), B and C (L, N), A and D
+   numbers, δ (L) = clamp(softplus(dt + bias)). B_tᵀ x_t is an outer product. Heads may share x, B
+   and C. Dao & Gu 2024, "Transformers are SSMs", sections 2 (the recurrence), 3 (M) and 6 (chunks).
+   The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
 
    RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1,
    A = ln γ, B = k, C = q and x = v: e^(a) is γ then.
@@ -9672,15 +9779,18 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),
        p_i = e^(a_1 + … + a_i),   r_j = L_Qj
 
-   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token
-   and head, and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to
+   The loop does 2 N P multiply-adds a token and head, but reads and writes all of the state for
+   each token, one token after another. The scan does more, Q/2 (P + N G/H) + 2 N P, as products of
+   small matrices, and touches the state once a chunk. (H heads share G groups of B and C.) If one
+   chunk holds the whole sequence there is no state, and it does L/2 (P + N G/H): up to
    4 N P / (P + N G/H) tokens that is cheaper, since of n chunks the first reads no state and the
    last writes none.
 
    L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient
    of prefix products, so that a large |a| somewhere leaves small terms elsewhere exact; one
-   multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is shared by
-   all heads that share B and C.
+   multiplication takes the place of an exponential. Entries of L and p below e⁻⁸⁰ become 0, before
+   products with them are subnormal numbers, which cost a hundred cycles each. S is shared by all
+   heads that share B and C.
 
    Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing:
    a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share B and x share the state, too.
@@ -9695,12 +9805,22 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
               + p_Q h_in·dh
    These are sums of their own terms as well (column sums grow from the last row up), not
    differences.
+
+   A task takes some heads of one sequence through all chunks, so no y and no state depends on how
+   many threads there are. dB and dC, to which many heads add, are summed by a number of tasks that
+   depends on the shapes alone, and then in the order of these tasks; dA, dbias and dD in that of
+   sequences. Shapes and options are checked by mmixi_ssd_check; numbers are not: A should be
+   negative, since with A > 0 the state grows. A NaN or an infinity reaches all later tokens.
+
+   torch: mamba_ssm's mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D, dt_bias=…, …)
+   Tests: plain_ssd in tests/internals.c, ssd_invariants and exactness in tests/mixing.c, t_ssd in
+   tests/grad.c, check_raw_ssd in tests/properties.c.
    ==================================================================================== */
 
 /* ---- the definition: one head, token after token ---- */
 
-/* The two lines on top of this room. h (L + 1, P, N) has the initial state, and takes the state
-   after each token, for the backward. */
+/* The two formulas on top of this room. h (L + 1, P, N) begins with the initial state, and takes
+   the state after each token, for the backward. */
 MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
                                  const mmix_real *delta, mmix_real A, const mmix_real *B,
                                  const mmix_real *C, mmix_real D, size_t L, size_t N, size_t P)
@@ -9709,14 +9829,14 @@ MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
         const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N;
         const mmix_real *before = h + t * P * N;
         mmix_real *now = h + (t + 1) * P * N;
-        double decay = mmixi_exp((double)delta[t] * (double)A);
+        double decay = mmixi_exp((double)delta[t] * A);
         for (size_t p = 0; p < P; p++) {
-            double step = (double)delta[t] * (double)x_t[p];
-            double sum = (double)D * (double)x_t[p];
+            double step = (double)delta[t] * x_t[p];
+            double sum = (double)D * x_t[p];
             for (size_t n = 0; n < N; n++) {
-                double kept = decay * (double)before[p * N + n];
-                now[p * N + n] = (mmix_real)(kept + step * (double)B_t[n]);
-                sum += (double)now[p * N + n] * (double)C_t[n];
+                double kept = decay * before[p * N + n];
+                now[p * N + n] = (mmix_real)(kept + step * B_t[n]);
+                sum += (double)now[p * N + n] * C_t[n];
             }
             y[t * P + p] = (mmix_real)sum;
         }
@@ -9737,7 +9857,7 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
         const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N, *dy_t = dy + t * P;
         const mmix_real *before = h + t * P * N, *now = h + (t + 1) * P * N;
         mmix_real *dx_t = dx + t * P, *dB_t = dB + t * N, *dC_t = dC + t * N;
-        mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * (double)A);
+        mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * A);
         double da = 0, d_step = 0;
         for (size_t p = 0; p < P; p++) {
             *dD += dy_t[p] * x_t[p];
@@ -9748,17 +9868,18 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
                 dC_t[n] += dy_t[p] * now[i];
                 dx_t[p] += dh[i] * delta[t] * B_t[n];
                 dB_t[n] += dh[i] * delta[t] * x_t[p];
-                d_step += (double)dh[i] * (double)x_t[p] * (double)B_t[n];
+                d_step += (double)dh[i] * x_t[p] * B_t[n];
                 dh[i] *= decay;
-                da += (double)dh[i] * (double)before[i];
+                da += (double)dh[i] * before[i];
             }
         }
-        ddelta[t] += (mmix_real)(d_step + da * (double)A);
-        *dA += (mmix_real)(da * (double)delta[t]);
+        ddelta[t] += (mmix_real)(d_step + da * A);
+        *dA += (mmix_real)(da * delta[t]);
     }
 }
 
-/* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
+/* u = dt + bias, and δ = clamp(softplus(u)), of the tokens of a head: dt (tokens, 1). With
+   dt_softplus 0 δ is u, clamped if dt_high is above 0. */
 static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix_real *u,
                             mmix_real *delta)
 {
@@ -9783,14 +9904,18 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
     mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
-/* M as a loop. It goes from i away, since the scan forgets on the way. */
+/* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) C_i·B_t δ_t, + D where i = t; in
+   reverse the exponent is a_i + … + a_{t-1}. Each row begins at t = i and goes away from it: each
+   token on the way brings a factor of the decay. `room` has 2 L reals. */
 static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                              mmix_real *M)
 {
     const mmix_raw *r = &p->r;
     const mmix_real *delta = room;
+    double A = (double)r->A[h];
     mmixi_ssd_delta_all(p, b, h, room);
     for (size_t i = 0; i < r->L; i++, M += r->L) {
+        const mmix_real *C = mmixi_at(&r->q, b, i, h);
         mmixi_keys seen = mmixi_sequence(r, b, i);
         double decay = 1;
         if (p->scan.reverse) seen.begin = i;
@@ -9798,43 +9923,50 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         memset(M, 0, r->L * sizeof *M);
         for (size_t n = 0; n < seen.end - seen.begin; n++) {
             size_t t = p->scan.reverse ? i + n : i - n;
-            const mmix_real *C = mmixi_at(&r->q, b, i, h);
             const mmix_real *B = mmixi_at(&r->k, b, t, h);
             double score = (double)p->k->dot(r->N, C, B);
-            M[t] = (mmix_real)(score * (decay * (double)delta[t]));
-            decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
+            double step = (double)delta[t];
+            M[t] = (mmix_real)(score * (decay * step));
+            decay *= mmixi_exp(step * A);
         }
         if (r->D) M[i] += r->D[h];
     }
 }
+/* Token t of a head: h = e^(δ A) h + δ x Bᵀ, y = C h + D x. state is h (P, N). */
+static void mmixi_ssd_token(const mmix_raw *r, size_t b, size_t t, size_t h, mmix_real delta,
+                            mmix_real *state)
+{
+    const mmix_real *x = mmixi_at(&r->v, b, t, h);
+    const mmix_real *B = mmixi_at(&r->k, b, t, h);
+    const mmix_real *C = mmixi_at(&r->q, b, t, h);
+    const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
+    mmix_real *y = mmixi_at(&r->y, b, t, h);
+    mmix_real decay = mmixi_exp_real(delta * r->A[h]);
+    for (size_t c = 0; c < r->P; c++) {
+        mmix_real *row = state + c * r->N;
+        double sum = 0;
+        for (size_t i = 0; i < r->N; i++) {
+            row[i] = decay * row[i] + delta * x[c] * B[i];
+            sum += (double)row[i] * (double)C[i];
+        }
+        mmix_real skip = D ? D[c % r->D_width] * x[c] : 0;
+        y[c] = (mmix_real)sum + skip;
+    }
+}
 /* The loop over time for all that a mixer has: packed sequences, either direction, a D for each
-   channel. state (P, N) is as in the interface; room as in mmixi_ssd_matrix. */
+   channel. state (P, N) is as in the interface, and 0 again where the next packed sequence begins;
+   `room` has 2 L reals. */
 static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                            mmix_real *state)
 {
     const mmix_raw *r = &p->r;
-    const mmix_real *delta = room;
     mmixi_ssd_delta_all(p, b, h, room);
     for (size_t n = 0; n < r->L; n++) {
         size_t t = p->scan.reverse ? r->L - 1 - n : n;
         mmixi_keys own = mmixi_sequence(r, b, t);
         size_t first = p->scan.reverse ? own.end - 1 : own.begin;
-        const mmix_real *x = mmixi_at(&r->v, b, t, h);
-        const mmix_real *B = mmixi_at(&r->k, b, t, h);
-        const mmix_real *C = mmixi_at(&r->q, b, t, h);
-        const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
-        mmix_real *y = mmixi_at(&r->y, b, t, h);
-        mmix_real decay = mmixi_exp_real(delta[t] * r->A[h]);
         if (n && t == first) memset(state, 0, r->P * r->N * sizeof *state);
-        for (size_t c = 0; c < r->P; c++) {
-            mmix_real *row = state + c * r->N;
-            double sum = 0;
-            for (size_t i = 0; i < r->N; i++) {
-                row[i] = decay * row[i] + delta[t] * x[c] * B[i];
-                sum += (double)row[i] * (double)C[i];
-            }
-            y[c] = (mmix_real)sum + (D ? D[c % r->D_width] * x[c] : 0);
-        }
+        mmixi_ssd_token(r, b, t, h, room[t], state);
     }
 }
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
@@ -9865,6 +9997,8 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 
 /* ---- chunks ---- */
 
+/* Tokens of a chunk, and of the longest sequence that is one chunk. Measured with N = P = 64: 32 or
+   48 tokens a chunk take as long as 64, and 96 take 6 to 10 % longer (Zen 4). */
 enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
 /* The place of a task among heads and tokens. */
@@ -9878,13 +10012,14 @@ typedef struct mmixi_scan_task {
     int enters, leaves;              /* a state comes in; one goes out to the next chunk */
     size_t head;                     /* the one at work */
 } mmixi_scan_task;
-/* What there is of a chunk of q tokens and a head, with the letters of the formulas above. Arrays
-   are in scratch, or where the interface has them. */
+/* What there is of a chunk of q tokens and a head, with the letters of the formulas above; V
+   columns are P, or P + 1 (see mmixi_scan_plan). Arrays are where the interface has them, or in the
+   scratch of the task's thread, which the caller of the pass owns (>>mixing). */
 typedef struct mmixi_chunk {
     size_t q;
     mmix_real *states;               /* (heads, N, V): h of each, in the backward dh */
     mmix_real *entry;                /* room for the state that enters the first chunk */
-    mmixi_mat in;                    /* h_in (N, V) */
+    mmixi_mat in;                    /* h_in (N, V): in `entry`, or as the forward kept it */
     mmixi_mat in_t, dh_t;            /* transposes (V, N) */
     mmixi_mat B, C, dB, dC;          /* (q, N) */
     mmixi_mat faded_B, faded_C;      /* (q, N): r δ B and p C, which meet the state */
@@ -9896,10 +10031,12 @@ typedef struct mmixi_chunk {
     mmix_real *transpose;            /* (max(N, V), q) */
     mmix_real *u, *delta;            /* (q): δ = softplus(u) */
     mmix_real *step_decay;           /* (q): e^(δ A) */
-    mmix_real *p, *w;                /* (q); w = r δ */
+    mmix_real *p, *w;                /* (q): p, and w = r δ */
     mmix_real *da, *d_delta;         /* (q) */
     mmix_real *along_row;            /* (q): the dot of each row of `product` with that of B or C */
-    mmix_real *top, *sum, *along;    /* (N): of keys under a softmax over tokens */
+    /* (N), of linear attention's keys under a softmax over tokens: the maximum of each feature,
+       1 / its sum, and Σ ψ dψ */
+    mmix_real *top, *sum, *along;
 } mmixi_chunk;
 
 /* Lays a chunk of q tokens out in scratch; returns the reals it takes. What does not depend on q
@@ -9961,7 +10098,8 @@ static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_head_v
     return mmixi_matrix(first, t->q, cols, step);
 }
 
-/* Whether a state comes into the chunk; `first` is where its packed sequence begins in the scan. */
+/* Whether a state comes into the chunk; `first` is where its packed sequence begins in the scan.
+   Where the initial state is left out but its gradient is wanted, zeros come in. */
 static int mmixi_state_enters(const mmixi_pass *p, const mmixi_scan_task *t, size_t first)
 {
     if (t->start) return t->start > first;
@@ -10102,7 +10240,8 @@ static void mmixi_ssd_skip(const mmixi_pass *p, size_t head, mmixi_mat x, mmixi_
         else k->axpy(r->P, *D, mmixi_row(x, i), mmixi_row(y, i));
     }
 }
-/* One token with a state that is changed in place, at the speed at which that comes and goes. */
+/* One token, whose state is changed in place: h = e^a h + δ x Bᵀ and y = C h in one sweep over the
+   state (P, N). That comes from memory and goes back once, which is all of the time it takes. */
 static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
@@ -10148,14 +10287,17 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a
     for (size_t i = 0; i < a.rows; i++)
         mmixi_lower_edge(k, to, i);
 }
-/* W of a chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
-   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of
-   factors near 1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
+/* Makes L and W of a chunk and head from S, and p C and r δ B where a state is read or written. p
+   is one exponential of the sum, not a product of exponentials: the state is multiplied by it in
+   every chunk, and the roundings of thousands of factors near 1 would add up (to 1e-5 over 4096
+   tokens that forget nothing). The last row of L is r. */
 static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
                               const mmixi_chunk *c)
 {
     const mmix_raw *r = &p->r;
     const mmixi_kernels *k = p->k;
+    const mmix_real least = (mmix_real)1.8e-35;  /* e^-80, as in the micro-kernel ssd_row */
+    const mmix_real *before = NULL;              /* the row of L above */
     double a = 0, A = (double)r->A[t->head];
     mmixi_ssd_steps(p, t, c);
     for (size_t i = 0; i < t->q; i++) {
@@ -10167,11 +10309,12 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
         const mmix_real *S = mmixi_row(c->scores, i);
         mmix_real *L = mmixi_row(c->decay, i);
         mmix_real *W = mmixi_row(c->weights, i);
-        if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
-        if (i) k->ssd_row(i, c->step_decay[i], L - t->q, S, c->delta, L, W);
+        if (c->p[i] < least) c->p[i] = 0;
+        if (i) k->ssd_row(i, c->step_decay[i], before, S, c->delta, L, W);
         L[i] = 1;
         W[i] = S[i] * c->delta[i];
         mmixi_lower_edge(k, c->weights, i);
+        before = L;
     }
     k->mul(t->q, mmixi_row(c->decay, t->q - 1), c->delta, c->w);
     for (size_t i = 0; i < t->q; i++) {
@@ -10184,23 +10327,18 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
 
 /* ---- what a chunk reads ---- */
 
-/* These are of >>linear attention: C = φ(q), B = ψ(k); back from dC and dB to dq and dk; y = num /
-   den; dnum and dden. */
-static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
-                                 const mmixi_chunk *c);
-static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
-                              const mmixi_chunk *c);
-static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                          const mmixi_chunk *c);
-static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                       const mmixi_chunk *c);
-static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
-                                const mmixi_chunk *c);
-static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                         const mmixi_chunk *c);
+/* What the scan calls where it runs linear attention; the room >>linear attention has them. The
+   first two make C = φ(q) and B = ψ(k) of a chunk, the next two go back from dC and dB to dq and
+   dk. The last two divide y by the sums of rows, and go back through that division. */
+typedef void mmixi_chunk_function(const mmixi_pass *p, const mmixi_scan_task *t,
+                                  const mmixi_chunk *c);
+static mmixi_chunk_function mmixi_linear_queries, mmixi_linear_keys;
+static mmixi_chunk_function mmixi_linear_queries_backward, mmixi_linear_keys_backward;
+static mmixi_chunk_function mmixi_linear_divide, mmixi_linear_divide_backward;
 
-/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages
-   apart: near each other its rows stay in the nearest cache. */
+/* x of the chunk; where linear attention divides, a column of ones beside it. SSD reads x often,
+   and with 16 heads of 64 its rows lie 4096 bytes apart, where they share a few sets of the nearest
+   cache. A copy has them near each other: the forward took 10 to 47 % longer without (Zen 4). */
 static void mmixi_chunk_x(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
     size_t P = p->r.P, V = p->scan.V;
@@ -10255,8 +10393,9 @@ static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmix
         mmixi_lower_scores(p->k, c->scores, c->C, c->B, c->transpose);
     if (!p->scan.linear) mmixi_ssd_weights(p, t, c);
 }
-/* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected, zeroed by the first
-   head. */
+/* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected. The first of the heads
+   that share it begins with zeros, unless the target is a gradient that is added to. If several
+   tasks share a group of heads, each has a part of the target for itself. */
 static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, int input,
                                mmixi_mat *target)
 {
@@ -10264,8 +10403,9 @@ static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, in
     const mmixi_scan_plan *s = &p->scan;
     size_t part = s->part[input];
     if (!s->linear) {
+        size_t block = t->first / s->heads;      /* the task's number in its sequence */
         *target = mmixi_tokens(t, &s->target[input], r->N);
-        target->p += t->first / s->heads % s->parts[input] * part;
+        target->p += block % s->parts[input] * part;
     }
     const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
     if (!mmixi_reads_anew(t, from, t->head)) return;
@@ -10287,8 +10427,9 @@ static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task
 
 /* ---- the scan, forward ---- */
 
-/* h = p_Q h + fromᵀ values, without the first term if no state came in. For h these are r δ B and
-   x, on the way back for dh p C and dy. */
+/* Takes the state over a chunk: h = p_Q h + (r δ B)ᵀ x, with `from` = r δ B and `values` = x. On
+   the way back it is dh = p_Q dh + (p C)ᵀ dy. Without a state that came in, the first term is left
+   out. */
 static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
                              const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
 {
@@ -10336,8 +10477,9 @@ static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real
 
 /* ---- the scan, backward ---- */
 
-/* Inside the chunk, from the last row up: da = Σ dW W, dS, and in d_delta the gradient of δ in
-   W. */
+/* Goes back inside the chunk, from the last row up: da_i = Σ_{j<i≤k} dW_kj W_kj, dS += dW L δ, and
+   in d_delta the gradient of δ in W. The micro-kernel adds row i to the sums of each column, which
+   are Σ_{k≥i} dW_kj L_kj S_kj, and returns the sum of these columns times δ_j: that is da_i. */
 static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk *c)
 {
     memset(c->d_delta, 0, c->q * sizeof *c->d_delta);
@@ -10416,7 +10558,7 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_
         dbias += c->d_delta[i];
     return dbias;
 }
-/* Makes a head's dA, dbias and dD, and on the way dS, dB, dC and ddt. */
+/* Adds the chunk's part to a head's dA, dbias and dD, and on the way makes dS, dB, dC and ddt. */
 static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                     const mmixi_chunk *c)
 {
@@ -10436,7 +10578,8 @@ static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *
         else *dD += k->dot(r->P, dy, x);
     }
 }
-/* dx = Wᵀ dy + r δ B dh + D dy; `first`: of the heads that share a state. */
+/* dx = Wᵀ dy + r δ B dh + D dy. `first`: the head is the first of those that share a state, which
+   adds what came by that state for all of them. */
 static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c,
                           int first)
 {
@@ -10465,6 +10608,7 @@ static void mmixi_scan_scores_backward(const mmixi_pass *p, const mmixi_scan_tas
     mmixi_linear_queries_backward(p, t, c);
     if (next % p->scan.shared == 0) mmixi_linear_keys_backward(p, t, c);
 }
+/* The gradients of a chunk and head. dh comes in as ∂/∂h_out and becomes ∂/∂h_in. */
 static void mmixi_scan_backward(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
     const mmixi_kernels *k = p->k;
@@ -10482,7 +10626,6 @@ static void mmixi_scan_backward(const mmixi_pass *p, const mmixi_scan_task *t, m
         if (t->leaves && first) mmixi_multiply(k, c->dB, c->x, c->dh_t, 1);
     }
     mmixi_scan_dx(p, t, c, first);
-    /* dh becomes ∂/∂h_in */
     if (t->enters) mmixi_state_next(p, t, c, c->faded_C, c->dy);
     else memset(dh.p, 0, p->scan.NV * sizeof *dh.p);
     mmixi_scan_scores_backward(p, t, c);
@@ -10511,8 +10654,11 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
 /* ---- the plan of a scan ---- */
 
 /* How many tasks are wanted, about. Where heads share B and C, the fewer the tasks the fewer times
-   S is computed and the fewer partial sums dB and dC have. Those fix the order of summation: a
-   backward's number of tasks may not depend on that of threads. */
+   S is computed and the fewer partial sums dB and dC have: with one sequence of 16 heads that made
+   forward and backward a fifth faster than a task for each head. Where they share nothing, 16 tasks
+   keep threads busy. A backward's tasks fix the order in which dB and dC are summed, so their
+   number may not depend on that of threads; a forward's may, since it adds nothing up over
+   tasks. */
 static size_t mmixi_scan_tasks(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -10540,7 +10686,9 @@ static void mmixi_scan_split(mmixi_pass *p)
     s->blocks = mmixi_ceil_div(r->H, s->heads);
     p->tasks = r->B * s->blocks;
 }
-/* Where dC, or dB, is collected; `gradient` has no p if nobody wants it. */
+/* Plans where dC, or dB, is collected: in the gradient itself if one task adds to each of its rows,
+   else in arrays (B, L, H / share, N) in scratch, one for each of these tasks. `share` heads have a
+   row in common; `gradient` has no p if nobody wants it. */
 static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient, size_t share)
 {
     const mmix_raw *r = &p->r;
@@ -10560,8 +10708,9 @@ static void mmixi_scan_cut(mmixi_pass *p)
     s->chunk = p->o.chunk;
     s->one_chunk = p->o.chunk;
     if (!s->chunk) {
-        size_t G = mmixi_min(r->q.share, r->k.share);
-        size_t worth = 4 * r->N * r->P / (r->P + r->N / G);
+        /* 4 N P / (P + N G/H): a group of H/G heads shares S */
+        size_t share = mmixi_min(r->q.share, r->k.share);
+        size_t worth = 4 * r->N * r->P / (r->P + r->N / share);
         s->chunk = MMIXI_SCAN_CHUNK;
         s->one_chunk = mmixi_min(MMIXI_SCAN_ONE_CHUNK, worth);
     }
@@ -10739,13 +10888,24 @@ static mmixi_form mmixi_ssd_form(void)
 /* ==== >>linear attention =============================================================
    y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
 
-   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalize` row
-   i is divided by its sum + eps; a column of ones beside V makes that sum another column of the
-   product, so that forward and backward know only one matrix product: y = num / den, dnum = dy /
-   den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient
-   attention); LinearViT: arXiv 2511.18380.
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. j runs over all
+   keys, or in the causal form over j ≤ i. φ and ψ are one function of each number (elu + 1, relu,
+   none), or a softmax: over the features of a token, ψ of efficient attention over the tokens of a
+   feature.
 
-   The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of >>ssd.
+   As φ(Q) (ψ(K)ᵀ V) the L x S matrix never exists: the state ψ(K)ᵀ V is N x P, and a token and head
+   cost 2 N P multiply-adds however long the sequence is, where by M they cost S (N + P). With
+   `normalize` row i is divided by its sum + eps; a column of ones beside V makes that sum another
+   column of the product, so that forward and backward know only one matrix product: y = num / den,
+   dnum = dy / den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021
+   (efficient attention); LinearViT: arXiv 2511.18380.
+
+   The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of >>ssd. A task has
+   the heads of one state, so that any number of threads gives the same bits. A row whose sum + eps
+   is 0, which features of both signs can have, becomes infinite or NaN.
+
+   Tests: plain_linear_attention in tests/internals.c, attention_invariants in tests/mixing.c,
+   t_linear_mix and t_linear_state in tests/grad.c, check_raw_linear in tests/properties.c.
    ==================================================================================== */
 
 /* ---- the definition: one head, f = φ(q) (L, N), g = ψ(k) (S, N), v (S, P) ---- */
@@ -10755,7 +10915,7 @@ MMIXI_PLAIN double mmixi_plain_mix_dot(size_t n, const mmix_real *a, const mmix_
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += (double)a[i] * (double)b[i];
+        sum += (double)a[i] * b[i];
     return sum;
 }
 /* How many keys query i sees: all, or with `causal` itself and those before it. */
@@ -10812,20 +10972,20 @@ MMIXI_PLAIN void mmixi_plain_linear_attention_backward(mmix_real *df, mmix_real 
         }
     }
 }
-/* M as a loop, for all that a mixer has; q and k are φ(q) and ψ(k) already. */
+/* M (L, S) of a head as a loop, for all that a mixer has; q and k are φ(q) and ψ(k) already. */
 static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                                 mmix_real *M)
 {
     const mmix_raw *r = &p->r;
     (void)room;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
+        const mmix_real *q = mmixi_at(&r->q, b, i, h);
         mmixi_keys seen = mmixi_sequence(r, b, i);
         double sum = p->o.eps;
-        if (p->scan.full) seen.end = r->S;
-        else seen.end = i + 1;
+        seen.end = p->scan.full ? r->S : i + 1;
         memset(M, 0, r->S * sizeof *M);
         for (size_t t = seen.begin; t < seen.end; t++) {
-            M[t] = p->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+            M[t] = p->k->dot(r->N, q, mmixi_at(&r->k, b, t, h));
             sum += (double)M[t];
         }
         if (p->o.normalize < 0) continue;
@@ -10847,7 +11007,7 @@ static inline mmix_real mmixi_feature_of(int feature, mmix_real x)
     if (!(x < 0)) return x + (mmix_real)elu;
     return elu ? mmixi_exp_real(x) : 0;
 }
-/* The slope of φ where it is f. */
+/* The slope of φ where its value is f: of elu + 1 it is 1 for f > 1, and e^x = f below. */
 static inline mmix_real mmixi_feature_slope(int feature, mmix_real f)
 {
     if (feature == MMIX_FEATURE_NONE) return 1;
@@ -10890,14 +11050,17 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         }
     }
 }
-/* Finds the maximum and 1/sum of each feature of a head's keys, for a softmax over tokens. */
+/* Finds the maximum and 1/sum of each feature of a head's keys (S, N), for a softmax over
+   tokens. */
 static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
 {
     for (size_t n = 0; n < keys.cols; n++) {
         mmix_real top = keys.p[n];
         double sum = 0;
-        for (size_t t = 1; t < keys.rows; t++)
-            if (mmixi_row(keys, t)[n] > top) top = mmixi_row(keys, t)[n];
+        for (size_t t = 1; t < keys.rows; t++) {
+            mmix_real key = mmixi_row(keys, t)[n];
+            if (key > top) top = key;
+        }
         for (size_t t = 0; t < keys.rows; t++)
             sum += (double)mmixi_exp_real(mmixi_row(keys, t)[n] - top);
         c->top[n] = top;
@@ -10918,7 +11081,9 @@ static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_
     mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &r->dq, r->N),
                                 r->add[MMIX_IN_Q]);
 }
-/* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. */
+/* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. A softmax over tokens is made
+   of `top` and `sum`, and its gradient ψ (dψ - Σ_s ψ dψ) of `along`: see mmixi_token_softmax and
+   mmixi_linear_backward_task. */
 static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
                               const mmixi_chunk *c)
 {
@@ -10963,7 +11128,7 @@ static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_tas
     const mmix_raw *r = &p->r;
     return r->inverse_sum + (t->b * r->H + t->head) * r->L + t->start;
 }
-/* y = num / den. num and den lie side by side in a row of near_y. */
+/* y = num / (den + eps). num (P) and den lie side by side in a row of near_y. */
 static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
                                 const mmixi_chunk *c)
 {
@@ -11198,22 +11363,34 @@ static mmixi_form mmixi_linear_form(void)
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loops make
-   all of p. The fast form never does: it takes keys in tiles. For each block of queries and each
-   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be
-   added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. Vaswani et al. 2017,
+   eq. 1. The plain loops make all of p. The fast form never does: it takes keys in tiles. For each
+   block of queries and each tile the scores are a small product; a running maximum m and sum l of
+   each row let later tiles be added (Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022):
 
        m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
        y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
 
    With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward:
    m and 1/l of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P),
-   e^(s - m) is kept, too: that is no more than q, k, v and y are.
+   e^(s - m) is kept, too: that is no more than q, k, v and y are, and takes 18 to 20 % off the
+   backward of 197 tokens.
 
    Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is
    a sequence of its own, whose tokens lie apart.
 
+   A forward task has some queries of a head, and goes through the tiles in order. A backward task
+   has all heads of a k and v: it alone adds to their dk and dv, tile after tile, in each head after
+   head, block after block. Both depend on shapes alone, so any number of threads gives the same
+   bits. dbias is summed by window, and then over windows and sequences in order.
+
+   Shapes and options are checked by mmixi_softmax_check. Every query sees at least its own key, so
+   l is not 0; but if all scores of a row are -infinity (by the bias, say), its y is NaN.
+
    torch: F.scaled_dot_product_attention(q, k, v, mask)
+   Tests: plain_softmax_attention in tests/internals.c, attention_invariants (M, windows, large
+   scores) and not_finite in tests/mixing.c, t_softmax_mix, t_windows and t_bands in tests/grad.c,
+   check_raw_softmax in tests/properties.c.
 
    Backward: y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no
    constant that is added to all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij =
@@ -11241,14 +11418,14 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention(mmix_real *y, mmix_real *p, const
         double largest = -HUGE_VAL, sum = 0;
         for (size_t j = 0; j < sees; j++) {
             p[j] = (mmix_real)(scale * mmixi_plain_mix_dot(N, q + i * N, k + j * N));
-            if ((double)p[j] > largest) largest = (double)p[j];
+            if (p[j] > largest) largest = p[j];
         }
         for (size_t j = 0; j < sees; j++)
-            sum += mmixi_exp((double)p[j] - largest);
+            sum += mmixi_exp(p[j] - largest);
         for (size_t c = 0; c < P; c++)
             y_i[c] = 0;
         for (size_t j = 0; j < S; j++) {
-            double share = j < sees ? mmixi_exp((double)p[j] - largest) / sum : 0;
+            double share = j < sees ? mmixi_exp(p[j] - largest) / sum : 0;
             p[j] = (mmix_real)share;
             for (size_t c = 0; c < P; c++)
                 y_i[c] += p[j] * v[j * P + c];
@@ -11267,7 +11444,7 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention_backward(mmix_real *dq, mmix_real
         double delta = mmixi_plain_mix_dot(P, dy_i, y + i * P);
         for (size_t j = 0; j < S; j++) {
             double dp = mmixi_plain_mix_dot(P, dy_i, v + j * P);
-            mmix_real ds = (mmix_real)(scale * (double)p[j] * (dp - delta));
+            mmix_real ds = (mmix_real)(scale * p[j] * (dp - delta));
             for (size_t c = 0; c < P; c++)
                 dv[j * P + c] += p[j] * dy_i[c];
             for (size_t c = 0; c < N; c++) {
@@ -11281,7 +11458,9 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention_backward(mmix_real *dq, mmix_real
 /* ---- what a query sees ---- */
 
 /* The keys that query i sees, windows aside; `own` is its packed sequence. Where there are more
-   keys than queries, the queries are the last tokens. */
+   keys than queries, the queries are the last tokens, and i's own key is S - L + i. Fewer keys than
+   queries go with MMIX_MASK_NONE alone: `at` wraps around then, but at - left is still 0 and
+   at + 1 + right is S. */
 static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &p->r;
@@ -11307,7 +11486,9 @@ static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
     own.end = mmixi_min(own.end, at + 1 + right);
     return own;
 }
-/* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0. */
+/* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0.
+   With w_a = window[a], the place is Σ_a i_a Π_{c>a} (2 w_c - 1): the place of a query minus that
+   of a key of its window tells their distance on all three axes. */
 static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
 {
     const mmix_mixer *o = &p->o;
@@ -11324,13 +11505,14 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
     }
     return s;
 }
-/* Where head h's numbers of bias lie for a query at this place: the number for a key is at
-   [-its place]. */
+/* Where head h's numbers of bias (H, distances) lie for a query at this place: the number for a key
+   is at [-its place]. Distances 0 stand in the middle, since the index of distances d_a from
+   1 - w_a to w_a - 1 is Σ_a (d_a + w_a - 1) Π_{c>a} (2 w_c - 1). */
 static size_t mmixi_bias_at(const mmixi_pass *p, size_t h, size_t place)
 {
     return h * p->softmax.distances + p->softmax.distances / 2 + place;
 }
-/* M as a loop, for all masks, windows and bias. */
+/* M (L, S) of a head as a loop, for all masks, windows and bias: row i is p_i. */
 static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                                  mmix_real *M)
 {
@@ -11363,11 +11545,14 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
 
 /* ---- tasks, tiles and blocks ---- */
 
+/* Queries of a block and keys of a tile. 24 queries are four tiles of six rows of a product: 2 to
+   12 % faster than 32 or 64 (Zen 4), and 48 are no better. */
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
 /* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
-   the backward it takes all heads that have k and v in common. It has scratch, and a tile of keys
-   at work. */
+   the backward it takes all heads that have k and v in common. A tile of keys is at work. Matrices
+   are in scratch of the task's thread, or where the interface has them. Tokens count from the first
+   of the window, without windows from the first of the sequence. */
 typedef struct mmixi_softmax_task {
     size_t b, window;
     size_t group, head;              /* the first of the task's heads, the one at work */
@@ -11382,12 +11567,12 @@ typedef struct mmixi_softmax_task {
        of the nearest cache. A window's rows are always copied. */
     mmixi_mat key, value, dkey, dvalue;
     mmixi_mat near_key, near_value, near_dkey, near_dvalue;
-    mmixi_mat key_t, value_t;        /* transposes */
-    /* Of a block: scale q, y of a window, dy, dq. scores are s, then e^(s - m), then p; dscores are
-       dp, then ds. */
+    mmixi_mat key_t, value_t;        /* transposes (N, n) and (P, n) */
+    /* Of a block's rows: scale q (rows, N), y (rows, P) of a window, dy (rows, P), dq (rows, N).
+       scores (rows, n) are s, then e^(s - m), then p; dscores are dp, then ds. */
     mmixi_mat query, near_y, near_dy, dquery;
     mmixi_mat scores, dscores;
-    mmix_real *row_max, *sum;        /* m and l of each query */
+    mmix_real *row_max, *sum;        /* m and l of each query of the task */
 } mmixi_softmax_task;
 /* A block is queries i … i + rows - 1 against the tile. They see n of its keys from `from` on, and
    row r sees those of seen[r]. Keys count from the first of the tile. */
@@ -11396,9 +11581,13 @@ typedef struct mmixi_softmax_block {
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
     int whole[MMIXI_QUERY_BLOCK];    /* the row sees no keys of other tiles */
     int again[MMIXI_QUERY_BLOCK];    /* it has seen some of an earlier tile */
-    int add;                         /* any row has */
+    /* Any row has. Then products of this tile are added to y and dq: the earlier tile wrote zeros
+       for rows that saw none of it. */
+    int add;
 } mmixi_softmax_block;
 
+/* Lays a task out in scratch; returns the reals it takes, with scratch NULL that alone. What a
+   direction does not need has no rows. */
 static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task *t,
                                         mmix_real *scratch)
 {
@@ -11428,6 +11617,8 @@ static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task 
     t->sum = mmixi_room_reals(&room, queries);
     return room.used;
 }
+/* Begins task `index`: run index % runs of a head, in the backward of a group of heads; the next
+   index counts heads or groups, and what is left of it windows. */
 static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
                                      mmixi_softmax_task *t)
 {
@@ -11489,6 +11680,11 @@ static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, 
 static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i)
 {
     return t->order ? t->order[i].at : i;
+}
+/* Where token i's numbers of the head at work are in an array (B, H, L). */
+static size_t mmixi_softmax_at(const mmixi_pass *p, const mmixi_softmax_task *t, size_t i)
+{
+    return (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, i);
 }
 /* Where the row of token i is in an array of the interface. */
 static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_head_view *a,
@@ -11617,7 +11813,8 @@ static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *
 
 /* ---- forward ---- */
 
-/* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y to them. */
+/* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y (P) to
+   them. */
 static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                       const mmixi_softmax_block *b, size_t r, mmix_real *row,
                                       mmix_real *y)
@@ -11644,17 +11841,21 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
     }
     mmixi_softmax_hide(b, r, row);
 }
+/* A block against a tile: s, then e^(s - m), then y' += e^(s - m) v of the rows. */
 static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                   const mmixi_softmax_block *b)
 {
-    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, b->rows, t->near_y);
-    mmixi_mat all = t->scores;
+    size_t rows = b->rows, from = b->from, n = b->n;
+    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, rows, t->near_y);
+    mmixi_mat value = mmixi_part(t->value, from, 0, n, p->r.P);
+    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    mmixi_mat all = t->scores;       /* rows of the whole tile, or what is kept of them */
     if (p->r.kept) all.p = mmixi_softmax_kept(p, t, b, 0);
-    mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
-    mmixi_softmax_scores(p, t, b, scores, mmixi_softmax_queries(p, t, b));
-    for (size_t r = 0; r < b->rows; r++)
+    mmixi_mat scores = mmixi_part(all, 0, from, rows, n);
+    mmixi_softmax_scores(p, t, b, scores, Q);
+    for (size_t r = 0; r < rows; r++)
         mmixi_softmax_row_forward(p, t, b, r, mmixi_row(all, r), mmixi_row(y, r));
-    mmixi_multiply(p->k, y, scores, mmixi_part(t->value, b->from, 0, b->n, p->r.P), b->add);
+    mmixi_multiply(p->k, y, scores, value, b->add);
     if (t->order) mmixi_softmax_put(p, t, y, &p->r.y, b->i, 0);
 }
 /* After the last tile: y = y'/l, and m and 1/l are kept for the backward. */
@@ -11662,7 +11863,7 @@ static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *
 {
     const mmix_raw *r = &p->r;
     for (size_t i = t->first; i < t->last; i++) {
-        size_t at = (t->b * r->H + t->head) * r->L + mmixi_softmax_token(t, i);
+        size_t at = mmixi_softmax_at(p, t, i);
         size_t query = i - t->first;
         mmix_real inverse = 1 / t->sum[query];
         mmix_real *y = mmixi_softmax_row(t, &r->y, i);
@@ -11672,6 +11873,7 @@ static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *
         r->inverse_sum[at] = inverse;
     }
 }
+/* A task of the forward: tile after tile, block after block. */
 static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     mmixi_softmax_task t;
@@ -11702,29 +11904,33 @@ static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax
     for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++)
         dbias[-(ptrdiff_t)key[j].place] += ds[j];
 }
-/* Makes p of row r, in prob, from its scores or from what was kept of them, and ds in place of
-   dp. */
+/* Makes p of row r, in `prob`, from its scores or from what was kept of them, and ds from dp, both
+   in `ds`. dy (P) is the row's. */
 static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                        const mmixi_softmax_block *b, size_t r, mmix_real *prob,
                                        mmix_real *ds, const mmix_real *dy)
 {
     const mmixi_kernels *k = p->k;
-    size_t begin = b->seen[r].begin, n = b->seen[r].end - begin;
-    size_t at = (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, b->i + r);
+    size_t begin = b->seen[r].begin;
+    size_t n = b->seen[r].end - begin;
+    size_t at = mmixi_softmax_at(p, t, b->i + r);
     const mmix_real *e = p->r.kept ? mmixi_softmax_kept(p, t, b, r) : prob;
+    mmix_real *prob_seen = prob + begin, *ds_seen = ds + begin;
     mmix_real delta;
     if (!p->r.kept)
-        k->exp_row(n, 1, prob + begin, p->r.row_max[at], prob + begin);
-    k->scale(n, p->r.inverse_sum[at], e + begin, prob + begin);
+        k->exp_row(n, 1, prob_seen, p->r.row_max[at], prob_seen);
+    k->scale(n, p->r.inverse_sum[at], e + begin, prob_seen);
     /* Where one tile has all of the row, the sum over j is as good as dy · y, and exact with one
        key. */
-    if (b->whole[r]) delta = k->dot(n, prob + begin, ds + begin);
+    if (b->whole[r]) delta = k->dot(n, prob_seen, ds_seen);
     else delta = k->dot(p->r.P, dy, mmixi_softmax_row(t, &p->r.y, b->i + r));
-    k->softmax_backward(n, prob + begin, ds + begin, delta, ds + begin, 0);
+    k->softmax_backward(n, prob_seen, ds_seen, delta, ds_seen, 0);
     if (t->dbias) mmixi_softmax_bias_backward(p, t, b, r, ds);
     mmixi_softmax_hide(b, r, prob);
     mmixi_softmax_hide(b, r, ds);
 }
+/* A block against a tile: p and dp, then ds, then dv += pᵀ dy, dk += dsᵀ (scale q) and dq += scale
+   ds k of what they see. */
 static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                    const mmixi_softmax_block *b)
 {
@@ -11733,23 +11939,32 @@ static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task
     size_t rows = b->rows, from = b->from, n = b->n, N = x->N, P = x->P;
     mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n);
     mmixi_mat dscores = mmixi_part(t->dscores, 0, from, rows, n);
+    mmixi_mat value_t = mmixi_part(t->value_t, 0, from, P, n);
     mmixi_mat Q = mmixi_softmax_queries(p, t, b);
-    mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
     mmixi_mat dy = mmixi_softmax_gather(t, &x->dy, b->i, rows, t->near_dy);
     if (!x->kept) mmixi_softmax_scores(p, t, b, scores, Q);
-    mmixi_multiply(k, dscores, dy, mmixi_part(t->value_t, 0, from, P, n), 0);
-    for (size_t r = 0; r < rows; r++)
-        mmixi_softmax_row_backward(p, t, b, r, mmixi_row(t->scores, r), mmixi_row(t->dscores, r),
-                                   mmixi_row(dy, r));
-    if (x->dv.p)
-        mmixi_multiply(k, mmixi_part(t->dvalue, from, 0, n, P), mmixi_t(scores), dy, 1);
-    if (x->dk.p)
-        mmixi_multiply(k, mmixi_part(t->dkey, from, 0, n, N), mmixi_t(dscores), Q, 1);
-    if (!x->dq.p) return;
-    mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
-    k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
-    mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
+    mmixi_multiply(k, dscores, dy, value_t, 0);
+    for (size_t r = 0; r < rows; r++) {
+        mmix_real *prob = mmixi_row(t->scores, r);
+        mmix_real *ds = mmixi_row(t->dscores, r);
+        mmixi_softmax_row_backward(p, t, b, r, prob, ds, mmixi_row(dy, r));
+    }
+    if (x->dv.p) {
+        mmixi_mat dv = mmixi_part(t->dvalue, from, 0, n, P);
+        mmixi_multiply(k, dv, mmixi_t(scores), dy, 1);
+    }
+    if (x->dk.p) {
+        mmixi_mat dk = mmixi_part(t->dkey, from, 0, n, N);
+        mmixi_multiply(k, dk, mmixi_t(dscores), Q, 1);
+    }
+    if (x->dq.p) {
+        mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
+        mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
+        k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
+        mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
+    }
 }
+/* A task of the backward: tile after tile, in each head after head, block after block. */
 static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
@@ -11862,7 +12077,8 @@ static void mmixi_softmax_windows(mmixi_pass *p)
     s->L = tokens;
     s->S = tokens;
 }
-/* How many queries a task takes. With few heads the forward cuts each head into runs. */
+/* How many queries a task takes. With less than 16 heads the forward cuts each of them into runs of
+   whole blocks, for about 16 tasks in all: threads need work, and queries do not meet. */
 static size_t mmixi_softmax_run(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -11871,6 +12087,7 @@ static size_t mmixi_softmax_run(const mmixi_pass *p)
     size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
     return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), L);
 }
+/* Plans a pass: sizes, tasks, and what the forward keeps. */
 static void mmixi_softmax_begin(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -11906,7 +12123,7 @@ static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
     s->order = (mmixi_spot *)mmixi_room_bytes(room, s->windows * s->L * sizeof *s->order);
     s->count = (size_t *)mmixi_room_bytes(room, s->windows * sizeof *s->count);
 }
-/* Sorts the tokens of a grid into its windows. */
+/* Sorts the tokens of a grid into its windows, in each by their order in the sequence. */
 static void mmixi_softmax_start(mmixi_pass *p)
 {
     mmixi_softmax_plan *s = &p->softmax;
@@ -13025,8 +13242,17 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
    other views, in distillation the teacher's softmax. With p = softmax(x/T) and Σ q = n the
    gradient of a row is (n p - q) / T. The maximum is taken off x first: logits of some thousands
    keep their digits.
+
+   The plain loops sum in double. The fast form goes over a row in blocks that stay in
+   the nearest cache, in vectors; for the backward it keeps of each row the maximum and Σ q divided
+   by the sum of exponentials. Rows are shared out among the threads; their losses are added up in
+   double, from the first row to the last, by one thread. A class that is not below K is an error,
+   and so is a temperature that is not above 0; without any row that counts the mean is 0.
+
    torch: F.cross_entropy(x, target, ignore_index=…);
    F.kl_div(s.log_softmax(-1), t.log_softmax(-1), log_target=True)
+   Tests: plain_losses and plain_dino in tests/internals.c, f_xent and its neighbours in
+   tests/grad.c.
    ==================================================================================== */
 
 /* log Σ e^(x_k / T) of a row, from which log softmax(x/T)_k = x_k / T - that. */
@@ -13464,9 +13690,12 @@ static int mmixi_loss_run_backward(mmix_ctx *m, mmix_call *c, mmixi_loss_row_bac
     mmix_rewind(m, mark);
     return 0;
 }
+/* Room for a mmixi_loss_kept of each row. 0, or -1. */
 static int mmixi_loss_save(mmix_ctx *m, mmix_call *c)
 {
-    return mmix_save_for_backward(m, c, MMIXI_LOSS_ROWS, 4 * mmixi_rows(c->in[0])) ? 0 : -1;
+    size_t reals = sizeof(mmixi_loss_kept) / sizeof(mmix_real);
+    size_t n = reals * mmixi_rows(c->in[0]);
+    return mmix_save_for_backward(m, c, MMIXI_LOSS_ROWS, n) ? 0 : -1;
 }
 static int mmixi_cross_entropy_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -13573,8 +13802,9 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
-                      (double)r, (int)label, (double)d.K);
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                        "mmix_cross_entropy: target %.0f is class %d of %.0f",
+                                        (double)r, (int)label, (double)d.K));
     }
     return mmixi_loss(m, MMIX_OP_CROSS_ENTROPY, logits, target, NULL, o);
 }
@@ -13623,17 +13853,18 @@ static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher,
     for (size_t r = 0; weight && r < rows; r++)
         share += weight[r];
     for (size_t k = 0; k < K; k++) {
+        const mmix_real *column = mmixi_of(teacher) + k;
         double mean = 0;
         for (size_t r = 0; r < rows; r++)
-            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (weight ? weight[r]
-                                                                             : 1);
+            mean += (double)column[r * teacher->stride[0]] * (weight ? weight[r] : 1);
         if (!weight) mean /= (double)rows;
         center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
         square += (double)center[k] * center[k];
     }
     return sqrt(square);
 }
-/* crops 0: iBOT */
+/* DINO's loss or, with crops 0, iBOT's, which alone takes weights. The center is updated after the
+   loss has read it. */
 static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor *student,
                                        mmix_tensor *teacher, mmix_tensor *weight, mmix_real *center,
                                        size_t crops, double student_temp, double teacher_temp,
@@ -13647,9 +13878,10 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
         || mmixi_within(m, who, "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f crops (at least 2)",
-                  who, (double)d.N, (double)d.T, (double)crops);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: %.0f student rows, %.0f teacher rows (2 views each) for "
+                                    "%.0f crops (at least 2)",
+                                    who, (double)d.N, (double)d.T, (double)crops));
     /* mmixi_loss takes the mean over rows. A picture has 2 crops - 2 pairs of views and `crops`
        rows, and rows with weights are summed. */
     if (crops) times = (double)crops / (double)(2 * crops - 2);
@@ -13739,7 +13971,6 @@ static inline int mmixi_is_nan(double x)
 {
     return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52;
 }
-
 
 /* ==== >>optimizers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
@@ -14069,6 +14300,7 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 
 /* ==== >>m-mate =======================================================================
    decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
+   (LinMU, Wang & Jha 2026, arXiv 2601.01322)
 
    C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's
    order. That order permutes the tokens of a span among themselves and leaves the text where it
@@ -14088,6 +14320,12 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    that is the definition, M with y = M v. A span's tokens stay together in scan order. The reverse
    scans of all spans are therefore one SSD over the tokens from the first span to the end of the
    last, as packed sequences.
+
+   Tensors of a call, lists of tokens too, are step memory. Spans, sizes and options are checked by
+   mmixi_layout_begin and mmix_mmate_init.
+
+   Tests: tests/mmate.c (M and y = M v, faces, conversion), fuses in tests/internals.c, f_flex in
+   tests/grad.c, which has the layer as smaller ops.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -14427,10 +14665,10 @@ MMIXI_PLAIN void mmixi_plain_fuse_backward(mmix_real *df, mmix_real *db, mmix_re
                 size_t at = ((s * L + t) * H + h) * P;
                 size_t row = (s * n + t - first) * H + h;
                 int in_span = runs[t] % 2;
-                double g = in_span ? c : 1, rest = in_span ? c : 0, along = 0;
-                if (in_span && z) {
-                    g = 1 / (1 + exp(-(double)z[row]));
-                    rest = 1 - g;
+                double g = 1, rest = 0, along = 0;
+                if (in_span) {
+                    g = z ? 1 / (1 + exp(-(double)z[row])) : c;
+                    rest = z ? 1 - g : c;
                 }
                 for (size_t p = 0; p < P; p++) {
                     df[at + p] += (mmix_real)(g * (double)dy[at + p]);
@@ -14449,6 +14687,7 @@ typedef struct mmixi_fuse_row {
     mmix_real f_share, b_share;
 } mmixi_fuse_row;
 
+/* Row i of f (B, L, H, P): head i % H of token i / H % L. */
 static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
 {
     const mmix_tensor *f = c->in[0];
@@ -14693,12 +14932,14 @@ typedef struct mmixi_swin_packed {
     mmix_tensor *sequence;           /* (B, n): the window that each place belongs to */
 } mmixi_swin_packed;
 
+/* Makes the packed sequences. A pass of softmax attention that never runs is planned for the
+   windows alone, into which it sorts the tokens of the grid. 0, or -1. */
 static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_layout *a,
                            mmixi_swin_packed *packed)
 {
     const mmix_tensor *grid = a->grid.tokens, *others = a->other.tokens;
     size_t n_others = mmix_count(others), cells = mmix_count(grid), n = 0;
-    mmixi_pass j;                                /* for its windows alone */
+    mmixi_pass j;
     mmix_raw r;
     memset(&r, 0, sizeof r);
     r.N = 1;
@@ -14861,6 +15102,8 @@ static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w,
     return y;
 }
 
+/* The layer for tokens x (B, L, D), (B, L, D); with a->plain its M, (B, L, H·L). With a state
+   nothing is recorded, and the slot's tokens are counted on. */
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                 mmix_tensor *residual, const mmixi_layout *a)
 {
@@ -14901,7 +15144,8 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
     int stateful = layout && (layout->state || layout->initial_state);
     int convolved = layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN;
     if (stateful || convolved)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: with a state or a convolution y is not M v", who));
     if (mmixi_layout_begin(m, who, &a, layout, "x BLD", x, NULL, NULL))
         return NULL;
     a.plain = 1;

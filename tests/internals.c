@@ -990,6 +990,23 @@ static void plain_norms(mmix_ctx *m, size_t rows, size_t D)
         case_ends(m);
     }
 }
+static void plain_units(mmix_ctx *m, size_t rows, size_t D)
+{
+    const double bound = 60 + sqrt((double)D);
+    for (int op = 0; op < 3; op++) {             /* L2, L2 whose eps is larger than most rows, weight norm */
+        const double eps = op == 2 ? 0 : op ? 20 : 1e-12;
+        mmix_tensor *x = leaf(m, rows, D, -2, 3), *g = op == 2 ? leaf(m, rows, 1, 0.5, 1.5) : NULL, *y;
+        const real *px = mmix_data(x), *pg = mmix_data(g), *dy;
+        real *py = reals(rows * D), *dx = reals(rows * D), *dg = g ? reals(rows) : NULL;
+        dy = there_and_back(m, g ? mmix_weight_norm(m, x, g) : mmix_l2_normalize(m, x, eps), &y);
+        mmixi_plain_unit(py, px, pg, rows, D, eps);
+        mmixi_plain_unit_backward(dx, dg, dy, px, pg, rows, D, eps);
+        beside("unit rows", y, py, bound);
+        beside("unit rows dx", mmix_grad(x), dx, 4 * bound);
+        if (g) beside("unit rows dg", mmix_grad(g), dg, bound);
+        case_ends(m);
+    }
+}
 static void plain_linear(mmix_ctx *m, size_t rows, size_t D, size_t O)
 {
     mmix_tensor *x = leaf(m, rows, D, -1, 1), *w = leaf(m, O, D, -1, 1), *b = leaf_of(m, O, -1, 1), *y;
@@ -1106,6 +1123,7 @@ static void plain_sizes(mmix_ctx *m, int threads)
         plain_elementwise(m, rows, wide[i]);
         plain_softmax(m, rows, wide[i]);
         plain_norms(m, rows, wide[i]);
+        plain_units(m, rows, wide[i]);
         plain_losses(m, rows, wide[i] + 1);
         plain_dino(m, 3, 2 + i % 4, wide[i] + 1);
         plain_linear(m, 1 + i, wide[i], wide[(i * 5) % 13]);
@@ -1123,6 +1141,7 @@ static void plain_sizes(mmix_ctx *m, int threads)
     plain_losses(m, 3, 2049);
     plain_losses(m, 2, 5000);
     plain_norms(m, 2, 5000);
+    plain_units(m, 2, 5000);
     plain_conv(m, 1, 7, 1030, 4, 1);
     plain_linear(m, 300, 30, 300);
     plain_adamw(m, MMIXI_PIECE + 1);
