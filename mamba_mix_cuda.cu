@@ -3330,15 +3330,28 @@ MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x)
 struct mmixi_cuda_linear_job {
     mmix_cuda_linear_attention r;
     size_t G, V;                                 /* key/value heads; P, or P + 1 */
-    float *F, *G1, *V1, *Y1, *D1, *dF, *dG, *dV1;
-    /* (B, G, N, 3): largest k, 1/Σ, Σ ψ dψ over the tokens (efficient) */
+    float *F, *G1, *V1, *Y1;                     /* φ(q), ψ(k), V' and Y' of the room's head */
+    float *D1, *dF, *dG, *dV1;                   /* gradients of Y', φ(q), ψ(k) and V' */
+    /* ψ = softmax over the tokens only, (B, G, N, 3): a column's largest k, 1/Σ, and Σ ψ dψ over the tokens */
     float *columns;
     float *state, *dstate;                       /* full: (B, G, N, V) */
     int32_t *runs;
-    /* causal, as an SSD: one, zeros (H), states a head (B, H, V, N), its gradients */
-    float *constants, *first, *last, *dfirst, *dlast;
-    char *inner;
+    /* causal, as an SSD: one and then zeros (H); the heads' states (B, H, V, N), and their gradients */
+    float *constants;
+    float *first, *last, *dfirst, *dlast;
+    char *inner;                                 /* its workspace */
 };
+
+/* Index i of an array (B, tokens, heads). */
+struct mmixi_cuda_row_at { size_t b, t, h; };
+MMIXI_CUDA_INLINE mmixi_cuda_row_at mmixi_cuda_row_of(size_t i, size_t tokens, size_t heads)
+{
+    mmixi_cuda_row_at v;
+    v.h = i % heads;
+    v.t = i / heads % tokens;
+    v.b = i / heads / tokens;
+    return v;
+}
 
 static __device__ float mmixi_cuda_feature(int feature, float x)
 {
@@ -3350,116 +3363,165 @@ static __device__ float mmixi_cuda_feature_slope(int feature, float f)
     if (feature == MMIX_FEATURE_ELU1) return f > 1 ? 1 : f;
     return feature == MMIX_FEATURE_RELU && !(f > 0) ? 0 : 1;
 }
+/* Whether φ is a softmax over the channels; so is ψ then, but for EFFICIENT, whose ψ is one over the tokens. */
+MMIXI_CUDA_INLINE int mmixi_cuda_feature_softmax(int feature)
+{
+    return feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
+}
 template <class T> static __device__ void mmixi_cuda_feature_row(int feature, size_t N, const T *x, float *f)
 {
-    float top = -INFINITY, sum = 0;
-    if (feature != MMIX_FEATURE_SOFTMAX_BOTH && feature != MMIX_FEATURE_EFFICIENT) {
+    float top = -INFINITY;
+    float sum = 0;
+    if (!mmixi_cuda_feature_softmax(feature)) {
         for (size_t n = 0; n < N; n++) f[n] = mmixi_cuda_feature(feature, mmixi_cuda_float(x[n]));
         return;
     }
     for (size_t n = 0; n < N; n++) top = fmaxf(top, mmixi_cuda_float(x[n]));
-    for (size_t n = 0; n < N; n++) sum += f[n] = expf(mmixi_cuda_float(x[n]) - top);
+    for (size_t n = 0; n < N; n++) {
+        f[n] = expf(mmixi_cuda_float(x[n]) - top);
+        sum += f[n];
+    }
     for (size_t n = 0; n < N; n++) f[n] /= sum;
 }
+/* dx = slope df or, of a softmax, f (df - Σ f df). */
 template <class T>
 static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, const float *f, const float *df,
                                                        T *dx)
 {
-    const int softmax = feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
-    const float along = softmax ? mmixi_cuda_dot(N, f, df) : 0;
-    for (size_t n = 0; n < N; n++)
-        mmixi_cuda_set(dx + n, softmax ? f[n] * (df[n] - along)
-                       : mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
+    if (mmixi_cuda_feature_softmax(feature)) {
+        const float mean = mmixi_cuda_dot(N, f, df);
+        for (size_t n = 0; n < N; n++) mmixi_cuda_set(dx + n, f[n] * (df[n] - mean));
+        return;
+    }
+    for (size_t n = 0; n < N; n++) mmixi_cuda_set(dx + n, mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
 }
-/* One thread a row of F, and of G and V'. */
+/* F, one thread a row. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_queries(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
-    if (b < j.r.B)
-        mmixi_cuda_feature_row(j.r.feature, j.r.N, mmixi_cuda_at<T>(j.r.q, b, t, h), j.F + i * j.r.N);
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.L, j.r.H);
+    if (at.b >= j.r.B) return;
+    const T *q = mmixi_cuda_at<T>(j.r.q, at.b, at.t, at.h);
+    mmixi_cuda_feature_row(j.r.feature, j.r.N, q, j.F + i * j.r.N);
 }
-/* ψ = softmax over the tokens: a column's largest and 1/Σ */
+/* ψ = softmax over the tokens: a column's largest k, and 1/Σ. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_columns(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), n = i % j.r.N, g = i / j.r.N % j.G, b = i / j.r.N / j.G;
-    float top = -INFINITY, sum = 0;
-    if (b >= j.r.B) return;
-    for (size_t t = 0; t < j.r.S; t++)
-        top = fmaxf(top, mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]));
-    for (size_t t = 0; t < j.r.S; t++)
-        sum += expf(mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]) - top);
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
+    const size_t head = at.t * j.r.k.share;
+    float top = -INFINITY;
+    float sum = 0;
+    if (at.b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++) {
+        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
+        top = fmaxf(top, mmixi_cuda_float(k[at.h]));
+    }
+    for (size_t t = 0; t < j.r.S; t++) {
+        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
+        sum += expf(mmixi_cuda_float(k[at.h]) - top);
+    }
     j.columns[3 * i] = top;
     j.columns[3 * i + 1] = 1 / sum;
 }
+/* The three numbers of each column of a sequence and key/value head. */
+MMIXI_CUDA_INLINE const float *mmixi_cuda_columns_of(const mmixi_cuda_linear_job &j, size_t b, size_t g)
+{
+    return j.columns + 3 * (b * j.G + g) * j.r.N;
+}
+/* ψ(k) and V', one thread a row. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_keys(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
-    if (b >= j.r.B) return;
-    const T *k = mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share),
-        *v = mmixi_cuda_at<T>(j.r.v, b, t, g * j.r.k.share);
-    if (j.r.feature == MMIX_FEATURE_EFFICIENT)
-        for (size_t n = 0; n < j.r.N; n++) {
-            const float *column = j.columns + 3 * ((b * j.G + g) * j.r.N + n);
-            j.G1[i * j.r.N + n] = expf(mmixi_cuda_float(k[n]) - column[0]) * column[1];
-        }
-    else mmixi_cuda_feature_row(j.r.feature, j.r.N, k, j.G1 + i * j.r.N);
-    for (size_t p = 0; p < j.V; p++) j.V1[i * j.V + p] = p < j.r.P ? mmixi_cuda_float(v[p]) : 1;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.S, j.G);
+    if (at.b >= j.r.B) return;
+    const T *k = mmixi_cuda_at<T>(j.r.k, at.b, at.t, at.h * j.r.k.share);
+    const T *v = mmixi_cuda_at<T>(j.r.v, at.b, at.t, at.h * j.r.k.share);
+    float *psi = j.G1 + i * j.r.N;
+    float *v1 = j.V1 + i * j.V;
+    if (j.r.feature == MMIX_FEATURE_EFFICIENT) {
+        const float *column = mmixi_cuda_columns_of(j, at.b, at.h);
+        for (size_t n = 0; n < j.r.N; n++)
+            psi[n] = expf(mmixi_cuda_float(k[n]) - column[3 * n]) * column[3 * n + 1];
+    } else mmixi_cuda_feature_row(j.r.feature, j.r.N, k, psi);
+    for (size_t p = 0; p < j.r.P; p++) v1[p] = mmixi_cuda_float(v[p]);
+    if (j.V > j.r.P) v1[j.r.P] = 1;
 }
+/* 1 / (den + eps) of a row of Y'; 1 where rows are not normalized. */
 MMIXI_CUDA_INLINE float mmixi_cuda_linear_over(const mmixi_cuda_linear_job &j, const float *y1)
 {
     return j.r.normalize ? 1 / (y1[j.r.P] + (float)j.r.eps) : 1;
 }
+/* y, one thread a number. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), p = i % j.r.P, row = i / j.r.P, h = row % j.r.H,
-        t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
-    if (b < j.r.B)
-        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p,
-                       j.Y1[row * j.V + p] * mmixi_cuda_linear_over(j, j.Y1 + row * j.V));
+    const size_t p = mmixi_cuda_thread() % j.r.P;
+    const size_t row = mmixi_cuda_thread() / j.r.P;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    const float *y1 = j.Y1 + row * j.V;
+    if (at.b >= j.r.B) return;
+    const float y = y1[p] * mmixi_cuda_linear_over(j, y1);
+    mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, at.b, at.t, at.h) + p, y);
 }
 /* dnum = dy / den, dden = -(dy · y) / den */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_upstream(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), h = row % j.r.H, t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
-    if (b >= j.r.B) return;
-    const T *dy = mmixi_cuda_at<T>(j.r.dy, b, t, h);
-    const float *y1 = j.Y1 + row * j.V, over = mmixi_cuda_linear_over(j, y1);
-    float along = 0;
+    const size_t row = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    if (at.b >= j.r.B) return;
+    const T *dy = mmixi_cuda_at<T>(j.r.dy, at.b, at.t, at.h);
+    const float *y1 = j.Y1 + row * j.V;
+    const float over = mmixi_cuda_linear_over(j, y1);
+    float *d1 = j.D1 + row * j.V;
+    float dot = 0;
     for (size_t p = 0; p < j.r.P; p++) {
-        along += mmixi_cuda_float(dy[p]) * y1[p];
-        j.D1[row * j.V + p] = mmixi_cuda_float(dy[p]) * over;
+        dot += mmixi_cuda_float(dy[p]) * y1[p];
+        d1[p] = mmixi_cuda_float(dy[p]) * over;
     }
-    if (j.r.normalize) j.D1[row * j.V + j.r.P] = -along * over * over;
+    if (j.r.normalize) d1[j.r.P] = -dot * over * over;
 }
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dq(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
-    if (b < j.r.B)
-        mmixi_cuda_feature_row_backward(j.r.feature, j.r.N, j.F + i * j.r.N, j.dF + i * j.r.N,
-                                        mmixi_cuda_at<T>(j.r.dq, b, t, h));
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.L, j.r.H);
+    if (at.b >= j.r.B) return;
+    T *dq = mmixi_cuda_at<T>(j.r.dq, at.b, at.t, at.h);
+    mmixi_cuda_feature_row_backward(j.r.feature, j.r.N, j.F + i * j.r.N, j.dF + i * j.r.N, dq);
 }
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_along(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+/* Σ ψ dψ over the tokens, of a softmax over them: one thread a column. */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_column_dots(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, n = i % N, g = i / N % j.G, b = i / N / j.G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
     float sum = 0;
-    if (b >= j.r.B) return;
-    for (size_t t = 0; t < j.r.S; t++)
-        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.dG[((b * j.r.S + t) * j.G + g) * N + n];
+    if (at.b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++) {
+        const size_t key = ((at.b * j.r.S + t) * j.G + at.t) * j.r.N + at.h;
+        sum += j.G1[key] * j.dG[key];
+    }
     j.columns[3 * i + 2] = sum;
 }
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
-    if (b >= j.r.B) return;
-    if (j.r.dk.p && j.r.feature != MMIX_FEATURE_EFFICIENT)
-        mmixi_cuda_feature_row_backward(j.r.feature, N, j.G1 + i * N, j.dG + i * N,
-                                        mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share));
-    else if (j.r.dk.p)
-        for (size_t n = 0; n < N; n++)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share) + n,
-                           j.G1[i * N + n] * (j.dG[i * N + n] - j.columns[3 * ((b * j.G + g) * N + n) + 2]));
-    for (size_t p = 0; j.r.dv.p && p < j.r.P; p++)
-        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, t, g * j.r.k.share) + p, j.dV1[i * j.V + p]);
+    const size_t i = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.S, j.G);
+    const size_t head = at.h * j.r.k.share;
+    const float *psi = j.G1 + i * N;
+    const float *dpsi = j.dG + i * N;
+    if (at.b >= j.r.B) return;
+    if (j.r.dk.p && j.r.feature == MMIX_FEATURE_EFFICIENT) {
+        T *dk = mmixi_cuda_at<T>(j.r.dk, at.b, at.t, head);
+        const float *column = mmixi_cuda_columns_of(j, at.b, at.h);
+        for (size_t n = 0; n < N; n++) mmixi_cuda_set(dk + n, psi[n] * (dpsi[n] - column[3 * n + 2]));
+    } else if (j.r.dk.p) {
+        T *dk = mmixi_cuda_at<T>(j.r.dk, at.b, at.t, head);
+        mmixi_cuda_feature_row_backward(j.r.feature, N, psi, dpsi, dk);
+    }
+    if (j.r.dv.p) {
+        T *dv = mmixi_cuda_at<T>(j.r.dv, at.b, at.t, head);
+        for (size_t p = 0; p < j.r.P; p++) mmixi_cuda_set(dv + p, j.dV1[i * j.V + p]);
+    }
 }
 
 /* ---- the definition ---- */
@@ -3471,101 +3533,145 @@ static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, si
     *low = j.runs && j.r.L ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
     *high = j.r.causal ? i + 1 : j.r.S;
 }
+/* The state (V, N) of a sequence and key/value head in an array of them. */
+MMIXI_CUDA_INLINE const float *mmixi_cuda_linear_state_of(const mmixi_cuda_linear_job &j,
+                                                          const float *states, size_t b, size_t g)
+{
+    return states + (b * j.G + g) * j.V * j.r.N;
+}
 /* Y' of one query */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
-        b = row / j.r.H / j.r.L,
-        g = h / j.r.k.share;
+    const size_t row = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    const size_t g = at.h / j.r.k.share;
     const float *f = j.F + row * N;
+    float *y1 = j.Y1 + row * j.V;
     size_t low, high;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, i, &low, &high);
-    for (size_t v = 0; v < V; v++)
-        j.Y1[row * V + v] = !j.r.initial_state || low ? 0
-            : mmixi_cuda_dot(N, f, j.r.initial_state + ((b * j.G + g) * V + v) * N);
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, at.t, &low, &high);
+    for (size_t v = 0; v < j.V; v++) {
+        y1[v] = 0;
+        if (!j.r.initial_state || low) continue;
+        y1[v] = mmixi_cuda_dot(N, f, mmixi_cuda_linear_state_of(j, j.r.initial_state, at.b, g) + v * N);
+    }
     for (size_t t = low; t < high; t++) {
-        const size_t key = (b * j.r.S + t) * j.G + g;
+        const size_t key = (at.b * j.r.S + t) * j.G + g;
         const float m = mmixi_cuda_dot(N, f, j.G1 + key * N);
-        for (size_t v = 0; v < V; v++) j.Y1[row * V + v] += m * j.V1[key * V + v];
+        for (size_t v = 0; v < j.V; v++) y1[v] += m * j.V1[key * j.V + v];
     }
 }
-/* The state after the last token; and the gradient of the one before the first. */
+/* Index i of the states (B, G, V, N). */
+struct mmixi_cuda_state_at { size_t b, g, v, n; };
+MMIXI_CUDA_INLINE mmixi_cuda_state_at mmixi_cuda_state_at_of(const mmixi_cuda_linear_job &j, size_t i)
+{
+    mmixi_cuda_state_at at;
+    at.n = i % j.r.N;
+    at.v = i / j.r.N % j.V;
+    at.g = i / j.r.N / j.V % j.G;
+    at.b = i / j.r.N / j.V / j.G;
+    return at;
+}
+/* The state after the last token: one thread a number. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_state(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, n = i % N, v = i / N % V, g = i / N / V % j.G,
-        b = i / N / V / j.G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_state_at at = mmixi_cuda_state_at_of(j, i);
     size_t low, high;
-    float sum;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
-    sum = !low && j.r.initial_state ? j.r.initial_state[i] : 0;
-    for (size_t t = low; t < high; t++)
-        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.V1[((b * j.r.S + t) * j.G + g) * V + v];
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, j.r.L - 1, &low, &high);
+    float sum = !low && j.r.initial_state ? j.r.initial_state[i] : 0;
+    for (size_t t = low; t < high; t++) {
+        const size_t key = (at.b * j.r.S + t) * j.G + at.g;
+        sum += j.G1[key * j.r.N + at.n] * j.V1[key * j.V + at.v];
+    }
     if (j.r.final_state) j.r.final_state[i] = sum;
 }
+/* The gradient of the state before the first token. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dinitial(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, n = i % N, v = i / N % V,
-        g = i / N / V % j.G,
-        b = i / N / V / j.G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_state_at at = mmixi_cuda_state_at_of(j, i);
+    const size_t first = at.g * j.r.k.share;
+    const size_t end = first + j.r.k.share;
     size_t low, high;
-    float sum;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
-    sum = !low && j.r.dfinal ? j.r.dfinal[i] : 0;
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, j.r.L - 1, &low, &high);
+    float sum = !low && j.r.dfinal ? j.r.dfinal[i] : 0;
     for (size_t t = 0; t < j.r.L; t++) {
-        mmixi_cuda_linear_span(j, b, t, &low, &high);
-        for (size_t h = g * share; !low && h < (g + 1) * share; h++)
-            sum += j.F[((b * j.r.L + t) * j.r.H + h) * N + n] * j.D1[((b * j.r.L + t) * j.r.H + h) * V + v];
+        mmixi_cuda_linear_span(j, at.b, t, &low, &high);
+        if (low) continue;
+        for (size_t h = first; h < end; h++) {
+            const size_t row = (at.b * j.r.L + t) * j.r.H + h;
+            sum += j.F[row * j.r.N + at.n] * j.D1[row * j.V + at.v];
+        }
     }
     j.r.dinitial[i] = sum;
 }
+/* dφ of one query: dφ_i = Σ_t (dy'_i · v'_t) ψ_t, and what the state before the first token adds. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_df(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
-        b = row / j.r.H / j.r.L,
-        g = h / j.r.k.share;
-    const float *d = j.D1 + row * V;
+    const size_t row = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    const size_t g = at.h / j.r.k.share;
+    const float *d1 = j.D1 + row * j.V;
+    float *df = j.dF + row * N;
     size_t low, high;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, i, &low, &high);
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, at.t, &low, &high);
     for (size_t n = 0; n < N; n++) {
         float sum = 0;
-        for (size_t v = 0; j.r.initial_state && !low && v < V; v++)
-            sum += d[v] * j.r.initial_state[((b * j.G + g) * V + v) * N + n];
-        j.dF[row * N + n] = sum;
+        if (j.r.initial_state && !low) {
+            const float *state = mmixi_cuda_linear_state_of(j, j.r.initial_state, at.b, g);
+            for (size_t v = 0; v < j.V; v++) sum += d1[v] * state[v * N + n];
+        }
+        df[n] = sum;
     }
     for (size_t t = low; t < high; t++) {
-        const size_t key = (b * j.r.S + t) * j.G + g;
-        const float m = mmixi_cuda_dot(V, d, j.V1 + key * V);
-        for (size_t n = 0; n < N; n++) j.dF[row * N + n] += m * j.G1[key * N + n];
+        const size_t key = (at.b * j.r.S + t) * j.G + g;
+        const float m = mmixi_cuda_dot(j.V, d1, j.V1 + key * j.V);
+        for (size_t n = 0; n < N; n++) df[n] += m * j.G1[key * N + n];
     }
 }
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+/* What a key gives the last state: dψ = v' dh and dv' = ψ dhᵀ, with dh NULL where it gives nothing. */
+static __device__ void mmixi_cuda_linear_naive_last(const mmixi_cuda_linear_job &j, size_t key,
+                                                    const float *dh)
 {
-    const size_t key = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, g = key % j.G,
-        t = key / j.G % j.r.S,
-        b = key / j.G / j.r.S;
-    const float *dlast = j.r.dfinal;
-    size_t low, high;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
-    if (dlast) dlast = t >= low ? dlast + (b * j.G + g) * V * N : NULL;
+    const size_t N = j.r.N;
     for (size_t n = 0; n < N; n++) {
         float sum = 0;
-        for (size_t v = 0; dlast && v < V; v++) sum += j.V1[key * V + v] * dlast[v * N + n];
+        for (size_t v = 0; dh && v < j.V; v++) sum += j.V1[key * j.V + v] * dh[v * N + n];
         j.dG[key * N + n] = sum;
     }
-    for (size_t v = 0; v < V; v++)
-        j.dV1[key * V + v] = dlast ? mmixi_cuda_dot(N, j.G1 + key * N, dlast + v * N) : 0;
-    for (size_t h = g * share; h < (g + 1) * share; h++)
+    for (size_t v = 0; v < j.V; v++) {
+        const float dv = dh ? mmixi_cuda_dot(N, j.G1 + key * N, dh + v * N) : 0;
+        j.dV1[key * j.V + v] = dv;
+    }
+}
+/* dψ and dv' of one key: dψ_t = Σ_i (dy'_i · v'_t) φ_i, dv'_t = Σ_i (φ_i · ψ_t) dy'_i, over the queries that see
+   it of all heads that share it. */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t key = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const size_t V = j.V;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(key, j.r.S, j.G);
+    const size_t first = at.h * j.r.k.share;
+    const float *dlast = NULL;
+    size_t low, high;
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, j.r.L - 1, &low, &high);
+    if (j.r.dfinal && at.t >= low) dlast = mmixi_cuda_linear_state_of(j, j.r.dfinal, at.b, at.h);
+    mmixi_cuda_linear_naive_last(j, key, dlast);
+    for (size_t h = first; h < first + j.r.k.share; h++)
         for (size_t i = 0; i < j.r.L; i++) {
-            const size_t row = (b * j.r.L + i) * j.r.H + h;
-            mmixi_cuda_linear_span(j, b, i, &low, &high);
-            if (t < low || t >= high) continue;
-            const float m = mmixi_cuda_dot(N, j.F + row * N, j.G1 + key * N),
-                d = mmixi_cuda_dot(V, j.D1 + row * V, j.V1 + key * V);
+            const size_t row = (at.b * j.r.L + i) * j.r.H + h;
+            mmixi_cuda_linear_span(j, at.b, i, &low, &high);
+            if (at.t < low || at.t >= high) continue;
+            const float m = mmixi_cuda_dot(N, j.F + row * N, j.G1 + key * N);
+            const float d = mmixi_cuda_dot(V, j.D1 + row * V, j.V1 + key * V);
             for (size_t n = 0; n < N; n++) j.dG[key * N + n] += d * j.F[row * N + n];
             for (size_t v = 0; v < V; v++) j.dV1[key * V + v] += m * j.D1[row * V + v];
         }
@@ -3576,54 +3682,79 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_jo
 /* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
    or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and no sum is
    another's. */
-struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C; };
-/* (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on; returns how
-   many of its columns count, rounded up to 16. */
+struct mmixi_cuda_outer {
+    const float *x, *y;
+    float *m;
+    size_t B, T, X, G, R, C;
+};
+/* A tile (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on. Returns
+   how many of its columns count, rounded up to 16. */
 enum { MMIXI_CUDA_SQUARE = 64 * 72 };
 MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows,
                                              size_t columns, size_t row, size_t column)
 {
-    const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
-    const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
-        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0 };
-    mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded,
-                    [](int r) { return r; });
+    const int width = (int)mmixi_cuda_min(columns - column, (size_t)64);
+    const int padded = (width + 15) / 16 * 16;
+    const int count = (int)mmixi_cuda_min(rows - row, (size_t)64);
+    mmixi_cuda_view<float> v;
+    v.p = (float *)p + row * token + column;
+    v.token = (ptrdiff_t)token;
+    v.width = width;
+    v.aligned = token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0;
+    mmixi_cuda_load(tile, 72, v, 64, count, padded, [](int r) { return r; });
     return padded;
 }
 template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
-    const size_t across = (j.C + 63) / 64, down = (j.R + 63) / 64, i = blockIdx.x, column = i % across * 64,
-        row = i / across % down * 64, group = i / across / down, g = group % j.G, b = group / j.G,
-        share = j.X / j.G;
-    float *x = (float *)mmixi_cuda_shared, *y = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
+    const size_t across = (j.C + 63) / 64;
+    const size_t down = (j.R + 63) / 64;
+    const size_t column = blockIdx.x % across * 64;
+    const size_t row = blockIdx.x / across % down * 64;
+    const size_t group = blockIdx.x / across / down;
+    const size_t share = j.X / j.G;
+    const size_t head = group % j.G * share;     /* the group's first */
+    const size_t b = group / j.G;
     const int row0 = (int)threadIdx.x / 32 * 16;
+    float *x = (float *)mmixi_cuda_shared;
+    float *y = x + MMIXI_CUDA_SQUARE;
+    float c[MMIXI_CUDA_STRIP][4];
     mmixi_cuda_strip_zero(c);
     for (size_t t = 0; t < j.T; t += 64)
-        for (size_t h = g * share; h < (g + 1) * share; h++) {
+        for (size_t h = head; h < head + share; h++) {
             const size_t at = b * j.T * j.X + h;
             __syncthreads();                     /* the last tiles were read */
-            const int rows = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, row),
-                columns = mmixi_cuda_load_square(y, j.y + at * j.C, j.X * j.C, j.T, j.C, t, column);
+            const int rows = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, row);
+            const int columns = mmixi_cuda_load_square(y, j.y + at * j.C, j.X * j.C, j.T, j.C, t, column);
             mmixi_cuda_wait();
             __syncthreads();
-            if (row0 < rows) mmixi_cuda_strip_add<0>(c, 0, columns / 8, 64,
+            if (row0 >= rows) continue;
+            mmixi_cuda_strip_add<0>(c, 0, columns / 8, 64,
                 [&](int k) { return mmixi_cuda_a_columns<K>(x + k * 72 + row0, 72, NULL); },
                 [&](int k, int n) { return mmixi_cuda_b_columns<K>(y + k * 72 + 8 * n, 72); });
         }
     float *to = j.m + (group * j.R + row + (size_t)row0) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.R - row, (size_t)64) - row0,
-                                  (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 4 == 0,
+    const int rows = (int)mmixi_cuda_min(j.R - row, (size_t)64) - row0;
+    const int columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    mmixi_cuda_strip_store<float>(c, rows, columns, j.C % 4 == 0,
                                   [&](int r) { return to + (size_t)r * j.C; });
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
 template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
-    const size_t across = (j.C + 63) / 64, down = (j.T + 63) / 64, i = blockIdx.x, column = i % across * 64,
-        t = i / across % down * 64, head = i / across / down, h = head % j.X, b = head / j.X,
-        at = b * j.T * j.X + h;
+    const size_t across = (j.C + 63) / 64;
+    const size_t down = (j.T + 63) / 64;
+    const size_t column = blockIdx.x % across * 64;
+    const size_t t = blockIdx.x / across % down * 64;
+    const size_t head = blockIdx.x / across / down;
+    const size_t h = head % j.X;
+    const size_t b = head / j.X;
+    const size_t at = b * j.T * j.X + h;
     const float *m = j.m + (b * j.G + h / (j.X / j.G)) * j.R * j.C;
-    float *x = (float *)mmixi_cuda_shared, *right = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
-    const int row0 = (int)threadIdx.x / 32 * 16, columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    const int row0 = (int)threadIdx.x / 32 * 16;
+    const int columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    float *x = (float *)mmixi_cuda_shared;
+    float *right = x + MMIXI_CUDA_SQUARE;
+    float c[MMIXI_CUDA_STRIP][4];
     mmixi_cuda_strip_zero(c);
     for (size_t r = 0; r < j.R; r += 64) {
         __syncthreads();
@@ -3640,70 +3771,97 @@ template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_
             });
     }
     float *to = (float *)j.y + (at + (t + (size_t)row0) * j.X) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.T - t, (size_t)64) - row0, columns, j.C % 4 == 0,
+    const int rows = (int)mmixi_cuda_min(j.T - t, (size_t)64) - row0;
+    mmixi_cuda_strip_store<float>(c, rows, columns, j.C % 4 == 0,
                                   [&](int r) { return to + (size_t)r * j.X * j.C; });
 }
-static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
-                                            const float *x, size_t R, const float *y, size_t C, float *m)
+/* What queries take part in, (B, L, H, …), or keys, (B, S, G, …); the two matrices, their widths, and m. */
+static mmixi_cuda_outer mmixi_cuda_outer_queries(const mmixi_cuda_linear_job &j, const float *x, size_t R,
+                                                 const float *y, size_t C, float *m)
 {
     mmixi_cuda_outer o;
-    o.x = x; o.y = y; o.m = m;
-    o.B = j.r.B; o.T = T; o.X = X; o.G = j.G; o.R = R; o.C = C;
+    o.x = x;
+    o.y = y;
+    o.m = m;
+    o.B = j.r.B;
+    o.T = j.r.L;
+    o.X = j.r.H;
+    o.G = j.G;
+    o.R = R;
+    o.C = C;
+    return o;
+}
+static mmixi_cuda_outer mmixi_cuda_outer_keys(const mmixi_cuda_linear_job &j, const float *x, size_t R,
+                                              const float *y, size_t C, float *m)
+{
+    mmixi_cuda_outer o = mmixi_cuda_outer_queries(j, x, R, y, C, m);
+    o.T = j.r.S;
+    o.X = j.G;
     return o;
 }
 template <int K> static int mmixi_cuda_outer_run(const mmixi_cuda_outer &o, void *stream)
 {
-    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * ((o.R + 63) / 64) * ((o.C + 63) / 64),
-                             128, 2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+    const size_t tiles = ((o.R + 63) / 64) * ((o.C + 63) / 64);
+    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * tiles, 128,
+                             2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
 template <int K, int TRANSPOSED> static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
 {
-    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>,
-                             o.B * o.X * ((o.T + 63) / 64) * ((o.C + 63) / 64), 128,
+    const size_t tiles = ((o.T + 63) / 64) * ((o.C + 63) / 64);
+    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>, o.B * o.X * tiles, 128,
                              2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
-template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
+/* h = Σ ψᵀ v', Y' = φ h */
+template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j)
 {
-    const size_t L = j.r.L, S = j.r.S, H = j.r.H, G = j.G, N = j.r.N, V = j.V;
-    void *stream = j.r.stream;
-    int e;
-    if (!back) {
-        e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state), stream);
-        return e ? e
-            : mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state), stream);
-    }
-    e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate), stream);
-    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state), stream);
-    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate), stream);
-    if (!e) e = mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate), stream);
-    return e;
+    const mmixi_cuda_outer h = mmixi_cuda_outer_keys(j, j.G1, j.r.N, j.V1, j.V, j.state);
+    const mmixi_cuda_outer y = mmixi_cuda_outer_queries(j, j.F, j.r.N, j.Y1, j.V, j.state);
+    const int error = mmixi_cuda_outer_run<K>(h, j.r.stream);
+    if (error) return error;
+    return mmixi_cuda_apply_run<K, 0>(y, j.r.stream);
 }
-
-static int mmixi_cuda_linear_product(const mmixi_cuda_linear_job &j, int back)
+/* dh = Σ φᵀ dY', dφ = dY' hᵀ, dψ = v' dhᵀ, dv' = ψ dh */
+template <int K> static int mmixi_cuda_linear_full_backward(const mmixi_cuda_linear_job &j)
 {
-    return j.r.precision == MMIX_CUDA_F32 ? mmixi_cuda_linear_full<MMIX_CUDA_F32>(j, back)
-        : mmixi_cuda_linear_full<MMIX_CUDA_TF32>(j, back);
+    const size_t N = j.r.N;
+    const mmixi_cuda_outer dh = mmixi_cuda_outer_queries(j, j.F, N, j.D1, j.V, j.dstate);
+    const mmixi_cuda_outer df = mmixi_cuda_outer_queries(j, j.D1, j.V, j.dF, N, j.state);
+    const mmixi_cuda_outer dg = mmixi_cuda_outer_keys(j, j.V1, j.V, j.dG, N, j.dstate);
+    const mmixi_cuda_outer dv = mmixi_cuda_outer_keys(j, j.G1, N, j.dV1, j.V, j.dstate);
+    int error = mmixi_cuda_outer_run<K>(dh, j.r.stream);
+    if (!error) error = mmixi_cuda_apply_run<K, 1>(df, j.r.stream);
+    if (!error) error = mmixi_cuda_apply_run<K, 1>(dg, j.r.stream);
+    if (!error) error = mmixi_cuda_apply_run<K, 0>(dv, j.r.stream);
+    return error;
 }
 
 /* ---- the causal form as an SSD ---- */
 
 /* States (B, G, V, N) of groups to the heads', to all or to the first of each group alone; and back: the
    first's, or the sum over the group. */
-struct mmixi_cuda_spread { const float *from; float *to; size_t B, H, share, count; int all; };
+struct mmixi_cuda_spread {
+    const float *from;
+    float *to;
+    size_t B, H, share, count;
+    int all;
+};
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_spread(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
-    const size_t i = mmixi_cuda_thread(), e = i % j.count, h = i / j.count % j.H, b = i / j.count / j.H;
-    if (b < j.B)
-        j.to[i] = j.all || h % j.share == 0 ? j.from[(b * (j.H / j.share) + h / j.share) * j.count + e] : 0;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H, j.count);         /* (B, H, count) */
+    const size_t group = at.b * (j.H / j.share) + at.t / j.share;
+    const int has = j.all || at.t % j.share == 0;
+    if (at.b < j.B) j.to[i] = has ? j.from[group * j.count + at.h] : 0;
 }
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_gather(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
-    const size_t i = mmixi_cuda_thread(), G = j.H / j.share, e = i % j.count, g = i / j.count % G,
-        b = i / j.count / G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H / j.share, j.count);   /* (B, groups, count) */
+    const size_t first = at.b * j.H + at.t * j.share;
+    const size_t heads = j.all ? j.share : 1;
     float sum = 0;
-    if (b >= j.B) return;
-    for (size_t h = 0; h < (j.all ? j.share : 1); h++)
-        sum += j.from[(b * j.H + g * j.share + h) * j.count + e];
+    if (at.b >= j.B) return;
+    for (size_t h = first; h < first + heads; h++) sum += j.from[h * j.count + at.h];
     j.to[i] = sum;
 }
 /* 1, and zeros: δ and A */
@@ -3718,7 +3876,11 @@ static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int b
     mmix_cuda_ssd x;
     memset(&x, 0, sizeof x);
     x.precision = r.precision == MMIX_CUDA_F32 ? MMIX_CUDA_F32 : MMIX_CUDA_TF32;
-    x.B = r.B; x.L = r.L; x.H = r.H; x.N = r.N; x.P = j.V;
+    x.B = r.B;
+    x.L = r.L;
+    x.H = r.H;
+    x.N = r.N;
+    x.P = j.V;
     x.x = mmix_cuda_head_view_rows(j.V1, r.L, j.G, j.V, r.H);
     x.b = mmix_cuda_head_view_rows(j.G1, r.L, j.G, r.N, r.H);
     x.c = mmix_cuda_head_view_rows(j.F, r.L, r.H, r.N, r.H);
@@ -3742,113 +3904,156 @@ static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int b
     x.stream = r.stream;
     return x;
 }
+/* States of the groups (B, G, V, N) to those of the heads (B, H, V, N), to all heads or to each group's first. */
+static int mmixi_cuda_spread_run(const mmixi_cuda_linear_job &j, const float *groups, float *heads, int all)
+{
+    mmixi_cuda_spread s;
+    s.from = groups;
+    s.to = heads;
+    s.B = j.r.B;
+    s.H = j.r.H;
+    s.share = j.r.k.share;
+    s.count = j.V * j.r.N;
+    s.all = all;
+    return mmixi_cuda_each(mmixi_cuda_linear_spread, s.B * s.H * s.count, j.r.stream, s);
+}
+/* And back: the sum over a group's heads, or its first head's. */
+static int mmixi_cuda_gather_run(const mmixi_cuda_linear_job &j, const float *heads, float *groups, int all)
+{
+    mmixi_cuda_spread s;
+    s.from = heads;
+    s.to = groups;
+    s.B = j.r.B;
+    s.H = j.r.H;
+    s.share = j.r.k.share;
+    s.count = j.V * j.r.N;
+    s.all = all;
+    return mmixi_cuda_each(mmixi_cuda_linear_gather, s.B * j.G * s.count, j.r.stream, s);
+}
 static int mmixi_cuda_linear_causal(const mmixi_cuda_linear_job &j, int back)
 {
     const mmix_cuda_linear_attention &r = j.r;
     const mmix_cuda_ssd x = mmixi_cuda_linear_ssd(j, back);
-    const size_t groups = r.B * j.G * j.V * r.N, heads = r.B * r.H * j.V * r.N;
-    mmixi_cuda_spread s;
     int e = mmixi_cuda_each(mmixi_cuda_linear_constants, r.H + 1, r.stream, j);
-    s.B = r.B; s.H = r.H; s.share = r.k.share; s.count = j.V * r.N;
-    if (!e && x.initial_state) {
-        s.from = r.initial_state; s.to = j.first; s.all = 1;
-        e = mmixi_cuda_each(mmixi_cuda_linear_spread, heads, r.stream, s);
-    }
-    if (!e && x.dfinal) {
-        s.from = r.dfinal; s.to = j.dlast; s.all = 0;
-        e = mmixi_cuda_each(mmixi_cuda_linear_spread, heads, r.stream, s);
-    }
-    if (!e) e = back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
-    if (!e && x.final_state) {
-        s.from = j.last; s.to = r.final_state; s.all = 0;
-        e = mmixi_cuda_each(mmixi_cuda_linear_gather, groups, r.stream, s);
-    }
-    if (!e && x.dinitial) {
-        s.from = j.dfirst; s.to = r.dinitial; s.all = 1;
-        e = mmixi_cuda_each(mmixi_cuda_linear_gather, groups, r.stream, s);
-    }
+    if (!e && x.initial_state) e = mmixi_cuda_spread_run(j, r.initial_state, j.first, 1);
+    if (!e && x.dfinal) e = mmixi_cuda_spread_run(j, r.dfinal, j.dlast, 0);
+    if (e) return e;
+    e = back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
+    if (!e && x.final_state) e = mmixi_cuda_gather_run(j, j.last, r.final_state, 0);
+    if (!e && x.dinitial) e = mmixi_cuda_gather_run(j, j.dfirst, r.dinitial, 1);
     return e;
 }
 
+/* The causal form's part of the workspace: states of the heads, and what the SSD itself wants. */
+static void mmixi_cuda_linear_begin_causal(mmixi_cuda_linear_job *j, int back, char *base, size_t *at)
+{
+    const mmix_cuda_linear_attention *x = &j->r;
+    const size_t states = x->B * x->H * j->V * x->N;
+    j->constants = mmixi_cuda_part(base, at, x->H + 1);
+    if (x->initial_state) j->first = mmixi_cuda_part(base, at, states);
+    if (x->final_state) j->last = mmixi_cuda_part(base, at, states);
+    if (back && x->dfinal) j->dlast = mmixi_cuda_part(base, at, states);
+    if (back && x->dinitial) j->dfirst = mmixi_cuda_part(base, at, states);
+    const mmix_cuda_ssd inner = mmixi_cuda_linear_ssd(*j, back);
+    const size_t forward = mmix_cuda_ssd_workspace(&inner, 0);
+    const size_t backward = back ? mmix_cuda_ssd_workspace(&inner, 1) : 0;
+    j->inner = base ? base + *at : NULL;
+    *at += mmixi_cuda_max(forward, backward);
+}
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. */
 static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_linear_attention *x, int back,
                                       char *base)
 {
-    const size_t B = x->B, L = x->L, S = x->S, H = x->H, N = x->N;
-    size_t at = 0, G, V;
+    size_t at = 0;
     memset(j, 0, sizeof *j);
     j->r = *x;
-    G = j->G = H / x->k.share;
-    V = j->V = x->P + (x->normalize ? 1 : 0);
-    j->F = mmixi_cuda_part(base, &at, B * L * H * N);
-    j->G1 = mmixi_cuda_part(base, &at, B * S * G * N);
-    j->V1 = mmixi_cuda_part(base, &at, B * S * G * V);
-    j->Y1 = mmixi_cuda_part(base, &at, B * L * H * V);
-    if (x->feature == MMIX_FEATURE_EFFICIENT) j->columns = mmixi_cuda_part(base, &at, 3 * B * G * N);
-    if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * B * L);
+    j->G = x->H / x->k.share;
+    j->V = x->P + (x->normalize ? 1 : 0);
+    const size_t queries = x->B * x->L * x->H;
+    const size_t keys = x->B * x->S * j->G;
+    const size_t columns = x->B * j->G * x->N;
+    j->F = mmixi_cuda_part(base, &at, queries * x->N);
+    j->G1 = mmixi_cuda_part(base, &at, keys * x->N);
+    j->V1 = mmixi_cuda_part(base, &at, keys * j->V);
+    j->Y1 = mmixi_cuda_part(base, &at, queries * j->V);
+    if (x->feature == MMIX_FEATURE_EFFICIENT) j->columns = mmixi_cuda_part(base, &at, 3 * columns);
+    if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
     if (back) {
-        j->D1 = mmixi_cuda_part(base, &at, B * L * H * V);
-        j->dF = mmixi_cuda_part(base, &at, B * L * H * N);
-        j->dG = mmixi_cuda_part(base, &at, B * S * G * N);
-        j->dV1 = mmixi_cuda_part(base, &at, B * S * G * V);
+        j->D1 = mmixi_cuda_part(base, &at, queries * j->V);
+        j->dF = mmixi_cuda_part(base, &at, queries * x->N);
+        j->dG = mmixi_cuda_part(base, &at, keys * x->N);
+        j->dV1 = mmixi_cuda_part(base, &at, keys * j->V);
     }
-    if (!x->naive && !x->causal) {
-        j->state = mmixi_cuda_part(base, &at, B * G * N * V);
-        if (back) j->dstate = mmixi_cuda_part(base, &at, B * G * N * V);
+    if (x->naive) return at;
+    if (x->causal) {
+        mmixi_cuda_linear_begin_causal(j, back, base, &at);
+        return at;
     }
-    if (!x->naive && x->causal) {
-        size_t forward, backward = 0;
-        mmix_cuda_ssd inner;
-        j->constants = mmixi_cuda_part(base, &at, H + 1);
-        if (x->initial_state) j->first = mmixi_cuda_part(base, &at, B * H * V * N);
-        if (x->final_state) j->last = mmixi_cuda_part(base, &at, B * H * V * N);
-        if (back && x->dfinal) j->dlast = mmixi_cuda_part(base, &at, B * H * V * N);
-        if (back && x->dinitial) j->dfirst = mmixi_cuda_part(base, &at, B * H * V * N);
-        inner = mmixi_cuda_linear_ssd(*j, back);
-        forward = mmix_cuda_ssd_workspace(&inner, 0);
-        if (back) backward = mmix_cuda_ssd_workspace(&inner, 1);
-        j->inner = base ? base + at : NULL;
-        at += mmixi_cuda_max(forward, backward);
-    }
+    j->state = mmixi_cuda_part(base, &at, columns * j->V);
+    if (back) j->dstate = mmixi_cuda_part(base, &at, columns * j->V);
     return at;
 }
-template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job &j, int back)
+/* Y' from φ, ψ and V', by one of the three ways. */
+static int mmixi_cuda_linear_y(const mmixi_cuda_linear_job &j)
 {
     const mmix_cuda_linear_attention &r = j.r;
-    const size_t queries = r.B * r.L * r.H, keys = r.B * r.S * j.G, states = r.B * j.G * j.V * r.N;
-    void *stream = r.stream;
-    int e = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, stream);
-    mmixi_cuda_linear_job forward = j;
-    if (back) forward.r.final_state = NULL;
-    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_queries<T>, queries, stream, j);
-    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_columns<T>, r.B * j.G * r.N, stream, j);
-    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_keys<T>, keys, stream, j);
-    /* Y': the result, or what the backward divides by */
-    if (!e && r.naive) {
-        e = mmixi_cuda_each(mmixi_cuda_linear_naive, queries, stream, j);
-        if (!e && forward.r.final_state)
-            e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, stream, j);
+    if (r.naive) {
+        const size_t states = r.B * j.G * j.V * r.N;
+        int e = mmixi_cuda_each(mmixi_cuda_linear_naive, r.B * r.L * r.H, r.stream, j);
+        if (!e && r.final_state) e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, r.stream, j);
+        return e;
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_product(j, 0);
-    if (e) return e;
-    if (!back) return mmixi_cuda_each(mmixi_cuda_linear_divide<T>, queries * r.P, stream, j);
-    e = mmixi_cuda_each(mmixi_cuda_linear_upstream<T>, queries, stream, j);
-    if (!e && r.naive) {
-        e = mmixi_cuda_each(mmixi_cuda_linear_naive_df, queries, stream, j);
-        if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dg, keys, stream, j);
-        if (!e && r.dinitial) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dinitial, states, stream, j);
+    if (r.causal) return mmixi_cuda_linear_causal(j, 0);
+    if (r.precision == MMIX_CUDA_F32) return mmixi_cuda_linear_full<MMIX_CUDA_F32>(j);
+    return mmixi_cuda_linear_full<MMIX_CUDA_TF32>(j);
+}
+/* dφ, dψ and dV' from dY'. */
+static int mmixi_cuda_linear_dy(const mmixi_cuda_linear_job &j)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    if (r.naive) {
+        const size_t states = r.B * j.G * j.V * r.N;
+        int e = mmixi_cuda_each(mmixi_cuda_linear_naive_df, r.B * r.L * r.H, r.stream, j);
+        if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dg, r.B * r.S * j.G, r.stream, j);
+        if (!e && r.dinitial) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dinitial, states, r.stream, j);
+        return e;
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(j, 1) : mmixi_cuda_linear_product(j, 1);
-    if (!e && r.dq.p) e = mmixi_cuda_each(mmixi_cuda_linear_dq<T>, queries, stream, j);
-    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_along, r.B * j.G * r.N, stream, j);
-    if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, stream, j);
+    if (r.causal) return mmixi_cuda_linear_causal(j, 1);
+    if (r.precision == MMIX_CUDA_F32) return mmixi_cuda_linear_full_backward<MMIX_CUDA_F32>(j);
+    return mmixi_cuda_linear_full_backward<MMIX_CUDA_TF32>(j);
+}
+/* Features, and Y': what a forward divides, and what a backward divides by. */
+template <class T> static int mmixi_cuda_linear_products(const mmixi_cuda_linear_job &j)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    int e = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, r.stream);
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_queries<T>, r.B * r.L * r.H, r.stream, j);
+    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_columns<T>, r.B * j.G * r.N, r.stream, j);
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_keys<T>, r.B * r.S * j.G, r.stream, j);
+    if (!e) e = mmixi_cuda_linear_y(j);
     return e;
 }
-static int mmixi_cuda_linear_call(const mmix_cuda_linear_attention *x, int back)
+template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job &j)
 {
-    mmixi_cuda_linear_job j;
-    mmixi_cuda_linear_begin(&j, x, back, (char *)x->workspace);
-    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_linear_run<mmixi_cuda_bf16>(j, back)
-        : mmixi_cuda_linear_run<float>(j, back);
+    const int e = mmixi_cuda_linear_products<T>(j);
+    if (e) return e;
+    return mmixi_cuda_each(mmixi_cuda_linear_divide<T>, j.r.B * j.r.L * j.r.H * j.r.P, j.r.stream, j);
+}
+template <class T> static int mmixi_cuda_linear_run_backward(const mmixi_cuda_linear_job &j)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    const size_t queries = r.B * r.L * r.H;
+    const size_t columns = r.B * j.G * r.N;
+    const size_t keys = r.B * r.S * j.G;
+    mmixi_cuda_linear_job forward = j;
+    forward.r.final_state = NULL;
+    int e = mmixi_cuda_linear_products<T>(forward);
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_upstream<T>, queries, r.stream, j);
+    if (!e) e = mmixi_cuda_linear_dy(j);
+    if (!e && r.dq.p) e = mmixi_cuda_each(mmixi_cuda_linear_dq<T>, queries, r.stream, j);
+    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_column_dots, columns, r.stream, j);
+    if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, r.stream, j);
+    return e;
 }
 MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x, int backward)
 {
@@ -3857,11 +4062,17 @@ MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_atten
 }
 MMIXDEF int mmix_cuda_linear_attention_forward(const mmix_cuda_linear_attention *x)
 {
-    return mmixi_cuda_linear_call(x, 0);
+    mmixi_cuda_linear_job j;
+    mmixi_cuda_linear_begin(&j, x, 0, (char *)x->workspace);
+    if (x->precision == MMIX_CUDA_BF16) return mmixi_cuda_linear_run<mmixi_cuda_bf16>(j);
+    return mmixi_cuda_linear_run<float>(j);
 }
 MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention *x)
 {
-    return mmixi_cuda_linear_call(x, 1);
+    mmixi_cuda_linear_job j;
+    mmixi_cuda_linear_begin(&j, x, 1, (char *)x->workspace);
+    if (x->precision == MMIX_CUDA_BF16) return mmixi_cuda_linear_run_backward<mmixi_cuda_bf16>(j);
+    return mmixi_cuda_linear_run_backward<float>(j);
 }
 
 /* ==== >>cuda-attach ==================================================================
