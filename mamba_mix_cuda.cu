@@ -32,6 +32,21 @@
 
        nvcc -O3 -arch=native program.c mamba_mix_cuda.cu -o program
 
+   WORDS                     that the code has short names for
+
+     job                     what a kernel is given: the caller's struct, `r`, and what was derived from it
+     tile                    64 rows of an array in shared memory
+     strip                   16 x 64 results of a warp in registers: an accumulator of mma.sync, 8 fragments
+     fragment                what a lane holds of the 16 x 8 or 16 x 16 numbers that one mma.sync takes
+     chunk                   64 tokens of an SSD, one step of its walk along the sequence
+     piece, segments         SSD: a part of a sequence that a block walks along, and how many there are
+     top, over, delta        attention, of each query: the largest score times log2 e, 1 / Σ e^(s - largest)
+                             and dy · y; in the FlashAttention papers m, 1/l and D
+     span, seen              the keys that a query's mask lets it see; what 64 queries see together
+     place                   a token's number within its window, as differences of a bias count it
+     share                   heads of the queries that read one head of the keys (GQA), or of B and C
+     stage                   one of two tiles, of which one is loaded while the other one is multiplied
+
    CONTENTS                  search for the tag, e.g. >>cuda-ssd
 
      >>cuda-api-kernels      the mixers on device pointers: structs, workspace, stream, errors
@@ -646,10 +661,11 @@ struct mmixi_cuda_ssd_job {
     mmixi_cuda_place dx, db, dc;
     float *dhead;                                /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
     float *state, *all;                          /* naive: (B, H, P, N); of all tokens (B, H, L, P, N) */
-    /* tiles, see >>cuda-ssd */
-    size_t chunks, segments, run;                /* of 64 tokens; pieces of a sequence; chunks of a piece */
+    /* What follows is for tiles, see >>cuda-ssd. A sequence has `chunks` of 64 tokens. It is cut into
+       `segments` pieces of `run` chunks each. */
+    size_t chunks, segments, run;
     size_t heads;                                /* that a block of the forward takes one after another */
-    /* N, and the columns of P that a block takes, rounded up to 16; blocks that take them all */
+    /* N, and the columns of P that a block takes, both rounded up to 16; `splits` blocks take all columns. */
     int n, p, splits;
     float *begin, *end;                          /* (B, H, segments, N, P): h before a piece; dh after it */
     float *sums;                                 /* (B, H, segments): sum of a over a piece, in base 2 */
@@ -663,7 +679,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job
                                                         size_t h)
 {
     mmixi_cuda_token k;
-    k.u = mmixi_cuda_float(*mmixi_cuda_at<T>(j.r.dt, b, t, h)) + (j.r.dt_bias ? j.r.dt_bias[h] : 0);
+    const float bias = j.r.dt_bias ? j.r.dt_bias[h] : 0;
+    k.u = mmixi_cuda_float(*mmixi_cuda_at<T>(j.r.dt, b, t, h)) + bias;
     k.delta = !j.r.dt_softplus || k.u > 20 ? k.u : log1pf(expf(k.u));
     if (j.r.dt_high > 0) {
         if (k.delta < (float)j.r.dt_low) k.delta = (float)j.r.dt_low;
@@ -671,105 +688,172 @@ MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job
     }
     k.a = k.delta * j.r.A[h];
     if (j.r.seq_idx && t) {
-        const int32_t *seq = j.r.seq_idx + (ptrdiff_t)b * j.r.seq_batch + (ptrdiff_t)t * j.seq_token;
+        const int32_t *seq = j.r.seq_idx + (ptrdiff_t)b * j.r.seq_batch;
+        seq += (ptrdiff_t)t * j.seq_token;
         if (seq[0] != seq[-j.seq_token]) k.a = -INFINITY;
     }
     return k;
 }
-/* ∂/∂dt from dδ */
+/* ∂/∂dt from dδ: nothing where the clamp holds δ, and softplus' slope is a sigmoid. */
 MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k, float d)
 {
-    if (r.dt_high > 0 && !(k.delta > (float)r.dt_low && k.delta < (float)r.dt_high)) return 0;
+    const int inside = k.delta > (float)r.dt_low && k.delta < (float)r.dt_high;
+    if (r.dt_high > 0 && !inside) return 0;
     return r.dt_softplus ? d / (1 + expf(-k.u)) : d;
 }
-/* D x of channel p, or D dy; 0 without a D, for any x */
+/* D x of channel p, or D dy; 0 without a D, for any x. */
 MMIXI_CUDA_INLINE float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p, float x)
 {
-    return !r.D ? 0 : (r.D_width > 1 ? r.D[h * r.D_width + p] : r.D[h]) * x;
+    if (!r.D) return 0;
+    if (r.D_width > 1) return r.D[h * r.D_width + p] * x;
+    return r.D[h] * x;
 }
 
+/* Copies n numbers; of no array they are 0. */
+MMIXI_CUDA_INLINE void mmixi_cuda_floats(float *to, const float *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) to[i] = from ? from[i] : 0;
+}
+/* Head i of all sequences has its state (P, N) at i P N, if there is an array of states. */
+MMIXI_CUDA_INLINE const float *mmixi_cuda_ssd_state_of(const float *states, size_t i, size_t size)
+{
+    return states ? states + i * size : NULL;
+}
+
+/* h ← e^a h + δ x Bᵀ and y = h C + D x of one token. */
+template <class T>
+static __device__ void mmixi_cuda_ssd_naive_token(const mmixi_cuda_ssd_job &j, size_t b, size_t t, size_t h,
+                                                  float *state)
+{
+    const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, t, h);
+    const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h);
+    const T *B = mmixi_cuda_at<T>(j.r.b, b, t, h);
+    const T *C = mmixi_cuda_at<T>(j.r.c, b, t, h);
+    const float decay = expf(k.a);
+    for (size_t p = 0; p < j.r.P; p++) {
+        float *row = state + p * j.r.N;
+        const float xp = mmixi_cuda_float(x[p]);
+        float y = 0;
+        for (size_t n = 0; n < j.r.N; n++) {
+            row[n] = decay * row[n] + k.delta * xp * mmixi_cuda_float(B[n]);
+            y += row[n] * mmixi_cuda_float(C[n]);
+        }
+        y += mmixi_cuda_ssd_skip(j.r, h, p, xp);
+        if (j.r.y.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y);
+    }
+}
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
-    const size_t i = mmixi_cuda_thread(), H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H;
-    float *s = j.state + i * P * N;
+    const size_t i = mmixi_cuda_thread();
+    const size_t b = i / j.r.H;
+    const size_t h = i % j.r.H;
+    const size_t size = j.r.P * j.r.N;
     if (b >= j.r.B) return;
-    for (size_t e = 0; e < P * N; e++) s[e] = j.r.initial_state ? j.r.initial_state[i * P * N + e] : 0;
+    float *state = j.state + i * size;
+    mmixi_cuda_floats(state, mmixi_cuda_ssd_state_of(j.r.initial_state, i, size), size);
     for (size_t t = 0; t < j.r.L; t++) {
-        const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, t, h);
-        const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h), *B = mmixi_cuda_at<T>(j.r.b, b, t, h),
-            *C = mmixi_cuda_at<T>(j.r.c, b, t, h);
-        const float decay = expf(k.a);
-        for (size_t p = 0; p < P; p++) {
-            const float xp = mmixi_cuda_float(x[p]);
-            float y = 0;
-            for (size_t n = 0; n < N; n++) {
-                s[p * N + n] = decay * s[p * N + n] + k.delta * xp * mmixi_cuda_float(B[n]);
-                y += s[p * N + n] * mmixi_cuda_float(C[n]);
-            }
-            if (j.r.y.p)
-                mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p, xp));
-        }
-        for (size_t e = 0; j.all && e < P * N; e++) j.all[(i * j.r.L + t) * P * N + e] = s[e];
+        mmixi_cuda_ssd_naive_token<T>(j, b, t, h, state);
+        if (j.all) mmixi_cuda_floats(j.all + (i * j.r.L + t) * size, state, size);
     }
-    for (size_t e = 0; j.r.final_state && e < P * N; e++) j.r.final_state[i * P * N + e] = s[e];
+    if (j.r.final_state) mmixi_cuda_floats(j.r.final_state + i * size, state, size);
+}
+
+/* dh += dy Cᵀ, dC = dy h and dB = δ x dh of one token; returns what B adds to dδ. */
+template <class T>
+static __device__ float mmixi_cuda_ssd_naive_dbc(const mmixi_cuda_ssd_job &j, size_t b, size_t t, size_t h,
+                                                 const mmixi_cuda_token &k, float *dh, const float *now)
+{
+    const size_t L = j.r.L;
+    const size_t H = j.r.H;
+    const size_t N = j.r.N;
+    const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h);
+    const T *B = mmixi_cuda_at<T>(j.r.b, b, t, h);
+    const T *C = mmixi_cuda_at<T>(j.r.c, b, t, h);
+    const T *dy = mmixi_cuda_at<T>(j.r.dy, b, t, h);
+    float ddelta = 0;
+    for (size_t n = 0; n < N; n++) {
+        float dB = 0;
+        float dC = 0;
+        for (size_t p = 0; p < j.r.P; p++) {
+            const float up = mmixi_cuda_float(dy[p]);
+            dh[p * N + n] += up * mmixi_cuda_float(C[n]);
+            dC += up * now[p * N + n];
+            dB += mmixi_cuda_float(x[p]) * dh[p * N + n];
+        }
+        mmixi_cuda_put<T>(j.dc, L, H, N, b, t, h, n, dC);
+        mmixi_cuda_put<T>(j.db, L, H, N, b, t, h, n, k.delta * dB);
+        ddelta += mmixi_cuda_float(B[n]) * dB;
+    }
+    return ddelta;
+}
+/* dx = δ dh B + D dy, dD += dy x and dh ← e^a dh of one token; returns dh · h_{t-1}. */
+template <class T>
+static __device__ float mmixi_cuda_ssd_naive_dx(const mmixi_cuda_ssd_job &j, size_t b, size_t t, size_t h,
+                                                const mmixi_cuda_token &k, float *dh, const float *before,
+                                                float *dD)
+{
+    const size_t N = j.r.N;
+    const size_t P = j.r.P;
+    const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h);
+    const T *B = mmixi_cuda_at<T>(j.r.b, b, t, h);
+    const T *dy = mmixi_cuda_at<T>(j.r.dy, b, t, h);
+    const float decay = expf(k.a);
+    float da = 0;
+    for (size_t p = 0; p < P; p++) {
+        const float up = mmixi_cuda_float(dy[p]);
+        float dx = 0;
+        for (size_t n = 0; n < N; n++) {
+            dx += dh[p * N + n] * mmixi_cuda_float(B[n]);
+            if (before) da += dh[p * N + n] * before[p * N + n];
+            dh[p * N + n] *= decay;
+        }
+        dx = k.delta * dx + mmixi_cuda_ssd_skip(j.r, h, p, up);
+        mmixi_cuda_put<T>(j.dx, j.r.L, j.r.H, P, b, t, h, p, dx);
+        dD[j.r.D_width > 1 ? p : 0] += up * mmixi_cuda_float(x[p]);
+    }
+    return da;
 }
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
-    const size_t i = mmixi_cuda_thread(), H = j.r.H, L = j.r.L, N = j.r.N, P = j.r.P, W = j.r.D_width,
-        b = i / H,
-        h = i % H;
-    float *dh = j.state + i * P * N, *dhead = j.dhead + i * (2 + W);
+    const size_t i = mmixi_cuda_thread();
+    const size_t b = i / j.r.H;
+    const size_t h = i % j.r.H;
+    const size_t size = j.r.P * j.r.N;
     if (b >= j.r.B) return;
-    for (size_t e = 0; e < 2 + W; e++) dhead[e] = 0;
-    for (size_t e = 0; e < P * N; e++) dh[e] = j.r.dfinal ? j.r.dfinal[i * P * N + e] : 0;
-    for (size_t t = L; t-- > 0;) {
+    float *dh = j.state + i * size;
+    float *dhead = j.dhead + i * (2 + j.r.D_width);
+    mmixi_cuda_floats(dhead, NULL, 2 + j.r.D_width);
+    mmixi_cuda_floats(dh, mmixi_cuda_ssd_state_of(j.r.dfinal, i, size), size);
+    for (size_t t = j.r.L; t-- > 0;) {
         const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, t, h);
-        const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h), *B = mmixi_cuda_at<T>(j.r.b, b, t, h),
-            *C = mmixi_cuda_at<T>(j.r.c, b, t, h), *dy = mmixi_cuda_at<T>(j.r.dy, b, t, h);
-        const float decay = expf(k.a), *now = j.all + (i * L + t) * P * N,
-            *before = t ? now - P * N : j.r.initial_state ? j.r.initial_state + i * P * N : NULL;
-        float ddelta = 0, da = 0;
-        for (size_t n = 0; n < N; n++) {
-            float dB = 0, dC = 0;
-            for (size_t p = 0; p < P; p++) {
-                const float up = mmixi_cuda_float(dy[p]);
-                dh[p * N + n] += up * mmixi_cuda_float(C[n]);
-                dC += up * now[p * N + n];
-                dB += mmixi_cuda_float(x[p]) * dh[p * N + n];
-            }
-            mmixi_cuda_put<T>(j.dc, L, H, N, b, t, h, n, dC);
-            mmixi_cuda_put<T>(j.db, L, H, N, b, t, h, n, k.delta * dB);
-            ddelta += mmixi_cuda_float(B[n]) * dB;
-        }
-        for (size_t p = 0; p < P; p++) {
-            const float up = mmixi_cuda_float(dy[p]);
-            float dx = 0;
-            for (size_t n = 0; n < N; n++) {
-                dx += dh[p * N + n] * mmixi_cuda_float(B[n]);
-                if (before) da += dh[p * N + n] * before[p * N + n];
-                dh[p * N + n] *= decay;
-            }
-            mmixi_cuda_put<T>(j.dx, L, H, P, b, t, h, p, k.delta * dx + mmixi_cuda_ssd_skip(j.r, h, p, up));
-            dhead[2 + (W > 1 ? p : 0)] += up * mmixi_cuda_float(x[p]);
-        }
-        da *= decay;
+        const float *now = j.all + (i * j.r.L + t) * size;
+        const float *before = now - size;
+        if (!t) before = mmixi_cuda_ssd_state_of(j.r.initial_state, i, size);
+        float ddelta = mmixi_cuda_ssd_naive_dbc<T>(j, b, t, h, k, dh, now);
+        float da = mmixi_cuda_ssd_naive_dx<T>(j, b, t, h, k, dh, before, dhead + 2);
+        da *= expf(k.a);
         dhead[0] += k.delta * da;
         ddelta = mmixi_cuda_ssd_ddt(j.r, k, ddelta + j.r.A[h] * da);
         dhead[1] += ddelta;
         if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, t, h), ddelta);
     }
-    for (size_t e = 0; j.r.dinitial && e < P * N; e++) j.r.dinitial[i * P * N + e] = dh[e];
+    if (j.r.dinitial) mmixi_cuda_floats(j.r.dinitial + i * size, dh, size);
 }
 /* dA, dbias and dD: sums over the sequences, in their order. */
 MMIXI_CUDA_KERNEL mmixi_cuda_ssd_sum_sequences(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
-    const size_t i = mmixi_cuda_thread(), W = 2 + j.r.D_width, h = i / W, e = i % W;
+    const size_t i = mmixi_cuda_thread();
+    const size_t W = 2 + j.r.D_width;
+    const size_t h = i / W;
+    const size_t e = i % W;
     float sum = 0;
     if (h >= j.r.H) return;
-    for (size_t b = 0; b < j.r.B; b++)
-        for (size_t k = 0; k < j.segments; k++) sum += j.dhead[((b * j.r.H + h) * j.segments + k) * W + e];
-    if (!e && j.r.dA) j.r.dA[h] = sum;
+    for (size_t b = 0; b < j.r.B; b++) {
+        const float *piece = j.dhead + (b * j.r.H + h) * j.segments * W;
+        for (size_t k = 0; k < j.segments; k++) sum += piece[k * W + e];
+    }
+    if (e == 0 && j.r.dA) j.r.dA[h] = sum;
     if (e == 1 && j.r.ddt_bias) j.r.ddt_bias[h] = sum;
     if (e > 1 && j.r.dD) j.r.dD[h * j.r.D_width + e - 2] = sum;
 }
@@ -786,7 +870,7 @@ struct mmixi_cuda_attention_job {
     mmix_cuda_attention r;
     float scale, scale2;                         /* of products; in base 2: times log2 e */
     int32_t *runs;                               /* (B, L, 2) with seq_idx */
-    float *along;                                /* (B, H, L): δ, for the tiles' backward */
+    float *delta;                                /* (B, H, L): δ, for the tiles' backward */
     unsigned windows[3], window_count;           /* on each axis; 0: no windows */
     unsigned most;                               /* tokens of the largest window; 0: no windows */
     size_t distances;                            /* that bias has numbers for */
@@ -811,25 +895,33 @@ static __device__ void mmixi_cuda_span(const mmixi_cuda_attention_job &j, size_t
     if (r.mask == MMIX_MASK_CAUSAL || r.mask == MMIX_MASK_PREFIX) *high = at + 1;
     if (r.mask == MMIX_MASK_PREFIX && at < r.prefix) *high = mmixi_cuda_min(r.prefix, r.S);
     if (r.mask == MMIX_MASK_BAND) {
-        *low = at - mmixi_cuda_min(at, r.lefts ? (size_t)r.lefts[i] : r.left);
+        const size_t left = r.lefts ? (size_t)r.lefts[i] : r.left;
+        *low = at - mmixi_cuda_min(at, left);
         *high = at + 1 + mmixi_cuda_min(r.S - at - 1, r.right);
     }
     if (j.runs) {
-        *low = mmixi_cuda_max(*low, (size_t)j.runs[2 * (b * r.L + i)]);
-        *high = mmixi_cuda_min(*high, (size_t)j.runs[2 * (b * r.L + i) + 1]);
+        const int32_t *run = j.runs + 2 * (b * r.L + i);
+        *low = mmixi_cuda_max(*low, (size_t)run[0]);
+        *high = mmixi_cuda_min(*high, (size_t)run[1]);
     }
 }
-/* Whether i and t lie in one window, and their distance as bias counts it. */
+/* Whether query i and key t lie in one window, and their distance as bias counts it. */
 static __device__ int mmixi_cuda_near(const mmix_cuda_attention &r, size_t i, size_t t, size_t *distance)
 {
-    size_t across = 1, apart = 1;
+    size_t across = 1;                           /* tokens from one coordinate of axis a to the next */
+    size_t apart = 1;                            /* and distances */
     int near = 1;
     *distance = 0;
-    for (int a = 3; r.window[0] && a-- > 0; across *= r.grid[a], apart *= 2 * r.window[a] - 1) {
-        const size_t at = i / across % r.grid[a], of = t / across % r.grid[a];
-        near &= mmixi_cuda_window_of(at, r.window[a], r.shift[a])
-            == mmixi_cuda_window_of(of, r.window[a], r.shift[a]);
-        *distance += (at + r.window[a] - 1 - of) * apart;
+    if (!r.window[0]) return 1;
+    for (int a = 2; a >= 0; a--) {
+        const size_t window = r.window[a];
+        const size_t of_i = i / across % r.grid[a];
+        const size_t of_t = t / across % r.grid[a];
+        const size_t window_i = mmixi_cuda_window_of(of_i, window, r.shift[a]);
+        near &= window_i == mmixi_cuda_window_of(of_t, window, r.shift[a]);
+        *distance += (of_i + window - 1 - of_t) * apart;
+        across *= r.grid[a];
+        apart *= 2 * window - 1;
     }
     return near;
 }
@@ -839,95 +931,132 @@ template <class T> static __device__ float mmixi_cuda_dot(size_t n, const T *a, 
     for (size_t i = 0; i < n; i++) sum += mmixi_cuda_float(a[i]) * mmixi_cuda_float(b[i]);
     return sum;
 }
-/* The score in base 2, -∞ where i does not see t. */
+/* The score of query i and key t in base 2, -∞ where the query does not see the key. */
 template <class T>
 static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
                                          size_t t)
 {
+    const T *q = mmixi_cuda_at<T>(j.r.q, b, i, h);
+    const T *k = mmixi_cuda_at<T>(j.r.k, b, t, h);
     size_t low, high, distance;
     mmixi_cuda_span(j, b, i, &low, &high);
-    if (!mmixi_cuda_near(j.r, i, t, &distance) || t < low || t >= high) return -INFINITY;
-    return j.scale2 * mmixi_cuda_dot(j.r.N, mmixi_cuda_at<T>(j.r.q, b, i, h),
-                                     mmixi_cuda_at<T>(j.r.k, b, t, h))
-        + (j.r.bias ? MMIXI_CUDA_LOG2E * j.r.bias[h * j.distances + distance] : 0);
+    const int near = mmixi_cuda_near(j.r, i, t, &distance);
+    if (!near || t < low || t >= high) return -INFINITY;
+    const float bias = j.r.bias ? MMIXI_CUDA_LOG2E * j.r.bias[h * j.distances + distance] : 0;
+    return j.scale2 * mmixi_cuda_dot(j.r.N, q, k) + bias;
 }
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
-    const size_t at = mmixi_cuda_thread(), L = j.r.L, H = j.r.H, i = at % L, h = at / L % H, b = at / L / H;
-    float top = -INFINITY, sum = 0;
+    const size_t at = mmixi_cuda_thread();
+    const size_t i = at % j.r.L;
+    const size_t h = at / j.r.L % j.r.H;
+    const size_t b = at / j.r.L / j.r.H;
+    float top = -INFINITY;
+    float sum = 0;
     if (b >= j.r.B) return;
     for (size_t t = 0; t < j.r.S; t++) top = fmaxf(top, mmixi_cuda_score<T>(j, b, h, i, t));
     for (size_t t = 0; t < j.r.S; t++) sum += exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - top);
     for (size_t p = 0; p < j.r.P; p++) {
         float y = 0;
-        for (size_t t = 0; t < j.r.S; t++)
-            y += exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - top)
-                * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.v, b, t, h)[p]);
+        for (size_t t = 0; t < j.r.S; t++) {
+            const T *v = mmixi_cuda_at<T>(j.r.v, b, t, h);
+            y += exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - top) * mmixi_cuda_float(v[p]);
+        }
         mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, i, h) + p, y / sum);
     }
     if (j.r.top) j.r.top[at] = top;
     if (j.r.over) j.r.over[at] = 1 / sum;
 }
-/* p_ij, and ds_ij */
+/* Returns ds_ij and gives p_ij in `weight`. */
 template <class T>
 static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
                                           size_t t, float *weight)
 {
     const size_t at = (b * j.r.H + h) * j.r.L + i;
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
+    const T *y = mmixi_cuda_at<T>(j.r.y, b, i, h);
+    const T *v = mmixi_cuda_at<T>(j.r.v, b, t, h);
     *weight = exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
-    return *weight * (mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.v, b, t, h))
-                      - mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h)));
+    return *weight * (mmixi_cuda_dot(j.r.P, dy, v) - mmixi_cuda_dot(j.r.P, dy, y));
 }
+/* dq of one query and channel. */
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
-    const size_t at = mmixi_cuda_thread(), L = j.r.L, H = j.r.H, N = j.r.N, n = at % N, i = at / N % L,
-        h = at / N / L % H, b = at / N / L / H;
-    float dq = 0, weight;
+    const size_t n = mmixi_cuda_thread() % j.r.N;
+    const size_t at = mmixi_cuda_thread() / j.r.N;
+    const size_t i = at % j.r.L;
+    const size_t h = at / j.r.L % j.r.H;
+    const size_t b = at / j.r.L / j.r.H;
+    float dq = 0;
+    float weight;
     if (b >= j.r.B) return;
-    for (size_t t = 0; t < j.r.S; t++)
-        dq += mmixi_cuda_dscore<T>(j, b, h, i, t, &weight)
-            * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, h)[n]);
+    for (size_t t = 0; t < j.r.S; t++) {
+        const T *k = mmixi_cuda_at<T>(j.r.k, b, t, h);
+        dq += mmixi_cuda_dscore<T>(j, b, h, i, t, &weight) * mmixi_cuda_float(k[n]);
+    }
     mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dq, b, i, h) + n, j.scale * dq);
 }
-/* dk and dv of one key and channel, over the queries of all heads that share it */
+/* dk and dv of one key and channel, over the queries of all heads that share it. */
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
-    const size_t share = j.r.k.share, G = j.r.H / share, N = j.r.N, P = j.r.P, W = mmixi_cuda_max(N, P),
-        at = mmixi_cuda_thread(), w = at % W, t = at / W % j.r.S, g = at / W / j.r.S % G,
-            b = at / W / j.r.S / G;
-    float dk = 0, dv = 0, weight;
+    const size_t share = j.r.k.share;
+    const size_t groups = j.r.H / share;
+    const size_t width = mmixi_cuda_max(j.r.N, j.r.P);
+    const size_t channel = mmixi_cuda_thread() % width;
+    const size_t at = mmixi_cuda_thread() / width;
+    const size_t t = at % j.r.S;
+    const size_t first = at / j.r.S % groups * share;        /* the group's first head */
+    const size_t b = at / j.r.S / groups;
+    const int in_k = channel < j.r.N;
+    const int in_v = channel < j.r.P;
+    float dk = 0;
+    float dv = 0;
+    float weight;
     if (b >= j.r.B) return;
-    for (size_t h = g * share; h < (g + 1) * share; h++)
+    for (size_t h = first; h < first + share; h++)
         for (size_t i = 0; i < j.r.L; i++) {
+            const T *q = mmixi_cuda_at<T>(j.r.q, b, i, h);
+            const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
             const float ds = mmixi_cuda_dscore<T>(j, b, h, i, t, &weight);
-            if (w < N) dk += ds * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.q, b, i, h)[w]);
-            if (w < P) dv += weight * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.dy, b, i, h)[w]);
+            if (in_k) dk += ds * mmixi_cuda_float(q[channel]);
+            if (in_v) dv += weight * mmixi_cuda_float(dy[channel]);
         }
-    if (w < N && j.r.dk.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, t, g * share) + w, j.scale * dk);
-    if (w < P && j.r.dv.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, t, g * share) + w, dv);
+    if (in_k && j.r.dk.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, t, first) + channel, j.scale * dk);
+    if (in_v && j.r.dv.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, t, first) + channel, dv);
+}
+/* The key that lies at this distance from query i: its token, or -1 where the grid has none. */
+static __device__ ptrdiff_t mmixi_cuda_key_at(const mmix_cuda_attention &r, size_t i, size_t distance)
+{
+    size_t key = 0;
+    size_t across = 1;
+    int inside = 1;
+    for (int a = 2; a >= 0; a--) {
+        const size_t span = 2 * r.window[a] - 1;
+        const size_t apart = distance % span;
+        const size_t from = i / across % r.grid[a] + r.window[a] - 1;
+        inside &= from >= apart && from - apart < r.grid[a];
+        key += (from - apart) * across;
+        across *= r.grid[a];
+        distance /= span;
+    }
+    return inside ? (ptrdiff_t)key : -1;
 }
 /* A distance's bias: each query meets it at one key at most. */
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
-    const size_t at = mmixi_cuda_thread(), h = at / j.distances;
-    float sum = 0, weight;
+    const size_t at = mmixi_cuda_thread();
+    const size_t h = at / j.distances;
+    float sum = 0;
+    float weight;
     if (h >= j.r.H) return;
     for (size_t i = 0; i < j.r.L; i++) {
-        size_t t = 0, across = 1, rest = at % j.distances;
-        int inside = 1;
-        for (int a = 3; a-- > 0; across *= j.r.grid[a]) {
-            const size_t span = 2 * j.r.window[a] - 1, d = rest % span,
-                from = i / across % j.r.grid[a] + j.r.window[a] - 1;
-            rest /= span;
-            inside &= from >= d && from - d < j.r.grid[a];
-            t += (from - d) * across;
-        }
-        for (size_t b = 0; inside && b < j.r.B; b++) sum += mmixi_cuda_dscore<T>(j, b, h, i, t, &weight);
+        const ptrdiff_t key = mmixi_cuda_key_at(j.r, i, at % j.distances);
+        for (size_t b = 0; key >= 0 && b < j.r.B; b++)
+            sum += mmixi_cuda_dscore<T>(j, b, h, i, (size_t)key, &weight);
     }
     j.r.dbias[at] = sum;
 }
@@ -2396,7 +2525,7 @@ MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j,
 struct mmixi_cuda_seen { int least, most, all, end; };
 struct mmixi_cuda_spans { int low[64], high[64]; mmixi_cuda_seen part[2]; };
 /* Of the queries of a stage t, 1/l and δ; of a stage's tokens the places in their window. */
-struct mmixi_cuda_stage { float top[64], over[64], along[64]; int place[64]; };
+struct mmixi_cuda_stage { float top[64], over[64], delta[64]; int place[64]; };
 /* A block's own tile of n and of p columns, those of each stage, and what belongs to them. */
 template <class T> struct mmixi_cuda_attention_tiles {
     T *own_n, *own_p, *n, *p;
@@ -2694,7 +2823,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_row_deltas(float *delta, const T *dy, const T 
    tile, and δ_i is made of its products (see the room's head). */
 MMIXI_CUDA_INLINE void mmixi_cuda_dscores(float (&S)[MMIXI_CUDA_STRIP][4],
                                           const float (&Z)[MMIXI_CUDA_STRIP][4], const float (&top)[2],
-                                          const float (&over)[2], float (&along)[2], float late, int one)
+                                          const float (&over)[2], float (&delta)[2], float late, int one)
 {
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
@@ -2703,16 +2832,16 @@ MMIXI_CUDA_INLINE void mmixi_cuda_dscores(float (&S)[MMIXI_CUDA_STRIP][4],
             S[i][e] = over[e / 2] * mmixi_cuda_exp2(late * S[i][e] - top[e / 2]);
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 2 && one; e++) {
-        along[e] = 0;
+        delta[e] = 0;
         MMIXI_CUDA_UNROLL
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-            along[e] += S[i][2 * e] * Z[i][2 * e] + S[i][2 * e + 1] * Z[i][2 * e + 1];
-        along[e] = mmixi_cuda_row_sum(along[e]);
+            delta[e] += S[i][2 * e] * Z[i][2 * e] + S[i][2 * e + 1] * Z[i][2 * e + 1];
+        delta[e] = mmixi_cuda_row_sum(delta[e]);
     }
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
         MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
+        for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - delta[e / 2];
 }
 /* W, FIXED: as above. */
 template <int K, int W, int FIXED>
@@ -2727,7 +2856,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
     const float late = mmixi_cuda_late_scale<FIXED>(j);
-    float dq[W][4], top[2], over[2], along[2];
+    float dq[W][4], top[2], over[2], delta[2];
     if (at.first >= w.queries) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
     const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
@@ -2741,14 +2870,14 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, b, at.first);
     mmixi_cuda_wait();
     __syncthreads();                             /* y and dy have come */
-    mmixi_cuda_row_deltas(s.rows->along, s.own_p, s.p, p, ldp);
+    mmixi_cuda_row_deltas(s.rows->delta, s.own_p, s.p, p, ldp);
     __syncthreads();
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 2; e++) {
         const int row = at.first + lane_row + 8 * e;
         const size_t token = row < w.queries ? (size_t)mmixi_cuda_window_token(w, row) : 0,
             index = (b * j.r.H + h) * j.r.L + token;
-        along[e] = s.rows->along[lane_row + 8 * e];
+        delta[e] = s.rows->delta[lane_row + 8 * e];
         top[e] = row < w.queries ? j.r.top[index] : 0;
         over[e] = row < w.queries ? j.r.over[index] : 0;
     }
@@ -2774,7 +2903,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
             mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, k);
             mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, v);
             mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
-            mmixi_cuda_dscores(S, Z, top, over, along, late, one);
+            mmixi_cuda_dscores(S, Z, top, over, delta, late, one);
             mmixi_cuda_strip_through<K>(dq, S, 0, strips, n / 8, k, ldn);
         }
         if (stages == 1 && first + 64 < seen.most) {
@@ -2786,7 +2915,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     for (int e = 0; e < 2; e++) {
         const int row = at.first + lane_row + 8 * e;
         if (row < w.queries && threadIdx.x % 4 == 0)
-            j.along[(b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row)] = along[e];
+            j.delta[(b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row)] = delta[e];
     }
     mmixi_cuda_strip_each(dq, [&](float &x, int, int) { x *= j.scale; });
     if (j.r.dq.p)
@@ -2805,12 +2934,12 @@ MMIXI_CUDA_INLINE void mmixi_cuda_key_weights(float (&S)[STRIP][4], float (&Z)[S
         const int column = q0 + 8 * i + mmixi_cuda_lane_pair();
         const float2 top = mmixi_cuda_pair(rows->top + column);
         const float2 over = mmixi_cuda_pair(rows->over + column);
-        const float2 along = mmixi_cuda_pair(rows->along + column);
+        const float2 delta = mmixi_cuda_pair(rows->delta + column);
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e++) {
             const float score = late * S[i][e] - (e % 2 ? top.y : top.x);
             S[i][e] = (e % 2 ? over.y : over.x) * mmixi_cuda_exp2(score);
-            Z[i][e] = S[i][e] * (Z[i][e] - (e % 2 ? along.y : along.x));
+            Z[i][e] = S[i][e] * (Z[i][e] - (e % 2 ? delta.y : delta.x));
         }
     }
 }
@@ -2883,7 +3012,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
             + (size_t)(there ? mmixi_cuda_window_token(w, i0 + tid) : 0);
         mmixi_cuda_copy<4>(rows->top + tid, j.r.top + index, there);
         mmixi_cuda_copy<4>(rows->over + tid, j.r.over + index, there);
-        mmixi_cuda_copy<4>(rows->along + tid, j.along + index, there);
+        mmixi_cuda_copy<4>(rows->delta + tid, j.delta + index, there);
     };
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
@@ -2986,7 +3115,7 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmix
         float sum[MMIXI_CUDA_STRIP][4];
         mmixi_cuda_strip_zero(sum);
         for (unsigned turn = piece; turn < walk; turn += j.pieces) {
-            float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], top[2], over[2], along[2];
+            float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], top[2], over[2], delta[2];
             int high[2];                         /* keys before it are seen */
             const size_t b = turn / j.window_count;
             w = mmixi_cuda_window_at<0>(j, turn % j.window_count);
@@ -3006,7 +3135,7 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmix
                 const size_t index = (b * j.r.H + h) * j.r.L + (size_t)token(row);
                 top[e] = j.r.top[index];
                 over[e] = j.r.over[index];
-                along[e] = j.along[index];
+                delta[e] = j.delta[index];
                 high[e] = !there(row) ? 0 : j.r.mask == MMIX_MASK_CAUSAL ? row + 1 : box.keys;
             }
             mmixi_cuda_wait();
@@ -3021,7 +3150,7 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmix
                 for (int e = 0; e < 4; e++) {
                     const int column = 8 * i + mmixi_cuda_lane_pair() + e % 2, place = s.rows->place[column];
                     if (place < 0 || key + column >= high[e / 2]) continue;
-                    sum[i][e] += over[e / 2] * (Z[i][e] - along[e / 2])
+                    sum[i][e] += over[e / 2] * (Z[i][e] - delta[e / 2])
                         * mmixi_cuda_exp2(j.scale2 * S[i][e] + MMIXI_CUDA_LOG2E * bias[own[e / 2] - place]
                                           - top[e / 2]);
                 }
@@ -3074,7 +3203,7 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
     j->n = (int)mmixi_cuda_round_up(x->N, 16);
     j->p = (int)mmixi_cuda_round_up(x->P, 16);
     if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
-    if (back && !x->naive) j->along = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
+    if (back && !x->naive) j->delta = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
     if (back && !x->naive && x->dbias && x->bias) {      /* shapes alone say what is added first, as in SSD */
         const size_t tiles = (most + 63) / 64, walk = x->B * j->window_count, blocks = x->H * tiles;
         j->pieces = (unsigned)mmixi_cuda_max(mmixi_cuda_min(MMIXI_CUDA_BUSY / blocks, walk), (size_t)1);
@@ -3201,15 +3330,28 @@ MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x)
 struct mmixi_cuda_linear_job {
     mmix_cuda_linear_attention r;
     size_t G, V;                                 /* key/value heads; P, or P + 1 */
-    float *F, *G1, *V1, *Y1, *D1, *dF, *dG, *dV1;
-    /* (B, G, N, 3): largest k, 1/Σ, Σ ψ dψ over the tokens (efficient) */
+    float *F, *G1, *V1, *Y1;                     /* φ(q), ψ(k), V' and Y' of the room's head */
+    float *D1, *dF, *dG, *dV1;                   /* gradients of Y', φ(q), ψ(k) and V' */
+    /* ψ = softmax over the tokens only, (B, G, N, 3): a column's largest k, 1/Σ, and Σ ψ dψ over the tokens */
     float *columns;
     float *state, *dstate;                       /* full: (B, G, N, V) */
     int32_t *runs;
-    /* causal, as an SSD: one, zeros (H), states a head (B, H, V, N), its gradients */
-    float *constants, *first, *last, *dfirst, *dlast;
-    char *inner;
+    /* causal, as an SSD: one and then zeros (H); the heads' states (B, H, V, N), and their gradients */
+    float *constants;
+    float *first, *last, *dfirst, *dlast;
+    char *inner;                                 /* its workspace */
 };
+
+/* Index i of an array (B, tokens, heads). */
+struct mmixi_cuda_row_at { size_t b, t, h; };
+MMIXI_CUDA_INLINE mmixi_cuda_row_at mmixi_cuda_row_of(size_t i, size_t tokens, size_t heads)
+{
+    mmixi_cuda_row_at v;
+    v.h = i % heads;
+    v.t = i / heads % tokens;
+    v.b = i / heads / tokens;
+    return v;
+}
 
 static __device__ float mmixi_cuda_feature(int feature, float x)
 {
@@ -3221,116 +3363,165 @@ static __device__ float mmixi_cuda_feature_slope(int feature, float f)
     if (feature == MMIX_FEATURE_ELU1) return f > 1 ? 1 : f;
     return feature == MMIX_FEATURE_RELU && !(f > 0) ? 0 : 1;
 }
+/* Whether φ is a softmax over the channels; so is ψ then, but for EFFICIENT, whose ψ is one over the tokens. */
+MMIXI_CUDA_INLINE int mmixi_cuda_feature_softmax(int feature)
+{
+    return feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
+}
 template <class T> static __device__ void mmixi_cuda_feature_row(int feature, size_t N, const T *x, float *f)
 {
-    float top = -INFINITY, sum = 0;
-    if (feature != MMIX_FEATURE_SOFTMAX_BOTH && feature != MMIX_FEATURE_EFFICIENT) {
+    float top = -INFINITY;
+    float sum = 0;
+    if (!mmixi_cuda_feature_softmax(feature)) {
         for (size_t n = 0; n < N; n++) f[n] = mmixi_cuda_feature(feature, mmixi_cuda_float(x[n]));
         return;
     }
     for (size_t n = 0; n < N; n++) top = fmaxf(top, mmixi_cuda_float(x[n]));
-    for (size_t n = 0; n < N; n++) sum += f[n] = expf(mmixi_cuda_float(x[n]) - top);
+    for (size_t n = 0; n < N; n++) {
+        f[n] = expf(mmixi_cuda_float(x[n]) - top);
+        sum += f[n];
+    }
     for (size_t n = 0; n < N; n++) f[n] /= sum;
 }
+/* dx = slope df or, of a softmax, f (df - Σ f df). */
 template <class T>
 static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, const float *f, const float *df,
                                                        T *dx)
 {
-    const int softmax = feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
-    const float along = softmax ? mmixi_cuda_dot(N, f, df) : 0;
-    for (size_t n = 0; n < N; n++)
-        mmixi_cuda_set(dx + n, softmax ? f[n] * (df[n] - along)
-                       : mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
+    if (mmixi_cuda_feature_softmax(feature)) {
+        const float mean = mmixi_cuda_dot(N, f, df);
+        for (size_t n = 0; n < N; n++) mmixi_cuda_set(dx + n, f[n] * (df[n] - mean));
+        return;
+    }
+    for (size_t n = 0; n < N; n++) mmixi_cuda_set(dx + n, mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
 }
-/* One thread a row of F, and of G and V'. */
+/* F, one thread a row. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_queries(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
-    if (b < j.r.B)
-        mmixi_cuda_feature_row(j.r.feature, j.r.N, mmixi_cuda_at<T>(j.r.q, b, t, h), j.F + i * j.r.N);
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.L, j.r.H);
+    if (at.b >= j.r.B) return;
+    const T *q = mmixi_cuda_at<T>(j.r.q, at.b, at.t, at.h);
+    mmixi_cuda_feature_row(j.r.feature, j.r.N, q, j.F + i * j.r.N);
 }
-/* ψ = softmax over the tokens: a column's largest and 1/Σ */
+/* ψ = softmax over the tokens: a column's largest k, and 1/Σ. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_columns(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), n = i % j.r.N, g = i / j.r.N % j.G, b = i / j.r.N / j.G;
-    float top = -INFINITY, sum = 0;
-    if (b >= j.r.B) return;
-    for (size_t t = 0; t < j.r.S; t++)
-        top = fmaxf(top, mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]));
-    for (size_t t = 0; t < j.r.S; t++)
-        sum += expf(mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]) - top);
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
+    const size_t head = at.t * j.r.k.share;
+    float top = -INFINITY;
+    float sum = 0;
+    if (at.b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++) {
+        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
+        top = fmaxf(top, mmixi_cuda_float(k[at.h]));
+    }
+    for (size_t t = 0; t < j.r.S; t++) {
+        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
+        sum += expf(mmixi_cuda_float(k[at.h]) - top);
+    }
     j.columns[3 * i] = top;
     j.columns[3 * i + 1] = 1 / sum;
 }
+/* The three numbers of each column of a sequence and key/value head. */
+MMIXI_CUDA_INLINE const float *mmixi_cuda_columns_of(const mmixi_cuda_linear_job &j, size_t b, size_t g)
+{
+    return j.columns + 3 * (b * j.G + g) * j.r.N;
+}
+/* ψ(k) and V', one thread a row. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_keys(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
-    if (b >= j.r.B) return;
-    const T *k = mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share),
-        *v = mmixi_cuda_at<T>(j.r.v, b, t, g * j.r.k.share);
-    if (j.r.feature == MMIX_FEATURE_EFFICIENT)
-        for (size_t n = 0; n < j.r.N; n++) {
-            const float *column = j.columns + 3 * ((b * j.G + g) * j.r.N + n);
-            j.G1[i * j.r.N + n] = expf(mmixi_cuda_float(k[n]) - column[0]) * column[1];
-        }
-    else mmixi_cuda_feature_row(j.r.feature, j.r.N, k, j.G1 + i * j.r.N);
-    for (size_t p = 0; p < j.V; p++) j.V1[i * j.V + p] = p < j.r.P ? mmixi_cuda_float(v[p]) : 1;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.S, j.G);
+    if (at.b >= j.r.B) return;
+    const T *k = mmixi_cuda_at<T>(j.r.k, at.b, at.t, at.h * j.r.k.share);
+    const T *v = mmixi_cuda_at<T>(j.r.v, at.b, at.t, at.h * j.r.k.share);
+    float *psi = j.G1 + i * j.r.N;
+    float *v1 = j.V1 + i * j.V;
+    if (j.r.feature == MMIX_FEATURE_EFFICIENT) {
+        const float *column = mmixi_cuda_columns_of(j, at.b, at.h);
+        for (size_t n = 0; n < j.r.N; n++)
+            psi[n] = expf(mmixi_cuda_float(k[n]) - column[3 * n]) * column[3 * n + 1];
+    } else mmixi_cuda_feature_row(j.r.feature, j.r.N, k, psi);
+    for (size_t p = 0; p < j.r.P; p++) v1[p] = mmixi_cuda_float(v[p]);
+    if (j.V > j.r.P) v1[j.r.P] = 1;
 }
+/* 1 / (den + eps) of a row of Y'; 1 where rows are not normalized. */
 MMIXI_CUDA_INLINE float mmixi_cuda_linear_over(const mmixi_cuda_linear_job &j, const float *y1)
 {
     return j.r.normalize ? 1 / (y1[j.r.P] + (float)j.r.eps) : 1;
 }
+/* y, one thread a number. */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), p = i % j.r.P, row = i / j.r.P, h = row % j.r.H,
-        t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
-    if (b < j.r.B)
-        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p,
-                       j.Y1[row * j.V + p] * mmixi_cuda_linear_over(j, j.Y1 + row * j.V));
+    const size_t p = mmixi_cuda_thread() % j.r.P;
+    const size_t row = mmixi_cuda_thread() / j.r.P;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    const float *y1 = j.Y1 + row * j.V;
+    if (at.b >= j.r.B) return;
+    const float y = y1[p] * mmixi_cuda_linear_over(j, y1);
+    mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, at.b, at.t, at.h) + p, y);
 }
 /* dnum = dy / den, dden = -(dy · y) / den */
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_upstream(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), h = row % j.r.H, t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
-    if (b >= j.r.B) return;
-    const T *dy = mmixi_cuda_at<T>(j.r.dy, b, t, h);
-    const float *y1 = j.Y1 + row * j.V, over = mmixi_cuda_linear_over(j, y1);
-    float along = 0;
+    const size_t row = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    if (at.b >= j.r.B) return;
+    const T *dy = mmixi_cuda_at<T>(j.r.dy, at.b, at.t, at.h);
+    const float *y1 = j.Y1 + row * j.V;
+    const float over = mmixi_cuda_linear_over(j, y1);
+    float *d1 = j.D1 + row * j.V;
+    float dot = 0;
     for (size_t p = 0; p < j.r.P; p++) {
-        along += mmixi_cuda_float(dy[p]) * y1[p];
-        j.D1[row * j.V + p] = mmixi_cuda_float(dy[p]) * over;
+        dot += mmixi_cuda_float(dy[p]) * y1[p];
+        d1[p] = mmixi_cuda_float(dy[p]) * over;
     }
-    if (j.r.normalize) j.D1[row * j.V + j.r.P] = -along * over * over;
+    if (j.r.normalize) d1[j.r.P] = -dot * over * over;
 }
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dq(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
-    if (b < j.r.B)
-        mmixi_cuda_feature_row_backward(j.r.feature, j.r.N, j.F + i * j.r.N, j.dF + i * j.r.N,
-                                        mmixi_cuda_at<T>(j.r.dq, b, t, h));
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.L, j.r.H);
+    if (at.b >= j.r.B) return;
+    T *dq = mmixi_cuda_at<T>(j.r.dq, at.b, at.t, at.h);
+    mmixi_cuda_feature_row_backward(j.r.feature, j.r.N, j.F + i * j.r.N, j.dF + i * j.r.N, dq);
 }
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_along(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+/* Σ ψ dψ over the tokens, of a softmax over them: one thread a column. */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_column_dots(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, n = i % N, g = i / N % j.G, b = i / N / j.G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
     float sum = 0;
-    if (b >= j.r.B) return;
-    for (size_t t = 0; t < j.r.S; t++)
-        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.dG[((b * j.r.S + t) * j.G + g) * N + n];
+    if (at.b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++) {
+        const size_t key = ((at.b * j.r.S + t) * j.G + at.t) * j.r.N + at.h;
+        sum += j.G1[key] * j.dG[key];
+    }
     j.columns[3 * i + 2] = sum;
 }
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
-    if (b >= j.r.B) return;
-    if (j.r.dk.p && j.r.feature != MMIX_FEATURE_EFFICIENT)
-        mmixi_cuda_feature_row_backward(j.r.feature, N, j.G1 + i * N, j.dG + i * N,
-                                        mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share));
-    else if (j.r.dk.p)
-        for (size_t n = 0; n < N; n++)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share) + n,
-                           j.G1[i * N + n] * (j.dG[i * N + n] - j.columns[3 * ((b * j.G + g) * N + n) + 2]));
-    for (size_t p = 0; j.r.dv.p && p < j.r.P; p++)
-        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, t, g * j.r.k.share) + p, j.dV1[i * j.V + p]);
+    const size_t i = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.S, j.G);
+    const size_t head = at.h * j.r.k.share;
+    const float *psi = j.G1 + i * N;
+    const float *dpsi = j.dG + i * N;
+    if (at.b >= j.r.B) return;
+    if (j.r.dk.p && j.r.feature == MMIX_FEATURE_EFFICIENT) {
+        T *dk = mmixi_cuda_at<T>(j.r.dk, at.b, at.t, head);
+        const float *column = mmixi_cuda_columns_of(j, at.b, at.h);
+        for (size_t n = 0; n < N; n++) mmixi_cuda_set(dk + n, psi[n] * (dpsi[n] - column[3 * n + 2]));
+    } else if (j.r.dk.p) {
+        T *dk = mmixi_cuda_at<T>(j.r.dk, at.b, at.t, head);
+        mmixi_cuda_feature_row_backward(j.r.feature, N, psi, dpsi, dk);
+    }
+    if (j.r.dv.p) {
+        T *dv = mmixi_cuda_at<T>(j.r.dv, at.b, at.t, head);
+        for (size_t p = 0; p < j.r.P; p++) mmixi_cuda_set(dv + p, j.dV1[i * j.V + p]);
+    }
 }
 
 /* ---- the definition ---- */
@@ -3342,101 +3533,145 @@ static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, si
     *low = j.runs && j.r.L ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
     *high = j.r.causal ? i + 1 : j.r.S;
 }
+/* The state (V, N) of a sequence and key/value head in an array of them. */
+MMIXI_CUDA_INLINE const float *mmixi_cuda_linear_state_of(const mmixi_cuda_linear_job &j,
+                                                          const float *states, size_t b, size_t g)
+{
+    return states + (b * j.G + g) * j.V * j.r.N;
+}
 /* Y' of one query */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
-        b = row / j.r.H / j.r.L,
-        g = h / j.r.k.share;
+    const size_t row = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    const size_t g = at.h / j.r.k.share;
     const float *f = j.F + row * N;
+    float *y1 = j.Y1 + row * j.V;
     size_t low, high;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, i, &low, &high);
-    for (size_t v = 0; v < V; v++)
-        j.Y1[row * V + v] = !j.r.initial_state || low ? 0
-            : mmixi_cuda_dot(N, f, j.r.initial_state + ((b * j.G + g) * V + v) * N);
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, at.t, &low, &high);
+    for (size_t v = 0; v < j.V; v++) {
+        y1[v] = 0;
+        if (!j.r.initial_state || low) continue;
+        y1[v] = mmixi_cuda_dot(N, f, mmixi_cuda_linear_state_of(j, j.r.initial_state, at.b, g) + v * N);
+    }
     for (size_t t = low; t < high; t++) {
-        const size_t key = (b * j.r.S + t) * j.G + g;
+        const size_t key = (at.b * j.r.S + t) * j.G + g;
         const float m = mmixi_cuda_dot(N, f, j.G1 + key * N);
-        for (size_t v = 0; v < V; v++) j.Y1[row * V + v] += m * j.V1[key * V + v];
+        for (size_t v = 0; v < j.V; v++) y1[v] += m * j.V1[key * j.V + v];
     }
 }
-/* The state after the last token; and the gradient of the one before the first. */
+/* Index i of the states (B, G, V, N). */
+struct mmixi_cuda_state_at { size_t b, g, v, n; };
+MMIXI_CUDA_INLINE mmixi_cuda_state_at mmixi_cuda_state_at_of(const mmixi_cuda_linear_job &j, size_t i)
+{
+    mmixi_cuda_state_at at;
+    at.n = i % j.r.N;
+    at.v = i / j.r.N % j.V;
+    at.g = i / j.r.N / j.V % j.G;
+    at.b = i / j.r.N / j.V / j.G;
+    return at;
+}
+/* The state after the last token: one thread a number. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_state(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, n = i % N, v = i / N % V, g = i / N / V % j.G,
-        b = i / N / V / j.G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_state_at at = mmixi_cuda_state_at_of(j, i);
     size_t low, high;
-    float sum;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
-    sum = !low && j.r.initial_state ? j.r.initial_state[i] : 0;
-    for (size_t t = low; t < high; t++)
-        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.V1[((b * j.r.S + t) * j.G + g) * V + v];
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, j.r.L - 1, &low, &high);
+    float sum = !low && j.r.initial_state ? j.r.initial_state[i] : 0;
+    for (size_t t = low; t < high; t++) {
+        const size_t key = (at.b * j.r.S + t) * j.G + at.g;
+        sum += j.G1[key * j.r.N + at.n] * j.V1[key * j.V + at.v];
+    }
     if (j.r.final_state) j.r.final_state[i] = sum;
 }
+/* The gradient of the state before the first token. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dinitial(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, n = i % N, v = i / N % V,
-        g = i / N / V % j.G,
-        b = i / N / V / j.G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_state_at at = mmixi_cuda_state_at_of(j, i);
+    const size_t first = at.g * j.r.k.share;
+    const size_t end = first + j.r.k.share;
     size_t low, high;
-    float sum;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
-    sum = !low && j.r.dfinal ? j.r.dfinal[i] : 0;
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, j.r.L - 1, &low, &high);
+    float sum = !low && j.r.dfinal ? j.r.dfinal[i] : 0;
     for (size_t t = 0; t < j.r.L; t++) {
-        mmixi_cuda_linear_span(j, b, t, &low, &high);
-        for (size_t h = g * share; !low && h < (g + 1) * share; h++)
-            sum += j.F[((b * j.r.L + t) * j.r.H + h) * N + n] * j.D1[((b * j.r.L + t) * j.r.H + h) * V + v];
+        mmixi_cuda_linear_span(j, at.b, t, &low, &high);
+        if (low) continue;
+        for (size_t h = first; h < end; h++) {
+            const size_t row = (at.b * j.r.L + t) * j.r.H + h;
+            sum += j.F[row * j.r.N + at.n] * j.D1[row * j.V + at.v];
+        }
     }
     j.r.dinitial[i] = sum;
 }
+/* dφ of one query: dφ_i = Σ_t (dy'_i · v'_t) ψ_t, and what the state before the first token adds. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_df(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
-        b = row / j.r.H / j.r.L,
-        g = h / j.r.k.share;
-    const float *d = j.D1 + row * V;
+    const size_t row = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
+    const size_t g = at.h / j.r.k.share;
+    const float *d1 = j.D1 + row * j.V;
+    float *df = j.dF + row * N;
     size_t low, high;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, i, &low, &high);
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, at.t, &low, &high);
     for (size_t n = 0; n < N; n++) {
         float sum = 0;
-        for (size_t v = 0; j.r.initial_state && !low && v < V; v++)
-            sum += d[v] * j.r.initial_state[((b * j.G + g) * V + v) * N + n];
-        j.dF[row * N + n] = sum;
+        if (j.r.initial_state && !low) {
+            const float *state = mmixi_cuda_linear_state_of(j, j.r.initial_state, at.b, g);
+            for (size_t v = 0; v < j.V; v++) sum += d1[v] * state[v * N + n];
+        }
+        df[n] = sum;
     }
     for (size_t t = low; t < high; t++) {
-        const size_t key = (b * j.r.S + t) * j.G + g;
-        const float m = mmixi_cuda_dot(V, d, j.V1 + key * V);
-        for (size_t n = 0; n < N; n++) j.dF[row * N + n] += m * j.G1[key * N + n];
+        const size_t key = (at.b * j.r.S + t) * j.G + g;
+        const float m = mmixi_cuda_dot(j.V, d1, j.V1 + key * j.V);
+        for (size_t n = 0; n < N; n++) df[n] += m * j.G1[key * N + n];
     }
 }
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+/* What a key gives the last state: dψ = v' dh and dv' = ψ dhᵀ, with dh NULL where it gives nothing. */
+static __device__ void mmixi_cuda_linear_naive_last(const mmixi_cuda_linear_job &j, size_t key,
+                                                    const float *dh)
 {
-    const size_t key = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, g = key % j.G,
-        t = key / j.G % j.r.S,
-        b = key / j.G / j.r.S;
-    const float *dlast = j.r.dfinal;
-    size_t low, high;
-    if (b >= j.r.B) return;
-    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
-    if (dlast) dlast = t >= low ? dlast + (b * j.G + g) * V * N : NULL;
+    const size_t N = j.r.N;
     for (size_t n = 0; n < N; n++) {
         float sum = 0;
-        for (size_t v = 0; dlast && v < V; v++) sum += j.V1[key * V + v] * dlast[v * N + n];
+        for (size_t v = 0; dh && v < j.V; v++) sum += j.V1[key * j.V + v] * dh[v * N + n];
         j.dG[key * N + n] = sum;
     }
-    for (size_t v = 0; v < V; v++)
-        j.dV1[key * V + v] = dlast ? mmixi_cuda_dot(N, j.G1 + key * N, dlast + v * N) : 0;
-    for (size_t h = g * share; h < (g + 1) * share; h++)
+    for (size_t v = 0; v < j.V; v++) {
+        const float dv = dh ? mmixi_cuda_dot(N, j.G1 + key * N, dh + v * N) : 0;
+        j.dV1[key * j.V + v] = dv;
+    }
+}
+/* dψ and dv' of one key: dψ_t = Σ_i (dy'_i · v'_t) φ_i, dv'_t = Σ_i (φ_i · ψ_t) dy'_i, over the queries that see
+   it of all heads that share it. */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t key = mmixi_cuda_thread();
+    const size_t N = j.r.N;
+    const size_t V = j.V;
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(key, j.r.S, j.G);
+    const size_t first = at.h * j.r.k.share;
+    const float *dlast = NULL;
+    size_t low, high;
+    if (at.b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, at.b, j.r.L - 1, &low, &high);
+    if (j.r.dfinal && at.t >= low) dlast = mmixi_cuda_linear_state_of(j, j.r.dfinal, at.b, at.h);
+    mmixi_cuda_linear_naive_last(j, key, dlast);
+    for (size_t h = first; h < first + j.r.k.share; h++)
         for (size_t i = 0; i < j.r.L; i++) {
-            const size_t row = (b * j.r.L + i) * j.r.H + h;
-            mmixi_cuda_linear_span(j, b, i, &low, &high);
-            if (t < low || t >= high) continue;
-            const float m = mmixi_cuda_dot(N, j.F + row * N, j.G1 + key * N),
-                d = mmixi_cuda_dot(V, j.D1 + row * V, j.V1 + key * V);
+            const size_t row = (at.b * j.r.L + i) * j.r.H + h;
+            mmixi_cuda_linear_span(j, at.b, i, &low, &high);
+            if (at.t < low || at.t >= high) continue;
+            const float m = mmixi_cuda_dot(N, j.F + row * N, j.G1 + key * N);
+            const float d = mmixi_cuda_dot(V, j.D1 + row * V, j.V1 + key * V);
             for (size_t n = 0; n < N; n++) j.dG[key * N + n] += d * j.F[row * N + n];
             for (size_t v = 0; v < V; v++) j.dV1[key * V + v] += m * j.D1[row * V + v];
         }
@@ -3447,54 +3682,79 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_jo
 /* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
    or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and no sum is
    another's. */
-struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C; };
-/* (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on; returns how
-   many of its columns count, rounded up to 16. */
+struct mmixi_cuda_outer {
+    const float *x, *y;
+    float *m;
+    size_t B, T, X, G, R, C;
+};
+/* A tile (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on. Returns
+   how many of its columns count, rounded up to 16. */
 enum { MMIXI_CUDA_SQUARE = 64 * 72 };
 MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows,
                                              size_t columns, size_t row, size_t column)
 {
-    const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
-    const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
-        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0 };
-    mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded,
-                    [](int r) { return r; });
+    const int width = (int)mmixi_cuda_min(columns - column, (size_t)64);
+    const int padded = (width + 15) / 16 * 16;
+    const int count = (int)mmixi_cuda_min(rows - row, (size_t)64);
+    mmixi_cuda_view<float> v;
+    v.p = (float *)p + row * token + column;
+    v.token = (ptrdiff_t)token;
+    v.width = width;
+    v.aligned = token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0;
+    mmixi_cuda_load(tile, 72, v, 64, count, padded, [](int r) { return r; });
     return padded;
 }
 template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
-    const size_t across = (j.C + 63) / 64, down = (j.R + 63) / 64, i = blockIdx.x, column = i % across * 64,
-        row = i / across % down * 64, group = i / across / down, g = group % j.G, b = group / j.G,
-        share = j.X / j.G;
-    float *x = (float *)mmixi_cuda_shared, *y = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
+    const size_t across = (j.C + 63) / 64;
+    const size_t down = (j.R + 63) / 64;
+    const size_t column = blockIdx.x % across * 64;
+    const size_t row = blockIdx.x / across % down * 64;
+    const size_t group = blockIdx.x / across / down;
+    const size_t share = j.X / j.G;
+    const size_t head = group % j.G * share;     /* the group's first */
+    const size_t b = group / j.G;
     const int row0 = (int)threadIdx.x / 32 * 16;
+    float *x = (float *)mmixi_cuda_shared;
+    float *y = x + MMIXI_CUDA_SQUARE;
+    float c[MMIXI_CUDA_STRIP][4];
     mmixi_cuda_strip_zero(c);
     for (size_t t = 0; t < j.T; t += 64)
-        for (size_t h = g * share; h < (g + 1) * share; h++) {
+        for (size_t h = head; h < head + share; h++) {
             const size_t at = b * j.T * j.X + h;
             __syncthreads();                     /* the last tiles were read */
-            const int rows = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, row),
-                columns = mmixi_cuda_load_square(y, j.y + at * j.C, j.X * j.C, j.T, j.C, t, column);
+            const int rows = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, row);
+            const int columns = mmixi_cuda_load_square(y, j.y + at * j.C, j.X * j.C, j.T, j.C, t, column);
             mmixi_cuda_wait();
             __syncthreads();
-            if (row0 < rows) mmixi_cuda_strip_add<0>(c, 0, columns / 8, 64,
+            if (row0 >= rows) continue;
+            mmixi_cuda_strip_add<0>(c, 0, columns / 8, 64,
                 [&](int k) { return mmixi_cuda_a_columns<K>(x + k * 72 + row0, 72, NULL); },
                 [&](int k, int n) { return mmixi_cuda_b_columns<K>(y + k * 72 + 8 * n, 72); });
         }
     float *to = j.m + (group * j.R + row + (size_t)row0) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.R - row, (size_t)64) - row0,
-                                  (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 4 == 0,
+    const int rows = (int)mmixi_cuda_min(j.R - row, (size_t)64) - row0;
+    const int columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    mmixi_cuda_strip_store<float>(c, rows, columns, j.C % 4 == 0,
                                   [&](int r) { return to + (size_t)r * j.C; });
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
 template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
-    const size_t across = (j.C + 63) / 64, down = (j.T + 63) / 64, i = blockIdx.x, column = i % across * 64,
-        t = i / across % down * 64, head = i / across / down, h = head % j.X, b = head / j.X,
-        at = b * j.T * j.X + h;
+    const size_t across = (j.C + 63) / 64;
+    const size_t down = (j.T + 63) / 64;
+    const size_t column = blockIdx.x % across * 64;
+    const size_t t = blockIdx.x / across % down * 64;
+    const size_t head = blockIdx.x / across / down;
+    const size_t h = head % j.X;
+    const size_t b = head / j.X;
+    const size_t at = b * j.T * j.X + h;
     const float *m = j.m + (b * j.G + h / (j.X / j.G)) * j.R * j.C;
-    float *x = (float *)mmixi_cuda_shared, *right = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
-    const int row0 = (int)threadIdx.x / 32 * 16, columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    const int row0 = (int)threadIdx.x / 32 * 16;
+    const int columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    float *x = (float *)mmixi_cuda_shared;
+    float *right = x + MMIXI_CUDA_SQUARE;
+    float c[MMIXI_CUDA_STRIP][4];
     mmixi_cuda_strip_zero(c);
     for (size_t r = 0; r < j.R; r += 64) {
         __syncthreads();
@@ -3511,70 +3771,97 @@ template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_
             });
     }
     float *to = (float *)j.y + (at + (t + (size_t)row0) * j.X) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.T - t, (size_t)64) - row0, columns, j.C % 4 == 0,
+    const int rows = (int)mmixi_cuda_min(j.T - t, (size_t)64) - row0;
+    mmixi_cuda_strip_store<float>(c, rows, columns, j.C % 4 == 0,
                                   [&](int r) { return to + (size_t)r * j.X * j.C; });
 }
-static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
-                                            const float *x, size_t R, const float *y, size_t C, float *m)
+/* What queries take part in, (B, L, H, …), or keys, (B, S, G, …); the two matrices, their widths, and m. */
+static mmixi_cuda_outer mmixi_cuda_outer_queries(const mmixi_cuda_linear_job &j, const float *x, size_t R,
+                                                 const float *y, size_t C, float *m)
 {
     mmixi_cuda_outer o;
-    o.x = x; o.y = y; o.m = m;
-    o.B = j.r.B; o.T = T; o.X = X; o.G = j.G; o.R = R; o.C = C;
+    o.x = x;
+    o.y = y;
+    o.m = m;
+    o.B = j.r.B;
+    o.T = j.r.L;
+    o.X = j.r.H;
+    o.G = j.G;
+    o.R = R;
+    o.C = C;
+    return o;
+}
+static mmixi_cuda_outer mmixi_cuda_outer_keys(const mmixi_cuda_linear_job &j, const float *x, size_t R,
+                                              const float *y, size_t C, float *m)
+{
+    mmixi_cuda_outer o = mmixi_cuda_outer_queries(j, x, R, y, C, m);
+    o.T = j.r.S;
+    o.X = j.G;
     return o;
 }
 template <int K> static int mmixi_cuda_outer_run(const mmixi_cuda_outer &o, void *stream)
 {
-    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * ((o.R + 63) / 64) * ((o.C + 63) / 64),
-                             128, 2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+    const size_t tiles = ((o.R + 63) / 64) * ((o.C + 63) / 64);
+    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * tiles, 128,
+                             2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
 template <int K, int TRANSPOSED> static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
 {
-    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>,
-                             o.B * o.X * ((o.T + 63) / 64) * ((o.C + 63) / 64), 128,
+    const size_t tiles = ((o.T + 63) / 64) * ((o.C + 63) / 64);
+    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>, o.B * o.X * tiles, 128,
                              2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
-template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
+/* h = Σ ψᵀ v', Y' = φ h */
+template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j)
 {
-    const size_t L = j.r.L, S = j.r.S, H = j.r.H, G = j.G, N = j.r.N, V = j.V;
-    void *stream = j.r.stream;
-    int e;
-    if (!back) {
-        e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state), stream);
-        return e ? e
-            : mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state), stream);
-    }
-    e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate), stream);
-    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state), stream);
-    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate), stream);
-    if (!e) e = mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate), stream);
-    return e;
+    const mmixi_cuda_outer h = mmixi_cuda_outer_keys(j, j.G1, j.r.N, j.V1, j.V, j.state);
+    const mmixi_cuda_outer y = mmixi_cuda_outer_queries(j, j.F, j.r.N, j.Y1, j.V, j.state);
+    const int error = mmixi_cuda_outer_run<K>(h, j.r.stream);
+    if (error) return error;
+    return mmixi_cuda_apply_run<K, 0>(y, j.r.stream);
 }
-
-static int mmixi_cuda_linear_product(const mmixi_cuda_linear_job &j, int back)
+/* dh = Σ φᵀ dY', dφ = dY' hᵀ, dψ = v' dhᵀ, dv' = ψ dh */
+template <int K> static int mmixi_cuda_linear_full_backward(const mmixi_cuda_linear_job &j)
 {
-    return j.r.precision == MMIX_CUDA_F32 ? mmixi_cuda_linear_full<MMIX_CUDA_F32>(j, back)
-        : mmixi_cuda_linear_full<MMIX_CUDA_TF32>(j, back);
+    const size_t N = j.r.N;
+    const mmixi_cuda_outer dh = mmixi_cuda_outer_queries(j, j.F, N, j.D1, j.V, j.dstate);
+    const mmixi_cuda_outer df = mmixi_cuda_outer_queries(j, j.D1, j.V, j.dF, N, j.state);
+    const mmixi_cuda_outer dg = mmixi_cuda_outer_keys(j, j.V1, j.V, j.dG, N, j.dstate);
+    const mmixi_cuda_outer dv = mmixi_cuda_outer_keys(j, j.G1, N, j.dV1, j.V, j.dstate);
+    int error = mmixi_cuda_outer_run<K>(dh, j.r.stream);
+    if (!error) error = mmixi_cuda_apply_run<K, 1>(df, j.r.stream);
+    if (!error) error = mmixi_cuda_apply_run<K, 1>(dg, j.r.stream);
+    if (!error) error = mmixi_cuda_apply_run<K, 0>(dv, j.r.stream);
+    return error;
 }
 
 /* ---- the causal form as an SSD ---- */
 
 /* States (B, G, V, N) of groups to the heads', to all or to the first of each group alone; and back: the
    first's, or the sum over the group. */
-struct mmixi_cuda_spread { const float *from; float *to; size_t B, H, share, count; int all; };
+struct mmixi_cuda_spread {
+    const float *from;
+    float *to;
+    size_t B, H, share, count;
+    int all;
+};
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_spread(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
-    const size_t i = mmixi_cuda_thread(), e = i % j.count, h = i / j.count % j.H, b = i / j.count / j.H;
-    if (b < j.B)
-        j.to[i] = j.all || h % j.share == 0 ? j.from[(b * (j.H / j.share) + h / j.share) * j.count + e] : 0;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H, j.count);         /* (B, H, count) */
+    const size_t group = at.b * (j.H / j.share) + at.t / j.share;
+    const int has = j.all || at.t % j.share == 0;
+    if (at.b < j.B) j.to[i] = has ? j.from[group * j.count + at.h] : 0;
 }
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_gather(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
-    const size_t i = mmixi_cuda_thread(), G = j.H / j.share, e = i % j.count, g = i / j.count % G,
-        b = i / j.count / G;
+    const size_t i = mmixi_cuda_thread();
+    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H / j.share, j.count);   /* (B, groups, count) */
+    const size_t first = at.b * j.H + at.t * j.share;
+    const size_t heads = j.all ? j.share : 1;
     float sum = 0;
-    if (b >= j.B) return;
-    for (size_t h = 0; h < (j.all ? j.share : 1); h++)
-        sum += j.from[(b * j.H + g * j.share + h) * j.count + e];
+    if (at.b >= j.B) return;
+    for (size_t h = first; h < first + heads; h++) sum += j.from[h * j.count + at.h];
     j.to[i] = sum;
 }
 /* 1, and zeros: δ and A */
@@ -3589,7 +3876,11 @@ static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int b
     mmix_cuda_ssd x;
     memset(&x, 0, sizeof x);
     x.precision = r.precision == MMIX_CUDA_F32 ? MMIX_CUDA_F32 : MMIX_CUDA_TF32;
-    x.B = r.B; x.L = r.L; x.H = r.H; x.N = r.N; x.P = j.V;
+    x.B = r.B;
+    x.L = r.L;
+    x.H = r.H;
+    x.N = r.N;
+    x.P = j.V;
     x.x = mmix_cuda_head_view_rows(j.V1, r.L, j.G, j.V, r.H);
     x.b = mmix_cuda_head_view_rows(j.G1, r.L, j.G, r.N, r.H);
     x.c = mmix_cuda_head_view_rows(j.F, r.L, r.H, r.N, r.H);
@@ -3613,113 +3904,156 @@ static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int b
     x.stream = r.stream;
     return x;
 }
+/* States of the groups (B, G, V, N) to those of the heads (B, H, V, N), to all heads or to each group's first. */
+static int mmixi_cuda_spread_run(const mmixi_cuda_linear_job &j, const float *groups, float *heads, int all)
+{
+    mmixi_cuda_spread s;
+    s.from = groups;
+    s.to = heads;
+    s.B = j.r.B;
+    s.H = j.r.H;
+    s.share = j.r.k.share;
+    s.count = j.V * j.r.N;
+    s.all = all;
+    return mmixi_cuda_each(mmixi_cuda_linear_spread, s.B * s.H * s.count, j.r.stream, s);
+}
+/* And back: the sum over a group's heads, or its first head's. */
+static int mmixi_cuda_gather_run(const mmixi_cuda_linear_job &j, const float *heads, float *groups, int all)
+{
+    mmixi_cuda_spread s;
+    s.from = heads;
+    s.to = groups;
+    s.B = j.r.B;
+    s.H = j.r.H;
+    s.share = j.r.k.share;
+    s.count = j.V * j.r.N;
+    s.all = all;
+    return mmixi_cuda_each(mmixi_cuda_linear_gather, s.B * j.G * s.count, j.r.stream, s);
+}
 static int mmixi_cuda_linear_causal(const mmixi_cuda_linear_job &j, int back)
 {
     const mmix_cuda_linear_attention &r = j.r;
     const mmix_cuda_ssd x = mmixi_cuda_linear_ssd(j, back);
-    const size_t groups = r.B * j.G * j.V * r.N, heads = r.B * r.H * j.V * r.N;
-    mmixi_cuda_spread s;
     int e = mmixi_cuda_each(mmixi_cuda_linear_constants, r.H + 1, r.stream, j);
-    s.B = r.B; s.H = r.H; s.share = r.k.share; s.count = j.V * r.N;
-    if (!e && x.initial_state) {
-        s.from = r.initial_state; s.to = j.first; s.all = 1;
-        e = mmixi_cuda_each(mmixi_cuda_linear_spread, heads, r.stream, s);
-    }
-    if (!e && x.dfinal) {
-        s.from = r.dfinal; s.to = j.dlast; s.all = 0;
-        e = mmixi_cuda_each(mmixi_cuda_linear_spread, heads, r.stream, s);
-    }
-    if (!e) e = back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
-    if (!e && x.final_state) {
-        s.from = j.last; s.to = r.final_state; s.all = 0;
-        e = mmixi_cuda_each(mmixi_cuda_linear_gather, groups, r.stream, s);
-    }
-    if (!e && x.dinitial) {
-        s.from = j.dfirst; s.to = r.dinitial; s.all = 1;
-        e = mmixi_cuda_each(mmixi_cuda_linear_gather, groups, r.stream, s);
-    }
+    if (!e && x.initial_state) e = mmixi_cuda_spread_run(j, r.initial_state, j.first, 1);
+    if (!e && x.dfinal) e = mmixi_cuda_spread_run(j, r.dfinal, j.dlast, 0);
+    if (e) return e;
+    e = back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
+    if (!e && x.final_state) e = mmixi_cuda_gather_run(j, j.last, r.final_state, 0);
+    if (!e && x.dinitial) e = mmixi_cuda_gather_run(j, j.dfirst, r.dinitial, 1);
     return e;
 }
 
+/* The causal form's part of the workspace: states of the heads, and what the SSD itself wants. */
+static void mmixi_cuda_linear_begin_causal(mmixi_cuda_linear_job *j, int back, char *base, size_t *at)
+{
+    const mmix_cuda_linear_attention *x = &j->r;
+    const size_t states = x->B * x->H * j->V * x->N;
+    j->constants = mmixi_cuda_part(base, at, x->H + 1);
+    if (x->initial_state) j->first = mmixi_cuda_part(base, at, states);
+    if (x->final_state) j->last = mmixi_cuda_part(base, at, states);
+    if (back && x->dfinal) j->dlast = mmixi_cuda_part(base, at, states);
+    if (back && x->dinitial) j->dfirst = mmixi_cuda_part(base, at, states);
+    const mmix_cuda_ssd inner = mmixi_cuda_linear_ssd(*j, back);
+    const size_t forward = mmix_cuda_ssd_workspace(&inner, 0);
+    const size_t backward = back ? mmix_cuda_ssd_workspace(&inner, 1) : 0;
+    j->inner = base ? base + *at : NULL;
+    *at += mmixi_cuda_max(forward, backward);
+}
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. */
 static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_linear_attention *x, int back,
                                       char *base)
 {
-    const size_t B = x->B, L = x->L, S = x->S, H = x->H, N = x->N;
-    size_t at = 0, G, V;
+    size_t at = 0;
     memset(j, 0, sizeof *j);
     j->r = *x;
-    G = j->G = H / x->k.share;
-    V = j->V = x->P + (x->normalize ? 1 : 0);
-    j->F = mmixi_cuda_part(base, &at, B * L * H * N);
-    j->G1 = mmixi_cuda_part(base, &at, B * S * G * N);
-    j->V1 = mmixi_cuda_part(base, &at, B * S * G * V);
-    j->Y1 = mmixi_cuda_part(base, &at, B * L * H * V);
-    if (x->feature == MMIX_FEATURE_EFFICIENT) j->columns = mmixi_cuda_part(base, &at, 3 * B * G * N);
-    if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * B * L);
+    j->G = x->H / x->k.share;
+    j->V = x->P + (x->normalize ? 1 : 0);
+    const size_t queries = x->B * x->L * x->H;
+    const size_t keys = x->B * x->S * j->G;
+    const size_t columns = x->B * j->G * x->N;
+    j->F = mmixi_cuda_part(base, &at, queries * x->N);
+    j->G1 = mmixi_cuda_part(base, &at, keys * x->N);
+    j->V1 = mmixi_cuda_part(base, &at, keys * j->V);
+    j->Y1 = mmixi_cuda_part(base, &at, queries * j->V);
+    if (x->feature == MMIX_FEATURE_EFFICIENT) j->columns = mmixi_cuda_part(base, &at, 3 * columns);
+    if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
     if (back) {
-        j->D1 = mmixi_cuda_part(base, &at, B * L * H * V);
-        j->dF = mmixi_cuda_part(base, &at, B * L * H * N);
-        j->dG = mmixi_cuda_part(base, &at, B * S * G * N);
-        j->dV1 = mmixi_cuda_part(base, &at, B * S * G * V);
+        j->D1 = mmixi_cuda_part(base, &at, queries * j->V);
+        j->dF = mmixi_cuda_part(base, &at, queries * x->N);
+        j->dG = mmixi_cuda_part(base, &at, keys * x->N);
+        j->dV1 = mmixi_cuda_part(base, &at, keys * j->V);
     }
-    if (!x->naive && !x->causal) {
-        j->state = mmixi_cuda_part(base, &at, B * G * N * V);
-        if (back) j->dstate = mmixi_cuda_part(base, &at, B * G * N * V);
+    if (x->naive) return at;
+    if (x->causal) {
+        mmixi_cuda_linear_begin_causal(j, back, base, &at);
+        return at;
     }
-    if (!x->naive && x->causal) {
-        size_t forward, backward = 0;
-        mmix_cuda_ssd inner;
-        j->constants = mmixi_cuda_part(base, &at, H + 1);
-        if (x->initial_state) j->first = mmixi_cuda_part(base, &at, B * H * V * N);
-        if (x->final_state) j->last = mmixi_cuda_part(base, &at, B * H * V * N);
-        if (back && x->dfinal) j->dlast = mmixi_cuda_part(base, &at, B * H * V * N);
-        if (back && x->dinitial) j->dfirst = mmixi_cuda_part(base, &at, B * H * V * N);
-        inner = mmixi_cuda_linear_ssd(*j, back);
-        forward = mmix_cuda_ssd_workspace(&inner, 0);
-        if (back) backward = mmix_cuda_ssd_workspace(&inner, 1);
-        j->inner = base ? base + at : NULL;
-        at += mmixi_cuda_max(forward, backward);
-    }
+    j->state = mmixi_cuda_part(base, &at, columns * j->V);
+    if (back) j->dstate = mmixi_cuda_part(base, &at, columns * j->V);
     return at;
 }
-template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job &j, int back)
+/* Y' from φ, ψ and V', by one of the three ways. */
+static int mmixi_cuda_linear_y(const mmixi_cuda_linear_job &j)
 {
     const mmix_cuda_linear_attention &r = j.r;
-    const size_t queries = r.B * r.L * r.H, keys = r.B * r.S * j.G, states = r.B * j.G * j.V * r.N;
-    void *stream = r.stream;
-    int e = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, stream);
-    mmixi_cuda_linear_job forward = j;
-    if (back) forward.r.final_state = NULL;
-    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_queries<T>, queries, stream, j);
-    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_columns<T>, r.B * j.G * r.N, stream, j);
-    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_keys<T>, keys, stream, j);
-    /* Y': the result, or what the backward divides by */
-    if (!e && r.naive) {
-        e = mmixi_cuda_each(mmixi_cuda_linear_naive, queries, stream, j);
-        if (!e && forward.r.final_state)
-            e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, stream, j);
+    if (r.naive) {
+        const size_t states = r.B * j.G * j.V * r.N;
+        int e = mmixi_cuda_each(mmixi_cuda_linear_naive, r.B * r.L * r.H, r.stream, j);
+        if (!e && r.final_state) e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, r.stream, j);
+        return e;
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_product(j, 0);
-    if (e) return e;
-    if (!back) return mmixi_cuda_each(mmixi_cuda_linear_divide<T>, queries * r.P, stream, j);
-    e = mmixi_cuda_each(mmixi_cuda_linear_upstream<T>, queries, stream, j);
-    if (!e && r.naive) {
-        e = mmixi_cuda_each(mmixi_cuda_linear_naive_df, queries, stream, j);
-        if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dg, keys, stream, j);
-        if (!e && r.dinitial) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dinitial, states, stream, j);
+    if (r.causal) return mmixi_cuda_linear_causal(j, 0);
+    if (r.precision == MMIX_CUDA_F32) return mmixi_cuda_linear_full<MMIX_CUDA_F32>(j);
+    return mmixi_cuda_linear_full<MMIX_CUDA_TF32>(j);
+}
+/* dφ, dψ and dV' from dY'. */
+static int mmixi_cuda_linear_dy(const mmixi_cuda_linear_job &j)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    if (r.naive) {
+        const size_t states = r.B * j.G * j.V * r.N;
+        int e = mmixi_cuda_each(mmixi_cuda_linear_naive_df, r.B * r.L * r.H, r.stream, j);
+        if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dg, r.B * r.S * j.G, r.stream, j);
+        if (!e && r.dinitial) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dinitial, states, r.stream, j);
+        return e;
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(j, 1) : mmixi_cuda_linear_product(j, 1);
-    if (!e && r.dq.p) e = mmixi_cuda_each(mmixi_cuda_linear_dq<T>, queries, stream, j);
-    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_along, r.B * j.G * r.N, stream, j);
-    if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, stream, j);
+    if (r.causal) return mmixi_cuda_linear_causal(j, 1);
+    if (r.precision == MMIX_CUDA_F32) return mmixi_cuda_linear_full_backward<MMIX_CUDA_F32>(j);
+    return mmixi_cuda_linear_full_backward<MMIX_CUDA_TF32>(j);
+}
+/* Features, and Y': what a forward divides, and what a backward divides by. */
+template <class T> static int mmixi_cuda_linear_products(const mmixi_cuda_linear_job &j)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    int e = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, r.stream);
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_queries<T>, r.B * r.L * r.H, r.stream, j);
+    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_columns<T>, r.B * j.G * r.N, r.stream, j);
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_keys<T>, r.B * r.S * j.G, r.stream, j);
+    if (!e) e = mmixi_cuda_linear_y(j);
     return e;
 }
-static int mmixi_cuda_linear_call(const mmix_cuda_linear_attention *x, int back)
+template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job &j)
 {
-    mmixi_cuda_linear_job j;
-    mmixi_cuda_linear_begin(&j, x, back, (char *)x->workspace);
-    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_linear_run<mmixi_cuda_bf16>(j, back)
-        : mmixi_cuda_linear_run<float>(j, back);
+    const int e = mmixi_cuda_linear_products<T>(j);
+    if (e) return e;
+    return mmixi_cuda_each(mmixi_cuda_linear_divide<T>, j.r.B * j.r.L * j.r.H * j.r.P, j.r.stream, j);
+}
+template <class T> static int mmixi_cuda_linear_run_backward(const mmixi_cuda_linear_job &j)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    const size_t queries = r.B * r.L * r.H;
+    const size_t columns = r.B * j.G * r.N;
+    const size_t keys = r.B * r.S * j.G;
+    mmixi_cuda_linear_job forward = j;
+    forward.r.final_state = NULL;
+    int e = mmixi_cuda_linear_products<T>(forward);
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_upstream<T>, queries, r.stream, j);
+    if (!e) e = mmixi_cuda_linear_dy(j);
+    if (!e && r.dq.p) e = mmixi_cuda_each(mmixi_cuda_linear_dq<T>, queries, r.stream, j);
+    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_column_dots, columns, r.stream, j);
+    if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, r.stream, j);
+    return e;
 }
 MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x, int backward)
 {
@@ -3728,11 +4062,17 @@ MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_atten
 }
 MMIXDEF int mmix_cuda_linear_attention_forward(const mmix_cuda_linear_attention *x)
 {
-    return mmixi_cuda_linear_call(x, 0);
+    mmixi_cuda_linear_job j;
+    mmixi_cuda_linear_begin(&j, x, 0, (char *)x->workspace);
+    if (x->precision == MMIX_CUDA_BF16) return mmixi_cuda_linear_run<mmixi_cuda_bf16>(j);
+    return mmixi_cuda_linear_run<float>(j);
 }
 MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention *x)
 {
-    return mmixi_cuda_linear_call(x, 1);
+    mmixi_cuda_linear_job j;
+    mmixi_cuda_linear_begin(&j, x, 1, (char *)x->workspace);
+    if (x->precision == MMIX_CUDA_BF16) return mmixi_cuda_linear_run_backward<mmixi_cuda_bf16>(j);
+    return mmixi_cuda_linear_run_backward<float>(j);
 }
 
 /* ==== >>cuda-attach ==================================================================
@@ -3779,67 +4119,75 @@ typedef void mmixi_cuda_row(void *user, float *row, size_t n, size_t at);
 static void mmixi_cuda_rows(const mmix_tensor *t, float *data, mmixi_cuda_row *f, void *user)
 {
     const int axes = mmix_ndim(t);
-    const size_t n = axes ? mmix_shape(t, -1) : 1, rows = n ? mmix_count(t) / n : 0;
+    const size_t n = axes ? mmix_shape(t, -1) : 1;
+    const size_t rows = n ? mmix_count(t) / n : 0;
     for (size_t r = 0; r < rows; r++) {
-        size_t offset = 0, rest = r;
-        for (int a = axes - 1; a-- > 0; rest /= mmix_shape(t, a))
+        size_t offset = 0;
+        size_t rest = r;
+        for (int a = axes - 2; a >= 0; a--) {
             offset += rest % mmix_shape(t, a) * mmix_stride(t, a);
+            rest /= mmix_shape(t, a);
+        }
         f(user, data + offset, n, r * n);
     }
 }
-struct mmixi_cuda_packing { char *to; int bf16, add; };
+/* Where packed numbers lie, in bf16 or in float, and whether they are added to a row or written over it. */
+struct mmixi_cuda_packing {
+    char *packed;
+    int bf16, add;
+};
 static void mmixi_cuda_pack_row(void *user, float *row, size_t n, size_t at)
 {
     const mmixi_cuda_packing *p = (const mmixi_cuda_packing *)user;
-    if (!p->bf16) memcpy((float *)p->to + at, row, n * sizeof *row);
-    else for (size_t i = 0; i < n; i++) ((uint16_t *)p->to)[at + i] = mmixi_cuda_half(row[i]);
+    if (!p->bf16) {
+        memcpy((float *)p->packed + at, row, n * sizeof *row);
+        return;
+    }
+    uint16_t *to = (uint16_t *)p->packed + at;
+    for (size_t i = 0; i < n; i++) to[i] = mmixi_cuda_half(row[i]);
 }
 static void mmixi_cuda_unpack_row(void *user, float *row, size_t n, size_t at)
 {
     const mmixi_cuda_packing *p = (const mmixi_cuda_packing *)user;
+    const uint16_t *halves = (const uint16_t *)p->packed + at;
+    const float *floats = (const float *)p->packed + at;
     for (size_t i = 0; i < n; i++) {
-        const float x = p->bf16 ? mmixi_cuda_whole(((const uint16_t *)p->to)[at + i])
-            : ((const float *)p->to)[at + i];
+        const float x = p->bf16 ? mmixi_cuda_whole(halves[i]) : floats[i];
         row[i] = p->add ? row[i] + x : x;
     }
 }
-/* An input, or NULL: packed; `data` has the tensor's strides. */
+static size_t mmixi_cuda_number_bytes(int bf16) { return bf16 ? 2 : 4; }
+/* Packs an input, and says where it will lie on the device: NULL of none. `data` has the tensor's strides;
+   without data zeros are sent. */
 static void *mmixi_cuda_send(mmixi_cuda_layout *t, const mmix_tensor *x, const float *data, int bf16)
 {
     mmixi_cuda_packing p;
-    char *on_device;
     if (!x) return NULL;
-    on_device = mmixi_cuda_reserve(t, mmix_count(x) * (bf16 ? 2 : 4), &p.to);
+    const size_t bytes = mmix_count(x) * mmixi_cuda_number_bytes(bf16);
+    char *on_device = mmixi_cuda_reserve(t, bytes, &p.packed);
     p.bf16 = bf16;
     p.add = 0;
-    if (p.to && data) mmixi_cuda_rows(x, (float *)(uintptr_t)data, mmixi_cuda_pack_row, &p);
-    else if (p.to) memset(p.to, 0, mmix_count(x) * (bf16 ? 2 : 4));
+    if (!p.packed) return on_device;
+    if (data) mmixi_cuda_rows(x, (float *)(uintptr_t)data, mmixi_cuda_pack_row, &p);
+    else memset(p.packed, 0, bytes);
     return on_device;
 }
 static mmix_cuda_head_view mmixi_cuda_packed(void *p, const mmix_tensor *x, size_t H)
 {
-    return mmix_cuda_head_view_rows(p, mmix_shape(x, 1), mmix_shape(x, 2),
-                                 mmix_ndim(x) > 3 ? mmix_shape(x, 3) : 1, H);
-}
-static mmix_cuda_head_view mmixi_cuda_send_heads(mmixi_cuda_layout *t, const mmix_tensor *x, size_t H)
-{
-    return mmixi_cuda_packed(mmixi_cuda_send(t, x, mmix_data(x), t->bf16), x, H);
-}
-static const float *mmixi_cuda_send_reals(mmixi_cuda_layout *t, const mmix_tensor *x)
-{
-    return (const float *)mmixi_cuda_send(t, x, x ? mmix_data(x) : NULL, 0);
+    const size_t width = mmix_ndim(x) > 3 ? mmix_shape(x, 3) : 1;
+    return mmix_cuda_head_view_rows(p, mmix_shape(x, 1), mmix_shape(x, 2), width, H);
 }
 static const int32_t *mmixi_cuda_send_ints(mmixi_cuda_layout *t, const mmix_tensor *x)
 {
-    char *pinned, *p;
-    size_t row;
+    char *pinned;
     if (!x) return NULL;
-    p = mmixi_cuda_reserve(t, mmix_count(x) * 4, &pinned);
-    row = mmix_shape(x, -1);
-    for (size_t r = 0; pinned && r < mmix_count(x) / row; r++)
-        memcpy(pinned + r * row * 4, mmix_data_i32(x) + (mmix_ndim(x) > 1 ? r * mmix_stride(x, 0) : 0),
-               row * 4);
-    return (const int32_t *)p;
+    char *on_device = mmixi_cuda_reserve(t, mmix_count(x) * 4, &pinned);
+    if (!pinned) return (const int32_t *)on_device;
+    const size_t width = mmix_shape(x, -1);
+    const size_t step = mmix_ndim(x) > 1 ? mmix_stride(x, 0) : 0;
+    for (size_t r = 0; r < mmix_count(x) / width; r++)
+        memcpy(pinned + r * width * 4, mmix_data_i32(x) + r * step, width * 4);
+    return (const int32_t *)on_device;
 }
 static const float *mmixi_cuda_send_saved(mmixi_cuda_layout *t, const mmix_real *saved, size_t count)
 {
@@ -3857,8 +4205,12 @@ struct mmixi_cuda_result {
     size_t count;
     int add, bf16;
 };
-struct mmixi_cuda_results { mmixi_cuda_result r[MMIX_MAX_INPUTS]; int count; };
-/* Room for count numbers: t's or, with t NULL, an array. */
+struct mmixi_cuda_results {
+    mmixi_cuda_result r[MMIX_MAX_INPUTS];
+    int count;
+};
+/* Room for a result on the device: t's numbers or, with t NULL, `count` numbers of an array; NULL where
+   nobody asked for it. */
 static void *mmixi_cuda_expect(mmixi_cuda_layout *layout, mmixi_cuda_results *results, mmix_tensor *t,
                                mmix_real *to, size_t count, int add, int bf16)
 {
@@ -3870,14 +4222,14 @@ static void *mmixi_cuda_expect(mmixi_cuda_layout *layout, mmixi_cuda_results *re
     r->count = t ? mmix_count(t) : count;
     r->add = add;
     r->bf16 = bf16;
-    return mmixi_cuda_reserve(layout, r->count * (bf16 ? 2 : 4), &r->pinned);
+    return mmixi_cuda_reserve(layout, r->count * mmixi_cuda_number_bytes(bf16), &r->pinned);
 }
 static void mmixi_cuda_deliver(mmixi_cuda_results *results)
 {
     for (int i = 0; i < results->count; i++) {
         mmixi_cuda_result *r = &results->r[i];
         mmixi_cuda_packing p;
-        p.to = r->pinned;
+        p.packed = r->pinned;
         p.bf16 = r->bf16;
         p.add = r->add;
         if (r->t) mmixi_cuda_rows(r->t, r->to, mmixi_cuda_unpack_row, &p);
@@ -3885,163 +4237,327 @@ static void mmixi_cuda_deliver(mmixi_cuda_results *results)
     }
 }
 
-/* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
-struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; };
-typedef int mmixi_cuda_layer(mmixi_cuda_layout *t, mmixi_cuda_plan *plan);
-/* Where an output's values come from; the upstream gradient of an output. */
-static void *mmixi_cuda_output(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
-{
-    mmix_tensor *out = plan->call->out[i];
-    return mmixi_cuda_expect(t, &plan->results, out, out ? mmix_data(out) : NULL, 0, 0, bf16);
-}
-static void *mmixi_cuda_upstream(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
-{
-    return mmixi_cuda_send(t, plan->call->out[i], plan->call->dy[i], bf16);
-}
-/* One pass over the inputs of a call: the arrays themselves, or where their gradients come from. */
-struct mmixi_cuda_pass {
+/* A mixer's call under way. A layer lays out its arrays in t and runs; while t->pinned is NULL it only counts
+   bytes. */
+struct mmixi_cuda_plan {
     mmixi_cuda_layout *t;
-    mmixi_cuda_plan *plan;
+    mmix_call *call;
+    int back;
     size_t H;
-    int gradients;
-
-    void *gradient(int i, int bf16) const
-    {
-        mmix_call *call = plan->call;
-        return mmixi_cuda_expect(t, &plan->results, call->in[i], call->dx[i], 0, call->add[i], bf16);
-    }
-    void operator()(int i, mmix_cuda_head_view &x, mmix_cuda_head_view &dx) const
-    {
-        if (gradients) dx = mmixi_cuda_packed(gradient(i, t->bf16), plan->call->in[i], H);
-        else x = mmixi_cuda_send_heads(t, plan->call->in[i], H);
-    }
-    void operator()(int i, const float *&x, float *&dx) const
-    {
-        if (gradients) dx = (float *)gradient(i, 0);
-        else x = mmixi_cuda_send_reals(t, plan->call->in[i]);
-    }
-    void operator()(int i, const int32_t *&x) const
-    {
-        if (!gradients) x = mmixi_cuda_send_ints(t, plan->call->in[i]);
-    }
+    mmixi_cuda_results results;
 };
-/* The three mixers: options, and each input with its gradient. */
-static void mmixi_cuda_inputs(mmix_cuda_ssd &x, const mmix_mixer &o, const mmixi_cuda_pass &array)
+typedef int mmixi_cuda_layer(mmixi_cuda_plan *plan);
+
+/* Inputs of the call go up: arrays of heads, in the attachment's precision; floats; integers. */
+static mmix_cuda_head_view mmixi_cuda_input_heads(mmixi_cuda_plan *plan, int slot)
 {
-    x.D_width = mmix_ndim(array.plan->call->in[MMIX_IN_D]) == 2 ? x.P : 1;
-    x.dt_softplus = o.dt_softplus;
-    x.reverse = o.direction == MMIX_SCAN_REVERSE;
-    x.dt_low = o.dt_low; x.dt_high = o.dt_high;
-    array(MMIX_IN_V, x.x, x.dx);
-    array(MMIX_IN_DT, x.dt, x.ddt);
-    array(MMIX_IN_A, x.A, x.dA);
-    array(MMIX_IN_K, x.b, x.db);
-    array(MMIX_IN_Q, x.c, x.dc);
-    array(MMIX_IN_D, x.D, x.dD);
-    array(MMIX_IN_DT_BIAS, x.dt_bias, x.ddt_bias);
-    array(MMIX_IN_STATE, x.initial_state, x.dinitial);
-    array(MMIX_IN_SEQ_IDX, x.seq_idx);
+    const mmix_tensor *x = plan->call->in[slot];
+    void *on_device = mmixi_cuda_send(plan->t, x, mmix_data(x), plan->t->bf16);
+    return mmixi_cuda_packed(on_device, x, plan->H);
 }
-static void mmixi_cuda_inputs(mmix_cuda_attention &x, const mmix_mixer &o, const mmixi_cuda_pass &array)
+static const float *mmixi_cuda_input_reals(mmixi_cuda_plan *plan, int slot)
 {
-    x.S = mmix_shape(array.plan->call->in[MMIX_IN_K], 1);
-    x.scale = o.scale;
-    x.mask = o.mask;
-    x.prefix = o.prefix; x.left = o.left; x.right = o.right;
-    for (int a = 0; a < 3; a++) x.grid[a] = o.grid[a], x.window[a] = o.window[a], x.shift[a] = o.shift[a];
-    array(MMIX_IN_Q, x.q, x.dq);
-    array(MMIX_IN_K, x.k, x.dk);
-    array(MMIX_IN_V, x.v, x.dv);
-    array(MMIX_IN_BIAS, x.bias, x.dbias);
-    array(MMIX_IN_SEQ_IDX, x.seq_idx);
-    array(MMIX_IN_LEFTS, x.lefts);
+    const mmix_tensor *x = plan->call->in[slot];
+    if (!x) return NULL;
+    return (const float *)mmixi_cuda_send(plan->t, x, mmix_data(x), 0);
 }
-static void mmixi_cuda_inputs(mmix_cuda_linear_attention &x, const mmix_mixer &o,
-                              const mmixi_cuda_pass &array)
+static const int32_t *mmixi_cuda_input_ints(mmixi_cuda_plan *plan, int slot)
 {
-    x.S = mmix_shape(array.plan->call->in[MMIX_IN_K], 1);
-    x.feature = o.feature; x.normalize = o.normalize > 0; x.causal = o.mask == MMIX_MASK_CAUSAL;
-    x.eps = o.eps;
-    array(MMIX_IN_Q, x.q, x.dq);
-    array(MMIX_IN_K, x.k, x.dk);
-    array(MMIX_IN_V, x.v, x.dv);
-    array(MMIX_IN_STATE, x.initial_state, x.dinitial);
-    array(MMIX_IN_SEQ_IDX, x.seq_idx);
+    return mmixi_cuda_send_ints(plan->t, plan->call->in[slot]);
 }
-/* What else goes up for a backward, or comes down from a forward: the last state, or y and what rows of
-   attention save. */
-template <class X> static void mmixi_cuda_others(X &x, mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
-{
-    if (!plan->back) x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
-    else if (plan->call->dy[1]) x.dfinal = (const float *)mmixi_cuda_upstream(t, plan, 1, 0);
-}
-static void mmixi_cuda_others(mmix_cuda_attention &x, mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
-{
-    float **const to[2] = { &x.over, &x.top };
-    if (plan->back) x.y = mmixi_cuda_send_heads(t, plan->call->out[0], x.H);
-    for (int i = 0; i < 2; i++) {
-        mmix_real *saved = plan->call->saved[i];
-        const size_t rows = x.B * x.H * x.L;
-        *to[i] = (float *)(plan->back ? mmixi_cuda_send_saved(t, saved, rows)
-                           : mmixi_cuda_expect(t, &plan->results, NULL, saved, rows, 0, 0));
-    }
-}
-template <class X, size_t WORKSPACE(const X *, int), int FORWARD(const X *), int BACKWARD(const X *)>
-static int mmixi_cuda_plan_of(mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
+/* Gradients of the same inputs come down, unless nobody asked for them. */
+static void *mmixi_cuda_gradient(mmixi_cuda_plan *plan, int slot, int bf16)
 {
     mmix_call *call = plan->call;
+    return mmixi_cuda_expect(plan->t, &plan->results, call->in[slot], call->dx[slot], 0, call->add[slot],
+                             bf16);
+}
+static mmix_cuda_head_view mmixi_cuda_gradient_heads(mmixi_cuda_plan *plan, int slot)
+{
+    void *on_device = mmixi_cuda_gradient(plan, slot, plan->t->bf16);
+    return mmixi_cuda_packed(on_device, plan->call->in[slot], plan->H);
+}
+static float *mmixi_cuda_gradient_reals(mmixi_cuda_plan *plan, int slot)
+{
+    return (float *)mmixi_cuda_gradient(plan, slot, 0);
+}
+/* Outputs come down from a forward: y, output 0, as heads; the last state, output 1, as floats. */
+static void *mmixi_cuda_output(mmixi_cuda_plan *plan, int i, int bf16)
+{
+    mmix_tensor *out = plan->call->out[i];
+    mmix_real *to = out ? mmix_data(out) : NULL;
+    return mmixi_cuda_expect(plan->t, &plan->results, out, to, 0, 0, bf16);
+}
+static mmix_cuda_head_view mmixi_cuda_output_y(mmixi_cuda_plan *plan)
+{
+    return mmixi_cuda_packed(mmixi_cuda_output(plan, 0, plan->t->bf16), plan->call->out[0], plan->H);
+}
+static float *mmixi_cuda_output_state(mmixi_cuda_plan *plan)
+{
+    return (float *)mmixi_cuda_output(plan, 1, 0);
+}
+/* The outputs' gradients go up for a backward. */
+static mmix_cuda_head_view mmixi_cuda_upstream_y(mmixi_cuda_plan *plan)
+{
+    const mmix_tensor *y = plan->call->out[0];
+    void *on_device = mmixi_cuda_send(plan->t, y, plan->call->dy[0], plan->t->bf16);
+    return mmixi_cuda_packed(on_device, y, plan->H);
+}
+static const float *mmixi_cuda_upstream_state(mmixi_cuda_plan *plan)
+{
+    if (!plan->call->dy[1]) return NULL;
+    return (const float *)mmixi_cuda_send(plan->t, plan->call->out[1], plan->call->dy[1], 0);
+}
+/* Copies all inputs up. */
+static int mmixi_cuda_send_up(const mmixi_cuda_layout *t)
+{
+    return (int)cudaMemcpyAsync(t->device, t->pinned, t->up, cudaMemcpyHostToDevice, t->a->stream);
+}
+
+/* SSD: q is C, k is B, v is x. */
+static void mmixi_cuda_ssd_inputs(mmixi_cuda_plan *plan, mmix_cuda_ssd *x)
+{
+    x->x = mmixi_cuda_input_heads(plan, MMIX_IN_V);
+    x->dt = mmixi_cuda_input_heads(plan, MMIX_IN_DT);
+    x->A = mmixi_cuda_input_reals(plan, MMIX_IN_A);
+    x->b = mmixi_cuda_input_heads(plan, MMIX_IN_K);
+    x->c = mmixi_cuda_input_heads(plan, MMIX_IN_Q);
+    x->D = mmixi_cuda_input_reals(plan, MMIX_IN_D);
+    x->dt_bias = mmixi_cuda_input_reals(plan, MMIX_IN_DT_BIAS);
+    x->initial_state = mmixi_cuda_input_reals(plan, MMIX_IN_STATE);
+    x->seq_idx = mmixi_cuda_input_ints(plan, MMIX_IN_SEQ_IDX);
+}
+static void mmixi_cuda_ssd_gradients(mmixi_cuda_plan *plan, mmix_cuda_ssd *x)
+{
+    x->dx = mmixi_cuda_gradient_heads(plan, MMIX_IN_V);
+    x->ddt = mmixi_cuda_gradient_heads(plan, MMIX_IN_DT);
+    x->dA = mmixi_cuda_gradient_reals(plan, MMIX_IN_A);
+    x->db = mmixi_cuda_gradient_heads(plan, MMIX_IN_K);
+    x->dc = mmixi_cuda_gradient_heads(plan, MMIX_IN_Q);
+    x->dD = mmixi_cuda_gradient_reals(plan, MMIX_IN_D);
+    x->ddt_bias = mmixi_cuda_gradient_reals(plan, MMIX_IN_DT_BIAS);
+    x->dinitial = mmixi_cuda_gradient_reals(plan, MMIX_IN_STATE);
+}
+static int mmixi_cuda_plan_ssd(mmixi_cuda_plan *plan)
+{
+    mmixi_cuda_layout *t = plan->t;
+    const mmix_call *call = plan->call;
     const mmix_tensor *y = call->out[0];
-    const mmix_mixer &o = *(const mmix_mixer *)call->options;
-    const int back = plan->back;
-    int error;
-    X x;
+    const mmix_mixer *o = (const mmix_mixer *)call->options;
+    mmix_cuda_ssd x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
     x.naive = t->a->options.naive;
     x.stream = t->a->stream;
-    x.B = mmix_shape(y, 0); x.L = mmix_shape(y, 1); x.H = mmix_shape(y, 2);
-    x.N = mmix_shape(call->in[MMIX_IN_K], 3); x.P = mmix_shape(y, 3);
+    x.B = mmix_shape(y, 0);
+    x.L = mmix_shape(y, 1);
+    x.H = mmix_shape(y, 2);
+    x.P = mmix_shape(y, 3);
+    x.N = mmix_shape(call->in[MMIX_IN_K], 3);
     x.seq_batch = (ptrdiff_t)x.L;
-    mmixi_cuda_inputs(x, o, { t, plan, x.H, 0 });
-    if (back) {
-        x.dy = mmixi_cuda_packed(mmixi_cuda_upstream(t, plan, 0, t->bf16), y, x.H);
-        mmixi_cuda_others(x, t, plan);
+    x.D_width = mmix_ndim(call->in[MMIX_IN_D]) == 2 ? x.P : 1;
+    x.dt_softplus = o->dt_softplus;
+    x.dt_low = o->dt_low;
+    x.dt_high = o->dt_high;
+    x.reverse = o->direction == MMIX_SCAN_REVERSE;
+    mmixi_cuda_ssd_inputs(plan, &x);
+    if (plan->back) {
+        x.dy = mmixi_cuda_upstream_y(plan);
+        x.dfinal = mmixi_cuda_upstream_state(plan);
     }
     t->up = t->at;
-    if (back) mmixi_cuda_inputs(x, o, { t, plan, x.H, 1 });
+    if (plan->back) mmixi_cuda_ssd_gradients(plan, &x);
     else {
-        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), y, x.H);
-        mmixi_cuda_others(x, t, plan);
+        x.y = mmixi_cuda_output_y(plan);
+        x.final_state = mmixi_cuda_output_state(plan);
     }
     t->down = t->at;
-    x.workspace = mmixi_cuda_reserve(t, WORKSPACE(&x, back), NULL);
+    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_ssd_workspace(&x, plan->back), NULL);
     if (!t->pinned) return 0;
-    error = (int)cudaMemcpyAsync(t->device, t->pinned, t->up, cudaMemcpyHostToDevice, t->a->stream);
-    return error ? error : back ? BACKWARD(&x) : FORWARD(&x);
+    const int error = mmixi_cuda_send_up(t);
+    if (error) return error;
+    return plan->back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
 }
 
-/* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there
-   is not so much, no more than is needed. */
-static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit,
-                           cudaError_t (*get)(void **, size_t), cudaError_t (*give)(void *))
+static void mmixi_cuda_attention_options(mmix_cuda_attention *x, const mmix_mixer *o)
 {
-    const size_t roomy = mmixi_cuda_max(bytes, mmixi_cuda_min(2 * *size, limit));
-    cudaError_t e;
+    x->scale = o->scale;
+    x->mask = o->mask;
+    x->prefix = o->prefix;
+    x->left = o->left;
+    x->right = o->right;
+    for (int a = 0; a < 3; a++) {
+        x->grid[a] = o->grid[a];
+        x->window[a] = o->window[a];
+        x->shift[a] = o->shift[a];
+    }
+}
+static void mmixi_cuda_attention_inputs(mmixi_cuda_plan *plan, mmix_cuda_attention *x)
+{
+    x->q = mmixi_cuda_input_heads(plan, MMIX_IN_Q);
+    x->k = mmixi_cuda_input_heads(plan, MMIX_IN_K);
+    x->v = mmixi_cuda_input_heads(plan, MMIX_IN_V);
+    x->bias = mmixi_cuda_input_reals(plan, MMIX_IN_BIAS);
+    x->seq_idx = mmixi_cuda_input_ints(plan, MMIX_IN_SEQ_IDX);
+    x->lefts = mmixi_cuda_input_ints(plan, MMIX_IN_LEFTS);
+}
+static void mmixi_cuda_attention_gradients(mmixi_cuda_plan *plan, mmix_cuda_attention *x)
+{
+    x->dq = mmixi_cuda_gradient_heads(plan, MMIX_IN_Q);
+    x->dk = mmixi_cuda_gradient_heads(plan, MMIX_IN_K);
+    x->dv = mmixi_cuda_gradient_heads(plan, MMIX_IN_V);
+    x->dbias = mmixi_cuda_gradient_reals(plan, MMIX_IN_BIAS);
+}
+/* What a forward leaves for its backward beside y, two numbers a row: saved[0] is 1 / Σ, saved[1] the largest
+   score. A backward sends them up again. */
+static float *mmixi_cuda_saved_down(mmixi_cuda_plan *plan, int i, size_t rows)
+{
+    return (float *)mmixi_cuda_expect(plan->t, &plan->results, NULL, plan->call->saved[i], rows, 0, 0);
+}
+static float *mmixi_cuda_saved_up(mmixi_cuda_plan *plan, int i, size_t rows)
+{
+    return (float *)mmixi_cuda_send_saved(plan->t, plan->call->saved[i], rows);
+}
+static void mmixi_cuda_attention_upstream(mmixi_cuda_plan *plan, mmix_cuda_attention *x)
+{
+    const mmix_tensor *y = plan->call->out[0];
+    const size_t rows = x->B * x->H * x->L;
+    x->dy = mmixi_cuda_upstream_y(plan);
+    x->y = mmixi_cuda_packed(mmixi_cuda_send(plan->t, y, mmix_data(y), plan->t->bf16), y, x->H);
+    x->over = mmixi_cuda_saved_up(plan, 0, rows);
+    x->top = mmixi_cuda_saved_up(plan, 1, rows);
+}
+static int mmixi_cuda_plan_attention(mmixi_cuda_plan *plan)
+{
+    mmixi_cuda_layout *t = plan->t;
+    const mmix_call *call = plan->call;
+    const mmix_tensor *y = call->out[0];
+    const mmix_tensor *k = call->in[MMIX_IN_K];
+    mmix_cuda_attention x;
+    memset(&x, 0, sizeof x);
+    x.precision = t->a->options.precision;
+    x.naive = t->a->options.naive;
+    x.stream = t->a->stream;
+    x.B = mmix_shape(y, 0);
+    x.L = mmix_shape(y, 1);
+    x.H = mmix_shape(y, 2);
+    x.P = mmix_shape(y, 3);
+    x.S = mmix_shape(k, 1);
+    x.N = mmix_shape(k, 3);
+    x.seq_batch = (ptrdiff_t)x.L;
+    mmixi_cuda_attention_options(&x, (const mmix_mixer *)call->options);
+    mmixi_cuda_attention_inputs(plan, &x);
+    if (plan->back) mmixi_cuda_attention_upstream(plan, &x);
+    t->up = t->at;
+    if (plan->back) mmixi_cuda_attention_gradients(plan, &x);
+    else {
+        x.y = mmixi_cuda_output_y(plan);
+        x.over = mmixi_cuda_saved_down(plan, 0, x.B * x.H * x.L);
+        x.top = mmixi_cuda_saved_down(plan, 1, x.B * x.H * x.L);
+    }
+    t->down = t->at;
+    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_attention_workspace(&x, plan->back), NULL);
+    if (!t->pinned) return 0;
+    const int error = mmixi_cuda_send_up(t);
+    if (error) return error;
+    return plan->back ? mmix_cuda_attention_backward(&x) : mmix_cuda_attention_forward(&x);
+}
+
+static void mmixi_cuda_linear_inputs(mmixi_cuda_plan *plan, mmix_cuda_linear_attention *x)
+{
+    x->q = mmixi_cuda_input_heads(plan, MMIX_IN_Q);
+    x->k = mmixi_cuda_input_heads(plan, MMIX_IN_K);
+    x->v = mmixi_cuda_input_heads(plan, MMIX_IN_V);
+    x->initial_state = mmixi_cuda_input_reals(plan, MMIX_IN_STATE);
+    x->seq_idx = mmixi_cuda_input_ints(plan, MMIX_IN_SEQ_IDX);
+}
+static void mmixi_cuda_linear_gradients(mmixi_cuda_plan *plan, mmix_cuda_linear_attention *x)
+{
+    x->dq = mmixi_cuda_gradient_heads(plan, MMIX_IN_Q);
+    x->dk = mmixi_cuda_gradient_heads(plan, MMIX_IN_K);
+    x->dv = mmixi_cuda_gradient_heads(plan, MMIX_IN_V);
+    x->dinitial = mmixi_cuda_gradient_reals(plan, MMIX_IN_STATE);
+}
+static int mmixi_cuda_plan_linear(mmixi_cuda_plan *plan)
+{
+    mmixi_cuda_layout *t = plan->t;
+    const mmix_call *call = plan->call;
+    const mmix_tensor *y = call->out[0];
+    const mmix_tensor *k = call->in[MMIX_IN_K];
+    const mmix_mixer *o = (const mmix_mixer *)call->options;
+    mmix_cuda_linear_attention x;
+    memset(&x, 0, sizeof x);
+    x.precision = t->a->options.precision;
+    x.naive = t->a->options.naive;
+    x.stream = t->a->stream;
+    x.B = mmix_shape(y, 0);
+    x.L = mmix_shape(y, 1);
+    x.H = mmix_shape(y, 2);
+    x.P = mmix_shape(y, 3);
+    x.S = mmix_shape(k, 1);
+    x.N = mmix_shape(k, 3);
+    x.seq_batch = (ptrdiff_t)x.L;
+    x.feature = o->feature;
+    x.normalize = o->normalize > 0;
+    x.causal = o->mask == MMIX_MASK_CAUSAL;
+    x.eps = o->eps;
+    mmixi_cuda_linear_inputs(plan, &x);
+    if (plan->back) {
+        x.dy = mmixi_cuda_upstream_y(plan);
+        x.dfinal = mmixi_cuda_upstream_state(plan);
+    }
+    t->up = t->at;
+    if (plan->back) mmixi_cuda_linear_gradients(plan, &x);
+    else {
+        x.y = mmixi_cuda_output_y(plan);
+        x.final_state = mmixi_cuda_output_state(plan);
+    }
+    t->down = t->at;
+    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_linear_attention_workspace(&x, plan->back), NULL);
+    if (!t->pinned) return 0;
+    const int error = mmixi_cuda_send_up(t);
+    if (error) return error;
+    return plan->back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
+}
+static mmixi_cuda_layer *mmixi_cuda_layer_of(int op)
+{
+    switch (op) {
+    case MMIX_OP_SSD: return mmixi_cuda_plan_ssd;
+    case MMIX_OP_SOFTMAX_ATTENTION: return mmixi_cuda_plan_attention;
+    case MMIX_OP_LINEAR_ATTENTION: return mmixi_cuda_plan_linear;
+    default: return NULL;
+    }
+}
+
+/* Two ways to allocate memory, and to free it: on the device, and pinned. */
+typedef cudaError_t mmixi_cuda_get(void **p, size_t bytes);
+typedef cudaError_t mmixi_cuda_give(void *p);
+/* Makes room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where
+   there is not so much, no more than is needed. */
+static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit, mmixi_cuda_get *get,
+                           mmixi_cuda_give *give)
+{
+    size_t roomy = mmixi_cuda_max(bytes, mmixi_cuda_min(2 * *size, limit));
     if (bytes <= *size) return 0;
     if (bytes > limit) return cudaErrorMemoryAllocation;
     give(*p);
-    e = get((void **)p, *size = roomy);
+    cudaError_t e = get((void **)p, roomy);
     if (e != cudaSuccess && roomy > bytes) {
         cudaGetLastError();
-        e = get((void **)p, *size = bytes);
+        roomy = bytes;
+        e = get((void **)p, roomy);
     }
-    if (e != cudaSuccess) *p = NULL, *size = 0;
+    *size = roomy;
+    if (e != cudaSuccess) {
+        *p = NULL;
+        *size = 0;
+    }
     return (int)e;
 }
 static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinned)
 {
-    int e = mmixi_cuda_room(&a->device, &a->device_size, device,
-                            a->options.memory ? a->options.memory : SIZE_MAX, cudaMalloc, cudaFree);
+    const size_t limit = a->options.memory ? a->options.memory : SIZE_MAX;
+    int e = mmixi_cuda_room(&a->device, &a->device_size, device, limit, cudaMalloc, cudaFree);
     if (!e) e = mmixi_cuda_room(&a->pinned, &a->pinned_size, pinned, SIZE_MAX, cudaMallocHost, cudaFreeHost);
     a->done.device_bytes = a->device_size;
     a->done.pinned_bytes = a->pinned_size;
@@ -4055,33 +4571,39 @@ static void mmixi_cuda_stays(mmixi_cuda_attachment *a)
     a->broken = (int)cudaStreamSynchronize(a->stream);
     cudaGetLastError();
 }
+/* The second time through a layer, which fills what the first one counted, launches, and waits. */
+static int mmixi_cuda_execute(mmixi_cuda_plan *plan, mmixi_cuda_layer *layer)
+{
+    mmixi_cuda_layout *t = plan->t;
+    mmixi_cuda_attachment *a = t->a;
+    t->at = 0;
+    t->device = a->device;
+    t->pinned = a->pinned;
+    plan->results.count = 0;
+    int error = layer(plan);
+    if (!error)
+        error = (int)cudaMemcpyAsync(a->pinned + t->up, a->device + t->up, t->down - t->up,
+                                     cudaMemcpyDeviceToHost, a->stream);
+    const int end = (int)cudaStreamSynchronize(a->stream);   /* the copy up may run though that failed */
+    return error ? error : end;
+}
 static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int back, mmixi_cuda_layer *layer)
 {
     mmixi_cuda_layout t;
     mmixi_cuda_plan plan;
-    int error, end;
     if (a->broken) return a->broken;
     memset(&t, 0, sizeof t);
     memset(&plan, 0, sizeof plan);
     t.a = a;
     t.bf16 = a->options.precision == MMIX_CUDA_BF16;
+    plan.t = &t;
     plan.call = call;
     plan.back = back;
-    layer(&t, &plan);
-    error = (int)cudaSetDevice(a->options.device);
+    plan.H = mmix_shape(call->out[0], 2);
+    layer(&plan);                                /* only counts */
+    int error = (int)cudaSetDevice(a->options.device);
     if (!error) error = mmixi_cuda_grow(a, t.at, t.down);
-    if (!error) {
-        t.at = 0;
-        plan.results.count = 0;
-        t.device = a->device;
-        t.pinned = a->pinned;
-        error = layer(&t, &plan);
-        if (!error)
-            error = (int)cudaMemcpyAsync(a->pinned + t.up, a->device + t.up, t.down - t.up,
-                                         cudaMemcpyDeviceToHost, a->stream);
-        end = (int)cudaStreamSynchronize(a->stream);     /* also if that failed: the copy up may still run */
-        if (!error) error = end;
-    }
+    if (!error) error = mmixi_cuda_execute(&plan, layer);
     if (error) {
         if (error != MMIX_CUDA_UNSUPPORTED) mmixi_cuda_stays(a);
         return error;
@@ -4097,13 +4619,15 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
 static double mmixi_cuda_work(int op, const mmix_call *call)
 {
     const mmix_mixer *o = (const mmix_mixer *)call->options;
-    const mmix_tensor *y = call->out[0], *k = call->in[MMIX_IN_K];
-    const double rows = (double)mmix_shape(y, 0) * (double)mmix_shape(y, 1) * (double)mmix_shape(y, 2),
-        N = (double)mmix_shape(k, 3), P = (double)mmix_shape(y, 3);
-    double keys = (double)mmix_shape(k, 1);
+    const mmix_tensor *y = call->out[0];
+    const mmix_tensor *k = call->in[MMIX_IN_K];
+    const double rows = (double)mmix_shape(y, 0) * (double)mmix_shape(y, 1) * (double)mmix_shape(y, 2);
+    const double N = (double)mmix_shape(k, 3);
+    const double P = (double)mmix_shape(y, 3);
     if (op != MMIX_OP_SOFTMAX_ATTENTION) return 2.0 * rows * N * P;
-    for (int i = 0; i < 3 && o->window[0]; i++)
-        keys = (i ? keys : 1) * (double)mmixi_cuda_min(o->window[i], o->grid[i]);
+    if (!o->window[0]) return rows * (double)mmix_shape(k, 1) * (N + P);
+    double keys = 1;                             /* of a window */
+    for (int a = 0; a < 3; a++) keys *= (double)mmixi_cuda_min(o->window[a], o->grid[a]);
     return rows * keys * (N + P);
 }
 /* Saved in this slot: the device did the forward, so the host's backward has to do its own again. */
@@ -4130,39 +4654,55 @@ static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *cal
     }
     return run.backward(m, &again);
 }
+/* Whether the device is to do this call: of forwards what is worth the journey, of backwards those whose
+   forward it did. */
+static int mmixi_cuda_wanted(const mmixi_cuda_attachment *a, const mmix_call *call, int back)
+{
+    if (back) return mmixi_cuda_marked(call);
+    return mmixi_cuda_work(call->op, call) >= mmixi_cuda_least(&a->options);
+}
+/* Room for what the backward will want. */
+static int mmixi_cuda_save(mmix_ctx *m, mmix_call *call)
+{
+    const mmix_tensor *y = call->out[0];
+    const size_t rows = mmix_shape(y, 0) * mmix_shape(y, 1) * mmix_shape(y, 2);
+    if (call->op == MMIX_OP_SOFTMAX_ATTENTION) {
+        if (!mmix_save_for_backward(m, call, 0, rows)) return -1;
+        if (!mmix_save_for_backward(m, call, 1, rows)) return -1;
+    }
+    return mmix_save_for_backward(m, call, MMIXI_CUDA_MARK, 1) ? 0 : -1;
+}
+/* Counts a failure of the device; without `quiet` it is the context's error. */
+static int mmixi_cuda_failed(mmix_ctx *m, mmixi_cuda_attachment *a, const mmix_call *call, int back,
+                             int error)
+{
+    const char *direction = back ? "backward" : "forward";
+    if (error == MMIX_CUDA_UNSUPPORTED) {
+        a->done.host_unsupported++;
+        return 0;
+    }
+    a->done.host_failed++;
+    snprintf(a->done.failure, sizeof a->done.failure, "%s %s: %s", mmix_op_name(call->op), direction,
+             mmix_cuda_error_text(error));
+    if (a->options.quiet) return 0;
+    return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda: %s", a->done.failure);
+}
 static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back,
                             mmixi_cuda_layer *layer)
 {
-    const int op = call->op;
-    int error;
-    const int device = back ? mmixi_cuda_marked(call)
-        : mmixi_cuda_work(op, call) >= mmixi_cuda_least(&a->options);
-    if (!device) {
+    if (!mmixi_cuda_wanted(a, call, back)) {
         a->done.host_small += !back;
         a->done.host_calls++;
         return mmixi_cuda_host(m, a, call, back);
     }
-    if (!back && call->recorded) {
-        const mmix_tensor *y = call->out[0];
-        const size_t rows = mmix_shape(y, 0) * mmix_shape(y, 1) * mmix_shape(y, 2);
-        for (int i = 0; op == MMIX_OP_SOFTMAX_ATTENTION && i < 2; i++)
-            if (!mmix_save_for_backward(m, call, i, rows)) return -1;
-        if (!mmix_save_for_backward(m, call, MMIXI_CUDA_MARK, 1)) return -1;
-    }
-    error = mmixi_cuda_offload(a, call, back, layer);
+    if (!back && call->recorded && mmixi_cuda_save(m, call)) return -1;
+    const int error = mmixi_cuda_offload(a, call, back, layer);
     if (!error) {
-        a->done.on_device[op]++;
+        a->done.on_device[call->op]++;
         a->done.device_calls++;
         return 0;
     }
-    if (error == MMIX_CUDA_UNSUPPORTED) a->done.host_unsupported++;
-    else {
-        a->done.host_failed++;
-        snprintf(a->done.failure, sizeof a->done.failure, "%s %s: %s", mmix_op_name(op),
-                 back ? "backward" : "forward",
-                 mmix_cuda_error_text(error));
-        if (!a->options.quiet) return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda: %s", a->done.failure);
-    }
+    if (mmixi_cuda_failed(m, a, call, back, error)) return -1;
     a->done.host_calls++;
     if (!back) {                                 /* the host saves what its own backward wants */
         for (int i = 0; i < MMIX_MAX_SAVED; i++) {
@@ -4187,34 +4727,31 @@ static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
 static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmixi_cuda_attachment *a = mmixi_cuda_attached(m);       /* NULL: detached since the op was recorded */
-    mmixi_cuda_layer *layer = call->op == MMIX_OP_SSD
-        ? mmixi_cuda_plan_of<mmix_cuda_ssd, mmix_cuda_ssd_workspace, mmix_cuda_ssd_forward,
-                             mmix_cuda_ssd_backward>
-        : call->op == MMIX_OP_SOFTMAX_ATTENTION
-        ? mmixi_cuda_plan_of<mmix_cuda_attention, mmix_cuda_attention_workspace, mmix_cuda_attention_forward,
-                             mmix_cuda_attention_backward>
-        : call->op == MMIX_OP_LINEAR_ATTENTION
-        ? mmixi_cuda_plan_of<mmix_cuda_linear_attention, mmix_cuda_linear_attention_workspace,
-                             mmix_cuda_linear_attention_forward, mmix_cuda_linear_attention_backward> : NULL;
-    return a && layer ? mmixi_cuda_mixer(m, a, call, back, layer) : mmixi_cuda_host(m, a, call, back);
+    mmixi_cuda_layer *layer = mmixi_cuda_layer_of(call->op);
+    if (!a || !layer) return mmixi_cuda_host(m, a, call, back);
+    return mmixi_cuda_mixer(m, a, call, back, layer);
 }
 static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 0); }
 static int mmixi_cuda_backward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 1); }
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
 {
-    mmixi_cuda_attachment *a = mmixi_cuda_attached(m), **at = &mmixi_cuda_attachments;
-    int ours = 0, other = 0;
+    mmixi_cuda_attachment *a = mmixi_cuda_attached(m);
+    mmixi_cuda_attachment **at = &mmixi_cuda_attachments;
+    int ours = 0;
+    int other = 0;
     if (!a) return;
-    for (int op = 0; op < MMIX_OP_COUNT; op++)
+    for (int op = 0; op < MMIX_OP_COUNT; op++) {
         if (mmix_op_get(m, op).forward == mmixi_cuda_forward) ours++;
         else other = op;
+    }
     /* none: the context was destroyed, and this is another one at its address */
     if (ours && ours < MMIX_OP_COUNT) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_detach: %s was overridden since mmix_cuda_attach; take "
                   "that back first", mmix_op_name(other));
         return;
     }
-    for (int op = 0; ours && op < MMIX_OP_COUNT; op++) mmix_op_set(m, op, &a->before[op]);
+    if (ours)
+        for (int op = 0; op < MMIX_OP_COUNT; op++) mmix_op_set(m, op, &a->before[op]);
     mmixi_cuda_lock.lock();
     while (*at != a) at = &(*at)->next;
     *at = a->next;
@@ -4229,7 +4766,9 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
 static int mmixi_cuda_open(mmixi_cuda_attachment *a, char *text, size_t room)
 {
     const int device = a->options.device;
-    int devices = 0, major = 0, minor = 0, before = 0;
+    int devices = 0;
+    int before = 0;
+    int major = 0, minor = 0;
     cudaFuncAttributes code;
     cudaError_t e = cudaGetDeviceCount(&devices);
     if (e == cudaSuccess) e = cudaGetDevice(&before);
