@@ -20,7 +20,9 @@ static int whole_run(const mmix_options *o, void *user)            /* of a mmix_
         e = mmix_dino_load(m, FILE_A);
         through = e != NULL;
     }
-    kind = through ? 0 : mmix_error_kind(m) ? mmix_error_kind(m) : -1;
+    if (through) kind = 0;
+    else if (mmix_error_kind(m)) kind = mmix_error_kind(m);
+    else kind = -1;
     if (through && mmix_error(m)) kind = -2;
     if (!through) {                              /* the context still works */
         size_t fail_at = ((counter *)o->allocator.user)->fail_at;
@@ -143,7 +145,10 @@ static int linear_run(const mmix_options *o, void *user)
         mmix_vision_distill_step(run, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 3), NULL);
     if (run && !mmix_distill_save(run, FILE_A, "x"))
         back = mmix_vision_distill_load(t, FILE_A, &u);
-    const int kind = mmix_error_kind(m) ? mmix_error_kind(m) : back ? 0 : -1;
+    int kind;
+    if (mmix_error_kind(m)) kind = mmix_error_kind(m);
+    else if (back) kind = 0;
+    else kind = -1;
     mmix_distill_destroy(back);
     mmix_distill_destroy(run);
     mmix_vision_destroy(u);

@@ -46,13 +46,16 @@ static int attends(int kind) { return kind < 2 || kind > 4; }
    them. */
 static mmix_vision_config small(int kind)
 {
-    mmix_vision_config c = kind == 0   ? mmix_vision_config_vit(192, 4)
-                           : kind == 1 ? mmix_vision_config_linearvit(768)
-                           : kind == 4 ? mmix_vision_config_mambareg(256)
-                           : kind < 4  ? mmix_vision_config_dinovim(256)
-                           : kind < 7  ? mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0)
-                                       : mmix_vision_config_dinov3(384, 1);
-    c.dim = kind == 0 ? 128 : kind == 6 ? 192 : 64;
+    mmix_vision_config c;
+    if (kind == 0) c = mmix_vision_config_vit(192, 4);
+    else if (kind == 1) c = mmix_vision_config_linearvit(768);
+    else if (kind == 4) c = mmix_vision_config_mambareg(256);
+    else if (kind < 4) c = mmix_vision_config_dinovim(256);
+    else if (kind < 7) c = mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0);
+    else c = mmix_vision_config_dinov3(384, 1);
+    if (kind == 0) c.dim = 128;
+    else if (kind == 6) c.dim = 192;
+    else c.dim = 64;
     c.heads = attends(kind) ? c.dim / 64 : 0;
     if (kind == 6) c.swiglu = 1;
     c.depth = 3;

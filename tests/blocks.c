@@ -133,8 +133,8 @@ static void trained(void)
             double off[2] = {0, 0}, size[2] = {0, 0};
             for (size_t i = 0; i < mmix_count(made[b]); i++)
                 for (int k = 0; k < 2; k++) {
-                    const double a = (double)mmix_data(k ? reads[b + 1] : mixed[0][b])[i],
-                                 z = (double)mmix_data(k ? made[b] : mixed[1][b])[i];
+                    const double a = (double)mmix_data(k ? reads[b + 1] : mixed[0][b])[i];
+                    const double z = (double)mmix_data(k ? made[b] : mixed[1][b])[i];
                     off[k] = fmax(off[k], fabs(a - z));
                     size[k] = fmax(size[k], fabs(a));
                 }
@@ -194,8 +194,10 @@ static void windows(void)
                 for (size_t j = 0; j < L; j++) {
                     int sees = 1;
                     for (int a = 0; a < 2 && i < n && j < n; a++) {
-                        const size_t ci = a ? i % GW : i / GW, cj = a ? j % GW : j / GW,
-                                     w = window[a], off = shift[a] ? w - shift[a] : 0;
+                        const size_t ci = a ? i % GW : i / GW;
+                        const size_t cj = a ? j % GW : j / GW;
+                        const size_t w = window[a];
+                        const size_t off = shift[a] ? w - shift[a] : 0;
                         sees &= (ci + off) / w == (cj + off) / w;
                     }
                     if (!pass)
@@ -527,8 +529,8 @@ static void adapters(void)
     for (int way = 0; way < 12; way += way == 8 ? 2 : 1) {
         const int kind = way / 3, target = targets[way % 3];
         mmix_ctx *m = context(2, 0);
-        mmix_vision *t = teacher(m, kind == 1 ? 2 : 0, kind == 1, 0),
-                    *v = kind == 1 || kind == 2 ? student_of(t, kind == 2 ? 0 : 2) : t;
+        mmix_vision *t = teacher(m, kind == 1 ? 2 : 0, kind == 1, 0);
+        mmix_vision *v = kind == 1 || kind == 2 ? student_of(t, kind == 2 ? 0 : 2) : t;
         if (kind == 3) v = mmix_vision_create(m, small_vision(MMIX_MIXER_SSD));
         const size_t side = mmix_vision_config_of(v)->patch * 5;
         mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 2, 3, side, side), 1, 7);

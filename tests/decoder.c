@@ -21,8 +21,8 @@ static void perturbation(void)
             /* i = TOKENS: nothing changes */
             for (size_t i = 0; i <= TOKENS; i++) {
                 const size_t at = (i + TOKENS) % (TOKENS + 1);       /* which comes first */
-                const int row = at < TOKENS ? feature_of(at) : -1,
-                          span = at < TOKENS ? span_of(at) : -1;
+                const int row = at < TOKENS ? feature_of(at) : -1;
+                const int span = at < TOKENS ? span_of(at) : -1;
                 int seen = 0;
                 mmix_sequence s = sequence(m, media, 1);
                 if (media && row >= 0) mmix_data(s.media)[row * FEATURES + 2] += 1;

@@ -481,9 +481,9 @@ SHARED int group(const char *name)
 {
     if (strstr(name, "lora_")) return MMIX_TRAIN_LORA;
     if (strstr(name, ".branch_gate.")) return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
-    return strstr(name, ".flex.")   ? MMIX_TRAIN_FLEX
-           : strstr(name, ".swin.") ? MMIX_TRAIN_SWIN
-                                    : MMIX_TRAIN_REST;
+    if (strstr(name, ".flex.")) return MMIX_TRAIN_FLEX;
+    if (strstr(name, ".swin.")) return MMIX_TRAIN_SWIN;
+    return MMIX_TRAIN_REST;
 }
 /* Only what a stage names changes, and all of it does; `frozen` says so. */
 #endif

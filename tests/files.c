@@ -38,9 +38,11 @@ static int filed(const mmix_options *options, void *user)
     mmix_ctx *m = mmix_create(&o);
     if (!m) return MMIX_ERROR_MEMORY;
     const size_t before = mmix_memory(m).bytes;
-    mmix_archive *a = s->entry   ? NULL
-                      : s->bytes ? mmix_archive_open_memory(m, s->path, s->bytes, s->size)
-                                 : mmix_archive_open(m, s->path);
+    mmix_archive *a;
+    if (s->entry) a = NULL;
+    else if (s->bytes)
+        a = mmix_archive_open_memory(m, s->path, s->bytes, s->size);
+    else a = mmix_archive_open(m, s->path);
     const int done = s->entry ? !mmix_archive_save(m, s->path, s->entry, 1, metadata) : a != NULL,
               kind = mmix_error_kind(m);
     CHECK(done == !kind && !exists(PATH ".tmp"));
@@ -1317,7 +1319,9 @@ static void halves(void)
     CHECK(mmix_archive_save(m, PATH, e, 2, NULL) == 0);
     mmix_archive *a = mmix_archive_open(m, PATH);
     for (int kind = 0; kind < 2; kind++) {
-        int fraction_bits = kind ? 7 : 10, top = kind ? 255 : 31, bias = kind ? 127 : 15;
+        int fraction_bits = kind ? 7 : 10;
+        int top = kind ? 255 : 31;
+        int bias = kind ? 127 : 15;
         CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, kind ? "bf16" : "f16"), MMIX_FILE_F64,
                                  d, 65536));
         for (int i = 0; i < 65536; i++) {

@@ -1166,7 +1166,10 @@ static bytes network_file(const network *n, size_t from, size_t to)
     uint64_t at = 0;
     for (size_t i = from; i < to; i++) {
         const array *a = &n->at[i];
-        const uint64_t size = !strcmp(a->dtype, "F64") ? 8 : !strcmp(a->dtype, "F32") ? 4 : 2;
+        uint64_t size;
+        if (!strcmp(a->dtype, "F64")) size = 8;
+        else if (!strcmp(a->dtype, "F32")) size = 4;
+        else size = 2;
         uint64_t all = size;
         char text[400];
         for (int k = 0; k < a->ndim; k++)

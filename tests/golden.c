@@ -219,9 +219,11 @@ static void compare(Case *c, const mmix_entry *e, const double *found, size_t n,
             if (fabs(expected[i]) > largest) largest = fabs(expected[i]);
             if (!(d <= error)) error = isnan(d) ? HUGE_VAL : d, at = i;
         }
-        const double bound = tol * (largest + 1e-3), ratio = bound > 0   ? error / bound
-                                                             : error > 0 ? HUGE_VAL
-                                                                         : 0;
+        const double bound = tol * (largest + 1e-3);
+        double ratio;
+        if (bound > 0) ratio = error / bound;
+        else if (error > 0) ratio = HUGE_VAL;
+        else ratio = 0;
         if (ratio > 1 && ratio > c->worst) {
             *c->failure = 0;                     /* the worst tensor's line instead */
             fail(c, "%.100s: error %.3g, bound %.3g, at %zu: expected %.9g, found %.9g", e->name,
@@ -1168,8 +1170,8 @@ static void run_schedule(Case *c)
     /* the run's length, on which these do not depend */
     if (kind == 1 || kind == 3) arg(c, "epochs");
     for (size_t i = 0; value && i < n; i++) {
-        const size_t step = at ? (size_t)mmix_data_i32(at)[i] : i,
-                     warmup = kind > 1 ? whole(c, "warmup", 0) : 0;
+        const size_t step = at ? (size_t)mmix_data_i32(at)[i] : i;
+        const size_t warmup = kind > 1 ? whole(c, "warmup", 0) : 0;
         size_t milestones[16];
         if (kind == 0)
             value[i] = mmix_schedule_cosine(number(c, "base", 0), number(c, "final", 0),

@@ -42,9 +42,10 @@ static void make_leaf(leaf_info *l)
 {
     size_t shape[4];
     memcpy(shape, l->shape, sizeof shape);
-    int axis = mode == VIEW_LAST                    ? l->ndim - 1
-               : mode == VIEW_MIDDLE && l->ndim > 1 ? l->ndim - 2
-                                                    : -1;
+    int axis;
+    if (mode == VIEW_LAST) axis = l->ndim - 1;
+    else if (mode == VIEW_MIDDLE && l->ndim > 1) axis = l->ndim - 2;
+    else axis = -1;
     if (axis >= 0) {
         shape[axis] += 5;
         l->base = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, l->ndim, shape), 1e30);
@@ -391,16 +392,19 @@ static mmix_tensor *t_binary(int o)
         break;
     default: a = b = positive(0, 2, 3, 5, 0, 0); break;
     }
-    return op == 0   ? mmix_add(m, a, b)
-           : op == 1 ? mmix_sub(m, mmix_mul(m, a, a), b)
-           : op == 2 ? mmix_mul(m, a, b)
-                     : mmix_div(m, o / 4 == 7 ? mmix_exp(m, a) : a, b);
+    if (op == 0) return mmix_add(m, a, b);
+    if (op == 1) return mmix_sub(m, mmix_mul(m, a, a), b);
+    if (op == 2) return mmix_mul(m, a, b);
+    return mmix_div(m, o / 4 == 7 ? mmix_exp(m, a) : a, b);
 }
 static mmix_tensor *t_unary(int o)
 {
-    mmix_tensor *x = o / 10 == 0   ? leaf(0, -3, 3, 3, 2, 3, 7, 0)
-                     : o / 10 == 1 ? leaf(0, -30, 30, 1, 23, 0, 0, 0)
-                                   : leaf(0, -2, 2, 0, 0, 0, 0, 0);
+    mmix_tensor *x;
+    if (o / 10 == 0)
+        x = leaf(0, -3, 3, 3, 2, 3, 7, 0);
+    else if (o / 10 == 1)
+        x = leaf(0, -30, 30, 1, 23, 0, 0, 0);
+    else x = leaf(0, -2, 2, 0, 0, 0, 0, 0);
     mmix_tensor *y = o % 10 == 2 || o % 10 == 3
                          ? mmix_add(m, mmix_mul(m, x, x), mmix_fill(mmix_new1(m, 1), 0.1))
                          : x;
@@ -416,9 +420,12 @@ static mmix_tensor *t_unary(int o)
 }
 static mmix_tensor *t_rare(int o)
 {
-    mmix_tensor *x = o / 8 == 0   ? leaf(0, -3, 3, 3, 2, 3, 7, 0)
-                     : o / 8 == 1 ? leaf(0, -30, 30, 1, 23, 0, 0, 0)
-                                  : leaf(0, 0.3, 2, 2, 3, 5, 0, 0);
+    mmix_tensor *x;
+    if (o / 8 == 0)
+        x = leaf(0, -3, 3, 3, 2, 3, 7, 0);
+    else if (o / 8 == 1)
+        x = leaf(0, -30, 30, 1, 23, 0, 0, 0);
+    else x = leaf(0, 0.3, 2, 2, 3, 5, 0, 0);
     switch (o % 8) {
     case 0: return mmix_relu(m, x);
     case 1: return mmix_abs(m, x);
@@ -436,12 +443,13 @@ static mmix_tensor *t_rare(int o)
 static mmix_tensor *t_sum(int o)
 {
     mmix_tensor *x = normal(0, 3, 4, 3, 5, 0);
-    return o < 3    ? mmix_sum_axis(m, x, o)
-           : o == 3 ? mmix_sum_axis(m, x, -1)
-           : o == 4 ? mmix_sum(m, mmix_mul(m, x, x))
-           : o == 5 ? mmix_mean(m, mmix_mul(m, x, x))
-           : o == 6 ? mmix_sum_axis(m, normal(1, 1, 9, 0, 0, 0), 0)
-                    : mmix_sum_axis(m, mmix_sum_axis(m, x, 1), -2);
+    if (o < 3) return mmix_sum_axis(m, x, o);
+    if (o == 3) return mmix_sum_axis(m, x, -1);
+    if (o == 4) return mmix_sum(m, mmix_mul(m, x, x));
+    if (o == 5) return mmix_mean(m, mmix_mul(m, x, x));
+    if (o == 6)
+        return mmix_sum_axis(m, normal(1, 1, 9, 0, 0, 0), 0);
+    return mmix_sum_axis(m, mmix_sum_axis(m, x, 1), -2);
 }
 static mmix_tensor *t_matmul(int o)
 {
@@ -559,7 +567,10 @@ static mmix_tensor *t_gated(int o)
 }
 static mmix_tensor *f_gated(int o)
 {
-    size_t G = o == 1 ? 2 : o == 2 ? 3 : 1;
+    size_t G;
+    if (o == 1) G = 2;
+    else if (o == 2) G = 3;
+    else G = 1;
     mmix_tensor *x = normal(0, 3, 2, 5, 12, 0), *z = o == 3 ? x : normal(1, 3, 2, 5, 12, 0),
                 *u = mmix_mul(m, x, mmix_silu(m, z));
     u = fine_norm(shape_of(u, 2, 10 * G, 12 / G, 0, 0), 10 * G, 12 / G, 0);
@@ -594,7 +605,11 @@ static mmix_tensor *linear_scale(void)
 }
 static mmix_tensor *t_linear(int o)
 {
-    size_t I = o == 6 ? 65 : 5, O = o == 6 ? 131 : o == 5 ? I : 7;
+    size_t I = o == 6 ? 65 : 5;
+    size_t O;
+    if (o == 6) O = 131;
+    else if (o == 5) O = I;
+    else O = 7;
     mmix_tensor *x = normal(0, 3, 3, 4, I, 0), *w = normal(1, 2, O, I, 0, 0),
                 *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
     if (o < 2 || o == 6) return mmix_linear(m, x, w, b);
@@ -607,7 +622,11 @@ static mmix_tensor *t_linear(int o)
 static mmix_tensor *f_linear(int o)
 {
     static const int turn[2] = { 1, 0 };
-    size_t I = o == 6 ? 65 : 5, O = o == 6 ? 131 : o == 5 ? I : 7;
+    size_t I = o == 6 ? 65 : 5;
+    size_t O;
+    if (o == 6) O = 131;
+    else if (o == 5) O = I;
+    else O = 7;
     mmix_tensor *x = normal(0, 3, 3, 4, I, 0), *w = normal(1, 2, O, I, 0, 0),
                 *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
     mmix_tensor *y = shape_of(mmix_matmul(m, shape_of(x, 2, 12, I, 0, 0), mmix_permute(m, w, turn)),
@@ -657,12 +676,13 @@ static mmix_tensor *t_patch(int o)
 static mmix_tensor *t_bicubic(int o)
 {
     mmix_tensor *x = o == 3 ? normal(0, 4, 2, 1, 1, 1) : normal(0, 4, 1, 2, 5, 4);
-    return o == 0   ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 9, 0, 0)
-           : o == 1 ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 3, 2, 0, 0)
-           : o == 2 ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 3, 7.1 / 5, 3.1 / 4)
-           : o == 4 ? mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 3, 9, 0, 0)
-           : o == 5 ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC_ANTIALIAS, 2, 7, 0, 0)
-                    : mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 2, 3, 0, 0);
+    if (o == 0) return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 9, 0, 0);
+    if (o == 1) return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 3, 2, 0, 0);
+    if (o == 2)
+        return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 3, 7.1 / 5, 3.1 / 4);
+    if (o == 4) return mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 3, 9, 0, 0);
+    if (o == 5) return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC_ANTIALIAS, 2, 7, 0, 0);
+    return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 2, 3, 0, 0);
 }
 
 /* Rows added; o: one sequence of indices that rise, one that does not and has an index twice */
@@ -755,8 +775,8 @@ static mmix_tensor *f_kd_hidden(int o)
     const double many = (o & 2 ? 6 : 10) * 7;
     mmix_tensor *x = kd_student(o, 7), *t = kd_teacher(o, 7), *sum = NULL;
     for (size_t l = 0; l < (o & 4 ? 3 : 1); l++) {
-        mmix_tensor *a = o & 4 ? shape_of(mmix_slice(m, x, 0, l, 1), 3, 2, 5, 7, 0) : x,
-                    *b = o & 4 ? shape_of(mmix_slice(m, t, 0, l, 1), 3, 2, 5, 7, 0) : t;
+        mmix_tensor *a = o & 4 ? shape_of(mmix_slice(m, x, 0, l, 1), 3, 2, 5, 7, 0) : x;
+        mmix_tensor *b = o & 4 ? shape_of(mmix_slice(m, t, 0, l, 1), 3, 2, 5, 7, 0) : t;
         mmix_tensor *d = mmix_sub(m, a, b),
                     *of = mmix_affine(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, d, d))),
                                       1 / many, 0);
@@ -789,7 +809,8 @@ static mmix_tensor *dino_teacher(size_t K)
 }
 static mmix_tensor *t_dino_loss(int o)
 {
-    size_t K = o == 2 ? 131 : 7, crops = o == 1 ? 2 : 4;
+    size_t K = o == 2 ? 131 : 7;
+    size_t crops = o == 1 ? 2 : 4;
     mmix_real center[131];
     for (size_t k = 0; k < K; k++)
         center[k] = 0.01 * (double)(k % 5);
@@ -798,7 +819,8 @@ static mmix_tensor *t_dino_loss(int o)
 }
 static mmix_tensor *f_dino_loss(int o)
 {
-    size_t K = o == 2 ? 131 : 7, crops = o == 1 ? 2 : 4;
+    size_t K = o == 2 ? 131 : 7;
+    size_t crops = o == 1 ? 2 : 4;
     mmix_tensor *s = mmix_log(m, mmix_softmax(m,
                                               mmix_affine(m, normal(0, 2, 3 * crops, K, 0, 0),
                                                           1 / 0.3, 0),
@@ -1004,10 +1026,13 @@ static mmix_tensor *t_windows(int o)
 }
 static mmix_tensor *t_bands(int o)
 {
-    const size_t L = o > 3 ? 41 : 9, S = o == 1 || o == 5 ? L + 30 : L;
+    const size_t L = o > 3 ? 41 : 9;
+    const size_t S = o == 1 || o == 5 ? L + 30 : L;
     mmix_mixer x = mmix_mixer_softmax(normal(0, 4, 2, L, 2, 3), normal(1, 4, 2, S, 1, 3),
                                       normal(2, 4, 2, S, 1, 4));
-    x.mask = o == 2 ? MMIX_MASK_NONE : o == 3 || o == 6 ? MMIX_MASK_CAUSAL : MMIX_MASK_BAND;
+    if (o == 2) x.mask = MMIX_MASK_NONE;
+    else if (o == 3 || o == 6) x.mask = MMIX_MASK_CAUSAL;
+    else x.mask = MMIX_MASK_BAND;
     x.left = o == 7 ? (size_t)-1 : 2;
     x.right = o % 2 ? 0 : 3;
     if (o == 2 || o == 3 || o == 6)
@@ -1327,7 +1352,9 @@ static mmix_tensor *t_model(int o)
     if (now->kind == ATTENTION || now->kind == MLP || now->kind == MAMBA) {
         x = normal(0, 3, 3, 7, 10, 0);
         s = o % 2 ? linear_scale() : NULL;
-        last = o % 2 ? normal(1, 3, 3, 7, 10, 0) : o == 4 ? x : NULL;
+        if (o % 2) last = normal(1, 3, 3, 7, 10, 0);
+        else if (o == 4) last = x;
+        else last = NULL;
         if (now->kind == ATTENTION)
             return mmix_attention_forward(m, &now->attention, x, last, s, NULL, 0);
         if (now->kind == MLP)
@@ -1614,9 +1641,10 @@ static void decoders(void)
 
 static mmix_vision_config tiny(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_MIXER_SOFTMAX  ? mmix_vision_config_vit(192, 4)
-                           : mixer == MMIX_MIXER_LINEAR ? mmix_vision_config_linearvit(768)
-                                                        : mmix_vision_config_dinovim(256);
+    mmix_vision_config c;
+    if (mixer == MMIX_MIXER_SOFTMAX) c = mmix_vision_config_vit(192, 4);
+    else if (mixer == MMIX_MIXER_LINEAR) c = mmix_vision_config_linearvit(768);
+    else c = mmix_vision_config_dinovim(256);
     c.dim = 12;
     c.depth = 3;
     c.heads = mixer == MMIX_MIXER_SSD ? 0 : 3;

@@ -41,7 +41,10 @@ static void test_sgd(mmix_ctx *m)
     o.momentum = 0.8;
     o.dampening = 0.25;
     for (int step = 0; step < 6; step++) {
-        const double clip = step < 2 ? 0 : step < 4 ? 0.7 : -0.7;
+        double clip;
+        if (step < 2) clip = 0;
+        else if (step < 4) clip = 0.7;
+        else clip = -0.7;
         double all = 0, norm[PARAMS], worst = 0;
         o.nesterov = step % 2;
         mmix_record(m, 1);
@@ -64,8 +67,8 @@ static void test_sgd(mmix_ctx *m)
         NEAR(mmix_sgd_step(&s, &o, clip, step == 1 ? skip : NULL), sqrt(all), EXACT * sqrt(all));
         for (int i = 0; i < PARAMS; i++) {
             const size_t at = (size_t)(mmix_data(t[i]) - p->values);
-            const double of = clip < 0 ? sqrt(all) : norm[i],
-                         factor = clip != 0 ? fmin(1, fabs(clip) / (of + 1e-6)) : 1;
+            const double of = clip < 0 ? sqrt(all) : norm[i];
+            const double factor = clip != 0 ? fmin(1, fabs(clip) / (of + 1e-6)) : 1;
             for (size_t e = at; e < at + mmix_count(t[i]); e++) {
                 /* a vector has no decay */
                 const double d = factor * g[e] + (i == 1 ? 0 : 0.3) * x[e];
@@ -113,9 +116,10 @@ static void test_miou(mmix_ctx *m)
     for (size_t i = 0; i < PICTURES * H * W; i++) {
         pred[i] = (int32_t)any(0, 2) + 2 * (any(0, 9) == 0) * (i % 2 == 0);
         if (pred[i] == 3) pred[i] = 4;
-        label[i] = any(0, 4) == 0 ? 9
-                   : any(0, 1)    ? (pred[i] < 3 ? pred[i] : 1)
-                                  : (int32_t)any(0, 2);
+        if (any(0, 4) == 0) label[i] = 9;
+        else if (any(0, 1))
+            label[i] = pred[i] < 3 ? pred[i] : 1;
+        else label[i] = (int32_t)any(0, 2);
     }
     memset(count, 0, sizeof count);
     memset(parts, 0, sizeof parts);
@@ -725,7 +729,10 @@ static void test_many(mmix_ctx *m, size_t pictures, size_t grid, size_t h, size_
 {
     enum { K = 2, D = 2 };
     /* pixels are added in double, pictures in a product */
-    const double bound = sizeof(real) == 8 ? 1e-11 : pictures > 100 ? 20 * EPS : 2 * EPS;
+    double bound;
+    if (sizeof(real) == 8) bound = 1e-11;
+    else if (pictures > 100) bound = 20 * EPS;
+    else bound = 2 * EPS;
     mmix_source s;
     mmix_probe_config o = mmix_probe_config_default();
     mmix_probe_result r;

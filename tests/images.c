@@ -110,7 +110,10 @@ static uint64_t fnv(const void *data, size_t n)
 static double cubic(double x)
 {
     x = x < 0 ? -x : x;
-    return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0;
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    if (x < 2)
+        return (((x - 5) * x + 8) * x - 4) * -0.5;
+    return 0;
 }
 
 /* One output of one line of n levels, `step` apart. */
@@ -216,8 +219,10 @@ static void plain_hue(uint8_t *p, int turn)
 static void test_resize(void)
 {
     for (size_t t = 0; t < 300; t++) {
-        size_t w = 1 + lcg(40), h = 1 + lcg(40), ow = 1 + lcg(t % 3 ? 30 : 5),
-               oh = 1 + lcg(t % 5 ? 30 : 5), bytes;
+        size_t w = 1 + lcg(40), h = 1 + lcg(40);
+        size_t ow = 1 + lcg(t % 3 ? 30 : 5);
+        size_t oh = 1 + lcg(t % 5 ? 30 : 5);
+        size_t bytes;
         size_t bw = 1 + lcg((uint32_t)w), bh = 1 + lcg((uint32_t)h);
         mmix_box b = box_of(lcg((uint32_t)(h - bh + 1)), lcg((uint32_t)(w - bw + 1)), bh, bw);
         uint8_t *in = draw(w, h, (int)(t % 3)), *expect, *out = guarded(oh * ow * 3), *scratch;
@@ -284,8 +289,9 @@ static void test_evaluate(void)
 {
     for (size_t t = 0; t < 60; t++) {
         size_t w = 1 + lcg(50), h = 1 + lcg(50), side = 1 + lcg(40), crop = 1 + lcg((uint32_t)side);
-        size_t low = w < h ? w : h, mw = w <= h ? side : side * w / low,
-               mh = w <= h ? side * h / low : side;
+        size_t low = w < h ? w : h;
+        size_t mw = w <= h ? side : side * w / low;
+        size_t mh = w <= h ? side * h / low : side;
         size_t top = (mh - crop) / 2 + ((mh - crop) % 4 == 3),
                left = (mw - crop) / 2 + ((mw - crop) % 4 == 3);
         size_t bytes = mmix_picture_resize_scratch_bytes(
@@ -365,8 +371,8 @@ static void test_pixels(void)
         jitter(out, w, h, MMIX_ADJUST_HUE, 0.25);
         /* the largest channel keeps its value, whichever it is now */
         for (size_t i = 0; i < n; i += 3) {
-            int a = in[i] > in[i + 1] ? in[i] : in[i + 1],
-                b = out[i] > out[i + 1] ? out[i] : out[i + 1];
+            int a = in[i] > in[i + 1] ? in[i] : in[i + 1];
+            int b = out[i] > out[i + 1] ? out[i] : out[i + 1];
             ok = ok && (a > in[i + 2] ? a : in[i + 2]) == (b > out[i + 2] ? b : out[i + 2]);
         }
         check(ok, "hue: value is kept", t);
@@ -1066,8 +1072,8 @@ static void test_exif(void)
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)i;
     for (int orientation = 1; orientation <= 8; orientation++) {
-        size_t columns = orientation >= 5 ? height : width,
-               rows = orientation >= 5 ? width : height;
+        size_t columns = orientation >= 5 ? height : width;
+        size_t rows = orientation >= 5 ? width : height;
         int same = 1;
         exif_turn(turned, pixels, width, height, orientation);
         for (size_t i = 0; i < columns * rows; i++) {

@@ -132,6 +132,8 @@ SHARED double json_number(const Json *v, double otherwise)
 SHARED size_t json_size(const Json *v) { return (size_t)json_number(v, 0); }
 SHARED int json_flag(const Json *v, int otherwise)
 {
-    return v && v->kind == 't' ? 1 : v && v->kind == 'f' ? 0 : otherwise;
+    if (v && v->kind == 't') return 1;
+    if (v && v->kind == 'f') return 0;
+    return otherwise;
 }
 #endif

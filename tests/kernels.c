@@ -339,9 +339,11 @@ static void row(size_t n)
     }
 
     for (int form = 0; form < 16; form++) {
-        const real *fw = form & 1 ? w : NULL, *fb = form & 2 ? y : NULL;
+        const real *fw = form & 1 ? w : NULL;
+        const real *fb = form & 2 ? y : NULL;
         const int add = form >> 2 & 1;
-        real *dw = form & 2 ? u : NULL, *db = form & 8 ? v : NULL;
+        real *dw = form & 2 ? u : NULL;
+        real *db = form & 8 ? v : NULL;
         k->normalize(n, x, mean, rstd, fw, fb, z);
         EACH {
             wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;

@@ -108,7 +108,10 @@ static void test_auc(mmix_ctx *m)
         size_t h = trial % 2 ? 13 : 11, w = 143 / h, levels = 2 + trial;
         for (size_t i = 0; i < 143; i++) {
             double u = uniform();
-            label[i] = i == 0 ? 3 : i == 1 ? 0 : u < 0.1 ? 255 : u < 0.4;
+            if (i == 0) label[i] = 3;
+            else if (i == 1) label[i] = 0;
+            else if (u < 0.1) label[i] = 255;
+            else label[i] = u < 0.4;
             map[i] = (mmix_real)floor((uniform() + (label[i] == 1) * 0.3) * (double)levels) / 8;
         }
         double exact = raw_auc(m, map, label, h, w, 0);

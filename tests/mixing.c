@@ -231,7 +231,9 @@ static void ssd_invariants(void)
     for (int it = 0; it < 130; it++) {
         size_t B = any(1, 2), L = it < 32 ? lengths[it % 16] : any(1, 80), H = any(1, 2) * 2,
                N = any(1, 19), P = any(1, 19);
-        size_t G = any(0, 1) ? 1 : 2, Gx = any(0, 1) ? H : any(1, 2), Gc = any(0, 1) ? G : H;
+        size_t G = any(0, 1) ? 1 : 2;
+        size_t Gx = any(0, 1) ? H : any(1, 2);
+        size_t Gc = any(0, 1) ? G : H;
         mmix_mixer x, f;
         mmix_tensor *y, *M, *r, *last = NULL, *last_r = NULL, *fw, *bw;
         mmix_reset(m);
@@ -495,7 +497,9 @@ static void exactness(void)
             mmix_data(dt)[i] = (real)(1e-3
                                       * pow(trial % 2 ? 1e5 : 1e2,
                                             mmix_random_uniform(m, 2, (uint64_t)trial, i)));
-        s.chunk = trial == 4 ? 16 : trial == 5 ? L : 0;
+        if (trial == 4) s.chunk = 16;
+        else if (trial == 5) s.chunk = L;
+        else s.chunk = 0;
         y = mmix_mix(m, &s);
         CHECK(y);
         for (size_t q = 0; y && q < H; q++) {

@@ -5,9 +5,10 @@
 
 SHARED mmix_vision_config small_vision(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_MIXER_SOFTMAX  ? mmix_vision_config_vit(192, 4)
-                           : mixer == MMIX_MIXER_LINEAR ? mmix_vision_config_linearvit(768)
-                                                        : mmix_vision_config_dinovim(256);
+    mmix_vision_config c;
+    if (mixer == MMIX_MIXER_SOFTMAX) c = mmix_vision_config_vit(192, 4);
+    else if (mixer == MMIX_MIXER_LINEAR) c = mmix_vision_config_linearvit(768);
+    else c = mmix_vision_config_dinovim(256);
     c.dim = 16;
     c.depth = 2;
     c.heads = mixer == MMIX_MIXER_SSD ? 0 : 2;

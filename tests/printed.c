@@ -132,8 +132,8 @@ int main(int argc, char **argv)
     static char line[LINE], printed[LINE];
     static rules r;
     int at = 0, blocks = 0, wanted = argc == 4 ? atoi(argv[2]) : 0, inside = 0;
-    FILE *document = argc == 4 ? fopen(argv[1], "r") : NULL,
-         *output = document ? fopen(argv[3], "r") : NULL;
+    FILE *document = argc == 4 ? fopen(argv[1], "r") : NULL;
+    FILE *output = document ? fopen(argv[3], "r") : NULL;
     if (!output || wanted < 1) {
         puts("printed DOCUMENT N OUTPUT, which are there");
         return 1;

@@ -306,7 +306,8 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
             for (size_t z = 0; z < PN; z++)
                 states[z] = in[FIRST].t ? s->x[FIRST][of_head + z] : 0;
             for (size_t i = 0; i < L; i++) {
-                const size_t t = reverse ? L - 1 - i : i, before = reverse ? t + 1 : t - 1;
+                const size_t t = reverse ? L - 1 - i : i;
+                const size_t before = reverse ? t + 1 : t - 1;
                 const double *C = s->x[Q] + at(Q, b, t, h), *Bt = s->x[K] + at(K, b, t, h);
                 const double *v = s->x[V] + at(V, b, t, h);
                 double *y = s->y + ((b * L + t) * H + h) * P, *now = states + (i + 1) * PN;
@@ -445,8 +446,8 @@ static void naive_linear_state(side *s, const double *g, double *dg)
             if (run && run[b * L + j] != run[b * L + L - 1])
                 continue;
             for (size_t i = 0; i < SP * N; i++) {
-                const double of_last = with_last ? s->dlast[from + i] : 0,
-                             value = i / N < P ? s->x[V][v + i / N] : 1;
+                const double of_last = with_last ? s->dlast[from + i] : 0;
+                const double value = i / N < P ? s->x[V][v + i / N] : 1;
                 s->last[from + i] += value * g[k + i % N];
                 if (i / N < P)
                     s->g[V][v + i / N] += of_last * g[k + i % N];
@@ -466,9 +467,11 @@ static void naive_attention(side *s, int absolute)
 {
     const size_t was = n_held;
     const int soft = x.kind == MMIX_MIXER_SOFTMAX;
-    double *f = soft ? s->x[Q] : naive_features(Q), *g = soft ? s->x[K] : naive_features(K),
-           *dm = doubles(S);
-    double *df = soft ? s->g[Q] : doubles(in[Q].n), *dg = soft ? s->g[K] : doubles(in[K].n);
+    double *f = soft ? s->x[Q] : naive_features(Q);
+    double *g = soft ? s->x[K] : naive_features(K);
+    double *dm = doubles(S);
+    double *df = soft ? s->g[Q] : doubles(in[Q].n);
+    double *dg = soft ? s->g[K] : doubles(in[K].n);
     for (size_t z = 0; absolute && !soft && z < in[Q].n; z++)
         f[z] = fabs(f[z]);
     for (size_t z = 0; absolute && !soft && z < in[K].n; z++)
@@ -591,13 +594,17 @@ static int little;                               /* a draw for ranks */
 static size_t any_length(void)
 {
     const size_t r = little ? 1 : integer(1, 20);
-    return r <= 11 ? integer(1, 20) : r <= 17 ? integer(21, 80) : integer(81, 300);
+    if (r <= 11) return integer(1, 20);
+    if (r <= 17) return integer(21, 80);
+    return integer(81, 300);
 }
 static size_t any_width(void)
 {
     const size_t r = integer(1, 10);
     if (little) return integer(1, 5);
-    return r <= 6 ? integer(1, 16) : r <= 9 ? integer(17, 40) : integer(41, 72);
+    if (r <= 6) return integer(1, 16);
+    if (r <= 9) return integer(17, 40);
+    return integer(41, 72);
 }
 static size_t any_divisor(size_t n)
 {
@@ -683,7 +690,11 @@ static void any_packing(void)
 /* A grid of L = S tokens on 1 to 3 axes; windows of any size and shift, now and then Swin's. */
 static void any_windows(void)
 {
-    const size_t axes = integer(1, 3), longest = axes == 1 ? 60 : axes == 2 ? 14 : 7;
+    const size_t axes = integer(1, 3);
+    size_t longest;
+    if (axes == 1) longest = 60;
+    else if (axes == 2) longest = 14;
+    else longest = 7;
     L = 1;
     for (size_t a = 0; a < 3; a++) {
         x.grid[a] = a < axes ? integer(1, longest) : integer(0, 1);
@@ -735,8 +746,12 @@ static void any_attention(int kind)
     x.eps = one_in(2) ? 0.01 : 0;
     x.prefix = integer(0, S + 2);
     x.left = one_in(8) ? SIZE_MAX : integer(0, pick(5, S));
-    x.right = one_in(2) ? 0 : one_in(8) ? SIZE_MAX : integer(0, pick(5, S));
-    x.scale = one_in(3) ? 0 : one_in(5) ? -0.3 : between(0.1, 1);
+    if (one_in(2)) x.right = 0;
+    else if (one_in(8)) x.right = SIZE_MAX;
+    else x.right = integer(0, pick(5, S));
+    if (one_in(3)) x.scale = 0;
+    else if (one_in(5)) x.scale = -0.3;
+    else x.scale = between(0.1, 1);
     scale = x.scale != 0 ? x.scale : 1 / sqrt((double)N);
     eps = x.eps > 0 ? x.eps : 1e-6;
     if (S == L && !x.window[0] && (soft || x.mask) && one_in(3))
@@ -753,7 +768,11 @@ static void any_attention(int kind)
     put(V, view(other, used_kv, B, S, G, P), S, G, P);
     for (int i = Q; i <= K; i++) {
         /* scores to 10⁴ and beyond */
-        const double top = !hard ? 2 : !soft ? 50 : i == Q ? 300 : 30;
+        double top;
+        if (!hard) top = 2;
+        else if (!soft) top = 50;
+        else if (i == Q) top = 300;
+        else top = 30;
         /* no sum near 0 */
         if (x.feature == MMIX_FEATURE_NONE && divides())
             fill(in[i].t, 0.1, top, 0);
@@ -1711,7 +1730,9 @@ static double dot(const double *a, const double *b, size_t n)
 static size_t paired(size_t f, size_t half, int interleaved)
 {
     if (f >= 2 * half) return f;
-    return interleaved ? f / 2 + f % 2 * half : f < half ? 2 * f : 2 * (f - half) + 1;
+    if (interleaved) return f / 2 + f % 2 * half;
+    if (f < half) return 2 * f;
+    return 2 * (f - half) + 1;
 }
 static void check_rope(void)
 {
@@ -1759,11 +1780,12 @@ static void check_rope(void)
     for (size_t z = 0; z < count / n * half; z++) {                  /* the formula, pair by pair */
         const size_t i = z % half, row = z / half, token = row / heads,
                      line = each ? B * tokens : tokens;
-        const size_t axis = !three || i < o.sections[0]         ? 0
-                            : i < o.sections[0] + o.sections[1] ? 1
-                                                                : 2;
-        const size_t u = row * n + (o.interleaved ? 2 * i : i),
-                     v = row * n + (o.interleaved ? 2 * i + 1 : i + half);
+        size_t axis;
+        if (!three || i < o.sections[0]) axis = 0;
+        else if (i < o.sections[0] + o.sections[1]) axis = 1;
+        else axis = 2;
+        const size_t u = row * n + (o.interleaved ? 2 * i : i);
+        const size_t v = row * n + (o.interleaved ? 2 * i + 1 : i + half);
         const double turn = p[axis * line + (each ? token : token % tokens)]
             * pow(o.theta > 0 ? o.theta : 10000, -2 * (double)i / (double)(2 * half));
         want[u] = a[u] * cos(turn) - a[v] * sin(turn);
@@ -1981,7 +2003,9 @@ static void check_rank_of(void)
 {
     const size_t matrices = integer(1, 2), rows = integer(1, 24), cols = integer(1, 24),
                  C = one_in(3) ? 0 : integer(1, 26);
-    const size_t h = C ? least(C, rows) : rows, w = C ? least(C, cols) : cols, width = least(h, w);
+    const size_t h = C ? least(C, rows) : rows;
+    const size_t w = C ? least(C, cols) : cols;
+    const size_t width = least(h, w);
     const size_t shape[3] = { matrices, rows, cols };
     const size_t down = (rows + h - 1) / h, across = (cols + w - 1) / w,
                  blocks = matrices * down * across;
@@ -2206,7 +2230,9 @@ int main(int argc, char **argv)
         mmix_options o;
         memset(&o, 0, sizeof o);
         o.threads = i == 1 ? 2 : 1;
-        o.simd = i == 2 ? MMIX_SIMD_NONE : i == 3 ? MMIX_SIMD_AVX2 : MMIX_SIMD_AUTO;
+        if (i == 2) o.simd = MMIX_SIMD_NONE;
+        else if (i == 3) o.simd = MMIX_SIMD_AVX2;
+        else o.simd = MMIX_SIMD_AUTO;
         contexts[i] = mmix_create(&o);
     }
     for (draw = first; draw < first + count; draw++) {

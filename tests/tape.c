@@ -517,8 +517,8 @@ static const real TENTH = (real)0.1;
 
 static void sum_is(const char *what, const mmix_tensor *t, size_t i, double expected)
 {
-    double got = t ? (double)mmix_data(t)[i] : (double)NAN,
-           bound = sizeof(real) == 4 ? 1e-6 : 1e-10;
+    double got = t ? (double)mmix_data(t)[i] : (double)NAN;
+    double bound = sizeof(real) == 4 ? 1e-6 : 1e-10;
     COMPARE(fabs(got / expected - 1) <= bound, what, got, expected);
 }
 /* Goes back from y, whose gradient is a tenth everywhere. */

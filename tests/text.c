@@ -92,7 +92,10 @@ static size_t encode(const Vocabulary *v, const char *text, int begin, int end, 
     if (*text) out[n++] = find(v, " ", 1);
     for (size_t length; *text; text += length) {
         const unsigned char c = (unsigned char)*text;
-        length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+        if (c < 0x80) length = 1;
+        else if (c < 0xE0) length = 2;
+        else if (c < 0xF0) length = 3;
+        else length = 4;
         const int id = find(v, text, length);
         if (id >= 0) out[n++] = id;
         for (size_t i = 0; id < 0 && i < length; i++)

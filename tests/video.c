@@ -158,7 +158,7 @@ static void against_plain(mmix_ctx *m, mmix_video_config c, size_t width, int si
             compared++;
             for (size_t l = 0; l < K; l++) {
                 const double e = fabs(soft[l] - (double)known[f][l * N + p]);
-                worst = e <= worst ? worst : e - e == 0 ? e : 1e9;
+                if (!(e <= worst)) worst = e - e == 0 ? e : 1e9;
             }
         }
         plain_labels(score, known[f]);
@@ -252,9 +252,10 @@ static void colour_at(double *rgb, int y, int x, int shot)
                                       >> 40)
                                  / 16777216.0
                              - 0.5;
-        const double stripes = o == 1   ? 0.2 * (u / 2 % 2)
-                               : o == 2 ? 0.2 * (v / 2 % 2)
-                                        : 0.1 * ((u / 3 + v / 3) % 2);
+        double stripes;
+        if (o == 1) stripes = 0.2 * (u / 2 % 2);
+        else if (o == 2) stripes = 0.2 * (v / 2 % 2);
+        else stripes = 0.1 * ((u / 3 + v / 3) % 2);
         rgb[c] = base[o][c] + stripes + 0.5 * noise;
     }
 }
@@ -592,7 +593,8 @@ static void noise(void)
     doing("J and F of noise");
     state = 31;
     for (int i = 0; i < 14; i++) {
-        const int h = i == 13 ? 1 : (int)any(1, 20), w = i == 13 ? 400 : (int)any(1, 30);
+        const int h = i == 13 ? 1 : (int)any(1, 20);
+        const int w = i == 13 ? 400 : (int)any(1, 30);
         double both = 0, either = 0, p, r;
         for (int q = 0; q < h * w; q++) {
             a[q] = uniform() < 0.04 * (i + 1);

@@ -22,10 +22,12 @@ static void backbones(void)
         v = mmix_vision_create(m, c);
         CHECK(mmix_vision_config_of(v)->depth == 3);
         for (int i = 0; i < 8; i++) {
-            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw, extra = k == 2 ? 2 : 1,
-                   at = k == 2   ? (n + 1) / 2
-                        : k == 3 ? n / 2
-                                 : 0;
+            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw;
+            size_t extra = k == 2 ? 2 : 1;
+            size_t at;
+            if (k == 2) at = (n + 1) / 2;
+            else if (k == 3) at = n / 2;
+            else at = 0;
             mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]),
                                                   1, 5);
             mmix_vision_options o;
