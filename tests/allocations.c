@@ -169,9 +169,7 @@ static void allocations(void)
     mmix_dino_config config = small_dino(MMIX_MIXER_SOFTMAX);
     draw();
     for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
-        doing(mixer == MMIX_MIXER_SOFTMAX  ? "allocations (softmax)"
-              : mixer == MMIX_MIXER_LINEAR ? "allocations (linear)"
-                                           : "allocations (ssd)");
+        snprintf(about, sizeof about, "allocations (%s)", mixer_name(mixer));
         config = small_dino(mixer);
         config.patch_weight = mixer != MMIX_MIXER_LINEAR;
         config.vision.depth = 1;

@@ -227,12 +227,10 @@ static void bad_arguments(void)
     for (int k = 0; k < 4; k++) {                /* more axes than there are, or no arrays */
         const size_t grid[3] = {5, 1, 1};
         mmix_mixer none = mmix_mixer_softmax(x.k, x.k, x.k);
-        IS(mmix_mixer_windows(&none,
-                              k == 0   ? 9
-                              : k == 1 ? 0
-                                       : 2,
-                              k == 2 ? NULL : grid, k == 3 ? NULL : grid, k % 2),
-           -1);
+        static const int axes[] = { 9, 0, 2 };
+        const size_t *of_grid = k == 2 ? NULL : grid;
+        const size_t *of_windows = k == 3 ? NULL : grid;
+        IS(mmix_mixer_windows(&none, axes[k < 2 ? k : 2], of_grid, of_windows, k % 2), -1);
         BAD(mmix_mix(m, &none), "mmix_mix",
             k == 0 ? "mmix_mixer_windows was called with 9 axes"
                    : "and the grid and the window on each, not NULL");
@@ -496,8 +494,10 @@ static void corners(void)
         mmix_mix_state *s = mmix_mix_state_create(m, 1);
         for (size_t t = 0; t < 14; t++) {
             z = x;
-            z.q = mmix_slice(m, q, 1, t > 11 ? 11 : t, 3),
-            z.k = mmix_slice(m, k, 1, t > 11 ? 11 : t, 3), z.v = wide;
+            const size_t from = t > 11 ? 11 : t;
+            z.q = mmix_slice(m, q, 1, from, 3);
+            z.k = mmix_slice(m, k, 1, from, 3);
+            z.v = wide;
             if (t) BAD(mmix_mix_step(m, &z, s, 0), "values", "carries");
             z.q = mmix_slice(m, q, 1, t, 1);
             z.k = mmix_slice(m, k, 1, t, 1);

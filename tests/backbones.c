@@ -192,11 +192,9 @@ static void opening(void)
                     char wrong[8192], key[64];
                     snprintf(key, sizeof key, "\"vision.%s\":[", fields[i]);
                     at = strstr(text, key) + strlen(key);
+                    static const char *const number[] = { "7777777", "70000", "3999999999999999" };
                     snprintf(wrong, sizeof wrong, "%.*s%s%s", (int)(at - text), text,
-                             large == 2 ? "3999999999999999"
-                             : large    ? "70000"
-                                        : "7777777",
-                             strchr(at, ']'));
+                             number[large], strchr(at, ']'));
                     mmix_archive_close(saved);
                     save_as(n, v, "", NULL, wrong);
                     mmix_vision_destroy(v);
@@ -325,8 +323,8 @@ static void foreign(const mmix_vision *v, int kind)
         }
         for (size_t k = 0; k < 3; k++) {
             const char *word = letters[k + (kind == 7 ? 3 : 0)];
-            at = strstr(name, kind == 7 ? "attention._proj" : "attention.attention.")
-                 + (kind == 7 ? 10 : 20);
+            const char *before = kind == 7 ? "attention." : "attention.attention.";
+            at = strstr(name, kind == 7 ? "attention._proj" : before) + strlen(before);
             snprintf(piece, sizeof piece, "%.*s%s%s", (int)(at - name), name, word, at);
             if (kind < 7 || k != 1 || !strstr(piece, "bias"))
                 put(piece, &p->at[i], k * D, D);
@@ -445,15 +443,18 @@ static void other_names(void)
         mmix_vision_destroy(w);
         mmix_error_clear(m);
         count = 1;
-        put(kind == 5   ? "stages.0.layers.0.depthwise_conv.weight"
-            : kind == 6 ? "text_model.token_embedding.weight"
-                        : "x",
-            &p->at[0], 0, 1);
+        const char *lone = "x", *expected = "expected the weights of";
+        if (kind == 5) {
+            lone = "stages.0.layers.0.depthwise_conv.weight";
+            expected = "a ConvNeXt";
+        }
+        else if (kind == 6) {
+            lone = "text_model.token_embedding.weight";
+            expected = "a text encoder";
+        }
+        put(lone, &p->at[0], 0, 1);
         CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH)
-                     && says(m, MMIX_ERROR_FILE,
-                             kind == 5   ? "a ConvNeXt"
-                             : kind == 6 ? "a text encoder"
-                                         : "expected the weights of"),
+                         && says(m, MMIX_ERROR_FILE, expected),
                  where);
         mmix_vision_destroy(v);
         mmix_reset(m);
@@ -1164,7 +1165,8 @@ static void set_sines(mmix_vision *v)
         const size_t patch = e / D - 1, quarter = e % D / (D / 4);
         const double at = (double)(quarter < 2 ? patch % 3 : patch / 3)
                           * pow(10000, -(double)(e % (D / 4)) / (double)(D / 4));
-        mmix_data(t)[e] = (real)(e < D ? 0 : quarter % 2 ? cos(at) : sin(at));
+        const double wave = quarter % 2 ? cos(at) : sin(at);
+        mmix_data(t)[e] = (real)(e < D ? 0 : wave);
     }
 }
 static void heads_and_sines(mmix_ctx *m)

@@ -371,10 +371,10 @@ static mmix_distill_config short_run(void)
 static mmix_vision *student_of(const mmix_vision *t, int way)
 {
     mmix_vision_config c = *mmix_vision_config_of(t);
-    c.blocks[0] = way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_MMATE,
-    c.blocks[2] = way == 1 ? MMIX_BLOCK_SWIN
-                  : way    ? MMIX_BLOCK_LINEAR
-                           : MMIX_BLOCK_FLEX;
+    c.blocks[0] = way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_MMATE;
+    c.blocks[2] = MMIX_BLOCK_FLEX;
+    if (way == 1) c.blocks[2] = MMIX_BLOCK_SWIN;
+    else if (way) c.blocks[2] = MMIX_BLOCK_LINEAR;
     c.mmate.window[1] = c.mmate.window[2] = 3;
     return mmix_vision_student(t, c);
 }

@@ -361,8 +361,8 @@ static void not_finite(void)
             for (int k = 0; k < K; k++)
                 logits[k] = bad < 0 ? -(mmix_real)INFINITY : (mmix_real)k;
             if (bad >= 0) logits[bad] = (mmix_real)NAN;
-            snprintf(where, sizeof where, "that of token %d of %d is %s", bad < 0 ? 0 : bad, K,
-                     bad < 0 ? "-infinity, as all are" : "not a number");
+            const char *is = bad < 0 ? "-infinity, as all are" : "not a number";
+            snprintf(where, sizeof where, "that of token %d of %d is %s", bad < 0 ? 0 : bad, K, is);
             REFUSED_AS(MMIX_ERROR_ARGUMENT, m,
                        mmix_sample_token(m, logits, K, way ? &s : NULL, (uint64_t)3 << 32 | 9) == 0,
                        "mmix_sample_token: the logits are not finite", where);

@@ -508,7 +508,8 @@ static void torch_and_numpy(void)
     }
     /* the n-th allocation fails: a clean error, and nothing is left */
     for (int which = 0; which < 2; which++) {
-        source f = {"memory", which ? w.bytes : z.bytes, which ? w.size : z.size, NULL};
+        const zip *from = which ? &w : &z;
+        source f = {"memory", from->bytes, from->size, NULL};
         CHECK(memory_fails(filed, &f, 1, 1) >= 9);
     }
     /* cut anywhere, any byte changed: refused (checksums), or as good as before */
@@ -593,6 +594,8 @@ static void proportion(void)
     enum { N = 1 << 20 };
     char *text = (char *)malloc(N + 64);
     for (int kind = 0; kind < 12; kind++) {
+        static const char empty_array[] =
+            ",\"%zx\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
         static const char ops[] = "N}]('", *const headers[] = { "{\"a\":[0",
                                                                 "{\"__metadata__\":{\"k\":\"v\"}" };
         mmix_options o;
@@ -604,13 +607,10 @@ static void proportion(void)
         /* many numbers in a header; many members of no bytes */
         if (kind < 2) {
             at = (size_t)sprintf(text, "%s", headers[kind]);
-            for (size_t i = 0; at < N - 64; i++)
-                at += (size_t)
-                    sprintf(text + at,
-                            kind
-                                ? ",\"%zx\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}"
-                                : ",%zx",
-                            kind ? i : 0);
+            for (size_t i = 0; at < N - 64; i++) {
+                if (kind) at += (size_t)sprintf(text + at, empty_array, i);
+                else at += (size_t)sprintf(text + at, ",0");
+            }
             at += (size_t)sprintf(text + at, kind ? "}" : "]}");
             file = make(text, at, 0, &size);
         }
@@ -636,7 +636,8 @@ static void proportion(void)
             /* 2^24 x 2^16, then 2^48 x 2^48 */
             static const char wide[] = "J\0\0\0\1J\0\0\1\0\x86K\0K\0\x86\x89}tRs.",
                 wider[] = "\x8a\7\0\0\0\0\0\0\1\x8a\7\0\0\0\0\0\0\1\x86K\0K\0\x86\x89}tRs.";
-            memcpy(text + at, kind == 10 ? wide : wider, kind == 10 ? sizeof wide : sizeof wider);
+            if (kind == 10) memcpy(text + at, wide, sizeof wide);
+            else memcpy(text + at, wider, sizeof wider);
             zip_add(z, "archive/data.pkl", text, at + (kind == 10 ? sizeof wide : sizeof wider));
             zip_add(z, "archive/data/0", "\0\0\x80\x3f", 4);
             zip_end(z);
@@ -1433,10 +1434,10 @@ static void saving_fails(void)
     for (int i = 0; i < 12; i++) {
         e[0] = e[1] = good;
         e[1].name = "b";
-        const char *const *metadata = i == 8    ? key_alone
-                                      : i == 9  ? key_twice
-                                      : i == 10 ? not_utf8
-                                                : NULL;
+        const char *const *metadata = NULL;
+        if (i == 8) metadata = key_alone;
+        if (i == 9) metadata = key_twice;
+        if (i == 10) metadata = not_utf8;
         if (i == 0) e[1].name = "a";
         if (i == 1) e[1].name = NULL;
         if (i == 2) e[1].name = "\xC3";

@@ -799,7 +799,8 @@ static void py_text(bytes *b, const char *text)
 }
 static void py_int(bytes *b, uint64_t n)
 {
-    put(b, n < 256 ? "K" : "\x8a\x08", n < 256 ? 1 : 2);
+    if (n < 256) put(b, "K", 1);
+    else put(b, "\x8a\x08", 2);
     put_number(b, n, n < 256 ? 1 : 8);
 }
 #define DICT "ccollections\nOrderedDict\n)R"
@@ -1364,7 +1365,11 @@ static void network_change(network *n)
                                                strange[roll(sizeof strange / sizeof *strange)]);
             break;
         case 7: a->ndim = (int)k % 5; break;
-        case 8: a->dtype = k % 2 ? "BF16" : k ? "I16" : "F64"; break;
+        case 8: {
+            const char *even = k ? "I16" : "F64";
+            a->dtype = k % 2 ? "BF16" : even;
+            break;
+        }
         case 9: memcpy(a->shape, b->shape, sizeof a->shape), a->ndim = b->ndim; break;
         default:                                 /* a block is gone, or is another's */
             snprintf(block, sizeof block, ".%d.", (int)k % 2);
@@ -1381,11 +1386,16 @@ static void network_change(network *n)
 static void network_wide(size_t system, uint64_t width)
 {
     network n = *network_of(system);
-    for (size_t i = 0; i < n.count; i++)
-        for (int k = 0, zero = strstr(n.at[i].name, "cls_token") && width < 10000; k < n.at[i].ndim;
-             k++)
-            if (n.at[i].shape[k] >= D || k == 0)
-                n.at[i].shape[k] *= zero++ ? n.at[i].shape[k] < D ? 1 : width / D : 0;
+    for (size_t i = 0; i < n.count; i++) {
+        int keeps = strstr(n.at[i].name, "cls_token") && width < 10000;
+        for (int k = 0; k < n.at[i].ndim; k++) {
+            uint64_t *side = &n.at[i].shape[k];
+            if (*side < D && k > 0) continue;
+            if (!keeps) *side = 0;               /* the first alone */
+            else if (*side >= D) *side *= width / D;
+            keeps = 1;
+        }
+    }
     network_run("wide, without numbers", system, network_file(&n, 0, n.count), 0);
 }
 static void networks(size_t runs)

@@ -434,7 +434,9 @@ static void linear_options(Case *c, mmix_mixer *x)
     static const char *const features[] = {"softmax_both", "efficient", "elu1", "relu", NULL};
     x->feature = one_of(c, "feature", features, "");
     x->mask = flag(c, "causal") ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
-    x->normalize = arg(c, "normalise") ? (flag(c, "normalise") ? 1 : -1) : 0;
+    x->normalize = 0;
+    if (arg(c, "normalise"))
+        x->normalize = flag(c, "normalise") ? 1 : -1;
     x->eps = number(c, "eps", 0);
 }
 static void run_softmax_attention(Case *c)

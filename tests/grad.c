@@ -10,7 +10,8 @@
      views         the leaves are slices of wider tensors, by the last axis and by the one before
      consumers     every leaf is used once before and once after as well
      twice         two backward passes add up
-     again         inside of a mmix_checkpoint: the same bits; models with MMIX_RECORD_LAYERS, too */
+     again         inside of a mmix_checkpoint: the same bits; models with MMIX_RECORD_LAYERS, too
+ */
 #include "test.h"
 
 enum { LEAVES = 16, ELEMENTS = 28 };
@@ -76,7 +77,8 @@ static mmix_tensor *leaf(int i, double low, double high, int ndim, size_t a, siz
         l->gradient = (double *)malloc(l->n * sizeof(double));
         for (size_t k = 0; k < l->n; k++) {      /* away from the kinks at 0 */
             double x = low + (high - low) * ((2 * uniform() - 1) + 1) / 2;
-            l->value[k] = fabs(x) < 0.02 ? x + (x < 0 ? -0.02 : 0.02) : x;
+            const double away = x < 0 ? -0.02 : 0.02;
+            l->value[k] = fabs(x) < 0.02 ? x + away : x;
         }
     }
     if (!l->t) make_leaf(l);
@@ -434,7 +436,10 @@ static mmix_tensor *t_rare(int o)
     case 4: return mmix_pow(m, mmix_affine(m, x, 0.3, 0), o / 8 == 2 ? -1.7 : 3);
     case 5:
         return mmix_pow(m, mmix_add(m, mmix_mul(m, x, x), mmix_fill(mmix_new1(m, 1), 0.1)), 0.5);
-    case 6: return mmix_maximum(m, x, normal(1, 1, o / 8 == 0 ? 7 : o / 8 == 1 ? 23 : 1, 0, 0, 0));
+    case 6: {
+        static const size_t n[] = { 7, 23, 1 };
+        return mmix_maximum(m, x, normal(1, 1, n[o / 8], 0, 0, 0));
+    }
     default:
         return mmix_maximum(m, mmix_dropout(m, x, 0.4, 3, 5),
                             mmix_affine(m, mmix_dropout(m, x, 0.4, 3, 6), 0.7, -0.1));
@@ -490,7 +495,10 @@ static mmix_tensor *t_axes(int o)
     part[1] = o < 12 ? mmix_slice(m, x, 0, 1, 1) : normal(1, 4, 2, 3, 1, 5);
     part[2] = part[0];
     if (o == 12) return mmix_concat(m, 2, part, 3);
-    return mmix_concat(m, o == 9 ? 0 : o == 10 ? -1 : 1, part, 3);
+    int axis = 1;
+    if (o == 9) axis = 0;
+    if (o == 10) axis = -1;
+    return mmix_concat(m, axis, part, 3);
 }
 static mmix_tensor *t_gather(int o)
 {
@@ -512,10 +520,10 @@ static mmix_tensor *t_softmax(int o)
 static mmix_tensor *f_softmax(int o)
 {
     mmix_tensor *e = mmix_exp(m, leaf(0, -2, 2, 3, 3, 4, 7, 0)), *s = mmix_sum_axis(m, e, o - 1);
-    return mmix_div(m, e,
-                    o == 1   ? shape_of(s, 3, 1, 4, 7, 0)
-                    : o == 2 ? shape_of(s, 3, 3, 1, 7, 0)
-                             : shape_of(s, 3, 3, 4, 1, 0));
+    if (o == 1) s = shape_of(s, 3, 1, 4, 7, 0);
+    else if (o == 2) s = shape_of(s, 3, 3, 1, 7, 0);
+    else s = shape_of(s, 3, 3, 4, 1, 0);
+    return mmix_div(m, e, s);
 }
 
 /* ---- norms ---- */
@@ -524,8 +532,9 @@ static mmix_tensor *t_layer_norm(int o)
 {
     size_t D = o / 4 ? 37 : 5;
     mmix_tensor *x = leaf(0, -2, 3, 3, 3, 7, D, 0);
-    return mmix_layer_norm(m, x, o & 1 ? normal(1, 1, D, 0, 0, 0) : NULL,
-                           o & 2 ? normal(2, 1, D, 0, 0, 0) : NULL, 1e-3);
+    mmix_tensor *w = o & 1 ? normal(1, 1, D, 0, 0, 0) : NULL;
+    mmix_tensor *b = o & 2 ? normal(2, 1, D, 0, 0, 0) : NULL;
+    return mmix_layer_norm(m, x, w, b, 1e-3);
 }
 static mmix_tensor *fine_norm(mmix_tensor *x, size_t rows, size_t D, int center)
 {
@@ -560,10 +569,10 @@ static mmix_tensor *f_rms_norm(int o)
 static mmix_tensor *t_gated(int o)
 {
     mmix_tensor *x = normal(0, 3, 2, 5, 12, 0), *z = o == 3 ? x : normal(1, 3, 2, 5, 12, 0);
-    return mmix_gated_rms_norm(m, x, z, normal(2, 1, 12, 0, 0, 0), 1e-3,
-                               o == 1   ? 2
-                               : o == 2 ? 3
-                                        : 1);
+    size_t groups = 1;
+    if (o == 1) groups = 2;
+    if (o == 2) groups = 3;
+    return mmix_gated_rms_norm(m, x, z, normal(2, 1, 12, 0, 0, 0), 1e-3, groups);
 }
 static mmix_tensor *f_gated(int o)
 {
@@ -613,11 +622,10 @@ static mmix_tensor *t_linear(int o)
     mmix_tensor *x = normal(0, 3, 3, 4, I, 0), *w = normal(1, 2, O, I, 0, 0),
                 *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
     if (o < 2 || o == 6) return mmix_linear(m, x, w, b);
-    return mmix_linear_residual(m, x, w, b,
-                                o == 7   ? NULL
-                                : o == 5 ? x
-                                         : linear_residual(O),
-                                o % 2 ? linear_scale() : NULL);
+    mmix_tensor *residual = NULL;
+    if (o == 5) residual = x;
+    else if (o != 7) residual = linear_residual(O);
+    return mmix_linear_residual(m, x, w, b, residual, o % 2 ? linear_scale() : NULL);
 }
 static mmix_tensor *f_linear(int o)
 {
@@ -635,7 +643,8 @@ static mmix_tensor *f_linear(int o)
     if (o < 2 || o == 6) return y;
     if (o % 2)
         y = mmix_mul(m, y, shape_of(linear_scale(), 3, 3, 1, 1, 0));
-    return o == 7 ? y : mmix_add(m, y, o == 5 ? x : linear_residual(O));
+    if (o == 7) return y;
+    return mmix_add(m, y, o == 5 ? x : linear_residual(O));
 }
 
 static const int32_t packed_numbers[18] = { 4, 4, 4, 5, 5, 9, 9, 9, 9, 1, 1, 2, 2, 2, 2, 2, 2, 2 };
@@ -670,8 +679,8 @@ static mmix_tensor *t_conv(int o)
 }
 static mmix_tensor *t_patch(int o)
 {
-    return mmix_patch_embed(m, normal(0, 4, 2, 3, o ? 7 : 6, o ? 11 : 4), normal(1, 4, 5, 3, 2, 2),
-                            normal(2, 1, 5, 0, 0, 0));
+    mmix_tensor *image = o ? normal(0, 4, 2, 3, 7, 11) : normal(0, 4, 2, 3, 6, 4);
+    return mmix_patch_embed(m, image, normal(1, 4, 5, 3, 2, 2), normal(2, 1, 5, 0, 0, 0));
 }
 static mmix_tensor *t_bicubic(int o)
 {
@@ -1059,14 +1068,15 @@ static mmix_tensor *t_rope(int o)
         r.sections[2] = 1;
     }
     r.theta = o == 5 ? 500000 : 0;
-    return mmix_rope(m,
-                     o == 4 ? mmix_slice(m, normal(0, 4, 2, 4, 3, 20), 3, 5, 8)
-                            : normal(0, 4, 2, 4, 3, 8),
-                     o >= 8   ? mmix_from_i32(m, 2, flat, at)
-                     : o >= 6 ? mmix_from_i32(m, 3, axes, at)
-                     : o == 5 ? mmix_from_i32(m, 2, both, at)
-                              : mmix_from_i32(m, 1, shape, at),
-                     &r);
+    mmix_tensor *x, *places;
+    if (o == 4)
+        x = mmix_slice(m, normal(0, 4, 2, 4, 3, 20), 3, 5, 8);
+    else x = normal(0, 4, 2, 4, 3, 8);
+    if (o >= 8) places = mmix_from_i32(m, 2, flat, at);
+    else if (o >= 6) places = mmix_from_i32(m, 3, axes, at);
+    else if (o == 5) places = mmix_from_i32(m, 2, both, at);
+    else places = mmix_from_i32(m, 1, shape, at);
+    return mmix_rope(m, x, places, &r);
 }
 static mmix_tensor *t_lora(int o)
 {
@@ -1081,7 +1091,7 @@ static mmix_tensor *t_ssd(int o)
     size_t B = 2, L = 9, H = 4, G = 2, Gx = 4, Gc = 2, P = 5, N = 3;
     int softplus = o % 2;
     mmix_mixer s;
-    mmix_tensor *x, *last = NULL, *y, *u;
+    mmix_tensor *x, *dt, *decay, *key, *query, *last = NULL, *y, *u;
     if (o == 2 || o == 3) {
         L = 131;
         B = 2;
@@ -1113,16 +1123,23 @@ static mmix_tensor *t_ssd(int o)
     }
     u = o == 19 ? normal(0, 4, B, L, 4, 3 * 5) : NULL;
     x = o == 19 ? mmix_slice(m, u, 3, 0, 5) : normal(0, 4, B, L, Gx, P);
-    s = mmix_mixer_ssd(x,
-                       softplus ? leaf(1, -1.5, 1, 3, B, L, H, 0)
-                                : leaf(1, 0.05, 0.9, 3, B, L, H, 0),
-                       leaf(2, -1.5, -0.1, 1, H, 0, 0, 0),
-                       o == 19   ? mmix_slice(m, u, 3, 5, 5)
-                       : o == 20 ? x
-                                 : normal(3, 4, B, L, G, N),
-                       o == 19   ? mmix_slice(m, u, 3, 10, 5)
-                       : o == 20 ? x
-                                 : normal(4, 4, B, L, Gc, N));
+    if (softplus)
+        dt = leaf(1, -1.5, 1, 3, B, L, H, 0);
+    else dt = leaf(1, 0.05, 0.9, 3, B, L, H, 0);
+    decay = leaf(2, -1.5, -0.1, 1, H, 0, 0, 0);
+    if (o == 19) {
+        key = mmix_slice(m, u, 3, 5, 5);
+        query = mmix_slice(m, u, 3, 10, 5);
+    }
+    else if (o == 20) {
+        key = x;
+        query = x;
+    }
+    else {
+        key = normal(3, 4, B, L, G, N);
+        query = normal(4, 4, B, L, Gc, N);
+    }
+    s = mmix_mixer_ssd(x, dt, decay, key, query);
     s.dt_softplus = softplus;
     if (o >= 2)
         s.D = o == 3 || o == 9 ? normal(5, 2, H, P, 0, 0) : normal(5, 1, H, 0, 0, 0);
@@ -1469,8 +1486,10 @@ static void check_model(const char *name, model *x, int o, int per)
         size_t same = 0;
         while (same < p->slab && p->gradients[same] == first[i][same])
             same++;
-        check(same == p->slab, name, "layers recorded as checkpoints: number", (int)same,
-              same < p->slab ? p->gradients[same] : 0, same < p->slab ? first[i][same] : 0);
+        const int differs = same < p->slab;
+        const double got = differs ? p->gradients[same] : 0;
+        const double want = differs ? first[i][same] : 0;
+        check(!differs, name, "layers recorded as checkpoints: number", (int)same, got, want);
     }
     recording = 1;
     gradients(name, t_model, o, 1, 0);           /* adds: nothing was zeroed */
@@ -1678,9 +1697,10 @@ static void models(void)
         if (k % N == 3) c.class_token = MMIX_CLASS_MIDDLE;
         if (k % N == 4) c.normalize = 1;
         if (k % N == 5) c.class_token = MMIX_CLASS_FIRST;
-        if (k % N > 5)
-            c.blocks[0] = k % N == 6 ? MMIX_BLOCK_MMATE : MMIX_BLOCK_SWIN,
+        if (k % N > 5) {
+            c.blocks[0] = k % N == 6 ? MMIX_BLOCK_MMATE : MMIX_BLOCK_SWIN;
             c.blocks[2] = k % N == 6 ? MMIX_BLOCK_MMATE : MMIX_BLOCK_FLEX;
+        }
         c.mmate.window[1] = c.mmate.window[2] = 2;
         c.registers = k % N == 7;
         c.mmate.branch_gate = k >= N;
@@ -1711,9 +1731,8 @@ static void models(void)
     for (int k = 0; k < 3; k++) {
         model x;
         memset(&x, 0, sizeof x);
-        x.vision = mmix_vision_create(m, tiny(k == 0   ? MMIX_MIXER_SOFTMAX
-                                              : k == 1 ? MMIX_MIXER_LINEAR
-                                                       : MMIX_MIXER_SSD));
+        static const int mixer[] = { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };
+        x.vision = mmix_vision_create(m, tiny(mixer[k]));
         x.list[0] = mmix_vision_params(x.vision);
         x.list[1] = mmix_params_create(m);
         mmix_dino_head_init(&x.head, x.list[1], "", 12, 11, 5, 9, 3);

@@ -47,9 +47,9 @@ static uint8_t *draw(size_t width, size_t height, int kind)
     uint8_t *p = new_bytes(width * height * 3);
     for (size_t i = 0; i < width * height * 3; i++) {
         size_t x = i / 3 % width, y = i / 3 / width, c = i % 3;
-        p[i] = (uint8_t)(kind == 0   ? lcg(256)
-                         : kind == 1 ? 255 * lcg(2)
-                                     : (x * (c + 1) * 3 + y * (4 - c) * 2 + lcg(9)) & 255);
+        if (kind == 0) p[i] = (uint8_t)lcg(256);
+        else if (kind == 1) p[i] = (uint8_t)(255 * lcg(2));
+        else p[i] = (uint8_t)((x * (c + 1) * 3 + y * (4 - c) * 2 + lcg(9)) & 255);
     }
     return p;
 }
@@ -131,7 +131,8 @@ static uint8_t plain_resize_one(const uint8_t *in, size_t step, size_t n, size_t
         sum += (w < 0 ? ceil(w - 0.5) : floor(w + 0.5)) * in[(size_t)j * step];
     }
     sum = floor(sum / 4194304);
-    return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    if (sum < 0) return 0;
+    return (uint8_t)(sum > 255 ? 255 : sum);
 }
 
 static uint8_t *plain_resize(mmix_picture in, mmix_box b, size_t height, size_t width)
@@ -373,7 +374,9 @@ static void test_pixels(void)
         for (size_t i = 0; i < n; i += 3) {
             int a = in[i] > in[i + 1] ? in[i] : in[i + 1];
             int b = out[i] > out[i + 1] ? out[i] : out[i + 1];
-            ok = ok && (a > in[i + 2] ? a : in[i + 2]) == (b > out[i + 2] ? b : out[i + 2]);
+            if (a < in[i + 2]) a = in[i + 2];
+            if (b < out[i + 2]) b = out[i + 2];
+            ok = ok && a == b;
         }
         check(ok, "hue: value is kept", t);
         memcpy(out, in, n);

@@ -69,7 +69,8 @@ static double pairs(const mmix_real *map, const int32_t *mask, size_t n)
         for (size_t j = 0; j < n; j++) {
             if (mask[i] == 0 || mask[i] == 255 || mask[j] != 0)
                 continue;
-            wins += map[i] > map[j] ? 1 : map[i] < map[j] ? 0 : 0.5;
+            if (map[i] > map[j]) wins += 1;
+            else if (!(map[i] < map[j])) wins += 0.5;
             count++;
         }
     return wins / count;
@@ -460,9 +461,9 @@ static void test_vision_map(mmix_ctx *m)
                          N * sizeof(mmix_real))
                   == 0);
         }
-        CHECK(strstr(r.how, k == 0   ? "mean of the given query"
-                            : k == 1 ? "token 3"
-                                     : "mean of token 3 and 1 more"));
+        static const char *const how[] = { "mean of the given query", "token 3",
+                                           "mean of token 3 and 1 more" };
+        CHECK(strstr(r.how, how[k < 2 ? k : 2]));
     }
     at[1] = L;
     FAILS(m, vision_map(m, &o, &f, 7, 11, &r), "a position is 8, expected 0 to 7");

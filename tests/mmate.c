@@ -145,12 +145,10 @@ static void layer_faces(void)
             flex = flex_ma(m, &a.l, a.x, NULL, &a.layout);
         if (a.l.options.branches != MMIX_BRANCH_FLEX)
             swin = local_swin(m, &a.l, a.x, NULL, &a.layout);
+        mmix_tensor *sum = flex ? flex : swin;
+        if (flex && swin) sum = mmix_add(m, flex, swin);
         if (!a.l.options.branch_gate)
-            CHECK_AT(gap(both, flex && swin ? mmix_add(m, flex, swin)
-                               : flex       ? flex
-                                            : swin)
-                         < TOL,
-                     about);
+            CHECK_AT(gap(both, sum) < TOL, about);
         CHECK_AT(gap(with, mmix_add(m, both, r)) < TOL, about);
         if (flex)
             CHECK_AT(gap(flex_ma(m, &a.l, a.x, r, &a.layout), mmix_add(m, flex, r)) < TOL, about);

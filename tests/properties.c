@@ -432,7 +432,9 @@ static void naive_features_back(int i, const double *f, const double *df, double
         if (is_softmax())
             to[z] = f[z] * (absolute ? df[z] + sum : df[z] - sum);
         else if (x.feature == MMIX_FEATURE_NONE) to[z] = df[z];
-        else to[z] = df[z] * (exact.x[i][z] > 0 ? 1 : x.feature == MMIX_FEATURE_ELU1 ? f[z] : 0);
+        else if (exact.x[i][z] > 0)
+            to[z] = df[z];
+        else to[z] = df[z] * (x.feature == MMIX_FEATURE_ELU1 ? f[z] : 0);
     }
 }
 /* The state of causal linear attention: Σ_j v_j g_jᵀ of the last sequence, ones beside v for the
@@ -504,7 +506,8 @@ static void naive_attention(side *s, int absolute)
                     sum += row[j] = soft ? exp(row[j] - top) : row[j];
             for (size_t n = 0; enters && divides() && n < N; n++)
                 sum += f[q + n] * s->x[FIRST][first + P * N + n];
-            if (!absolute) den[r] = soft ? sum : divides() ? sum + eps : 1;
+            if (!absolute && soft) den[r] = sum;
+            else if (!absolute) den[r] = divides() ? sum + eps : 1;
             if (soft) lse[r] = top + log(den[r]);
             for (size_t j = 0; j < S; j++) row[j] /= den[r];
         }
@@ -532,7 +535,8 @@ static void naive_attention(side *s, int absolute)
         }
         for (size_t j = 0; j < S; j++) {
             const double d = absolute ? dm[j] + along : dm[j] - along;
-            const double w = soft ? (absolute ? fabs(scale) : scale) * row[j] * d : d / den[r];
+            const double of_score = absolute ? fabs(scale) : scale;
+            const double w = soft ? of_score * row[j] * d : d / den[r];
             if (mask[j] && in[TABLE].t)
                 s->g[TABLE][table + distance_of(i, j)] += row[j] * d;
             for (size_t n = 0; mask[j] && n < N; n++) {
@@ -642,7 +646,9 @@ static mmix_tensor *fill(mmix_tensor *t, double low, double high, double gap)
     real *r = reals(n);
     for (size_t i = 0; i < n; i++) {
         const double z = between(low, high);
-        r[i] = (real)(fabs(z) < gap ? z < 0 ? z - gap : z + gap : z);
+        if (fabs(z) < gap)
+            r[i] = (real)(z < 0 ? z - gap : z + gap);
+        else r[i] = (real)z;
     }
     mmix_write(t, r);
     let_go(was);
@@ -776,11 +782,11 @@ static void any_attention(int kind)
         /* no sum near 0 */
         if (x.feature == MMIX_FEATURE_NONE && divides())
             fill(in[i].t, 0.1, top, 0);
-        else
-            fill(in[i].t, soft || hard ? -top : -1.5, top,
-                 soft ? 0 : 0.01); /* away from relu's corner */
+        else if (soft) fill(in[i].t, -top, top, 0);
+        else fill(in[i].t, hard ? -top : -1.5, top, 0.01); /* away from relu's corner */
     }
-    fill(in[V].t, hard ? -1000 : -1, hard ? 1000 : 1, 0);
+    const double largest_value = hard ? 1000 : 1;
+    fill(in[V].t, -largest_value, largest_value, 0);
     SH = G;
     SP = P + (size_t)divides();
     if (has_state() && one_in(2)) {
@@ -829,8 +835,9 @@ static void any_ssd(void)
     put(DT, view(row, &used, B, L, H, 0), L, H, 1);
     for (int i = Q; i <= V; i++)
         fill(in[i].t, -1, 1, 0);
-    if (x.dt_softplus)
-        fill(in[DT].t, hard ? -30 : -3, hard ? 100 : 1, 0);
+    if (x.dt_softplus && hard)
+        fill(in[DT].t, -30, 100, 0);
+    else if (x.dt_softplus) fill(in[DT].t, -3, 1, 0);
     else fill(in[DT].t, 0, hard ? 100 : 0.6, 0);
     put_heads(A, -2, -0.05);
     for (size_t h = 0; hard && h < H; h++)
@@ -891,7 +898,8 @@ static void any_mixer(int kind)
     x.D = in[D].t;
     x.dt_bias = in[BIAS].t;
     x.initial_state = in[FIRST].t;
-    up = fill(mmix_new4(m, B, L, H, P), only_last ? 0 : -1, only_last ? 0 : 1, 0);
+    const double of_y = only_last ? 0 : 1;
+    up = fill(mmix_new4(m, B, L, H, P), -of_y, of_y, 0);
     up_last = fill(mmix_new4(m, B, SH, SP, N), -1, 1, 0);
     about[0] = 0;
     tell("%s B %zu L %zu S %zu H %zu N %zu P %zu heads %zu %zu %zu%s, %s, %d threads; ",
@@ -1183,7 +1191,9 @@ static void same_bits(const char *what, const real *got, const real *want, size_
     size_t i = 0;
     while (i < n && !memcmp(got + i, want + i, sizeof *got))
         i++;
-    check(i == n, "packed, bits of", what, i < n ? (double)got[i] : 0, i < n ? (double)want[i] : 0);
+    if (i < n)
+        check(0, "packed, bits of", what, (double)got[i], (double)want[i]);
+    else check(1, "packed, bits of", what, 0, 0);
 }
 /* Each sequence by itself against the packed row it lies in: bit for bit with SSD and causal linear
    attention. Softmax attention cuts its tiles elsewhere; there against what is expected. A prefix
@@ -1423,14 +1433,18 @@ static void attention_begin(attention_rooms *r, mmix_head_view *y, mmix_head_vie
         if (r->left_out[i]) d[i]->p = NULL;
     }
 }
+/* A gradient of the raw functions; where it was added to a half, it is half a one more. */
+static void raw_gradient_check(const attention_rooms *r, int i)
+{
+    const double before = r->add[i] ? 0.5 : 0;
+    room_check(RAW_GRADIENT, input_name[i], &r->d[i], plus(exact.g[i], before, in[i].n),
+               plus(size.g[i], before, in[i].n));
+}
 static void attention_end(const attention_rooms *r)
 {
     room_check(RAW, "y", &r->y, exact.y, size.y);
     for (int i = Q; i <= V; i++)
-        if (!r->left_out[i])
-            room_check(RAW_GRADIENT, input_name[i], &r->d[i],
-                       plus(exact.g[i], r->add[i] ? 0.5 : 0, in[i].n),
-                       plus(size.g[i], r->add[i] ? 0.5 : 0, in[i].n));
+        if (!r->left_out[i]) raw_gradient_check(r, i);
 }
 /* A gradient that is an array of its own, or NULL now and then; 0.5 was there if it was added
    to. */
@@ -1636,8 +1650,8 @@ static void check_raw_ssd(void)
         step.L = singly ? 1 : L;
         scratch = guarded(n = mmix_raw_scratch_size(&step, 0));
         for (size_t i = 0; i < (singly ? L : 1); i++) {
-            const ptrdiff_t t =
-                !singly ? 0 : (ptrdiff_t)(r.o.direction == MMIX_SCAN_REVERSE ? L - 1 - i : i);
+            const size_t turn = r.o.direction == MMIX_SCAN_REVERSE ? L - 1 - i : i;
+            const ptrdiff_t t = singly ? (ptrdiff_t)turn : 0;
             mmix_raw now = step;
             now.v.p += t * now.v.token;
             now.dt.p += t * now.dt.token;
@@ -1786,8 +1800,9 @@ static void check_rope(void)
         else axis = 2;
         const size_t u = row * n + (o.interleaved ? 2 * i : i);
         const size_t v = row * n + (o.interleaved ? 2 * i + 1 : i + half);
-        const double turn = p[axis * line + (each ? token : token % tokens)]
-            * pow(o.theta > 0 ? o.theta : 10000, -2 * (double)i / (double)(2 * half));
+        const size_t place = axis * line + (each ? token : token % tokens);
+        const double theta = o.theta > 0 ? o.theta : 10000;
+        const double turn = p[place] * pow(theta, -2 * (double)i / (double)(2 * half));
         want[u] = a[u] * cos(turn) - a[v] * sin(turn);
         want[v] = a[u] * sin(turn) + a[v] * cos(turn);
         size_of[u] = size_of[v] = fabs(a[u]) + fabs(a[v]);
@@ -2022,8 +2037,10 @@ static void check_rank_of(void)
         const double *u = orthonormal(rank, hh), *v = orthonormal(rank, ww),
                      unit = exp(between(-20, 20));
         double *s = sigma + i * width;
-        for (size_t k = 0; k < rank; k++)
-            s[k] = k ? fmax(s[k - 1] * (one_in(3) ? 1 : between(0.5, 1)), unit / 100) : unit;
+        for (size_t k = 0; k < rank; k++) {
+            if (k == 0) s[k] = unit;
+            else s[k] = fmax(s[k - 1] * (one_in(3) ? 1 : between(0.5, 1)), unit / 100);
+        }
         for (size_t z = 0; z < hh * ww; z++) {
             double sum = 0;
             for (size_t k = 0; k < rank; k++)

@@ -156,9 +156,7 @@ static void lifetimes(void)
                 FINE(m);
                 mmix_destroy(m);
             }
-            doing(mixer == MMIX_MIXER_SOFTMAX  ? "memory of a deep ViT"
-                  : mixer == MMIX_MIXER_LINEAR ? "memory of a deep LinearViT"
-                                               : "memory of a deep DinoVim");
+            snprintf(about, sizeof about, "memory of a deep backbone, %s", mixer_name(mixer));
             COMPARE(peak[1] <= peak[0] + 20000,
                     warm ? "peak for 8 and 2 blocks, later steps"
                          : "peak for 8 and 2 blocks, first step",

@@ -43,9 +43,13 @@ SHARED void doing(const char *what) { snprintf(about, sizeof about, "%s", what);
 SHARED int report(int ok, const char *file, int line, const char *what, const char *more)
 {
     if (ok) passed++;
-    else if (failed++ < 200)
-        printf("FAILED %s:%d: %s%s%s%s%s\n", file, line, about, *about ? ": " : "", what,
-               more && *more ? ": " : "", more ? more : "");
+    else if (failed++ < 200) {
+        printf("FAILED %s:%d: ", file, line);
+        if (*about) printf("%s: ", about);
+        printf("%s", what);
+        if (more && *more) printf(": %s", more);
+        putchar('\n');
+    }
     return ok;
 }
 SHARED int report_numbers(int ok, const char *file, int line, const char *what, double got,
@@ -127,6 +131,15 @@ SHARED int sections(const section *all, size_t n, int argc, char **argv)
 
 /* ---- contexts ---- */
 
+SHARED const char *mixer_name(int mixer)
+{
+    switch (mixer) {
+    case MMIX_MIXER_SOFTMAX: return "softmax";
+    case MMIX_MIXER_LINEAR: return "linear";
+    default: return "ssd";
+    }
+}
+
 SHARED mmix_ctx *context(int threads, uint64_t seed)
 {
     mmix_options o;
@@ -194,9 +207,10 @@ SHARED size_t memory_fails(work *run, void *user, int rest, size_t step)
         if (rest) o.allocator.count_limit = n;
         else c.fail_at = n;
         const int kind = run(&o, user);
-        COMPARE(kind == (n ? MMIX_ERROR_MEMORY : 0),
-                n ? "the kind of error where memory ends" : "with all memory", kind,
-                n ? MMIX_ERROR_MEMORY : 0);
+        if (n)
+            COMPARE(kind == MMIX_ERROR_MEMORY, "the kind of error where memory ends", kind,
+                    MMIX_ERROR_MEMORY);
+        else COMPARE(kind == 0, "with all memory", kind, 0);
         COMPARE(!c.live && !c.wrong && !(rest && n && c.calls > n),
                 "nothing is left where memory ends", n, c.live);
         if (!n) total = c.calls + !rest;

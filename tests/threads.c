@@ -103,9 +103,7 @@ static void same_bits(void)
         mmix_options o;
         int calls = 0;
         mmix_ctx *m;
-        doing(mixer == MMIX_MIXER_SOFTMAX  ? "same bits, softmax"
-              : mixer == MMIX_MIXER_LINEAR ? "same bits, linear"
-                                           : "same bits, ssd");
+        snprintf(about, sizeof about, "same bits, %s", mixer_name(mixer));
         for (int k = 0; k < 4; k++) {
             m = context(counts[k], 1000 + (uint64_t)k);              /* the run's own seed counts */
             h = train(m, small_dino(mixer), 5);

@@ -225,7 +225,7 @@ static void parameters(void)
             e[i].dtype = MMIX_FILE_REAL;
             e[i].ndim = i < 2 ? 2 : 1;
             memcpy(e[i].shape, shape, sizeof shape);
-            e[i].data = i ? (i == 1 ? a : b) : b;
+            e[i].data = i == 1 ? a : b;
         }
         IS(mmix_archive_save(m, FILE_A, e, 3, NULL), 0);
         mmix_params_add(q, "", "w", 2, shape, MMIX_INIT_CONSTANT, 0, 0);
@@ -372,7 +372,9 @@ static void optimizer(void)
         for (int k = 0; k < 5; k++)
             for (int i = k < 3 ? 0 : 2; i < (k < 3 ? 3 : 5); i++) {
                 mmix_adamw wrong = o;
-                *(k == 0 ? &wrong.lr : k == 1 ? &wrong.weight_decay : k == 2 ? &wrong.eps : k == 3 ? &wrong.beta1 : &wrong.beta2) = bad[i];
+                double *const number[] = { &wrong.lr, &wrong.weight_decay, &wrong.eps,
+                                           &wrong.beta1, &wrong.beta2 };
+                *number[k] = bad[i];
                 IS(mmix_adamw_step(&s, &wrong, 0, NULL), 0);
                 CHECK_AT(mmix_error(m) && strstr(mmix_error(m), name[k]), name[k]);
                 mmix_error_clear(m);
@@ -605,10 +607,10 @@ static void shifted_logits(void)
             label[r] = (7 * r + 3) % K;
             for (int k = 0; k < K; k++) {
                 a[k] = (real)((double)a[k] + (far ? 2000 + 333.3 * r : 0));
-                b[k] = (real)((double)b[k]
-                              + (far == 1 ? 2500 - 100.7 * r
-                                 : far    ? -3000 + 77.7 * r
-                                          : 0));
+                if (far == 1)
+                    b[k] = (real)((double)b[k] + (2500 - 100.7 * r));
+                else if (far)
+                    b[k] = (real)((double)b[k] + (-3000 + 77.7 * r));
                 top_a = fmax(top_a, (double)a[k]);
                 top_b = fmax(top_b, (double)b[k]);
             }
