@@ -232,7 +232,8 @@ static void functions(void)
     x[3] = (real)-87.4;
     x[4] = 0;
     x[6] = -1000;
-    x[1] = x[5] = -1000;
+    x[1] = -1000;
+    x[5] = -1000;
     k->exp_row(7, 1, x, 0, y);
     check(y[0] == 0 && y[1] == 0 && isnan((double)y[2]) && (sizeof(real) == 8 || y[3] == 0)
               && y[4] == 1,
@@ -242,70 +243,108 @@ static void functions(void)
 
 /* ---- rows ---- */
 
-#define EACH for (size_t i = 0; i < n; i++)
-
-static void row(size_t n)
+/* What rounding may do to a sum, relative to the sum of the terms' sizes. */
+static wide sum_rounding(size_t n)
 {
-    const wide e = 40 * (wide)ROUNDING;               /* of numbers of about 1 */
-    /* of sums, relative to the sum of the terms' sizes */
-    const wide se = (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2), *w = array(3, n, 2);
-    real *u = array(4, n, 2), *v = array(5, n, 2), *old = array(6, n, 2), *more = array(7, n, 2);
-    const real a = (real)0.7, mean = (real)0.3, rstd = (real)1.7;
-    wide s = 0, size = 0, s2 = 0, size2 = 0;
-    real got, got2;
+    return (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));
+}
+static void copy_row(real *to, const real *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+/* What a gradient is written to: numbers that it is added to, or NaN that it replaces. */
+static void gradient_row(real *to, const real *old, size_t n, int add)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = add ? old[i] : (real)NAN;
+}
 
-    EACH
-    {
+/* In the functions that follow e is the bound for numbers of about 1, se that for sums. */
+static void row_sums(size_t n)
+{
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    const real mean = (real)0.3;
+    wide s = 0, size = 0;
+
+    for (size_t i = 0; i < n; i++) {
         s += (wide)x[i] * (wide)y[i];
         size += fabs((wide)x[i] * (wide)y[i]);
     }
     close_to("dot", n, (double)k->dot(n, x, y), s, se * size);
-    s = size = 0;
-    EACH
-    {
+    s = 0;
+    size = 0;
+    for (size_t i = 0; i < n; i++) {
         s += (wide)x[i];
         size += fabs((wide)x[i]);
     }
     close_to("sum", n, (double)k->sum(n, x), s, se * size);
     s = -HUGE_VALL;
-    EACH if ((wide)x[i] > s) s = (wide)x[i];
+    for (size_t i = 0; i < n; i++)
+        if ((wide)x[i] > s) s = (wide)x[i];
     check((wide)k->largest(n, x) == s, "max", n, (double)k->largest(n, x), (double)s);
-    EACH z[i] = x[i] - 5;                        /* all negative: a dead lane must not count as 0 */
+    for (size_t i = 0; i < n; i++)
+        z[i] = x[i] - 5;                        /* all negative: a dead lane must not count as 0 */
     check(k->largest(n, z) == (n ? (real)s - 5 : (real)-HUGE_VAL), "max of negatives", n,
           (double)k->largest(n, z), (double)s - 5);
     s = 0;
-    EACH s += ((wide)x[i] - (wide)mean) * ((wide)x[i] - (wide)mean);
+    for (size_t i = 0; i < n; i++)
+        s += ((wide)x[i] - (wide)mean) * ((wide)x[i] - (wide)mean);
     close_to("variance", n, (double)k->variance(n, x, mean), s, se * s);
+}
+static void row_arithmetic(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *old = array(6, n, 2);
+    const real a = (real)0.7;
 
-#define REFRESH(p, q) EACH p[i] = q[i]
-    REFRESH(z, old);
+    copy_row(z, old, n);
     k->axpy(n, a, x, z);
-    EACH close_to("axpy", n, (double)z[i], (wide)a * (wide)x[i] + (wide)old[i], e);
+    for (size_t i = 0; i < n; i++)
+        close_to("axpy", n, (double)z[i], (wide)a * (wide)x[i] + (wide)old[i], e);
     k->scale(n, a, x, z);
-    EACH check(z[i] == a * x[i], "scale", n, (double)z[i], (double)(a * x[i]));
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == a * x[i], "scale", n, (double)z[i], (double)(a * x[i]));
     k->scale(n, a, z, z);
-    EACH check(z[i] == a * (a * x[i]), "scale in place", n, (double)z[i], 0);
-    REFRESH(z, old);
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == a * (a * x[i]), "scale in place", n, (double)z[i], 0);
+    copy_row(z, old, n);
     k->lerp(n, a, x, z);
-    EACH close_to("lerp", n, (double)z[i], (wide)a * (wide)old[i] + (1 - (wide)a) * (wide)x[i], e);
+    for (size_t i = 0; i < n; i++)
+        close_to("lerp", n, (double)z[i], (wide)a * (wide)old[i] + (1 - (wide)a) * (wide)x[i], e);
     k->add(n, x, y, z);
-    EACH check(z[i] == x[i] + y[i], "add", n, (double)z[i], (double)(x[i] + y[i]));
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == x[i] + y[i], "add", n, (double)z[i], (double)(x[i] + y[i]));
     k->mul(n, x, y, z);
-    EACH check(z[i] == x[i] * y[i], "mul", n, (double)z[i], (double)(x[i] * y[i]));
-    REFRESH(z, old);
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == x[i] * y[i], "mul", n, (double)z[i], (double)(x[i] * y[i]));
+    copy_row(z, old, n);
     k->mul_add(n, x, y, z);
-    EACH close_to("mul_add", n, (double)z[i], (wide)x[i] * (wide)y[i] + (wide)old[i], e);
+    for (size_t i = 0; i < n; i++)
+        close_to("mul_add", n, (double)z[i], (wide)x[i] * (wide)y[i] + (wide)old[i], e);
     for (int form = 0; form < 2; form++) {
-        REFRESH(z, old);
+        copy_row(z, old, n);
         k->finish(n, a, form ? y : NULL, z);
-        EACH close_to("finish", n, (double)z[i], (wide)old[i] * (wide)a + (form ? (wide)y[i] : 0),
+        for (size_t i = 0; i < n; i++)
+            close_to("finish", n, (double)z[i], (wide)old[i] * (wide)a + (form ? (wide)y[i] : 0),
                       e);
     }
+}
+static void row_exponentials(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2), *z = array(2, n, 2);
+    const real a = (real)0.7;
+    const real mean = (real)0.3;
+    wide s;
+    real got;
+
     got = k->exp_row(n, a, x, mean, z);
     s = 0;
-    EACH
-    {
+    for (size_t i = 0; i < n; i++) {
         close_to("exp_row", n, (double)z[i], exp((wide)a * (wide)x[i] - (wide)mean), 4 * e);
         s += (wide)z[i];
     }
@@ -313,30 +352,64 @@ static void row(size_t n)
     intact("edges: exp_row", n, z);
     if (n) {
         wide top = -HUGE_VALL;
-        EACH if ((wide)x[i] > top) top = (wide)x[i];
+        for (size_t i = 0; i < n; i++)
+            if ((wide)x[i] > top) top = (wide)x[i];
         s = 0;
-        EACH s += exp((wide)x[i] - top);
+        for (size_t i = 0; i < n; i++)
+            s += exp((wide)x[i] - top);
         k->softmax(n, x, z);
-        EACH close_to("softmax", n, (double)z[i], exp((wide)x[i] - top) / s, 4 * e / s);
+        for (size_t i = 0; i < n; i++)
+            close_to("softmax", n, (double)z[i], exp((wide)x[i] - top) / s, 4 * e / s);
         intact("edges: softmax", n, z);
     }
+}
+/* An activation, its backward and itself in place. */
+static void activation(const char *name, void (*f)(size_t, const real *, real *),
+                       void (*backward)(size_t, const real *, const real *, real *, int),
+                       wide (*exact)(wide), wide (*exact_slope)(wide), size_t n, int add)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *old = array(6, n, 2);
+    char what[64];
 
-    for (int add = 0; add < 2; add++) {
-#define BOTH(f)                                                                          \
-    k->f(n, x, z);                                                                       \
-    EACH close_to(#f, n, (double)z[i], f((wide)x[i]), e);                                \
-    EACH z[i] = add ? old[i] : (real)NAN;                                                \
-    k->f##_backward(n, x, y, z, add);                                                    \
-    EACH close_to(#f "_backward", n, (double)z[i],                                       \
-                  (wide)y[i] * f##_slope((wide)x[i]) + (add ? (wide)old[i] : 0), 4 * e); \
-    REFRESH(z, x);                                                                       \
-    k->f(n, z, z);                                                                       \
-    EACH close_to(#f " in place", n, (double)z[i], f((wide)x[i]), e);                    \
-    intact("edges: " #f, n, z);
-        BOTH(silu)
-        BOTH(gelu)
-        BOTH(softplus)
+    f(n, x, z);
+    for (size_t i = 0; i < n; i++)
+        close_to(name, n, (double)z[i], exact((wide)x[i]), e);
+    gradient_row(z, old, n, add);
+    backward(n, x, y, z, add);
+    snprintf(what, sizeof what, "%s_backward", name);
+    for (size_t i = 0; i < n; i++) {
+        const wide before = add ? (wide)old[i] : 0;
+        close_to(what, n, (double)z[i], (wide)y[i] * exact_slope((wide)x[i]) + before, 4 * e);
     }
+    copy_row(z, x, n);
+    f(n, z, z);
+    snprintf(what, sizeof what, "%s in place", name);
+    for (size_t i = 0; i < n; i++)
+        close_to(what, n, (double)z[i], exact((wide)x[i]), e);
+    snprintf(what, sizeof what, "edges: %s", name);
+    intact(what, n, z);
+}
+static void row_activations(size_t n)
+{
+    for (int add = 0; add < 2; add++) {
+        activation("silu", k->silu, k->silu_backward, silu, silu_slope, n, add);
+        activation("gelu", k->gelu, k->gelu_backward, gelu, gelu_slope, n, add);
+        activation("softplus", k->softplus, k->softplus_backward, softplus, softplus_slope, n, add);
+    }
+}
+/* With and without weights, bias, their gradients; into numbers and beside them. */
+static void row_normalize(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *old = array(6, n, 2);
+    const real mean = (real)0.3, rstd = (real)1.7;
+    wide s, s2, size, size2;
+    real got, got2;
 
     for (int form = 0; form < 16; form++) {
         const real *fw = form & 1 ? w : NULL;
@@ -345,14 +418,17 @@ static void row(size_t n)
         real *dw = form & 2 ? u : NULL;
         real *db = form & 8 ? v : NULL;
         k->normalize(n, x, mean, rstd, fw, fb, z);
-        EACH {
+        for (size_t i = 0; i < n; i++) {
             wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;
             close_to("normalize", n, (double)z[i],
                      xhat * (fw ? (wide)w[i] : 1) + (fb ? (wide)y[i] : 0), e);
         }
         k->normalize_sums(n, y, x, mean, rstd, fw, &got, &got2);
-        s = s2 = size = size2 = 0;
-        EACH {
+        s = 0;
+        s2 = 0;
+        size = 0;
+        size2 = 0;
+        for (size_t i = 0; i < n; i++) {
             wide g = (wide)y[i] * (fw ? (wide)w[i] : 1),
                  gx = g * ((wide)x[i] - (wide)mean) * (wide)rstd;
             s += g;
@@ -362,11 +438,11 @@ static void row(size_t n)
         }
         close_to("normalize_sums g", n, (double)got, s, se * size);
         close_to("normalize_sums gx", n, (double)got2, s2, se * size2);
-        EACH z[i] = add ? old[i] : (real)NAN;
-        REFRESH(u, old);
-        REFRESH(v, old);
+        gradient_row(z, old, n, add);
+        copy_row(u, old, n);
+        copy_row(v, old, n);
         k->normalize_backward(n, y, x, mean, rstd, fw, (real)0.1, (real)-0.2, z, add, dw, db);
-        EACH {
+        for (size_t i = 0; i < n; i++) {
             wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd,
                  g = (wide)y[i] * (fw ? (wide)w[i] : 1);
             wide d = (wide)rstd * (g - (wide)(real)0.1 - xhat * (wide)(real)-0.2);
@@ -378,25 +454,35 @@ static void row(size_t n)
         }
     }
     intact("edges: normalize", n, z);
+}
+static void row_ssd(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *old = array(6, n, 2), *more = array(7, n, 2);
+    wide s, size;
+    real got;
 
-    EACH
-    {
+    for (size_t i = 0; i < n; i++) {
         y[i] = (real)fabs((double)y[i]);
         if (i % 5 == 3) y[i] *= (real)1e-35;
     }
     k->ssd_row(n, (real)0.5, y, x, w, z, u);
-    EACH {
+    for (size_t i = 0; i < n; i++) {
         wide d = (wide)0.5L * (wide)y[i];
         if (d < (wide)1.80485138e-35L) d = 0;
         close_to("ssd_row decay", n, (double)z[i], d, d * (wide)ROUNDING * 2);
         close_to("ssd_row weight", n, (double)u[i], d * (wide)x[i] * (wide)w[i], d * e);
     }
     intact("edges: ssd_row", n, u);
-    REFRESH(u, old);
-    REFRESH(v, more);
+    copy_row(u, old, n);
+    copy_row(v, more, n);
     got = k->ssd_row_backward(n, x, z, y, w, u, v);
-    s = size = 0;
-    EACH {
+    s = 0;
+    size = 0;
+    for (size_t i = 0; i < n; i++) {
         wide t = (wide)x[i] * (wide)z[i];
         close_to("ssd_row_backward dscore", n, (double)u[i], (wide)old[i] + t * (wide)w[i], e);
         close_to("ssd_row_backward column", n, (double)v[i], (wide)more[i] + t * (wide)y[i], e);
@@ -404,8 +490,15 @@ static void row(size_t n)
         size += fabs((wide)v[i] * (wide)w[i]);
     }
     close_to("ssd_row_backward sum", n, (double)got, s, se * size);
+}
+/* Three taps, weights in rows of ldw; the middle one may be out. */
+static void row_conv(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *more = array(7, n, 2);
 
-    /* convolution: three taps, weights in rows of ldw; the middle one may be out */
     for (int form = 0; form < 4; form++) {
         const real *taps[3], *bias = form & 1 ? more : NULL;
         const size_t ldw = n + 3;
@@ -415,7 +508,7 @@ static void row(size_t n)
         taps[1] = form & 2 ? NULL : y;
         taps[2] = w;
         k->conv(n, 3, taps, cw, ldw, bias, z);
-        EACH {
+        for (size_t i = 0; i < n; i++) {
             wide s0 = (bias ? (wide)more[i] : 0) + (wide)x[i] * (wide)cw[i]
                       + (wide)w[i] * (wide)cw[2 * ldw + i];
             if (taps[1])
@@ -424,9 +517,9 @@ static void row(size_t n)
         }
         intact("edges: conv", n, z);
         for (size_t i = 0; i < 3 * ldw; i++) cw[i] = 1;
-        REFRESH(v, more);
+        copy_row(v, more, n);
         k->conv_weight(n, 3, u, taps, cw, ldw, v);
-        EACH {
+        for (size_t i = 0; i < n; i++) {
             close_to("conv_weight db", n, (double)v[i], (wide)more[i] + (wide)u[i], 2 * e);
             close_to("conv_weight dw", n, (double)cw[i], 1 + (wide)u[i] * (wide)x[i], 4 * e);
             close_to("conv_weight dw", n, (double)cw[ldw + i],
@@ -438,22 +531,38 @@ static void row(size_t n)
             if (i % ldw >= n)
                 check(cw[i] == 1, "edges: conv_weight", n, (double)cw[i], 1);
     }
-    old = array(6, n, 2);
+}
+static void row_softmax_backward(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *old = array(6, n, 2);
+    const real mean = (real)0.3;
+
     for (int add = 0; add < 2; add++) {
-        EACH z[i] = add ? old[i] : (real)NAN;
+        gradient_row(z, old, n, add);
         k->softmax_backward(n, x, y, mean, z, add);
-        EACH close_to("softmax_backward", n, (double)z[i],
+        for (size_t i = 0; i < n; i++)
+            close_to("softmax_backward", n, (double)z[i],
                       (wide)x[i] * ((wide)y[i] - (wide)mean) + (add ? (wide)old[i] : 0), e);
         intact("edges: softmax_backward", n, z);
     }
+}
+static void row_adamw(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *old = array(6, n, 2), *more = array(7, n, 2);
 
-    REFRESH(z, old);
-    REFRESH(u, more);
-    EACH v[i] = (real)fabs((double)w[i]);
-    REFRESH(y, v);
+    copy_row(z, old, n);
+    copy_row(u, more, n);
+    for (size_t i = 0; i < n; i++)
+        v[i] = (real)fabs((double)w[i]);
+    copy_row(y, v, n);
     k->adamw(n, z, x, u, v, (real)0.5, (real)0.99, (real)0.01, (real)0.9, (real)0.95, (real)1.5,
              (real)1e-3);
-    EACH {
+    for (size_t i = 0; i < n; i++) {
         wide g = (wide)0.5L * (wide)x[i],
              mo = (wide)(real)0.9 * (wide)more[i] + (1 - (wide)(real)0.9) * g;
         wide v2 = (wide)(real)0.95 * (wide)y[i] + (1 - (wide)(real)0.95) * g * g;
@@ -465,6 +574,18 @@ static void row(size_t n)
     intact("edges: adamw p", n, z);
     intact("edges: adamw m", n, u);
     intact("edges: adamw v", n, v);
+}
+static void row(size_t n)
+{
+    row_sums(n);
+    row_arithmetic(n);
+    row_exponentials(n);
+    row_activations(n);
+    row_normalize(n);
+    row_ssd(n);
+    row_conv(n);
+    row_softmax_backward(n);
+    row_adamw(n);
 }
 
 /* ---- blocks ---- */
@@ -479,7 +600,7 @@ static void ssd_step(size_t n)
     k->ssd_step(3, n, (real)0.9, x, b, c, h, y);
     for (size_t p = 0; p < 3; p++) {
         wide sum = 0, size = 0;
-        EACH {
+        for (size_t i = 0; i < n; i++) {
             wide expected = (wide)(real)0.9 * (wide)old[p * n + i] + (wide)x[p] * (wide)b[i],
                  read = (wide)h[p * n + i] * (wide)c[i];
             close_to("ssd_step noise_state", n, (double)h[p * n + i], expected, (wide)ROUNDING * 8);
