@@ -3,6 +3,68 @@
 
 #define FILE_A "build/arguments_a.safetensors"
 
+/* bf16: the nearest number with eight bits */
+static void bf16_values(mmix_ctx *m, size_t *two3)
+{
+    mmix_tensor *half = mmix_new(m, MMIX_DTYPE_BF16, 2, two3),
+                *same = mmix_new(m, MMIX_DTYPE_BF16, 2, two3);
+    mmix_tensor *eye = mmix_fill(mmix_new2(m, 3, 3), 0), *y;
+    for (int d = 0; d < 3; d++)
+        mmix_data(eye)[4 * d] = 1;
+    CHECK(mmix_fill(half, 1.0 / 3) == half);
+    y = mmix_linear(m, eye, half, NULL);
+    IS(mmix_data(y)[5], 0.333984375);
+    CHECK(mmix_fill_normal(m, half, 1, 3) == half && mmix_fill_normal(m, same, 1, 4) == same);
+    CHECK(apart(mmix_linear(m, eye, half, NULL), mmix_linear(m, eye, same, NULL)) > 0.1);
+    NEAR(mmix_data(mmix_linear(m, eye, half, NULL))[0],
+         mmix_data(mmix_fill_normal(m, mmix_new1(m, 1), 1, 3))[0], 0.01);
+}
+/* What failed to be made is passed on without harm */
+static void after_a_failure(mmix_ctx *m, size_t *two3)
+{
+    mmix_optimizer none;
+    mmix_adamw o = mmix_adamw_config_default();
+    memset(&none, 0, sizeof none);
+    IS(mmix_adamw_step(&none, &o, 0, NULL), 0);
+    CHECK(!mmix_new1(NULL, 3) && !mmix_silu(NULL, NULL) && !mmix_params_create(NULL)
+          && !mmix_record(NULL, 1));
+    CHECK(!mmix_vision_create(NULL, mmix_vision_config_vit(192, 16))
+          && !mmix_dino_create(NULL, mmix_dino_config_small_data()));
+    mmix_reset(NULL);
+    IS(mmix_schedule_multistep(1, 0.1, two3, 2, 0, 0, 1, 5), 1);
+    BAD(mmix_vision_create(m, mmix_vision_config_vit(192, 0)), "mmix_vision_create",
+        "patch is 0");
+    CHECK(!mmix_vision_create(m, mmix_vision_config_vit(192, 0)) && mmix_params_load(NULL, "x")
+          && mmix_params_pack(mmix_vision_params(NULL), 1) && mmix_params_require_grad(NULL, 1)
+          && !mmix_vision_forward(m, NULL, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
+          && !mmix_vision_config_of(NULL) && mmix_dino_step(NULL, NULL, 0, NULL)
+          && mmix_dino_step_crops(NULL, NULL, NULL, NULL) && mmix_dino_save(NULL, "x", NULL)
+          && !mmix_dino_backbone(NULL, 1)
+          && strstr(mmix_error(m), "patch is 0")); /* a chain after what could not be created */
+    mmix_error_clear(m);
+}
+static void layer_arguments(mmix_ctx *m, size_t *s13)
+{
+    mmix_params *p = mmix_params_create(m);
+    mmix_swiglu_layer up;
+    mmix_mamba2_layer mamba;
+    mmix_mamba2_options small;
+    mmix_mamba2_state last;
+    memset(&small, 0, sizeof small);
+    memset(&last, 0, sizeof last);
+    small.d_inner = 8;
+    small.d_state = small.head_dim = 4;
+    mmix_swiglu_init(&up, p, "a.", 8, 8);
+    mmix_mamba2_init(&mamba, p, "b.", 4, &small);
+    CHECK(!mmix_params_allocate(p));
+    /* long ones go by pieces, with the same words */
+    BAD(mmix_swiglu_forward(m, &up, mmix_new3(m, 1, 1200, 8), mmix_new3(m, 2, 1200, 8), NULL),
+        "residual has shape (2, 1200, 8)", "expected (1, 1200, 8)");
+    BAD(mmix_mamba2_forward(m, &mamba, mmix_new3(m, 1, 3, 4), NULL, NULL,
+                            mmix_new(m, MMIX_DTYPE_I32, 2, s13), &last),
+        "mmix_mamba2_forward", "state and seq_idx");
+    mmix_params_destroy(p);
+}
 static void bad_arguments(void)
 {
     mmix_ctx *m = context(1, 0), *other = context(1, 0);
@@ -46,20 +108,7 @@ static void bad_arguments(void)
             "forward is NULL");
         BAD_INT(mmix_op_set(m, MMIX_OP_ADD, &backward_alone), "mmix_op_set", "forward is NULL");
     }
-    {                                            /* bf16: the nearest number with eight bits */
-        mmix_tensor *half = mmix_new(m, MMIX_DTYPE_BF16, 2, two3),
-                    *same = mmix_new(m, MMIX_DTYPE_BF16, 2, two3);
-        mmix_tensor *eye = mmix_fill(mmix_new2(m, 3, 3), 0), *y;
-        for (int d = 0; d < 3; d++)
-            mmix_data(eye)[4 * d] = 1;
-        CHECK(mmix_fill(half, 1.0 / 3) == half);
-        y = mmix_linear(m, eye, half, NULL);
-        IS(mmix_data(y)[5], 0.333984375);
-        CHECK(mmix_fill_normal(m, half, 1, 3) == half && mmix_fill_normal(m, same, 1, 4) == same);
-        CHECK(apart(mmix_linear(m, eye, half, NULL), mmix_linear(m, eye, same, NULL)) > 0.1);
-        NEAR(mmix_data(mmix_linear(m, eye, half, NULL))[0],
-             mmix_data(mmix_fill_normal(m, mmix_new1(m, 1), 1, 3))[0], 0.01);
-    }
+    bf16_values(m, two3);
     BAD(mmix_concat(m, 0, NULL, 2), "mmix_concat", "NULL");
     BAD(mmix_from(m, 2, two3, NULL), "mmix_from", "values is NULL");
     BAD(mmix_from_i32(m, 2, two3, NULL), "mmix_from_i32", "values is NULL");
@@ -113,29 +162,7 @@ static void bad_arguments(void)
         mmix_data_i32(i)[1] = 1;
         mmix_data_i32(i)[4] = 4;
     }
-    /* what failed to be made is passed on without harm */
-    {
-        mmix_optimizer none;
-        mmix_adamw o = mmix_adamw_config_default();
-        memset(&none, 0, sizeof none);
-        IS(mmix_adamw_step(&none, &o, 0, NULL), 0);
-        CHECK(!mmix_new1(NULL, 3) && !mmix_silu(NULL, NULL) && !mmix_params_create(NULL)
-              && !mmix_record(NULL, 1));
-        CHECK(!mmix_vision_create(NULL, mmix_vision_config_vit(192, 16))
-              && !mmix_dino_create(NULL, mmix_dino_config_small_data()));
-        mmix_reset(NULL);
-        IS(mmix_schedule_multistep(1, 0.1, two3, 2, 0, 0, 1, 5), 1);
-        BAD(mmix_vision_create(m, mmix_vision_config_vit(192, 0)), "mmix_vision_create",
-            "patch is 0");
-        CHECK(!mmix_vision_create(m, mmix_vision_config_vit(192, 0)) && mmix_params_load(NULL, "x")
-              && mmix_params_pack(mmix_vision_params(NULL), 1) && mmix_params_require_grad(NULL, 1)
-              && !mmix_vision_forward(m, NULL, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
-              && !mmix_vision_config_of(NULL) && mmix_dino_step(NULL, NULL, 0, NULL)
-              && mmix_dino_step_crops(NULL, NULL, NULL, NULL) && mmix_dino_save(NULL, "x", NULL)
-              && !mmix_dino_backbone(NULL, 1)
-              && strstr(mmix_error(m), "patch is 0")); /* a chain after what could not be created */
-        mmix_error_clear(m);
-    }
+    after_a_failure(m, two3);
     BAD(mmix_mul(m, i, a), "mmix_mul", "a is int32, expected real");
     BAD(mmix_exp(m, NULL), "mmix_exp", "x is NULL");
     BAD(mmix_matmul(m, a, b), "mmix_matmul", "(4, 5)");
@@ -271,27 +298,7 @@ static void bad_arguments(void)
     BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "q (2, 5, 4, 6), k (2, 6, 4, 6)");
     CHECK(mmix_mix_state_tokens(steps, 1) == 0);
     mmix_mix_state_destroy(steps);
-    {
-        mmix_params *p = mmix_params_create(m);
-        mmix_swiglu_layer up;
-        mmix_mamba2_layer mamba;
-        mmix_mamba2_options small;
-        mmix_mamba2_state last;
-        memset(&small, 0, sizeof small);
-        memset(&last, 0, sizeof last);
-        small.d_inner = 8;
-        small.d_state = small.head_dim = 4;
-        mmix_swiglu_init(&up, p, "a.", 8, 8);
-        mmix_mamba2_init(&mamba, p, "b.", 4, &small);
-        CHECK(!mmix_params_allocate(p));
-        /* long ones go by pieces, with the same words */
-        BAD(mmix_swiglu_forward(m, &up, mmix_new3(m, 1, 1200, 8), mmix_new3(m, 2, 1200, 8), NULL),
-            "residual has shape (2, 1200, 8)", "expected (1, 1200, 8)");
-        BAD(mmix_mamba2_forward(m, &mamba, mmix_new3(m, 1, 3, 4), NULL, NULL,
-                                mmix_new(m, MMIX_DTYPE_I32, 2, s13), &last),
-            "mmix_mamba2_forward", "state and seq_idx");
-        mmix_params_destroy(p);
-    }
+    layer_arguments(m, s13);
     rope.dim = 5;
     BAD(mmix_rope(m, x4, i, &rope), "mmix_rope", "dim 5 of heads of 6");
     rope.dim = 6;
@@ -373,115 +380,179 @@ static void bad_arguments(void)
     mmix_destroy(other);
 }
 
+/* Bad input that is easily given */
+static void easy_mistakes(mmix_ctx *m)
+{
+    mmix_vision *v = mmix_vision_create(m, small_vision(MMIX_MIXER_SSD)), *w;
+    mmix_vision_config c = small_vision(MMIX_MIXER_SSD);
+    mmix_vision_options options;
+    mmix_augment augment = mmix_augment_config_dino();
+    mmix_tensor *x = mmix_fill(mmix_new2(m, 4, 3), 1);
+    mmix_rank rank;
+    real one = 1;
+    const size_t cell[3] = { 1, 1, 1 };
+    double iou;
+    memset(&options, 0, sizeof options);
+    options.n_dense = 1;
+    BAD(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 16, 16), 0), &options).token,
+        "mmix_vision_forward", "dense is NULL");
+    BAD(mmix_dino_loss(m, x, x, NULL, 2, 1, 1, 0.9, NULL), "mmix_dino_loss", "center is NULL");
+    IS(mmix_augment_crop(&one, &(mmix_crop){ m, &augment, { NULL, 8, 8 }, 0, 0, 0 }, &one), -1);
+    BAD_INT(mmix_block_rank(m, mmix_fill(mmix_new2(m, 2, 3), NAN), 0, 0, &rank),
+            "mmix_block_rank", "row 0 of M holds nan");
+    BAD_INT(mmix_binary_iou(m, mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 3, cell), 1),
+                            mmix_fill(mmix_new(m, MMIX_DTYPE_I32, 3, cell), 0), NAN, 0, &iou),
+            "mmix_binary_iou", "NaN");
+    /* a target that alone asks for a gradient gets none */
+    {
+        mmix_tensor *target = mmix_require_grad(mmix_fill(mmix_new2(m, 4, 3), 0.25));
+        mmix_record(m, 1);
+        IS(mmix_backward(m, mmix_cross_entropy(m, x, target, -1)), 0);
+        mmix_record(m, 0);
+        CHECK(mmix_grad(target) == NULL);
+    }
+    c.mamba.dt_high = HUGE_VAL;              /* a limit that is none is kept in the file */
+    w = mmix_vision_create(m, c);
+    IS(mmix_vision_save(m, w, FILE_A), 0);
+    mmix_vision_destroy(v);
+    v = mmix_vision_load(m, FILE_A);
+    CHECK(v && mmix_vision_config_of(v)->mamba.dt_high > 1e38);
+    {                                        /* no prefix may be NULL */
+        mmix_archive *archive = mmix_archive_open(m, FILE_A);
+        const char *text = mmix_params_check(mmix_vision_params(v), archive, NULL);
+        CHECK(text && !*text && mmix_params_read(mmix_vision_params(v), archive, NULL) == 0);
+        mmix_archive_close(archive);
+    }
+    mmix_vision_destroy(v);
+    mmix_vision_destroy(w);
+    remove(FILE_A);
+    FINE(m);
+    mmix_reset(m);
+}
+/* A leaf is what no recorded op returned, an unrecorded one's result, too */
+static void leaves(mmix_ctx *m)
+{
+    mmix_tensor *x = mmix_require_grad(mmix_affine(m, mmix_fill(mmix_new1(m, 4), 1), 2, 0)),
+                *kept = x;
+    mmix_record(m, 1);
+    mmix_mark mark = mmix_mark_here(m);
+    for (int i = 0; i < 3; i++) {
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
+        IS(mmix_data(mmix_grad(x))[0], 4);
+        mmix_rewind(m, mark);
+        CHECK(!mmix_grad(x));
+    }
+    mmix_rewind_keep(m, mark, &kept, 1);     /* and it stays one when it is moved */
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, kept, kept)));
+    CHECK(mmix_grad(kept) && mmix_data(mmix_grad(kept))[3] == 4);
+    FINE(m);
+    mmix_reset(m);
+}
+/* The same tensor as two inputs */
+static void one_tensor_twice(mmix_ctx *m)
+{
+    const size_t D = 2;
+    mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 4, 2), 1)), *a, *b, *c, *w;
+    mmix_tensor *token = mmix_reshape(m, mmix_slice(m, mmix_slice(m, x, 0, 0, 1), 1, 2, 1), 1,
+                                      &D);
+    mmix_backward(m, mmix_sum(m, mmix_insert_token(m, x, token, 0)));
+    IS(mmix_data(mmix_grad(x))[4], 3);
+    IS(mmix_data(mmix_grad(x))[0], 1);
+    for (int way = 0; way < 2; way++) {
+        a = mmix_require_grad(mmix_fill_normal(m, mmix_new1(m, 8), 1, 5));
+        w = mmix_fill_normal(m, mmix_new1(m, 8), 1, 6);
+        b = mmix_require_grad(mmix_fill_normal(m, mmix_new1(m, 8), 1, 5));
+        c = mmix_require_grad(mmix_fill_normal(m, mmix_new1(m, 8), 1, 5));
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, w,
+                                              way ? mmix_rms_norm(m, a, a, 1e-5)
+                                                  : mmix_layer_norm(m, a, a, a, 1e-5))));
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, w,
+                                              way ? mmix_rms_norm(m, b, c, 1e-5)
+                                                  : mmix_layer_norm(m, b, c, c, 1e-5))));
+        for (int i = 0; i < 8; i++)
+            NEAR(mmix_data(mmix_grad(a))[i],
+                 mmix_data(mmix_grad(b))[i] + mmix_data(mmix_grad(c))[i], 1e-4);
+    }
+    FINE(m);
+    mmix_reset(m);
+}
+/* A refused backward leaves nothing behind */
+static void refused_backward(mmix_ctx *m)
+{
+    mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 1)), *o[2], *g[2];
+    o[0] = mmix_affine(m, x, 2, 0);
+    o[1] = mmix_affine(m, x, 3, 0);
+    g[0] = mmix_fill(mmix_new1(m, 3), 1);
+    g[1] = mmix_fill(mmix_new1(m, 2), 1);
+    BAD_INT(mmix_backward_from(m, o, g, 2), "gradients[1] has shape (2), expected (3)",
+            "mmix_backward");
+    g[1] = g[0];
+    mmix_backward_from(m, o, g, 2);
+    IS(mmix_data(mmix_grad(x))[0], 5);
+    BAD_INT(mmix_backward_from(m, o, g, 2), "mmix_backward", "consumed");
+    mmix_reset(m);
+}
+static void odd_numbers(mmix_ctx *m)
+{
+    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1), *ends = mmix_new1(m, 3),
+                *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1),
+                *one = mmix_fill(mmix_new2(m, 1, 1), 1);
+    const double scales[] = {1e-17, -1, NAN, INFINITY};
+    for (int i = 0; i < 4; i++) {
+        BAD(mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 2, 2, scales[i], 1),
+            "mmix_interpolate", "scale_h, if not 0");
+        BAD(mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 2, 2, 1, scales[i]), "mmix_interpolate",
+            "scale_w, if not 0");
+    }
+    BAD(mmix_mix_state_create(m, SIZE_MAX / 8), "mmix_mix_state_create", "slots");
+    mmix_data(ends)[0] = (real)INFINITY;
+    mmix_data(ends)[1] = (real)-INFINITY;
+    mmix_data(ends)[2] = (real)NAN;
+    mmix_require_grad(ends);
+    mmix_record(m, 1);
+    mmix_tensor *y = mmix_gelu(m, ends);
+    CHECK(mmix_data(y)[0] > 1e30 && mmix_data(y)[1] == 0 && mmix_data(y)[2] != mmix_data(y)[2]);
+    mmix_backward(m, mmix_sum(m, mmix_slice(m, y, 0, 0, 2)));
+    IS(mmix_data(mmix_grad(ends))[0], 1);
+    IS(mmix_data(mmix_grad(ends))[1], 0);
+    mmix_record(m, 0);
+    BAD(mmix_linear_residual(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)),
+        "mmix_linear_residual", "s has shape (3), expected (2)");
+    BAD(mmix_linear_residual(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL),
+        "mmix_linear_residual", "(6, 2, 1), expected (2, 6, 1)");
+    FINE(m);
+}
+static void parameter_names(mmix_ctx *m)
+{
+    char name[400];
+    const size_t huge[1] = {SIZE_MAX / 16}, two[1] = {2};
+    mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
+    memset(name, 'n', sizeof name);
+    name[399] = 0;
+    BAD(mmix_params_add(p, "", name, 1, two, MMIX_INIT_CONSTANT, 0, 0), "mmix_params_add",
+        "more");
+    BAD(mmix_params_add(p, "", NULL, 1, two, MMIX_INIT_CONSTANT, 0, 0), "mmix_params_add",
+        "NULL");
+    for (int i = 0; i < 8 && !mmix_error(m); i++) {
+        name[8] = 0;
+        name[0] = (char)('a' + i);
+        mmix_params_add(p, "", name, 1, huge, MMIX_INIT_CONSTANT, 0, 0);
+    }
+    CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && strstr(mmix_error(m), "too large"));
+    mmix_error_clear(m);
+    mmix_params_add(q, "", "w", 1, two, MMIX_INIT_CONSTANT, 0, 0);
+    BAD_INT(mmix_ema(q, q, 0.5), "mmix_ema", "mmix_params_allocate");
+    mmix_params_destroy(p);
+    mmix_params_destroy(q);
+}
 static void corners(void)
 {
     doing("corners");
     mmix_ctx *m = mmix_create(NULL);
-    {                                            /* bad input that is easily given */
-        mmix_vision *v = mmix_vision_create(m, small_vision(MMIX_MIXER_SSD)), *w;
-        mmix_vision_config c = small_vision(MMIX_MIXER_SSD);
-        mmix_vision_options options;
-        mmix_augment augment = mmix_augment_config_dino();
-        mmix_tensor *x = mmix_fill(mmix_new2(m, 4, 3), 1);
-        mmix_rank rank;
-        real one = 1;
-        const size_t cell[3] = { 1, 1, 1 };
-        double iou;
-        memset(&options, 0, sizeof options);
-        options.n_dense = 1;
-        BAD(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 16, 16), 0), &options).token,
-            "mmix_vision_forward", "dense is NULL");
-        BAD(mmix_dino_loss(m, x, x, NULL, 2, 1, 1, 0.9, NULL), "mmix_dino_loss", "center is NULL");
-        IS(mmix_augment_crop(&one, &(mmix_crop){ m, &augment, { NULL, 8, 8 }, 0, 0, 0 }, &one), -1);
-        BAD_INT(mmix_block_rank(m, mmix_fill(mmix_new2(m, 2, 3), NAN), 0, 0, &rank),
-                "mmix_block_rank", "row 0 of M holds nan");
-        BAD_INT(mmix_binary_iou(m, mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 3, cell), 1),
-                                mmix_fill(mmix_new(m, MMIX_DTYPE_I32, 3, cell), 0), NAN, 0, &iou),
-                "mmix_binary_iou", "NaN");
-        /* a target that alone asks for a gradient gets none */
-        {
-            mmix_tensor *target = mmix_require_grad(mmix_fill(mmix_new2(m, 4, 3), 0.25));
-            mmix_record(m, 1);
-            IS(mmix_backward(m, mmix_cross_entropy(m, x, target, -1)), 0);
-            mmix_record(m, 0);
-            CHECK(mmix_grad(target) == NULL);
-        }
-        c.mamba.dt_high = HUGE_VAL;              /* a limit that is none is kept in the file */
-        w = mmix_vision_create(m, c);
-        IS(mmix_vision_save(m, w, FILE_A), 0);
-        mmix_vision_destroy(v);
-        v = mmix_vision_load(m, FILE_A);
-        CHECK(v && mmix_vision_config_of(v)->mamba.dt_high > 1e38);
-        {                                        /* no prefix may be NULL */
-            mmix_archive *archive = mmix_archive_open(m, FILE_A);
-            const char *text = mmix_params_check(mmix_vision_params(v), archive, NULL);
-            CHECK(text && !*text && mmix_params_read(mmix_vision_params(v), archive, NULL) == 0);
-            mmix_archive_close(archive);
-        }
-        mmix_vision_destroy(v);
-        mmix_vision_destroy(w);
-        remove(FILE_A);
-        FINE(m);
-        mmix_reset(m);
-    }
-    /* a leaf is what no recorded op returned, an unrecorded one's result, too */
-    {
-        mmix_tensor *x = mmix_require_grad(mmix_affine(m, mmix_fill(mmix_new1(m, 4), 1), 2, 0)),
-                    *kept = x;
-        mmix_record(m, 1);
-        mmix_mark mark = mmix_mark_here(m);
-        for (int i = 0; i < 3; i++) {
-            mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
-            IS(mmix_data(mmix_grad(x))[0], 4);
-            mmix_rewind(m, mark);
-            CHECK(!mmix_grad(x));
-        }
-        mmix_rewind_keep(m, mark, &kept, 1);     /* and it stays one when it is moved */
-        mmix_backward(m, mmix_sum(m, mmix_mul(m, kept, kept)));
-        CHECK(mmix_grad(kept) && mmix_data(mmix_grad(kept))[3] == 4);
-        FINE(m);
-        mmix_reset(m);
-    }
-    {                                            /* the same tensor as two inputs */
-        const size_t D = 2;
-        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 4, 2), 1)), *a, *b, *c, *w;
-        mmix_tensor *token = mmix_reshape(m, mmix_slice(m, mmix_slice(m, x, 0, 0, 1), 1, 2, 1), 1,
-                                          &D);
-        mmix_backward(m, mmix_sum(m, mmix_insert_token(m, x, token, 0)));
-        IS(mmix_data(mmix_grad(x))[4], 3);
-        IS(mmix_data(mmix_grad(x))[0], 1);
-        for (int way = 0; way < 2; way++) {
-            a = mmix_require_grad(mmix_fill_normal(m, mmix_new1(m, 8), 1, 5));
-            w = mmix_fill_normal(m, mmix_new1(m, 8), 1, 6);
-            b = mmix_require_grad(mmix_fill_normal(m, mmix_new1(m, 8), 1, 5));
-            c = mmix_require_grad(mmix_fill_normal(m, mmix_new1(m, 8), 1, 5));
-            mmix_backward(m, mmix_sum(m, mmix_mul(m, w,
-                                                  way ? mmix_rms_norm(m, a, a, 1e-5)
-                                                      : mmix_layer_norm(m, a, a, a, 1e-5))));
-            mmix_backward(m, mmix_sum(m, mmix_mul(m, w,
-                                                  way ? mmix_rms_norm(m, b, c, 1e-5)
-                                                      : mmix_layer_norm(m, b, c, c, 1e-5))));
-            for (int i = 0; i < 8; i++)
-                NEAR(mmix_data(mmix_grad(a))[i],
-                     mmix_data(mmix_grad(b))[i] + mmix_data(mmix_grad(c))[i], 1e-4);
-        }
-        FINE(m);
-        mmix_reset(m);
-    }
-    {                                            /* a refused backward leaves nothing behind */
-        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 1)), *o[2], *g[2];
-        o[0] = mmix_affine(m, x, 2, 0);
-        o[1] = mmix_affine(m, x, 3, 0);
-        g[0] = mmix_fill(mmix_new1(m, 3), 1);
-        g[1] = mmix_fill(mmix_new1(m, 2), 1);
-        BAD_INT(mmix_backward_from(m, o, g, 2), "gradients[1] has shape (2), expected (3)",
-                "mmix_backward");
-        g[1] = g[0];
-        mmix_backward_from(m, o, g, 2);
-        IS(mmix_data(mmix_grad(x))[0], 5);
-        BAD_INT(mmix_backward_from(m, o, g, 2), "mmix_backward", "consumed");
-        mmix_reset(m);
-    }
+    easy_mistakes(m);
+    leaves(m);
+    one_tensor_twice(m);
+    refused_backward(m);
     mmix_record(m, 0);
     for (int band = 0; band < 2; band++) {       /* nor does a refused step */
         mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, 14, 2, 3), 1, 1),
@@ -510,60 +581,21 @@ static void corners(void)
         mmix_mix_state_destroy(s);
         mmix_reset(m);
     }
-    {
-        mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1), *ends = mmix_new1(m, 3),
-                    *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1),
-                    *one = mmix_fill(mmix_new2(m, 1, 1), 1);
-        const double scales[] = {1e-17, -1, NAN, INFINITY};
-        for (int i = 0; i < 4; i++) {
-            BAD(mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 2, 2, scales[i], 1),
-                "mmix_interpolate", "scale_h, if not 0");
-            BAD(mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 2, 2, 1, scales[i]), "mmix_interpolate",
-                "scale_w, if not 0");
-        }
-        BAD(mmix_mix_state_create(m, SIZE_MAX / 8), "mmix_mix_state_create", "slots");
-        mmix_data(ends)[0] = (real)INFINITY;
-        mmix_data(ends)[1] = (real)-INFINITY;
-        mmix_data(ends)[2] = (real)NAN;
-        mmix_require_grad(ends);
-        mmix_record(m, 1);
-        mmix_tensor *y = mmix_gelu(m, ends);
-        CHECK(mmix_data(y)[0] > 1e30 && mmix_data(y)[1] == 0 && mmix_data(y)[2] != mmix_data(y)[2]);
-        mmix_backward(m, mmix_sum(m, mmix_slice(m, y, 0, 0, 2)));
-        IS(mmix_data(mmix_grad(ends))[0], 1);
-        IS(mmix_data(mmix_grad(ends))[1], 0);
-        mmix_record(m, 0);
-        BAD(mmix_linear_residual(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)),
-            "mmix_linear_residual", "s has shape (3), expected (2)");
-        BAD(mmix_linear_residual(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL),
-            "mmix_linear_residual", "(6, 2, 1), expected (2, 6, 1)");
-        FINE(m);
-    }
-    {
-        char name[400];
-        const size_t huge[1] = {SIZE_MAX / 16}, two[1] = {2};
-        mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
-        memset(name, 'n', sizeof name);
-        name[399] = 0;
-        BAD(mmix_params_add(p, "", name, 1, two, MMIX_INIT_CONSTANT, 0, 0), "mmix_params_add",
-            "more");
-        BAD(mmix_params_add(p, "", NULL, 1, two, MMIX_INIT_CONSTANT, 0, 0), "mmix_params_add",
-            "NULL");
-        for (int i = 0; i < 8 && !mmix_error(m); i++) {
-            name[8] = 0;
-            name[0] = (char)('a' + i);
-            mmix_params_add(p, "", name, 1, huge, MMIX_INIT_CONSTANT, 0, 0);
-        }
-        CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && strstr(mmix_error(m), "too large"));
-        mmix_error_clear(m);
-        mmix_params_add(q, "", "w", 1, two, MMIX_INIT_CONSTANT, 0, 0);
-        BAD_INT(mmix_ema(q, q, 0.5), "mmix_ema", "mmix_params_allocate");
-        mmix_params_destroy(p);
-        mmix_params_destroy(q);
-    }
+    odd_numbers(m);
+    parameter_names(m);
     mmix_destroy(m);
 }
 
+static void states_without_a_context(mmix_ctx *m)
+{
+    mmix_params *p = mmix_params_create(m);
+    BAD_INT(mmix_adamw_init(NULL, p), "mmix_adamw_init", "state is NULL");
+    BAD_INT(mmix_sgd_init(NULL, p), "mmix_sgd_init", "state is NULL");
+    BAD_INT(mmix_dino_head_init(NULL, p, "", 3, 3, 3, 3, 1), "mmix_dino_head_init",
+            "head is NULL");
+    BAD(mmix_dino_head_forward(m, NULL, NULL), "mmix_dino_head_forward", "head is NULL");
+    mmix_params_destroy(p);
+}
 /* Ops, losses and optimizers without a context, which a mmix_create out of memory returned. */
 static void without_a_context(void)
 {
@@ -620,15 +652,7 @@ static void without_a_context(void)
         mmix_optimizer_free(NULL);
     }
     doing("without a state");
-    {
-        mmix_params *p = mmix_params_create(m);
-        BAD_INT(mmix_adamw_init(NULL, p), "mmix_adamw_init", "state is NULL");
-        BAD_INT(mmix_sgd_init(NULL, p), "mmix_sgd_init", "state is NULL");
-        BAD_INT(mmix_dino_head_init(NULL, p, "", 3, 3, 3, 3, 1), "mmix_dino_head_init",
-                "head is NULL");
-        BAD(mmix_dino_head_forward(m, NULL, NULL), "mmix_dino_head_forward", "head is NULL");
-        mmix_params_destroy(p);
-    }
+    states_without_a_context(m);
     doing("linear");
     a = mmix_new2(m, 4, 8);
     BAD(mmix_linear(m, a, mmix_new2(m, 8, 4), NULL),

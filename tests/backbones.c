@@ -97,6 +97,64 @@ static void save_as(mmix_ctx *m, const mmix_vision *v, const char *prefix, const
     free(e);
     free(name);
 }
+/* A config that says too much: an error, soon, and nothing held */
+static void greedy_configs(void)
+{
+    static const char *const fields[] = {
+        "dim",           "depth",          "heads",        "patch",
+        "grid",          "registers",      "mlp_ratio",    "mamba.d_inner",
+        "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.conv_width"
+    };
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.threads = 1;
+    o.allocator.byte_limit = 64 << 20;
+    mmix_ctx *n = mmix_create(&o);
+    for (int kind = 0; kind < KINDS; kind += 2)
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            for (int large = 0; large < 3; large++) {
+                mmix_vision *v = mmix_vision_create(n, small(kind));
+                mmix_archive *saved = mmix_vision_save(n, v, PATH) ? NULL
+                                                                   : mmix_archive_open(n, PATH);
+                const char *text = mmix_archive_metadata(saved, "config"), *at;
+                char wrong[8192], key[64];
+                snprintf(key, sizeof key, "\"vision.%s\":[", fields[i]);
+                at = strstr(text, key) + strlen(key);
+                static const char *const number[] = { "7777777", "70000", "3999999999999999" };
+                snprintf(wrong, sizeof wrong, "%.*s%s%s", (int)(at - text), text,
+                         number[large], strchr(at, ']'));
+                mmix_archive_close(saved);
+                save_as(n, v, "", NULL, wrong);
+                mmix_vision_destroy(v);
+                v = mmix_vision_load(n, PATH);
+                /* what the kind does not read, or what only makes it larger, may pass */
+                CHECK_AT(v ? !mmix_error(n) : mmix_error(n) != NULL, key);
+                mmix_vision_destroy(v);
+                mmix_error_clear(n);
+                mmix_reset(n);
+            }
+    mmix_destroy(n);
+}
+/* Positions that are no square, no backbone at all, no file */
+static void odd_position_tables(mmix_ctx *m)
+{
+    mmix_params *p = mmix_params_create(m);
+    const size_t cls[3] = { 1, 1, 8 }, positions[3] = { 1, 6, 8 }, patch[4] = { 8, 3, 2, 2 },
+                 norm[1] = { 8 };
+    mmix_vision_config c;
+    mmix_params_add(p, "", "cls_token", 3, cls, 0, 0, 0);
+    mmix_params_add(p, "", "pos_embed", 3, positions, 0, 0, 0);
+    mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, 0, 0, 0);
+    mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, 0, 0, 0);
+    CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
+    CHECK(!mmix_vision_load(m, PATH)
+          && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
+    mmix_params_destroy(p);
+    CHECK(mmix_vision_config_read(m, NULL, &c)
+          && says(m, MMIX_ERROR_ARGUMENT, "archive is NULL"));
+    CHECK(!mmix_vision_load(m, "build/no such file")
+          && says(m, MMIX_ERROR_FILE, "cannot be opened"));
+}
 static void opening(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -170,62 +228,8 @@ static void opening(void)
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
-    /* a config that says too much: an error, soon, and nothing held */
-    {
-        static const char *const fields[] = {
-            "dim",           "depth",          "heads",        "patch",
-            "grid",          "registers",      "mlp_ratio",    "mamba.d_inner",
-            "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.conv_width"
-        };
-        mmix_options o;
-        memset(&o, 0, sizeof o);
-        o.threads = 1;
-        o.allocator.byte_limit = 64 << 20;
-        mmix_ctx *n = mmix_create(&o);
-        for (int kind = 0; kind < KINDS; kind += 2)
-            for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-                for (int large = 0; large < 3; large++) {
-                    mmix_vision *v = mmix_vision_create(n, small(kind));
-                    mmix_archive *saved = mmix_vision_save(n, v, PATH) ? NULL
-                                                                       : mmix_archive_open(n, PATH);
-                    const char *text = mmix_archive_metadata(saved, "config"), *at;
-                    char wrong[8192], key[64];
-                    snprintf(key, sizeof key, "\"vision.%s\":[", fields[i]);
-                    at = strstr(text, key) + strlen(key);
-                    static const char *const number[] = { "7777777", "70000", "3999999999999999" };
-                    snprintf(wrong, sizeof wrong, "%.*s%s%s", (int)(at - text), text,
-                             number[large], strchr(at, ']'));
-                    mmix_archive_close(saved);
-                    save_as(n, v, "", NULL, wrong);
-                    mmix_vision_destroy(v);
-                    v = mmix_vision_load(n, PATH);
-                    /* what the kind does not read, or what only makes it larger, may pass */
-                    CHECK_AT(v ? !mmix_error(n) : mmix_error(n) != NULL, key);
-                    mmix_vision_destroy(v);
-                    mmix_error_clear(n);
-                    mmix_reset(n);
-                }
-        mmix_destroy(n);
-    }
-    /* positions that are no square, no backbone at all, no file */
-    {
-        mmix_params *p = mmix_params_create(m);
-        const size_t cls[3] = { 1, 1, 8 }, positions[3] = { 1, 6, 8 }, patch[4] = { 8, 3, 2, 2 },
-                     norm[1] = { 8 };
-        mmix_vision_config c;
-        mmix_params_add(p, "", "cls_token", 3, cls, 0, 0, 0);
-        mmix_params_add(p, "", "pos_embed", 3, positions, 0, 0, 0);
-        mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, 0, 0, 0);
-        mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, 0, 0, 0);
-        CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
-        CHECK(!mmix_vision_load(m, PATH)
-              && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
-        mmix_params_destroy(p);
-        CHECK(mmix_vision_config_read(m, NULL, &c)
-              && says(m, MMIX_ERROR_ARGUMENT, "archive is NULL"));
-        CHECK(!mmix_vision_load(m, "build/no such file")
-              && says(m, MMIX_ERROR_FILE, "cannot be opened"));
-    }
+    greedy_configs();
+    odd_position_tables(m);
     CHECK(!mmix_error(m));
     mmix_destroy(m);
     remove(PATH);
@@ -373,6 +377,16 @@ static void plain_names(void)
     CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "heads"));
     mmix_destroy(m);
 }
+/* DINOv3's 7B, by its width */
+static void widest_dinov3(mmix_ctx *m)
+{
+    const size_t shape[3] = {1, 1, 4096};
+    mmix_params *p = mmix_params_create(m);
+    mmix_params_add(p, "", "cls_token", 3, shape, 0, 0, 0);
+    CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
+    CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "7B is not supported"));
+    mmix_params_destroy(p);
+}
 static void other_names(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -459,14 +473,7 @@ static void other_names(void)
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
-    {                                            /* DINOv3's 7B, by its width */
-        const size_t shape[3] = {1, 1, 4096};
-        mmix_params *p = mmix_params_create(m);
-        mmix_params_add(p, "", "cls_token", 3, shape, 0, 0, 0);
-        CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
-        CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "7B is not supported"));
-        mmix_params_destroy(p);
-    }
+    widest_dinov3(m);
     CHECK(!mmix_error(m));
     mmix_destroy(m);
     remove(PATH);

@@ -1,6 +1,21 @@
 /* context.c - contexts, errors, limits of memory, random numbers */
 #include "test.h"
 
+static void kept_error(mmix_ctx *m)
+{
+    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 1);
+    char longer[1000];
+    CHECK(x != NULL);
+    mmix_fail(m, MMIX_ERROR_DEVICE, "x");
+    CHECK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1)
+          && !mmix_sum(m, x) && !mmix_mean(m, x));
+    mmix_error_clear(m);
+    memset(longer, 'a', sizeof longer);
+    longer[999] = 0;
+    mmix_fail(m, MMIX_ERROR_FILE, "%s", longer);
+    CHECK(strlen(mmix_error(m)) > 100 && strlen(mmix_error(m)) < 1000);
+    mmix_error_clear(m);
+}
 static void contexts(void)
 {
     counter c;
@@ -85,20 +100,7 @@ static void contexts(void)
     CHECK(mmix_backward(m, NULL) == -1);
     CHECK(!strcmp(mmix_error(m), "my op: 3 of four"));
     mmix_error_clear(m);
-    {
-        mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 1);
-        char longer[1000];
-        CHECK(x != NULL);
-        mmix_fail(m, MMIX_ERROR_DEVICE, "x");
-        CHECK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1)
-              && !mmix_sum(m, x) && !mmix_mean(m, x));
-        mmix_error_clear(m);
-        memset(longer, 'a', sizeof longer);
-        longer[999] = 0;
-        mmix_fail(m, MMIX_ERROR_FILE, "%s", longer);
-        CHECK(strlen(mmix_error(m)) > 100 && strlen(mmix_error(m)) < 1000);
-        mmix_error_clear(m);
-    }
+    kept_error(m);
     mmix_destroy(m);
 }
 

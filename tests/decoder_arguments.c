@@ -2,6 +2,185 @@
    words */
 #include "decoders.h"
 
+/* Another number of sequences than before */
+static void other_sequences(mmix_ctx *m, mmix_decoder *teacher, mmix_sequence s,
+                            mmix_mix_state *state)
+{
+    mmix_sequence one = s;
+    one.tokens = mmix_slice(m, s.tokens, 0, 0, 1);
+    one.media = NULL;
+    one.n_spans = 0;
+    CHECK(!mmix_decoder_step(m, teacher, &one, state)
+          && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
+    mmix_error_clear(m);
+}
+/* Layers */
+static void bad_layers(void)
+{
+    alone a = layer(0, 0, 0);
+    mmix_mmate_layer l;
+    mmix_mmate_options o = a.l.options;
+    mmix_tensor *pos = mmix_new1(a.m, TOKENS);
+    const size_t few = TOKENS - 1;
+    REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 4, 3, 3, 0, 0, NULL) == -1,
+            "which must divide");
+    REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 0, 1, 3, 0, 0, NULL) == -1, "0 heads");
+    o.shift_period = 5;
+    REFUSED(a.m, mmix_mmate_init(&l, a.p, "y.", 12, 3, 3, 4, 0, 1, &o) == -1, "shift_period 5");
+    REFUSED(a.m,
+            !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 2, 0, 11), NULL, &a.layout),
+            "");
+    REFUSED(a.m,
+            !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 1, 0, 26), NULL, &a.layout),
+            "span 2");
+    REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, mmix_slice(a.m, a.x, 1, 0, 26), &a.layout),
+            "");
+    REFUSED(a.m, !flex_ma(a.m, &a.l, pos, NULL, &a.layout), "x");
+    a.layout.initial_state = mmix_fill(mmix_new4(a.m, BATCH, 3, 4, 5), 0);
+    REFUSED(a.m, !flex_ma(a.m, &a.l, a.x, NULL, &a.layout), "");
+    a.layout.initial_state = NULL;
+    a.layout.positions = pos;                /* reals */
+    REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+    a.layout.positions = mmix_fill(mmix_new(a.m, MMIX_DTYPE_I32, 1, &few), 1);
+    REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+    REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+    REFUSED(a.m, !attention(a.m, &a.l, a.x, NULL, &a.layout), "pos");
+    a.layout.positions = NULL;
+    a.layout.state = mmix_mix_state_create(a.m, 2);
+    a.layout.slot = 1;
+    REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "slot");
+    a.layout.slot = 0;
+    REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "state");
+    mmix_mix_state_destroy(a.layout.state);
+    a.layout.state = NULL;
+    CHECK(!mmix_mmate_forward(a.m, &a.l, NULL, NULL, &a.layout));
+    mmix_error_clear(a.m);
+    leave(&a);
+    a = layer(8, 0, 0);
+    REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "convolution");
+    REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, NULL), "convolution");
+    leave(&a);
+    a = layer(4, 0, 0);                      /* a branch that is not there */
+    CHECK(!local_swin(a.m, &a.l, a.x, NULL, &a.layout));
+    mmix_error_clear(a.m);
+    leave(&a);
+}
+/* Adding rows, losses */
+static void bad_rows_and_losses(mmix_ctx *m)
+{
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 2, 5, 3), 0),
+                *part = mmix_fill(mmix_new3(m, 2, 2, 3), 0);
+    const int32_t at[2] = {0, 5};
+    const size_t two = 2;
+    REFUSED(m, !mmix_add_rows(m, x, part, mmix_from_i32(m, 1, &two, at)), "5");
+    REFUSED(m,
+            !mmix_add_rows(m, x, part, mmix_slice(m, mmix_from_i32(m, 1, &two, at), 0, 0, 1)),
+            "");
+    REFUSED(m,
+            !mmix_add_rows(m, x, mmix_slice(m, part, 2, 0, 2), mmix_from_i32(m, 1, &two, at)),
+            "");
+    REFUSED(m, !mmix_kd_hidden(m, x, part, NULL, 0), "");
+    REFUSED(m, !mmix_kd_hidden(m, x, x, mmix_from_i32(m, 1, &two, at), 0), "mask");
+    REFUSED(m, !mmix_kd_token(m, x, part, NULL, 1), "");
+    REFUSED(m, !mmix_kd_token(m, x, x, NULL, 0), "temperature");
+    REFUSED(m, !mmix_kd_token(m, x, x, mmix_from_i32(m, 1, &two, at), 1), "mask");
+}
+static void bad_distillation(mmix_ctx *m, mmix_decoder_config t, mmix_decoder *d,
+                             mmix_decoder *teacher, mmix_decoder *student)
+{
+    mmix_distill_config good = three_stages(1), bad = good;
+    mmix_distill_batch b;
+    mmix_distill *run;
+    REFUSED(m, !mmix_distill_create(teacher, d, good), "");
+    bad.stages = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
+    bad.stages = MMIX_MAX_STAGES + 1;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
+    bad = good;
+    bad.stage[1].train = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1");
+    bad = good;
+    bad.stage[2].temperature = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 2");
+    bad = good;
+    bad.lora_rank = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "rank");
+    bad = good;
+    bad.stage[1].lr = INFINITY;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1: lr is inf");
+    bad = good;
+    bad.stage[0].min_lr = NAN;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "min_lr");
+    bad = good;
+    bad.stage[0].weight_decay = NAN;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "weight_decay");
+    bad = good;
+    bad.stage[0].hidden = bad.stage[0].token = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "losses' weights");
+    REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another model");
+    /* Flex-MA trains in stage 1, and this student has none */
+    {
+        mmix_mmate_options swin = t.mmate;
+        swin.branches = MMIX_BRANCH_SWIN;
+        mmix_decoder *other = mmix_decoder_student(teacher, &swin);
+        REFUSED(m, !mmix_distill_create(teacher, other, good),
+                "stage 0: expected that it trains something");
+        bad = good;
+        bad.stage[0].train = MMIX_TRAIN_SWIN;
+        run = mmix_distill_create(teacher, other, bad);
+        /* without spans and a text window no token takes part */
+        b = batch_of(m, 0, 1);
+        b.input.spans = NULL;
+        b.input.media = NULL;
+        b.input.n_spans = 0;
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "takes part");
+        mmix_distill_destroy(run);
+        mmix_decoder_destroy(other);
+    }
+    good.stage[0].supervised = 1;
+    run = mmix_distill_create(teacher, student, good);
+    FINE(m);
+    CHECK(mmix_distill_step(run, NULL, NULL) == -1 && mmix_error(m));
+    mmix_error_clear(m);
+    b = batch_of(m, 0, 1);
+    b.target = mmix_slice(m, b.target, 1, 0, 20);
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "target");
+    b = batch_of(m, 0, 1);
+    b.mask = mmix_slice(m, b.mask, 1, 0, 20);
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mask");
+    b = batch_of(m, 0, 0);
+    mmix_data_i32(b.target)[LAST_TEXT] = WORDS;
+    REFUSED(
+        m, mmix_distill_step(run, &b, NULL) == -1,
+        "mmix_distill_step: target of position 29 of sequence 0 is 23, expected at most 22");
+    REFUSED(m, mmix_distill_losses(run, &b, NULL) == -1,
+            "mmix_distill_losses: target of position 29");
+    REFUSED(m, mmix_distill_losses(run, NULL, NULL) == -1, "NULL");
+    REFUSED(m, !mmix_distill_load(teacher, "build/no_such_run.safetensors", NULL),
+            "student is NULL");
+    b = batch_of(m, 0, 0);
+    for (size_t i = 0; i < BATCH * TOKENS; i++)
+        mmix_data_i32(b.target)[i] = -1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: no answer");
+    b = batch_of(m, 0, 0);
+    b.input.spans = NULL;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "spans is NULL");
+    b = batch_of(m, 0, 0);
+    b.input.n_spans = 1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "media");
+    mmix_distill_destroy(run);
+    /* the teacher answers, and spans come before answers then */
+    good.stage[0].sequence = 1;
+    run = mmix_distill_create(teacher, student, good);
+    b = batch_of(m, 0, 0);
+    mmix_data_i32(b.target)[0] = 1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 3 targets at 0 to 30; where");
+    b = batch_of(m, 0, 0);
+    mmix_data_i32(b.target)[LAST_TEXT] = -1;
+    mmix_data_i32(b.target)[LAST_TEXT - 1] = 1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 2 targets at 28 to 30");
+    mmix_distill_destroy(run);
+}
 /* ---- bad arguments ---- */
 
 static void bad_arguments(void)
@@ -88,15 +267,7 @@ static void bad_arguments(void)
     state = mmix_decoder_state_create(teacher);
     REFUSED(m, !mmix_decoder_step(m, d, &s, state), "another");
     mmix_decoder_step(m, teacher, &s, state);
-    {                                            /* another number of sequences than before */
-        mmix_sequence one = s;
-        one.tokens = mmix_slice(m, s.tokens, 0, 0, 1);
-        one.media = NULL;
-        one.n_spans = 0;
-        CHECK(!mmix_decoder_step(m, teacher, &one, state)
-              && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
-        mmix_error_clear(m);
-    }
+    other_sequences(m, teacher, s, state);
     mmix_mix_state_destroy(state);
     {
         mmix_tensor *inputs[4] = {NULL, NULL, NULL, NULL};
@@ -107,73 +278,8 @@ static void bad_arguments(void)
         REFUSED(m, !mmix_decoder_forward(m, d, &s, &look), "inputs");
         REFUSED(m, !mmix_decoder_logits(m, d, inputs[0]), "");
     }
-    {                                            /* layers */
-        alone a = layer(0, 0, 0);
-        mmix_mmate_layer l;
-        mmix_mmate_options o = a.l.options;
-        mmix_tensor *pos = mmix_new1(a.m, TOKENS);
-        const size_t few = TOKENS - 1;
-        REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 4, 3, 3, 0, 0, NULL) == -1,
-                "which must divide");
-        REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 0, 1, 3, 0, 0, NULL) == -1, "0 heads");
-        o.shift_period = 5;
-        REFUSED(a.m, mmix_mmate_init(&l, a.p, "y.", 12, 3, 3, 4, 0, 1, &o) == -1, "shift_period 5");
-        REFUSED(a.m,
-                !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 2, 0, 11), NULL, &a.layout),
-                "");
-        REFUSED(a.m,
-                !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 1, 0, 26), NULL, &a.layout),
-                "span 2");
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, mmix_slice(a.m, a.x, 1, 0, 26), &a.layout),
-                "");
-        REFUSED(a.m, !flex_ma(a.m, &a.l, pos, NULL, &a.layout), "x");
-        a.layout.initial_state = mmix_fill(mmix_new4(a.m, BATCH, 3, 4, 5), 0);
-        REFUSED(a.m, !flex_ma(a.m, &a.l, a.x, NULL, &a.layout), "");
-        a.layout.initial_state = NULL;
-        a.layout.positions = pos;                /* reals */
-        REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
-        a.layout.positions = mmix_fill(mmix_new(a.m, MMIX_DTYPE_I32, 1, &few), 1);
-        REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "positions");
-        REFUSED(a.m, !attention(a.m, &a.l, a.x, NULL, &a.layout), "pos");
-        a.layout.positions = NULL;
-        a.layout.state = mmix_mix_state_create(a.m, 2);
-        a.layout.slot = 1;
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "slot");
-        a.layout.slot = 0;
-        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "state");
-        mmix_mix_state_destroy(a.layout.state);
-        a.layout.state = NULL;
-        CHECK(!mmix_mmate_forward(a.m, &a.l, NULL, NULL, &a.layout));
-        mmix_error_clear(a.m);
-        leave(&a);
-        a = layer(8, 0, 0);
-        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "convolution");
-        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, NULL), "convolution");
-        leave(&a);
-        a = layer(4, 0, 0);                      /* a branch that is not there */
-        CHECK(!local_swin(a.m, &a.l, a.x, NULL, &a.layout));
-        mmix_error_clear(a.m);
-        leave(&a);
-    }
-    {                                            /* adding rows, losses */
-        mmix_tensor *x = mmix_fill(mmix_new3(m, 2, 5, 3), 0),
-                    *part = mmix_fill(mmix_new3(m, 2, 2, 3), 0);
-        const int32_t at[2] = {0, 5};
-        const size_t two = 2;
-        REFUSED(m, !mmix_add_rows(m, x, part, mmix_from_i32(m, 1, &two, at)), "5");
-        REFUSED(m,
-                !mmix_add_rows(m, x, part, mmix_slice(m, mmix_from_i32(m, 1, &two, at), 0, 0, 1)),
-                "");
-        REFUSED(m,
-                !mmix_add_rows(m, x, mmix_slice(m, part, 2, 0, 2), mmix_from_i32(m, 1, &two, at)),
-                "");
-        REFUSED(m, !mmix_kd_hidden(m, x, part, NULL, 0), "");
-        REFUSED(m, !mmix_kd_hidden(m, x, x, mmix_from_i32(m, 1, &two, at), 0), "mask");
-        REFUSED(m, !mmix_kd_token(m, x, part, NULL, 1), "");
-        REFUSED(m, !mmix_kd_token(m, x, x, NULL, 0), "temperature");
-        REFUSED(m, !mmix_kd_token(m, x, x, mmix_from_i32(m, 1, &two, at), 1), "mask");
-    }
+    bad_layers();
+    bad_rows_and_losses(m);
     /* what a chain of calls ends with */
     {
         const mmix_real endless[3] = {0, 1, (mmix_real)INFINITY};
@@ -218,100 +324,7 @@ static void bad_arguments(void)
     student = mmix_decoder_student(teacher, &t.mmate);
     REFUSED(m, mmix_decoder_calibrate(d, teacher, &s) == -1, "sizes");
     REFUSED(m, mmix_decoder_calibrate(student, student, &s) == -1, "");
-    {
-        mmix_distill_config good = three_stages(1), bad = good;
-        mmix_distill_batch b;
-        mmix_distill *run;
-        REFUSED(m, !mmix_distill_create(teacher, d, good), "");
-        bad.stages = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
-        bad.stages = MMIX_MAX_STAGES + 1;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
-        bad = good;
-        bad.stage[1].train = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1");
-        bad = good;
-        bad.stage[2].temperature = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 2");
-        bad = good;
-        bad.lora_rank = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "rank");
-        bad = good;
-        bad.stage[1].lr = INFINITY;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1: lr is inf");
-        bad = good;
-        bad.stage[0].min_lr = NAN;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "min_lr");
-        bad = good;
-        bad.stage[0].weight_decay = NAN;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "weight_decay");
-        bad = good;
-        bad.stage[0].hidden = bad.stage[0].token = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "losses' weights");
-        REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another model");
-        /* Flex-MA trains in stage 1, and this student has none */
-        {
-            mmix_mmate_options swin = t.mmate;
-            swin.branches = MMIX_BRANCH_SWIN;
-            mmix_decoder *other = mmix_decoder_student(teacher, &swin);
-            REFUSED(m, !mmix_distill_create(teacher, other, good),
-                    "stage 0: expected that it trains something");
-            bad = good;
-            bad.stage[0].train = MMIX_TRAIN_SWIN;
-            run = mmix_distill_create(teacher, other, bad);
-            /* without spans and a text window no token takes part */
-            b = batch_of(m, 0, 1);
-            b.input.spans = NULL;
-            b.input.media = NULL;
-            b.input.n_spans = 0;
-            REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "takes part");
-            mmix_distill_destroy(run);
-            mmix_decoder_destroy(other);
-        }
-        good.stage[0].supervised = 1;
-        run = mmix_distill_create(teacher, student, good);
-        FINE(m);
-        CHECK(mmix_distill_step(run, NULL, NULL) == -1 && mmix_error(m));
-        mmix_error_clear(m);
-        b = batch_of(m, 0, 1);
-        b.target = mmix_slice(m, b.target, 1, 0, 20);
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "target");
-        b = batch_of(m, 0, 1);
-        b.mask = mmix_slice(m, b.mask, 1, 0, 20);
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mask");
-        b = batch_of(m, 0, 0);
-        mmix_data_i32(b.target)[LAST_TEXT] = WORDS;
-        REFUSED(
-            m, mmix_distill_step(run, &b, NULL) == -1,
-            "mmix_distill_step: target of position 29 of sequence 0 is 23, expected at most 22");
-        REFUSED(m, mmix_distill_losses(run, &b, NULL) == -1,
-                "mmix_distill_losses: target of position 29");
-        REFUSED(m, mmix_distill_losses(run, NULL, NULL) == -1, "NULL");
-        REFUSED(m, !mmix_distill_load(teacher, "build/no_such_run.safetensors", NULL),
-                "student is NULL");
-        b = batch_of(m, 0, 0);
-        for (size_t i = 0; i < BATCH * TOKENS; i++)
-            mmix_data_i32(b.target)[i] = -1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: no answer");
-        b = batch_of(m, 0, 0);
-        b.input.spans = NULL;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "spans is NULL");
-        b = batch_of(m, 0, 0);
-        b.input.n_spans = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "media");
-        mmix_distill_destroy(run);
-        /* the teacher answers, and spans come before answers then */
-        good.stage[0].sequence = 1;
-        run = mmix_distill_create(teacher, student, good);
-        b = batch_of(m, 0, 0);
-        mmix_data_i32(b.target)[0] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 3 targets at 0 to 30; where");
-        b = batch_of(m, 0, 0);
-        mmix_data_i32(b.target)[LAST_TEXT] = -1;
-        mmix_data_i32(b.target)[LAST_TEXT - 1] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 2 targets at 28 to 30");
-        mmix_distill_destroy(run);
-    }
+    bad_distillation(m, t, d, teacher, student);
     FINE(m);
     mmix_decoder_destroy(student);
     mmix_decoder_destroy(teacher);

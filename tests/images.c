@@ -215,6 +215,34 @@ static void plain_hue(uint8_t *p, int turn)
         p[c] = (uint8_t)round(value[S ? place[sector % 6][c] : 0]);
 }
 
+static void boxes_beyond_the_edges(void)
+{
+    uint8_t in[12] = { 0 }, out[12];
+    mmix_picture p = picture_of(in, 2, 2);
+    uint8_t *scratch = new_bytes(4096);
+    memset(out, 77, sizeof out);
+    check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 1, 1, 2), 2, 2), scratch)
+              == -1,
+          "resize: box beyond the right", 0);
+    check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(2, 0, 1, 1), 2, 2), scratch)
+              == -1,
+          "resize: box below", 0);
+    check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of((size_t)-1, 0, 2, 1), 2, 2),
+                              scratch)
+              == -1,
+          "resize: box that wraps", 0);
+    check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 0, 0, 1), 2, 2), scratch)
+              == -1,
+          "resize: empty box", 0);
+    check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 0, 1, 1), 0, 2), scratch)
+              == -1,
+          "resize: empty output", 0);
+    check(out[0] == 77 && out[11] == 77, "resize: refused, nothing written", 0);
+    check(!mmix_picture_resize_scratch_bytes(
+              mmix_resize_plan_box(box_of(0, 0, 1, 1), (size_t)1 << 25, 1)),
+          "resize: side too large", 0);
+    free(scratch);
+}
 /* ---- pictures ---- */
 
 static void test_resize(void)
@@ -257,33 +285,7 @@ static void test_resize(void)
         free(out);
         free(scratch);
     }
-    {
-        uint8_t in[12] = { 0 }, out[12];
-        mmix_picture p = picture_of(in, 2, 2);
-        uint8_t *scratch = new_bytes(4096);
-        memset(out, 77, sizeof out);
-        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 1, 1, 2), 2, 2), scratch)
-                  == -1,
-              "resize: box beyond the right", 0);
-        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(2, 0, 1, 1), 2, 2), scratch)
-                  == -1,
-              "resize: box below", 0);
-        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of((size_t)-1, 0, 2, 1), 2, 2),
-                                  scratch)
-                  == -1,
-              "resize: box that wraps", 0);
-        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 0, 0, 1), 2, 2), scratch)
-                  == -1,
-              "resize: empty box", 0);
-        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 0, 1, 1), 0, 2), scratch)
-                  == -1,
-              "resize: empty output", 0);
-        check(out[0] == 77 && out[11] == 77, "resize: refused, nothing written", 0);
-        check(!mmix_picture_resize_scratch_bytes(
-                  mmix_resize_plan_box(box_of(0, 0, 1, 1), (size_t)1 << 25, 1)),
-              "resize: side too large", 0);
-        free(scratch);
-    }
+    boxes_beyond_the_edges();
 }
 
 static void test_evaluate(void)
@@ -328,6 +330,26 @@ static int jitter(uint8_t *p, size_t w, size_t h, int kind, double factor)
     return mmix_picture_adjust(p, w, h, kind, factor, NULL);
 }
 
+static void odd_jitter(void)
+{
+    uint8_t p[3] = { 9, 8, 7 };
+    const double wrong[] = { NAN, -0.6, 1e9, HUGE_VAL };
+    for (size_t i = 0; i < 4; i++) {
+        for (int kind = -1; kind < 9; kind++)
+            check(jitter(p, 1, 1, kind, wrong[i]) == -1, "jitter: factor out of range", i);
+        check(mmix_picture_adjust(p, 1, 1, MMIX_ADJUST_BLUR, wrong[i], p) == -1,
+              "blur: sigma out of range", i);
+    }
+    check(jitter(p, 1, 1, MMIX_ADJUST_BLUR + 1, 1) == -1 && jitter(p, 0, 1, 0, 1) == -1,
+          "jitter: unknown kind, empty picture", 0);
+    check(jitter(p, 1, 1, MMIX_ADJUST_FLIP, 1) == -1
+              && jitter(p, 1, 1, MMIX_ADJUST_GRAY, 0.5) == -1,
+          "flip, gray: an amount", 0);
+    check(jitter(p, 1, 1, MMIX_ADJUST_SOLARIZE, 257) == -1
+              && jitter(p, 1, 1, MMIX_ADJUST_SOLARIZE, -1) == -1,
+          "solarize: out of range", 0);
+    check(p[0] == 9 && p[1] == 8 && p[2] == 7, "refused, nothing changed", 0);
+}
 static void test_pixels(void)
 {
     for (size_t t = 0; t < 24; t++) {
@@ -414,25 +436,7 @@ static void test_pixels(void)
         jitter(red, 1, 1, MMIX_ADJUST_HUE, 1 / 3.0);            /* a third of a turn, 85 of 256 */
         check(red[0] == 0 && red[1] == 200 && red[2] == 0, "hue: red to green", 0);
     }
-    {
-        uint8_t p[3] = { 9, 8, 7 };
-        const double wrong[] = { NAN, -0.6, 1e9, HUGE_VAL };
-        for (size_t i = 0; i < 4; i++) {
-            for (int kind = -1; kind < 9; kind++)
-                check(jitter(p, 1, 1, kind, wrong[i]) == -1, "jitter: factor out of range", i);
-            check(mmix_picture_adjust(p, 1, 1, MMIX_ADJUST_BLUR, wrong[i], p) == -1,
-                  "blur: sigma out of range", i);
-        }
-        check(jitter(p, 1, 1, MMIX_ADJUST_BLUR + 1, 1) == -1 && jitter(p, 0, 1, 0, 1) == -1,
-              "jitter: unknown kind, empty picture", 0);
-        check(jitter(p, 1, 1, MMIX_ADJUST_FLIP, 1) == -1
-                  && jitter(p, 1, 1, MMIX_ADJUST_GRAY, 0.5) == -1,
-              "flip, gray: an amount", 0);
-        check(jitter(p, 1, 1, MMIX_ADJUST_SOLARIZE, 257) == -1
-                  && jitter(p, 1, 1, MMIX_ADJUST_SOLARIZE, -1) == -1,
-              "solarize: out of range", 0);
-        check(p[0] == 9 && p[1] == 8 && p[2] == 7, "refused, nothing changed", 0);
-    }
+    odd_jitter();
 }
 
 static void test_blur(void)
@@ -488,6 +492,28 @@ static void test_same_everywhere(void)
     free(scratch);
 }
 
+static void one_image(mmix_ctx *m, uint8_t *in)
+{
+    /* shorter side to 32, the middle 28 */
+    mmix_tensor *t = mmix_image(m, in, 50, 40, 28);
+    uint8_t *pixels = new_bytes(28 * 28 * 3),
+            *scratch = new_bytes(mmix_picture_resize_scratch_bytes(
+                mmix_resize_plan_center_crop(50, 40, 32, 28)));
+    mmix_real *expect = (mmix_real *)(void *)new_bytes(28 * 28 * 3 * sizeof(mmix_real));
+    mmix_picture_resize(pixels, picture_of(in, 50, 40),
+                        mmix_resize_plan_center_crop(50, 40, 32, 28), scratch);
+    mmix_picture_normalize(expect, picture_of(pixels, 28, 28), NULL, NULL);
+    if (check(t != NULL, "image: made", 0)) {
+        check(mmix_ndim(t) == 4 && mmix_shape(t, 0) == 1 && mmix_shape(t, 1) == 3
+                  && mmix_shape(t, 2) == 28 && mmix_shape(t, 3) == 28,
+              "image: (1, 3, size, size)", 0);
+        check(!memcmp(mmix_data(t), expect, 28 * 28 * 3 * sizeof(mmix_real)),
+              "image: evaluate, then normalize", 0);
+    }
+    free(pixels);
+    free(scratch);
+    free(expect);
+}
 static void test_normalize(mmix_ctx *m)
 {
     const double mean[3] = { 0.5, 0.25, 0 }, deviation[3] = { 0.5, 2, 1 }, zero[3] = { 1, 0, 1 };
@@ -511,27 +537,7 @@ static void test_normalize(mmix_ctx *m)
     free(in);
 
     in = draw(50, 40, 2);
-    {
-        /* shorter side to 32, the middle 28 */
-        mmix_tensor *t = mmix_image(m, in, 50, 40, 28);
-        uint8_t *pixels = new_bytes(28 * 28 * 3),
-                *scratch = new_bytes(mmix_picture_resize_scratch_bytes(
-                    mmix_resize_plan_center_crop(50, 40, 32, 28)));
-        mmix_real *expect = (mmix_real *)(void *)new_bytes(28 * 28 * 3 * sizeof(mmix_real));
-        mmix_picture_resize(pixels, picture_of(in, 50, 40),
-                            mmix_resize_plan_center_crop(50, 40, 32, 28), scratch);
-        mmix_picture_normalize(expect, picture_of(pixels, 28, 28), NULL, NULL);
-        if (check(t != NULL, "image: made", 0)) {
-            check(mmix_ndim(t) == 4 && mmix_shape(t, 0) == 1 && mmix_shape(t, 1) == 3
-                      && mmix_shape(t, 2) == 28 && mmix_shape(t, 3) == 28,
-                  "image: (1, 3, size, size)", 0);
-            check(!memcmp(mmix_data(t), expect, 28 * 28 * 3 * sizeof(mmix_real)),
-                  "image: evaluate, then normalize", 0);
-        }
-        free(pixels);
-        free(scratch);
-        free(expect);
-    }
+    one_image(m, in);
     check(!mmix_image(m, in, 50, 40, 0) && mmix_error(m) && strstr(mmix_error(m), "mmix_image"),
           "image: size 0", 0);
     mmix_error_clear(m);

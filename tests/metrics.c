@@ -76,6 +76,25 @@ static double pairs(const mmix_real *map, const int32_t *mask, size_t n)
     return wins / count;
 }
 
+static void fine_thresholds(mmix_ctx *m)
+{
+    static mmix_real map[64 * 64];
+    static int32_t label[64 * 64];
+    for (size_t i = 0; i < 64 * 64; i++) {
+        label[i] = i % 64 > 20 && i / 64 > 30;
+        map[i] = (mmix_real)(normal() + label[i]);
+    }
+    double exact = raw_auc(m, map, label, 64, 64, 0);
+    /* trapezoids: 1/T²; then pairs that share a step: 1/T */
+    for (size_t t = 4; t <= 1 << 18; t *= 4)
+        CHECK(fabs(raw_auc(m, map, label, 64, 64, t) - exact)
+              < 3 / (double)(t * t) + 0.5 / (double)t);
+    /* monotone: nothing changes */
+    for (size_t i = 0; i < 64 * 64; i++)
+        map[i] = map[i] * (mmix_real)0.25 - 3;
+    CHECK(
+        close_to(raw_auc(m, map, label, 64, 64, 0), exact, sizeof(mmix_real) == 8 ? 0 : 1e-6));
+}
 static void test_auc(mmix_ctx *m)
 {
     static const int32_t mask[6] = {0, 1, 0, 7, 0, 0};
@@ -120,24 +139,7 @@ static void test_auc(mmix_ctx *m)
         /* finer than the levels */
         CHECK(close_to(raw_auc(m, map, label, h, w, 20001), exact, 1e-14));
     }
-    {
-        static mmix_real map[64 * 64];
-        static int32_t label[64 * 64];
-        for (size_t i = 0; i < 64 * 64; i++) {
-            label[i] = i % 64 > 20 && i / 64 > 30;
-            map[i] = (mmix_real)(normal() + label[i]);
-        }
-        double exact = raw_auc(m, map, label, 64, 64, 0);
-        /* trapezoids: 1/T²; then pairs that share a step: 1/T */
-        for (size_t t = 4; t <= 1 << 18; t *= 4)
-            CHECK(fabs(raw_auc(m, map, label, 64, 64, t) - exact)
-                  < 3 / (double)(t * t) + 0.5 / (double)t);
-        /* monotone: nothing changes */
-        for (size_t i = 0; i < 64 * 64; i++)
-            map[i] = map[i] * (mmix_real)0.25 - 3;
-        CHECK(
-            close_to(raw_auc(m, map, label, 64, 64, 0), exact, sizeof(mmix_real) == 8 ? 0 : 1e-6));
-    }
+    fine_thresholds(m);
     mmix_reset(m);
 }
 
@@ -697,6 +699,22 @@ static void test_pca(mmix_ctx *m)
     mmix_reset(m);
 }
 
+/* A class strategy of two parts, of a view of two sequences */
+static void pooled_views(mmix_ctx *m, const mmix_real *values, const size_t *special,
+                         const double expected[][2][2])
+{
+    mmix_tensor *wide = mmix_fill(mmix_new3(m, 2, 6, 2), 100),
+                *view = mmix_slice(m, wide, 1, 1, 4), *part[2], *y;
+    for (size_t i = 0; i < 16; i++)
+        mmix_data(wide)[i / 8 * 12 + 2 + i % 8] = values[i % 8] + (mmix_real)(i / 8);
+    part[0] = mmix_pool_tokens(m, view, special, 2, 0, 0);
+    part[1] = mmix_pool_tokens(m, view, special, 2, 1, 1);
+    y = mmix_concat(m, 1, part, 2);
+    if (CHECK(y && mmix_shape(y, 0) == 2 && mmix_shape(y, 1) == 4))
+        for (size_t i = 0; i < 8; i++)
+            CHECK(close_to((double)mmix_data(y)[i],
+                           expected[i % 4 / 2][i % 4 / 2][i % 2] + (double)(i / 4), 0));
+}
 static void test_pool_tokens(mmix_ctx *m)
 {
     /* 4 tokens of width 2; tokens 1 and 3 are special */
@@ -712,20 +730,7 @@ static void test_pool_tokens(mmix_ctx *m)
             for (size_t d = 0; d < 2; d++)
                 CHECK(close_to((double)mmix_data(y)[d], expected[others][max][d], 0));
         }
-    /* a class strategy of two parts, of a view of two sequences */
-    {
-        mmix_tensor *wide = mmix_fill(mmix_new3(m, 2, 6, 2), 100),
-                    *view = mmix_slice(m, wide, 1, 1, 4), *part[2], *y;
-        for (size_t i = 0; i < 16; i++)
-            mmix_data(wide)[i / 8 * 12 + 2 + i % 8] = values[i % 8] + (mmix_real)(i / 8);
-        part[0] = mmix_pool_tokens(m, view, special, 2, 0, 0);
-        part[1] = mmix_pool_tokens(m, view, special, 2, 1, 1);
-        y = mmix_concat(m, 1, part, 2);
-        if (CHECK(y && mmix_shape(y, 0) == 2 && mmix_shape(y, 1) == 4))
-            for (size_t i = 0; i < 8; i++)
-                CHECK(close_to((double)mmix_data(y)[i],
-                               expected[i % 4 / 2][i % 4 / 2][i % 2] + (double)(i / 4), 0));
-    }
+    pooled_views(m, values, special, expected);
     FAILS(m, !mmix_pool_tokens(m, tokens, all, 4, 1, 0), "none of 4 tokens is left");
     FAILS(m, !mmix_pool_tokens(m, tokens, NULL, 0, 0, 0), "none of 4 tokens is left");
     FAILS(m, !mmix_pool_tokens(m, tokens, outside, 1, 0, 0), "a position is 4, expected 0 to 3");

@@ -56,6 +56,32 @@ static void rows_as_in(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *M, double 
 static const double MIX = 60;                    /* bounds in units of EPS */
 static size_t lengths[] = { 1, 2, 3, 5, 9, 31, 32, 33, 63, 64, 65, 130, 255, 256, 257, 330 };
 
+/* LinearViT: equal keys make rows sum to L/N, to 1 with a normalizer */
+static void sums_of_rows(mmix_ctx *m)
+{
+    mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1),
+                                     mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3),
+                                     mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
+    mmix_tensor *y = mmix_mix(m, &x);
+    doing("row sums");
+    for (size_t i = 0; i < mmix_count(y); i++)
+        NEAR(mmix_data(y)[i], 12.0 / 4, 20 * EPS);
+    x.normalize = 1;
+    y = mmix_mix(m, &x);
+    for (size_t i = 0; i < mmix_count(y); i++)
+        NEAR(mmix_data(y)[i], 1, 1e-6);
+}
+/* Large scores: no overflow; a later tile or block far above an earlier one */
+static void large_scores(mmix_ctx *m)
+{
+    mmix_mixer x = mmix_mixer_softmax(random4(m, 1, 40, 1, 8, -300, 300),
+                                      random4(m, 1, 1100, 1, 8, -300, 300),
+                                      random4(m, 1, 1100, 1, 3, -1, 1));
+    doing("large scores");
+    ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), 1e4 * EPS);
+    x.q = mmix_fill(mmix_new4(m, 1, 2, 1, 8), 1e4);
+    CHECK(apart(mmix_mix(m, &x), mmix_mix(m, &x)) == 0);
+}
 static void attention_invariants(void)
 {
     mmix_ctx *m = context(2, 3);
@@ -138,20 +164,7 @@ static void attention_invariants(void)
         FINE(m);
         mmix_reset(m);
     }
-    /* LinearViT: equal keys make rows sum to L/N, to 1 with a normalizer */
-    {
-        mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1),
-                                         mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3),
-                                         mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
-        mmix_tensor *y = mmix_mix(m, &x);
-        doing("row sums");
-        for (size_t i = 0; i < mmix_count(y); i++)
-            NEAR(mmix_data(y)[i], 12.0 / 4, 20 * EPS);
-        x.normalize = 1;
-        y = mmix_mix(m, &x);
-        for (size_t i = 0; i < mmix_count(y); i++)
-            NEAR(mmix_data(y)[i], 1, 1e-6);
-    }
+    sums_of_rows(m);
     /* head h reads group h / (H/G) */
     for (int kind = MMIX_MIXER_SOFTMAX; kind <= MMIX_MIXER_LINEAR; kind++) {
         mmix_mixer x, one;
@@ -169,16 +182,7 @@ static void attention_invariants(void)
             ALIKE(mmix_mix(m, &one), mmix_slice(m, y, 2, h, 1), 10 * EPS);
         }
     }
-    /* large scores: no overflow; a later tile or block far above an earlier one */
-    {
-        mmix_mixer x = mmix_mixer_softmax(random4(m, 1, 40, 1, 8, -300, 300),
-                                          random4(m, 1, 1100, 1, 8, -300, 300),
-                                          random4(m, 1, 1100, 1, 3, -1, 1));
-        doing("large scores");
-        ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), 1e4 * EPS);
-        x.q = mmix_fill(mmix_new4(m, 1, 2, 1, 8), 1e4);
-        CHECK(apart(mmix_mix(m, &x), mmix_mix(m, &x)) == 0);
-    }
+    large_scores(m);
     FINE(m);
     mmix_destroy(m);
 }

@@ -220,6 +220,42 @@ static mmix_tensor *no_block(mmix_ctx *m, const void *user, mmix_tensor **in)
     return NULL;
 }
 
+static void checkpoints(mmix_ctx *m)
+{
+    mmix_tensor *in[13], *p, *q, *w = mmix_require_grad(mmix_fill(mmix_new1(m, 1000), 0.5));
+    /* far wider than a block of the arena when 400 of them are kept */
+    enum { WIDE = 10000 };
+    static real once[WIDE];
+    size_t most[2];
+    const int twice = 2;
+    for (int k = 0; k < 13; k++) in[k] = w;
+    BAD(mmix_checkpoint(m, chain, NULL, 0, in, 13), "mmix_checkpoint", "inputs is 13");
+    BAD(mmix_checkpoint(m, no_block, NULL, 0, in, 1), "no_block", "never");
+    mmix_record(m, 0);
+    p = mmix_checkpoint(m, chain, &twice, sizeof twice, in, 1);
+    q = chain(m, &twice, in);
+    ALIKE(p, q, 0);
+    /* plain; checkpoints in checkpoints: fewer bytes, the same bits */
+    for (int k = 0; k < 2; k++) {
+        mmix_ctx *own = context(1, 0);
+        w = mmix_require_grad(mmix_fill(mmix_new1(own, WIDE), 0.5));
+        mmix_record(own, 1);
+        p = w;
+        for (int i = 0; i < 20; i++)
+            p = k ? mmix_checkpoint(own, nest, NULL, 0, &p, 1) : nest(own, NULL, &p);
+        mmix_backward(own, mmix_sum(own, p));
+        most[k] = mmix_memory(own).peak;
+        if (k)
+            for (int i = 0; i < WIDE; i++)
+                IS(mmix_data(mmix_grad(w))[i], once[i]);
+        mmix_read(mmix_grad(w), once);
+        FINE(own);
+        mmix_destroy(own);
+    }
+    COMPARE(most[1] < most[0] / 3, "checkpoints take less memory", (double)most[1],
+            (double)most[0]);
+    mmix_reset(m);
+}
 static void tensors(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -340,41 +376,7 @@ static void tensors(void)
         mmix_reset(m);
     }
     doing("checkpoints");
-    {
-        mmix_tensor *in[13], *p, *q, *w = mmix_require_grad(mmix_fill(mmix_new1(m, 1000), 0.5));
-        /* far wider than a block of the arena when 400 of them are kept */
-        enum { WIDE = 10000 };
-        static real once[WIDE];
-        size_t most[2];
-        const int twice = 2;
-        for (int k = 0; k < 13; k++) in[k] = w;
-        BAD(mmix_checkpoint(m, chain, NULL, 0, in, 13), "mmix_checkpoint", "inputs is 13");
-        BAD(mmix_checkpoint(m, no_block, NULL, 0, in, 1), "no_block", "never");
-        mmix_record(m, 0);
-        p = mmix_checkpoint(m, chain, &twice, sizeof twice, in, 1);
-        q = chain(m, &twice, in);
-        ALIKE(p, q, 0);
-        /* plain; checkpoints in checkpoints: fewer bytes, the same bits */
-        for (int k = 0; k < 2; k++) {
-            mmix_ctx *own = context(1, 0);
-            w = mmix_require_grad(mmix_fill(mmix_new1(own, WIDE), 0.5));
-            mmix_record(own, 1);
-            p = w;
-            for (int i = 0; i < 20; i++)
-                p = k ? mmix_checkpoint(own, nest, NULL, 0, &p, 1) : nest(own, NULL, &p);
-            mmix_backward(own, mmix_sum(own, p));
-            most[k] = mmix_memory(own).peak;
-            if (k)
-                for (int i = 0; i < WIDE; i++)
-                    IS(mmix_data(mmix_grad(w))[i], once[i]);
-            mmix_read(mmix_grad(w), once);
-            FINE(own);
-            mmix_destroy(own);
-        }
-        COMPARE(most[1] < most[0] / 3, "checkpoints take less memory", (double)most[1],
-                (double)most[0]);
-        mmix_reset(m);
-    }
+    checkpoints(m);
     {
         mmix_op_functions cube = { cube_forward, cube_backward };
         real silu;

@@ -48,6 +48,69 @@ static int write_entries(mmix_ctx *m, const mmix_params *p, size_t change, int h
     free(e);
     return result;
 }
+/* Deviation 0.02, nothing beyond a normal tail */
+static void truncated_normal(mmix_params *p)
+{
+    double square = 0;
+    mmix_tensor *t = mmix_params_find(p, "blocks.0.attn.qkv.weight");
+    for (size_t i = 0; i < mmix_count(t); i++)
+        square += (double)mmix_data(t)[i] * (double)mmix_data(t)[i];
+    NEAR(sqrt(square / (double)mmix_count(t)), 0.02, 0.0006);
+}
+static void slab_places(mmix_params *p)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        CHECK(mmix_data(p->at[i].tensor) == p->values + at && at % (64 / sizeof(real)) == 0);
+        at += (mmix_count(p->at[i].tensor) + 64 / sizeof(real) - 1) / (64 / sizeof(real))
+              * (64 / sizeof(real));
+    }
+    IS(at, p->slab);
+}
+/* A part of a file, by the prefix of its names */
+static void part_of_a_file(mmix_ctx *m)
+{
+    real a[6] = { 1, 2, 3, 4, 5, 6 }, b[6] = { 7, 8, 9, 10, 11, 12 };
+    const char *const names[3] = { "student.w", "teacher.w", "teacher.b" };
+    mmix_entry e[3];
+    mmix_archive *file;
+    mmix_params *q = mmix_params_create(m);
+    size_t shape[2] = { 2, 3 }, two[1] = { 2 };
+    memset(e, 0, sizeof e);
+    for (int i = 0; i < 3; i++) {
+        e[i].name = names[i];
+        e[i].dtype = MMIX_FILE_REAL;
+        e[i].ndim = i < 2 ? 2 : 1;
+        memcpy(e[i].shape, shape, sizeof shape);
+        e[i].data = i == 1 ? a : b;
+    }
+    IS(mmix_archive_save(m, FILE_A, e, 3, NULL), 0);
+    mmix_params_add(q, "", "w", 2, shape, MMIX_INIT_CONSTANT, 0, 0);
+    mmix_params_add(q, "", "b", 1, two, MMIX_INIT_CONSTANT, 0, 0);
+    file = mmix_archive_open(m, FILE_A);
+    CHECK(file != NULL);
+    IS(mmix_params_read(q, file, "teacher."), 0);
+    IS(mmix_data(q->at[0].tensor)[5], 6);
+    IS(mmix_data(q->at[1].tensor)[1], 8);
+    REFUSED_AS(MMIX_ERROR_FILE, m, mmix_params_read(q, file, "student."), FILE_A,
+               "1 missing, 0 of another shape, 0 unexpected; first: missing student.b (2)");
+    REFUSED_AS(MMIX_ERROR_FILE, m, mmix_params_read(q, file, ""), FILE_A,
+               "expected 2 parameters, found 2 missing, 0 of another shape, 3 unexpected");
+    IS(strcmp(mmix_params_check(q, file, ""),
+              "missing w (2, 3)\nmissing b (2)\nunexpected student.w (2, 3)\n"
+              "unexpected teacher.w (2, 3)\nunexpected teacher.b (2)\n"),
+       0);
+    IS(strcmp(mmix_params_check(q, file, "teacher."), ""), 0);
+    mmix_archive_close(file);
+    IS(mmix_params_save(q, FILE_A), 0);
+    mmix_fill(q->at[0].tensor, 0);
+    mmix_fill(q->at[1].tensor, 0);
+    IS(mmix_params_load(q, FILE_A), 0);
+    IS(mmix_data(q->at[0].tensor)[5], 6);
+    IS(mmix_data(q->at[1].tensor)[1], 8);
+    mmix_params_destroy(q);
+    FINE(m);
+}
 static void parameters(void)
 {
     mmix_ctx *m, *n;
@@ -143,13 +206,7 @@ static void parameters(void)
     shape_is(p, "blocks.3.mlp.fc1.weight", 2, 768, 192, 0, 0, 1);
     shape_is(p, "blocks.3.mlp.fc2.weight", 2, 192, 768, 0, 0, 1);
     shape_is(p, "norm.bias", 1, 192, 0, 0, 0, 0);
-    {                                            /* deviation 0.02, nothing beyond a normal tail */
-        double square = 0;
-        mmix_tensor *t = mmix_params_find(p, "blocks.0.attn.qkv.weight");
-        for (size_t i = 0; i < mmix_count(t); i++)
-            square += (double)mmix_data(t)[i] * (double)mmix_data(t)[i];
-        NEAR(sqrt(square / (double)mmix_count(t)), 0.02, 0.0006);
-    }
+    truncated_normal(p);
     mmix_vision_destroy(v);
     v = mmix_vision_create(m, small_vision(MMIX_MIXER_SSD));
     p = mmix_vision_params(v);
@@ -160,15 +217,7 @@ static void parameters(void)
     FINE(m);
     /* slabs */
     IS(mmix_params_require_grad(p, 1), 0);
-    {
-        size_t at = 0;
-        for (size_t i = 0; i < p->count; i++) {
-            CHECK(mmix_data(p->at[i].tensor) == p->values + at && at % (64 / sizeof(real)) == 0);
-            at += (mmix_count(p->at[i].tensor) + 64 / sizeof(real) - 1) / (64 / sizeof(real))
-                  * (64 / sizeof(real));
-        }
-        IS(at, p->slab);
-    }
+    slab_places(p);
     CHECK(p->gradients != NULL && mmix_grad(p->at[0].tensor) == NULL);
     IS(mmix_params_require_grad(p, 0), 0);
     CHECK(p->gradients == NULL);
@@ -212,48 +261,7 @@ static void parameters(void)
     mmix_vision_destroy(w);
     mmix_vision_destroy(v);
     mmix_destroy(n);
-    {                                            /* a part of a file, by the prefix of its names */
-        real a[6] = { 1, 2, 3, 4, 5, 6 }, b[6] = { 7, 8, 9, 10, 11, 12 };
-        const char *const names[3] = { "student.w", "teacher.w", "teacher.b" };
-        mmix_entry e[3];
-        mmix_archive *file;
-        mmix_params *q = mmix_params_create(m);
-        size_t shape[2] = { 2, 3 }, two[1] = { 2 };
-        memset(e, 0, sizeof e);
-        for (int i = 0; i < 3; i++) {
-            e[i].name = names[i];
-            e[i].dtype = MMIX_FILE_REAL;
-            e[i].ndim = i < 2 ? 2 : 1;
-            memcpy(e[i].shape, shape, sizeof shape);
-            e[i].data = i == 1 ? a : b;
-        }
-        IS(mmix_archive_save(m, FILE_A, e, 3, NULL), 0);
-        mmix_params_add(q, "", "w", 2, shape, MMIX_INIT_CONSTANT, 0, 0);
-        mmix_params_add(q, "", "b", 1, two, MMIX_INIT_CONSTANT, 0, 0);
-        file = mmix_archive_open(m, FILE_A);
-        CHECK(file != NULL);
-        IS(mmix_params_read(q, file, "teacher."), 0);
-        IS(mmix_data(q->at[0].tensor)[5], 6);
-        IS(mmix_data(q->at[1].tensor)[1], 8);
-        REFUSED_AS(MMIX_ERROR_FILE, m, mmix_params_read(q, file, "student."), FILE_A,
-                   "1 missing, 0 of another shape, 0 unexpected; first: missing student.b (2)");
-        REFUSED_AS(MMIX_ERROR_FILE, m, mmix_params_read(q, file, ""), FILE_A,
-                   "expected 2 parameters, found 2 missing, 0 of another shape, 3 unexpected");
-        IS(strcmp(mmix_params_check(q, file, ""),
-                  "missing w (2, 3)\nmissing b (2)\nunexpected student.w (2, 3)\n"
-                  "unexpected teacher.w (2, 3)\nunexpected teacher.b (2)\n"),
-           0);
-        IS(strcmp(mmix_params_check(q, file, "teacher."), ""), 0);
-        mmix_archive_close(file);
-        IS(mmix_params_save(q, FILE_A), 0);
-        mmix_fill(q->at[0].tensor, 0);
-        mmix_fill(q->at[1].tensor, 0);
-        IS(mmix_params_load(q, FILE_A), 0);
-        IS(mmix_data(q->at[0].tensor)[5], 6);
-        IS(mmix_data(q->at[1].tensor)[1], 8);
-        mmix_params_destroy(q);
-        FINE(m);
-    }
+    part_of_a_file(m);
     /* duplicates; frozen parameters */
     p = mmix_params_create(m);
     mmix_params_add(p, "x.", "a", 2, s, MMIX_INIT_UNIFORM, 2, 3);
@@ -331,6 +339,37 @@ static void schedules(void)
     NEAR(mmix_schedule_multistep(1e-4, 0.1, milestones, 2, 100, 500, 0.001, 1100), 1e-6, 1e-15);
 }
 
+static void moving_average(mmix_params *p, mmix_params *q)
+{
+    real a = mmix_data(q->at[2].tensor)[17999], b = mmix_data(p->at[2].tensor)[17999];
+    IS(mmix_ema(q, p, 0.9), 0);
+    NEAR(mmix_data(q->at[2].tensor)[17999], 0.9 * (double)a + 0.1 * (double)b, 4 * EPS);
+    IS(mmix_ema(q, p, 0), 0);
+    IS(hash_params(q, 1) == hash_params(p, 1), 1);
+    IS(mmix_ema(q, p, 1), 0);
+    IS(hash_params(q, 1) == hash_params(p, 1), 1);
+}
+static void plain_sgd(mmix_ctx *m, mmix_params *q)
+{
+    const real was = mmix_data(q->at[1].tensor)[0];
+    mmix_optimizer plain;
+    mmix_sgd g = mmix_sgd_config_default();
+    g.lr = 1;
+    g.momentum = 0;
+    g.weight_decay = 0;
+    g.dampening = 0.5;
+    IS(mmix_sgd_init(&plain, q), 0);
+    for (int k = 0; k < 2; k++) {
+        mmix_record(m, 1);
+        mmix_backward(m, mmix_sum(m, q->at[1].tensor));
+        mmix_record(m, 0);
+        CHECK(mmix_sgd_step(&plain, &g, 0, NULL) > 0);
+        mmix_reset(m);
+    }
+    NEAR(mmix_data(q->at[1].tensor)[0], (double)was - 2, 8 * EPS);
+    mmix_optimizer_free(&plain);
+    mmix_params_require_grad(q, 0);
+}
 static void optimizer(void)
 {
     counter c;
@@ -436,37 +475,10 @@ static void optimizer(void)
         free(var[i]);
     }
     doing("ema");
-    {
-        real a = mmix_data(q->at[2].tensor)[17999], b = mmix_data(p->at[2].tensor)[17999];
-        IS(mmix_ema(q, p, 0.9), 0);
-        NEAR(mmix_data(q->at[2].tensor)[17999], 0.9 * (double)a + 0.1 * (double)b, 4 * EPS);
-        IS(mmix_ema(q, p, 0), 0);
-        IS(hash_params(q, 1) == hash_params(p, 1), 1);
-        IS(mmix_ema(q, p, 1), 0);
-        IS(hash_params(q, 1) == hash_params(p, 1), 1);
-    }
+    moving_average(p, q);
     /* torch.optim.SGD: dampening damps a buffer, and there is none */
     doing("sgd without momentum");
-    {
-        const real was = mmix_data(q->at[1].tensor)[0];
-        mmix_optimizer plain;
-        mmix_sgd g = mmix_sgd_config_default();
-        g.lr = 1;
-        g.momentum = 0;
-        g.weight_decay = 0;
-        g.dampening = 0.5;
-        IS(mmix_sgd_init(&plain, q), 0);
-        for (int k = 0; k < 2; k++) {
-            mmix_record(m, 1);
-            mmix_backward(m, mmix_sum(m, q->at[1].tensor));
-            mmix_record(m, 0);
-            CHECK(mmix_sgd_step(&plain, &g, 0, NULL) > 0);
-            mmix_reset(m);
-        }
-        NEAR(mmix_data(q->at[1].tensor)[0], (double)was - 2, 8 * EPS);
-        mmix_optimizer_free(&plain);
-        mmix_params_require_grad(q, 0);
-    }
+    plain_sgd(m, q);
     mmix_optimizer_free(&s);
     for (size_t n = 1; n <= 5; n++) {            /* no memory for the moments: nothing is kept */
         size_t before = mmix_memory(m).bytes;
@@ -498,6 +510,19 @@ static void optimizer(void)
     mmix_destroy(m);
 }
 
+/* Nothing to predict */
+static void nothing_to_predict(mmix_ctx *m)
+{
+    size_t n = 3;
+    int32_t none[3] = { 9, 9, 9 };
+    mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 3, 4), 1)), *loss;
+    mmix_record(m, 1);
+    loss = mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &n, none), 9);
+    IS(mmix_item(loss), 0);
+    mmix_backward(m, loss);
+    IS(mmix_data(mmix_grad(x))[7], 0);
+    mmix_record(m, 0);
+}
 static void losses(void)
 {
     mmix_ctx *m = context(2, 1);
@@ -570,17 +595,7 @@ static void losses(void)
             CHECK(mmix_grad(s) && !mmix_grad(t));
         }
     }
-    {                                            /* nothing to predict */
-        size_t n = 3;
-        int32_t none[3] = { 9, 9, 9 };
-        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 3, 4), 1)), *loss;
-        mmix_record(m, 1);
-        loss = mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &n, none), 9);
-        IS(mmix_item(loss), 0);
-        mmix_backward(m, loss);
-        IS(mmix_data(mmix_grad(x))[7], 0);
-        mmix_record(m, 0);
-    }
+    nothing_to_predict(m);
     FINE(m);
     free(center);
     mmix_destroy(m);

@@ -5,6 +5,40 @@
 #define FILE_A "build/vision_a.safetensors"
 #define FILE_B "build/vision_b.safetensors"
 
+static void token_places(mmix_ctx *m)
+{
+    size_t grids[4] = { 14, 6, 7, 24 }, total[4] = { 198, 38, 51, 578 },
+           read[4] = { 98, 18, 25, 288 };
+    mmix_vision_config c = small_vision(MMIX_MIXER_SSD);
+    mmix_vision *v;
+    c.depth = 1;
+    c.patch = 1;
+    v = mmix_vision_create(m, c);
+    for (int i = 0; i < 4; i++) {
+        mmix_features f =
+            mmix_vision_forward(m, v,
+                                mmix_fill_normal(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1,
+                                                 1),
+                                NULL);
+        IS(mmix_shape(f.tokens, 1), total[i]);
+        SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
+        mmix_reset(m);
+    }
+    mmix_vision_destroy(v);
+}
+/* Drop path: a share of zeros, else 1/(1 - rate) */
+static void drop_path_scales(mmix_ctx *m)
+{
+    mmix_tensor *s = mmix_drop_path_scales(m, 4000, 0.3, 1, 2);
+    int zeros = 0;
+    for (int i = 0; i < 4000; i++) {
+        zeros += mmix_data(s)[i] == 0;
+        if (mmix_data(s)[i] != 0)
+            NEAR(mmix_data(s)[i], 1 / 0.7, 4 * EPS);
+    }
+    NEAR(zeros, 1200, 120);
+    CHECK(mmix_drop_path_scales(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
+}
 static void backbones(void)
 {
     static const char *const names[5] = { "ViT", "LinearViT", "DinoVim", "DinoVim, middle token",
@@ -98,26 +132,7 @@ static void backbones(void)
         mmix_reset(m);
     }
     doing("token positions");
-    {
-        size_t grids[4] = { 14, 6, 7, 24 }, total[4] = { 198, 38, 51, 578 },
-               read[4] = { 98, 18, 25, 288 };
-        mmix_vision_config c = small_vision(MMIX_MIXER_SSD);
-        mmix_vision *v;
-        c.depth = 1;
-        c.patch = 1;
-        v = mmix_vision_create(m, c);
-        for (int i = 0; i < 4; i++) {
-            mmix_features f =
-                mmix_vision_forward(m, v,
-                                    mmix_fill_normal(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1,
-                                                     1),
-                                    NULL);
-            IS(mmix_shape(f.tokens, 1), total[i]);
-            SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
-            mmix_reset(m);
-        }
-        mmix_vision_destroy(v);
-    }
+    token_places(m);
     doing("wrong configurations");
     {
         mmix_vision_config c = small_vision(MMIX_MIXER_SOFTMAX);
@@ -183,18 +198,7 @@ static void backbones(void)
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
-    /* drop path: a share of zeros, else 1/(1 - rate) */
-    {
-        mmix_tensor *s = mmix_drop_path_scales(m, 4000, 0.3, 1, 2);
-        int zeros = 0;
-        for (int i = 0; i < 4000; i++) {
-            zeros += mmix_data(s)[i] == 0;
-            if (mmix_data(s)[i] != 0)
-                NEAR(mmix_data(s)[i], 1 / 0.7, 4 * EPS);
-        }
-        NEAR(zeros, 1200, 120);
-        CHECK(mmix_drop_path_scales(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
-    }
+    drop_path_scales(m);
     FINE(m);
     mmix_destroy(m);
 }
