@@ -6,8 +6,8 @@
 /* bf16: the nearest number with eight bits */
 static void bf16_values(mmix_ctx *m, size_t *two3)
 {
-    mmix_tensor *half = mmix_new(m, MMIX_DTYPE_BF16, 2, two3),
-                *same = mmix_new(m, MMIX_DTYPE_BF16, 2, two3);
+    mmix_tensor *half = mmix_new(m, MMIX_DTYPE_BF16, 2, two3);
+    mmix_tensor *same = mmix_new(m, MMIX_DTYPE_BF16, 2, two3);
     mmix_tensor *eye = mmix_fill(mmix_new2(m, 3, 3), 0), *y;
     for (int d = 0; d < 3; d++)
         mmix_data(eye)[4 * d] = 1;
@@ -74,10 +74,13 @@ static void bad_arguments(void)
            s35[2] = { 3, 5 }, s33[2] = { 3, 3 };
     int32_t ints[6] = { 0, 1, 2, 3, 4, 9 };
     int twice[2] = { 0, 0 };
-    mmix_tensor *a = mmix_fill(mmix_new2(m, 2, 3), 1), *b = mmix_fill(mmix_new2(m, 4, 5), 1),
-                *v = mmix_fill(mmix_new1(m, 4), 1), *i = mmix_from_i32(m, 2, two3, ints);
-    mmix_tensor *x3 = mmix_fill(mmix_new3(m, 2, 5, 6), 1),
-                *x4 = mmix_fill(mmix_new4(m, 2, 3, 5, 6), 1), *parts[13];
+    mmix_tensor *a = mmix_fill(mmix_new2(m, 2, 3), 1);
+    mmix_tensor *b = mmix_fill(mmix_new2(m, 4, 5), 1);
+    mmix_tensor *v = mmix_fill(mmix_new1(m, 4), 1);
+    mmix_tensor *i = mmix_from_i32(m, 2, two3, ints);
+    mmix_tensor *x3 = mmix_fill(mmix_new3(m, 2, 5, 6), 1);
+    mmix_tensor *x4 = mmix_fill(mmix_new4(m, 2, 3, 5, 6), 1);
+    mmix_tensor *parts[13];
     mmix_mixer x;
     mmix_causal_conv1d_options conv;
     mmix_rope_options rope;
@@ -137,8 +140,8 @@ static void bad_arguments(void)
     CHECK(mmix_version() == MMIX_VERSION && !mmix_vision_forward(NULL, NULL, NULL, NULL).token);
     BAD(mmix_pool_tokens(m, NULL, NULL, 0, 1, 0), "mmix_pool_tokens", "tokens is NULL");
     {                                            /* integers in views */
-        mmix_tensor *column = mmix_slice(m, i, 1, 1, 1),
-                    *y = mmix_take_rows(m, mmix_reshape(m, x3, 2, s10), column);
+        mmix_tensor *column = mmix_slice(m, i, 1, 1, 1);
+        mmix_tensor *y = mmix_take_rows(m, mmix_reshape(m, x3, 2, s10), column);
         CHECK(y && mmix_shape(y, 1) == 1 && mmix_shape(y, 2) == 6);
         mmix_fill(x3, 1);
         for (size_t k = 0; k < 60; k++)
@@ -176,7 +179,8 @@ static void bad_arguments(void)
         "s has shape (4), expected (1)");
     CHECK(!mmix_l2_normalize(NULL, NULL, -1) && !mmix_patch_embed(NULL, NULL, NULL, NULL));
     BAD(mmix_softmax(m, a, 2), "mmix_softmax", "axis 2");
-    for (int k = 0; k < 13; k++) parts[k] = a;
+    for (int k = 0; k < 13; k++)
+        parts[k] = a;
     BAD(mmix_concat(m, 0, parts, 13), "mmix_concat", "13");
     BAD(mmix_concat(m, 0, parts, 0), "mmix_concat", "0");
     BAD(mmix_concat(m, 2, parts, 2), "mmix_concat", "axis 2");
@@ -432,8 +436,8 @@ static void easy_mistakes(mmix_ctx *m)
 /* A leaf is what no recorded op returned, an unrecorded one's result, too */
 static void leaves(mmix_ctx *m)
 {
-    mmix_tensor *x = mmix_require_grad(mmix_affine(m, mmix_fill(mmix_new1(m, 4), 1), 2, 0)),
-                *kept = x;
+    mmix_tensor *x = mmix_require_grad(mmix_affine(m, mmix_fill(mmix_new1(m, 4), 1), 2, 0));
+    mmix_tensor *kept = x;
     mmix_record(m, 1);
     mmix_mark mark = mmix_mark_here(m);
     for (int i = 0; i < 3; i++) {
@@ -494,9 +498,10 @@ static void refused_backward(mmix_ctx *m)
 }
 static void odd_numbers(mmix_ctx *m)
 {
-    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1), *ends = mmix_new1(m, 3),
-                *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1),
-                *one = mmix_fill(mmix_new2(m, 1, 1), 1);
+    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1);
+    mmix_tensor *ends = mmix_new1(m, 3);
+    mmix_tensor *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1);
+    mmix_tensor *one = mmix_fill(mmix_new2(m, 1, 1), 1);
     const double scales[] = {1e-17, -1, NAN, INFINITY};
     for (int i = 0; i < 4; i++) {
         BAD(mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 2, 2, scales[i], 1),
@@ -555,10 +560,10 @@ static void corners(void)
     refused_backward(m);
     mmix_record(m, 0);
     for (int band = 0; band < 2; band++) {       /* nor does a refused step */
-        mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, 14, 2, 3), 1, 1),
-                    *k = mmix_fill_normal(m, mmix_new4(m, 1, 14, 2, 3), 1, 2),
-                    *v = mmix_fill_normal(m, mmix_new4(m, 1, 14, 2, 4), 1, 3),
-                    *wide = mmix_new4(m, 1, 3, 2, 5);
+        mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, 14, 2, 3), 1, 1);
+        mmix_tensor *k = mmix_fill_normal(m, mmix_new4(m, 1, 14, 2, 3), 1, 2);
+        mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, 1, 14, 2, 4), 1, 3);
+        mmix_tensor *wide = mmix_new4(m, 1, 3, 2, 5);
         mmix_mixer x = mmix_mixer_softmax(q, k, v), z;
         x.mask = band ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL, x.left = 2;
         mmix_tensor *whole = mmix_mix(m, &x);
@@ -569,11 +574,13 @@ static void corners(void)
             z.q = mmix_slice(m, q, 1, from, 3);
             z.k = mmix_slice(m, k, 1, from, 3);
             z.v = wide;
-            if (t) BAD(mmix_mix_step(m, &z, s, 0), "values", "carries");
+            if (t)
+                BAD(mmix_mix_step(m, &z, s, 0), "values", "carries");
             z.q = mmix_slice(m, q, 1, t, 1);
             z.k = mmix_slice(m, k, 1, t, 1);
             z.v = mmix_slice(m, v, 1, t, 1);
-            mmix_tensor *y = mmix_mix_step(m, &z, s, 0), *same = mmix_slice(m, whole, 1, t, 1);
+            mmix_tensor *y = mmix_mix_step(m, &z, s, 0);
+            mmix_tensor *same = mmix_slice(m, whole, 1, t, 1);
             for (size_t i = 0; y && i < 8; i++)
                 NEAR(mmix_data(y)[i], mmix_data(same)[i], 1e-5);
         }
@@ -602,7 +609,9 @@ static void without_a_context(void)
     mmix_ctx *m = mmix_create(NULL);
     const int order[] = { 1, 0 };
     const size_t two3[] = { 3, 2 };
-    mmix_tensor *a = mmix_new2(m, 2, 3), *x = mmix_new3(m, 1, 2, 3), *parts[2];
+    mmix_tensor *a = mmix_new2(m, 2, 3);
+    mmix_tensor *x = mmix_new3(m, 1, 2, 3);
+    mmix_tensor *parts[2];
     mmix_tensor *index = mmix_new(m, MMIX_DTYPE_I32, 1, two3);
     mmix_tensor *(*const one[])(mmix_ctx *, mmix_tensor *) = { mmix_exp,  mmix_log,  mmix_sqrt,
                                                                mmix_silu, mmix_gelu, mmix_softplus,

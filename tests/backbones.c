@@ -13,10 +13,10 @@ static void tokens(void)
 {
     static const size_t patches[] = {14 * 14, 6 * 6, 7 * 7, 24 * 24}, middle[] = {98, 18, 25, 288};
     static const size_t second[] = {31, 5, 7, 89};
-    const mmix_vision_config vit = mmix_vision_config_vit(384, 16),
-                             linear = mmix_vision_config_linearvit(768),
-                             vim = mmix_vision_config_dinovim(512),
-                             registers = mmix_vision_config_mambareg(768);
+    const mmix_vision_config vit = mmix_vision_config_vit(384, 16);
+    const mmix_vision_config linear = mmix_vision_config_linearvit(768);
+    const mmix_vision_config vim = mmix_vision_config_dinovim(512);
+    const mmix_vision_config registers = mmix_vision_config_mambareg(768);
     for (size_t i = 0; i < 4; i++) {
         size_t at[12] = {77, 0};
         CHECK(mmix_vision_class_index(&vit, patches[i], at) == 1 && at[0] == 0);
@@ -51,7 +51,8 @@ static mmix_vision_config small(int kind)
     else if (kind == 1) c = mmix_vision_config_linearvit(768);
     else if (kind == 4) c = mmix_vision_config_mambareg(256);
     else if (kind < 4) c = mmix_vision_config_dinovim(256);
-    else if (kind < 7) c = mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0);
+    else if (kind < 7)
+        c = mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0);
     else c = mmix_vision_config_dinov3(384, 1);
     if (kind == 0) c.dim = 128;
     else if (kind == 6) c.dim = 192;
@@ -491,7 +492,8 @@ typedef struct rows_of_M {
 static void add_rows(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     rows_of_M *r = (rows_of_M *)user;
-    if (r->at++ / (r->mamba ? 2 : 1) != r->block) return;
+    if (r->at++ / (r->mamba ? 2 : 1) != r->block)
+        return;
     mmix_tensor *M = mmix_mix_matrix(m, mixer);
     for (size_t b = 0, H = mmix_shape(M, 1), L = mmix_shape(M, 2); b < mmix_shape(M, 0); b++)
         for (size_t h = 0; h < H; h++)
@@ -530,7 +532,8 @@ static void reading(void)
             for (size_t i = 0; i < 2 * H; i++)
                 for (size_t t = 0, p = 0; t < L; t++) {
                     int other = c.class_token == MMIX_CLASS_RELEASED && t == 0;
-                    for (size_t k = 0; k < n; k++) other |= at[k] == t;
+                    for (size_t k = 0; k < n; k++)
+                        other |= at[k] == t;
                     if (c.class_token == MMIX_CLASS_FIRST) other |= t <= c.registers;
                     if (other) continue;
                     worst = fmax(worst, fabs((double)mmix_data(map)[i * 20 + p++]
@@ -568,8 +571,8 @@ static void trained(void)
     snprintf(path, sizeof path, "%sonnxruntime.safetensors", folder);
     mmix_archive *a = mmix_archive_open(m, path);
     const mmix_entry *e = mmix_archive_find(a, "image"), *f = mmix_archive_find(a, "tokens");
-    mmix_tensor *image = mmix_new(m, MMIX_DTYPE_REAL, 4, pixels),
-                *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, f->shape);
+    mmix_tensor *image = mmix_new(m, MMIX_DTYPE_REAL, 4, pixels);
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, f->shape);
     /* it says (5, 3, 224, 224) and lies so */
     mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(image), mmix_count(image));
     mmix_archive_read(m, a, f, MMIX_FILE_REAL, mmix_data(tokens), mmix_count(tokens));
@@ -668,8 +671,8 @@ static double looked(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, int 
     o.dense = &block;
     o.n_dense = 1;
     o.dense_norm = norm;
-    mmix_tensor *map = mmix_vision_forward(m, v, image, &o).dense[0],
-        *sum = mmix_sum(m, mmix_mul(m, map, (mmix_tensor *)weight));
+    mmix_tensor *map = mmix_vision_forward(m, v, image, &o).dense[0];
+    mmix_tensor *sum = mmix_sum(m, mmix_mul(m, map, (mmix_tensor *)weight));
     const double value = mmix_item(sum);
     if (mmix_backward(m, sum)) return NAN;
     return value;
@@ -688,8 +691,9 @@ static void dense(void)
         o.dense = every;
         o.n_dense = 3;
         o.dense_norm = 1;
-        mmix_features f = mmix_vision_forward(m, v, image, &o), g,
-                      plain = mmix_vision_forward(m, v, image, NULL);
+        mmix_features f = mmix_vision_forward(m, v, image, &o);
+        mmix_features g;
+        mmix_features plain = mmix_vision_forward(m, v, image, NULL);
         static const int to_tokens[4] = {0, 2, 3, 1};
         const size_t shape[3] = {2, 15, small(kind).dim};
         CHECK_AT(f.dense && f.grid_h == 3 && f.grid_w == 5 && mmix_shape(f.dense[0], 1) == shape[2]
@@ -880,7 +884,8 @@ static void arrays(void)
             const mmix_entry *back;
             e.dtype = dtypes[i];
             e.ndim = ndim;
-            for (int d = 0; d < 8; d++) e.shape[d] = 2;
+            for (int d = 0; d < 8; d++)
+                e.shape[d] = 2;
             for (size_t b = 0; b < sizeof data; b++)
                 data[b] = (unsigned char)(e.dtype == MMIX_FILE_BOOL ? b % 2 : b * 7 % 120);
             e.data = data;
@@ -1190,7 +1195,8 @@ static void heads_and_sines(mmix_ctx *m)
     put("fc_norm.weight", &mmix_vision_params(v)->at[0], 0, 1);
     mmix_vision_destroy(opens_same(m, v, "a norm of the classifier's"));
     for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], "norm.weight")) entries[i] = entries[--count];
+        if (!strcmp(names[i], "norm.weight"))
+            entries[i] = entries[--count];
     refused_relative(m, "expected norm.weight, which normalizes each token, found fc_norm.weight");
     mmix_vision_destroy(v);
     c.dim = 384;
@@ -1251,7 +1257,8 @@ static void strangers(mmix_ctx *m)
         m, "9 positions, 3 blocks: without the class token's, the positions are no square");
     list_own(v, "");
     for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], "pos_embed")) entries[i] = entries[--count];
+        if (!strcmp(names[i], "pos_embed"))
+            entries[i] = entries[--count];
     refused_relative(m, "pos_embed is missing");
     mmix_vision_destroy(v);
     CHECK(mmix_vision_config_read(NULL, NULL, &c) == -1);

@@ -30,7 +30,8 @@ static mmix_tensor *image(mmix_ctx *m, size_t B)
 static mmix_vision *converted(mmix_ctx *m, const mmix_vision *t, int block, size_t window)
 {
     mmix_vision_config c = *mmix_vision_config_of(t);
-    for (int i = 0; i < DEPTH; i++) c.blocks[i] = block;
+    for (int i = 0; i < DEPTH; i++)
+        c.blocks[i] = block;
     for (int k = 1; k < 3; k++)
         c.mmate.window[k] = window;
     (void)m;
@@ -85,7 +86,8 @@ static void equals_teacher(void)
             }
         }
         FINE(m);
-        for (int k = 0; k < 3; k++) mmix_vision_destroy(s[k]);
+        for (int k = 0; k < 3; k++)
+            mmix_vision_destroy(s[k]);
         mmix_vision_destroy(t);
         mmix_destroy(m);
     }
@@ -175,8 +177,9 @@ static void windows(void)
         layout.spans = &span;
         layout.n_spans = 1;
         layout.global = 1;
-        mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 2, L, D), 1, 3),
-                    *M = mmix_mmate_matrix(m, &l, x, &layout), *all;
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 2, L, D), 1, 3);
+        mmix_tensor *M = mmix_mmate_matrix(m, &l, x, &layout);
+        mmix_tensor *all;
         l.options.window[1] = GH;
         l.options.window[2] = GW;
         all = mmix_mmate_matrix(m, &l, x, &layout);
@@ -214,11 +217,12 @@ static void windows(void)
         mmix_fill(l.swin.bias[3], 0);
         for (size_t k = 0; k < D; k++)
             mmix_data(l.swin.weight[3])[k * D + k] = 1;
-        mmix_tensor *y = mmix_mmate_forward(m, &l, x, NULL, &layout),
-                    *v = mmix_linear(m, x, l.swin.weight[2], l.swin.bias[2]);
+        mmix_tensor *y = mmix_mmate_forward(m, &l, x, NULL, &layout);
+        mmix_tensor *v = mmix_linear(m, x, l.swin.weight[2], l.swin.bias[2]);
         worst = 0;
         for (size_t k = 0; y && k < mmix_count(y); k++) {
-            const size_t c = k % D, i = k / D % L, b = k / D / L, h = c / (D / HEADS);
+            const size_t c = k % D, i = k / D % L, b = k / D / L;
+            const size_t h = c / (D / HEADS);
             double sum = 0;
             for (size_t j = 0; j < L; j++)
                 sum += (double)mmix_data(M)[((b * HEADS + h) * L + i) * L + j]
@@ -347,8 +351,8 @@ static void calibrates(void)
           && mmix_vision_calibrate(s, NULL, image(m, 1)));
     FINE(m);
     /* a teacher of windows has no heads to be calibrated by */
-    mmix_vision *windows = converted(m, t, MMIX_BLOCK_SWIN, 3),
-                *flex = converted(m, windows, MMIX_BLOCK_FLEX, 3);
+    mmix_vision *windows = converted(m, t, MMIX_BLOCK_SWIN, 3);
+    mmix_vision *flex = converted(m, windows, MMIX_BLOCK_FLEX, 3);
     CHECK_AT(!mmix_vision_calibrate(flex, windows, image(m, 2)), mmix_error(m));
     mmix_vision_destroy(flex);
     mmix_vision_destroy(windows);
@@ -387,7 +391,9 @@ static void distils(void)
         double first = 0, last = 0;
         for (int cut = -1; cut < 12; cut += way ? 5 : 1) {
             mmix_ctx *m = context(cut % 2 ? 1 : 3, 5);
-            mmix_vision *t = teacher(m, 1, way == 2, 0), *s = student_of(t, way), *u = NULL;
+            mmix_vision *t = teacher(m, 1, way == 2, 0);
+            mmix_vision *s = student_of(t, way);
+            mmix_vision *u = NULL;
             mmix_distill_config c = short_run();
             mmix_distill_stats stats;
             if (way == 1) c.step_tokens = 7;     /* images: two calls and a rest */

@@ -42,7 +42,8 @@ static void contexts(void)
     for (int k = 0; k < 3; k++) {
         mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 300, 40), 1));
         mmix_record(m, 1);
-        for (int i = 0; i < 5; i++) x = mmix_silu(m, x);
+        for (int i = 0; i < 5; i++)
+            x = mmix_silu(m, x);
         mmix_backward(m, mmix_mean(m, x));
         use = mmix_memory(m);
         IS(use.bytes, c.bytes);
@@ -170,8 +171,8 @@ static void randomness(void)
     mmix_seed_set(n, (uint64_t)5 << 32);
     CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(n, 1, 2, 3));
     for (int i = 0; i < count; i++) {
-        double u = mmix_random_uniform(m, 1, 0, (uint64_t)i),
-               z = mmix_random_normal(m, 2, 0, (uint64_t)i);
+        double u = mmix_random_uniform(m, 1, 0, (uint64_t)i);
+        double z = mmix_random_normal(m, 2, 0, (uint64_t)i);
         if (u < low) low = u;
         if (u > high) high = u;
         mean += u / count;
@@ -188,9 +189,9 @@ static void randomness(void)
     NEAR(sum[3], 0, 0.05);
     NEAR(sum[4], 3, 0.15);
     {
-        mmix_tensor *a = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 1),
-                    *b = mmix_fill_normal(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1),
-                    *c = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 2);
+        mmix_tensor *a = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 1);
+        mmix_tensor *b = mmix_fill_normal(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1);
+        mmix_tensor *c = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 2);
         SAME(a, b);                              /* strides do not matter */
         CHECK(apart(a, c) > 0.1);
     }

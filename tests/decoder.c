@@ -25,7 +25,8 @@ static void perturbation(void)
                 const int span = at < TOKENS ? span_of(at) : -1;
                 int seen = 0;
                 mmix_sequence s = sequence(m, media, 1);
-                if (media && row >= 0) mmix_data(s.media)[row * FEATURES + 2] += 1;
+                if (media && row >= 0)
+                    mmix_data(s.media)[row * FEATURES + 2] += 1;
                 else if (at < TOKENS)
                     mmix_data_i32(s.tokens)[at] = (mmix_data_i32(s.tokens)[at] + 5) % WORDS;
                 mmix_real *y = copied(mmix_decoder_forward(m, d, &s, NULL));
@@ -52,7 +53,8 @@ static void perturbation(void)
             }
             CHECK_AT(!leaks && !other, about);
             CHECK_AT(itself == TOKENS, about);
-            if (o == SWIN_ONLY) CHECK_AT(earlier >= grids - 4 && earlier > 0, about);
+            if (o == SWIN_ONLY)
+                CHECK_AT(earlier >= grids - 4 && earlier > 0, about);
             else CHECK_AT(earlier == (attention ? 0 : grids) && last == TOKENS, about);
             FINE(m);
             free(base);
@@ -165,7 +167,8 @@ static void constant_memory(void)
         if (o >= OPTIONS && o < OPTIONS + 5)
             CHECK_AT(bytes[1] > 3 * bytes[0], about);
         else CHECK_AT(window ? bytes[1] <= bytes[0] : bytes[1] == bytes[0], about);
-        if (o < OPTIONS) CHECK_AT(held[1] == held[0], about);
+        if (o < OPTIONS)
+            CHECK_AT(held[1] == held[0], about);
         FINE(m);
         mmix_mix_state_destroy(s);
         mmix_decoder_destroy(d);

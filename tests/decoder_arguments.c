@@ -68,8 +68,8 @@ static void bad_layers(void)
 /* Adding rows, losses */
 static void bad_rows_and_losses(mmix_ctx *m)
 {
-    mmix_tensor *x = mmix_fill(mmix_new3(m, 2, 5, 3), 0),
-                *part = mmix_fill(mmix_new3(m, 2, 2, 3), 0);
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 2, 5, 3), 0);
+    mmix_tensor *part = mmix_fill(mmix_new3(m, 2, 2, 3), 0);
     const int32_t at[2] = {0, 5};
     const size_t two = 2;
     REFUSED(m, !mmix_add_rows(m, x, part, mmix_from_i32(m, 1, &two, at)), "5");

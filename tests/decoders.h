@@ -92,8 +92,9 @@ SHARED int feature_of(size_t i)                  /* the row of media; -1: text a
     size_t row = 0;
     for (int s = 0; s < SPANS; row += spans[s].grid[0] * spans[s].grid[1] * spans[s].grid[2], s++)
         if (span_of(i) == s) {
-            const size_t at = i - spans[s].start, in = at % frame(&spans[s]),
-                         plane = frame(&spans[s]) - spans[s].separators;
+            const size_t at = i - spans[s].start;
+            const size_t in = at % frame(&spans[s]);
+            const size_t plane = frame(&spans[s]) - spans[s].separators;
             return in < plane ? (int)(row + at / frame(&spans[s]) * plane + in) : -1;
         }
     return -1;
@@ -280,7 +281,8 @@ SHARED alone layer(int o, size_t index, int fresh)
     mmix_mmate_options options;
     memset(&a, 0, sizeof a);
     memset(&options, 0, sizeof options);
-    for (int i = 0; i < 3; i++) options.window[i] = 2;
+    for (int i = 0; i < 3; i++)
+        options.window[i] = 2;
     snprintf(about, sizeof about, "layer %d, %s", (int)index, option(o, &options));
     a.m = context(1, 0);
     a.p = mmix_params_create(a.m);

@@ -228,12 +228,12 @@ static mmix_tensor *numbers(mmix_ctx *m, size_t n, int32_t below)
 enum { CASES = 45 };
 static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
 {
-    mmix_tensor *x = leaf[0] = normal(m, 1, 3, 2, 6, 8, 0),
-                *y = leaf[1] = normal(m, 2, 3, 2, 6, 8, 0),
-                *v = leaf[2] = normal(m, 3, 1, 8, 0, 0, 0),
-                *w = leaf[3] = normal(m, 4, 2, 8, 8, 0, 0),
-                *positive = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 6, 8), 0.4)), *part[2], *q,
-                *k, *mask;
+    mmix_tensor *x = leaf[0] = normal(m, 1, 3, 2, 6, 8, 0);
+    mmix_tensor *y = leaf[1] = normal(m, 2, 3, 2, 6, 8, 0);
+    mmix_tensor *v = leaf[2] = normal(m, 3, 1, 8, 0, 0, 0);
+    mmix_tensor *w = leaf[3] = normal(m, 4, 2, 8, 8, 0, 0);
+    mmix_tensor *positive = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 6, 8), 0.4));
+    mmix_tensor *part[2], *q, *k, *mask;
     mmix_mixer mixer;
     mmix_real center[8] = { 0 };
     part[0] = x;
@@ -417,8 +417,10 @@ static uint64_t slabs(mmix_ctx *m)
 {
     static const size_t shape[2] = { 4, 8 };
     mmix_params *p[2];
-    mmix_tensor *w[2], *x = normal(m, 1, 2, 3, 8, 0, 0),
-                       *g = mmix_fill_normal(m, mmix_new2(m, 3, 4), 1, 2), *y;
+    mmix_tensor *w[2];
+    mmix_tensor *x = normal(m, 1, 2, 3, 8, 0, 0);
+    mmix_tensor *g = mmix_fill_normal(m, mmix_new2(m, 3, 4), 1, 2);
+    mmix_tensor *y;
     uint64_t h = 1;
     for (int i = 0; i < 2; i++) {
         p[i] = mmix_params_create(m);
@@ -436,14 +438,17 @@ static uint64_t slabs(mmix_ctx *m)
                                                   mmix_linear(m, x, mmix_slice(m, w[0], 0, 0, 4),
                                                               NULL))));
         mmix_record(m, 0);
-        if (i == 1) h = read_into(h, mmix_grad(w[0]));
+        if (i == 1)
+            h = read_into(h, mmix_grad(w[0]));
         if (i == 2 || i == 4) mmix_params_zero_grad(p[0]);
-        if (i < 2) mmix_ema(p[1], p[0], 0.9);    /* it brings gradients to the host */
+        if (i < 2)
+            mmix_ema(p[1], p[0], 0.9); /* it brings gradients to the host */
         h = read_into(h, mmix_linear(m, x, w[1], NULL));
         if (i == 3) mmix_fill(g, 0.3);
     }
     h = read_into(h, mmix_grad(w[0]));
-    for (int i = 0; i < 2; i++) mmix_params_destroy(p[i]);
+    for (int i = 0; i < 2; i++)
+        mmix_params_destroy(p[i]);
     mmix_reset(m);
     return h;
 }
@@ -510,7 +515,9 @@ static uint64_t decoder(mmix_ctx *m)
 /* An upstream gradient may have a gradient of its own, that lies somewhere else than its values. */
 static uint64_t upstream(mmix_ctx *m)
 {
-    mmix_tensor *x = normal(m, 1, 2, 3, 8, 0, 0), *w = normal(m, 2, 2, 3, 8, 0, 0), *y;
+    mmix_tensor *x = normal(m, 1, 2, 3, 8, 0, 0);
+    mmix_tensor *w = normal(m, 2, 2, 3, 8, 0, 0);
+    mmix_tensor *y;
     mmix_record(m, 1);
     mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
     y = mmix_gelu(m, w);
@@ -569,8 +576,10 @@ static void doors(void)
 {
     static fake f;
     mmix_ctx *m = device(&f, ALL), *other = context(1, 1);
-    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 2), *y = mmix_affine(m, x, 2, 1), *z,
-                *labels = numbers(m, 2, 3);
+    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 2);
+    mmix_tensor *y = mmix_affine(m, x, 2, 1);
+    mmix_tensor *z;
+    mmix_tensor *labels = numbers(m, 2, 3);
     int32_t *label = mmix_data_i32(labels);      /* it stays good */
     mmix_params *p = mmix_params_create(m);
     const size_t shape[2] = { 4, 3 };
@@ -634,7 +643,8 @@ static void strict(void)
     memset(&f.table[MMIX_OP_SOFTMAX], 0, sizeof *f.table);
     mmix_ctx *m = mmix_create(&o);
     mmix_op_user_set(m, &f);
-    mmix_tensor *x = mmix_fill_normal(m, mmix_new2(m, 2, 3), 1, 0), *y = mmix_gelu(m, x);
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new2(m, 2, 3), 1, 0);
+    mmix_tensor *y = mmix_gelu(m, x);
     mmix_op_functions functions = { cube, cube };
     doing("strict");
     FINE(m);

@@ -50,7 +50,8 @@ static void what_trains(void)
             const int moved = memcmp(before + at, mmix_data(p->at[k].tensor),
                                      mmix_count(p->at[k].tensor) * sizeof *before)
                               != 0;
-            const int needs = group(p->at[k].name), trains = (needs & masks[i]) == needs;
+            const int needs = group(p->at[k].name);
+            const int trains = (needs & masks[i]) == needs;
             if (moved != trains) {
                 wrong++;
                 printf("  %s: moved %d\n", p->at[k].name, moved);
@@ -99,9 +100,9 @@ static void learning(void)
         CHECK_AT(!mmix_distill_losses(l.run, &b, &first), about);
         for (int k = 0; k < 40; k++) {
             CHECK_AT(teach(&l, 0, &stats) == 1, about);
-            const double *w = ways[i].weight, sum = w[0] * stats.hidden + w[1] * stats.token
-                                                    + w[2] * stats.sequence
-                                                    + w[3] * stats.supervised;
+            const double *w = ways[i].weight;
+            const double sum = w[0] * stats.hidden + w[1] * stats.token + w[2] * stats.sequence
+                               + w[3] * stats.supervised;
             CHECK_AT(fabs(sum - stats.loss) < 1e-5 * (1 + fabs(sum)) && stats.tokens == 3
                          && stats.steps == 40,
                      about);
@@ -270,8 +271,8 @@ static void decoded(void)
         mmix_distill_batch b = batch_of(l.m, 4, 0);
         mmix_sequence given = b.input;
         const size_t shape[2] = {BATCH, TOKENS}, later = together ? 0 : 1;
-        int32_t *tokens = (int32_t *)calloc(BATCH * TOKENS, sizeof *tokens),
-                *target = (int32_t *)calloc(BATCH * TOKENS, sizeof *target);
+        int32_t *tokens = (int32_t *)calloc(BATCH * TOKENS, sizeof *tokens);
+        int32_t *target = (int32_t *)calloc(BATCH * TOKENS, sizeof *target);
         if (together)                            /* the second row's one token a place before */
             mmix_data_i32(b.target)[TOKENS + LAST_TEXT] = 1,
                                              mmix_data_i32(b.target)[TOKENS + LAST_TEXT + 1] = -1;
@@ -420,7 +421,8 @@ static int run_on(Lesson *l, Shown *shown)
     mmix_distill_batch batch;
     mmix_distill_stats stats;
     for (mmix_reset(l->m); ; mmix_reset(l->m)) {
-        if (next_batch(shown, l->m, l->run->number, &batch)) return 1;
+        if (next_batch(shown, l->m, l->run->number, &batch))
+            return 1;
         const int more = mmix_distill_step(l->run, &batch, &stats);
         if (more < 1) return more;
         if (show_stats(shown, &stats)) return 1;
@@ -465,14 +467,17 @@ static void damaged(void)
         header += bytes[0] + 256u * bytes[1];
         CHECK(n > header && n < ROOM);
         for (size_t i = 0; i < FLIPS + CUTS; i++) {
-            const size_t at = i * header / FLIPS, length = i < FLIPS ? n : n * (i - FLIPS) / CUTS;
-            if (i < FLIPS) bytes[at] ^= (unsigned char)(1u << i % 8);
+            const size_t at = i * header / FLIPS;
+            const size_t length = i < FLIPS ? n : n * (i - FLIPS) / CUTS;
+            if (i < FLIPS)
+                bytes[at] ^= (unsigned char)(1u << i % 8);
             f = fopen(PATH2, "wb");
             if (f) {
                 fwrite(bytes, 1, length, f);
                 fclose(f);
             }
-            if (i < FLIPS) bytes[at] ^= (unsigned char)(1u << i % 8);
+            if (i < FLIPS)
+                bytes[at] ^= (unsigned char)(1u << i % 8);
             mmix_distill *run = is_run ? mmix_distill_load(l.teacher, PATH2, &student) : NULL;
             if (!is_run) student = mmix_decoder_load(l.m, PATH2);
             bad += (student != NULL) == (mmix_error(l.m) != NULL)
@@ -514,7 +519,8 @@ static void no_adapters(void)
         c.limit = c.calls + n;
         done = !mmix_params_add_lora(d->params, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         c.limit = 0;
-        if (!done) CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !d->params->adapters);
+        if (!done)
+            CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !d->params->adapters);
         mmix_error_clear(m);
         mmix_real *y = logits_of(m, d);
         CHECK(most(plain, y, LOGITS) <= 0);
@@ -555,7 +561,8 @@ static int everything(mmix_ctx *m)
     if (ok)
         ok = (back = mmix_decoder_load(m, PATH)) != NULL
              && generate(m, back, prompt, 3, NULL, made, 4) == 4;
-    if (ok) ok = (again = mmix_distill_load(teacher, RUN, &resumed)) != NULL;
+    if (ok)
+        ok = (again = mmix_distill_load(teacher, RUN, &resumed)) != NULL;
     if (!ok && !mmix_error(m)) CHECK_AT(0, "a failure without a message");
     mmix_distill_destroy(again);
     if (again) mmix_decoder_destroy(resumed);

@@ -43,8 +43,8 @@ static int filed(const mmix_options *options, void *user)
     else if (s->bytes)
         a = mmix_archive_open_memory(m, s->path, s->bytes, s->size);
     else a = mmix_archive_open(m, s->path);
-    const int done = s->entry ? !mmix_archive_save(m, s->path, s->entry, 1, metadata) : a != NULL,
-              kind = mmix_error_kind(m);
+    const int done = s->entry ? !mmix_archive_save(m, s->path, s->entry, 1, metadata) : a != NULL;
+    const int kind = mmix_error_kind(m);
     CHECK(done == !kind && !exists(PATH ".tmp"));
     mmix_archive_close(a);
     CHECK(mmix_memory(m).bytes == before);
@@ -358,7 +358,8 @@ static uint32_t crc32_of(const void *data, size_t n)                 /* of zip *
 static void zip_add(zip *z, const char *name, const void *data, size_t size)
 {
     const size_t length = strlen(name), at = z->size;
-    unsigned char *b = z->bytes + z->size, *d = z->directory + z->listed;
+    unsigned char *b = z->bytes + z->size;
+    unsigned char *d = z->directory + z->listed;
     memset(b, 0, 30);
     memset(d, 0, 46);
     put_number(b, 0x04034b50, 4);
@@ -539,7 +540,8 @@ static void torch_and_numpy(void)
             wrong += result < 0;
             valid += result == 1;
         }
-    if (getenv("FILES_SHOW")) printf("pickles: %d wrong, %d valid\n", (int)wrong, (int)valid);
+    if (getenv("FILES_SHOW"))
+        printf("pickles: %d wrong, %d valid\n", (int)wrong, (int)valid);
     CHECK(wrong == 0 && valid > 1000 && valid < TORCH_PICKLE * 128);
     {                                            /* a name that is found within what is known */
         static const char evil[] = "\x80\x02}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v2\n(("
@@ -564,7 +566,8 @@ static unsigned char *zip_of(const char *name, const void *data, size_t n, size_
 {
     const size_t length = strlen(name), entry = 46 + length, at = 30 + length + n;
     const uint32_t crc = crc32_of(data, n);
-    unsigned char *z = (unsigned char *)calloc(at + times * entry + 22, 1), *d = z + at;
+    unsigned char *z = (unsigned char *)calloc(at + times * entry + 22, 1);
+    unsigned char *d = z + at;
     put_number(z, 0x04034b50, 4);
     put_number(z + 26, length, 2);
     memcpy(z + 30, name, length);
@@ -624,7 +627,8 @@ static void proportion(void)
                           &size); /* memo 2^28 */
         else if (kind == 8)
             file = zip_of("archive/aaaaa.npy", text, N / 4, 20000, &size); /* all the same bytes */
-        else if (kind == 9) file = zip_of("aaaaa.npy", text, 1, 60000, &size);
+        else if (kind == 9)
+            file = zip_of("aaaaa.npy", text, 1, 60000, &size);
         else {                                   /* one number, seen as very many by strides of 0 */
             static const char tensor[] = "\x80\x02}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v2\n(("
                                          "X\7\0\0\0storagectorch\nFloatStorage\n"
@@ -651,7 +655,8 @@ static void proportion(void)
         snprintf(note, sizeof note, "file %d", kind);
         mmix_memory_peak_clear(m);
         mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
-        if (kind == 1) CHECK_AT(mmix_archive_count(a) > 17000, mmix_error(m));
+        if (kind == 1)
+            CHECK_AT(mmix_archive_count(a) > 17000, mmix_error(m));
         else CHECK_AT(!a && mmix_error_kind(m) == MMIX_ERROR_FILE, note);
         CHECK_AT(mmix_memory(m).peak - before <= 32 * size + ((size_t)2 << 20), note);
         mmix_archive_close(a);
@@ -735,7 +740,8 @@ static int unread(mmix_ctx *m, const mmix_archive *a, const char *name, const ch
 {
     double d[16];
     const mmix_entry *e = mmix_archive_find(a, name);
-    if (!e || e->dtype != MMIX_FILE_OTHER || mmix_entry_count(e) > 16) return 0;
+    if (!e || e->dtype != MMIX_FILE_OTHER || mmix_entry_count(e) > 16)
+        return 0;
     const int refused = mmix_archive_read(m, a, e, MMIX_FILE_F64, d, mmix_entry_count(e));
     const int right = refused && strstr(mmix_error(m), name) && strstr(mmix_error(m), says_what);
     mmix_error_clear(m);
@@ -955,8 +961,8 @@ static void many_small_json(void)
 typedef struct part { const char *name; const void *data; size_t size; } part;
 static unsigned char *zip_two(const part member[2], size_t *size)
 {
-    unsigned char *file = (unsigned char *)calloc(member[0].size + member[1].size + 1024, 1),
-                  *b = file;
+    unsigned char *file = (unsigned char *)calloc(member[0].size + member[1].size + 1024, 1);
+    unsigned char *b = file;
     size_t place[2];
     for (int i = 0; i < 2; i++) {
         place[i] = (size_t)(b - file);
@@ -1314,7 +1320,8 @@ static void halves(void)
     int wrong = 0;
     mmix_entry e[3];
     mmix_ctx *m = mmix_create(NULL);
-    for (unsigned i = 0; i < 65536; i++) all[i] = (uint16_t)i;
+    for (unsigned i = 0; i < 65536; i++)
+        all[i] = (uint16_t)i;
     e[0] = entry("f16", MMIX_FILE_F16, 1, 65536, 0, all);
     e[1] = entry("bf16", MMIX_FILE_BF16, 1, 65536, 0, all);
     CHECK(mmix_archive_save(m, PATH, e, 2, NULL) == 0);
@@ -1666,7 +1673,8 @@ static void shards(void)
         CHECK(memory_fails(filed, &whole, 1, 1) >= 9);
     }
     mmix_destroy(m);
-    for (int i = 0; i < 2; i++) remove(shard[i]);
+    for (int i = 0; i < 2; i++)
+        remove(shard[i]);
     remove(index);
 }
 
@@ -1699,7 +1707,8 @@ static void reference(void)
         mmix_archive *a = mmix_archive_open(m, path);
         CHECK_AT(!a && mmix_error_kind(m) == MMIX_ERROR_FILE && strstr(mmix_error(m), file)
             && !strchr(mmix_error(m), '\n'), file);
-        if (getenv("FILES_SHOW")) puts(mmix_error(m) ? mmix_error(m) : "?");
+        if (getenv("FILES_SHOW"))
+            puts(mmix_error(m) ? mmix_error(m) : "?");
         mmix_archive_close(a);
         mmix_error_clear(m);
         CHECK_AT(mmix_memory(m).bytes == before, file);

@@ -153,7 +153,8 @@ static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix
         n *= e->shape[i];
     }
     n = some ? n : 0;
-    if (!e->name || mmix_archive_find(a, e->name) != e) return "an entry is not found by its name";
+    if (!e->name || mmix_archive_find(a, e->name) != e)
+        return "an entry is not found by its name";
     if (e->dtype == MMIX_FILE_OTHER) {           /* listed; reading it is an error of the file */
         double none;
         if (!mmix_archive_read(m, a, e, MMIX_FILE_F64, &none, n) || refusal(m))
@@ -227,7 +228,8 @@ static const char *picture_is_wrong(mmix_ctx *m, const char *path, const unsigne
     accepted = rgb != NULL;
     if (count.peak - before > (path ? 4 : 3) * size + (1u << 10))
         wrong = "holds more than a picture of gray";
-    if (!wrong && !rgb) wrong = width || height ? "refused with a size" : refusal(m);
+    if (!wrong && !rgb)
+        wrong = width || height ? "refused with a size" : refusal(m);
     for (size_t i = 0; rgb && i < width * height * 3; i++)
         sum += rgb[i];
     if (rgb && (!width || !height || sum > 255 * width * height * 3))
@@ -303,7 +305,8 @@ static uint32_t crc32_of(const unsigned char *p, size_t n)
             c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
         table[i] = c;
     }
-    while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
+    while (n--)
+        crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
     return ~crc;
 }
 
@@ -510,7 +513,8 @@ static size_t zip_change(unsigned char *data, size_t size, size_t most, unsigned
         if (list[i].length >= 8 && !memcmp(data + list[i].name + list[i].length - 8, "data.pkl", 8))
             f = &list[i];
     if (how == 1) {
-        if (f->size) change(data + f->data, f->size, f->size);
+        if (f->size)
+            change(data + f->data, f->size, f->size);
         zip_repair(data, size);
         return size;
     }
@@ -532,7 +536,8 @@ static size_t zip_change(unsigned char *data, size_t size, size_t most, unsigned
             zip_add_named(&z, data + list[i].name, list[i].length, data + list[i].data,
                           list[i].size);
     out = zip_end(&z, 0);
-    if (out.size <= most) memcpy(data, out.at, size = out.size);
+    if (out.size <= most)
+        memcpy(data, out.at, size = out.size);
     free(out.at);
     free(b.at);
     return size;
@@ -543,7 +548,8 @@ static size_t header_change(unsigned char *data, size_t size, size_t most)
 {
     const uint64_t n = size >= 8 ? number(data, 8) : 0;
     bytes b = {NULL, 0, 0}, out = {NULL, 0, 0};
-    if (size < 8 || n > size - 8) return change(data, size, most);
+    if (size < 8 || n > size - 8)
+        return change(data, size, most);
     put(&b, data + 8, (size_t)n);
     b.at = (unsigned char *)realloc(b.at, b.room = (size_t)n + 64);
     if (!b.at) abort();
@@ -551,7 +557,8 @@ static size_t header_change(unsigned char *data, size_t size, size_t most)
     put_number(&out, b.size, 8);
     put(&out, b.at, b.size);
     put(&out, data + 8 + n, size - 8 - (size_t)n);
-    if (out.size <= most) memcpy(data, out.at, size = out.size);
+    if (out.size <= most)
+        memcpy(data, out.at, size = out.size);
     free(b.at);
     free(out.at);
     return size;
@@ -559,7 +566,8 @@ static size_t header_change(unsigned char *data, size_t size, size_t most)
 
 static size_t one_change(unsigned char *data, size_t size, size_t most, unsigned seed)
 {
-    if (begins(data, size, "PK\3\4")) return zip_change(data, size, most, seed);
+    if (begins(data, size, "PK\3\4"))
+        return zip_change(data, size, most, seed);
     if (begins(data, size, "\x93NUMPY") || is_picture(data, size) || seed % 4 == 0)
         return change(data, size, most);
     return header_change(data, size, most);
@@ -582,7 +590,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!begins(data, size, "PK\3\4") && !begins(data, size, "\x93NUMPY"))
         return 0;
 #elif defined FUZZ_SAFETENSORS
-    if (begins(data, size, "PK\3\4") || begins(data, size, "\x93NUMPY")) return 0;
+    if (begins(data, size, "PK\3\4") || begins(data, size, "\x93NUMPY"))
+        return 0;
 #endif
     wrong = is_wrong(NULL, data, size);
     if (wrong) {
@@ -633,7 +642,8 @@ static bytes safetensors(const char *header, size_t n)
     bytes b = {NULL, 0, 0};
     put_number(&b, strlen(header), 8);
     put_text(&b, header);
-    for (size_t i = 0; i < n; i++) put_number(&b, i, 1);
+    for (size_t i = 0; i < n; i++)
+        put_number(&b, i, 1);
     return b;
 }
 
@@ -696,7 +706,8 @@ static bytes npy(const char *header, int version, size_t n)
     put_number(&b, (uint64_t)version, 2);
     put_number(&b, strlen(header), version == 1 ? 2 : 4);
     put_text(&b, header);
-    for (size_t i = 0; i < n; i++) put_number(&b, i, 1);
+    for (size_t i = 0; i < n; i++)
+        put_number(&b, i, 1);
     return b;
 }
 
@@ -819,9 +830,11 @@ static void py_tensor(bytes *b, const char *type, const char *key, uint64_t tota
     put_text(b, "tQ");
     py_int(b, offset);
     put_text(b, "(");
-    for (int i = 0; i < ndim; i++) py_int(b, shape[i]);
+    for (int i = 0; i < ndim; i++)
+        py_int(b, shape[i]);
     put_text(b, "t(");
-    for (int i = 0; i < ndim; i++) py_int(b, stride[i]);
+    for (int i = 0; i < ndim; i++)
+        py_int(b, stride[i]);
     put_text(b, "t\x89" DICT "tR");
 }
 /* A .pth file of the pickle, which is freed, and three storages: 6 floats, 2 numbers of 8 bytes,
@@ -1340,7 +1353,8 @@ static void network_change(network *n)
     };
     for (size_t times = 1 + roll(4); times-- && n->count; ) {
         const size_t i = roll(n->count), k = roll(6);
-        array *a = &n->at[i], *b = &n->at[roll(n->count)];
+        array *a = &n->at[i];
+        array *b = &n->at[roll(n->count)];
         const network *other = network_of(roll(SYSTEMS));
         const array *c = &other->at[roll(other->count)];
         uint64_t *axis = &a->shape[roll(4)];
@@ -1353,7 +1367,8 @@ static void network_change(network *n)
         case 2: network_remove(n, i); break;
         case 3: snprintf(a->name, sizeof a->name, "%s", c->name); break;
         case 4:
-            if (n->count < ARRAYS) n->at[n->count++] = *c;
+            if (n->count < ARRAYS)
+                n->at[n->count++] = *c;
             break;
         case 5:
             snprintf(a->name, sizeof a->name, "%s",
@@ -1376,7 +1391,8 @@ static void network_change(network *n)
             for (size_t j = n->count; j-- > 0; )
                 if (strstr(n->at[j].name, block)) {
                     if (k < 2) network_remove(n, j);
-                    else if (k < 4) *strstr(n->at[j].name, block) = '_';
+                    else if (k < 4)
+                        *strstr(n->at[j].name, block) = '_';
                     else strstr(n->at[j].name, block)[1] = (char)('0' + k);
                 }
         }
@@ -1468,7 +1484,9 @@ static const char *const no_file[] = {
 static void index_change(plan *p)
 {
     for (size_t times = 1 + roll(3); times-- && p->count; ) {
-        place *a = &p->at[roll(p->count)], *b = &p->at[roll(p->count)], was = *a;
+        place *a = &p->at[roll(p->count)];
+        place *b = &p->at[roll(p->count)];
+        place was = *a;
         switch (roll(6)) {
         case 0:
             snprintf(a->file, sizeof a->file, "%s",
@@ -1479,11 +1497,13 @@ static void index_change(plan *p)
             break;
         case 2:
             memcpy(a->name, b->name, sizeof a->name);
-            if (roll(2)) memcpy(b->name, was.name, sizeof b->name);
+            if (roll(2))
+                memcpy(b->name, was.name, sizeof b->name);
             break;
         case 3: *a = p->at[--p->count]; break;
         case 4:
-            if (p->count < ARRAYS + 8) p->at[p->count++] = *b;
+            if (p->count < ARRAYS + 8)
+                p->at[p->count++] = *b;
             break;
         default: a->name[roll(strlen(a->name) + 1)] = (char)('a' + roll(26));
         }

@@ -46,7 +46,8 @@ static void fail(Case *c, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    if (!*c->failure) vsnprintf(c->failure, sizeof c->failure, format, list);
+    if (!*c->failure)
+        vsnprintf(c->failure, sizeof c->failure, format, list);
     va_end(list);
 }
 static void skip(Case *c, const char *what, const char *name)
@@ -120,7 +121,8 @@ static const mmix_entry *find(Case *c, const char *prefix, const char *name)
     char full[512];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     const mmix_entry *e = mmix_archive_find(c->file, full);
-    if (e) c->entry_used[e - mmix_archive_entry(c->file, 0)] = 1;
+    if (e)
+        c->entry_used[e - mmix_archive_entry(c->file, 0)] = 1;
     return e;
 }
 static int has(Case *c, const char *prefix, const char *name)
@@ -198,7 +200,8 @@ static mmix_params *parameters(Case *c) { return c->params = mmix_params_create(
 static void load_layer(Case *c)
 {
     mmix_params_allocate(c->params);
-    if (!mmix_error(c->m)) load(c, c->params, "p.");
+    if (!mmix_error(c->m))
+        load(c, c->params, "p.");
 }
 
 /* ---- comparing ---- */
@@ -206,7 +209,8 @@ static void load_layer(Case *c)
 /* |found - expected| <= tol (max|expected| + 1e-3) for each value; integers exactly. */
 static void compare(Case *c, const mmix_entry *e, const double *found, size_t n, double tol)
 {
-    double *expected = (double *)malloc((n + 1) * sizeof *expected), largest = 0, error = 0;
+    double *expected = (double *)malloc((n + 1) * sizeof *expected);
+    double largest = 0, error = 0;
     size_t at = 0;
     if (n != mmix_entry_count(e))
         fail(c, "%.100s has %zu values, found %zu", e->name, mmix_entry_count(e), n);
@@ -216,8 +220,10 @@ static void compare(Case *c, const mmix_entry *e, const double *found, size_t n,
         if (e->dtype >= MMIX_FILE_I64) tol = 0;
         for (size_t i = 0; i < n; i++) {
             const double d = fabs(found[i] - expected[i]);
-            if (fabs(expected[i]) > largest) largest = fabs(expected[i]);
-            if (!(d <= error)) error = isnan(d) ? HUGE_VAL : d, at = i;
+            if (fabs(expected[i]) > largest)
+                largest = fabs(expected[i]);
+            if (!(d <= error))
+                error = isnan(d) ? HUGE_VAL : d, at = i;
         }
         const double bound = tol * (largest + 1e-3);
         double ratio;
@@ -242,7 +248,8 @@ static void compare_tensor(Case *c, const mmix_entry *e, const mmix_tensor *t, d
     size_t n = mmix_count(t), ones = 0;
     int k = 0;                                   /* the same shape but for axes of size 1 */
     for (int i = 0; i < e->ndim; i++) {
-        while (k < mmix_ndim(t) && mmix_shape(t, k) == 1) k++;
+        while (k < mmix_ndim(t) && mmix_shape(t, k) == 1)
+            k++;
         if (e->shape[i] == 1) ones++;
         else if (k >= mmix_ndim(t) || mmix_shape(t, k++) != e->shape[i])
             fail(c, "%.100s has another shape", e->name);
@@ -285,7 +292,8 @@ static void out_i32(Case *c, const char *name, const int32_t *values, size_t n)
 /* Compares a tensor; with a cot. of its name it is also one that the backward starts from. */
 static void out(Case *c, const char *name, mmix_tensor *t)
 {
-    const mmix_entry *e = find(c, "out.", name), *cot = find(c, "cot.", name);
+    const mmix_entry *e = find(c, "out.", name);
+    const mmix_entry *cot = find(c, "cot.", name);
     size_t shape[MMIX_MAX_DIMS];
     if (!e || !t || mmix_error(c->m)) return;
     compare_tensor(c, e, t, c->tol);
@@ -301,7 +309,8 @@ static void out(Case *c, const char *name, mmix_tensor *t)
 /* Every grad. of the case. */
 static void gradients(Case *c)
 {
-    if (mmix_backward_from(c->m, c->output, c->upstream, c->outputs)) return;
+    if (mmix_backward_from(c->m, c->output, c->upstream, c->outputs))
+        return;
     for (size_t i = 0; i < mmix_archive_count(c->file); i++) {
         const mmix_entry *e = mmix_archive_entry(c->file, i);
         mmix_tensor *g = NULL;
@@ -316,7 +325,8 @@ static void gradients(Case *c)
             }
         double *zero = g ? NULL : (double *)calloc(mmix_entry_count(e) + 1, sizeof *zero);
         if (g) compare_tensor(c, e, g, c->tol);
-        else if (asked) compare(c, e, zero, mmix_entry_count(e), c->tol); /* nothing flowed there */
+        else if (asked)
+            compare(c, e, zero, mmix_entry_count(e), c->tol); /* nothing flowed there */
         else fail(c, "%.100s: no gradient", e->name);
         free(zero);
     }
@@ -333,7 +343,9 @@ static void run_silu(Case *c) { out(c, "y", mmix_silu(c->m, in(c, "x"))); }
 static void run_softplus(Case *c) { out(c, "y", mmix_softplus(c->m, in(c, "x"))); }
 static void run_layer_norm(Case *c)
 {
-    mmix_tensor *x = in(c, "x"), *w = param_or_null(c, "weight"), *b = param_or_null(c, "bias");
+    mmix_tensor *x = in(c, "x");
+    mmix_tensor *w = param_or_null(c, "weight");
+    mmix_tensor *b = param_or_null(c, "bias");
     out(c, "y", mmix_layer_norm(c->m, x, w, b, number(c, "eps", 0)));
 }
 static void run_rms_norm(Case *c)
@@ -343,19 +355,25 @@ static void run_rms_norm(Case *c)
 }
 static void run_gated_rms_norm(Case *c)
 {
-    mmix_tensor *x = in(c, "x"), *z = in(c, "z"), *w = param(c, "weight");
+    mmix_tensor *x = in(c, "x");
+    mmix_tensor *z = in(c, "z");
+    mmix_tensor *w = param(c, "weight");
     out(c, "y", mmix_gated_rms_norm(c->m, x, z, w, number(c, "eps", 0), whole(c, "groups", 1)));
 }
 static void run_linear(Case *c)
 {
-    mmix_tensor *x = in(c, "x"), *w = param(c, "weight"), *b = param_or_null(c, "bias");
+    mmix_tensor *x = in(c, "x");
+    mmix_tensor *w = param(c, "weight");
+    mmix_tensor *b = param_or_null(c, "bias");
     out(c, "y", mmix_linear(c->m, x, w, b));
 }
 static void run_conv1d(Case *c)
 {
     static const char *const activations[] = {"none", "silu", NULL};
-    mmix_tensor *x = in(c, "x"), *w = param(c, "weight"), *b = param_or_null(c, "bias"),
-                *last = NULL;
+    mmix_tensor *x = in(c, "x");
+    mmix_tensor *w = param(c, "weight");
+    mmix_tensor *b = param_or_null(c, "bias");
+    mmix_tensor *last = NULL;
     mmix_causal_conv1d_options o;
     memset(&o, 0, sizeof o);
     o.silu = one_of(c, "activation", activations, "none");
@@ -373,12 +391,15 @@ static void run_cross_entropy(Case *c)
 }
 static void run_patch_embed(Case *c)
 {
-    mmix_tensor *x = in(c, "x"), *w = param(c, "proj.weight"), *b = param(c, "proj.bias");
+    mmix_tensor *x = in(c, "x");
+    mmix_tensor *w = param(c, "proj.weight");
+    mmix_tensor *b = param(c, "proj.bias");
     out(c, "y", mmix_patch_embed(c->m, x, w, b));
 }
 static void run_bilinear_resize(Case *c)
 {
-    const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
+    const double scale_h = number(c, "scale_h", 0);
+    const double scale_w = number(c, "scale_w", 0);
     out(c, "y",
         mmix_interpolate(c->m, in(c, "x"), MMIX_RESIZE_BILINEAR, whole(c, "out_h", 0),
                          whole(c, "out_w", 0), scale_h, scale_w));
@@ -402,7 +423,8 @@ static void run_rope(Case *c)
 }
 static void run_bicubic_resize(Case *c)
 {
-    const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
+    const double scale_h = number(c, "scale_h", 0);
+    const double scale_w = number(c, "scale_w", 0);
     out(c, "y",
         mmix_interpolate(c->m, in(c, "x"), MMIX_RESIZE_BICUBIC, whole(c, "out_h", 0),
                          whole(c, "out_w", 0), scale_h, scale_w));
@@ -441,14 +463,18 @@ static void linear_options(Case *c, mmix_mixer *x)
 }
 static void run_softmax_attention(Case *c)
 {
-    mmix_tensor *q = in(c, "q"), *k = in(c, "k"), *v = in(c, "v");
+    mmix_tensor *q = in(c, "q");
+    mmix_tensor *k = in(c, "k");
+    mmix_tensor *v = in(c, "v");
     mmix_mixer x = mmix_mixer_softmax(q, k, v);
     softmax_options(c, &x);
     if (!*c->skipped) mix(c, &x);
 }
 static void run_linear_attention(Case *c)
 {
-    mmix_tensor *q = in(c, "q"), *k = in(c, "k"), *v = in(c, "v");
+    mmix_tensor *q = in(c, "q");
+    mmix_tensor *k = in(c, "k");
+    mmix_tensor *v = in(c, "v");
     mmix_mixer x = mmix_mixer_linear(q, k, v);
     linear_options(c, &x);
     mix(c, &x);
@@ -463,8 +489,11 @@ static void dt_limit(Case *c, double *low, double *high)
 static mmix_mixer ssd(Case *c)
 {
     static const char *const directions[] = {"forward", "reverse", "both", NULL};
-    mmix_tensor *v = in(c, "x"), *dt = in(c, "dt"), *A = in(c, "A"), *B = in(c, "B"),
-                *C = in(c, "C");
+    mmix_tensor *v = in(c, "x");
+    mmix_tensor *dt = in(c, "dt");
+    mmix_tensor *A = in(c, "A");
+    mmix_tensor *B = in(c, "B");
+    mmix_tensor *C = in(c, "C");
     mmix_mixer x = mmix_mixer_ssd(v, dt, A, B, C);
     x.D = in_or_null(c, "D");
     x.dt_bias = in_or_null(c, "dt_bias");
@@ -480,9 +509,13 @@ static void run_ssd_steps(Case *c)
 {
     mmix_mixer x = ssd(c), one = x;
     mmix_mix_state *s = mmix_mix_state_create(c->m, 1);
-    const size_t L = mmix_shape(x.dt, 1), B = mmix_shape(x.dt, 0), P = mmix_shape(x.v, 3),
-                 N = mmix_shape(x.k, 3), H = mmix_shape(x.dt, 2);
-    mmix_tensor *y = mmix_new4(c->m, B, L, H, P), *last = NULL, *states;
+    const size_t L = mmix_shape(x.dt, 1);
+    const size_t B = mmix_shape(x.dt, 0);
+    const size_t P = mmix_shape(x.v, 3);
+    const size_t N = mmix_shape(x.k, 3);
+    const size_t H = mmix_shape(x.dt, 2);
+    mmix_tensor *y = mmix_new4(c->m, B, L, H, P);
+    mmix_tensor *last = NULL, *states;
     const size_t shape[5] = {B, L, H, P, N};
     states = mmix_new(c->m, MMIX_DTYPE_REAL, 5, shape);
     for (size_t t = 0; t < L && !mmix_error(c->m); t++) {
@@ -525,7 +558,8 @@ static void attention(Case *c, int kind)
     mmix_attention_layer l;
     mmix_attention_init(&l, parameters(c), "", axis(c, "proj.weight", 0), whole(c, "heads", 0),
                         kind, axis(c, "qkv.bias", 0) != 0);
-    if (kind == MMIX_MIXER_SOFTMAX) l.rope.theta = number(c, "rope_theta", 0);
+    if (kind == MMIX_MIXER_SOFTMAX)
+        l.rope.theta = number(c, "rope_theta", 0);
     if (kind == MMIX_MIXER_SOFTMAX) softmax_options(c, &l.options);
     else linear_options(c, &l.options);
     load_layer(c);
@@ -554,8 +588,8 @@ static void mamba2(Case *c, int bidirectional)
     load_layer(c);
     state.conv = bidirectional ? NULL : in_or_null(c, "conv_state");
     state.ssm = bidirectional ? NULL : in_or_null(c, "ssm_state");
-    const int last = !bidirectional && flag(c, "final_state"),
-              carried = last || state.conv || state.ssm;
+    const int last = !bidirectional && flag(c, "final_state");
+    const int carried = last || state.conv || state.ssm;
     mmix_tensor *x = in(c, "x"), *seq_idx = in_or_null(c, "seq_idx");
     out(c, "y", mmix_mamba2_forward(c->m, &l, x, NULL, NULL, seq_idx, carried ? &state : NULL));
     if (!carried) return;
@@ -574,8 +608,10 @@ static void run_swiglu_ffn(Case *c)
 }
 static void run_lora_linear(Case *c)
 {
-    mmix_tensor *w = param(c, "weight"), *b = param_or_null(c, "bias"),
-                *A = param(c, "lora_A.weight"), *B = param(c, "lora_B.weight");
+    mmix_tensor *w = param(c, "weight");
+    mmix_tensor *b = param_or_null(c, "bias");
+    mmix_tensor *A = param(c, "lora_A.weight");
+    mmix_tensor *B = param(c, "lora_B.weight");
     const mmix_lora lora = { A, B, number(c, "alpha", 0) };
     out(c, "y", mmix_lora_linear(c->m, in(c, "x"), w, b, &lora, NULL, NULL));
 }
@@ -678,8 +714,10 @@ static void mmate(Case *c, int which)
     l.index = whole(c, "layer", 0);
     layout.spans = list;
     layout.n_spans = spans(c, list);
-    if (which & ONLY_FLEX) flex(c, &l, which == BOTH ? "flex." : "");
-    if (which & ONLY_SWIN) swin(c, &l, which == BOTH ? "swin." : "");
+    if (which & ONLY_FLEX)
+        flex(c, &l, which == BOTH ? "flex." : "");
+    if (which & ONLY_SWIN)
+        swin(c, &l, which == BOTH ? "swin." : "");
     if (which == BOTH) {
         l.options.branches = one_of(c, "branches", branches, "both");
         l.options.branch_gate = one_of(c, "branch_fuse", fuse, "sum");
@@ -687,7 +725,8 @@ static void mmate(Case *c, int which)
         l.branch_gate_bias = part(c, "branch_gate.", "bias", l.options.branch_gate);
     }
     if (which & ONLY_FLEX) layout.initial_state = in_or_null(c, "initial_state");
-    if ((which & ONLY_FLEX) && flag(c, "final_state")) layout.final_state = &last;
+    if ((which & ONLY_FLEX) && flag(c, "final_state"))
+        layout.final_state = &last;
     if (*c->skipped) return;
     if (which != BOTH)
         l.options.branches = which == ONLY_FLEX ? MMIX_BRANCH_FLEX : MMIX_BRANCH_SWIN;
@@ -706,14 +745,16 @@ static void run_mmate_layer(Case *c) { mmate(c, BOTH); }
 
 static void run_kd_hidden(Case *c)
 {
-    mmix_tensor *student = in(c, "student"), *teacher = in(c, "teacher"),
-                *mask = in_or_null(c, "mask");
+    mmix_tensor *student = in(c, "student");
+    mmix_tensor *teacher = in(c, "teacher");
+    mmix_tensor *mask = in_or_null(c, "mask");
     out(c, "loss", mmix_kd_hidden(c->m, student, teacher, mask, flag(c, "relative")));
 }
 static void run_kd_token(Case *c)
 {
-    mmix_tensor *student = in(c, "student"), *teacher = in(c, "teacher"),
-                *mask = in_or_null(c, "mask");
+    mmix_tensor *student = in(c, "student");
+    mmix_tensor *teacher = in(c, "teacher");
+    mmix_tensor *mask = in_or_null(c, "mask");
     out(c, "loss", mmix_kd_token(c->m, student, teacher, mask, number(c, "T", 0)));
 }
 
@@ -750,7 +791,8 @@ static void run_llama(Case *c)
     int32_t tokens[ROOM];
     size_t n = 0, rows[64];
     const char *slash = strrchr(c->path, '/');
-    const int kind = one_of(c, "kind", kinds, ""), folder = slash ? (int)(slash - c->path + 1) : 0;
+    const int kind = one_of(c, "kind", kinds, "");
+    const int folder = slash ? (int)(slash - c->path + 1) : 0;
     tokenizer *t = NULL;
     mmix_decoder *d = NULL;
     if (*c->skipped) return;
@@ -771,7 +813,8 @@ static void run_llama(Case *c)
     }
     if (kind == 1) {
         mmix_tensor *all = in(c, "tokens");
-        if (all) out_text(c, t, mmix_data_i32(all), mmix_count(all));
+        if (all)
+            out_text(c, t, mmix_data_i32(all), mmix_count(all));
     }
     if (kind == 2 && d) {
         mmix_sequence s;
@@ -881,12 +924,14 @@ static void run_model(Case *c)
 static void run_checkpoint(Case *c)
 {
     char path[1024];
-    const char *file = text(c, "file", ""), *slash = strrchr(c->path, '/');
+    const char *file = text(c, "file", "");
+    const char *slash = strrchr(c->path, '/');
     snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, file);
     if (arg(c, "model")) {
         mmix_vision_config config = vision_config(c);
         c->vision = *c->skipped ? NULL : mmix_vision_create(c->m, config);
-        if (c->vision && !mmix_params_load(mmix_vision_params(c->vision), path)) features(c);
+        if (c->vision && !mmix_params_load(mmix_vision_params(c->vision), path))
+            features(c);
         return;
     }
     mmix_archive *a = mmix_archive_open(c->m, path);
@@ -900,7 +945,8 @@ static void run_checkpoint(Case *c)
         int same = there && there->ndim == e->ndim;
         for (int j = 0; same && j < e->ndim; j++)
             same = there->shape[j] == e->shape[j];
-        if (!same) fail(c, "%.100s is %s", e->name, there ? "of another shape" : "not in the file");
+        if (!same)
+            fail(c, "%.100s is %s", e->name, there ? "of another shape" : "not in the file");
         else if (values && !mmix_archive_read(c->m, a, there, MMIX_FILE_F64, values, n))
             compare(c, e, values, n, 0);
         free(values);
@@ -913,8 +959,9 @@ static void run_checkpoint(Case *c)
 static void run_dino_head(Case *c)
 {
     mmix_dino_head head;
-    const size_t D = whole(c, "in_dim", 0), hidden = whole(c, "hidden", 0),
-                 bottleneck = whole(c, "bottleneck", 0);
+    const size_t D = whole(c, "in_dim", 0);
+    const size_t hidden = whole(c, "hidden", 0);
+    const size_t bottleneck = whole(c, "bottleneck", 0);
     mmix_dino_head_init(&head, parameters(c), "", D, hidden, bottleneck, whole(c, "out_dim", 0),
                         whole(c, "nlayers", 0));
     load_layer(c);
@@ -923,9 +970,12 @@ static void run_dino_head(Case *c)
 static void run_dino_loss(Case *c)
 {
     mmix_dino_loss_stats stats;
-    mmix_tensor *student = in(c, "student"), *teacher = in(c, "teacher"), *center = in(c, "center");
-    const double ts = number(c, "student_temp", 0), tt = number(c, "teacher_temp", 0),
-                 momentum = number(c, "center_momentum", 0);
+    mmix_tensor *student = in(c, "student");
+    mmix_tensor *teacher = in(c, "teacher");
+    mmix_tensor *center = in(c, "center");
+    const double ts = number(c, "student_temp", 0);
+    const double tt = number(c, "teacher_temp", 0);
+    const double momentum = number(c, "center_momentum", 0);
     memset(&stats, 0, sizeof stats);
     if (!center) return;
     mmix_tensor *loss = mmix_dino_loss(c->m, student, teacher, mmix_data(center),
@@ -946,7 +996,8 @@ static void out_network(Case *c, const char *who, mmix_vision *v, mmix_params *h
         snprintf(prefix, sizeof prefix, "out.%s.%s.", who, part ? "head" : "backbone");
         for (size_t i = 0; i < p->count; i++) {
             const mmix_entry *e = find(c, prefix, p->at[i].name);
-            if (e) compare_tensor(c, e, p->at[i].tensor, c->tol);
+            if (e)
+                compare_tensor(c, e, p->at[i].tensor, c->tol);
         }
     }
 }
@@ -994,7 +1045,8 @@ static void run_dino_trajectory(Case *c)
     if (whole(c, "in_dim", 0) != o.vision.dim || steps > STEPS
         || indices(c, "batch_order", order, STEPS) < steps)
         fail(c, "in_dim, steps or batch_order do not fit");
-    else if (!*c->skipped) c->dino = mmix_dino_create(c->m, o);
+    else if (!*c->skipped)
+        c->dino = mmix_dino_create(c->m, o);
     if (!c->dino) return;
     for (int t = 0; t < 2; t++) {
         load(c,
@@ -1006,8 +1058,8 @@ static void run_dino_trajectory(Case *c)
     for (size_t s = 0; s < steps && !*c->failure; s++) {
         mmix_dino_stats stats;
         mmix_reset(c->m);
-        mmix_tensor *global = crops(c, "global", order[s]),
-                    *local = o.augment.local_count ? crops(c, "local", order[s]) : NULL;
+        mmix_tensor *global = crops(c, "global", order[s]);
+        mmix_tensor *local = o.augment.local_count ? crops(c, "local", order[s]) : NULL;
         int more = mmix_dino_step_crops(c->dino, global, local, &stats);
         if (more != 1) {
             fail(c, "step %zu returned %d: %s", s, more,
@@ -1065,7 +1117,9 @@ static void run_optim(Case *c)
     mmix_adamw o = mmix_adamw_config_default();
     mmix_sgd s = mmix_sgd_config_default();
     mmix_optimizer state;
-    mmix_tensor *start = in(c, "p"), *grad = in(c, "grad"), *p;
+    mmix_tensor *start = in(c, "p");
+    mmix_tensor *grad = in(c, "grad");
+    mmix_tensor *p;
     const size_t steps = mmix_shape(grad, 0), n = mmix_count(start);
     memset(&state, 0, sizeof state);
     numbers(c, "lr", lr, STEPS);
@@ -1195,7 +1249,8 @@ static void run_schedule(Case *c)
                                                number(c, "start_factor", 0), step);
         }
     }
-    if (e && value) compare(c, e, value, n, 1e-9);       /* double arithmetic in both builds */
+    if (e && value)
+        compare(c, e, value, n, 1e-9); /* double arithmetic in both builds */
     free(value);
 }
 
@@ -1210,7 +1265,8 @@ static mmix_tensor *images_of(Case *c, mmix_tensor *t)
 static void run_binary_auc(Case *c)
 {
     static const char *const reduce[] = {"mean", "pooled", NULL};
-    mmix_tensor *map = images_of(c, in(c, "map")), *mask = images_of(c, in(c, "mask"));
+    mmix_tensor *map = images_of(c, in(c, "map"));
+    mmix_tensor *mask = images_of(c, in(c, "mask"));
     mmix_auc_options o;
     mmix_auc r;
     if (!map || !mask) return;
@@ -1219,7 +1275,8 @@ static void run_binary_auc(Case *c)
     o.void_label = (int32_t)number(c, "void", 0);
     o.pooled = one_of(c, "reduce", reduce, "mean");
     flag(c, "grid");                             /* the map's size says it */
-    if (mmix_binary_auc(c->m, &o, map, mask, &r)) return;
+    if (mmix_binary_auc(c->m, &o, map, mask, &r))
+        return;
     out_number(c, "auc", r.auc);
     out_f64(c, "auc_raw", r.auc_raw, r.count);
     out_f64(c, "fpr", r.fpr, r.points);
@@ -1227,8 +1284,11 @@ static void run_binary_auc(Case *c)
 }
 static void run_iou(Case *c)
 {
-    mmix_tensor *map = images_of(c, in(c, "map")), *mask = images_of(c, in(c, "mask"));
-    double iou, threshold = number(c, "threshold", 0), ignored = number(c, "void", 0);
+    mmix_tensor *map = images_of(c, in(c, "map"));
+    mmix_tensor *mask = images_of(c, in(c, "mask"));
+    double iou;
+    double threshold = number(c, "threshold", 0);
+    double ignored = number(c, "void", 0);
     if (!map || !mask) return;
     if (mmix_binary_iou(c->m, map, mask, threshold, (int32_t)ignored, &iou))
         return;
@@ -1265,8 +1325,11 @@ static int read_rows(void *user, const size_t *rows, size_t n, mmix_real *x, int
 }
 static void run_linear_probe(Case *c)
 {
-    mmix_tensor *x = in(c, "x"), *label = in(c, "label"), *batch = in(c, "batch"),
-                *weight = param(c, "weight"), *bias = param(c, "bias");
+    mmix_tensor *x = in(c, "x");
+    mmix_tensor *label = in(c, "label");
+    mmix_tensor *batch = in(c, "batch");
+    mmix_tensor *weight = param(c, "weight");
+    mmix_tensor *bias = param(c, "bias");
     if (mmix_error(c->m)) return;
     const size_t column[2] = {mmix_shape(weight, 0), 1}, rows = mmix_shape(batch, 1);
     mmix_tensor *start[2] = {weight, mmix_reshape(c->m, bias, 2, column)};
@@ -1284,7 +1347,8 @@ static void run_linear_probe(Case *c)
     o.weight_decay = number(c, "weight_decay", 0);
     o.start = mmix_concat(c->m, 1, start, 2);
     test.count = mmix_shape(x, 0);
-    if (mmix_linear_probe(c->m, &o, &train, &test, &found)) return;
+    if (mmix_linear_probe(c->m, &o, &train, &test, &found))
+        return;
     out_f64(c, "loss", found.loss, found.steps);
     out(c, "weight", found.weight);
     out(c, "bias", found.bias);
@@ -1293,8 +1357,10 @@ static void run_linear_probe(Case *c)
 }
 static void run_knn(Case *c)
 {
-    mmix_tensor *train = in(c, "train"), *test = in(c, "test"), *train_label = in(c, "train_label"),
-                *test_label = in(c, "test_label");
+    mmix_tensor *train = in(c, "train");
+    mmix_tensor *test = in(c, "test");
+    mmix_tensor *train_label = in(c, "train_label");
+    mmix_tensor *test_label = in(c, "test_label");
     const size_t tests = mmix_shape(test, 0), classes = whole(c, "classes", 0);
     mmix_knn_result r;
     size_t k = whole(c, "k", 0);
@@ -1308,7 +1374,9 @@ static void run_knn(Case *c)
 static void run_pca(Case *c)
 {
     mmix_tensor *x = in(c, "x");
-    const size_t rows = mmix_shape(x, 0), D = mmix_shape(x, 1), k = whole(c, "k", 0);
+    const size_t rows = mmix_shape(x, 0);
+    const size_t D = mmix_shape(x, 1);
+    const size_t k = whole(c, "k", 0);
     mmix_pca_result r;
     if (mmix_pca(c->m, x, k, &r)) return;
     out_f64(c, "mean", r.mean, D);
@@ -1343,8 +1411,9 @@ static void run_class_strategy(Case *c)
 {
     static const char *const strategies[] = {"cls", "mean", "max", "cls+mean", "cls+max", NULL};
     const int strategy = one_of(c, "strategy", strategies, "");
-    size_t at[64], special[64], n_class = indices(c, "class_index", at, 64),
-                                n_special = indices(c, "special", special, 64);
+    size_t at[64], special[64];
+    size_t n_class = indices(c, "class_index", at, 64);
+    size_t n_special = indices(c, "special", special, 64);
     mmix_tensor *tokens = in(c, "tokens"), *part[2];
     size_t n = 0;
     if (strategy == 0 || strategy > 2)
@@ -1441,7 +1510,8 @@ static void run_crop(Case *c)
 }
 static void run_evaluate(Case *c)
 {
-    const size_t side = whole(c, "resize", 0), crop = whole(c, "crop", 0);
+    const size_t side = whole(c, "resize", 0);
+    const size_t crop = whole(c, "crop", 0);
     Image p;
     if (!image(c, &p)) return;
     uint8_t *y = (uint8_t *)bytes_of(c, crop * crop * 3);
@@ -1647,8 +1717,8 @@ static void unread(Case *c)
             skip(c, "option", v->key);
     for (i = 0; !*c->failure && i < mmix_archive_count(c->file); i++) {
         const char *name = mmix_archive_entry(c->file, i)->name;
-        const int output = !strncmp(name, "out.", 4),
-                  input = !strncmp(name, "in.", 3) || !strncmp(name, "p.", 2);
+        const int output = !strncmp(name, "out.", 4);
+        const int input = !strncmp(name, "in.", 3) || !strncmp(name, "p.", 2);
         if (!c->entry_used[i] && (input || (output && !is_optional(c, name + 4))))
             skip(c, output ? "output" : "tensor", name);
     }
@@ -1665,7 +1735,8 @@ static void run(Case *c)
         mmix_record(c->m, c->record);
         c->face->run(c);
         if (!*c->skipped && c->record) gradients(c);
-        if (mmix_error(c->m)) fail(c, "error: %s", mmix_error(c->m));
+        if (mmix_error(c->m))
+            fail(c, "error: %s", mmix_error(c->m));
         unread(c);
         clean(c);
     }
@@ -1681,7 +1752,8 @@ static void run_file(const char *path)
     c.path = path;
     c.m = mmix_create(&options);
     c.file = mmix_archive_open(c.m, path);
-    if (attach(c.m)) fail(&c, "%s", mmix_error(c.m));
+    if (attach(c.m))
+        fail(&c, "%s", mmix_error(c.m));
     else if (!c.file || mmix_archive_count(c.file) > MAX_ENTRIES)
         fail(&c, "%s", mmix_error(c.m) ? mmix_error(c.m) : "too many entries");
     else {
@@ -1734,16 +1806,18 @@ static int run_folder(const char *path)
     if (!folder) return 0;
     for (struct dirent *d; (d = readdir(folder)) != NULL; ) {
         const size_t length = strlen(d->d_name), room = strlen(path) + length + 2;
-        if (length < 13 || strcmp(d->d_name + length - 12, ".safetensors")) continue;
-        char **more = (char **)realloc((void *)names, (n + 1) * sizeof *names),
-             *name = (char *)malloc(room);
+        if (length < 13 || strcmp(d->d_name + length - 12, ".safetensors"))
+            continue;
+        char **more = (char **)realloc((void *)names, (n + 1) * sizeof *names);
+        char *name = (char *)malloc(room);
         if (more) names = more;
         if (!more || !name) exit(2);
         snprintf(name, room, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", d->d_name);
         names[n++] = name;
     }
     closedir(folder);
-    if (n) qsort((void *)names, n, sizeof *names, by_name);
+    if (n)
+        qsort((void *)names, n, sizeof *names, by_name);
     for (size_t i = 0; i < n; i++) {
         run_file(names[i]);
         free(names[i]);

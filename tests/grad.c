@@ -45,7 +45,8 @@ static void make_leaf(leaf_info *l)
     memcpy(shape, l->shape, sizeof shape);
     int axis;
     if (mode == VIEW_LAST) axis = l->ndim - 1;
-    else if (mode == VIEW_MIDDLE && l->ndim > 1) axis = l->ndim - 2;
+    else if (mode == VIEW_MIDDLE && l->ndim > 1)
+        axis = l->ndim - 2;
     else axis = -1;
     if (axis >= 0) {
         shape[axis] += 5;
@@ -95,7 +96,8 @@ static mmix_tensor *positive(int i, int ndim, size_t a, size_t b, size_t c, size
 static void fresh(void)
 {
     mmix_reset(m);
-    for (int i = 0; i < LEAVES; i++) leaves[i].t = NULL;
+    for (int i = 0; i < LEAVES; i++)
+        leaves[i].t = NULL;
 }
 
 /* Σ w∘y with fixed w */
@@ -191,7 +193,8 @@ static int gradients(const char *name, build *f, int o, int times, int consumers
                                              0.25, 0);
                 after = after ? mmix_add(m, after, s) : s;
             }
-        if (consumers) loss = mmix_add(m, mmix_add(m, before, loss), after);
+        if (consumers)
+            loss = mmix_add(m, mmix_add(m, before, loss), after);
         mmix_backward(m, loss);
     }
     mmix_record(m, 0);
@@ -202,10 +205,12 @@ static void compare(const char *name, const char *what, int i, double a, double 
 {
     leaf_info *l = &leaves[i];
     mmix_tensor *g = mmix_grad(l->t);
-    double *got = (double *)calloc(l->n, sizeof(double)), worst = 0, top = 1e-3, at = 0, want = 0;
+    double *got = (double *)calloc(l->n, sizeof(double));
+    double worst = 0, top = 1e-3, at = 0, want = 0;
     if (g) mmix_read(g, got);
     for (size_t k = 0; k < l->n; k++) {
-        double expected = a * l->gradient[k] + b * l->value[k], e = fabs(got[k] - expected);
+        double expected = a * l->gradient[k] + b * l->value[k];
+        double e = fabs(got[k] - expected);
         if (fabs(expected) > top) top = fabs(expected);
         if (!(e <= worst)) {
             worst = e;
@@ -297,7 +302,8 @@ static void run_case(const char *name, build *f, int o)
             if (k != i && leaves[k].n)
                 check(!mmix_grad(leaves[k].t), name, "a gradient nobody asked for", k, 1, 0);
     }
-    for (int i = 0; i < LEAVES; i++) leaves[i].wants = 1;
+    for (int i = 0; i < LEAVES; i++)
+        leaves[i].wants = 1;
     for (mode = VIEW_LAST; mode <= VIEW_MIDDLE; mode++)
         if (!gradients(name, f, o, 1, 0))
             for (int i = 0; i < LEAVES; i++)
@@ -395,7 +401,8 @@ static mmix_tensor *t_binary(int o)
     default: a = b = positive(0, 2, 3, 5, 0, 0); break;
     }
     if (op == 0) return mmix_add(m, a, b);
-    if (op == 1) return mmix_sub(m, mmix_mul(m, a, a), b);
+    if (op == 1)
+        return mmix_sub(m, mmix_mul(m, a, a), b);
     if (op == 2) return mmix_mul(m, a, b);
     return mmix_div(m, o / 4 == 7 ? mmix_exp(m, a) : a, b);
 }
@@ -450,8 +457,10 @@ static mmix_tensor *t_sum(int o)
     mmix_tensor *x = normal(0, 3, 4, 3, 5, 0);
     if (o < 3) return mmix_sum_axis(m, x, o);
     if (o == 3) return mmix_sum_axis(m, x, -1);
-    if (o == 4) return mmix_sum(m, mmix_mul(m, x, x));
-    if (o == 5) return mmix_mean(m, mmix_mul(m, x, x));
+    if (o == 4)
+        return mmix_sum(m, mmix_mul(m, x, x));
+    if (o == 5)
+        return mmix_mean(m, mmix_mul(m, x, x));
     if (o == 6)
         return mmix_sum_axis(m, normal(1, 1, 9, 0, 0, 0), 0);
     return mmix_sum_axis(m, mmix_sum_axis(m, x, 1), -2);
@@ -476,7 +485,8 @@ static mmix_tensor *t_axes(int o)
     /* overlapping views */
     if (o == 3)
         return mmix_mul(m, mmix_slice(m, x, 1, 1, 2), mmix_slice(m, x, 1, 0, 2));
-    if (o == 4) return shape_of(x, 2, 24, 5, 0, 0);
+    if (o == 4)
+        return shape_of(x, 2, 24, 5, 0, 0);
     if (o == 5)
         return shape_of(mmix_slice(m, x, 3, 1, 4), 4, 2, 3, 4, 4);
     if (o == 6) {
@@ -519,9 +529,12 @@ static mmix_tensor *t_softmax(int o)
 }
 static mmix_tensor *f_softmax(int o)
 {
-    mmix_tensor *e = mmix_exp(m, leaf(0, -2, 2, 3, 3, 4, 7, 0)), *s = mmix_sum_axis(m, e, o - 1);
-    if (o == 1) s = shape_of(s, 3, 1, 4, 7, 0);
-    else if (o == 2) s = shape_of(s, 3, 3, 1, 7, 0);
+    mmix_tensor *e = mmix_exp(m, leaf(0, -2, 2, 3, 3, 4, 7, 0));
+    mmix_tensor *s = mmix_sum_axis(m, e, o - 1);
+    if (o == 1)
+        s = shape_of(s, 3, 1, 4, 7, 0);
+    else if (o == 2)
+        s = shape_of(s, 3, 3, 1, 7, 0);
     else s = shape_of(s, 3, 3, 4, 1, 0);
     return mmix_div(m, e, s);
 }
@@ -568,7 +581,8 @@ static mmix_tensor *f_rms_norm(int o)
 }
 static mmix_tensor *t_gated(int o)
 {
-    mmix_tensor *x = normal(0, 3, 2, 5, 12, 0), *z = o == 3 ? x : normal(1, 3, 2, 5, 12, 0);
+    mmix_tensor *x = normal(0, 3, 2, 5, 12, 0);
+    mmix_tensor *z = o == 3 ? x : normal(1, 3, 2, 5, 12, 0);
     size_t groups = 1;
     if (o == 1) groups = 2;
     if (o == 2) groups = 3;
@@ -580,8 +594,9 @@ static mmix_tensor *f_gated(int o)
     if (o == 1) G = 2;
     else if (o == 2) G = 3;
     else G = 1;
-    mmix_tensor *x = normal(0, 3, 2, 5, 12, 0), *z = o == 3 ? x : normal(1, 3, 2, 5, 12, 0),
-                *u = mmix_mul(m, x, mmix_silu(m, z));
+    mmix_tensor *x = normal(0, 3, 2, 5, 12, 0);
+    mmix_tensor *z = o == 3 ? x : normal(1, 3, 2, 5, 12, 0);
+    mmix_tensor *u = mmix_mul(m, x, mmix_silu(m, z));
     u = fine_norm(shape_of(u, 2, 10 * G, 12 / G, 0, 0), 10 * G, 12 / G, 0);
     return mmix_mul(m, shape_of(u, 3, 2, 5, 12, 0), normal(2, 1, 12, 0, 0, 0));
 }
@@ -619,9 +634,11 @@ static mmix_tensor *t_linear(int o)
     if (o == 6) O = 131;
     else if (o == 5) O = I;
     else O = 7;
-    mmix_tensor *x = normal(0, 3, 3, 4, I, 0), *w = normal(1, 2, O, I, 0, 0),
-                *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
-    if (o < 2 || o == 6) return mmix_linear(m, x, w, b);
+    mmix_tensor *x = normal(0, 3, 3, 4, I, 0);
+    mmix_tensor *w = normal(1, 2, O, I, 0, 0);
+    mmix_tensor *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
+    if (o < 2 || o == 6)
+        return mmix_linear(m, x, w, b);
     mmix_tensor *residual = NULL;
     if (o == 5) residual = x;
     else if (o != 7) residual = linear_residual(O);
@@ -635,8 +652,9 @@ static mmix_tensor *f_linear(int o)
     if (o == 6) O = 131;
     else if (o == 5) O = I;
     else O = 7;
-    mmix_tensor *x = normal(0, 3, 3, 4, I, 0), *w = normal(1, 2, O, I, 0, 0),
-                *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
+    mmix_tensor *x = normal(0, 3, 3, 4, I, 0);
+    mmix_tensor *w = normal(1, 2, O, I, 0, 0);
+    mmix_tensor *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
     mmix_tensor *y = shape_of(mmix_matmul(m, shape_of(x, 2, 12, I, 0, 0), mmix_permute(m, w, turn)),
                               3, 3, 4, O, 0);
     if (b) y = mmix_add(m, y, b);
@@ -663,12 +681,15 @@ static mmix_tensor *t_conv(int o)
 {
     mmix_causal_conv1d_options c;
     mmix_tensor *y, *last = NULL;
-    size_t W = (size_t)(o % 10), L = o / 10 == 6 ? 2 : 9, D = 7;
+    size_t W = (size_t)(o % 10);
+    size_t L = o / 10 == 6 ? 2 : 9;
+    size_t D = 7;
     int k = o / 10;
     memset(&c, 0, sizeof c);
     c.silu = k != 1;
     c.reverse = k == 2 || k == 5 || k == 7;
-    if (k == 3 || k == 5) c.seq_idx = packed(2, L);
+    if (k == 3 || k == 5)
+        c.seq_idx = packed(2, L);
     if ((k == 4 || k == 6) && W > 1) {
         c.initial_state = normal(3, 3, 2, D, W - 1, 0);
         c.final_state = &last;
@@ -685,12 +706,16 @@ static mmix_tensor *t_patch(int o)
 static mmix_tensor *t_bicubic(int o)
 {
     mmix_tensor *x = o == 3 ? normal(0, 4, 2, 1, 1, 1) : normal(0, 4, 1, 2, 5, 4);
-    if (o == 0) return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 9, 0, 0);
-    if (o == 1) return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 3, 2, 0, 0);
+    if (o == 0)
+        return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 9, 0, 0);
+    if (o == 1)
+        return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 3, 2, 0, 0);
     if (o == 2)
         return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 3, 7.1 / 5, 3.1 / 4);
-    if (o == 4) return mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 3, 9, 0, 0);
-    if (o == 5) return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC_ANTIALIAS, 2, 7, 0, 0);
+    if (o == 4)
+        return mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 3, 9, 0, 0);
+    if (o == 5)
+        return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC_ANTIALIAS, 2, 7, 0, 0);
     return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 2, 3, 0, 0);
 }
 
@@ -705,7 +730,8 @@ static mmix_tensor *t_add_rows(int o)
 }
 static mmix_tensor *f_add_rows(int o)
 {
-    mmix_tensor *to = mmix_fill(mmix_new3(m, 2, 7, 3), 0), *x = normal(0, 3, 2, 7, 5, 0);
+    mmix_tensor *to = mmix_fill(mmix_new3(m, 2, 7, 3), 0);
+    mmix_tensor *x = normal(0, 3, 2, 7, 5, 0);
     for (size_t b = 0; b < 2; b++)
         for (size_t i = 0; i < 3; i++)
             mmix_data(to)[(b * 7 + (size_t)added[o % 2][i]) * 3 + i] = 1;
@@ -723,8 +749,8 @@ static mmix_tensor *t_xent(int o)
 }
 static mmix_tensor *f_xent(int o)
 {
-    mmix_tensor *x = shape_of(leaf(0, -3, 3, 3, 2, 5, 7, 0), 2, 10, 7, 0, 0),
-                *hot = mmix_fill(mmix_new2(m, 10, 7), 0);
+    mmix_tensor *x = shape_of(leaf(0, -3, 3, 3, 2, 5, 7, 0), 2, 10, 7, 0, 0);
+    mmix_tensor *hot = mmix_fill(mmix_new2(m, 10, 7), 0);
     (void)o;
     for (int r = 0; r < 10; r++)
         if (targets[r] >= 0)
@@ -739,8 +765,8 @@ static mmix_tensor *soft_target(void)
 }
 static mmix_tensor *t_xent_soft(int o)
 {
-    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0),
-                *loss = mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1);
+    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0);
+    mmix_tensor *loss = mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1);
     return o ? mmix_add(m, loss,
                         mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1))
              : loss;
@@ -786,8 +812,8 @@ static mmix_tensor *f_kd_hidden(int o)
     for (size_t l = 0; l < (o & 4 ? 3 : 1); l++) {
         mmix_tensor *a = o & 4 ? shape_of(mmix_slice(m, x, 0, l, 1), 3, 2, 5, 7, 0) : x;
         mmix_tensor *b = o & 4 ? shape_of(mmix_slice(m, t, 0, l, 1), 3, 2, 5, 7, 0) : t;
-        mmix_tensor *d = mmix_sub(m, a, b),
-                    *of = mmix_affine(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, d, d))),
+        mmix_tensor *d = mmix_sub(m, a, b);
+        mmix_tensor *of = mmix_affine(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, d, d))),
                                       1 / many, 0);
         if (o & 1)
             of = mmix_div(m, of,
@@ -807,8 +833,8 @@ static mmix_tensor *f_kd_token(int o)
 {
     const size_t K = o & 4 ? 131 : 7;
     const double T = o & 1 ? 2.5 : 1;
-    mmix_tensor *p = mmix_softmax(m, mmix_affine(m, kd_teacher(0, K), 1 / T, 0), 2),
-                *q = mmix_softmax(m, mmix_affine(m, leaf(0, -3, 3, 3, 2, 5, K, 0), 1 / T, 0), 2);
+    mmix_tensor *p = mmix_softmax(m, mmix_affine(m, kd_teacher(0, K), 1 / T, 0), 2);
+    mmix_tensor *q = mmix_softmax(m, mmix_affine(m, leaf(0, -3, 3, 3, 2, 5, K, 0), 1 / T, 0), 2);
     p = mmix_mul(m, p, mmix_sub(m, mmix_log(m, p), mmix_log(m, q)));
     return mmix_affine(m, mmix_sum(m, mmix_mul(m, p, kd_weights(o))), T * T / (o & 2 ? 6 : 10), 0);
 }
@@ -830,11 +856,11 @@ static mmix_tensor *f_dino_loss(int o)
 {
     size_t K = o == 2 ? 131 : 7;
     size_t crops = o == 1 ? 2 : 4;
-    mmix_tensor *s = mmix_log(m, mmix_softmax(m,
-                                              mmix_affine(m, normal(0, 2, 3 * crops, K, 0, 0),
-                                                          1 / 0.3, 0),
-                                              1)),
-                *c = mmix_new1(m, K), *q, *sum = NULL;
+    mmix_tensor *s =
+        mmix_log(m,
+                 mmix_softmax(m, mmix_affine(m, normal(0, 2, 3 * crops, K, 0, 0), 1 / 0.3, 0), 1));
+    mmix_tensor *c = mmix_new1(m, K);
+    mmix_tensor *q, *sum = NULL;
     for (size_t k = 0; k < K; k++)
         mmix_data(c)[k] = 0.01 * (double)(k % 5);
     q = mmix_softmax(m, mmix_affine(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1);
@@ -869,10 +895,10 @@ static mmix_tensor *t_ibot_loss(int o)
 static mmix_tensor *f_ibot_loss(int o)
 {
     size_t K = o & 2 ? 131 : 7;
-    mmix_tensor *s = mmix_log(m,
-                              mmix_softmax(m, mmix_affine(m, normal(0, 2, 6, K, 0, 0), 1 / 0.3, 0),
-                                           1)),
-                *c = mmix_new1(m, K), *q;
+    mmix_tensor *s =
+        mmix_log(m, mmix_softmax(m, mmix_affine(m, normal(0, 2, 6, K, 0, 0), 1 / 0.3, 0), 1));
+    mmix_tensor *c = mmix_new1(m, K);
+    mmix_tensor *q;
     for (size_t k = 0; k < K; k++)
         mmix_data(c)[k] = 0.01 * (double)(k % 5);
     q = mmix_mul(m, s, mmix_softmax(m, mmix_affine(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1));
@@ -947,9 +973,10 @@ static mmix_tensor *f_softmax_mix(int o)
 {
     static const int turn[4] = { 0, 1, 3, 2 }, back[4] = { 0, 2, 1, 3 };
     size_t H = 4, G = o / 3 == 1 ? 2 : 4, L = 5, N = 3;
-    mmix_tensor *q = fine_heads(normal(0, 4, 2, L, H, N), H),
-                *k = fine_heads(normal(1, 4, 2, L, G, N), H),
-                *v = fine_heads(normal(2, 4, 2, L, G, 5), H), *s, *hide;
+    mmix_tensor *q = fine_heads(normal(0, 4, 2, L, H, N), H);
+    mmix_tensor *k = fine_heads(normal(1, 4, 2, L, G, N), H);
+    mmix_tensor *v = fine_heads(normal(2, 4, 2, L, G, 5), H);
+    mmix_tensor *s, *hide;
     s = mmix_affine(m, mmix_matmul(m, q, mmix_permute(m, k, turn)),
                     o / 3 == 1 ? 1.3 : 1 / sqrt(3.0), 0);
     hide = mmix_fill(mmix_new2(m, L, L), 0);
@@ -1021,7 +1048,8 @@ static mmix_tensor *t_windows(int o)
 {
     static const size_t grid[4][3] = { { 13, 1, 1 }, { 5, 7, 1 }, { 3, 4, 5 }, { 4, 9, 2 } },
                         window[4][3] = { { 4, 1, 1 }, { 2, 3, 1 }, { 2, 9, 3 }, { 1, 4, 2 } };
-    const size_t *g = grid[o % 4], L = g[0] * g[1] * g[2];
+    const size_t *g = grid[o % 4];
+    const size_t L = g[0] * g[1] * g[2];
     mmix_mixer x = mmix_mixer_softmax(normal(0, 4, 2, L, 4, 3), normal(1, 4, 2, L, 2, 3),
                                       normal(2, 4, 2, L, 2, 5));
     mmix_mixer_windows(&x, 3, g, window[o % 4], o / 4 % 2);
@@ -1151,7 +1179,8 @@ static mmix_tensor *t_ssd(int o)
         s.dt_low = 0.4;
         s.dt_high = 0.8;
     }
-    if (o == 10 || o == 3 || o == 5 || o == 13) s.direction = MMIX_SCAN_REVERSE;
+    if (o == 10 || o == 3 || o == 5 || o == 13)
+        s.direction = MMIX_SCAN_REVERSE;
     if (o == 11 || o == 12) s.direction = MMIX_SCAN_BOTH;
     if (o == 12 || o == 13 || o == 14 || o == 15)
         s.seq_idx = packed(B, L);
@@ -1189,14 +1218,17 @@ static mmix_tensor *t_ssd_plain(int o)
 }
 static mmix_tensor *f_ssd_plain(int o)
 {
-    mmix_tensor *x = normal(0, 4, 2, 7, 3, 5), *dt = leaf(1, 0.05, 0.9, 3, 2, 7, 3, 0),
-                *A = leaf(2, -1.5, -0.1, 1, 3, 0, 0, 0);
-    mmix_tensor *Bt = normal(3, 4, 2, 7, 1, 4), *C = normal(4, 4, 2, 7, 1, 4),
-                *D = normal(5, 1, 3, 0, 0, 0), *h = NULL, *y[7];
+    mmix_tensor *x = normal(0, 4, 2, 7, 3, 5);
+    mmix_tensor *dt = leaf(1, 0.05, 0.9, 3, 2, 7, 3, 0);
+    mmix_tensor *A = leaf(2, -1.5, -0.1, 1, 3, 0, 0, 0);
+    mmix_tensor *Bt = normal(3, 4, 2, 7, 1, 4);
+    mmix_tensor *C = normal(4, 4, 2, 7, 1, 4);
+    mmix_tensor *D = normal(5, 1, 3, 0, 0, 0);
+    mmix_tensor *h = NULL, *y[7];
     (void)o;
     for (size_t t = 0; t < 7; t++) {
-        mmix_tensor *d = shape_of(mmix_slice(m, dt, 1, t, 1), 4, 2, 3, 1, 1),
-                    *xt = shape_of(mmix_slice(m, x, 1, t, 1), 4, 2, 3, 5, 1);
+        mmix_tensor *d = shape_of(mmix_slice(m, dt, 1, t, 1), 4, 2, 3, 1, 1);
+        mmix_tensor *xt = shape_of(mmix_slice(m, x, 1, t, 1), 4, 2, 3, 5, 1);
         mmix_tensor *in = mmix_mul(m, mmix_mul(m, d, xt),
                                    shape_of(mmix_slice(m, Bt, 1, t, 1), 4, 2, 1, 1, 4));
         h = h ? mmix_add(m, mmix_mul(m, mmix_exp(m, mmix_mul(m, d, shape_of(A, 3, 3, 1, 1, 0))), h),
@@ -1285,7 +1317,8 @@ static mmix_tensor *f_flex(int o)
     mmix_tensor *x = normal(0, 3, 2, FLEX_L, FLEX_D, 0), *y, *part[5];
     int32_t order[FLEX_L], inverse[FLEX_L], back[FLEX_L];
     size_t parts = 0, at = 0;
-    for (int32_t t = 0; t < FLEX_L; t++) order[t] = t;
+    for (int32_t t = 0; t < FLEX_L; t++)
+        order[t] = t;
     for (int s = 0; s < 2; s++) {
         const mmix_span *p = &flex_spans[s];
         const size_t n = p->grid[0] * (p->grid[1] * p->grid[2] + p->separators);
@@ -1294,14 +1327,16 @@ static mmix_tensor *f_flex(int o)
         for (size_t r = 0; r < n; r++)
             order[p->start + r] += (int32_t)p->start;
     }
-    for (int32_t t = 0; t < FLEX_L; t++) inverse[order[t]] = t;
+    for (int32_t t = 0; t < FLEX_L; t++)
+        inverse[order[t]] = t;
     /* where the tokens stand */
     y = pick_tokens(plain_scan(&f, 0, pick_tokens(x, order, FLEX_L), FLEX_L), inverse, FLEX_L);
     for (int s = 0; s < 2; s++) {
         const mmix_span *p = &flex_spans[s];
         const size_t n = p->grid[0] * (p->grid[1] * p->grid[2] + p->separators);
-        mmix_tensor *forward = mmix_slice(m, y, 1, p->start, n), *reverse,
-                    *xs = mmix_slice(m, x, 1, p->start, n);
+        mmix_tensor *forward = mmix_slice(m, y, 1, p->start, n);
+        mmix_tensor *reverse;
+        mmix_tensor *xs = mmix_slice(m, x, 1, p->start, n);
         /* read from its end */
         for (size_t r = 0; r < n; r++)
             back[r] = order[p->start + n - 1 - r] - (int32_t)p->start;
@@ -1310,8 +1345,8 @@ static mmix_tensor *f_flex(int o)
             inverse[back[r]] = (int32_t)r;
         reverse = pick_tokens(reverse, inverse, n);
         if (f.options.directions == MMIX_FUSE_GATE) {
-            mmix_tensor *one = mmix_fill(mmix_new1(m, 1), 1),
-                        *z = mmix_linear(m, xs, f.gate_weight, f.gate_bias);
+            mmix_tensor *one = mmix_fill(mmix_new1(m, 1), 1);
+            mmix_tensor *z = mmix_linear(m, xs, f.gate_weight, f.gate_bias);
             mmix_tensor *g =
                 shape_of(mmix_div(m, one, mmix_add(m, one, mmix_exp(m, mmix_affine(m, z, -1, 0)))),
                          4, 2, n, FLEX_H, 1);
@@ -1369,7 +1404,8 @@ static mmix_tensor *t_model(int o)
     if (now->kind == ATTENTION || now->kind == MLP || now->kind == MAMBA) {
         x = normal(0, 3, 3, 7, 10, 0);
         s = o % 2 ? linear_scale() : NULL;
-        if (o % 2) last = normal(1, 3, 3, 7, 10, 0);
+        if (o % 2)
+            last = normal(1, 3, 3, 7, 10, 0);
         else if (o == 4) last = x;
         else last = NULL;
         if (now->kind == ATTENTION)
@@ -1437,7 +1473,8 @@ static mmix_tensor *t_model(int o)
                                      .token,
                         *part[2];
             (void)same;
-            for (int k = 0; k < 9; k++) center[k] = 0.01 * k;
+            for (int k = 0; k < 9; k++)
+                center[k] = 0.01 * k;
             part[0] = f.token;
             part[1] = small;
             return mmix_dino_loss(m,
@@ -1591,7 +1628,8 @@ static void decoders(void)
     for (int k = 0; k < 15; k++) {
         mmix_mmate_options o;
         memset(&o, 0, sizeof o);
-        for (int a = 0; a < 3; a++) o.window[a] = 2;
+        for (int a = 0; a < 3; a++)
+            o.window[a] = 2;
         if (k == 1 || k == 12) o.directions = MMIX_FUSE_MEAN;
         if (k == 2) o.directions = MMIX_FUSE_SUM;
         if (k == 3 || k == 12) o.branch_gate = 1;
@@ -1648,7 +1686,8 @@ static void decoders(void)
         c.mmate.branch_gate = 1;
         x.kind = DECODER;
         x.decoder = mmix_decoder_create(m, c);
-        if (k > 1) mmix_params_add_lora(x.decoder->params, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        if (k > 1)
+            mmix_params_add_lora(x.decoder->params, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         if (erred("decoder")) continue;
         x.list[0] = x.decoder->params;
         x.list[1] = x.decoder->params->adapters;

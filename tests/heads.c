@@ -50,7 +50,8 @@ static void test_sgd(mmix_ctx *m)
         mmix_record(m, 1);
         mmix_tensor *y[PARAMS], *dy[PARAMS];
         for (int i = 0; i < PARAMS; i++) {
-            const size_t at = (size_t)(mmix_data(t[i]) - p->values), n = mmix_count(t[i]);
+            const size_t at = (size_t)(mmix_data(t[i]) - p->values);
+            const size_t n = mmix_count(t[i]);
             y[i] = mmix_affine(m, t[i], 1, 0);
             dy[i] = i == 1 ? random1(m, n, -1, 1)
                            : shaped(m, random1(m, n, -1, 1), 2, shape[i][0], shape[i][1], 0);
@@ -90,7 +91,8 @@ static void test_sgd(mmix_ctx *m)
     BAD_INT(mmix_sgd_step(&s, &o, 0, NULL) == 0, "momentum is 2", "mmix_sgd_step");
     o = mmix_sgd_config_default();
     mmix_record(m, 1);
-    mmix_tensor *y = mmix_affine(m, t[1], 1, 0), *dy = mmix_fill(mmix_new1(m, 5), HUGE_VAL);
+    mmix_tensor *y = mmix_affine(m, t[1], 1, 0);
+    mmix_tensor *dy = mmix_fill(mmix_new1(m, 5), HUGE_VAL);
     mmix_backward_from(m, &y, &dy, 1);
     mmix_record(m, 0);
     BAD_INT(mmix_sgd_step(&s, &o, 0, NULL) == 0, "mmix_sgd_step: the gradient of p1", "inf");
@@ -110,7 +112,8 @@ static void test_miou(mmix_ctx *m)
     static const size_t shape[3] = {PICTURES, H, W}, one[2] = {H, W};
     mmix_miou_count count[K], parts[K];
     int32_t pred[PICTURES * H * W], label[PICTURES * H * W];
-    double iou[K], right = 0, pixels = 0, miou = 0, balanced = 0, seen = 0, tested = 0;
+    double iou[K], right = 0, pixels = 0, miou = 0, balanced = 0, seen = 0;
+    double tested = 0;
     doing("mIoU");
     /* class 3 nowhere, 4 only predicted, 9 is void */
     for (size_t i = 0; i < PICTURES * H * W; i++) {
@@ -179,7 +182,8 @@ static void test_mass(mmix_ctx *m)
 {
     enum { MAPS = 6, H = 5, W = 7, CELLS = H * W };
     doing("mass of a map");
-    mmix_tensor *wide = mmix_new4(m, 2, MAPS / 2, H, W + 3), *map = mmix_slice(m, wide, 3, 2, W);
+    mmix_tensor *wide = mmix_new4(m, 2, MAPS / 2, H, W + 3);
+    mmix_tensor *map = mmix_slice(m, wide, 3, 2, W);
     /* with ties and zeros */
     for (size_t i = 0; i < mmix_count(wide); i++)
         mmix_data(wide)[i] = (real)any(0, 9) / 8;
@@ -193,8 +197,8 @@ static void test_mass(mmix_ctx *m)
         for (size_t k = 0; k < MAPS; k++) {
             double all = 0, in = 0, least = 10, most = 0;
             for (size_t i = 0; i < CELLS; i++) {
-                const double x = (double)mmix_data(map)[(k * H + i / W) * (W + 3) + i % W],
-                             y = (double)mmix_data(kept)[k * CELLS + i];
+                const double x = (double)mmix_data(map)[(k * H + i / W) * (W + 3) + i % W];
+                const double y = (double)mmix_data(kept)[k * CELLS + i];
                 CHECK(y == 0 || y == 1);
                 all += x;
                 in += x * y;
@@ -283,7 +287,8 @@ static int read_data(void *user, const size_t *rows, size_t n, real *x, int32_t 
     if (d->ops) {
         const size_t shape[2] = {n, size};
         mmix_tensor *t = mmix_affine(d->ops, mmix_from(d->ops, 2, shape, x), 2, 0);
-        if (t) memcpy(x, mmix_data(t), n * size * sizeof *x);
+        if (t)
+            memcpy(x, mmix_data(t), n * size * sizeof *x);
     }
     return 0;
 }
@@ -357,8 +362,8 @@ static void test_gradient(mmix_ctx *m, size_t gh, size_t gw, size_t h, size_t w)
     IS(r.steps, 1);
 
     mmix_record(m, 1);
-    mmix_tensor *tw = mmix_require_grad(mmix_from(m, 2, weight, W)),
-                *tb = mmix_require_grad(mmix_from(m, 1, bias, B));
+    mmix_tensor *tw = mmix_require_grad(mmix_from(m, 2, weight, W));
+    mmix_tensor *tb = mmix_require_grad(mmix_from(m, 1, bias, B));
     mmix_tensor *z = mmix_reshape(m, mmix_linear(m, mmix_from(m, 3, all, d.x), tw, tb), 4, grid);
     z = mmix_permute(m,
                      mmix_interpolate(m, mmix_permute(m, z, planes), MMIX_RESIZE_BILINEAR, h, w, 0,
@@ -430,8 +435,8 @@ static void test_rates(mmix_ctx *m)
     enum { N = 120, TESTS = 50, D = 8, K = 4, R = 3 };
     static const double rate[R] = {1e-7, 4, 1e-3};
     Data d, t;
-    mmix_source s = make(&d, N, D, 1, 1, 1, 1, K, 0.6),
-                test = make(&t, TESTS, D, 1, 1, 1, 1, K, 0.6);
+    mmix_source s = make(&d, N, D, 1, 1, 1, 1, K, 0.6);
+    mmix_source test = make(&t, TESTS, D, 1, 1, 1, 1, K, 0.6);
     mmix_probe_config o = plain(K, 32, 12);
     mmix_probe_result r, one;
     doing("rates");
@@ -529,7 +534,8 @@ static void test_masks(mmix_ctx *m)
 {
     enum { D = 5, K = 3 };
     Data d, t;
-    mmix_source s = make(&d, 30, D, 4, 6, 8, 12, K, 0.3), test = make(&t, 9, D, 3, 3, 6, 9, K, 0.3);
+    mmix_source s = make(&d, 30, D, 4, 6, 8, 12, K, 0.3);
+    mmix_source test = make(&t, 9, D, 3, 3, 6, 9, K, 0.3);
     mmix_probe_config o = plain(K, 8, 15);
     mmix_probe_result r;
     double iou[K];
@@ -564,7 +570,8 @@ static void test_sources(mmix_ctx *m)
 {
     enum { N = 24, D = 5, K = 3 };
     Data d, t;
-    mmix_source s = make(&d, N, D, 2, 2, 3, 3, K, 1), test = make(&t, N, D, 2, 2, 3, 3, K, 1);
+    mmix_source s = make(&d, N, D, 2, 2, 3, 3, K, 1);
+    mmix_source test = make(&t, N, D, 2, 2, 3, 3, K, 1);
     mmix_probe_config o = plain(K, 8, 2);
     mmix_probe_result r, twice;
     doing("sources");
@@ -642,8 +649,8 @@ static void test_threads(void)
 {
     static const int lanes[4] = {1, 2, 3, 5};
     Data d, e;
-    mmix_source s = make(&d, 200, 40, 1, 1, 1, 1, 10, 1),
-                masks = make(&e, 20, 16, 5, 3, 10, 9, 4, 1);
+    mmix_source s = make(&d, 200, 40, 1, 1, 1, 1, 10, 1);
+    mmix_source masks = make(&e, 20, 16, 5, 3, 10, 9, 4, 1);
     uint64_t first = 0;
     doing("threads");
     for (int i = 0; i < 4; i++) {
@@ -691,7 +698,8 @@ static int probed(const mmix_options *options, void *user)
 static void test_memory(void)
 {
     Data d;
-    mmix_source s = make(&d, 400, 32, 2, 2, 4, 4, 3, 1), few = s;
+    mmix_source s = make(&d, 400, 32, 2, 2, 4, 4, 3, 1);
+    mmix_source few = s;
     size_t peak[2];
     doing("memory");
     for (int i = 0; i < 2; i++) {

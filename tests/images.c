@@ -48,7 +48,8 @@ static uint8_t *draw(size_t width, size_t height, int kind)
     for (size_t i = 0; i < width * height * 3; i++) {
         size_t x = i / 3 % width, y = i / 3 / width, c = i % 3;
         if (kind == 0) p[i] = (uint8_t)lcg(256);
-        else if (kind == 1) p[i] = (uint8_t)(255 * lcg(2));
+        else if (kind == 1)
+            p[i] = (uint8_t)(255 * lcg(2));
         else p[i] = (uint8_t)((x * (c + 1) * 3 + y * (4 - c) * 2 + lcg(9)) & 255);
     }
     return p;
@@ -110,7 +111,8 @@ static uint64_t fnv(const void *data, size_t n)
 static double cubic(double x)
 {
     x = x < 0 ? -x : x;
-    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    if (x < 1)
+        return (1.5 * x - 2.5) * x * x + 1;
     if (x < 2)
         return (((x - 5) * x + 8) * x - 4) * -0.5;
     return 0;
@@ -119,9 +121,12 @@ static double cubic(double x)
 /* One output of one line of n levels, `step` apart. */
 static uint8_t plain_resize_one(const uint8_t *in, size_t step, size_t n, size_t m, size_t i)
 {
-    double r = (double)n / (double)m, f = r > 1 ? r : 1, c = ((double)i + 0.5) * r, total = 0,
-           sum = 2097152;
-    long begin = (long)floor(c - 2 * f + 0.5), end = (long)floor(c + 2 * f + 0.5);
+    double r = (double)n / (double)m;
+    double f = r > 1 ? r : 1;
+    double c = ((double)i + 0.5) * r;
+    double total = 0, sum = 2097152;
+    long begin = (long)floor(c - 2 * f + 0.5);
+    long end = (long)floor(c + 2 * f + 0.5);
     if (begin < 0) begin = 0;
     if (end > (long)n) end = (long)n;
     for (long j = begin; j < end; j++)
@@ -152,12 +157,12 @@ static uint8_t *plain_resize(mmix_picture in, mmix_box b, size_t height, size_t 
 
 static void plain_box(uint8_t *line, size_t step, size_t n, double sigma)
 {
-    float s2 = (float)sigma * (float)sigma / 3,
-          l = (float)floor((sqrt(12.0 * (double)s2 + 1) - 1) / 2);
+    float s2 = (float)sigma * (float)sigma / 3;
+    float l = (float)floor((sqrt(12.0 * (double)s2 + 1) - 1) / 2);
     float r = l + (2 * l + 1) * (l * (l + 1) - 3 * s2) / (6 * (s2 - (l + 1) * (l + 1)));
     long R = (long)r, last = (long)n - 1;
-    uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1)),
-             e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
+    uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1));
+    uint32_t e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
     uint8_t *out = new_bytes(n);
     for (long x = 0; x <= last; x++) {
         uint64_t sum = 1u << 23;
@@ -193,8 +198,10 @@ static void plain_hue(uint8_t *p, int turn)
     }
     range = (float)(v - low);
     if (v > low) {
-        float r = (float)(v - p[0]) / range, g = (float)(v - p[1]) / range,
-              b = (float)(v - p[2]) / range, h;
+        float r = (float)(v - p[0]) / range;
+        float g = (float)(v - p[1]) / range;
+        float b = (float)(v - p[2]) / range;
+        float h;
         if (p[0] == v) h = b - g;
         else if (p[1] == v)
             h = (float)(2.0 + (double)r - (double)b);
@@ -254,7 +261,10 @@ static void test_resize(void)
         size_t bytes;
         size_t bw = 1 + lcg((uint32_t)w), bh = 1 + lcg((uint32_t)h);
         mmix_box b = box_of(lcg((uint32_t)(h - bh + 1)), lcg((uint32_t)(w - bw + 1)), bh, bw);
-        uint8_t *in = draw(w, h, (int)(t % 3)), *expect, *out = guarded(oh * ow * 3), *scratch;
+        uint8_t *in = draw(w, h, (int)(t % 3));
+        uint8_t *expect;
+        uint8_t *out = guarded(oh * ow * 3);
+        uint8_t *scratch;
         mmix_picture p = picture_of(in, w, h);
         expect = plain_resize(p, b, oh, ow);
         bytes = mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(b, ow, oh));
@@ -268,10 +278,12 @@ static void test_resize(void)
         free(expect);
     }
     for (size_t n = 1; n < 20; n++) {
-        size_t w = n, h = 21 - n,
-               bytes = mmix_picture_resize_scratch_bytes(
-                   mmix_resize_plan_box(box_of(0, 0, h, w), w, h));
-        uint8_t *in = draw(w, h, 0), *out = new_bytes(w * h * 3), *scratch = new_bytes(bytes);
+        size_t w = n, h = 21 - n;
+        size_t bytes = mmix_picture_resize_scratch_bytes(
+            mmix_resize_plan_box(box_of(0, 0, h, w), w, h));
+        uint8_t *in = draw(w, h, 0);
+        uint8_t *out = new_bytes(w * h * 3);
+        uint8_t *scratch = new_bytes(bytes);
         mmix_picture_resize(out, picture_of(in, w, h),
                             mmix_resize_plan_box(box_of(0, 0, h, w), w, h), scratch);
         check(!memcmp(in, out, w * h * 3), "resize: the same size is the same picture", n);
@@ -291,16 +303,21 @@ static void test_resize(void)
 static void test_evaluate(void)
 {
     for (size_t t = 0; t < 60; t++) {
-        size_t w = 1 + lcg(50), h = 1 + lcg(50), side = 1 + lcg(40), crop = 1 + lcg((uint32_t)side);
+        size_t w = 1 + lcg(50);
+        size_t h = 1 + lcg(50);
+        size_t side = 1 + lcg(40);
+        size_t crop = 1 + lcg((uint32_t)side);
         size_t low = w < h ? w : h;
         size_t mw = w <= h ? side : side * w / low;
         size_t mh = w <= h ? side * h / low : side;
-        size_t top = (mh - crop) / 2 + ((mh - crop) % 4 == 3),
-               left = (mw - crop) / 2 + ((mw - crop) % 4 == 3);
+        size_t top = (mh - crop) / 2 + ((mh - crop) % 4 == 3);
+        size_t left = (mw - crop) / 2 + ((mw - crop) % 4 == 3);
         size_t bytes = mmix_picture_resize_scratch_bytes(
             mmix_resize_plan_center_crop(w, h, side, crop));
-        uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(crop * crop * 3),
-                *scratch = guarded(bytes), *whole;
+        uint8_t *in = draw(w, h, (int)(t % 3));
+        uint8_t *out = guarded(crop * crop * 3);
+        uint8_t *scratch = guarded(bytes);
+        uint8_t *whole;
         int same = 1;
         whole = plain_resize(picture_of(in, w, h), box_of(0, 0, h, w), mh, mw);
         check(mmix_picture_resize(out, picture_of(in, w, h),
@@ -354,7 +371,9 @@ static void test_pixels(void)
 {
     for (size_t t = 0; t < 24; t++) {
         size_t w = 1 + t, h = 25 - t, n = w * h * 3;
-        uint8_t *in = draw(w, h, (int)(t % 3)), *out = copy_of(in, n), *gray;
+        uint8_t *in = draw(w, h, (int)(t % 3));
+        uint8_t *out = copy_of(in, n);
+        uint8_t *gray;
         int ok = 1;
         uint64_t sum = 0;
         mmix_picture_adjust(out, w, h, MMIX_ADJUST_FLIP, 0, NULL);
@@ -443,17 +462,22 @@ static void test_blur(void)
 {
     const double sigmas[] = { 0, 0.05, 0.1, 0.7, 1, 1.23, 2, 3.5, 9, 60, 1000 };
     for (size_t t = 0; t < 66; t++) {
-        size_t w = 1 + lcg(24), h = 1 + lcg(24), n = w * h * 3,
-               bytes = mmix_picture_blur_scratch_bytes(w, h);
+        size_t w = 1 + lcg(24);
+        size_t h = 1 + lcg(24);
+        size_t n = w * h * 3;
+        size_t bytes = mmix_picture_blur_scratch_bytes(w, h);
         double sigma = sigmas[t % 11];
-        uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(n), *scratch = guarded(bytes),
-                *expect = copy_of(in, n);
+        uint8_t *in = draw(w, h, (int)(t % 3));
+        uint8_t *out = guarded(n);
+        uint8_t *scratch = guarded(bytes);
+        uint8_t *expect = copy_of(in, n);
         memcpy(out, in, n);
         plain_blur(expect, w, h, sigma);
         check(mmix_picture_adjust(out, w, h, MMIX_ADJUST_BLUR, sigma, scratch) == 0,
               "blur: accepted", t);
         check(!memcmp(out, expect, n), "blur: equals the plain loop", t);
-        if (sigma == 0) check(!memcmp(out, in, n), "blur: sigma 0 is nothing", t);
+        if (sigma == 0)
+            check(!memcmp(out, in, n), "blur: sigma 0 is nothing", t);
         memset(out, 201, n);
         mmix_picture_adjust(out, w, h, MMIX_ADJUST_BLUR, sigma, scratch);
         check(out[0] == 201 && !memcmp(out, out + 1, n - 1), "blur: a constant stays constant", t);
@@ -466,14 +490,15 @@ static void test_blur(void)
 /* Everything on one picture of fixed bytes: a machine that makes other pixels has another hash. */
 static void test_same_everywhere(void)
 {
-    size_t w = 61, h = 47,
-           bytes = mmix_picture_resize_scratch_bytes(
-               mmix_resize_plan_box(box_of(3, 5, 40, 50), 32, 32));
+    size_t w = 61, h = 47;
+    size_t bytes = mmix_picture_resize_scratch_bytes(
+        mmix_resize_plan_box(box_of(3, 5, 40, 50), 32, 32));
     const int order[] = { MMIX_ADJUST_CONTRAST, MMIX_ADJUST_HUE, MMIX_ADJUST_BRIGHTNESS,
                           MMIX_ADJUST_SATURATION };
     const double factors[] = { 1.31, -0.07, 0.83, 1.17 };
-    uint8_t *in, *out = new_bytes(32 * 32 * 3),
-                 *scratch = new_bytes(bytes + mmix_picture_blur_scratch_bytes(32, 32));
+    uint8_t *in;
+    uint8_t *out = new_bytes(32 * 32 * 3);
+    uint8_t *scratch = new_bytes(bytes + mmix_picture_blur_scratch_bytes(32, 32));
     uint64_t hash;
     lcg_state = 7;
     in = draw(w, h, 2);
@@ -496,9 +521,9 @@ static void one_image(mmix_ctx *m, uint8_t *in)
 {
     /* shorter side to 32, the middle 28 */
     mmix_tensor *t = mmix_image(m, in, 50, 40, 28);
-    uint8_t *pixels = new_bytes(28 * 28 * 3),
-            *scratch = new_bytes(mmix_picture_resize_scratch_bytes(
-                mmix_resize_plan_center_crop(50, 40, 32, 28)));
+    uint8_t *pixels = new_bytes(28 * 28 * 3);
+    uint8_t *scratch = new_bytes(
+        mmix_picture_resize_scratch_bytes(mmix_resize_plan_center_crop(50, 40, 32, 28)));
     mmix_real *expect = (mmix_real *)(void *)new_bytes(28 * 28 * 3 * sizeof(mmix_real));
     mmix_picture_resize(pixels, picture_of(in, 50, 40),
                         mmix_resize_plan_center_crop(50, 40, 32, 28), scratch);
@@ -578,14 +603,17 @@ static void test_boxes(mmix_ctx *m)
                                 { 1, 1 },   { 300, 1 },   { 2, 200 } };
     const mmix_augment a = mmix_augment_config_dino();
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
-        size_t w = sides[k][0], h = sides[k][1], inside = 0, area_ok = 0, aspect_ok = 0, n = 3000,
-               moved = 0;
+        size_t w = sides[k][0];
+        size_t h = sides[k][1];
+        size_t inside = 0, area_ok = 0, aspect_ok = 0, n = 3000, moved = 0;
         double mean_area = 0;
         for (size_t i = 0; i < n; i++) {
-            mmix_box b = crop_box(m, &a, w, h, i / 10, i % 10, i % 4),
-                     first = crop_box(m, &a, w, h, 0, 0, 0);
+            mmix_box b = crop_box(m, &a, w, h, i / 10, i % 10, i % 4);
+            mmix_box first = crop_box(m, &a, w, h, 0, 0, 0);
             const double *scale = i % 4 < 2 ? a.global_scale : a.local_scale;
-            double bw = (double)b.width, bh = (double)b.height, all = (double)(w * h);
+            double bw = (double)b.width;
+            double bh = (double)b.height;
+            double all = (double)(w * h);
             inside += b.width && b.height && b.width <= w && b.height <= h && b.left <= w - b.width
                       && b.top <= h - b.height;
             area_ok += (bw + 0.5) * (bh + 0.5) >= scale[0] * all
@@ -647,13 +675,14 @@ static void test_batch(void)
         pictures[i] = picture_of(draw(40 + 7 * i, 61 - 9 * i, 2), 40 + 7 * i, 61 - 9 * i);
     for (int threads = 1; threads <= 3; threads++) {
         mmix_ctx *m = new_context(threads);
-        mmix_tensor *g = mmix_new4(m, 2 * B, 3, S, S), *l = mmix_new4(m, LOCALS * B, 3, T, T);
+        mmix_tensor *g = mmix_new4(m, 2 * B, 3, S, S);
+        mmix_tensor *l = mmix_new4(m, LOCALS * B, 3, T, T);
         check(mmix_augment_batch(m, &a, pictures, index, 0, B, 11, g, l) == 0 && !mmix_error(m),
               "batch: made", (size_t)threads);
         if (threads == 1) {
             size_t same = 0, n = 0;
-            mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), low = 0,
-                      high = 0;
+            mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real));
+            mmix_real low = 0, high = 0;
             uint8_t *scratch = new_bytes(mmix_augment_scratch_bytes(&a, 64, 64));
             hash[0] = fnv(mmix_data(g), GLOBAL * sizeof(mmix_real));
             hash[1] = fnv(mmix_data(l), LOCAL * sizeof(mmix_real));
@@ -667,8 +696,8 @@ static void test_batch(void)
             }
             check(same == n, "batch: equals its crops one by one, in any order", n - same);
             for (size_t i = 0; i < 3; i++) {
-                const mmix_real *one_place = mmix_data(g) + (1 + i) * 3 * S * S,
-                                *other = mmix_data(g) + (1 + (i + 1) % 3) * 3 * S * S;
+                const mmix_real *one_place = mmix_data(g) + (1 + i) * 3 * S * S;
+                const mmix_real *other = mmix_data(g) + (1 + (i + 1) % 3) * 3 * S * S;
                 check(memcmp(one_place, other, 3 * S * S * sizeof(mmix_real)) != 0,
                       "batch: the same picture elsewhere is cropped differently", i);
             }
@@ -697,8 +726,9 @@ static void test_batch(void)
     {   /* with every chance at 0 a crop is box, resize, normalize */
         mmix_ctx *m = new_context(1);
         mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), *expect;
-        uint8_t *scratch = new_bytes(mmix_augment_scratch_bytes(&a, 64, 64)),
-                *pixels = new_bytes(S * S * 3), *room;
+        uint8_t *scratch = new_bytes(mmix_augment_scratch_bytes(&a, 64, 64));
+        uint8_t *pixels = new_bytes(S * S * 3);
+        uint8_t *room;
         mmix_box b = crop_box(m, &a, 40, 61, 9, 8, 1);
         expect = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real));
         room = new_bytes(mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(b, S, S)));
@@ -731,8 +761,9 @@ static void test_batch_refuses(mmix_ctx *m)
 {
     uint8_t *rgb = draw(20, 20, 0);
     mmix_picture p[2];
-    mmix_tensor *g = mmix_new4(m, 4, 3, S, S), *l = mmix_new4(m, 2 * LOCALS, 3, T, T),
-                *small = mmix_new4(m, 4, 3, S, S - 1);
+    mmix_tensor *g = mmix_new4(m, 4, 3, S, S);
+    mmix_tensor *l = mmix_new4(m, 2 * LOCALS, 3, T, T);
+    mmix_tensor *small = mmix_new4(m, 4, 3, S, S - 1);
     mmix_augment good = small_config(), a;
     p[0] = p[1] = picture_of(rgb, 20, 20);
     check(mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, g, l) == 0, "batch: the good call", 0);
@@ -829,8 +860,8 @@ static void test_ppm_memory(mmix_ctx *m)
         static const char file[] = "P6\n# c\n3 2\n255\nabcdefghijklmnopqr";
         size_t n = sizeof file - 1, refusals = 0;
         for (size_t i = 0; i < n; i++) {
-            uint8_t *copy = copy_of((const uint8_t *)file, i),
-                    *p = ppm_read(m, "bytes", copy, i, &w, &h);
+            uint8_t *copy = copy_of((const uint8_t *)file, i);
+            uint8_t *p = ppm_read(m, "bytes", copy, i, &w, &h);
             refusals += !p && mmix_error(m);
             mmix_error_clear(m);
             ppm_free(p);
@@ -925,7 +956,9 @@ static int prepared(const mmix_options *options, void *user)
     o.threads = 2;
     mmix_ctx *m = mmix_create(&o);
     if (!m) return MMIX_ERROR_MEMORY;
-    mmix_tensor *g = mmix_new4(m, 2, 3, S, S), *l = mmix_new4(m, LOCALS, 3, T, T), *image;
+    mmix_tensor *g = mmix_new4(m, 2, 3, S, S);
+    mmix_tensor *l = mmix_new4(m, LOCALS, 3, T, T);
+    mmix_tensor *image;
     const int done = g && l ? mmix_augment_batch(m, &a, &p, NULL, 0, 1, 0, g, l) : -1;
     image = mmix_image(m, rgb, 200, 150, 100);
     read = ppm_read(m, "bytes", "P5 1 1 255 x", 12, &w, &h);
@@ -943,10 +976,14 @@ static void test_tall(void)
         { 30, 61, 25, 51 }, { 30, 61, 25, 20 }, { 12, 90, 12, 7 }, { 9, 200, 20, 20 }
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        size_t w = sizes[i][0], h = sizes[i][1], ow = sizes[i][2], oh = sizes[i][3];
+        size_t w = sizes[i][0];
+        size_t h = sizes[i][1];
+        size_t ow = sizes[i][2];
+        size_t oh = sizes[i][3];
         mmix_box all = box_of(0, 0, h, w);
-        uint8_t *in = draw(w, h, 0), *expect = plain_resize(picture_of(in, w, h), all, oh, ow),
-                *out = new_bytes(ow * oh * 3);
+        uint8_t *in = draw(w, h, 0);
+        uint8_t *expect = plain_resize(picture_of(in, w, h), all, oh, ow);
+        uint8_t *out = new_bytes(ow * oh * 3);
         uint8_t *scratch = new_bytes(
             mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(all, ow, oh)));
         check(mmix_picture_resize(out, picture_of(in, w, h), mmix_resize_plan_box(all, ow, oh),

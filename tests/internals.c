@@ -177,7 +177,8 @@ static void rows(void)
                          row[r].name);
                 found++;
             }
-        if (!s[i].head) backbone(&s[i], &v);
+        if (!s[i].head)
+            backbone(&s[i], &v);
         mmix_params_destroy(p);
         free(v.block);
     }
@@ -206,8 +207,8 @@ static size_t size_in(const Json *object, const char *key)
 static void same_config(const standard *s, const Json *config)
 {
     const mmix_vision_config *c = &s->config;
-    const char *model = json_text(json_find(config, "model")),
-        *mixer = json_text(json_find(config, "mixer"));
+    const char *model = json_text(json_find(config, "model"));
+    const char *mixer = json_text(json_find(config, "mixer"));
     if (s->head) {
         CHECK_AT(size_in(config, "in_dim") == s->head && size_in(config, "out_dim") == 65536,
                  s->name);
@@ -333,7 +334,8 @@ static void packing(void)
             CHECK(w->packed != NULL);
             IS(mmix_params_find(p, "b")->packed != NULL, 0);
             if (change == 0) mmix_params_pack(p, 1);
-            if (change == 1) mmix_fill(mmix_slice(m, w, 0, 3, 2), 7);
+            if (change == 1)
+                mmix_fill(mmix_slice(m, w, 0, 3, 2), 7);
             if (change == 2) mmix_fill_normal(m, w, 1, 99);
             if (change == 3) {
                 mmix_read(w, values);
@@ -652,7 +654,8 @@ static void printed_room(void)
     t.room = 8;
     mmixi_print(&t, "%s", "01234");
     CHECK(t.at == 5 && !strcmp(out, "01234"));
-    for (int i = 0; i < 3; i++) mmixi_print(&t, "%s", "56789");
+    for (int i = 0; i < 3; i++)
+        mmixi_print(&t, "%s", "56789");
     CHECK(t.at == 7 && !strcmp(out, "0123456") && out[8] == 'x' && out[11] == 'x');
 }
 
@@ -824,15 +827,20 @@ static void plain_softmax_attention(void)
     mmix_ctx *m = context(1, 0);
     state = 5;
     for (size_t it = 0; it < 2 * EDGES + 4; it++) {
-        size_t L = it < 2 * EDGES ? edges[it / 2] : 26, causal = it % 2, N = any(1, 9),
-               P = any(1, 9);
+        size_t L = it < 2 * EDGES ? edges[it / 2] : 26;
+        size_t causal = it % 2;
+        size_t N = any(1, 9);
+        size_t P = any(1, 9);
         /* tiles of 512 */
         size_t S = it < 2 * EDGES ? (causal ? L + any(0, 6) : any(1, 70)) : 510 + it;
         mmix_tensor *in[3] = { random4(m, 2, L, 1, N, -2, 2), random4(m, 2, S, 1, N, -2, 2),
                                random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_softmax(in[0], in[1], in[2]);
-        real *y = zero_reals(2 * L * P), *p = zero_reals(2 * L * S), *q = copy_of(in[0]),
-             *k = copy_of(in[1]), *v = copy_of(in[2]);
+        real *y = zero_reals(2 * L * P);
+        real *p = zero_reals(2 * L * S);
+        real *q = copy_of(in[0]);
+        real *k = copy_of(in[1]);
+        real *v = copy_of(in[2]);
         doing("softmax attention, plain");
         mixer.scale = 0.7;
         mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
@@ -863,14 +871,20 @@ static void plain_linear_attention(void)
     mmix_ctx *m = context(1, 0);
     state = 6;
     for (size_t it = 0; it < 4 * EDGES; it++) {
-        size_t L = edges[it / 4], N = any(1, 9), P = any(1, 9), causal = it % 2,
-               S = causal ? L : any(1, 140);
+        size_t L = edges[it / 4];
+        size_t N = any(1, 9);
+        size_t P = any(1, 9);
+        size_t causal = it % 2;
+        size_t S = causal ? L : any(1, 140);
         int normalize = it / 2 % 2;
         mmix_tensor *in[3] = { random4(m, 2, L, 1, N, 0.1, 2), random4(m, 2, S, 1, N, 0.1, 2),
                                random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_linear(in[0], in[1], in[2]);
-        real *y = zero_reals(2 * L * P), *den = zero_reals(2 * L), *f = copy_of(in[0]),
-             *g = copy_of(in[1]), *v = copy_of(in[2]);
+        real *y = zero_reals(2 * L * P);
+        real *den = zero_reals(2 * L);
+        real *f = copy_of(in[0]);
+        real *g = copy_of(in[1]);
+        real *v = copy_of(in[2]);
         doing("linear attention, plain");
         mixer.feature = MMIX_FEATURE_NONE;
         mixer.normalize = normalize ? 1 : -1;
@@ -903,17 +917,29 @@ static void plain_ssd(void)
     mmix_ctx *m = context(1, 0);
     state = 7;
     for (size_t it = 0; it < 2 * EDGES; it++) {
-        size_t L = edges[it / 2], N = any(1, 9), P = any(1, 9), PN = P * N;
+        size_t L = edges[it / 2];
+        size_t N = any(1, 9);
+        size_t P = any(1, 9);
+        size_t PN = P * N;
         mmix_tensor *in[MIXED_MOST] = { random4(m, 2, L, 1, P, -1, 1),
                                         random3(m, 2, L, 1, 0.01, 0.8),
                                         random4(m, 2, L, 1, N, -1, 1),
                                         random4(m, 2, L, 1, N, -1, 1),
                                         random4(m, 2, 1, P, N, -1, 1) };
-        mmix_tensor *A = random1(m, 1, -1.5, -0.1), *D = random1(m, 1, -1, 1), *last = NULL,
-                    *dlast = random4(m, 2, 1, P, N, -1, 1);
-        real *y = zero_reals(2 * L * P), *h = zero_reals(2 * (L + 1) * PN), *dh = copy_of(dlast),
-             dA = 0, dD = 0, a = *mmix_data(A), d = *mmix_data(D);
-        real *x = copy_of(in[0]), *dt = copy_of(in[1]), *B = copy_of(in[2]), *C = copy_of(in[3]);
+        mmix_tensor *A = random1(m, 1, -1.5, -0.1);
+        mmix_tensor *D = random1(m, 1, -1, 1);
+        mmix_tensor *last = NULL;
+        mmix_tensor *dlast = random4(m, 2, 1, P, N, -1, 1);
+        real *y = zero_reals(2 * L * P);
+        real *h = zero_reals(2 * (L + 1) * PN);
+        real *dh = copy_of(dlast);
+        real dA = 0, dD = 0;
+        real a = *mmix_data(A);
+        real d = *mmix_data(D);
+        real *x = copy_of(in[0]);
+        real *dt = copy_of(in[1]);
+        real *B = copy_of(in[2]);
+        real *C = copy_of(in[3]);
         mmix_mixer mixer = mmix_mixer_ssd(in[0], in[1], A, in[2], in[3]);
         doing("SSD, plain");
         mixer.D = D;
@@ -1010,7 +1036,8 @@ static void beside(const char *what, const mmix_tensor *t, const real *expected,
         double got = (double)mmix_data(t)[i], e = (double)expected[i];
         most = fmax(most, fabs(e));
         /* NaN becomes the worst, too */
-        if (!(fabs(got - e) <= worst)) worst = fabs(got - e);
+        if (!(fabs(got - e) <= worst))
+            worst = fabs(got - e);
     }
     COMPARE(n && worst <= roundings * EPS * most, what, worst, roundings * EPS * most);
 }
@@ -1050,8 +1077,12 @@ static void plain_elementwise(mmix_ctx *m, size_t rows, size_t D)
     const double alpha[] = { 1, 1 }, beta[] = { 1, -1 };
     size_t n = rows * D;
     for (int op = 0; op < 4; op++) {
-        mmix_tensor *a = leaf(m, rows, D, -2, 2), *b = leaf(m, rows, D, -2, 2), *y;
-        real *py = reals(n), *da = reals(n), *db = reals(n);
+        mmix_tensor *a = leaf(m, rows, D, -2, 2);
+        mmix_tensor *b = leaf(m, rows, D, -2, 2);
+        mmix_tensor *y;
+        real *py = reals(n);
+        real *da = reals(n);
+        real *db = reals(n);
         const real *x = mmix_data(a), *z = mmix_data(b), *dy;
         if (op < 2) {
             dy = there_and_back(m, op ? mmix_sub(m, a, b) : mmix_add(m, a, b), &y);
@@ -1105,11 +1136,21 @@ static void plain_norms(mmix_ctx *m, size_t rows, size_t D)
     const double bound = 60 + sqrt((double)rows);
     for (int op = 0; op < 4; op++) {
         const size_t groups = op == 3 && D % 3 == 0 ? 3 : 1;
-        mmix_tensor *x = leaf(m, rows, D, -2, 3), *z = leaf(m, rows, D, -3, 3), *y;
-        mmix_tensor *w = leaf_of(m, D, 0.5, 1.5), *b = leaf_of(m, D, -1, 1);
-        real *py = reals(n), *dx = reals(n), *dz = reals(n), *dw = reals(D), *db = reals(D);
+        mmix_tensor *x = leaf(m, rows, D, -2, 3);
+        mmix_tensor *z = leaf(m, rows, D, -3, 3);
+        mmix_tensor *y;
+        mmix_tensor *w = leaf_of(m, D, 0.5, 1.5);
+        mmix_tensor *b = leaf_of(m, D, -1, 1);
+        real *py = reals(n);
+        real *dx = reals(n);
+        real *dz = reals(n);
+        real *dw = reals(D);
+        real *db = reals(D);
         double *mean = doubles(rows), *rstd = doubles(rows * groups);
-        const real *px = mmix_data(x), *pz = mmix_data(z), *pw = mmix_data(w), *dy;
+        const real *px = mmix_data(x);
+        const real *pz = mmix_data(z);
+        const real *pw = mmix_data(w);
+        const real *dy;
         if (op == 0) {
             dy = there_and_back(m, mmix_layer_norm(m, x, w, b, 0.5), &y);
             mmixi_plain_layer_norm(py, mean, rstd, px, pw, mmix_data(b), rows, D, 0.5);
@@ -1133,11 +1174,17 @@ static void plain_norms(mmix_ctx *m, size_t rows, size_t D)
 }
 static void plain_linear(mmix_ctx *m, size_t rows, size_t D, size_t O)
 {
-    mmix_tensor *x = leaf(m, rows, D, -1, 1), *w = leaf(m, O, D, -1, 1), *b = leaf_of(m, O, -1, 1),
-                *y;
-    real *py = reals(rows * O), *dx = reals(rows * D), *dw = reals(O * D), *db = reals(O);
-    const real *px = mmix_data(x), *pw = mmix_data(w),
-               *dy = there_and_back(m, mmix_linear(m, x, w, b), &y);
+    mmix_tensor *x = leaf(m, rows, D, -1, 1);
+    mmix_tensor *w = leaf(m, O, D, -1, 1);
+    mmix_tensor *b = leaf_of(m, O, -1, 1);
+    mmix_tensor *y;
+    real *py = reals(rows * O);
+    real *dx = reals(rows * D);
+    real *dw = reals(O * D);
+    real *db = reals(O);
+    const real *px = mmix_data(x);
+    const real *pw = mmix_data(w);
+    const real *dy = there_and_back(m, mmix_linear(m, x, w, b), &y);
     mmixi_plain_linear(py, px, pw, mmix_data(b), rows, D, O);
     mmixi_plain_linear_backward(dx, dw, db, dy, px, pw, rows, D, O);
     beside("linear", y, py, 8 + (double)D);
@@ -1153,10 +1200,16 @@ static void plain_conv(mmix_ctx *m, size_t B, size_t L, size_t D, size_t W, int 
     memset(&o, 0, sizeof o);
     o.silu = silu;
     mmix_tensor *x = mmix_require_grad(random3(m, B, L, D, -1, 1)), *y;
-    mmix_tensor *w = mmix_require_grad(random3(m, D, 1, W, -1, 1)), *b = leaf_of(m, D, -1, 1);
-    real *py = reals(n), *u = reals(n), *dx = reals(n), *dw = reals(D * W), *db = reals(D);
-    const real *px = mmix_data(x), *pw = mmix_data(w),
-               *dy = there_and_back(m, mmix_causal_conv1d(m, x, w, b, &o), &y);
+    mmix_tensor *w = mmix_require_grad(random3(m, D, 1, W, -1, 1));
+    mmix_tensor *b = leaf_of(m, D, -1, 1);
+    real *py = reals(n);
+    real *u = reals(n);
+    real *dx = reals(n);
+    real *dw = reals(D * W);
+    real *db = reals(D);
+    const real *px = mmix_data(x);
+    const real *pw = mmix_data(w);
+    const real *dy = there_and_back(m, mmix_causal_conv1d(m, x, w, b, &o), &y);
     const double bound = 60 + sqrt((double)(B * L));
     mmixi_plain_conv1d(py, u, px, pw, mmix_data(b), B, L, D, W, silu);
     mmixi_plain_conv1d_backward(dx, dw, db, dy, u, px, pw, B, L, D, W, silu);
@@ -1202,10 +1255,14 @@ static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
 static void plain_dino(mmix_ctx *m, size_t B, size_t crops, size_t K)
 {
     const double T = 0.1, teacher_T = 0.04;
-    mmix_tensor *student = leaf(m, crops * B, K, -1, 1), *teacher = leaf(m, 2 * B, K, -0.2, 0.2),
-                *loss;
-    real *center = reals(K), *logits = reals(K), *q = reals(2 * B * K), *dx = reals(crops * B * K),
-         value;
+    mmix_tensor *student = leaf(m, crops * B, K, -1, 1);
+    mmix_tensor *teacher = leaf(m, 2 * B, K, -0.2, 0.2);
+    mmix_tensor *loss;
+    real *center = reals(K);
+    real *logits = reals(K);
+    real *q = reals(2 * B * K);
+    real *dx = reals(crops * B * K);
+    real value;
     for (size_t k = 0; k < K; k++)
         center[k] = (real)(0.1 * uniform());
     for (size_t r = 0; r < 2 * B; r++) {
@@ -1228,7 +1285,9 @@ static void plain_adamw(mmix_ctx *m, size_t n)
     mmix_params *p = mmix_params_create(m);
     mmix_optimizer state;
     mmix_adamw o = mmix_adamw_config_default();
-    real *value = reals(n), *first = reals(n), *second = reals(n);
+    real *value = reals(n);
+    real *first = reals(n);
+    real *second = reals(n);
     const size_t shape[2] = { 1, n };
     o.lr = 0.01;
     o.weight_decay = 0.3;
@@ -1315,7 +1374,8 @@ static void plain_auc(void)
         mmix_data_i32(mask)[0] = 0;
         mmix_data_i32(mask)[1] = 1;
         double plain = mmixi_plain_auc(mmix_data(map), mmix_data_i32(mask), n);
-        if (!CHECK(!mmix_binary_auc(m, NULL, map, mask, &auc))) break;
+        if (!CHECK(!mmix_binary_auc(m, NULL, map, mask, &auc)))
+            break;
         NEAR(*auc.auc_raw, plain, 1e-14);
         NEAR(auc.auc, fmax(plain, 1 - plain), 1e-14);
     }
@@ -1331,9 +1391,11 @@ static void plain_knn(void)
     static const size_t widths[] = {1, 5, 33};
     mmix_ctx *m = mmix_create(NULL);
     for (size_t i = 0; i < 5 * 6 * 3; i++) {
-        const size_t D = widths[i % 3], k = nearest[i / 3 % 6], rows = tests[i / 18], all = N;
-        mmix_tensor *train = mmix_fill_normal(m, mmix_new2(m, N, D), 1, i),
-                    *test = mmix_fill_normal(m, mmix_new2(m, rows, D), 1, i + 1);
+        const size_t D = widths[i % 3];
+        const size_t k = nearest[i / 3 % 6];
+        const size_t rows = tests[i / 18], all = N;
+        mmix_tensor *train = mmix_fill_normal(m, mmix_new2(m, N, D), 1, i);
+        mmix_tensor *test = mmix_fill_normal(m, mmix_new2(m, rows, D), 1, i + 1);
         mmix_tensor *label = integers(m, 1, &all, K);
         mmix_knn_result r;
         double votes[K];
@@ -1363,7 +1425,8 @@ static void plain_ranks(void)
     for (size_t n = 1; n < 20; n += 3) {
         mmix_tensor *M = mmix_fill_normal(m, mmix_new3(m, 2, n, 23 - n), 1, n);
         mmix_rank r;
-        if (!CHECK(!mmix_block_rank(m, M, 7, 0, &r))) break;
+        if (!CHECK(!mmix_block_rank(m, M, 7, 0, &r)))
+            break;
         for (size_t i = 0; i < r.matrices * r.rows * r.cols; i++) {
             const double *sigma = r.singular + i * r.width;
             NEAR(r.effective[i], mmixi_plain_effective_rank(sigma, r.width),

@@ -46,9 +46,11 @@ SHARED char *json_string(const char **s)
             }
             if (u < 0x80) *to++ = (char)u;
             else {
-                if (u < 0x800) *to++ = (char)(0xC0 | u >> 6);
+                if (u < 0x800)
+                    *to++ = (char)(0xC0 | u >> 6);
                 else {
-                    if (u < 0x10000) *to++ = (char)(0xE0 | u >> 12);
+                    if (u < 0x10000)
+                        *to++ = (char)(0xE0 | u >> 12);
                     else {
                         *to++ = (char)(0xF0 | u >> 18);
                         *to++ = (char)(0x80 | (u >> 12 & 63));
@@ -70,7 +72,8 @@ SHARED char *json_string(const char **s)
 SHARED Json *json_value(const char **s)
 {
     Json *v = (Json *)calloc(1, sizeof *v), **to = &v->first;
-    const char open = *(*s = json_space(*s)), close = open == '{' ? '}' : ']';
+    const char open = *(*s = json_space(*s));
+    const char close = open == '{' ? '}' : ']';
     v->kind = open == '-' || (open >= '0' && open <= '9') ? '0' : open;
     if (open == '"') {
         ++*s;

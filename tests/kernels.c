@@ -65,8 +65,10 @@ static void mathematics(void)
 {
     k = NULL;
     for (int i = 0; i < 20000; i++) {
-        double x = noise() * 700, y = fabs(x) + 1e-300, z = noise() * (i & 1 ? 1e5 : 10),
-               t = noise() * 1e-3;
+        double x = noise() * 700;
+        double y = fabs(x) + 1e-300;
+        double z = noise() * (i & 1 ? 1e5 : 10);
+        double t = noise() * 1e-3;
         wide e = exp((wide)x), l = log((wide)y);
         close_to("exp", 0, mmixi_exp(x), e, e * (wide)3e-16L);
         close_to("exp small", 0, mmixi_exp(t), exp((wide)t), (wide)3e-16L);
@@ -113,7 +115,9 @@ static void slope(const char *what, void (*f)(size_t, const real *, const real *
                   wide (*exact)(wide), double from, double to, wide relative, wide absolute)
 {
     enum { N = 20000 };
-    real *x = array(0, N, 1), *dy = array(1, N, 1), *dx = array(2, N, 1);
+    real *x = array(0, N, 1);
+    real *dy = array(1, N, 1);
+    real *dx = array(2, N, 1);
     for (size_t i = 0; i < N; i++) {
         x[i] = (real)(from + (to - from) * (double)i / (N - 1));
         dx[i] = (real)NAN;
@@ -144,7 +148,8 @@ static wide softplus_slope(wide x) { return x > 20 ? 1 : 1 / (1 + exp(-x)); }
 
 static void functions(void)
 {
-    const wide e = (wide)ROUNDING, tiny = sizeof(real) == 4 ? (wide)1.2e-38L : (wide)1e-300L;
+    const wide e = (wide)ROUNDING;
+    const wide tiny = sizeof(real) == 4 ? (wide)1.2e-38L : (wide)1e-300L;
     real x[8], y[8], dy[8];
     function("exp", k->exp_each, exp_wide, -87, 88.7, (wide)2.6L * e, 0);
     function("exp", k->exp_each, exp_wide, -1, 1, (wide)2.2L * e, 0);
@@ -164,7 +169,8 @@ static void functions(void)
     /* e^-80 = 1.80485e-35 */
     for (int i = 0; i < 8; i++)
         dy[i] = (real)(1.8 + 0.0012 * i) * (real)1e-35;
-    for (int i = 0; i < 8; i++) x[i] = 1;
+    for (int i = 0; i < 8; i++)
+        x[i] = 1;
     {
         real decay[8];
         k->ssd_row(8, 1, dy, x, x, decay, y);
@@ -172,7 +178,8 @@ static void functions(void)
             check(decay[i] == (i < 5 ? 0 : dy[i]) && y[i] == decay[i], "ssd_row near e^-80",
                   (size_t)i, (double)decay[i], (double)dy[i]);
     }
-    for (int i = 0; i < 8; i++) dy[i] = 1;
+    for (int i = 0; i < 8; i++)
+        dy[i] = 1;
     for (int sign = -1; sign <= 1; sign += 2) {
         int ok = 1;
         double size = 14;
@@ -264,7 +271,9 @@ static void gradient_row(real *to, const real *old, size_t n, int add)
 static void row_sums(size_t n)
 {
     const wide se = sum_rounding(n);
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
     const real mean = (real)0.3;
     wide s = 0, size = 0;
 
@@ -282,7 +291,8 @@ static void row_sums(size_t n)
     close_to("sum", n, (double)k->sum(n, x), s, se * size);
     s = -HUGE_VALL;
     for (size_t i = 0; i < n; i++)
-        if ((wide)x[i] > s) s = (wide)x[i];
+        if ((wide)x[i] > s)
+            s = (wide)x[i];
     check((wide)k->largest(n, x) == s, "max", n, (double)k->largest(n, x), (double)s);
     for (size_t i = 0; i < n; i++)
         z[i] = x[i] - 5;                        /* all negative: a dead lane must not count as 0 */
@@ -296,7 +306,9 @@ static void row_sums(size_t n)
 static void row_arithmetic(size_t n)
 {
     const wide e = 40 * (wide)ROUNDING;
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
     real *old = array(6, n, 2);
     const real a = (real)0.7;
 
@@ -353,7 +365,8 @@ static void row_exponentials(size_t n)
     if (n) {
         wide top = -HUGE_VALL;
         for (size_t i = 0; i < n; i++)
-            if ((wide)x[i] > top) top = (wide)x[i];
+            if ((wide)x[i] > top)
+                top = (wide)x[i];
         s = 0;
         for (size_t i = 0; i < n; i++)
             s += exp((wide)x[i] - top);
@@ -369,7 +382,9 @@ static void activation(const char *name, void (*f)(size_t, const real *, real *)
                        wide (*exact)(wide), wide (*exact_slope)(wide), size_t n, int add)
 {
     const wide e = 40 * (wide)ROUNDING;
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
     real *old = array(6, n, 2);
     char what[64];
 
@@ -404,8 +419,12 @@ static void row_normalize(size_t n)
 {
     const wide e = 40 * (wide)ROUNDING;
     const wide se = sum_rounding(n);
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
-    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
     real *old = array(6, n, 2);
     const real mean = (real)0.3, rstd = (real)1.7;
     wide s, s2, size, size2;
@@ -429,8 +448,8 @@ static void row_normalize(size_t n)
         size = 0;
         size2 = 0;
         for (size_t i = 0; i < n; i++) {
-            wide g = (wide)y[i] * (fw ? (wide)w[i] : 1),
-                 gx = g * ((wide)x[i] - (wide)mean) * (wide)rstd;
+            wide g = (wide)y[i] * (fw ? (wide)w[i] : 1);
+            wide gx = g * ((wide)x[i] - (wide)mean) * (wide)rstd;
             s += g;
             s2 += gx;
             size += fabs(g);
@@ -443,8 +462,8 @@ static void row_normalize(size_t n)
         copy_row(v, old, n);
         k->normalize_backward(n, y, x, mean, rstd, fw, (real)0.1, (real)-0.2, z, add, dw, db);
         for (size_t i = 0; i < n; i++) {
-            wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd,
-                 g = (wide)y[i] * (fw ? (wide)w[i] : 1);
+            wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;
+            wide g = (wide)y[i] * (fw ? (wide)w[i] : 1);
             wide d = (wide)rstd * (g - (wide)(real)0.1 - xhat * (wide)(real)-0.2);
             close_to("normalize_backward dx", n, (double)z[i], d + (add ? (wide)old[i] : 0), 2 * e);
             close_to("normalize_backward dw", n, (double)u[i],
@@ -459,8 +478,12 @@ static void row_ssd(size_t n)
 {
     const wide e = 40 * (wide)ROUNDING;
     const wide se = sum_rounding(n);
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
-    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
     real *old = array(6, n, 2), *more = array(7, n, 2);
     wide s, size;
     real got;
@@ -495,8 +518,12 @@ static void row_ssd(size_t n)
 static void row_conv(size_t n)
 {
     const wide e = 40 * (wide)ROUNDING;
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
-    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
     real *more = array(7, n, 2);
 
     for (int form = 0; form < 4; form++) {
@@ -516,7 +543,8 @@ static void row_conv(size_t n)
             close_to("conv", n, (double)z[i], s0, 2 * e);
         }
         intact("edges: conv", n, z);
-        for (size_t i = 0; i < 3 * ldw; i++) cw[i] = 1;
+        for (size_t i = 0; i < 3 * ldw; i++)
+            cw[i] = 1;
         copy_row(v, more, n);
         k->conv_weight(n, 3, u, taps, cw, ldw, v);
         for (size_t i = 0; i < n; i++) {
@@ -535,7 +563,9 @@ static void row_conv(size_t n)
 static void row_softmax_backward(size_t n)
 {
     const wide e = 40 * (wide)ROUNDING;
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
     real *old = array(6, n, 2);
     const real mean = (real)0.3;
 
@@ -551,8 +581,12 @@ static void row_softmax_backward(size_t n)
 static void row_adamw(size_t n)
 {
     const wide e = 40 * (wide)ROUNDING;
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2);
-    real *w = array(3, n, 2), *u = array(4, n, 2), *v = array(5, n, 2);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
     real *old = array(6, n, 2), *more = array(7, n, 2);
 
     copy_row(z, old, n);
@@ -563,8 +597,8 @@ static void row_adamw(size_t n)
     k->adamw(n, z, x, u, v, (real)0.5, (real)0.99, (real)0.01, (real)0.9, (real)0.95, (real)1.5,
              (real)1e-3);
     for (size_t i = 0; i < n; i++) {
-        wide g = (wide)0.5L * (wide)x[i],
-             mo = (wide)(real)0.9 * (wide)more[i] + (1 - (wide)(real)0.9) * g;
+        wide g = (wide)0.5L * (wide)x[i];
+        wide mo = (wide)(real)0.9 * (wide)more[i] + (1 - (wide)(real)0.9) * g;
         wide v2 = (wide)(real)0.95 * (wide)y[i] + (1 - (wide)(real)0.95) * g * g;
         close_to("adamw m", n, (double)u[i], mo, e);
         close_to("adamw v", n, (double)v[i], v2, e);
@@ -594,15 +628,19 @@ static void row(size_t n)
 static void ssd_step(size_t n)
 {
     const wide se = (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));
-    real *b = array(0, n, 2), *c = array(1, n, 2), *h = array(2, 3 * n, 2),
-         *old = array(3, 3 * n, 2), *x = array(4, 3, 1), *y = array(5, 3, 1);
+    real *b = array(0, n, 2);
+    real *c = array(1, n, 2);
+    real *h = array(2, 3 * n, 2);
+    real *old = array(3, 3 * n, 2);
+    real *x = array(4, 3, 1);
+    real *y = array(5, 3, 1);
     memcpy(old, h, 3 * n * sizeof *h);
     k->ssd_step(3, n, (real)0.9, x, b, c, h, y);
     for (size_t p = 0; p < 3; p++) {
         wide sum = 0, size = 0;
         for (size_t i = 0; i < n; i++) {
-            wide expected = (wide)(real)0.9 * (wide)old[p * n + i] + (wide)x[p] * (wide)b[i],
-                 read = (wide)h[p * n + i] * (wide)c[i];
+            wide expected = (wide)(real)0.9 * (wide)old[p * n + i] + (wide)x[p] * (wide)b[i];
+            wide read = (wide)h[p * n + i] * (wide)c[i];
             close_to("ssd_step noise_state", n, (double)h[p * n + i], expected, (wide)ROUNDING * 8);
             sum += read;
             size += fabs(read);
@@ -618,7 +656,8 @@ static void transposes(void)
     for (size_t rows = 0; rows < 36; rows++)
         for (size_t cols = 0; cols < 36; cols++) {
             const size_t ldx = cols + rows % 3, ldy = rows + cols % 2;
-            real *x = array(0, rows * ldx, 1), *y = array(1, cols * ldy, 0);
+            real *x = array(0, rows * ldx, 1);
+            real *y = array(1, cols * ldy, 0);
             int ok = 1;
             for (size_t i = 0; i < cols * ldy; i++)
                 y[i] = (real)NAN;
@@ -675,16 +714,20 @@ static void tiles(void)
         for (size_t cols = 1; cols <= k->nr; cols++)
             for (int d = 0; d < 5; d++)
                 for (int form = 0; form < 16; form++) {
-                    const size_t depth = depths[d], lda = depth + 1,
-                                 ldb = cols + (size_t)(form & 1), ldc = cols + 2;
-                    real *a = array(0, (rows + 1) * (depth + 1) * 2, 1),
-                         *b = array(1, (depth + 1) * ldb, 1);
-                    real *c = array(2, rows * ldc, 1), *before = array(3, rows * ldc, 1);
-                    ptrdiff_t ars = (ptrdiff_t)lda, acs = 1, lb = (ptrdiff_t)ldb,
-                              lc = (ptrdiff_t)ldc;
+                    const size_t depth = depths[d], lda = depth + 1;
+                    const size_t ldb = cols + (size_t)(form & 1);
+                    const size_t ldc = cols + 2;
+                    real *a = array(0, (rows + 1) * (depth + 1) * 2, 1);
+                    real *b = array(1, (depth + 1) * ldb, 1);
+                    real *c = array(2, rows * ldc, 1);
+                    real *before = array(3, rows * ldc, 1);
+                    ptrdiff_t ars = (ptrdiff_t)lda;
+                    ptrdiff_t acs = 1;
+                    ptrdiff_t lb = (ptrdiff_t)ldb;
+                    ptrdiff_t lc = (ptrdiff_t)ldc;
                     const int add = form & 1;
-                    const real *a0 = a, *b0 = b, *b4 = before,
-                               *after = form & 8 ? array(4, cols, 1) : NULL;
+                    const real *a0 = a, *b0 = b, *b4 = before;
+                    const real *after = form & 8 ? array(4, cols, 1) : NULL;
                     real *c0 = c;
                     if (form & 2) {
                         ars = 1;
@@ -712,8 +755,8 @@ static void tiles(void)
                     for (size_t i = 0; i < rows; i++)
                         for (size_t j = 0; j < ldc; j++)
                             c[i * ldc + j] = add && j < cols ? before[i * ldc + j] : (real)NAN;
-                    mmixi_mat va = mmixi_matrix(a0, rows, depth, ars),
-                              vb = mmixi_matrix(b0, depth, cols, lb);
+                    mmixi_mat va = mmixi_matrix(a0, rows, depth, ars);
+                    mmixi_mat vb = mmixi_matrix(b0, depth, cols, lb);
                     const mmixi_mat vc = mmixi_matrix(c0, rows, cols, lc);
                     va.cs = acs;
                     k->tile(&vc, &va, &vb, add, after);
@@ -732,10 +775,11 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
 {
     mmixi_gemm g;
     const size_t ldc = cols + (size_t)(form & 1) * 3, ld = cols + 5;
-    const int extra = form >> 2 & 7, add = extra == 1, pack = extra == 2 || extra == 6;
+    const int extra = form >> 2 & 7, add = extra == 1;
+    const int pack = extra == 2 || extra == 6;
     int same = 1, ok = 1;
-    mmixi_mat c = mmixi_matrix(NULL, rows, cols, (ptrdiff_t)ldc),
-              a = mmixi_matrix(ga, rows, depth, (ptrdiff_t)depth);
+    mmixi_mat c = mmixi_matrix(NULL, rows, cols, (ptrdiff_t)ldc);
+    mmixi_mat a = mmixi_matrix(ga, rows, depth, (ptrdiff_t)depth);
     mmixi_mat b = mmixi_matrix(gb, depth, cols, (ptrdiff_t)cols);
     if (form & 1)
         a = mmixi_t(mmixi_matrix(ga, depth, rows, (ptrdiff_t)rows));
@@ -764,7 +808,8 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
         g.rows_per_scale = 3;
     }
     if (pack) {
-        for (size_t i = 0; i < BIG; i++) packed[i] = (real)NAN;
+        for (size_t i = 0; i < BIG; i++)
+            packed[i] = (real)NAN;
         mmixi_gemm_pack(m[1], &g, packed);
         g.packed_b = packed;
         check(isnan((double)packed[mmixi_gemm_packed(k, depth, cols)]), "edges: pack", cols, 0, 0);
@@ -878,7 +923,8 @@ static void gemms(int simd)
         for (int form = 0; form < 32; form++)
             gemm(m, shapes[s][0], shapes[s][1], shapes[s][2], form);
     plain_gemms(m[1]);
-    for (int t = 0; t < 3; t++) mmix_destroy(m[t]);
+    for (int t = 0; t < 3; t++)
+        mmix_destroy(m[t]);
 }
 
 int main(int argc, char **argv)

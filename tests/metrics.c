@@ -290,11 +290,13 @@ static void test_auc_errors(mmix_ctx *m)
         map[i] = (mmix_real)i;
         mask[i] = i % 2 != 0;
     }
-    for (size_t i = 4; i < 8; i++) mask[i] = 0;
+    for (size_t i = 4; i < 8; i++)
+        mask[i] = 0;
     FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r),
           "no foreground in the masks of images 1 to 1");
     CHECK(r.fpr == NULL && r.points == 0);
-    for (size_t i = 4; i < 8; i++) mask[i] = 1;
+    for (size_t i = 4; i < 8; i++)
+        mask[i] = 1;
     FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r),
           "no background in the masks of images 1 to 1");
     o.pooled = 1;
@@ -378,7 +380,8 @@ static void test_map(mmix_ctx *m)
     CHECK(strstr(d.how, "dot product") && strstr(d.how, "register 3") && strstr(d.how, "block 7"));
     /* the row lies between both, columns at (x + ½)/3 - ½ */
     for (size_t x = 0; x < 9; x++) {
-        double s = fmin(fmax(((double)x + 0.5) / 3 - 0.5, 0), 2), f = s < 1 ? s : s - 1;
+        double s = fmin(fmax(((double)x + 0.5) / 3 - 0.5, 0), 2);
+        double f = s < 1 ? s : s - 1;
         size_t a = s < 1 ? 0 : 1;
         double left = ((double)mmix_data(d.scaled)[a] + (double)mmix_data(d.scaled)[a + 3]) / 2;
         double right = ((double)mmix_data(d.scaled)[a + 1] + (double)mmix_data(d.scaled)[a + 4])
@@ -425,7 +428,8 @@ static void test_vision_map(mmix_ctx *m)
     /* tokens: patches 0-2, class, patches 3-5, register */
     enum { B = 2, L = 8, D = 5, N = 6 };
     size_t shape[3] = {B, L, D}, at[2] = {3, 7};
-    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, shape), *wide = mmix_new3(m, B, L + 3, D);
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, shape);
+    mmix_tensor *wide = mmix_new3(m, B, L + 3, D);
     mmix_features f;
     mmix_map_options o;
     mmix_map r, one;
@@ -685,7 +689,8 @@ static void test_pca(mmix_ctx *m)
     check_pca(m, x, 300, 120, 3, 1e-6);
 
     /* nothing varies: unit vectors, variance 0 */
-    for (size_t i = 0; i < 40; i++) x[i] = 7;
+    for (size_t i = 0; i < 40; i++)
+        x[i] = 7;
     CHECK(pca_of(m, x, 4, 10, 2, &r) == 0 && close_to(r.variance[0], 0, 0)
           && close_to(r.projection[0], 0, 0));
 
@@ -703,8 +708,9 @@ static void test_pca(mmix_ctx *m)
 static void pooled_views(mmix_ctx *m, const mmix_real *values, const size_t *special,
                          const double expected[][2][2])
 {
-    mmix_tensor *wide = mmix_fill(mmix_new3(m, 2, 6, 2), 100),
-                *view = mmix_slice(m, wide, 1, 1, 4), *part[2], *y;
+    mmix_tensor *wide = mmix_fill(mmix_new3(m, 2, 6, 2), 100);
+    mmix_tensor *view = mmix_slice(m, wide, 1, 1, 4);
+    mmix_tensor *part[2], *y;
     for (size_t i = 0; i < 16; i++)
         mmix_data(wide)[i / 8 * 12 + 2 + i % 8] = values[i % 8] + (mmix_real)(i / 8);
     part[0] = mmix_pool_tokens(m, view, special, 2, 0, 0);

@@ -5,8 +5,12 @@
 /* M v, head by head, in double. */
 static mmix_tensor *times(mmix_ctx *m, mmix_tensor *M, mmix_tensor *v)
 {
-    size_t B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2), S = mmix_shape(M, 3),
-           P = mmix_shape(v, 3), G = mmix_shape(v, 2);
+    size_t B = mmix_shape(M, 0);
+    size_t H = mmix_shape(M, 1);
+    size_t L = mmix_shape(M, 2);
+    size_t S = mmix_shape(M, 3);
+    size_t P = mmix_shape(v, 3);
+    size_t G = mmix_shape(v, 2);
     mmix_tensor *y = mmix_new4(m, B, L, H, P);
     for (size_t b = 0; y && b < B; b++)
         for (size_t h = 0; h < H; h++)
@@ -28,10 +32,11 @@ static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along ax
     mmix_tensor *y = mmix_new(m, mmix_dtype(t), mmix_ndim(t), shape);
     for (size_t b = 0; b < mmix_shape(t, 0); b++)
         for (size_t i = 0; i < mmix_shape(t, 1); i++) {
-            mmix_tensor *from = mmix_slice(m, mmix_slice(m, t, 0, b, 1), 1, i, 1),
-                        *to = mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, mmix_shape(t, 1) - 1 - i,
+            mmix_tensor *from = mmix_slice(m, mmix_slice(m, t, 0, b, 1), 1, i, 1);
+            mmix_tensor *to = mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, mmix_shape(t, 1) - 1 - i,
                                          1);
-            if (mmix_dtype(t) == MMIX_DTYPE_I32) *mmix_data_i32(to) = *mmix_data_i32(from);
+            if (mmix_dtype(t) == MMIX_DTYPE_I32)
+                *mmix_data_i32(to) = *mmix_data_i32(from);
             else {
                 real v[4096];
                 mmix_read(from, v);
@@ -43,8 +48,12 @@ static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along ax
 /* mmix_mix_rows_mean beside M's rows, of which one may be asked for twice. */
 static void rows_as_in(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *M, double bound)
 {
-    size_t n = any(1, 3), rows[3], B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2),
-           S = mmix_shape(M, 3);
+    size_t n = any(1, 3);
+    size_t rows[3];
+    size_t B = mmix_shape(M, 0);
+    size_t H = mmix_shape(M, 1);
+    size_t L = mmix_shape(M, 2);
+    size_t S = mmix_shape(M, 3);
     mmix_tensor *mean = M ? mmix_fill(mmix_new3(m, B, H, S), 0) : NULL;
     for (size_t i = 0; i < n; i++)
         rows[i] = any(0, L - 1);
@@ -88,8 +97,13 @@ static void attention_invariants(void)
     state = 17;
     for (int it = 0; it < 120; it++) {
         int kind = it % 2;
-        size_t B = any(1, 2), L = it < 30 ? lengths[it / 2 % 16] : any(1, 90), G = any(1, 3),
-               H = G * any(1, 3), N = any(1, 20), P = any(1, 20), S;
+        size_t B = any(1, 2);
+        size_t L = it < 30 ? lengths[it / 2 % 16] : any(1, 90);
+        size_t G = any(1, 3);
+        size_t H = G * any(1, 3);
+        size_t N = any(1, 20);
+        size_t P = any(1, 20);
+        size_t S;
         mmix_mixer x;
         mmix_tensor *M, *y, *v;
         real *q;
@@ -138,8 +152,8 @@ static void attention_invariants(void)
     for (int it = 0; it < 40; it++) {
         const size_t grid[3] = { any(1, 5), any(1, 6), any(1, 6) },
                      window[3] = { any(1, 6), any(1, 4), any(1, 4) };
-        const size_t L = grid[0] * grid[1] * grid[2],
-                     n = (2 * window[0] - 1) * (2 * window[1] - 1) * (2 * window[2] - 1);
+        const size_t L = grid[0] * grid[1] * grid[2];
+        const size_t n = (2 * window[0] - 1) * (2 * window[1] - 1) * (2 * window[2] - 1);
         mmix_mixer x = mmix_mixer_softmax(random4(m, 2, L, 4, 5, -1, 1),
                                           random4(m, 2, L, 2, 5, -1, 1),
                                           random4(m, 2, L, 2, 7, -1, 1));
@@ -152,7 +166,9 @@ static void attention_invariants(void)
         rows_as_in(m, &x, M, MIX * EPS);
         /* log M_0i - log M_00 = score + bias */
         for (size_t i = 0; i < window[2] && i < grid[2] && it % 2 == 0; i++) {
-            const real *q = mmix_data(x.q), *k = mmix_data(x.k), *b = mmix_data(x.bias);
+            const real *q = mmix_data(x.q);
+            const real *k = mmix_data(x.k);
+            const real *b = mmix_data(x.bias);
             double score[2] = { 0, 0 };
             for (size_t c = 0; c < 5; c++) {
                 score[0] += (double)q[c] * (double)k[c] / sqrt(5);
@@ -209,7 +225,8 @@ static mmix_mixer any_ssd(mmix_ctx *m, size_t B, size_t L, size_t H, size_t G, s
     x.dt_softplus = softplus;
     if (any(0, 1))
         x.D = random1(m, H, -1, 1);
-    if (any(0, 1)) x.dt_bias = random1(m, H, 0, 0.3);
+    if (any(0, 1))
+        x.dt_bias = random1(m, H, 0, 0.3);
     if (any(0, 2) == 0) {
         x.dt_low = 0.1;
         x.dt_high = 0.4;
@@ -233,8 +250,11 @@ static void ssd_invariants(void)
     mmix_ctx *m = context(2, 3);
     state = 23;
     for (int it = 0; it < 130; it++) {
-        size_t B = any(1, 2), L = it < 32 ? lengths[it % 16] : any(1, 80), H = any(1, 2) * 2,
-               N = any(1, 19), P = any(1, 19);
+        size_t B = any(1, 2);
+        size_t L = it < 32 ? lengths[it % 16] : any(1, 80);
+        size_t H = any(1, 2) * 2;
+        size_t N = any(1, 19);
+        size_t P = any(1, 19);
         size_t G = any(0, 1) ? 1 : 2;
         size_t Gx = any(0, 1) ? H : any(1, 2);
         size_t Gc = any(0, 1) ? G : H;
@@ -274,7 +294,8 @@ static void ssd_invariants(void)
                     const int32_t *s = mmix_data_i32(x.seq_idx) + b * L;
                     mmix_mixer one;
                     n = 1;
-                    while (from + n < L && s[from + n] == s[from]) n++;
+                    while (from + n < L && s[from + n] == s[from])
+                        n++;
                     one = part_of(m, &x, b, from, n);
                     doing("ssd, packed");
                     SAME(mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, from, n), mmix_mix(m, &one));
@@ -384,9 +405,13 @@ static void ssd_invariants(void)
     }
     doing("packed convolution");
     for (int it = 0; it < 20; it++) {
-        size_t L = any(1, 40), D = any(1, 30), W = any(1, 5);
-        mmix_tensor *x = random3(m, 1, L, D, -1, 1), *w = random3(m, D, 1, W, -1, 1),
-                    *b = random1(m, D, -1, 1), *y;
+        size_t L = any(1, 40);
+        size_t D = any(1, 30);
+        size_t W = any(1, 5);
+        mmix_tensor *x = random3(m, 1, L, D, -1, 1);
+        mmix_tensor *w = random3(m, D, 1, W, -1, 1);
+        mmix_tensor *b = random1(m, D, -1, 1);
+        mmix_tensor *y;
         mmix_causal_conv1d_options o;
         memset(&o, 0, sizeof o);
         o.silu = it % 2;
@@ -397,7 +422,8 @@ static void ssd_invariants(void)
             const int32_t *s = mmix_data_i32(o.seq_idx);
             mmix_causal_conv1d_options one = o;
             n = 1;
-            while (from + n < L && s[from + n] == s[from]) n++;
+            while (from + n < L && s[from + n] == s[from])
+                n++;
             one.seq_idx = NULL;
             SAME(mmix_slice(m, y, 1, from, n),
                  mmix_causal_conv1d(m, mmix_slice(m, x, 1, from, n), w, b, &one));
@@ -487,10 +513,12 @@ static void exactness(void)
     static double h[P * N];
     doing("exactness");
     for (int trial = 0; trial < 6; trial++) {
-        mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, L, H, P), 1, 1),
-                    *B = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 0.2, 2);
-        mmix_tensor *C = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 1, 3),
-                    *dt = mmix_new3(m, 1, L, H), *A = mmix_new1(m, H), *y;
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, L, H, P), 1, 1);
+        mmix_tensor *B = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 0.2, 2);
+        mmix_tensor *C = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 1, 3);
+        mmix_tensor *dt = mmix_new3(m, 1, L, H);
+        mmix_tensor *A = mmix_new1(m, H);
+        mmix_tensor *y;
         mmix_mixer s = mmix_mixer_ssd(x, dt, A, B, C);
         double top = 0, error = 0;
         /* A from -1e-3 … -1 to -1 … -1000, dt from 1e-3 to 0.1 or to 100 */
@@ -509,10 +537,11 @@ static void exactness(void)
         for (size_t q = 0; y && q < H; q++) {
             memset(h, 0, sizeof h);
             for (size_t t = 0; t < L; t++) {
-                const double d = (double)mmix_data(dt)[t * H + q],
-                             e = exp(d * (double)mmix_data(A)[q]);
+                const double d = (double)mmix_data(dt)[t * H + q];
+                const double e = exp(d * (double)mmix_data(A)[q]);
                 for (size_t p = 0; p < P; p++) {
-                    double sum = 0, found = (double)mmix_data(y)[(t * H + q) * P + p];
+                    double sum = 0;
+                    double found = (double)mmix_data(y)[(t * H + q) * P + p];
                     for (size_t n = 0; n < N; n++) {
                         double *to = &h[p * N + n];
                         *to = e * *to + d * (double)mmix_data(x)[(t * H + q) * P + p] * (double)mmix_data(B)[t * N + n];
@@ -536,8 +565,9 @@ static void not_finite(void)
     enum { L = 600, W = 2 * L - 1 };
     mmix_ctx *m = context(1, 0);
     doing("scores of -infinity");
-    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 1),
-                *bias = mmix_fill(mmix_new2(m, 1, W), 0), *y, *M;
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 1);
+    mmix_tensor *bias = mmix_fill(mmix_new2(m, 1, W), 0);
+    mmix_tensor *y, *M;
     mmix_mixer x = mmix_mixer_softmax(q, mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 2),
                                       mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 3));
     x.grid[0] = x.window[0] = L;
@@ -587,16 +617,19 @@ static void retention(void)
 {
     enum { B = 2, L = 70, H = 3, N = 5, P = 4 };
     mmix_ctx *m = context(1, 0);
-    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 1),
-                *k = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 2);
-    mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 3), *A = mmix_new1(m, H);
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 1);
+    mmix_tensor *k = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 2);
+    mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 3);
+    mmix_tensor *A = mmix_new1(m, H);
     mmix_mixer x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, B, L, H), 1), A, k, q);
     mmix_tensor *expected = mmix_new4(m, B, H, L, L);
     doing("RetNet");
     for (size_t h = 0; h < H; h++)
         mmix_data(A)[h] = (real)log(1 - pow(2, -5 - (double)h));
     for (size_t i = 0; i < B * H * L * L; i++) {
-        size_t b = i / L / L / H, h = i / L / L % H, n = i / L % L, t = i % L;
+        size_t b = i / L / L / H;
+        size_t h = i / L / L % H;
+        size_t n = i / L % L, t = i % L;
         double dot = 0, gamma = 1 - pow(2, -5 - (double)h);
         for (size_t c = 0; c < N; c++)
             dot += (double)mmix_data(q)[((b * L + n) * H + h) * N + c]

@@ -89,8 +89,9 @@ static void neutral(void)
     for (size_t i = 0; i < 4; i++) {
         const size_t n = BATCH * TOKENS * 12;
         mmix_real *zero = (mmix_real *)calloc(n, sizeof *zero);
-        alone plain = layer(i == 3 ? 1 : 0, 1, 1), a = layer(neutral_options[i], 1, 1),
-              moved = layer(neutral_options[i], 1, 0);
+        alone plain = layer(i == 3 ? 1 : 0, 1, 1);
+        alone a = layer(neutral_options[i], 1, 1);
+        alone moved = layer(neutral_options[i], 1, 0);
         mmix_real *y = copied(flex_ma(plain.m, &plain.l, plain.x, NULL, &plain.layout));
         mmix_real *z = copied(flex_ma(a.m, &a.l, a.x, NULL, &a.layout));
         mmix_real *w = copied(flex_ma(moved.m, &moved.l, moved.x, NULL, &moved.layout));
@@ -137,8 +138,8 @@ static void layer_faces(void)
         alone a = layer(o, 2, 0);
         mmix_ctx *m = a.m;
         mmix_tensor *r = mmix_fill_normal(m, mmix_new3(m, BATCH, TOKENS, 12), 1, 4);
-        mmix_tensor *both = mmix_mmate_forward(m, &a.l, a.x, NULL, &a.layout),
-                    *with = mmix_mmate_forward(m, &a.l, a.x, r, &a.layout);
+        mmix_tensor *both = mmix_mmate_forward(m, &a.l, a.x, NULL, &a.layout);
+        mmix_tensor *with = mmix_mmate_forward(m, &a.l, a.x, r, &a.layout);
         mmix_tensor *flex = NULL, *swin = NULL, *last = NULL;
         mmix_layout none;
         if (a.l.options.branches != MMIX_BRANCH_SWIN)
@@ -167,7 +168,8 @@ static void layer_faces(void)
             CHECK_AT(gap(in_pieces(&a, attention), attention(m, &a.l, a.x, NULL, &a.layout)) < TOL,
                      about);
         }
-        if (swin) CHECK_AT(gap(in_pieces(&a, local_swin), swin) < TOL, about);
+        if (swin)
+            CHECK_AT(gap(in_pieces(&a, local_swin), swin) < TOL, about);
         if (flex && a.l.options.conv_width < 2) {
             mmix_tensor *part[2], *whole = flex_ma(m, &a.l, a.x, NULL, NULL);
             none.final_state = &last;
@@ -277,17 +279,18 @@ static void conversion(void)
         for (size_t l = 0; l < c.depth; l++) {
             mmix_mmate_layer one = layer_of(student, q, l);
             mmix_layout layout;
-            mmix_tensor *wv = named(p, l, "v_proj.weight"), *bv = named(p, l, "v_proj.bias");
+            mmix_tensor *wv = named(p, l, "v_proj.weight");
+            mmix_tensor *bv = named(p, l, "v_proj.bias");
             memset(&layout, 0, sizeof layout);
             layout.spans = spans;
             layout.n_spans = SPANS;
             mmix_real *v = copied(mmix_linear(m, normed[l], wv, bv));
-            mmix_real *M = copied(mmix_decoder_matrix(m, teacher, &s, l)),
-                      *F = copied(branch_matrix(m, &one, MMIX_BRANCH_FLEX, normed[l], &layout));
+            mmix_real *M = copied(mmix_decoder_matrix(m, teacher, &s, l));
+            mmix_real *F = copied(branch_matrix(m, &one, MMIX_BRANCH_FLEX, normed[l], &layout));
             for (size_t h = 0; h < 4; h++) {
                 const mmix_tensor *its = named(p, l, "o_proj.weight");
-                const double theirs = brings(M, v, its, 4, 2, 6, h),
-                             ours = brings(F, v, one.flex.weight[3], 4, 2, 6, h);
+                const double theirs = brings(M, v, its, 4, 2, 6, h);
+                const double ours = brings(F, v, one.flex.weight[3], 4, 2, 6, h);
                 const double factor = scaled(one.flex.weight[3], its, 6, h);
                 CHECK_AT(calibrate ? fabs(ours / theirs - 1) < TOL * 100 && fabs(factor - 1) > 1e-3
                                    : fabs(factor - 1) <= 0,

@@ -31,13 +31,15 @@ typedef struct number { double value, unit; const char *end; int count; } number
 static int number_at(const char *line, const char *s, number *n)
 {
     int after = s > line && (isalnum((unsigned char)s[-1]) || s[-1] == '_' || s[-1] == '.');
-    const char *p = s + (!after && (*s == '-' || *s == '+')), *digits = p;
+    const char *p = s + (!after && (*s == '-' || *s == '+'));
+    const char *digits = p;
     if (after || !isdigit((unsigned char)*p)) return 0;
     char text[LINE];
     int decimals = 0, power = 0;
     while (isdigit((unsigned char)*p)) p++;
     if (*p == '.' && isdigit((unsigned char)p[1]))
-        for (p++; isdigit((unsigned char)*p); p++) decimals++;
+        for (p++; isdigit((unsigned char)*p); p++)
+            decimals++;
     n->count = !decimals;
     if (*p == 'e' && isdigit((unsigned char)p[1 + (p[1] == '-' || p[1] == '+')])) {
         char *end;
@@ -71,15 +73,18 @@ static int numbers_agree(const number *written, const number *printed, const rul
     double off = fabs(written->value - printed->value);
     if (r->any) return 1;
     if (varies(written->end, r)) return printed->value > 0;
-    if (r->within > 0 && off <= r->within * fabs(written->value)) return 1;
-    if (written->count && r->within == 0) return printed->count && off == 0;
+    if (r->within > 0 && off <= r->within * fabs(written->value))
+        return 1;
+    if (written->count && r->within == 0)
+        return printed->count && off == 0;
     /* 1.001: decimal fractions are not exact */
     return off <= written->unit * 1.001;
 }
 
 static int lines_agree(const char *written, const char *printed, const rules *r)
 {
-    const char *w = written + strspn(written, " "), *p = printed + strspn(printed, " ");
+    const char *w = written + strspn(written, " ");
+    const char *p = printed + strspn(printed, " ");
     while (*w || *p) {
         number a, b;
         if (number_at(written, w, &a) && number_at(printed, p, &b)) {
@@ -120,7 +125,8 @@ static void read_rule(const char *line, rules *r)
     if (end) *end = 0;
     if (!strncmp(text, "nothing", 7)) r->nothing = 1;
     else if (!strncmp(text, "numbers vary", 12)) r->any = 1;
-    else if (sscanf(text, "within %lf", &within) == 1) r->within = within;
+    else if (sscanf(text, "within %lf", &within) == 1)
+        r->within = within;
     else if (vary) {
         *vary = 0;
         strcpy(r->vary, text);
@@ -131,7 +137,9 @@ int main(int argc, char **argv)
 {
     static char line[LINE], printed[LINE];
     static rules r;
-    int at = 0, blocks = 0, wanted = argc == 4 ? atoi(argv[2]) : 0, inside = 0;
+    int at = 0, blocks = 0;
+    int wanted = argc == 4 ? atoi(argv[2]) : 0;
+    int inside = 0;
     FILE *document = argc == 4 ? fopen(argv[1], "r") : NULL;
     FILE *output = document ? fopen(argv[3], "r") : NULL;
     if (!output || wanted < 1) {
@@ -144,7 +152,8 @@ int main(int argc, char **argv)
         printf("%s has no C block %d\n", argv[1], wanted);
         return 1;
     }
-    while (next(document, line, &at) && strncmp(line, "```", 3)) ;
+    while (next(document, line, &at) && strncmp(line, "```", 3))
+        ;
     int start = at, more = next_printed(output, printed);
     while (next(document, line, &at) && !r.nothing) {
         if (!*line) continue;

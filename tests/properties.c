@@ -112,7 +112,8 @@ static void rejected(int bad, const char *what)   /* an argument was, and the me
 static void judge(int f, const char *what, double error, double size, double got, double want)
 {
     const double e = error / (EPS * size + 1e-25);
-    if (!(e <= face[f].worst)) face[f].worst = e;
+    if (!(e <= face[f].worst))
+        face[f].worst = e;
     check(e <= face[f].bound, face[f].name, what, got, want);
 }
 static void compare(int f, const char *what, const double *got, const double *want,
@@ -250,7 +251,8 @@ static int sees(size_t b, size_t i, size_t j)
     if (x.seq_idx && run[b * L + i] != run[b * L + j])
         return 0;
     for (int a = 3; x.window[0] && a-- > 0;) {
-        const size_t n = most(x.grid[a], 1), w = most(x.window[a], 1);
+        const size_t n = most(x.grid[a], 1);
+        const size_t w = most(x.window[a], 1);
         if (window_of(p % n, w, x.shift[a]) != window_of(q % n, w, x.shift[a]))
             return 0;
         p /= n;
@@ -269,7 +271,8 @@ static size_t distance_of(size_t i, size_t j)
 {
     size_t at_axis = 1, sum = 0;
     for (int a = 3; a-- > 0;) {
-        const size_t n = most(x.grid[a], 1), w = most(x.window[a], 1);
+        const size_t n = most(x.grid[a], 1);
+        const size_t w = most(x.window[a], 1);
         sum += (i % n + w - 1 - j % n) * at_axis;
         at_axis *= 2 * w - 1;
         i /= n;
@@ -298,7 +301,9 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
 {
     const size_t was = n_held, PN = P * N, wide = mmix_ndim(in[D].t) == 2;
     double *states = doubles((L + 1) * PN), *dh = doubles(PN);
-    double *delta = doubles(L), *slope = doubles(L), *e = doubles(L);
+    double *delta = doubles(L);
+    double *slope = doubles(L);
+    double *e = doubles(L);
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
             const size_t of_head = (b * H + h) * PN;
@@ -308,9 +313,11 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
             for (size_t i = 0; i < L; i++) {
                 const size_t t = reverse ? L - 1 - i : i;
                 const size_t before = reverse ? t + 1 : t - 1;
-                const double *C = s->x[Q] + at(Q, b, t, h), *Bt = s->x[K] + at(K, b, t, h);
+                const double *C = s->x[Q] + at(Q, b, t, h);
+                const double *Bt = s->x[K] + at(K, b, t, h);
                 const double *v = s->x[V] + at(V, b, t, h);
-                double *y = s->y + ((b * L + t) * H + h) * P, *now = states + (i + 1) * PN;
+                double *y = s->y + ((b * L + t) * H + h) * P;
+                double *now = states + (i + 1) * PN;
                 delta[i] = delta_of(b, t, h, &slope[i]);
                 e[i] = i && run && run[b * L + t] != run[b * L + before] ? 0 : exp(delta[i] * a);
                 for (size_t p = 0; p < P; p++) {
@@ -328,10 +335,16 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
                 dh[z] = with_last ? s->dlast[of_head + z] : 0;
             }
             for (size_t i = L; i-- > 0;) {
-                const size_t t = reverse ? L - 1 - i : i, q = at(Q, b, t, h), k = at(K, b, t, h);
-                const double *C = s->x[Q] + q, *Bt = s->x[K] + k, *v = s->x[V] + at(V, b, t, h);
-                const double *dy = s->dy + ((b * L + t) * H + h) * P, *now = states + (i + 1) * PN;
-                double *dv = s->g[V] + at(V, b, t, h), da = 0, dd = 0;
+                const size_t t = reverse ? L - 1 - i : i;
+                const size_t q = at(Q, b, t, h);
+                const size_t k = at(K, b, t, h);
+                const double *C = s->x[Q] + q;
+                const double *Bt = s->x[K] + k;
+                const double *v = s->x[V] + at(V, b, t, h);
+                const double *dy = s->dy + ((b * L + t) * H + h) * P;
+                const double *now = states + (i + 1) * PN;
+                double *dv = s->g[V] + at(V, b, t, h);
+                double da = 0, dd = 0;
                 for (size_t p = 0; p < P; p++) {
                     const double w = weight * dy[p];
                     for (size_t n = 0; n < N; n++) {
@@ -351,7 +364,8 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
                 s->g[A][h] += da * delta[i];
                 dd = (dd + da * (absolute ? fabs(a) : a)) * slope[i];
                 s->g[DT][at(DT, b, t, h)] += dd;
-                if (in[BIAS].t) s->g[BIAS][h] += dd;
+                if (in[BIAS].t)
+                    s->g[BIAS][h] += dd;
             }
             for (size_t z = 0; in[FIRST].t && z < PN; z++)
                 s->g[FIRST][of_head + z] += dh[z];
@@ -364,13 +378,15 @@ static void naive_ssd_matrix(side *s, int reverse, double weight)
 {
     double unused;
     for (size_t r = 0; r < B * H * L; r++) {
-        const size_t b = r / L / H, h = r / L % H, i = r % L, t = reverse ? L - 1 - i : i;
+        const size_t b = r / L / H, h = r / L % H, i = r % L;
+        const size_t t = reverse ? L - 1 - i : i;
         double decay = 1;
         for (size_t z = i + 1; z-- > 0;) {
             const size_t j = reverse ? L - 1 - z : z;
             const double d = delta_of(b, j, h, &unused);
             double score = 0;
-            if (run && run[b * L + j] != run[b * L + t]) break;
+            if (run && run[b * L + j] != run[b * L + t])
+                break;
             for (size_t n = 0; n < N; n++)
                 score += s->x[Q][at(Q, b, t, h) + n] * s->x[K][at(K, b, j, h) + n];
             score *= d * decay;
@@ -442,9 +458,12 @@ static void naive_features_back(int i, const double *f, const double *df, double
 static void naive_linear_state(side *s, const double *g, double *dg)
 {
     for (size_t z = 0; z < B * SH; z++) {
-        const size_t b = z / SH, h = z % SH * (H / SH), from = z * SP * N;
+        const size_t b = z / SH;
+        const size_t h = z % SH * (H / SH);
+        const size_t from = z * SP * N;
         for (size_t j = 0; j < L; j++) {
-            const size_t k = at(K, b, j, h), v = at(V, b, j, h);
+            const size_t k = at(K, b, j, h);
+            const size_t v = at(V, b, j, h);
             if (run && run[b * L + j] != run[b * L + L - 1])
                 continue;
             for (size_t i = 0; i < SP * N; i++) {
@@ -459,7 +478,8 @@ static void naive_linear_state(side *s, const double *g, double *dg)
         if (in[FIRST].t && !(run && run[b * L + L - 1]))
             for (size_t i = from; i < from + SP * N; i++) {
                 s->last[i] += s->x[FIRST][i];
-                if (with_last) s->g[FIRST][i] += s->dlast[i];
+                if (with_last)
+                    s->g[FIRST][i] += s->dlast[i];
             }
     }
 }
@@ -479,9 +499,11 @@ static void naive_attention(side *s, int absolute)
     for (size_t z = 0; absolute && !soft && z < in[K].n; z++)
         g[z] = fabs(g[z]);
     for (size_t r = 0; r < B * H * L; r++) {
-        const size_t b = r / L / H, h = r / L % H, i = r % L, q = at(Q, b, i, h),
-                     out = ((b * L + i) * H + h) * P;
-        const size_t first = (b * SH + h / (H / SH)) * SP * N, table = h * in[TABLE].width;
+        const size_t b = r / L / H, h = r / L % H, i = r % L;
+        const size_t q = at(Q, b, i, h);
+        const size_t out = ((b * L + i) * H + h) * P;
+        const size_t first = (b * SH + h / (H / SH)) * SP * N;
+        const size_t table = h * in[TABLE].width;
         const int enters = in[FIRST].t && !(run && run[b * L + i]);
         const unsigned char *mask = seen + (b * L + i) * S;
         double *row = s->M + r * S, top = -HUGE_VAL, sum = 0, along = 0;
@@ -507,9 +529,11 @@ static void naive_attention(side *s, int absolute)
             for (size_t n = 0; enters && divides() && n < N; n++)
                 sum += f[q + n] * s->x[FIRST][first + P * N + n];
             if (!absolute && soft) den[r] = sum;
-            else if (!absolute) den[r] = divides() ? sum + eps : 1;
+            else if (!absolute)
+                den[r] = divides() ? sum + eps : 1;
             if (soft) lse[r] = top + log(den[r]);
-            for (size_t j = 0; j < S; j++) row[j] /= den[r];
+            for (size_t j = 0; j < S; j++)
+                row[j] /= den[r];
         }
         for (size_t j = 0; j < S; j++) {
             const size_t v = at(V, b, j, h);
@@ -674,7 +698,8 @@ static void put_heads(int i, double low, double high)
 static void any_packing(void)
 {
     static const int32_t number[3] = { 7, -3, 0 };
-    const size_t longest = pick(integer(1, 4), integer(1, L)), from = integer(0, 2);
+    const size_t longest = pick(integer(1, 4), integer(1, L));
+    const size_t from = integer(0, 2);
     size_t s[2], now = 0;
     mmix_tensor *all;
     s[0] = B;
@@ -782,7 +807,8 @@ static void any_attention(int kind)
         /* no sum near 0 */
         if (x.feature == MMIX_FEATURE_NONE && divides())
             fill(in[i].t, 0.1, top, 0);
-        else if (soft) fill(in[i].t, -top, top, 0);
+        else if (soft)
+            fill(in[i].t, -top, top, 0);
         else fill(in[i].t, hard ? -top : -1.5, top, 0.01); /* away from relu's corner */
     }
     const double largest_value = hard ? 1000 : 1;
@@ -826,7 +852,8 @@ static void any_ssd(void)
         x.dt_high = 0.5;
     }
     if (one_in(3)) any_packing();
-    for (int i = 0; i < 3; i++) G[i] = any_divisor(H);
+    for (int i = 0; i < 3; i++)
+        G[i] = any_divisor(H);
     if (one_in(2))
         row = mmix_fill(mmix_new3(m, B, L, 3 + (G[0] + G[1]) * N + G[2] * P + H), (double)NAN);
     put(V, view(row, &used, B, L, G[2], P), L, G[2], P);
@@ -837,12 +864,14 @@ static void any_ssd(void)
         fill(in[i].t, -1, 1, 0);
     if (x.dt_softplus && hard)
         fill(in[DT].t, -30, 100, 0);
-    else if (x.dt_softplus) fill(in[DT].t, -3, 1, 0);
+    else if (x.dt_softplus)
+        fill(in[DT].t, -3, 1, 0);
     else fill(in[DT].t, 0, hard ? 100 : 0.6, 0);
     put_heads(A, -2, -0.05);
     for (size_t h = 0; hard && h < H; h++)
         mmix_data(in[A].t)[h] = (real)-exp(between(log(1e-3), log(1000)));
-    if (one_in(16)) mmix_data(in[A].t)[0] = 0;
+    if (one_in(16))
+        mmix_data(in[A].t)[0] = 0;
     if (one_in(2)) put_heads(BIAS, 0, 0.3);
     if (one_in(3)) put_heads(D, -1, 1);
     else if (one_in(2)) {                        /* a number a channel */
@@ -943,7 +972,8 @@ static void check_mix(const mmix_mixer *mixer, int f)
     g[0] = up;
     g[1] = up_last;
     compare_tensor(f, "y", out[0], exact.y, size.y, grow);
-    if (with_last) compare_tensor(f, "final state", end, exact.last, size.last, grow);
+    if (with_last)
+        compare_tensor(f, "final state", end, exact.last, size.last, grow);
     mmix_backward_from(m, out + only_last, g + only_last, (size_t)(1 + with_last - only_last));
     mmix_record(m, 0);
     for (int i = 0; i < INPUTS; i++)
@@ -960,13 +990,15 @@ static void check_faces(void)
     mmix_tensor *y, *M, *end = NULL;
     check_mix(&x, MIX);
     z.chunk = chunks[integer(1, 6)];
-    if (ssd || (x.kind == MMIX_MIXER_LINEAR && x.mask)) check_mix(&z, CHUNK);
+    if (ssd || (x.kind == MMIX_MIXER_LINEAR && x.mask))
+        check_mix(&z, CHUNK);
     z = x;
     if (has_state()) z.final_state = &end;
     /* not recorded, other paths: no tape, a step where L = 1 */
     y = mmix_mix(m, &z);
     compare_tensor(MIX, "y, not recorded", y, exact.y, size.y, grow);
-    if (end) compare_tensor(MIX, "final state, not recorded", end, exact.last, size.last, grow);
+    if (end)
+        compare_tensor(MIX, "final state, not recorded", end, exact.last, size.last, grow);
     if (ssd && has_state()) {
         compare_tensor(LOOP, "y", mmix_ssd_reference(m, &z), exact.y, size.y, grow);
         compare_tensor(LOOP, "final state", end, exact.last, size.last, grow);
@@ -993,7 +1025,8 @@ static void check_faces(void)
 /* Tokens from … from + n - 1, of all sequences or of b alone */
 static mmix_tensor *cut(mmix_tensor *t, size_t b, size_t from, size_t n)
 {
-    if (t && b < B) t = mmix_slice(m, t, 0, b, 1);
+    if (t && b < B)
+        t = mmix_slice(m, t, 0, b, 1);
     return t ? mmix_slice(m, t, 1, from, n) : NULL;
 }
 /* The mixer of them, without state and packing. */
@@ -1050,11 +1083,14 @@ static void bad_step(mmix_mix_state *s, size_t from, size_t n)
    the state goes on by itself and has the same bits. */
 static void check_steps(void)
 {
-    const size_t first = x.mask == MMIX_MASK_PREFIX ? most(x.prefix, 1) : 1,
-                 fork = integer(0, L - 1), all = B * L * H * P;
-    size_t *lengths = (size_t *)hold(L * sizeof *lengths), pieces = 0, copied = 0, longest = 0,
-           empty;
-    double *got = doubles(all), *singly = doubles(all), *again = doubles(all);
+    const size_t first = x.mask == MMIX_MASK_PREFIX ? most(x.prefix, 1) : 1;
+    const size_t fork = integer(0, L - 1);
+    const size_t all = B * L * H * P;
+    size_t *lengths = (size_t *)hold(L * sizeof *lengths);
+    size_t pieces = 0, copied = 0, longest = 0, empty;
+    double *got = doubles(all);
+    double *singly = doubles(all);
+    double *again = doubles(all);
     mmix_mix_state *s = mmix_mix_state_create(m, 3), *copy = NULL;
     mmix_tensor *end = NULL;
     mmix_mixer z;
@@ -1200,8 +1236,8 @@ static void same_bits(const char *what, const real *got, const real *want, size_
    is one of the whole row. */
 static void check_packed(void)
 {
-    const int back = x.kind == MMIX_MIXER_SSD && x.direction == MMIX_SCAN_REVERSE,
-              soft = x.kind == MMIX_MIXER_SOFTMAX;
+    const int back = x.kind == MMIX_MIXER_SSD && x.direction == MMIX_SCAN_REVERSE;
+    const int soft = x.kind == MMIX_MIXER_SOFTMAX;
     if (!x.seq_idx || (soft && x.mask == MMIX_MASK_PREFIX)) return;
     for (size_t b = 0; b < B; b++) {
         const mmix_mark mark = mmix_mark_here(m);
@@ -1232,7 +1268,8 @@ static void check_packed(void)
                           n * row);
             }
             for (int i = 0; i <= DT; i++) {
-                const size_t wide = in[i].heads * in[i].width, begin = (b * L + from) * wide;
+                const size_t wide = in[i].heads * in[i].width;
+                const size_t begin = (b * L + from) * wide;
                 const real *g = one.g[i];
                 if (g && soft)
                     compare_reals(PACKED, input_name[i], g, exact.g[i] + begin, size.g[i] + begin,
@@ -1331,7 +1368,8 @@ static void unharmed(const char *what, const real *p, size_t n)
 static void raw_backward(const mmix_raw *r, size_t n)
 {
     size_t room, same = 0;
-    real *scratch = guarded(room = mmix_raw_scratch_size(r, 1)), *before = n ? reals(n) : NULL;
+    real *scratch = guarded(room = mmix_raw_scratch_size(r, 1));
+    real *before = n ? reals(n) : NULL;
     if (n) memcpy(before, r->kept, n * sizeof *before);
     mmix_raw_backward(r, scratch);
     unharmed("scratch of mmix_raw_backward", scratch, room);
@@ -1530,7 +1568,8 @@ static void check_raw_linear(void)
     r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
     r.inverse_sum = guarded(B * H * L);
     if (x.initial_state) r.initial_state = read_reals(x.initial_state);
-    if (causal && (with_last || one_in(2))) r.final_state = guarded(states());
+    if (causal && (with_last || one_in(2)))
+        r.final_state = guarded(states());
     if (with_last) r.dfinal = mmix_data(up_last);
     r.grad[MMIX_IN_STATE] = maybe(x.initial_state);
     r.add[MMIX_IN_STATE] = r.grad[MMIX_IN_STATE] && one_in(3);
@@ -1576,8 +1615,12 @@ static void check_raw_linear(void)
 static void check_raw_ssd(void)
 {
     const size_t PN = B * H * P * N;
-    const room y = any_room(L, H, P), dy = any_room(L, H, P), dx = room_like(V), db = room_like(K),
-               dc = room_like(Q), ddt = room_like(DT);
+    const room y = any_room(L, H, P);
+    const room dy = any_room(L, H, P);
+    const room dx = room_like(V);
+    const room db = room_like(K);
+    const room dc = room_like(Q);
+    const room ddt = room_like(DT);
     real *scratch, *state = guarded(PN);
     mmix_raw r, step;
     size_t n, states;
@@ -1751,8 +1794,10 @@ static size_t paired(size_t f, size_t half, int interleaved)
 static void check_rope(void)
 {
     const int three = one_in(2), each = one_in(2);
-    const size_t half = integer(1, 20), n = 2 * half + (one_in(2) ? integer(1, 5) : 0),
-                 tokens = integer(1, 40), heads = integer(1, 3);
+    const size_t half = integer(1, 20);
+    const size_t n = 2 * half + (one_in(2) ? integer(1, 5) : 0);
+    const size_t tokens = integer(1, 40);
+    const size_t heads = integer(1, 3);
     const size_t limit = pick(300, 100000), moved = integer(1, limit), four = 4;
     /* angles are double: what a large one's rounding is in EPS */
     const double turns = 1 + (double)limit * 2.3e-16 / EPS;
@@ -1792,11 +1837,12 @@ static void check_rope(void)
     for (size_t i = 0; i < count; i++)
         size_of[i] = fabs(a[i]);
     for (size_t z = 0; z < count / n * half; z++) {                  /* the formula, pair by pair */
-        const size_t i = z % half, row = z / half, token = row / heads,
-                     line = each ? B * tokens : tokens;
+        const size_t i = z % half, row = z / half, token = row / heads;
+        const size_t line = each ? B * tokens : tokens;
         size_t axis;
         if (!three || i < o.sections[0]) axis = 0;
-        else if (i < o.sections[0] + o.sections[1]) axis = 1;
+        else if (i < o.sections[0] + o.sections[1])
+            axis = 1;
         else axis = 2;
         const size_t u = row * n + (o.interleaved ? 2 * i : i);
         const size_t v = row * n + (o.interleaved ? 2 * i + 1 : i + half);
@@ -1812,7 +1858,8 @@ static void check_rope(void)
     compare_tensor(ROPE, "y", y, want, size_of, turns);
     b = read_doubles(y);
     for (size_t r = 0; r < count; r += n) {
-        const double from = sqrt(dot(a + r, a + r, n)), to = sqrt(dot(b + r, b + r, n));
+        const double from = sqrt(dot(a + r, a + r, n));
+        const double to = sqrt(dot(b + r, b + r, n));
         judge(ROPE, "length", fabs(to - from), from, to, from);
     }
     g = fill(mmix_new4(m, B, tokens, heads, n), -1, 1, 0);
@@ -1959,13 +2006,20 @@ static void check_layers(void)
 
 static void check_scan(void)
 {
-    const size_t layer = integer(0, 11), way = layer % 4, T = integer(1, 6), Y = integer(1, 6),
-                 X = integer(1, 6);
-    const size_t separators = integer(0, 3), frame = Y * X + separators, n = T * frame,
-                 bytes = n * sizeof(int32_t);
-    int32_t *perm = (int32_t *)hold(bytes), *inverse = (int32_t *)hold(bytes),
-            *alone = (int32_t *)hold(bytes);
-    int32_t *want = (int32_t *)hold(bytes), *back = (int32_t *)hold(bytes), *to = want;
+    const size_t layer = integer(0, 11);
+    const size_t way = layer % 4;
+    const size_t T = integer(1, 6);
+    const size_t Y = integer(1, 6);
+    const size_t X = integer(1, 6);
+    const size_t separators = integer(0, 3);
+    const size_t frame = Y * X + separators, n = T * frame;
+    const size_t bytes = n * sizeof(int32_t);
+    int32_t *perm = (int32_t *)hold(bytes);
+    int32_t *inverse = (int32_t *)hold(bytes);
+    int32_t *alone = (int32_t *)hold(bytes);
+    int32_t *want = (int32_t *)hold(bytes);
+    int32_t *back = (int32_t *)hold(bytes);
+    int32_t *to = want;
     about[0] = 0;
     tell("scan order, layer %zu, %zu x %zu x %zu and %zu", layer, T, Y, X, separators);
 #define EACH(i, n) for (size_t i = 0; i < (n); i++)
@@ -2008,7 +2062,8 @@ static double *orthonormal(size_t n, size_t len)
                     row[k] -= along * u[j * len + k];
             }
             const double length = sqrt(dot(row, row, len));
-            for (size_t k = 0; k < len; k++) row[k] /= length;
+            for (size_t k = 0; k < len; k++)
+                row[k] /= length;
         }
     }
     return u;
@@ -2016,14 +2071,17 @@ static double *orthonormal(size_t n, size_t len)
 /* Blocks made of singular values that are known. */
 static void check_rank_of(void)
 {
-    const size_t matrices = integer(1, 2), rows = integer(1, 24), cols = integer(1, 24),
-                 C = one_in(3) ? 0 : integer(1, 26);
+    const size_t matrices = integer(1, 2);
+    const size_t rows = integer(1, 24);
+    const size_t cols = integer(1, 24);
+    const size_t C = one_in(3) ? 0 : integer(1, 26);
     const size_t h = C ? least(C, rows) : rows;
     const size_t w = C ? least(C, cols) : cols;
     const size_t width = least(h, w);
     const size_t shape[3] = { matrices, rows, cols };
-    const size_t down = (rows + h - 1) / h, across = (cols + w - 1) / w,
-                 blocks = matrices * down * across;
+    const size_t down = (rows + h - 1) / h;
+    const size_t across = (cols + w - 1) / w;
+    const size_t blocks = matrices * down * across;
     real *M = reals(matrices * rows * cols);
     double *sigma = doubles(blocks * width);
     mmix_rank r;
@@ -2032,10 +2090,13 @@ static void check_rank_of(void)
     about[0] = 0;
     tell("ranks of %zu x %zu x %zu in blocks of %zu", matrices, rows, cols, C);
     for (size_t i = 0; i < blocks; i++) {
-        const size_t y0 = i / across % down * h, x0 = i % across * w, hh = least(h, rows - y0);
+        const size_t y0 = i / across % down * h;
+        const size_t x0 = i % across * w;
+        const size_t hh = least(h, rows - y0);
         const size_t ww = least(w, cols - x0), rank = integer(0, least(hh, ww));
-        const double *u = orthonormal(rank, hh), *v = orthonormal(rank, ww),
-                     unit = exp(between(-20, 20));
+        const double *u = orthonormal(rank, hh);
+        const double *v = orthonormal(rank, ww);
+        const double unit = exp(between(-20, 20));
         double *s = sigma + i * width;
         for (size_t k = 0; k < rank; k++) {
             if (k == 0) s[k] = unit;
@@ -2128,7 +2189,8 @@ static void check_mixer_rank(int kind)
     little = 0;
     triangular = kind == MMIX_MIXER_SSD ? x.direction != MMIX_SCAN_BOTH
                                         : x.mask == MMIX_MASK_CAUSAL && !x.window[0];
-    if (calm && x.D) fill(x.D, 40, 50, 0);       /* larger than the rest of a row */
+    if (calm && x.D)
+        fill(x.D, 40, 50, 0); /* larger than the rest of a row */
     /* rows nearly even */
     for (int i = Q; calm && kind != MMIX_MIXER_SSD && i <= K; i++)
         fill(in[i].t, 0.5, 0.6, 0);
@@ -2148,7 +2210,8 @@ static void check_mixer_rank(int kind)
         double diagonal = 0;
         for (size_t i = 0; i < n * n; i++) {
             const size_t I = i / n, J = i % n, z = h * n * n + i;
-            const double *sigma = r.M.singular + z * r.M.width, rank = r.M.numerical[z];
+            const double *sigma = r.M.singular + z * r.M.width;
+            const double rank = r.M.numerical[z];
             double squares = 0, sum = 0, size_of = 0;
             for (size_t k = 0; k < r.M.width; k++)
                 squares += sigma[k] * sigma[k];
@@ -2259,7 +2322,8 @@ int main(int argc, char **argv)
         let_go(0);
         mmix_reset(m);
     }
-    for (int i = 0; i < 4; i++) mmix_destroy(contexts[i]);
+    for (int i = 0; i < 4; i++)
+        mmix_destroy(contexts[i]);
     for (int i = 0; i < FACES; i++)
         printf("%s%s %.3g of %g", i ? ", " : "largest errors: ", face[i].name, face[i].worst,
                face[i].bound);

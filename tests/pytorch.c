@@ -141,7 +141,8 @@ static void memory(mmix_ctx *m, char **arg)
     sscanf(arg[2], "%zu", &batch);
     /* first a small image, so that the threads and the code's pages are there and do not count */
     mmix_tensor *small = mmix_new4(m, 1, 3, 32, 32);
-    if (v && small) mmix_vision_forward(m, v, mmix_fill(small, 0), NULL);
+    if (v && small)
+        mmix_vision_forward(m, v, mmix_fill(small, 0), NULL);
     mmix_reset(m);
     mmix_tensor *image = mmix_new4(m, batch, 3, 224, 224);
     if (image) mmix_fill_normal(m, image, 1, 0);

@@ -20,7 +20,8 @@ static void lifetimes(void)
     bytes = 0;
     for (int i = 0; i < 20; i++) {
         b = mmix_fill(mmix_new2(m, 300, 70), 1);
-        for (int k = 0; k < 5; k++) b = mmix_gelu(m, b);
+        for (int k = 0; k < 5; k++)
+            b = mmix_gelu(m, b);
         mmix_rewind(m, mark);
         if (i == 2) bytes = mmix_memory(m).bytes;
     }
@@ -86,8 +87,9 @@ static void lifetimes(void)
     mmix_reset(m);
     /* what backward frees */
     for (int i = 0; i < 6; i++) {
-        mmix_tensor *loss, *x = mmix_require_grad(mmix_fill(mmix_new2(m, 40, 30), 0.5)), *y = x,
-                           *middle = NULL, *view;
+        mmix_tensor *loss;
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 40, 30), 0.5));
+        mmix_tensor *y = x, *middle = NULL, *view;
         for (int k = 0; k < 10; k++) {
             y = mmix_silu(m, y);
             if (k == 4) middle = y;
@@ -167,14 +169,15 @@ static void lifetimes(void)
 static int cube_forward(mmix_ctx *m, mmix_call *call)
 {
     const real *x = mmix_data(call->in[0]);
-    real *y = mmix_data(call->out[0]),
-         *keep = call->recorded ? mmix_save_for_backward(m, call, 0, mmix_count(call->in[0]))
+    real *y = mmix_data(call->out[0]);
+    real *keep = call->recorded ? mmix_save_for_backward(m, call, 0, mmix_count(call->in[0]))
                                 : NULL;
     real a = *(const real *)call->options;
     if (call->recorded && !keep) return -1;
     for (size_t i = 0; i < mmix_count(call->in[0]); i++) {
         y[i] = a * x[i] * x[i] * x[i];
-        if (keep) keep[i] = 3 * a * x[i] * x[i];
+        if (keep)
+            keep[i] = 3 * a * x[i] * x[i];
     }
     return 0;
 }
@@ -228,7 +231,8 @@ static void checkpoints(mmix_ctx *m)
     static real once[WIDE];
     size_t most[2];
     const int twice = 2;
-    for (int k = 0; k < 13; k++) in[k] = w;
+    for (int k = 0; k < 13; k++)
+        in[k] = w;
     BAD(mmix_checkpoint(m, chain, NULL, 0, in, 13), "mmix_checkpoint", "inputs is 13");
     BAD(mmix_checkpoint(m, no_block, NULL, 0, in, 1), "no_block", "never");
     mmix_record(m, 0);
@@ -265,7 +269,8 @@ static void tensors(void)
     mmix_tensor *t, *x, *y;
     static const real one = 1, two = 2;
     doing("tensors");
-    for (int i = 0; i < 120; i++) v[i] = (real)i;
+    for (int i = 0; i < 120; i++)
+        v[i] = (real)i;
     t = mmix_from(m, 4, s, v);
     CHECK(mmix_ndim(t) == 4 && mmix_dtype(t) == MMIX_DTYPE_REAL && mmix_count(t) == 120
           && mmix_shape(t, -1) == 5 && mmix_shape(t, 0) == 2 && mmix_shape(t, 4) == 0
@@ -436,8 +441,10 @@ static void rare(void)
     y[2] = mmix_maximum(m, mmix_fill(mmix_new1(m, 1), 0), x);
     for (int k = 0; k < 3; k++)
         CHECK(isnan((double)mmix_data(y[k])[0]));
-    mmix_tensor *one = mmix_fill(mmix_new2(m, 50, 80), 1), *a = mmix_dropout(m, one, 0.3, 1, 2),
-                *b = mmix_dropout(m, one, 0.3, 1, 2), *c = mmix_dropout(m, one, 0.3, 2, 2);
+    mmix_tensor *one = mmix_fill(mmix_new2(m, 50, 80), 1);
+    mmix_tensor *a = mmix_dropout(m, one, 0.3, 1, 2);
+    mmix_tensor *b = mmix_dropout(m, one, 0.3, 1, 2);
+    mmix_tensor *c = mmix_dropout(m, one, 0.3, 2, 2);
     int zeros = 0, other = 0;
     for (int i = 0; i < 4000; i++) {
         const double v = (double)mmix_data(a)[i];
@@ -492,8 +499,9 @@ static void sum_of_view(void)
 static void reference(void)
 {
     mmix_ctx *m = context(1, 0);
-    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 3, 1, 1), 1),
-                *state = mmix_require_grad(mmix_fill(mmix_new4(m, 1, 1, 1, 1), 1)), *last = NULL;
+    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 3, 1, 1), 1);
+    mmix_tensor *state = mmix_require_grad(mmix_fill(mmix_new4(m, 1, 1, 1, 1), 1));
+    mmix_tensor *last = NULL;
     mmix_mixer ssd = mmix_mixer_ssd(x, mmix_fill(mmix_new3(m, 1, 3, 1), 1),
                                     mmix_fill(mmix_new1(m, 1), -1), x, x);
     doing("the reference's state");
@@ -544,11 +552,13 @@ static void long_stretched(mmix_ctx *m)
         /* of each term with b = 2, a = 1/2 */
         const double slope[] = { 1, -1, half, -half / 4, 1 };
         const size_t middle[] = { 50, 6, 10, 10 }, six[] = { 6, 1, 1 };
-        mmix_tensor *a = mmix_fill(mmix_new2(m, MANY, 4), half), *b = leaf2(m, 1, 4, 2),
-                    *one = leaf2(m, 1, 1, 2);
+        mmix_tensor *a = mmix_fill(mmix_new2(m, MANY, 4), half);
+        mmix_tensor *b = leaf2(m, 1, 4, 2);
+        mmix_tensor *one = leaf2(m, 1, 1, 2);
         mmix_tensor *c = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, middle), half);
         mmix_tensor *d = mmix_require_grad(mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 3, six), 2));
-        mmix_tensor *rows = mmix_fill(mmix_new2(m, 3, MANY), half), *e = leaf2(m, 3, 1, 2);
+        mmix_tensor *rows = mmix_fill(mmix_new2(m, 3, MANY), half);
+        mmix_tensor *e = leaf2(m, 3, 1, 2);
         doing(names[op]);
         back_from(m, ops[op](m, a, b));
         back_from(m, ops[op](m, a, one));
@@ -562,7 +572,8 @@ static void long_stretched(mmix_ctx *m)
     }
     doing("div, above");
     {
-        mmix_tensor *a = leaf2(m, 1, 4, 2), *b = mmix_fill(mmix_new2(m, MANY, 4), half);
+        mmix_tensor *a = leaf2(m, 1, 4, 2);
+        mmix_tensor *b = mmix_fill(mmix_new2(m, MANY, 4), half);
         back_from(m, mmix_div(m, a, b));
         sum_is("a row", mmix_grad(a), 1, MANY * tenth * 2);
         mmix_reset(m);
@@ -581,7 +592,9 @@ static void long_norms(mmix_ctx *m)
     const double tenth = (double)TENTH, silu = 1 / (1 + exp(-1.0));
     for (int op = 0; op < 3; op++) {
         static const char *const names[] = { "layer_norm", "rms_norm", "gated_rms_norm" };
-        mmix_tensor *x = mmix_new2(m, MANY, 4), *z = mmix_fill(mmix_new2(m, MANY, 4), 1), *y;
+        mmix_tensor *x = mmix_new2(m, MANY, 4);
+        mmix_tensor *z = mmix_fill(mmix_new2(m, MANY, 4), 1);
+        mmix_tensor *y;
         mmix_tensor *w = mmix_require_grad(mmix_fill(mmix_new1(m, 4), 1));
         mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 4), 1));
         double xhat = op ? 4 / sqrt(7.5 + 1e-5) : 1.5 / sqrt(1.25 + 1e-5);
@@ -590,19 +603,24 @@ static void long_norms(mmix_ctx *m)
             xhat = 4 * silu / sqrt(7.5 * silu * silu + 1e-5);
         for (size_t i = 0; i < mmix_count(x); i++)
             mmix_data(x)[i] = (real)(i % 4 + 1);
-        if (op == 0) y = mmix_layer_norm(m, x, w, b, 1e-5);
-        else if (op == 1) y = mmix_rms_norm(m, x, w, 1e-5);
+        if (op == 0)
+            y = mmix_layer_norm(m, x, w, b, 1e-5);
+        else if (op == 1)
+            y = mmix_rms_norm(m, x, w, 1e-5);
         else y = mmix_gated_rms_norm(m, x, z, w, 1e-5, 1);
         back_from(m, y);
         sum_is("weight", mmix_grad(w), 3, MANY * tenth * xhat);
-        if (op == 0) sum_is("bias", mmix_grad(b), 3, MANY * tenth);
+        if (op == 0)
+            sum_is("bias", mmix_grad(b), 3, MANY * tenth);
         mmix_reset(m);
     }
 }
 static void long_layers(mmix_ctx *m)
 {
     const double tenth = (double)TENTH;
-    mmix_tensor *x = mmix_fill(mmix_new2(m, MANY, 1), 0.5), *w = leaf2(m, 200, 1, 1), *y;
+    mmix_tensor *x = mmix_fill(mmix_new2(m, MANY, 1), 0.5);
+    mmix_tensor *w = leaf2(m, 200, 1, 1);
+    mmix_tensor *y;
     mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 200), 1));
     const size_t pixels[] = { 1, 1, 2, 1 };
     mmix_causal_conv1d_options silu;
@@ -623,7 +641,8 @@ static void long_layers(mmix_ctx *m)
         back_from(m, mmix_causal_conv1d(m, x, w, b, s ? &silu : NULL));
         /* the first token has one tap: u is 1.5 there, 2 elsewhere */
         sum_is("weight", mmix_grad(w), 8, (MANY - 1) * tenth * 0.5 * slope);
-        if (!s) sum_is("bias", mmix_grad(b), 4, MANY * tenth);
+        if (!s)
+            sum_is("bias", mmix_grad(b), 4, MANY * tenth);
         mmix_reset(m);
     }
     doing("gather");

@@ -285,7 +285,8 @@ SHARED double apart(mmix_tensor *a, mmix_tensor *b)
     mmix_read(b, y);
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)x[i] - (double)y[i]);
-        if (!(d <= worst)) worst = d - d == 0 ? d : 1e9;
+        if (!(d <= worst))
+            worst = d - d == 0 ? d : 1e9;
         if (fabs((double)y[i]) > top)
             top = fabs((double)y[i]);
     }

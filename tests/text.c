@@ -31,7 +31,8 @@ static int find(const Vocabulary *v, const char *piece, size_t length)
 }
 static void piece_add(Vocabulary *v, const char *piece, float score)
 {
-    if (v->n == PIECES || find(v, piece, strlen(piece)) >= 0) return;
+    if (v->n == PIECES || find(v, piece, strlen(piece)) >= 0)
+        return;
     snprintf(v->piece[v->n], sizeof v->piece[0], "%s", piece);
     v->score[v->n++] = score;
 }
@@ -54,8 +55,8 @@ static Vocabulary *vocabulary(mmix_ctx *m)
     for (size_t i = 0; i < 9; i++)
         piece_add(v, characters[i], -1000);
     for (uint64_t i = 0; v->n < PIECES && i < 10000; i++) {
-        const size_t a = 259 + mmix_random_u32(m, 1, 0, i) % (v->n - 259),
-                     b = 259 + mmix_random_u32(m, 1, 1, i) % (v->n - 259);
+        const size_t a = 259 + mmix_random_u32(m, 1, 0, i) % (v->n - 259);
+        const size_t b = 259 + mmix_random_u32(m, 1, 1, i) % (v->n - 259);
         snprintf(text, sizeof text, "%s%s", v->piece[a], v->piece[b]);
         if (strlen(text) < sizeof v->piece[0])
             piece_add(v, text, -(float)(mmix_random_u32(m, 1, 2, i) % 7));
@@ -148,8 +149,8 @@ static void test_texts(mmix_ctx *m, const Vocabulary *v, const Bytes *b)
         *text = 0;
         for (size_t k = 0; k < count; k++)
             strcat(text, letters[mmix_random_u32(m, 3, i, k) % alphabet]);
-        const size_t n = tokenizer_encode(t, text, i & 1, i % 5 == 0, fast, 512),
-                     expected = encode(v, text, i & 1, i % 5 == 0, plain);
+        const size_t n = tokenizer_encode(t, text, i & 1, i % 5 == 0, fast, 512);
+        const size_t expected = encode(v, text, i & 1, i % 5 == 0, plain);
         wrong += n != expected || memcmp(fast, plain, n * sizeof *fast);
         merged += n < count;
         /* room for half: all are counted */

@@ -34,7 +34,8 @@ static void thread_for(void *user, size_t count, mmix_task *task, void *arg)
         if (pthread_create(&thread[i], NULL, run_one, &t[i]))
             exit(3);
     }
-    for (size_t i = 0; i < count; i++) pthread_join(thread[i], NULL);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
 }
 typedef struct apart_job { int mixer; uint64_t hash; } apart_job;
 static void *train_apart(void *p)
@@ -51,7 +52,8 @@ typedef struct pool_job { size_t n, number; unsigned char *hit; size_t *wrong; }
 static void pool_task(void *arg, size_t i)
 {
     pool_job *j = (pool_job *)arg;
-    if (j->number != 0x5eed || i >= j->n) j->wrong[0]++;
+    if (j->number != 0x5eed || i >= j->n)
+        j->wrong[0]++;
     else j->hit[i]++;
 }
 static void started(void *user, int lane) { ((unsigned char *)user)[lane]++; }
@@ -202,7 +204,8 @@ static void allowed(void)
     mmix_ctx *m;
     CHECK(!sched_getaffinity(0, sizeof all, all));
     for (int i = 0; i < 8192; i++) {
-        int bits = 8 * (int)sizeof *all, on = (int)(all[i / bits] >> i % bits & 1);
+        int bits = 8 * (int)sizeof *all;
+        int on = (int)(all[i / bits] >> i % bits & 1);
         if (on && first < 0) first = i;
         cores += on;
     }

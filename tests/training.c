@@ -134,7 +134,8 @@ static void parameters(void)
             IS(at[11], ends[i][2]);
         }
         IS(mmix_vision_class_index(&c, 4, at), 12);
-        for (size_t i = 0; i < 12; i++) IS(at[i], i);
+        for (size_t i = 0; i < 12; i++)
+            IS(at[i], i);
         c.dim = 32;
         c.depth = 2;
         c.mamba.head_dim = 16;
@@ -180,8 +181,8 @@ static void parameters(void)
         shape_is(p, "out_proj.weight", 2, 256, 512, 0, 0, 1);
         IS(mmix_params_allocate(p), 0);
         for (int i = 0; i < 8; i++) {            /* A in [1, 16), dt in [1e-3, 1e-1] */
-            double A = exp((double)mmix_data(layer.dir[1].A_log)[i]),
-                   dt = log1p(exp((double)mmix_data(layer.dir[0].dt_bias)[i]));
+            double A = exp((double)mmix_data(layer.dir[1].A_log)[i]);
+            double dt = log1p(exp((double)mmix_data(layer.dir[0].dt_bias)[i]));
             CHECK(A >= 0.9999 && A <= 16.001 && dt > 0.99e-3 && dt < 0.101
                   && mmix_data(layer.dir[0].D)[i] == 1);
         }
@@ -243,7 +244,8 @@ static void parameters(void)
         for (size_t i = 0; i < p->count; i += how == 2 ? p->count : 5) {
             uint64_t before = hash_params(mmix_vision_params(w), 1);
             size_t bytes = mmix_memory(n).bytes;
-            if (how == 4 && mmix_shape(p->at[i].tensor, 0) == 1) continue;
+            if (how == 4 && mmix_shape(p->at[i].tensor, 0) == 1)
+                continue;
             IS(write_entries(m, p, i, how, FILE_B), 0);
             FINE(m);
             IS(mmix_params_load(mmix_vision_params(w), FILE_B), -1);
@@ -341,7 +343,8 @@ static void schedules(void)
 
 static void moving_average(mmix_params *p, mmix_params *q)
 {
-    real a = mmix_data(q->at[2].tensor)[17999], b = mmix_data(p->at[2].tensor)[17999];
+    real a = mmix_data(q->at[2].tensor)[17999];
+    real b = mmix_data(p->at[2].tensor)[17999];
     IS(mmix_ema(q, p, 0.9), 0);
     NEAR(mmix_data(q->at[2].tensor)[17999], 0.9 * (double)a + 0.1 * (double)b, 4 * EPS);
     IS(mmix_ema(q, p, 0), 0);
@@ -428,8 +431,8 @@ static void optimizer(void)
         mmix_record(m, 1);
         /* loss Σ x²/2: the gradient is x; the second is left out in step 2 */
         for (int i = 0; i < 3; i++) {
-            mmix_tensor *x = p->at[i].tensor,
-                        *y = mmix_affine(m, mmix_sum(m, mmix_mul(m, x, x)), 0.5, 0);
+            mmix_tensor *x = p->at[i].tensor;
+            mmix_tensor *y = mmix_affine(m, mmix_sum(m, mmix_mul(m, x, x)), 0.5, 0);
             if (i == 1 && step == 2) continue;
             loss = loss ? mmix_add(m, loss, y) : y;
         }
@@ -450,7 +453,8 @@ static void optimizer(void)
                 double g = value[i][k] * factor;
                 mom[i][k] = 0.9 * mom[i][k] + 0.1 * g;
                 var[i][k] = 0.999 * var[i][k] + 0.001 * g * g;
-                if (i != 1) value[i][k] *= 1 - o.lr * o.weight_decay;
+                if (i != 1)
+                    value[i][k] *= 1 - o.lr * o.weight_decay;
                 value[i][k] -= o.lr / (1 - pow(0.9, t[i])) * mom[i][k]
                                / (sqrt(var[i][k] / (1 - pow(0.999, t[i]))) + o.eps);
             }
@@ -533,8 +537,9 @@ static void losses(void)
     doing("dino loss");
     /* a uniform student: ln K, whatever the teacher says; 2 · (10 - 1) terms */
     for (int k = 0; k < 2; k++) {
-        mmix_tensor *s = mmix_fill(mmix_new2(m, 10, sizes[k]), 0.3),
-                    *t = mmix_fill_normal(m, mmix_new2(m, 2, sizes[k]), 0.2, 1), *loss;
+        mmix_tensor *s = mmix_fill(mmix_new2(m, 10, sizes[k]), 0.3);
+        mmix_tensor *t = mmix_fill_normal(m, mmix_new2(m, 2, sizes[k]), 0.2, 1);
+        mmix_tensor *loss;
         memset(center, 0, 65536 * sizeof(real));
         loss = mmix_dino_loss(m, s, t, center, 10, 0.1, 0.04, 0.9, &stats);
         NEAR(mmix_item(loss), uniform_loss[k], 1e-4 * (sizeof(real) == 4 ? 1 : 1e-3));
@@ -547,8 +552,8 @@ static void losses(void)
     /* against the definition, with the centre before the update */
     {
         size_t K = 11, B = 3, crops = 4;
-        mmix_tensor *s = mmix_fill_normal(m, mmix_new2(m, crops * B, K), 0.3, 1),
-                    *t = mmix_fill_normal(m, mmix_new2(m, 2 * B, K), 0.1, 2);
+        mmix_tensor *s = mmix_fill_normal(m, mmix_new2(m, crops * B, K), 0.3, 1);
+        mmix_tensor *t = mmix_fill_normal(m, mmix_new2(m, 2 * B, K), 0.1, 2);
         double sum = 0, entropy = 0, q[11], norm = 0;
         real before[11];
         for (size_t i = 0; i < K; i++)
@@ -612,12 +617,14 @@ static void shifted_logits(void)
     int32_t label[ROWS];
     doing("logits shifted by thousands");
     for (int far = 0; far < 3; far++) {
-        mmix_tensor *s = mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 3, 1),
-                    *t = mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 3, 2),
-                    *q = mmix_softmax(m, mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 1, 3), -1);
+        mmix_tensor *s = mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 3, 1);
+        mmix_tensor *t = mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 3, 2);
+        mmix_tensor *q = mmix_softmax(m, mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 1, 3), -1);
         double kd = 0, hard = 0, soft = 0;
         for (int r = 0; r < ROWS; r++) {
-            real *a = mmix_data(s) + r * K, *b = mmix_data(t) + r * K, *w = mmix_data(q) + r * K;
+            real *a = mmix_data(s) + r * K;
+            real *b = mmix_data(t) + r * K;
+            real *w = mmix_data(q) + r * K;
             double top_a = -1e30, top_b = -1e30, za = 0, zb = 0, z1 = 0;
             label[r] = (7 * r + 3) % K;
             for (int k = 0; k < K; k++) {
@@ -635,8 +642,8 @@ static void shifted_logits(void)
                 z1 += exp((double)a[k] - top_a);
             }
             for (int k = 0; k < K; k++) {
-                const double lp = ((double)b[k] - top_b) / T - log(zb),
-                             lq = ((double)a[k] - top_a) / T - log(za);
+                const double lp = ((double)b[k] - top_b) / T - log(zb);
+                const double lq = ((double)a[k] - top_a) / T - log(za);
                 kd += T * T * exp(lp) * (lp - lq) / ROWS;
                 soft += (double)w[k] * (log(z1) - ((double)a[k] - top_a)) / ROWS;
             }

@@ -16,7 +16,8 @@ static mmix_tensor *labels_of(mmix_ctx *m, size_t h, size_t w, const int32_t *va
 static mmix_tensor *tokens_of(mmix_ctx *m, size_t n, size_t D, const real *values)
 {
     mmix_tensor *t = mmix_new2(m, n, D);
-    if (t) memcpy(mmix_data(t), values, n * D * sizeof *values);
+    if (t)
+        memcpy(mmix_data(t), values, n * D * sizeof *values);
     return t;
 }
 /* The same as columns of something wider, and as patches behind a class token. */
@@ -46,7 +47,8 @@ typedef struct near_one { double cosine; size_t frame, token, order; } near_one;
 static int nearer(const void *a, const void *b)
 {
     const near_one *x = (const near_one *)a, *y = (const near_one *)b;
-    if (x->cosine != y->cosine) return x->cosine > y->cosine ? -1 : 1;
+    if (x->cosine != y->cosine)
+        return x->cosine > y->cosine ? -1 : 1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
 static double cosine_of(const real *a, const real *b, size_t width)
@@ -70,8 +72,8 @@ static double plain_token(double *soft, const real *x, size_t width, real (*know
     for (size_t f = 0; f < now; f++) {
         if (f > 0 && now - f > c.frames) continue;
         for (size_t q = 0; q < N; q++) {
-            const long dy = labs((long)(p / GW) - (long)(q / GW)),
-                       dx = labs((long)(p % GW) - (long)(q % GW));
+            const long dy = labs((long)(p / GW) - (long)(q / GW));
+            const long dx = labs((long)(p % GW) - (long)(q % GW));
             if (c.radius && (dy > (long)c.radius || dx > (long)c.radius))
                 continue;
             all[n].cosine = cosine_of(x + (now * N + p) * width, x + (f * N + q) * width, width);
@@ -83,19 +85,22 @@ static double plain_token(double *soft, const real *x, size_t width, real (*know
     }
     qsort(all, n, sizeof *all, nearer);
     k = n < c.k ? n : c.k;
-    for (size_t l = 0; l < K; l++) soft[l] = 0;
+    for (size_t l = 0; l < K; l++)
+        soft[l] = 0;
     for (size_t i = 0; i < k; i++) {
         const double w = exp(all[i].cosine / c.temperature);
         sum += w;
         for (size_t l = 0; l < K; l++)
             soft[l] += w * known[all[i].frame][l * N + all[i].token];
     }
-    for (size_t l = 0; l < K; l++) soft[l] /= sum;
+    for (size_t l = 0; l < K; l++)
+        soft[l] /= sum;
     return n > k ? all[k - 1].cosine - all[k].cosine : 1;
 }
 static double bilinear(const real *map, double y, double x)        /* pixel (y, x) of H x W */
 {
-    double v = (y + 0.5) * GH / H - 0.5, u = (x + 0.5) * GW / W - 0.5;
+    double v = (y + 0.5) * GH / H - 0.5;
+    double u = (x + 0.5) * GW / W - 0.5;
     size_t t, l, b, r;
     v = v < 0 ? 0 : v;
     u = u < 0 ? 0 : u;
@@ -136,8 +141,8 @@ static void against_plain(mmix_ctx *m, mmix_video_config c, size_t width, int si
         mask[i] = (int32_t)((i / W / 6 + i % W / 7) % K);
     memset(known, 0, sizeof known);
     for (size_t p = 0; p < N; p++) {             /* the pixel in the middle of the token */
-        const size_t y = (size_t)(((double)(p / GW) + 0.5) * H / GH),
-                     z = (size_t)(((double)(p % GW) + 0.5) * W / GW);
+        const size_t y = (size_t)(((double)(p / GW) + 0.5) * H / GH);
+        const size_t z = (size_t)(((double)(p % GW) + 0.5) * W / GW);
         known[0][(size_t)mask[y * W + z] * N + p] = 1;
     }
     v = mmix_video_create(m, c, tokens_of(m, N, width, x), GH, GW, labels_of(m, H, W, mask), K);
@@ -158,7 +163,8 @@ static void against_plain(mmix_ctx *m, mmix_video_config c, size_t width, int si
             compared++;
             for (size_t l = 0; l < K; l++) {
                 const double e = fabs(soft[l] - (double)known[f][l * N + p]);
-                if (!(e <= worst)) worst = e - e == 0 ? e : 1e9;
+                if (!(e <= worst))
+                    worst = e - e == 0 ? e : 1e9;
             }
         }
         plain_labels(score, known[f]);
@@ -306,7 +312,8 @@ static mmix_video_scores film(mmix_ctx *m, int random, uint64_t *bits)
             v = mmix_video_create(m, c, tokens_of(m, VN, FEATURES, x), VH, VW,
                                   labels_of(m, SIDE_H, SIDE_W, mask), 3);
         if (!v || !shot) continue;
-        if (mmix_video_next(v, tokens_of(m, VN, FEATURES, x), &r)) break;
+        if (mmix_video_next(v, tokens_of(m, VN, FEATURES, x), &r))
+            break;
         for (int32_t object = 1; object < 3; object++)
             mmix_video_jf(m, r.labels, labels_of(m, SIDE_H, SIDE_W, mask), object, &s);
         *bits = hash_of(mmix_data(r.soft), 3 * VN, *bits);
@@ -465,8 +472,8 @@ static void by_hand(void)
        pixels, 4n of them. Shifted by 3: the farther side is unmatched, n+1, and the nearer one but
        for 3 pixels at each end, n+1-6. */
     for (size_t shift = 1; shift <= 3; shift++) {
-        const double F = shift < 3 ? 1 : 1 - 36.0 / 80,
-                     J = (20.0 - (double)shift) / (20 + (double)shift);
+        const double F = shift < 3 ? 1 : 1 - 36.0 / 80;
+        const double J = (20.0 - (double)shift) / (20 + (double)shift);
         memset(b, 0, sizeof b);
         draw(b, SW, 40, 40 + shift, 20, 20, 1);
         jf(m, a, b, SH, SW, J, F);
@@ -512,7 +519,8 @@ static void by_hand(void)
         draw(a, SW, 60, 60, 20, 20, 2);
         draw(b, SW, 60, 63, 20, 20, 2);
         draw(b, SW, 10, 60, 10, 10, 255);
-        mmix_tensor *p = labels_of(m, SH, SW, a), *t = labels_of(m, SH, SW, b);
+        mmix_tensor *p = labels_of(m, SH, SW, a);
+        mmix_tensor *t = labels_of(m, SH, SW, b);
         IS(mmix_video_jf(m, p, t, 1, &s), 0);
         IS(s.last_J, 1);
         IS(s.last_F, 1);
@@ -575,7 +583,8 @@ static double share_near(const int32_t *a, const int32_t *b, int h, int w)
     double found = 0, all = 0;
     for (int p = 0; p < h * w; p++) {
         double nearest = 1e9;
-        if (!outline(a, h, w, p / w, p % w)) continue;
+        if (!outline(a, h, w, p / w, p % w))
+            continue;
         for (int q = 0; q < h * w; q++) {
             const double e = hypot(p / w - q / w, p % w - q % w);
             if (e < nearest && outline(b, h, w, q / w, q % w))
@@ -615,8 +624,9 @@ static void noise(void)
 static void refusals(void)
 {
     mmix_ctx *m = context(1, 1), *other = context(1, 1);
-    mmix_tensor *x = mmix_fill(mmix_new2(m, N, D), 1), *mask = labels_of(m, H, W, NULL),
-                *bad = labels_of(m, H, W, NULL);
+    mmix_tensor *x = mmix_fill(mmix_new2(m, N, D), 1);
+    mmix_tensor *mask = labels_of(m, H, W, NULL);
+    mmix_tensor *bad = labels_of(m, H, W, NULL);
     const mmix_video_config c = mmix_video_config_davis();
     mmix_video *v = mmix_video_create(m, c, x, GH, GW, mask, K);
     mmix_video_frame r;

@@ -56,7 +56,9 @@ static void backbones(void)
         v = mmix_vision_create(m, c);
         CHECK(mmix_vision_config_of(v)->depth == 3);
         for (int i = 0; i < 8; i++) {
-            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw;
+            size_t gh = sides[i][0] / 4;
+            size_t gw = sides[i][1] / 4;
+            size_t n = gh * gw;
             size_t extra = k == 2 ? 2 : 1;
             size_t at;
             if (k == 2) at = (n + 1) / 2;
@@ -359,7 +361,8 @@ static void dino(void)
             file_put(FILE_B, b, n);
             e = mmix_dino_load(small, FILE_B);
             CHECK((e != NULL) == (mmix_error(small) == NULL));
-            if (e && any(0, 3) == 0) mmix_dino_step(e, pictures, PICTURES, NULL);
+            if (e && any(0, 3) == 0)
+                mmix_dino_step(e, pictures, PICTURES, NULL);
             mmix_dino_destroy(e);
             mmix_error_clear(small);
             b[at] = was;
@@ -425,8 +428,8 @@ static void dino(void)
     /* a step that fails leaves the run as it was, gradients too */
     {
         const uint64_t before = hash_dino(d, 1);
-        real *x = &mmix_data(mmix_vision_params(mmix_dino_backbone(d, 0))->at[2].tensor)[0],
-             was = *x;
+        real *x = &mmix_data(mmix_vision_params(mmix_dino_backbone(d, 0))->at[2].tensor)[0];
+        real was = *x;
         mmix_params *head = mmix_dino_head_params(d, 0);
         *x = (real)NAN;
         BAD_INT(mmix_dino_step(d, pictures, PICTURES, &s) == -1, "not a number", "mmix_dino_step");
@@ -475,7 +478,8 @@ static void dino(void)
             if (s.collapse && reported < 0) reported = i;
         FINE(m);
         COMPARE(reported > 5 && reported < 60, "reported at step", reported, 49);
-        if (s.collapse) CHECK(strstr(s.collapse, k ? "ln K" : "entropy") != NULL);
+        if (s.collapse)
+            CHECK(strstr(s.collapse, k ? "ln K" : "entropy") != NULL);
         if (k) NEAR(s.loss, log(24.0), 1e-3);
         mmix_dino_destroy(d);
     }
@@ -555,9 +559,12 @@ static void shards(void)
             IS(hash_dino(alone, 1) == hash_dino(shared, 1), 1);
             IS(mmix_dino_step(whole, pictures, PICTURES, &u), 1);
             int same = !step && c.vision.drop_path <= 0;     /* but the order of the sum */
-            if (same) NEAR(s.loss / u.loss, 1, 1e-5);
-            if (same) NEAR(s.gradient_norm / u.gradient_norm, 1, 1e-4);
-            if (same && mixer) NEAR(s.patch_loss / u.patch_loss, 1, 1e-5);
+            if (same)
+                NEAR(s.loss / u.loss, 1, 1e-5);
+            if (same)
+                NEAR(s.gradient_norm / u.gradient_norm, 1, 1e-4);
+            if (same && mixer)
+                NEAR(s.patch_loss / u.patch_loss, 1, 1e-5);
             for (size_t k = 0; k < 3; k++)
                 for (size_t i = 0; i < r.at[k].count; i++)
                     free(r.at[k].sent[i]);
@@ -596,7 +603,8 @@ static void shards(void)
         /* of one picture every order is the same */
         IS(mmix_dino_step(made, pictures, 1, &s), 1);
         mmix_reset(m);
-        for (size_t i = 0; i < 4; i++) order[i] = 0;
+        for (size_t i = 0; i < 4; i++)
+            order[i] = 0;
         mmix_seed_set(m, c.seed);
         global = mmix_new4(m, 8, 3, 16, 16);
         local = mmix_new4(m, 8, 3, 8, 8);
@@ -622,11 +630,10 @@ static void starts(void)
             c.deviation = k ? 0.05 : 0;
             c.sincos = k ? 0.3 : 0;
             mmix_vision *v = mmix_vision_create(m, c);
-            const mmix_tensor *w = mmix_params_find(mmix_vision_params(v),
-                                                    mixer == MMIX_MIXER_SSD
-                                                        ? "cls_token"
-                                                        : "blocks.1.mlp.fc1.weight"),
-                              *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
+            const mmix_tensor *w =
+                mmix_params_find(mmix_vision_params(v),
+                                 mixer == MMIX_MIXER_SSD ? "cls_token" : "blocks.1.mlp.fc1.weight");
+            const mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
             double sum = 0, square = 0;
             for (size_t i = 0; i < mmix_count(w); i++)
                 square += (double)mmix_data(w)[i] * (double)mmix_data(w)[i] / (double)mmix_count(w);
