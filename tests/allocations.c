@@ -1,4 +1,5 @@
-/* allocations.c - every allocation fails once: a clean error, nothing left, and the context still works */
+/* allocations.c - every allocation fails once: a clean error, nothing left, and the context
+   still works */
 #include "models.h"
 
 #define FILE_A "build/allocations_a.safetensors"
@@ -12,19 +13,23 @@ static int whole_run(const mmix_options *o, void *user)            /* of a mmix_
     if (!m) return MMIX_ERROR_MEMORY;
     d = mmix_dino_create(m, c);
     mmix_record(m, c.vision.mixer == MMIX_MIXER_SSD ? MMIX_RECORD_LAYERS : 0);
-    through = d && mmix_dino_step(d, pictures, PICTURES, NULL) == 1 && !mmix_dino_save(d, FILE_A, "x");
+    through = d && mmix_dino_step(d, pictures, PICTURES, NULL) == 1
+              && !mmix_dino_save(d, FILE_A, "x");
     if (through) {
         mmix_reset(m);
         e = mmix_dino_load(m, FILE_A);
         through = e != NULL;
     }
-    kind = through ? 0 : mmix_error_kind(m) ? mmix_error_kind(m) : -1;
+    if (through) kind = 0;
+    else if (mmix_error_kind(m)) kind = mmix_error_kind(m);
+    else kind = -1;
     if (through && mmix_error(m)) kind = -2;
     if (!through) {                              /* the context still works */
         size_t fail_at = ((counter *)o->allocator.user)->fail_at;
         mmix_error_clear(m);
         mmix_reset(m);
-        if (fail_at && !mmix_sum(m, mmix_fill(mmix_new2(m, 20, 20), 1))) kind = -3;
+        if (fail_at && !mmix_sum(m, mmix_fill(mmix_new2(m, 20, 20), 1)))
+            kind = -3;
     }
     mmix_dino_destroy(e);
     mmix_dino_destroy(d);
@@ -53,7 +58,8 @@ static int mixers_run(const mmix_options *o, void *user)
         mmix_require_grad(mmix_fill_normal(m, q, 1, 0));
         mmix_require_grad(mmix_fill_normal(m, k, 1, 1));
         mmix_fill(dt, 0.1);
-        for (size_t i = 0; i < 48; i++) mmix_data_i32(pos)[i] = (int32_t)(i / 5);
+        for (size_t i = 0; i < 48; i++)
+            mmix_data_i32(pos)[i] = (int32_t)(i / 5);
         x = mmix_mixer_softmax(mmix_rope(m, q, pos, NULL), mmix_rope(m, k, pos, NULL), k);
         mmix_mixer_windows(&x, 2, grid, window, 1);
         y[0] = mmix_mix(m, &x);
@@ -63,7 +69,8 @@ static int mixers_run(const mmix_options *o, void *user)
         x.seq_idx = pos;
         y[1] = mmix_mix(m, &x);
         x.seq_idx = NULL;
-        for (int i = 0; i < 3; i++) mmix_mix_step(m, &x, s, 0);
+        for (int i = 0; i < 3; i++)
+            mmix_mix_step(m, &x, s, 0);
         x.kind = MMIX_MIXER_LINEAR;
         x.mask = MMIX_MASK_CAUSAL;
         x.feature = MMIX_FEATURE_ELU1;
@@ -77,7 +84,9 @@ static int mixers_run(const mmix_options *o, void *user)
         copy = s ? mmix_mix_state_copy(s) : NULL;
         if (copy) mmix_mix_step(m, &x, copy, 2);
         mmix_mix_rank(m, &x, NULL, 0, 0, &rank);
-        if (!mmix_error(m)) mmix_backward(m, mmix_add(m, mmix_mean(m, mmix_add(m, y[0], y[1])), mmix_mean(m, mmix_add(m, y[2], y[3]))));
+        if (!mmix_error(m))
+            mmix_backward(m, mmix_add(m, mmix_mean(m, mmix_add(m, y[0], y[1])),
+                                      mmix_mean(m, mmix_add(m, y[2], y[3]))));
     }
     kind = mmix_error_kind(m);
     mmix_mix_state_destroy(copy);
@@ -122,15 +131,24 @@ static int linear_run(const mmix_options *o, void *user)
     mmix_distill_config stages = mmix_distill_config_vision();
     (void)user;
     if (!m) return MMIX_ERROR_MEMORY;
-    for (int i = 0; i < 3; i++) stages.stage[i].steps = i < 2, stages.stage[i].warmup = 0;
+    for (int i = 0; i < 3; i++) {
+        stages.stage[i].steps = i < 2;
+        stages.stage[i].warmup = 0;
+    }
     mmix_vision *t = mmix_vision_create(m, c), *s, *u = NULL;
-    c.blocks[0] = MMIX_BLOCK_MMATE, c.blocks[1] = MMIX_BLOCK_LINEAR, c.mmate.window[1] = c.mmate.window[2] = 2;
+    c.blocks[0] = MMIX_BLOCK_MMATE;
+    c.blocks[1] = MMIX_BLOCK_LINEAR;
+    c.mmate.window[1] = c.mmate.window[2] = 2;
     s = mmix_vision_student(t, c);
     mmix_distill *run = mmix_vision_distill_create(t, s, stages), *back = NULL;
     for (int i = 0; i < 2 && run; i++, mmix_error(m) ? (void)0 : mmix_reset(m))
         mmix_vision_distill_step(run, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 3), NULL);
-    if (run && !mmix_distill_save(run, FILE_A, "x")) back = mmix_vision_distill_load(t, FILE_A, &u);
-    const int kind = mmix_error_kind(m) ? mmix_error_kind(m) : back ? 0 : -1;
+    if (run && !mmix_distill_save(run, FILE_A, "x"))
+        back = mmix_vision_distill_load(t, FILE_A, &u);
+    int kind;
+    if (mmix_error_kind(m)) kind = mmix_error_kind(m);
+    else if (back) kind = 0;
+    else kind = -1;
     mmix_distill_destroy(back);
     mmix_distill_destroy(run);
     mmix_vision_destroy(u);
@@ -151,7 +169,7 @@ static void allocations(void)
     mmix_dino_config config = small_dino(MMIX_MIXER_SOFTMAX);
     draw();
     for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
-        doing(mixer == MMIX_MIXER_SOFTMAX ? "allocations (softmax)" : mixer == MMIX_MIXER_LINEAR ? "allocations (linear)" : "allocations (ssd)");
+        snprintf(about, sizeof about, "allocations (%s)", mixer_name(mixer));
         config = small_dino(mixer);
         config.patch_weight = mixer != MMIX_MIXER_LINEAR;
         config.vision.depth = 1;
@@ -166,8 +184,9 @@ static void allocations(void)
 
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
-    static const section all[] = {
-        { "mixers", mixer_allocations }, { "pieces", piece_allocations }, { "linear", linear_allocations }, { "training", allocations }
-    };
+    static const section all[] = { { "mixers", mixer_allocations },
+                                   { "pieces", piece_allocations },
+                                   { "linear", linear_allocations },
+                                   { "training", allocations } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

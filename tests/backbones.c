@@ -1,5 +1,5 @@
-/* backbones.c - models from files and what does not fit; features as maps; pictures and .npy files. The standard sizes are
-   in tests/internals.c. Run from the repository's root. */
+/* backbones.c - models from files and what does not fit; features as maps; pictures and .npy files.
+   The standard sizes are in tests/internals.c. Run from the repository's root. */
 #include "test.h"
 #include <sys/stat.h>
 #ifdef _WIN32
@@ -13,8 +13,10 @@ static void tokens(void)
 {
     static const size_t patches[] = {14 * 14, 6 * 6, 7 * 7, 24 * 24}, middle[] = {98, 18, 25, 288};
     static const size_t second[] = {31, 5, 7, 89};
-    const mmix_vision_config vit = mmix_vision_config_vit(384, 16), linear = mmix_vision_config_linearvit(768),
-        vim = mmix_vision_config_dinovim(512), registers = mmix_vision_config_mambareg(768);
+    const mmix_vision_config vit = mmix_vision_config_vit(384, 16);
+    const mmix_vision_config linear = mmix_vision_config_linearvit(768);
+    const mmix_vision_config vim = mmix_vision_config_dinovim(512);
+    const mmix_vision_config registers = mmix_vision_config_mambareg(768);
     for (size_t i = 0; i < 4; i++) {
         size_t at[12] = {77, 0};
         CHECK(mmix_vision_class_index(&vit, patches[i], at) == 1 && at[0] == 0);
@@ -29,17 +31,32 @@ static void tokens(void)
 /* ---- models from files ---- */
 
 #define PATH "build/backbones_test.safetensors"
-enum { KINDS = 8, STORED = 6 };                    /* the first have positions that are resized as DINO does */
-static const char *const kind_name[KINDS] = {"ViT", "LinearViT", "DinoVim", "DinoVim, middle", "DinoMamba-Reg", "DINOv2",
-                                             "DINOv2, registers, SwiGLU", "DINOv3, SwiGLU"};
+/* the first have positions that are resized as DINO does */
+enum { KINDS = 8, STORED = 6 };
+static const char *const kind_name[KINDS] = { "ViT",
+                                              "LinearViT",
+                                              "DinoVim",
+                                              "DinoVim, middle",
+                                              "DinoMamba-Reg",
+                                              "DINOv2",
+                                              "DINOv2, registers, SwiGLU",
+                                              "DINOv3, SwiGLU" };
 static int attends(int kind) { return kind < 2 || kind > 4; }
-/* One of each kind, with heads as wide as the released ones (64), so that names and shapes tell them. */
+/* One of each kind, with heads as wide as the released ones (64), so that names and shapes tell
+   them. */
 static mmix_vision_config small(int kind)
 {
-    mmix_vision_config c = kind == 0 ? mmix_vision_config_vit(192, 4) : kind == 1 ? mmix_vision_config_linearvit(768)
-        : kind == 4 ? mmix_vision_config_mambareg(256) : kind < 4 ? mmix_vision_config_dinovim(256) : kind < 7 ? mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0)
-        : mmix_vision_config_dinov3(384, 1);
-    c.dim = kind == 0 ? 128 : kind == 6 ? 192 : 64;
+    mmix_vision_config c;
+    if (kind == 0) c = mmix_vision_config_vit(192, 4);
+    else if (kind == 1) c = mmix_vision_config_linearvit(768);
+    else if (kind == 4) c = mmix_vision_config_mambareg(256);
+    else if (kind < 4) c = mmix_vision_config_dinovim(256);
+    else if (kind < 7)
+        c = mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0);
+    else c = mmix_vision_config_dinov3(384, 1);
+    if (kind == 0) c.dim = 128;
+    else if (kind == 6) c.dim = 192;
+    else c.dim = 64;
     c.heads = attends(kind) ? c.dim / 64 : 0;
     if (kind == 6) c.swiglu = 1;
     c.depth = 3;
@@ -56,7 +73,8 @@ static int same_values(const mmix_params *p, const mmix_params *q)
     return p->slab == q->slab && !memcmp(p->values, q->values, p->slab * sizeof *p->values);
 }
 /* The parameters of a model under other names, and more arrays beside them. */
-static void save_as(mmix_ctx *m, const mmix_vision *v, const char *prefix, const char *more, const char *metadata)
+static void save_as(mmix_ctx *m, const mmix_vision *v, const char *prefix, const char *more,
+                    const char *metadata)
 {
     static const float one[4] = {1, 2, 3, 4};
     const mmix_params *p = mmix_vision_params((mmix_vision *)v);
@@ -69,9 +87,74 @@ static void save_as(mmix_ctx *m, const mmix_vision *v, const char *prefix, const
         e[i] = entry_of(&p->at[i]);
         e[i].name = name[i];
     }
-    if (more) e[n].name = more, e[n].dtype = MMIX_FILE_F32, e[n].ndim = 1, e[n].shape[0] = 4, e[n++].data = one;
+    if (more) {
+        e[n].name = more;
+        e[n].dtype = MMIX_FILE_F32;
+        e[n].ndim = 1;
+        e[n].shape[0] = 4;
+        e[n++].data = one;
+    }
     CHECK(!mmix_archive_save(m, PATH, e, n, metadata ? list : NULL));
-    free(e), free(name);
+    free(e);
+    free(name);
+}
+/* A config that says too much: an error, soon, and nothing held */
+static void greedy_configs(void)
+{
+    static const char *const fields[] = {
+        "dim",           "depth",          "heads",        "patch",
+        "grid",          "registers",      "mlp_ratio",    "mamba.d_inner",
+        "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.conv_width"
+    };
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.threads = 1;
+    o.allocator.byte_limit = 64 << 20;
+    mmix_ctx *n = mmix_create(&o);
+    for (int kind = 0; kind < KINDS; kind += 2)
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            for (int large = 0; large < 3; large++) {
+                mmix_vision *v = mmix_vision_create(n, small(kind));
+                mmix_archive *saved = mmix_vision_save(n, v, PATH) ? NULL
+                                                                   : mmix_archive_open(n, PATH);
+                const char *text = mmix_archive_metadata(saved, "config"), *at;
+                char wrong[8192], key[64];
+                snprintf(key, sizeof key, "\"vision.%s\":[", fields[i]);
+                at = strstr(text, key) + strlen(key);
+                static const char *const number[] = { "7777777", "70000", "3999999999999999" };
+                snprintf(wrong, sizeof wrong, "%.*s%s%s", (int)(at - text), text,
+                         number[large], strchr(at, ']'));
+                mmix_archive_close(saved);
+                save_as(n, v, "", NULL, wrong);
+                mmix_vision_destroy(v);
+                v = mmix_vision_load(n, PATH);
+                /* what the kind does not read, or what only makes it larger, may pass */
+                CHECK_AT(v ? !mmix_error(n) : mmix_error(n) != NULL, key);
+                mmix_vision_destroy(v);
+                mmix_error_clear(n);
+                mmix_reset(n);
+            }
+    mmix_destroy(n);
+}
+/* Positions that are no square, no backbone at all, no file */
+static void odd_position_tables(mmix_ctx *m)
+{
+    mmix_params *p = mmix_params_create(m);
+    const size_t cls[3] = { 1, 1, 8 }, positions[3] = { 1, 6, 8 }, patch[4] = { 8, 3, 2, 2 },
+                 norm[1] = { 8 };
+    mmix_vision_config c;
+    mmix_params_add(p, "", "cls_token", 3, cls, 0, 0, 0);
+    mmix_params_add(p, "", "pos_embed", 3, positions, 0, 0, 0);
+    mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, 0, 0, 0);
+    mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, 0, 0, 0);
+    CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
+    CHECK(!mmix_vision_load(m, PATH)
+          && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
+    mmix_params_destroy(p);
+    CHECK(mmix_vision_config_read(m, NULL, &c)
+          && says(m, MMIX_ERROR_ARGUMENT, "archive is NULL"));
+    CHECK(!mmix_vision_load(m, "build/no such file")
+          && says(m, MMIX_ERROR_FILE, "cannot be opened"));
 }
 static void opening(void)
 {
@@ -88,85 +171,66 @@ static void opening(void)
         CHECK_AT(w && same_values(mmix_vision_params(v), mmix_vision_params(w)), where);
         mmix_vision_destroy(w);
 
-        save_as(m, v, "teacher.module.backbone.", "teacher.module.backbone.head.weight", NULL);  /* names alone */
+        /* names alone */
+        save_as(m, v, "teacher.module.backbone.", "teacher.module.backbone.head.weight", NULL);
         w = mmix_vision_load(m, PATH);
         d = mmix_vision_config_of(w);
-        CHECK_AT(d && d->mixer == (kind == 1 ? MMIX_MIXER_SOFTMAX : c->mixer) && d->dim == c->dim && d->depth == 3, where);
-        CHECK_AT(d && d->heads == (c->dim < 128 ? 1 : c->dim / 64) * (c->mixer != MMIX_MIXER_SSD) + (c->mixer == MMIX_MIXER_SSD)
-                 && d->patch == 4 && d->grid == c->grid && d->registers == c->registers && d->positions == c->positions
-                 && d->swiglu == c->swiglu && d->layer_scale == c->layer_scale && fabs(d->eps - c->eps) < 1e-12, where);
+        CHECK_AT(d && d->mixer == (kind == 1 ? MMIX_MIXER_SOFTMAX : c->mixer) && d->dim == c->dim
+                     && d->depth == 3,
+                 where);
+        CHECK_AT(d
+                     && d->heads
+                            == (c->dim < 128 ? 1 : c->dim / 64) * (c->mixer != MMIX_MIXER_SSD)
+                                   + (c->mixer == MMIX_MIXER_SSD)
+                     && d->patch == 4 && d->grid == c->grid && d->registers == c->registers
+                     && d->positions == c->positions && d->swiglu == c->swiglu
+                     && d->layer_scale == c->layer_scale && fabs(d->eps - c->eps) < 1e-12,
+                 where);
         CHECK_AT(d && d->class_token == (kind == 3 ? MMIX_CLASS_RELEASED : c->class_token)
-                 && (!attends(kind) || d->mlp_ratio == 2) && (attends(kind) || (d->mamba.d_state == 8 && d->mamba.head_dim == 64
-                 && d->mamba.d_inner == 128 && d->mamba.conv_width == 4)), where);
+                     && (!attends(kind) || d->mlp_ratio == 2)
+                     && (attends(kind)
+                         || (d->mamba.d_state == 8 && d->mamba.head_dim == 64
+                             && d->mamba.d_inner == 128 && d->mamba.conv_width == 4)),
+                 where);
         CHECK_AT(w && same_values(mmix_vision_params(v), mmix_vision_params(w)), where);
         mmix_vision_destroy(w);
 
-        save_as(m, v, "", "extra.weight", NULL);                 /* what does not fit is said, and nothing read */
-        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "found 0 missing, 0 of another shape, 1 "
-                 "unexpected; first: unexpected extra.weight (4)"), where);
+        /* what does not fit is said, and nothing read */
+        save_as(m, v, "", "extra.weight", NULL);
+        CHECK_AT(!mmix_vision_load(m, PATH)
+                     && says(m, MMIX_ERROR_FILE,
+                             "found 0 missing, 0 of another shape, 1 "
+                             "unexpected; first: unexpected extra.weight (4)"),
+                 where);
         w = mmix_vision_create(m, (c = mmix_vision_config_of(v), small(kind == 0 ? 1 : 0)));
         a = mmix_archive_open(m, PATH);
-        CHECK_AT(mmix_params_read(mmix_vision_params(w), a, NULL) && says(m, MMIX_ERROR_FILE, "reshaped "), where);
+        CHECK_AT(mmix_params_read(mmix_vision_params(w), a, NULL)
+                     && says(m, MMIX_ERROR_FILE, "reshaped "),
+                 where);
         line = strstr(mmix_params_check(mmix_vision_params(w), a, NULL), "reshaped pos_embed");
         CHECK_AT(kind == 7 ? !line : line && strstr(line, ", expected (") != NULL, where);
-        CHECK_AT(!strcmp(mmix_params_check(mmix_vision_params(v), a, NULL), "unexpected extra.weight (4)\n"), where);
+        CHECK_AT(!strcmp(mmix_params_check(mmix_vision_params(v), a, NULL),
+                         "unexpected extra.weight (4)\n"),
+                 where);
         mmix_archive_close(a);
         mmix_vision_destroy(w);
 
         save_as(m, v, "", NULL, "{\"vision.mixer\":[0]}");       /* metadata that is wrong */
-        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "the config has no valid vision.dim"), where);
+        CHECK_AT(!mmix_vision_load(m, PATH)
+                     && says(m, MMIX_ERROR_FILE, "the config has no valid vision.dim"),
+                 where);
         save_as(m, v, "", NULL, "{");
         CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "JSON byte 1"), where);
         save_as(m, v, "", "neck.weight", NULL);
-        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, attends(kind) ? "unexpected neck.weight" : "upstream Mamba-Reg"), where);
+        CHECK_AT(!mmix_vision_load(m, PATH)
+                     && says(m, MMIX_ERROR_FILE,
+                             attends(kind) ? "unexpected neck.weight" : "upstream Mamba-Reg"),
+                 where);
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
-    {                                            /* a config that says too much: an error, soon, and nothing held */
-        static const char *const fields[] = {"dim", "depth", "heads", "patch", "grid", "registers", "mlp_ratio", "mamba.d_inner",
-                                             "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.conv_width"};
-        mmix_options o;
-        memset(&o, 0, sizeof o);
-        o.threads = 1;
-        o.allocator.byte_limit = 64 << 20;
-        mmix_ctx *n = mmix_create(&o);
-        for (int kind = 0; kind < KINDS; kind += 2)
-            for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-                for (int large = 0; large < 3; large++) {
-                    mmix_vision *v = mmix_vision_create(n, small(kind));
-                    mmix_archive *saved = mmix_vision_save(n, v, PATH) ? NULL : mmix_archive_open(n, PATH);
-                    const char *text = mmix_archive_metadata(saved, "config"), *at;
-                    char wrong[8192], key[64];
-                    snprintf(key, sizeof key, "\"vision.%s\":[", fields[i]);
-                    at = strstr(text, key) + strlen(key);
-                    snprintf(wrong, sizeof wrong, "%.*s%s%s", (int)(at - text), text, large == 2 ? "3999999999999999" : large ? "70000" : "7777777",
-                             strchr(at, ']'));
-                    mmix_archive_close(saved);
-                    save_as(n, v, "", NULL, wrong);
-                    mmix_vision_destroy(v);
-                    v = mmix_vision_load(n, PATH);
-                    /* what the kind does not read, or what only makes it larger, may pass */
-                    CHECK_AT(v ? !mmix_error(n) : mmix_error(n) != NULL, key);
-                    mmix_vision_destroy(v);
-                    mmix_error_clear(n);
-                    mmix_reset(n);
-                }
-        mmix_destroy(n);
-    }
-    {                                            /* positions that are no square, no backbone at all, no file */
-        mmix_params *p = mmix_params_create(m);
-        const size_t cls[3] = {1, 1, 8}, positions[3] = {1, 6, 8}, patch[4] = {8, 3, 2, 2}, norm[1] = {8};
-        mmix_vision_config c;
-        mmix_params_add(p, "", "cls_token", 3, cls, 0, 0, 0);
-        mmix_params_add(p, "", "pos_embed", 3, positions, 0, 0, 0);
-        mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, 0, 0, 0);
-        mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, 0, 0, 0);
-        CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
-        CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
-        mmix_params_destroy(p);
-        CHECK(mmix_vision_config_read(m, NULL, &c) && says(m, MMIX_ERROR_ARGUMENT, "archive is NULL"));
-        CHECK(!mmix_vision_load(m, "build/no such file") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
-    }
+    greedy_configs();
+    odd_position_tables(m);
     CHECK(!mmix_error(m));
     mmix_destroy(m);
     remove(PATH);
@@ -183,8 +247,11 @@ static int opened(const mmix_options *o, void *user)
     look.dense = block;
     look.n_dense = 2;
     mmix_vision *v = mmix_vision_load(m, PATH);
-    if (!v) CHECK_AT(mmix_memory(m).bytes - before <= 2 * ARENA_BLOCK + 4096, (const char *)user);
-    mmix_features f = mmix_vision_forward(m, v, mmix_error(m) ? NULL : mmix_fill(mmix_new4(m, 1, 3, 8, 12), 1), &look);
+    if (!v)
+        CHECK_AT(mmix_memory(m).bytes - before <= 2 * ARENA_BLOCK + 4096, (const char *)user);
+    mmix_features f =
+        mmix_vision_forward(m, v, mmix_error(m) ? NULL : mmix_fill(mmix_new4(m, 1, 3, 8, 12), 1),
+                            &look);
     const int kind = mmix_error_kind(m);
     CHECK_AT(kind ? !f.token && !f.dense : f.token && f.dense, (const char *)user);
     mmix_vision_destroy(v);
@@ -261,41 +328,65 @@ static void foreign(const mmix_vision *v, int kind)
         }
         for (size_t k = 0; k < 3; k++) {
             const char *word = letters[k + (kind == 7 ? 3 : 0)];
-            at = strstr(name, kind == 7 ? "attention._proj" : "attention.attention.") + (kind == 7 ? 10 : 20);
+            const char *before = kind == 7 ? "attention." : "attention.attention.";
+            at = strstr(name, kind == 7 ? "attention._proj" : before) + strlen(before);
             snprintf(piece, sizeof piece, "%.*s%s%s", (int)(at - name), name, word, at);
-            if (kind < 7 || k != 1 || !strstr(piece, "bias")) put(piece, &p->at[i], k * D, D);
+            if (kind < 7 || k != 1 || !strstr(piece, "bias"))
+                put(piece, &p->at[i], k * D, D);
         }
     }
 }
 static int save_entries(mmix_ctx *m) { return mmix_archive_save(m, PATH, entries, count, NULL); }
-/* A plain ViT as transformers writes it (ViT, DINO, MAE), and the heads of a ViT-H, whose width does not tell them. */
+/* A plain ViT as transformers writes it (ViT, DINO, MAE), and the heads of a ViT-H, whose width
+   does not tell them. */
 static void plain_names(void)
 {
     mmix_ctx *m = context(1, 0);
     mmix_vision *v = mmix_vision_create(m, small(0)), *w = NULL;
     mmix_params *p = mmix_vision_params(v);
     for (size_t i = 0; i < p->count; i++)
-        for (size_t e = 0; e < mmix_count(p->at[i].tensor); e++) mmix_data(p->at[i].tensor)[e] = (real)(0.3 * mmix_random_normal(m, 0, i, e));
+        for (size_t e = 0; e < mmix_count(p->at[i].tensor); e++)
+            mmix_data(p->at[i].tensor)[e] = (real)(0.3 * mmix_random_normal(m, 0, i, e));
     doing("ViT, as transformers names it");
     foreign(v, 0);
     put("pooler.dense.weight", &p->at[0], 0, 1);
-    CHECK(!save_entries(m) && (w = mmix_vision_load(m, PATH)) != NULL && same_values(p, mmix_vision_params(w)));
+    CHECK(!save_entries(m) && (w = mmix_vision_load(m, PATH)) != NULL
+          && same_values(p, mmix_vision_params(w)));
     FINE(m);
-    if (w) CHECK(mmix_vision_config_of(w)->eps == 1e-12 && mmix_vision_config_of(w)->positions == MMIX_POSITIONS_EXACT
-                 && mmix_vision_config_of(w)->heads == 2);
-    mmix_vision_destroy(w), mmix_vision_destroy(v);
+    if (w)
+        CHECK(mmix_vision_config_of(w)->eps == 1e-12
+              && mmix_vision_config_of(w)->positions == MMIX_POSITIONS_EXACT
+              && mmix_vision_config_of(w)->heads == 2);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
     doing("ViT-H");
     mmix_vision_config c = small(0);
-    c.dim = 1280, c.heads = 16, c.depth = 1, c.mlp_ratio = 0.1;
+    c.dim = 1280;
+    c.heads = 16;
+    c.depth = 1;
+    c.mlp_ratio = 0.1;
     v = mmix_vision_create(m, c);
-    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH) && (w = mmix_vision_load(m, PATH)) != NULL);
+    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH)
+          && (w = mmix_vision_load(m, PATH)) != NULL);
     FINE(m);
     if (w) CHECK(mmix_vision_config_of(w)->heads == 16);
-    mmix_vision_destroy(w), mmix_vision_destroy(v);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
     doing("more heads than there are numbers");
-    c = small(7), c.heads = (size_t)-1 / 4 + 1;
+    c = small(7);
+    c.heads = (size_t)-1 / 4 + 1;
     CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "heads"));
     mmix_destroy(m);
+}
+/* DINOv3's 7B, by its width */
+static void widest_dinov3(mmix_ctx *m)
+{
+    const size_t shape[3] = {1, 1, 4096};
+    mmix_params *p = mmix_params_create(m);
+    mmix_params_add(p, "", "cls_token", 3, shape, 0, 0, 0);
+    CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
+    CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "7B is not supported"));
+    mmix_params_destroy(p);
 }
 static void other_names(void)
 {
@@ -305,40 +396,57 @@ static void other_names(void)
         mmix_vision *v = mmix_vision_create(m, small(kind)), *w;
         mmix_params *p = mmix_vision_params(v);
         const size_t D = small(kind).dim;
-        for (size_t i = 0; i < p->count; i++)    /* nothing trivial; the keys' bias that DINOv3 has not is 0 */
+        /* nothing trivial; the keys' bias that DINOv3 has not is 0 */
+        for (size_t i = 0; i < p->count; i++)
             for (size_t e = 0; e < mmix_count(p->at[i].tensor); e++)
-                mmix_data(p->at[i].tensor)[e] = kind == 7 && strstr(p->at[i].name, "qkv.bias") && e / D == 1 ? 0
-                    : (real)(0.3 * mmix_random_normal(m, 0, i, e));
+                mmix_data(p->at[i].tensor)[e] = kind == 7 && strstr(p->at[i].name, "qkv.bias")
+                                                        && e / D == 1
+                                                    ? 0
+                                                    : (real)(0.3 * mmix_random_normal(m, 0, i, e));
         foreign(v, kind);
         CHECK_AT(!save_entries(m), where);
         w = mmix_vision_load(m, PATH);
         CHECK_AT(w && same_values(p, mmix_vision_params(w)), mmix_error(m) ? mmix_error(m) : where);
-        CHECK_AT(w && mmix_vision_config_of(w)->positions == (kind == 5 ? MMIX_POSITIONS_EXACT : small(kind).positions), where);
+        CHECK_AT(w
+                     && mmix_vision_config_of(w)->positions
+                            == (kind == 5 ? MMIX_POSITIONS_EXACT : small(kind).positions),
+                 where);
         mmix_vision_destroy(w);
         mmix_error_clear(m);
 
-        for (size_t lost = 0; lost < count; lost += 3) {         /* one array is missing: it is named */
+        /* one array is missing: it is named */
+        for (size_t lost = 0; lost < count; lost += 3) {
             const mmix_entry kept = entries[lost], last = entries[count - 1];
             char name[200];
             snprintf(name, sizeof name, "missing %s", kept.name);
-            if (strstr(kept.name, "cls_token") || strstr(kept.name, "position_embeddings") || strstr(kept.name, "patch_embeddings")
-                || strstr(kept.name, "layer.2.norm1.weight")) continue;          /* what it is found by */
+            if (strstr(kept.name, "cls_token") || strstr(kept.name, "position_embeddings")
+                || strstr(kept.name, "patch_embeddings")
+                || strstr(kept.name, "layer.2.norm1.weight"))
+                continue; /* what it is found by */
             entries[lost] = last;
             count--;
-            CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH) && mmix_error_kind(m) == MMIX_ERROR_FILE, kept.name);
-            if (!strstr(kept.name, "register") && !strstr(kept.name, "layer.0.")) CHECK_AT(strstr(mmix_error(m), name), mmix_error(m));
+            CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH)
+                         && mmix_error_kind(m) == MMIX_ERROR_FILE,
+                     kept.name);
+            if (!strstr(kept.name, "register") && !strstr(kept.name, "layer.0."))
+                CHECK_AT(strstr(mmix_error(m), name), mmix_error(m));
             mmix_error_clear(m);
             entries[lost] = kept;
             count++;
         }
-        put("blocks.1.attn.proj.bias", &p->at[1], 0, mmix_shape(p->at[1].tensor, 0));     /* of both systems */
-        CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "unexpected blocks.1.attn.proj.bias"), where);
+        /* of both systems */
+        put("blocks.1.attn.proj.bias", &p->at[1], 0, mmix_shape(p->at[1].tensor, 0));
+        CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH)
+                     && says(m, MMIX_ERROR_FILE, "unexpected blocks.1.attn.proj.bias"),
+                 where);
 
-        count = 0;                               /* cut in chunks, with what is in such files and in no formula */
+        /* cut in chunks, with what is in such files and in no formula */
+        count = 0;
         for (size_t i = 0; i < p->count; i++) {
             char name[160];
             const char *block = strncmp(p->at[i].name, "blocks.", 7) ? NULL : p->at[i].name + 7;
-            snprintf(name, sizeof name, block ? "blocks.%d.%s" : "%.0d%s", block ? atoi(block) / 2 : 0, block ? block : p->at[i].name);
+            snprintf(name, sizeof name, block ? "blocks.%d.%s" : "%.0d%s",
+                     block ? atoi(block) / 2 : 0, block ? block : p->at[i].name);
             put(name, &p->at[i], 0, mmix_shape(p->at[i].tensor, 0));
         }
         put("mask_token", &p->at[0], 0, 1);
@@ -350,20 +458,23 @@ static void other_names(void)
         mmix_vision_destroy(w);
         mmix_error_clear(m);
         count = 1;
-        put(kind == 5 ? "stages.0.layers.0.depthwise_conv.weight" : kind == 6 ? "text_model.token_embedding.weight" : "x", &p->at[0], 0, 1);
+        const char *lone = "x", *expected = "expected the weights of";
+        if (kind == 5) {
+            lone = "stages.0.layers.0.depthwise_conv.weight";
+            expected = "a ConvNeXt";
+        }
+        else if (kind == 6) {
+            lone = "text_model.token_embedding.weight";
+            expected = "a text encoder";
+        }
+        put(lone, &p->at[0], 0, 1);
         CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH)
-                 && says(m, MMIX_ERROR_FILE, kind == 5 ? "a ConvNeXt" : kind == 6 ? "a text encoder" : "expected the weights of"), where);
+                         && says(m, MMIX_ERROR_FILE, expected),
+                 where);
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
-    {                                            /* DINOv3's 7B, by its width */
-        const size_t shape[3] = {1, 1, 4096};
-        mmix_params *p = mmix_params_create(m);
-        mmix_params_add(p, "", "cls_token", 3, shape, 0, 0, 0);
-        CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
-        CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "7B is not supported"));
-        mmix_params_destroy(p);
-    }
+    widest_dinov3(m);
     CHECK(!mmix_error(m));
     mmix_destroy(m);
     remove(PATH);
@@ -372,18 +483,25 @@ static void other_names(void)
 /* ---- what the class token reads ---- */
 
 /* Rows of M of the block at hand, from M itself. */
-typedef struct rows_of_M { size_t block, at, n, patches; const size_t *rows; double *sum; int mamba; } rows_of_M;
+typedef struct rows_of_M {
+    size_t block, at, n, patches;
+    const size_t *rows;
+    double *sum;
+    int mamba;
+} rows_of_M;
 static void add_rows(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     rows_of_M *r = (rows_of_M *)user;
-    if (r->at++ / (r->mamba ? 2 : 1) != r->block) return;
+    if (r->at++ / (r->mamba ? 2 : 1) != r->block)
+        return;
     mmix_tensor *M = mmix_mix_matrix(m, mixer);
     for (size_t b = 0, H = mmix_shape(M, 1), L = mmix_shape(M, 2); b < mmix_shape(M, 0); b++)
         for (size_t h = 0; h < H; h++)
             for (size_t i = 0; i < r->n; i++)
                 for (size_t c = 0; c < L; c++)
-                    r->sum[(b * H + h) * L + c] += (double)mmix_data(M)[((b * H + h) * L + r->rows[i]) * L + c] / (double)r->n
-                        / (r->mamba ? 2 : 1);
+                    r->sum[(b * H + h) * L + c] += (double)mmix_data(
+                                                       M)[((b * H + h) * L + r->rows[i]) * L + c]
+                                                   / (double)r->n / (r->mamba ? 2 : 1);
 }
 static void reading(void)
 {
@@ -393,12 +511,14 @@ static void reading(void)
             mmix_ctx *m = context(1, 0);
             mmix_vision *v = mmix_vision_create(m, small(kind));
             const mmix_vision_config c = small(kind);
-            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 7), *map;          /* 4 x 5 patches */
+            /* 4 x 5 patches */
+            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 7), *map;
             size_t at[12], n = mmix_vision_class_index(&c, 20, at);
             mmix_tensor *tokens = NULL;
             double worst = 0;
             memset(sum, 0, sizeof sum);
-            for (size_t b = 0; b < 2; b++) {     /* one picture: a batch may pass the blocks in pieces */
+            /* one picture: a batch may pass the blocks in pieces */
+            for (size_t b = 0; b < 2; b++) {
                 rows_of_M r = {block, 0, n, 20, at, sum[b], !attends(kind)};
                 mmix_mix_hook(m, add_rows, &r);
                 tokens = mmix_vision_forward(m, v, mmix_slice(m, image, 0, b, 1), NULL).tokens;
@@ -406,17 +526,22 @@ static void reading(void)
             }
             map = mmix_vision_attention(m, v, image, block);
             const size_t H = mmix_shape(map, 1), L = mmix_shape(tokens, 1);
-            CHECK_AT(map && mmix_shape(map, 0) == 2 && mmix_shape(map, 2) == 4 && mmix_shape(map, 3) == 5, kind_name[kind]);
+            CHECK_AT(map && mmix_shape(map, 0) == 2 && mmix_shape(map, 2) == 4
+                         && mmix_shape(map, 3) == 5,
+                     kind_name[kind]);
             for (size_t i = 0; i < 2 * H; i++)
                 for (size_t t = 0, p = 0; t < L; t++) {
                     int other = c.class_token == MMIX_CLASS_RELEASED && t == 0;
-                    for (size_t k = 0; k < n; k++) other |= at[k] == t;
+                    for (size_t k = 0; k < n; k++)
+                        other |= at[k] == t;
                     if (c.class_token == MMIX_CLASS_FIRST) other |= t <= c.registers;
                     if (other) continue;
-                    worst = fmax(worst, fabs((double)mmix_data(map)[i * 20 + p++] - sum[i / H][i % H * L + t]));
+                    worst = fmax(worst, fabs((double)mmix_data(map)[i * 20 + p++]
+                                             - sum[i / H][i % H * L + t]));
                 }
             CHECK_AT(worst < 40 * EPS, kind_name[kind]);
-            CHECK(!mmix_vision_attention(m, v, image, 3) && says(m, MMIX_ERROR_ARGUMENT, "block is 3, expected 0 to 2"));
+            CHECK(!mmix_vision_attention(m, v, image, 3)
+                  && says(m, MMIX_ERROR_ARGUMENT, "block is 3, expected 0 to 2"));
             mmix_vision_destroy(v);
             mmix_destroy(m);
         }
@@ -440,16 +565,20 @@ static void trained(void)
     mmix_ctx *m = mmix_create(NULL);
     mmix_vision *v = mmix_vision_load(m, path);
     const mmix_vision_config *c = mmix_vision_config_of(v);
-    CHECK_AT(c && c->dim == 384 && c->depth == 12 && c->heads == 6 && c->patch == 14 && c->grid == 37 && c->layer_scale
-             && c->positions == MMIX_POSITIONS_EXACT, mmix_error(m));
+    CHECK_AT(c && c->dim == 384 && c->depth == 12 && c->heads == 6 && c->patch == 14
+                 && c->grid == 37 && c->layer_scale && c->positions == MMIX_POSITIONS_EXACT,
+             mmix_error(m));
     snprintf(path, sizeof path, "%sonnxruntime.safetensors", folder);
     mmix_archive *a = mmix_archive_open(m, path);
     const mmix_entry *e = mmix_archive_find(a, "image"), *f = mmix_archive_find(a, "tokens");
-    mmix_tensor *image = mmix_new(m, MMIX_DTYPE_REAL, 4, pixels), *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, f->shape);
-    mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(image), mmix_count(image));     /* it says (5, 3, 224, 224) and lies so */
+    mmix_tensor *image = mmix_new(m, MMIX_DTYPE_REAL, 4, pixels);
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, f->shape);
+    /* it says (5, 3, 224, 224) and lies so */
+    mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(image), mmix_count(image));
     mmix_archive_read(m, a, f, MMIX_FILE_REAL, mmix_data(tokens), mmix_count(tokens));
     mmix_features g = mmix_vision_forward(m, v, mmix_permute(m, image, to_planes), NULL);
-    CHECK_AT(gap(g.tokens, tokens) < 2e-5 * largest(tokens), mmix_error(m));             /* 2e-4 is asked for */
+    /* 2e-4 is asked for */
+    CHECK_AT(gap(g.tokens, tokens) < 2e-5 * largest(tokens), mmix_error(m));
     mmix_archive_close(a);
     mmix_vision_destroy(v);
     mmix_destroy(m);
@@ -469,19 +598,23 @@ static mmix_tensor *through(mmix_ctx *m, const mmix_vision *v, mmix_tensor *imag
     mmix_tensor *x = mmix_require_grad(mmix_affine(m, image, 1, 0));
     mmix_record(m, dx != NULL);
     mmix_tensor *y = mmix_vision_forward(m, v, x, NULL).tokens;
-    if (dx && y) mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y))), *dx = mmix_grad(x);
+    if (dx && y) {
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y)));
+        *dx = mmix_grad(x);
+    }
     mmix_record(m, 0);
     return dx ? NULL : y;
 }
-/* A network kept as bf16 is that of its rounded matrices, to the last bit, few rows or many, packed or not, backward, too; it
-   comes back from a file as it is, and refuses what needs its numbers. */
+/* A network kept as bf16 is that of its rounded matrices, to the last bit, few rows or many, packed
+   or not, backward, too; it comes back from a file as it is, and refuses what needs its numbers. */
 static void halves(void)
 {
     static const char *const packed[] = {"as it is", "packed"};
     for (int kind = 0; kind < KINDS; kind++) {
         mmix_ctx *m = context(1 + kind % 2, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind)), *half = NULL, *again = NULL;
-        CHECK(!mmix_vision_save(m, v, PATH) && (half = mmix_vision_load_as(m, PATH, MMIX_DTYPE_BF16)) != NULL);
+        CHECK(!mmix_vision_save(m, v, PATH)
+              && (half = mmix_vision_load_as(m, PATH, MMIX_DTYPE_BF16)) != NULL);
         CHECK(!mmix_vision_save(m, half, PATH) && (again = mmix_vision_load(m, PATH)) != NULL);
         if (!CHECK_AT(again, mmix_error(m))) break;
         mmix_params *p = mmix_vision_params(v), *q = mmix_vision_params(half);
@@ -489,27 +622,37 @@ static void halves(void)
         for (size_t i = 0; i < p->count; i++) {
             mmix_tensor *t = p->at[i].tensor;
             const int matrix = mmix_ndim(t) == 2;
-            CHECK_AT(mmix_dtype(q->at[i].tensor) == (matrix ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL), p->at[i].name);
+            CHECK_AT(mmix_dtype(q->at[i].tensor) == (matrix ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL),
+                     p->at[i].name);
             CHECK_AT((mmix_data(q->at[i].tensor) == NULL) == matrix, p->at[i].name);
             if (matrix) w = q->at[i].tensor;
-            for (size_t e = 0; matrix && e < mmix_count(t); e++) mmix_data(t)[e] = rounded(mmix_data(t)[e]);
+            for (size_t e = 0; matrix && e < mmix_count(t); e++)
+                mmix_data(t)[e] = rounded(mmix_data(t)[e]);
         }
         CHECK_AT(same_values(mmix_vision_params(again), p) && q->slab < p->slab, kind_name[kind]);
         for (int pack = 0; pack < 2; pack++) {
             IS(mmix_params_pack(q, pack), 0);
-            for (size_t B = 1; B < (kind == 5 ? 13 : 2); B += 11) {      /* 12: over 512 rows, b is packed at once */
-                mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, B, 3, 28, 28), 1, B), *dx[2] = {NULL, NULL},
-                    *a = through(m, v, image, NULL), *b = through(m, half, image, NULL);
+            /* 12: over 512 rows, b is packed at once */
+            for (size_t B = 1; B < (kind == 5 ? 13 : 2); B += 11) {
+                mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, B, 3, 28, 28), 1, B),
+                            *dx[2] = { NULL, NULL }, *a = through(m, v, image, NULL),
+                            *b = through(m, half, image, NULL);
                 CHECK_AT(a && b && gap(a, b) <= 0, packed[pack]);
-                through(m, v, image, &dx[0]), through(m, half, image, &dx[1]);
-                CHECK_AT(dx[0] && dx[1] && gap(dx[0], dx[1]) <= 0 && largest(dx[0]) > 0, packed[pack]);
+                through(m, v, image, &dx[0]);
+                through(m, half, image, &dx[1]);
+                CHECK_AT(dx[0] && dx[1] && gap(dx[0], dx[1]) <= 0 && largest(dx[0]) > 0,
+                         packed[pack]);
                 FINE(m);
                 mmix_reset(m);
             }
         }
-        BAD_INT(mmix_params_require_grad(q, 1), "mmix_params_require_grad", "bf16"), BAD(mmix_add(m, w, w), "is bf16, expected real", "");
-        BAD_INT(mmix_read(w, NULL), "no real values", ""), BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");
-        mmix_vision_destroy(again), mmix_vision_destroy(half), mmix_vision_destroy(v);
+        BAD_INT(mmix_params_require_grad(q, 1), "mmix_params_require_grad", "bf16");
+        BAD(mmix_add(m, w, w), "is bf16, expected real", "");
+        BAD_INT(mmix_read(w, NULL), "no real values", "");
+        BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");
+        mmix_vision_destroy(again);
+        mmix_vision_destroy(half);
+        mmix_vision_destroy(v);
         mmix_destroy(m);
     }
     remove(PATH);
@@ -517,8 +660,10 @@ static void halves(void)
 
 /* ---- features as maps ---- */
 
-/* Sum of map × weights, with recording: its value, and a gradient into `dw` of the patch embedding's bias. */
-static double looked(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, int norm, const mmix_tensor *weight)
+/* Sum of map × weights, with recording: its value, and a gradient into `dw` of the patch
+   embedding's bias. */
+static double looked(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, int norm,
+                     const mmix_tensor *weight)
 {
     const size_t block = 1;
     mmix_vision_options o;
@@ -526,8 +671,8 @@ static double looked(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, int 
     o.dense = &block;
     o.n_dense = 1;
     o.dense_norm = norm;
-    mmix_tensor *map = mmix_vision_forward(m, v, image, &o).dense[0],
-        *sum = mmix_sum(m, mmix_mul(m, map, (mmix_tensor *)weight));
+    mmix_tensor *map = mmix_vision_forward(m, v, image, &o).dense[0];
+    mmix_tensor *sum = mmix_sum(m, mmix_mul(m, map, (mmix_tensor *)weight));
     const double value = mmix_item(sum);
     if (mmix_backward(m, sum)) return NAN;
     return value;
@@ -539,43 +684,57 @@ static void dense(void)
         const char *where = kind_name[kind];
         mmix_ctx *m = context(1, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind));
-        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 13, 20), 1, 7), *patches;          /* 3 x 5 patches */
+        /* 3 x 5 patches */
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 13, 20), 1, 7), *patches;
         mmix_vision_options o;
         memset(&o, 0, sizeof o);
         o.dense = every;
         o.n_dense = 3;
         o.dense_norm = 1;
-        mmix_features f = mmix_vision_forward(m, v, image, &o), g, plain = mmix_vision_forward(m, v, image, NULL);
+        mmix_features f = mmix_vision_forward(m, v, image, &o);
+        mmix_features g;
+        mmix_features plain = mmix_vision_forward(m, v, image, NULL);
         static const int to_tokens[4] = {0, 2, 3, 1};
         const size_t shape[3] = {2, 15, small(kind).dim};
         CHECK_AT(f.dense && f.grid_h == 3 && f.grid_w == 5 && mmix_shape(f.dense[0], 1) == shape[2]
                  && mmix_shape(f.dense[0], 2) == 3 && mmix_shape(f.dense[0], 3) == 5, where);
         patches = mmix_reshape(m, mmix_permute(m, f.dense[2], to_tokens), 3, shape);
-        CHECK_AT(gap(patches, f.patches) <= 0, where);         /* the last block, normed: the patch tokens */
-        CHECK_AT(gap(plain.patches, f.patches) <= 0 && gap(plain.token, f.token) <= 0 && !plain.dense, where);
+        /* the last block, normed: the patch tokens */
+        CHECK_AT(gap(patches, f.patches) <= 0, where);
+        CHECK_AT(gap(plain.patches, f.patches) <= 0 && gap(plain.token, f.token) <= 0
+                     && !plain.dense,
+                 where);
         o.dense_norm = 0;
         f = mmix_vision_forward(m, v, image, &o);
         CHECK_AT(f.dense && gap(f.dense[0], f.dense[1]) > 0.01, where);
         /* raw maps, normed by hand, are the normed ones */
         mmix_params *p = mmix_vision_params(v);
         mmix_tensor *raw = mmix_reshape(m, mmix_permute(m, f.dense[2], to_tokens), 3, shape);
-        mmix_tensor *normed = attends(kind) ? mmix_layer_norm(m, raw, mmix_params_find(p, "norm.weight"),
-                                                              mmix_params_find(p, "norm.bias"), small(kind).eps)
-            : mmix_rms_norm(m, raw, mmix_params_find(p, "norm_f.weight"), 1e-5);
+        mmix_tensor *normed =
+            attends(kind) ? mmix_layer_norm(m, raw, mmix_params_find(p, "norm.weight"),
+                                            mmix_params_find(p, "norm.bias"), small(kind).eps)
+                          : mmix_rms_norm(m, raw, mmix_params_find(p, "norm_f.weight"), 1e-5);
         CHECK_AT(gap(normed, f.patches) < 1e-5, where);
         mmix_record(m, 1);
         mmix_params_require_grad(p, 1);
         g = mmix_vision_forward(m, v, image, &o);
-        for (int i = 0; i < 3; i++) CHECK_AT(g.dense && gap(f.dense[i], g.dense[i]) <= 0, where);      /* recorded: equal */
+        /* recorded: equal */
+        for (int i = 0; i < 3; i++)
+            CHECK_AT(g.dense && gap(f.dense[i], g.dense[i]) <= 0, where);
         mmix_reset(m);
         for (int i = 0; i < 2; i++) {
             o.dense = wrong[i];
             o.n_dense = 2;
             image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 8, 8), 1, 7);
-            CHECK_AT(!mmix_vision_forward(m, v, image, &o).token && says(m, MMIX_ERROR_ARGUMENT, i ? "dense[1] is 3, expected "
-                     "1 to 2" : "dense[1] is 1, expected 2 to 2"), where);
+            CHECK_AT(!mmix_vision_forward(m, v, image, &o).token
+                         && says(m, MMIX_ERROR_ARGUMENT,
+                                 i ? "dense[1] is 3, expected "
+                                     "1 to 2"
+                                   : "dense[1] is 1, expected 2 to 2"),
+                     where);
         }
-        for (int norm = 0; norm < 2 && sizeof(real) == 8; norm++) {      /* gradients of a map, by central differences */
+        /* gradients of a map, by central differences */
+        for (int norm = 0; norm < 2 && sizeof(real) == 8; norm++) {
             mmix_tensor *bias = mmix_params_find(p, "patch_embed.proj.bias"), *weight;
             double slope, value[2];
             mmix_reset(m);
@@ -598,8 +757,8 @@ static void dense(void)
     }
 }
 
-/* Many pictures go through a block a few at a time: each gets the bits that it gets alone, with any number of threads, packed
-   or not, and the same as all at once with recording. */
+/* Many pictures go through a block a few at a time: each gets the bits that it gets alone, with any
+   number of threads, packed or not, and the same as all at once with recording. */
 static void batches(void)
 {
     enum { B = 29 };
@@ -618,33 +777,41 @@ static void batches(void)
             o.n_last = 2;
             mmix_params_pack(mmix_vision_params(v), packed);
             mmix_features all = mmix_vision_forward(m, v, image, &o), recorded;
-            CHECK_AT(all.token && mmix_shape(all.intermediate, 0) == B && mmix_shape(all.intermediate, 1) == 2 * small(kind).dim, where);
+            CHECK_AT(all.token && mmix_shape(all.intermediate, 0) == B
+                         && mmix_shape(all.intermediate, 1) == 2 * small(kind).dim,
+                     where);
             for (size_t b = 0; b < B; b++) {
                 mmix_features one = mmix_vision_forward(m, v, mmix_slice(m, image, 0, b, 1), &o);
                 worst = fmax(worst, gap(one.token, mmix_slice(m, all.token, 0, b, 1)));
                 worst = fmax(worst, gap(one.tokens, mmix_slice(m, all.tokens, 0, b, 1)));
-                worst = fmax(worst, gap(one.intermediate, mmix_slice(m, all.intermediate, 0, b, 1)));
+                worst = fmax(worst,
+                             gap(one.intermediate, mmix_slice(m, all.intermediate, 0, b, 1)));
             }
             CHECK_AT(worst <= 0, where);
             mmix_params_require_grad(mmix_vision_params(v), 1);
             mmix_record(m, 1);
             recorded = mmix_vision_forward(m, v, image, &o);
-            CHECK_AT(gap(recorded.tokens, all.tokens) <= 2e-6 && gap(recorded.intermediate, all.intermediate) <= 2e-6, where);
+            CHECK_AT(gap(recorded.tokens, all.tokens) <= 2e-6
+                         && gap(recorded.intermediate, all.intermediate) <= 2e-6,
+                     where);
             CHECK_AT(!mmix_error(m), mmix_error(m));
             mmix_vision_destroy(v);
             mmix_destroy(m);
         }
 }
 
-/* Positions are as stored only for a picture that is square, in patches and pixels: one more row of pixels, which no patch sees,
-   moves them. */
+/* Positions are as stored only for a picture that is square, in patches and pixels: one more row of
+   pixels, which no patch sees, moves them. */
 static void squares(void)
 {
     for (int kind = 0; kind < STORED; kind++) {
         mmix_ctx *m = context(1, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind));
-        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 13, 13), 1, 7), *as_stored, *more;
-        as_stored = mmix_vision_forward(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12), NULL).tokens;
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 13, 13), 1, 7), *as_stored,
+                    *more;
+        as_stored =
+            mmix_vision_forward(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12), NULL)
+                .tokens;
         more = mmix_vision_forward(m, v, image, NULL).tokens;
         CHECK_AT(gap(as_stored, more) <= 0, kind_name[kind]);
         more = mmix_vision_forward(m, v, mmix_slice(m, image, 3, 0, 12), NULL).tokens;
@@ -663,16 +830,22 @@ static void pictures(void)
     const mmix_box all = {0, 0, 5, 7}, beyond = {1, 0, 5, 7};
     mmix_picture in = {rgb, 7, 5}, none = {NULL, 7, 5}, out = {small_rgb, 4, 6};
     mmix_tensor *image, *by_hand = mmix_new4(m, 1, 3, 6, 4);
-    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 37 % 251);
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * 37 % 251);
     void *scratch = malloc(mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(all, 4, 6)));
     CHECK(!mmix_picture_resize(small_rgb, in, mmix_resize_plan_box(all, 4, 6), scratch));
     CHECK(!mmix_picture_normalize(mmix_data(by_hand), out, NULL, NULL));
     image = mmix_image_resized(m, in, mmix_resize_plan_box(all, 4, 6));
-    CHECK(image && mmix_shape(image, 2) == 6 && mmix_shape(image, 3) == 4 && gap(image, by_hand) <= 0);
-    CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(all, 0, 6)) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes"));
-    CHECK(!mmix_image_resized(m, none, mmix_resize_plan_box(all, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL to 4 x 6"));
-    CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(beyond, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "a box in it"));
-    CHECK(!mmix_image(m, rgb, 7, 5, 0) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture"));
+    CHECK(image && mmix_shape(image, 2) == 6 && mmix_shape(image, 3) == 4
+          && gap(image, by_hand) <= 0);
+    CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(all, 0, 6))
+          && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes"));
+    CHECK(!mmix_image_resized(m, none, mmix_resize_plan_box(all, 4, 6))
+          && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL to 4 x 6"));
+    CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(beyond, 4, 6))
+          && says(m, MMIX_ERROR_ARGUMENT, "a box in it"));
+    CHECK(!mmix_image(m, rgb, 7, 5, 0)
+          && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture"));
     free(scratch);
     mmix_destroy(m);
 }
@@ -680,9 +853,11 @@ static void pictures(void)
 #define NPY "build/backbones_test.npy"
 static void arrays(void)
 {
-    static const char expected[] = "\x93NUMPY\1\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
-    static const int dtypes[] = {MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16,
-                                 MMIX_FILE_I8, MMIX_FILE_U8, MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL};
+    static const char expected[] =
+        "\x93NUMPY\1\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+    static const int dtypes[] = { MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_I64,
+                                  MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8,  MMIX_FILE_U8,
+                                  MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL };
     static const float values[6] = {1, -2, 3, 0.5f, 0, 6};
     mmix_ctx *m = context(1, 0);
     static const char *const pair[] = {"a", "b", NULL};
@@ -700,8 +875,8 @@ static void arrays(void)
     f = fopen(NPY, "rb");
     n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
     if (f) fclose(f);
-    CHECK(n == 128 + 24 && !memcmp(bytes, expected, sizeof expected - 1) && bytes[127] == '\n' && bytes[126] == ' '
-          && !memcmp(bytes + 128, values, 24));
+    CHECK(n == 128 + 24 && !memcmp(bytes, expected, sizeof expected - 1) && bytes[127] == '\n'
+          && bytes[126] == ' ' && !memcmp(bytes + 128, values, 24));
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         for (int ndim = 0; ndim <= 8; ndim += i ? 4 : 1) {       /* what is written comes back */
             unsigned char data[8 * 256];
@@ -709,25 +884,35 @@ static void arrays(void)
             const mmix_entry *back;
             e.dtype = dtypes[i];
             e.ndim = ndim;
-            for (int d = 0; d < 8; d++) e.shape[d] = 2;
-            for (size_t b = 0; b < sizeof data; b++) data[b] = (unsigned char)(e.dtype == MMIX_FILE_BOOL ? b % 2 : b * 7 % 120);
+            for (int d = 0; d < 8; d++)
+                e.shape[d] = 2;
+            for (size_t b = 0; b < sizeof data; b++)
+                data[b] = (unsigned char)(e.dtype == MMIX_FILE_BOOL ? b % 2 : b * 7 % 120);
             e.data = data;
             CHECK(!mmix_archive_save(m, NPY, &e, 1, NULL));
             a = mmix_archive_open(m, NPY);
             back = mmix_archive_find(a, "array");
-            CHECK_AT(back && back->dtype == e.dtype && back->ndim == ndim && mmix_entry_count(back) == (size_t)1 << ndim
-                     && !memcmp(back->data, data, back->bytes), mmix_file_dtype_name(e.dtype));
+            CHECK_AT(back && back->dtype == e.dtype && back->ndim == ndim
+                         && mmix_entry_count(back) == (size_t)1 << ndim
+                         && !memcmp(back->data, data, back->bytes),
+                     mmix_file_dtype_name(e.dtype));
             mmix_archive_close(a);
         }
     e.dtype = MMIX_FILE_BF16;
     CHECK(mmix_archive_save(m, NPY, &e, 1, NULL) && says(m, MMIX_ERROR_ARGUMENT, "found BF16"));
     e.dtype = MMIX_FILE_F32;
     e.data = NULL;
-    CHECK(mmix_archive_save(m, NPY, &e, 1, NULL) && says(m, MMIX_ERROR_ARGUMENT, "expected data, found NULL"));
-    CHECK(mmix_archive_save(m, NPY, &e, 2, NULL) && says(m, MMIX_ERROR_ARGUMENT, "one array without metadata"));
-    CHECK(mmix_archive_save(m, NPY, &e, 1, pair) && says(m, MMIX_ERROR_ARGUMENT, "one array without metadata"));
-    CHECK(mmix_archive_save(m, NPY, NULL, 1, NULL) && says(m, MMIX_ERROR_ARGUMENT, "entry is NULL"));
-    CHECK(mmix_archive_save(m, "build/no/such/folder.npy", (e.data = values, e.ndim = 1, &e), 1, NULL) && says(m, MMIX_ERROR_FILE, "cannot be written"));
+    CHECK(mmix_archive_save(m, NPY, &e, 1, NULL)
+          && says(m, MMIX_ERROR_ARGUMENT, "expected data, found NULL"));
+    CHECK(mmix_archive_save(m, NPY, &e, 2, NULL)
+          && says(m, MMIX_ERROR_ARGUMENT, "one array without metadata"));
+    CHECK(mmix_archive_save(m, NPY, &e, 1, pair)
+          && says(m, MMIX_ERROR_ARGUMENT, "one array without metadata"));
+    CHECK(mmix_archive_save(m, NPY, NULL, 1, NULL)
+          && says(m, MMIX_ERROR_ARGUMENT, "entry is NULL"));
+    CHECK(
+        mmix_archive_save(m, "build/no/such/folder.npy", (e.data = values, e.ndim = 1, &e), 1, NULL)
+        && says(m, MMIX_ERROR_FILE, "cannot be written"));
     mmix_destroy(m);
     remove(NPY);
 }
@@ -778,7 +963,10 @@ static mmix_vision *random_backbone(mmix_ctx *m, mmix_vision_config c)
     }
     return v;
 }
-static int save_relative(mmix_ctx *m) { return mmix_archive_save(m, RELATIVE, entries, count, NULL); }
+static int save_relative(mmix_ctx *m)
+{
+    return mmix_archive_save(m, RELATIVE, entries, count, NULL);
+}
 /* The entries as they are, or with another prefix. */
 static void list_own(const mmix_vision *v, const char *prefix)
 {
@@ -802,13 +990,16 @@ static void list_state_dict(const mmix_vision *v, const char *const *pairs)
         replaced(name, p->at[i].name, pairs);
         if ((at = strstr(name, "attention._proj")) != NULL) {
             for (size_t k = 0; k < 3; k++) {
-                snprintf(piece, sizeof piece, "%.*s%c%s", (int)(at + 10 - name), name, "qkv"[k], at + 10);
-                if (pairs != dinov3_5 || k != 1 || !strstr(piece, "bias")) put(piece, &p->at[i], k * D, D);
+                snprintf(piece, sizeof piece, "%.*s%c%s", (int)(at + 10 - name), name, "qkv"[k],
+                         at + 10);
+                if (pairs != dinov3_5 || k != 1 || !strstr(piece, "bias"))
+                    put(piece, &p->at[i], k * D, D);
             }
         }
         else if ((at = strstr(name, "mlp.w12")) != NULL) {
             for (size_t k = 0; k < 2; k++) {
-                snprintf(piece, sizeof piece, "%.*smlp.%s_proj%s", (int)(at - name), name, k ? "up" : "gate", at + 7);
+                snprintf(piece, sizeof piece, "%.*smlp.%s_proj%s", (int)(at - name), name,
+                         k ? "up" : "gate", at + 7);
                 put(piece, &p->at[i], k * rows / 2, rows / 2);
             }
         }
@@ -824,30 +1015,44 @@ static mmix_vision *opens_same(mmix_ctx *m, mmix_vision *v, const char *what)
     FINE(m);
     if (!w) return NULL;
     CHECK_AT(same_values(mmix_vision_params(v), mmix_vision_params(w)), what);
-    CHECK_AT(apart(mmix_vision_forward(m, v, image, NULL).tokens, mmix_vision_forward(m, w, image, NULL).tokens) <= 0, what);
+    CHECK_AT(apart(mmix_vision_forward(m, v, image, NULL).tokens,
+                   mmix_vision_forward(m, w, image, NULL).tokens)
+                 <= 0,
+             what);
     return w;
 }
 static void refused_relative(mmix_ctx *m, const char *text)
 {
-    CHECK_AT(!save_relative(m) && !mmix_vision_load(m, RELATIVE) && says(m, MMIX_ERROR_FILE, text), text);
+    CHECK_AT(!save_relative(m) && !mmix_vision_load(m, RELATIVE) && says(m, MMIX_ERROR_FILE, text),
+             text);
     mmix_error_clear(m);
     mmix_reset(m);
 }
 /* config.json says what names and shapes leave open, or asks for what is not done. */
 static void configs_beside(mmix_ctx *m)
 {
-    static const char good[] = "{\"model_type\": \"vit\", \"hidden_size\": 128, \"num_hidden_layers\": 3, "
+    static const char good[] =
+        "{\"model_type\": \"vit\", \"hidden_size\": 128, \"num_hidden_layers\": 3, "
         "\"num_attention_heads\": 4, \"layer_norm_eps\": 1e-3, \"hidden_act\": \"gelu\"}";
-    static const struct { const char *from, *to, *message; } wrong[] = {
-        { "\"gelu\"", "\"relu\"", "config.json: hidden_act: expected gelu, gelu_python, found relu" },
-        { "\"gelu\"", "\"gelu_pytorch_tanh\"", "hidden_act: expected gelu, gelu_python, found gelu_pytorch_tanh" },
-        { "heads\": 4", "heads\": 5", "num_attention_heads: expected a divisor of hidden_size, found 5" },
+    static const struct { const char *from, *to, *message;
+    } wrong[] = {
+        { "\"gelu\"", "\"relu\"",
+          "config.json: hidden_act: expected gelu, gelu_python, found relu" },
+        { "\"gelu\"", "\"gelu_pytorch_tanh\"",
+          "hidden_act: expected gelu, gelu_python, found gelu_pytorch_tanh" },
+        { "heads\": 4", "heads\": 5",
+          "num_attention_heads: expected a divisor of hidden_size, found 5" },
         { "heads\": 4", "heads\": 0", "num_attention_heads: expected 1 to 2147483647, found 0" },
-        { "size\": 128", "size\": 192", "hidden_size: expected 128, as the weights have it, found 192" },
-        { "layers\": 3", "layers\": 4", "num_hidden_layers: expected 3, as the weights have it, found 4" },
+        { "size\": 128", "size\": 192",
+          "hidden_size: expected 128, as the weights have it, found 192" },
+        { "layers\": 3", "layers\": 4",
+          "num_hidden_layers: expected 3, as the weights have it, found 4" },
         { "1e-3", "\"small\"", "layer_norm_eps: expected a number from 0 on, found small" },
-        { "\"vit\"", "\"beit\"", "model_type: expected vit, vit_mae, vit_msn, dinov2, dinov2_with_registers, dinov3_vit, found beit" },
-        { "\"vit\"", "\"vit\", \"quantization_config\": {\"bits\": 8}", "quantization_config: expected weights that are not quantised" },
+        { "\"vit\"", "\"beit\"",
+          "model_type: expected vit, vit_mae, vit_msn, dinov2, dinov2_with_registers, dinov3_vit, "
+          "found beit" },
+        { "\"vit\"", "\"vit\", \"quantization_config\": {\"bits\": 8}",
+          "quantization_config: expected weights that are not quantised" },
         { "{", "", "config.json: JSON byte" }
     };
     mmix_vision_config c = small(0);
@@ -858,16 +1063,20 @@ static void configs_beside(mmix_ctx *m)
     foreign(v, 0);
     write_relative(RELATIVE_CONFIG, good);
     w = opens_same(m, v, "heads of 32 and eps, from config.json");
-    if (w) CHECK(mmix_vision_config_of(w)->heads == 4 && fabs(mmix_vision_config_of(w)->eps - 1e-3) < 1e-12);
+    if (w)
+        CHECK(mmix_vision_config_of(w)->heads == 4
+              && fabs(mmix_vision_config_of(w)->eps - 1e-3) < 1e-12);
     mmix_vision_destroy(w);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *at = strstr(good, wrong[i].from);
         char text[1024];
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrong[i].to, at + strlen(wrong[i].from));
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrong[i].to,
+                 at + strlen(wrong[i].from));
         write_relative(RELATIVE_CONFIG, text);
         refused_relative(m, wrong[i].message);
     }
-    write_relative(RELATIVE_CONFIG, "{\"architecture\": \"vit_tiny_patch16_224\", \"num_classes\": 10}");
+    write_relative(RELATIVE_CONFIG,
+                   "{\"architecture\": \"vit_tiny_patch16_224\", \"num_classes\": 10}");
     c.heads = 2;
     c.eps = 1e-12;
     mmix_vision_destroy(v);
@@ -878,12 +1087,18 @@ static void configs_beside(mmix_ctx *m)
     mmix_vision_destroy(v);
     v = random_backbone(m, small(7));
     foreign(v, 7);
-    write_relative(RELATIVE_CONFIG, "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"silu\"}");
+    write_relative(
+        RELATIVE_CONFIG,
+        "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"silu\"}");
     mmix_vision_destroy(opens_same(m, v, "DINOv3 with its config"));
-    write_relative(RELATIVE_CONFIG, "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"gelu\"}");
+    write_relative(
+        RELATIVE_CONFIG,
+        "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"gelu\"}");
     refused_relative(m, "hidden_act: expected silu, swish, found gelu");
-    write_relative(RELATIVE_CONFIG, "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"silu\", "
-                   "\"rope_parameters\": {\"rope_theta\": 50.0}}");
+    write_relative(
+        RELATIVE_CONFIG,
+        "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"silu\", "
+        "\"rope_parameters\": {\"rope_theta\": 50.0}}");
     refused_relative(m, "rope_theta: expected 100, found 50.0");
     remove(RELATIVE_CONFIG);
     mmix_vision_destroy(v);
@@ -891,10 +1106,14 @@ static void configs_beside(mmix_ctx *m)
 /* Other names for the same arrays. */
 static void renamed(mmix_ctx *m)
 {
-    static const struct { const char *name; int kind, swiglu; const char *const *pairs; } dicts[] = {
-        { "ViT, state dict", 0, 0, vit_5 }, { "DINOv2, state dict", 5, 0, dinov2_5 },
-        { "DINOv2 with registers and SwiGLU, state dict", 6, 1, dinov2_5 }, { "DINOv3, state dict", 7, 1, dinov3_5 }
-    };
+    static const struct {
+        const char *name;
+        int kind, swiglu;
+        const char *const *pairs;
+    } dicts[] = { { "ViT, state dict", 0, 0, vit_5 },
+                  { "DINOv2, state dict", 5, 0, dinov2_5 },
+                  { "DINOv2 with registers and SwiGLU, state dict", 6, 1, dinov2_5 },
+                  { "DINOv3, state dict", 7, 1, dinov3_5 } };
     mmix_vision *v;
     for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++) {
         mmix_vision_config c = small(dicts[i].kind);
@@ -921,16 +1140,19 @@ static void renamed(mmix_ctx *m)
     mmix_vision_destroy(opens_same(m, v, "what only training reads"));
     mmix_vision_destroy(v);
 }
-/* timm: registers under another name, no position for the class token, DINOv2's SwiGLU as fc1 and fc2. */
+/* timm: registers under another name, no position for the class token, DINOv2's SwiGLU as fc1
+   and fc2. */
 static void timm_names(mmix_ctx *m)
 {
-    static const char *const pairs[] = { "register_tokens", "reg_token", "mlp.w12", "mlp.fc1", "mlp.w3", "mlp.fc2", NULL };
+    static const char *const pairs[] = { "register_tokens", "reg_token", "mlp.w12", "mlp.fc1",
+                                         "mlp.w3",          "mlp.fc2",   NULL };
     for (int kind = 5; kind < 7; kind++) {
         mmix_vision_config c = small(kind);
         c.positions = MMIX_POSITIONS_ANTIALIAS;
         mmix_vision *v = random_backbone(m, c);
         mmix_tensor *positions = mmix_params_find(mmix_vision_params(v), "pos_embed");
-        for (size_t i = 0; i < c.dim; i++) mmix_data(positions)[i] = 0;
+        for (size_t i = 0; i < c.dim; i++)
+            mmix_data(positions)[i] = 0;
         list_own(v, "");
         for (size_t i = 0; i < count; i++) {
             char name[160];
@@ -945,15 +1167,18 @@ static void timm_names(mmix_ctx *m)
         mmix_reset(m);
     }
 }
-/* The fixed sines of MAE and MoCo v3 for a grid of 3 x 3: quarters sin x, cos x, sin y, cos y; none for the class token. */
+/* The fixed sines of MAE and MoCo v3 for a grid of 3 x 3: quarters sin x, cos x, sin y, cos y;
+   none for the class token. */
 static void set_sines(mmix_vision *v)
 {
     mmix_tensor *t = mmix_params_find(mmix_vision_params(v), "pos_embed");
     const size_t D = mmix_shape(t, 2);
     for (size_t e = 0; e < mmix_count(t); e++) {
         const size_t patch = e / D - 1, quarter = e % D / (D / 4);
-        const double at = (double)(quarter < 2 ? patch % 3 : patch / 3) * pow(10000, -(double)(e % (D / 4)) / (double)(D / 4));
-        mmix_data(t)[e] = (real)(e < D ? 0 : quarter % 2 ? cos(at) : sin(at));
+        const double at = (double)(quarter < 2 ? patch % 3 : patch / 3)
+                          * pow(10000, -(double)(e % (D / 4)) / (double)(D / 4));
+        const double wave = quarter % 2 ? cos(at) : sin(at);
+        mmix_data(t)[e] = (real)(e < D ? 0 : wave);
     }
 }
 static void heads_and_sines(mmix_ctx *m)
@@ -970,7 +1195,8 @@ static void heads_and_sines(mmix_ctx *m)
     put("fc_norm.weight", &mmix_vision_params(v)->at[0], 0, 1);
     mmix_vision_destroy(opens_same(m, v, "a norm of the classifier's"));
     for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], "norm.weight")) entries[i] = entries[--count];
+        if (!strcmp(names[i], "norm.weight"))
+            entries[i] = entries[--count];
     refused_relative(m, "expected norm.weight, which normalizes each token, found fc_norm.weight");
     mmix_vision_destroy(v);
     c.dim = 384;
@@ -981,7 +1207,8 @@ static void heads_and_sines(mmix_ctx *m)
     list_own(v, "module.momentum_encoder.");
     for (size_t i = 0, n = count; i < n; i++) {
         char name[160];
-        snprintf(name, sizeof name, "module.base_encoder.%s", names[i] + strlen("module.momentum_encoder."));
+        snprintf(name, sizeof name, "module.base_encoder.%s",
+                 names[i] + strlen("module.momentum_encoder."));
         entries[count] = entries[i];
         snprintf(names[count], sizeof names[count], "%s", name);
         entries[count].name = names[count];
@@ -997,37 +1224,52 @@ static void heads_and_sines(mmix_ctx *m)
 /* Refusals that say what is not right. */
 static void strangers(mmix_ctx *m)
 {
-    static const struct { const char *name, *message; } other[] = {
-        { "patch_embed.backbone.stages.0.blocks.0.conv1.weight", "a network of stages with convolutions" },
-        { "stages.0.blocks.0.conv1.conv.weight", "a network of stages with convolutions" },
-        { "stages.0.blocks.0.conv_dw.weight", "a ConvNeXt" }, { "stages.0.0.dwconv.weight", "a ConvNeXt" },
-        { "dist_token", "a distilled DeiT" }, { "embeddings.distillation_token", "a distilled DeiT" },
-        { "blocks.0.attn.rel_pos_h", "SAM's image encoder" }, { "x.token_embedding.weight", "a text encoder" },
-        { "model.embed_tokens.weight", "found no cls_token among 1 arrays; first: model.embed_tokens.weight" }
-    };
+    static const struct { const char *name, *message;
+    } other[] = { { "patch_embed.backbone.stages.0.blocks.0.conv1.weight",
+                    "a network of stages with convolutions" },
+                  { "stages.0.blocks.0.conv1.conv.weight",
+                    "a network of stages with convolutions" },
+                  { "stages.0.blocks.0.conv_dw.weight", "a ConvNeXt" },
+                  { "stages.0.0.dwconv.weight", "a ConvNeXt" },
+                  { "dist_token", "a distilled DeiT" },
+                  { "embeddings.distillation_token", "a distilled DeiT" },
+                  { "blocks.0.attn.rel_pos_h", "SAM's image encoder" },
+                  { "x.token_embedding.weight", "a text encoder" },
+                  { "model.embed_tokens.weight",
+                    "found no cls_token among 1 arrays; first: model.embed_tokens.weight" } };
     mmix_vision *v = random_backbone(m, small(0));
     mmix_vision_config c;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         count = 0;
         put(other[i].name, &mmix_vision_params(v)->at[0], 0, 1);
-        if (strstr(other[i].message, "SAM")) put("neck.0.weight", &mmix_vision_params(v)->at[0], 0, 1);
+        if (strstr(other[i].message, "SAM"))
+            put("neck.0.weight", &mmix_vision_params(v)->at[0], 0, 1);
         refused_relative(m, other[i].message);
     }
-    foreign(v, 0);                               /* 4 x 6 patches and the class token make a square number */
+    /* 4 x 6 patches and the class token make a square number */
+    foreign(v, 0);
     for (size_t i = 0; i < count; i++)
-        if (strstr(names[i], "position_embeddings")) entries[i].shape[1] = 9, entries[i].shape[2] = 128;
-    refused_relative(m, "9 positions, 3 blocks: without the class token's, the positions are no square");
+        if (strstr(names[i], "position_embeddings")) {
+            entries[i].shape[1] = 9;
+            entries[i].shape[2] = 128;
+        }
+    refused_relative(
+        m, "9 positions, 3 blocks: without the class token's, the positions are no square");
     list_own(v, "");
     for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], "pos_embed")) entries[i] = entries[--count];
+        if (!strcmp(names[i], "pos_embed"))
+            entries[i] = entries[--count];
     refused_relative(m, "pos_embed is missing");
     mmix_vision_destroy(v);
     CHECK(mmix_vision_config_read(NULL, NULL, &c) == -1);
-    CHECK(mmix_vision_save(NULL, NULL, RELATIVE) == -1 && !mmix_vision_load_as(NULL, RELATIVE, MMIX_DTYPE_REAL));
+    CHECK(mmix_vision_save(NULL, NULL, RELATIVE) == -1
+          && !mmix_vision_load_as(NULL, RELATIVE, MMIX_DTYPE_REAL));
     list_own(v = random_backbone(m, small(0)), "");
     CHECK(!save_relative(m) && mmix_vision_save(NULL, v, RELATIVE) == -1);
-    CHECK(!mmix_vision_load_as(m, RELATIVE, MMIX_DTYPE_I32) && says(m, MMIX_ERROR_ARGUMENT, "dtype is"));
-    CHECK(!mmix_decoder_load_llama2c(m, NULL, "", 0) && says(m, MMIX_ERROR_ARGUMENT, "name is NULL"));
+    CHECK(!mmix_vision_load_as(m, RELATIVE, MMIX_DTYPE_I32)
+          && says(m, MMIX_ERROR_ARGUMENT, "dtype is"));
+    CHECK(!mmix_decoder_load_llama2c(m, NULL, "", 0)
+          && says(m, MMIX_ERROR_ARGUMENT, "name is NULL"));
     mmix_vision_destroy(v);
 }
 static void relatives(void)
@@ -1047,9 +1289,12 @@ static void relatives(void)
 
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
-    static const section all[] = {
-        { "tokens", tokens }, { "opening", opening }, { "names", other_names }, { "plain names", plain_names }, { "reading", reading }, { "trained", trained }, { "halves", halves }, { "memory", opening_fails }, { "dense", dense }, { "batches", batches },
-        { "squares", squares }, { "pictures", pictures }, { "arrays", arrays }, { "relatives", relatives }
-    };
+    static const section all[] = { { "tokens", tokens },     { "opening", opening },
+                                   { "names", other_names }, { "plain names", plain_names },
+                                   { "reading", reading },   { "trained", trained },
+                                   { "halves", halves },     { "memory", opening_fails },
+                                   { "dense", dense },       { "batches", batches },
+                                   { "squares", squares },   { "pictures", pictures },
+                                   { "arrays", arrays },     { "relatives", relatives } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

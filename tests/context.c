@@ -1,6 +1,21 @@
 /* context.c - contexts, errors, limits of memory, random numbers */
 #include "test.h"
 
+static void kept_error(mmix_ctx *m)
+{
+    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 1);
+    char longer[1000];
+    CHECK(x != NULL);
+    mmix_fail(m, MMIX_ERROR_DEVICE, "x");
+    CHECK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1)
+          && !mmix_sum(m, x) && !mmix_mean(m, x));
+    mmix_error_clear(m);
+    memset(longer, 'a', sizeof longer);
+    longer[999] = 0;
+    mmix_fail(m, MMIX_ERROR_FILE, "%s", longer);
+    CHECK(strlen(mmix_error(m)) > 100 && strlen(mmix_error(m)) < 1000);
+    mmix_error_clear(m);
+}
 static void contexts(void)
 {
     counter c;
@@ -27,7 +42,8 @@ static void contexts(void)
     for (int k = 0; k < 3; k++) {
         mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 300, 40), 1));
         mmix_record(m, 1);
-        for (int i = 0; i < 5; i++) x = mmix_silu(m, x);
+        for (int i = 0; i < 5; i++)
+            x = mmix_silu(m, x);
         mmix_backward(m, mmix_mean(m, x));
         use = mmix_memory(m);
         IS(use.bytes, c.bytes);
@@ -60,10 +76,14 @@ static void contexts(void)
         o = counted(&c);
         o.allocator.count_limit = n;
         m = mmix_create(&o);
-        for (int i = 0; m && i < 30 && !mmix_error(m); i++) mmix_new2(m, 1000, 700);
+        for (int i = 0; m && i < 30 && !mmix_error(m); i++)
+            mmix_new2(m, 1000, 700);
         if (m) IS(mmix_error_kind(m), MMIX_ERROR_MEMORY);
         CHECK(c.calls <= n);
-        if (m) { mmix_error_clear(m); CHECK(!mmix_new2(m, 3000, 3000) && mmix_error_kind(m) == MMIX_ERROR_MEMORY); }
+        if (m) {
+            mmix_error_clear(m);
+            CHECK(!mmix_new2(m, 3000, 3000) && mmix_error_kind(m) == MMIX_ERROR_MEMORY);
+        }
         mmix_destroy(m);
         IS(c.live, 0);
         IS(c.wrong, 0);
@@ -81,19 +101,7 @@ static void contexts(void)
     CHECK(mmix_backward(m, NULL) == -1);
     CHECK(!strcmp(mmix_error(m), "my op: 3 of four"));
     mmix_error_clear(m);
-    {
-        mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 1);
-        char longer[1000];
-        CHECK(x != NULL);
-        mmix_fail(m, MMIX_ERROR_DEVICE, "x");
-        CHECK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1) && !mmix_sum(m, x) && !mmix_mean(m, x));
-        mmix_error_clear(m);
-        memset(longer, 'a', sizeof longer);
-        longer[999] = 0;
-        mmix_fail(m, MMIX_ERROR_FILE, "%s", longer);
-        CHECK(strlen(mmix_error(m)) > 100 && strlen(mmix_error(m)) < 1000);
-        mmix_error_clear(m);
-    }
+    kept_error(m);
     mmix_destroy(m);
 }
 
@@ -115,17 +123,22 @@ static void no_context(void)
     mmix_parallel_for(NULL, 3, NULL, NULL);
     mmix_seed_set(NULL, 3);
     IS(mmix_seed(NULL), 0);
-    CHECK(mmix_random_uniform(NULL, 1, 2, 3) < 1 && mmix_random_u32(NULL, 1, 2, 3) && fabs(mmix_random_normal(NULL, 1, 2, 3)) < 9);
+    CHECK(mmix_random_uniform(NULL, 1, 2, 3) < 1 && mmix_random_u32(NULL, 1, 2, 3)
+          && fabs(mmix_random_normal(NULL, 1, 2, 3)) < 9);
     IS(mmix_record(NULL, 1), 0);
     IS(mmix_op_set(NULL, MMIX_OP_ADD, &none), -1);
-    CHECK(!mmix_op_get(NULL, MMIX_OP_ADD).forward && !mmix_op_user(NULL) && !mmix_op_calls(NULL, MMIX_OP_ADD, 0));
+    CHECK(!mmix_op_get(NULL, MMIX_OP_ADD).forward && !mmix_op_user(NULL)
+          && !mmix_op_calls(NULL, MMIX_OP_ADD, 0));
     mmix_op_user_set(NULL, NULL);
-    CHECK(!mmix_save_for_backward(NULL, NULL, 0, 1) && !mmix_fill_normal(NULL, NULL, 1, 0) && !mmix_new1(NULL, 3) && !mmix_fill(NULL, 1));
-    CHECK(mmix_rewind_keep(NULL, mark, NULL, 0) && mmix_backward(NULL, NULL) && !mmix_slice(NULL, NULL, 0, 0, 1));
+    CHECK(!mmix_save_for_backward(NULL, NULL, 0, 1) && !mmix_fill_normal(NULL, NULL, 1, 0)
+          && !mmix_new1(NULL, 3) && !mmix_fill(NULL, 1));
+    CHECK(mmix_rewind_keep(NULL, mark, NULL, 0) && mmix_backward(NULL, NULL)
+          && !mmix_slice(NULL, NULL, 0, 0, 1));
     CHECK(!mmix_custom_op(NULL, NULL, 0, 0, NULL, none, NULL));
 }
 
-/* What is computed in an op takes subnormals for zeros, as the comments say; what a caller computes does not. */
+/* What is computed in an op takes subnormals for zeros, as the comments say; what a caller
+   computes does not. */
 static void subnormals(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -150,28 +163,35 @@ static void randomness(void)
     int bins[10] = { 0 }, count = 100000;
     doing("random");
     IS(mmix_random_u32(m, 1, 2, 3), mmix_random_u32(n, 1, 2, 3));
-    CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, 4) && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 3, 3)
-       && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 2, 2, 3));
-    CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, ((uint64_t)1 << 32) | 3) && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, ((uint64_t)1 << 32) | 2, 3));
+    CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, 4)
+          && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 3, 3)
+          && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 2, 2, 3));
+    CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, ((uint64_t)1 << 32) | 3)
+          && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, ((uint64_t)1 << 32) | 2, 3));
     mmix_seed_set(n, (uint64_t)5 << 32);
     CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(n, 1, 2, 3));
     for (int i = 0; i < count; i++) {
-        double u = mmix_random_uniform(m, 1, 0, (uint64_t)i), z = mmix_random_normal(m, 2, 0, (uint64_t)i);
+        double u = mmix_random_uniform(m, 1, 0, (uint64_t)i);
+        double z = mmix_random_normal(m, 2, 0, (uint64_t)i);
         if (u < low) low = u;
         if (u > high) high = u;
         mean += u / count;
         bins[(int)(u * 10)]++;
-        for (int k = 1; k < 5; k++) sum[k] += pow(z, k) / count;
+        for (int k = 1; k < 5; k++)
+            sum[k] += pow(z, k) / count;
     }
     CHECK(low >= 0 && low < 1e-3 && high < 1 && high > 0.999);
     NEAR(mean, 0.5, 0.005);
-    for (int k = 0; k < 10; k++) NEAR(bins[k], count / 10, 500);
+    for (int k = 0; k < 10; k++)
+        NEAR(bins[k], count / 10, 500);
     NEAR(sum[1], 0, 0.015);
     NEAR(sum[2], 1, 0.025);
     NEAR(sum[3], 0, 0.05);
     NEAR(sum[4], 3, 0.15);
     {
-        mmix_tensor *a = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 1), *b = mmix_fill_normal(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1), *c = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 2);
+        mmix_tensor *a = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 1);
+        mmix_tensor *b = mmix_fill_normal(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1);
+        mmix_tensor *c = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 2);
         SAME(a, b);                              /* strides do not matter */
         CHECK(apart(a, c) > 0.1);
     }
@@ -181,8 +201,9 @@ static void randomness(void)
 
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
-    static const section all[] = {
-        { "contexts", contexts }, { "no_context", no_context }, { "subnormals", subnormals }, { "random", randomness }
-    };
+    static const section all[] = { { "contexts", contexts },
+                                   { "no_context", no_context },
+                                   { "subnormals", subnormals },
+                                   { "random", randomness } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

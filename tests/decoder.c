@@ -1,11 +1,12 @@
-/* decoder.c - decoders of text and media: what no token may see, pieces against the whole, sampling. Values are those of
-   tests/golden.c */
+/* decoder.c - decoders of text and media: what no token may see, pieces against the whole,
+   sampling. Values are those of tests/golden.c */
 #include "decoders.h"
 
 /* ---- what no token may see ----
 
-   No token of text depends on a later token, and none of a span on one behind the span: bit for bit, through four
-   layers. Inside a span earlier tokens do change, and what is changed changes itself and the last token. */
+   No token of text depends on a later token, and none of a span on one behind the span: bit for
+   bit, through four layers. Inside a span earlier tokens do change, and what is changed changes
+   itself and the last token. */
 
 static void perturbation(void)
 {
@@ -17,16 +18,23 @@ static void perturbation(void)
             const size_t D = d->config.dim;
             const int attention = o >= OPTIONS && o < OPTIONS + 5;
             int leaks = 0, other = 0, itself = 0, earlier = 0, last = 0, grids = 0;
-            for (size_t i = 0; i <= TOKENS; i++) {                   /* i = TOKENS: nothing changes */
+            /* i = TOKENS: nothing changes */
+            for (size_t i = 0; i <= TOKENS; i++) {
                 const size_t at = (i + TOKENS) % (TOKENS + 1);       /* which comes first */
-                const int row = at < TOKENS ? feature_of(at) : -1, span = at < TOKENS ? span_of(at) : -1;
+                const int row = at < TOKENS ? feature_of(at) : -1;
+                const int span = at < TOKENS ? span_of(at) : -1;
                 int seen = 0;
                 mmix_sequence s = sequence(m, media, 1);
-                if (media && row >= 0) mmix_data(s.media)[row * FEATURES + 2] += 1;
-                else if (at < TOKENS) mmix_data_i32(s.tokens)[at] = (mmix_data_i32(s.tokens)[at] + 5) % WORDS;
+                if (media && row >= 0)
+                    mmix_data(s.media)[row * FEATURES + 2] += 1;
+                else if (at < TOKENS)
+                    mmix_data_i32(s.tokens)[at] = (mmix_data_i32(s.tokens)[at] + 5) % WORDS;
                 mmix_real *y = copied(mmix_decoder_forward(m, d, &s, NULL));
                 mmix_reset(m);
-                if (at == TOKENS) { base = y; continue; }
+                if (at == TOKENS) {
+                    base = y;
+                    continue;
+                }
                 for (size_t j = 0; j < BATCH * TOKENS; j++) {
                     const int moved = memcmp(y + j * D, base + j * D, D * sizeof *y) != 0;
                     if (moved && j >= TOKENS) other++;
@@ -37,12 +45,16 @@ static void perturbation(void)
                     if (moved && j == at) itself++;
                     if (moved && j == TOKENS - 1) last++;
                 }
-                if (row >= 0 && at > spans[span].start) grids++, earlier += seen;
+                if (row >= 0 && at > spans[span].start) {
+                    grids++;
+                    earlier += seen;
+                }
                 free(y);
             }
             CHECK_AT(!leaks && !other, about);
             CHECK_AT(itself == TOKENS, about);
-            if (o == SWIN_ONLY) CHECK_AT(earlier >= grids - 4 && earlier > 0, about);
+            if (o == SWIN_ONLY)
+                CHECK_AT(earlier >= grids - 4 && earlier > 0, about);
             else CHECK_AT(earlier == (attention ? 0 : grids) && last == TOKENS, about);
             FINE(m);
             free(base);
@@ -62,22 +74,27 @@ static void steps(void)
             mmix_mix_state *s = mmix_decoder_state_create(d), *other;
             mmix_sequence all = sequence(m, media, 2), p;
             mmix_span room[SPANS];
-            mmix_real *whole = copied(mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &all, NULL)));
+            mmix_real *whole = copied(
+                mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &all, NULL)));
             double worst = 0;
-#define NEAR_LOGITS(logits, at)                                                                                     \
-    do {                                                                                                     \
-        mmix_real *near_ = copied(logits);                                                                   \
-        for (size_t b_ = 0; b_ < BATCH; b_++)                                                                \
-            worst = fmax(worst, most(near_ + b_ * WORDS, whole + (b_ * TOKENS + (at)) * WORDS, WORDS));      \
-        free(near_);                                                                                         \
+#define NEAR_LOGITS(logits, at)                                                                  \
+    do {                                                                                         \
+        mmix_real *near_ = copied(logits);                                                       \
+        for (size_t b_ = 0; b_ < BATCH; b_++)                                                    \
+            worst = fmax(worst,                                                                  \
+                         most(near_ + b_ * WORDS, whole + (b_ * TOKENS + (at)) * WORDS, WORDS)); \
+        free(near_);                                                                             \
     } while (0)
-            {                                        /* a state that was cleared is as a new one, bit for bit */
+            { /* a state that was cleared is as a new one, bit for bit */
                 mmix_tensor *y = mmix_decoder_step(m, d, &all, s);
                 mmix_mix_state_clear(s);
-                CHECK_AT(mmix_mix_state_tokens(s, 0) == 0 && gap(y, mmix_decoder_step(m, d, &all, s)) <= 0, about);
+                CHECK_AT(mmix_mix_state_tokens(s, 0) == 0
+                             && gap(y, mmix_decoder_step(m, d, &all, s)) <= 0,
+                         about);
             }
             for (size_t cut = 1; cut <= TOKENS; cut++) {
-                const int inside = cut < TOKENS && span_of(cut) >= 0 && span_of(cut) == span_of(cut - 1);
+                const int inside = cut < TOKENS && span_of(cut) >= 0
+                                   && span_of(cut) == span_of(cut - 1);
                 mmix_mark mark = mmix_mark_here(m);
                 mmix_tensor *y;
                 mmix_mix_state_clear(s);
@@ -99,7 +116,8 @@ static void steps(void)
             worst = 0;
             mmix_mix_state_clear(s);
             other = NULL;
-            for (size_t i = 0, to; i < TOKENS; i = to) {             /* token by token; spans are whole */
+            /* token by token; spans are whole */
+            for (size_t i = 0, to; i < TOKENS; i = to) {
                 mmix_mark mark = mmix_mark_here(m);
                 mmix_tensor *y, *z;
                 to = span_of(i) < 0 ? i + 1 : behind(&spans[span_of(i)]);
@@ -140,12 +158,17 @@ static void constant_memory(void)
             mmix_mark mark = mmix_mark_here(m);
             mmix_decoder_step(m, d, &p, s);
             mmix_rewind(m, mark);
-            if (i == 40 || i == 400) bytes[i > 40] = mmix_mix_state_bytes(s), held[i > 40] = mmix_memory(m).bytes;
+            if (i == 40 || i == 400) {
+                bytes[i > 40] = mmix_mix_state_bytes(s);
+                held[i > 40] = mmix_memory(m).bytes;
+            }
         }
         CHECK_AT(bytes[0] > 0 && mmix_mix_state_tokens(s, 0) == TOKENS + 400, about);
-        if (o >= OPTIONS && o < OPTIONS + 5) CHECK_AT(bytes[1] > 3 * bytes[0], about);
+        if (o >= OPTIONS && o < OPTIONS + 5)
+            CHECK_AT(bytes[1] > 3 * bytes[0], about);
         else CHECK_AT(window ? bytes[1] <= bytes[0] : bytes[1] == bytes[0], about);
-        if (o < OPTIONS) CHECK_AT(held[1] == held[0], about);
+        if (o < OPTIONS)
+            CHECK_AT(held[1] == held[0], about);
         FINE(m);
         mmix_mix_state_destroy(s);
         mmix_decoder_destroy(d);
@@ -155,10 +178,12 @@ static void constant_memory(void)
 
 /* ---- sampling and continuing ---- */
 
-/* top_p so near to 1 that the scores, summed from the largest on, may not reach it: then all tokens are kept. */
+/* top_p so near to 1 that the scores, summed from the largest on, may not reach it: then all
+   tokens are kept. */
 static void sampling_of_all(void)
 {
-    enum { K = 32000, TRIES = 12 };              /* of 15 passes of sorting: nothing lies behind the sorted scores */
+    /* of 15 passes of sorting: nothing lies behind the sorted scores */
+    enum { K = 32000, TRIES = 12 };
     mmix_ctx *m = context(1, 0);
     mmix_sampling s;
     memset(&s, 0, sizeof s);
@@ -175,11 +200,15 @@ static void sampling_of_all(void)
 static void sampling(void)
 {
     enum { K = 7, DRAWS = 40000 };
-    static const mmix_real logits[K] = {(mmix_real)0.3, (mmix_real)-1.2, (mmix_real)2.1, (mmix_real)1.9, -4, (mmix_real)0.9, (mmix_real)1.4};
+    static const mmix_real logits[K] = {
+        (mmix_real)0.3, (mmix_real)-1.2, (mmix_real)2.1, (mmix_real)1.9, -4,
+        (mmix_real)0.9, (mmix_real)1.4
+    };
     mmix_ctx *m = context(1, 0);
     mmix_sampling s;
     memset(&s, 0, sizeof s);
-    CHECK(mmix_sample_token(m, logits, K, &s, 5) == 2 && mmix_sample_token(m, logits, K, NULL, 5) == 2);
+    CHECK(mmix_sample_token(m, logits, K, &s, 5) == 2
+          && mmix_sample_token(m, logits, K, NULL, 5) == 2);
     for (int way = 0; way < 10; way++) {
         static const double temperature[10] = {1, 0.5, 2, 1, 0.7, 1, 1, 1, 2, 1},
             top_p[10] = {0, 0, 1, 0.8, 0.5, 1e-6, 0, 0.5, 0, 0};
@@ -187,16 +216,30 @@ static void sampling(void)
         double p[K], sum = 0, kept = 0, chi = 0, all = 0;
         int count[K] = {0}, order[K], likely = 0, same = 0, other = 0;
         const int most = top_k[way] && top_k[way] < K ? (int)top_k[way] : K;
-        s.temperature = temperature[way], s.top_p = top_p[way], s.top_k = top_k[way];
-        for (int k = 0; k < K; k++) sum += p[k] = exp((double)logits[k] / s.temperature), order[k] = k;
+        s.temperature = temperature[way];
+        s.top_p = top_p[way];
+        s.top_k = top_k[way];
+        for (int k = 0; k < K; k++) {
+            sum += p[k] = exp((double)logits[k] / s.temperature);
+            order[k] = k;
+        }
         for (int i = 0; i < K; i++)
             for (int j = i + 1; j < K; j++)
-                if (p[order[j]] > p[order[i]]) { const int t = order[i]; order[i] = order[j], order[j] = t; }
-        for (int i = 0; i < most; i++) all += p[order[i]] / sum;       /* top_p is a share of the top_k */
-        for (; likely < most && (likely == 0 || s.top_p <= 0 || kept < s.top_p * all); likely++) kept += p[order[likely]] / sum;
+                if (p[order[j]] > p[order[i]]) {
+                    const int t = order[i];
+                    order[i] = order[j], order[j] = t;
+                }
+        /* top_p is a share of the top_k */
+        for (int i = 0; i < most; i++)
+            all += p[order[i]] / sum;
+        for (; likely < most && (likely == 0 || s.top_p <= 0 || kept < s.top_p * all); likely++)
+            kept += p[order[likely]] / sum;
         for (uint64_t i = 0; i < DRAWS; i++) {
             const int32_t k = mmix_sample_token(m, logits, K, &s, i);
-            if (k < 0 || k >= K) { CHECK(0); break; }
+            if (k < 0 || k >= K) {
+                CHECK(0);
+                break;
+            }
             count[k]++;
             same += mmix_sample_token(m, logits, K, &s, i) == k;
             s.stream++;
@@ -205,14 +248,17 @@ static void sampling(void)
         }
         for (int i = 0; i < K; i++) {
             const double expected = DRAWS * p[order[i]] / sum / kept;
-            if (i < likely) chi += (count[order[i]] - expected) * (count[order[i]] - expected) / expected;
+            if (i < likely)
+                chi += (count[order[i]] - expected) * (count[order[i]] - expected) / expected;
             else CHECK(count[order[i]] == 0);
         }
         snprintf(about, sizeof about, "way %d, chi² %.2f of %d", way, chi, likely - 1);
         CHECK_AT(chi < likely - 1 + 5 * sqrt(2.0 * likely), about);
         CHECK_AT(same == DRAWS && (likely == 1 || other < DRAWS * 0.9), about);
     }
-    s.temperature = 1, s.top_p = 0, s.top_k = 0;
+    s.temperature = 1;
+    s.top_p = 0;
+    s.top_k = 0;
     int equal = 0;
     for (uint64_t i = 0; i < 1000; i++) {        /* another seed, other numbers */
         mmix_seed_set(m, 1);
@@ -240,7 +286,9 @@ static void sampling(void)
             for (size_t b = 0; b < BATCH; b++) {
                 next[b] = 0;
                 for (int32_t k = 1; y && k < WORDS; k++)
-                    if (mmix_data(y)[b * WORDS + (size_t)k] > mmix_data(y)[b * WORDS + (size_t)next[b]]) next[b] = k;
+                    if (mmix_data(y)[b * WORDS + (size_t)k]
+                        > mmix_data(y)[b * WORDS + (size_t)next[b]])
+                        next[b] = k;
                 wrong += next[b] != made[b * 12 + i];
             }
             one.tokens = mmix_from_i32(n, 2, shape, next);
@@ -251,43 +299,55 @@ static void sampling(void)
         memset(&s, 0, sizeof s);
         size_t at = 4;
         while (at < 11 && !made[at]) at++;       /* token 0 would mean none */
-        s.stop = made[at];                       /* row 0 stops at its first; what follows is filled up */
+        /* row 0 stops at its first; what follows is filled up */
+        s.stop = made[at];
         size_t longest = mmix_decoder_generate(n, d, &q, &s, made, 12), rows[BATCH];
         for (size_t b = 0; b < BATCH; b++) {
             rows[b] = 0;
-            while (rows[b] < 12 && made[b * 12 + rows[b]] != s.stop) rows[b]++;
-            for (size_t i = rows[b]; i < longest; i++) wrong += made[b * 12 + i] != s.stop;
+            while (rows[b] < 12 && made[b * 12 + rows[b]] != s.stop)
+                rows[b]++;
+            for (size_t i = rows[b]; i < longest; i++)
+                wrong += made[b * 12 + i] != s.stop;
             if (rows[b] < 12) rows[b]++;
         }
-        {                                        /* alone, row 0 ends before the count: filled up all the same */
+        /* alone, row 0 ends before the count: filled up all the same */
+        {
             mmix_sequence single = q;
             int32_t row[12];
             single.tokens = mmix_slice(n, q.tokens, 0, 0, 1);
             single.media = mmix_slice(n, q.media, 0, 0, 1);
             memset(row, 0, sizeof row);
             wrong += mmix_decoder_generate(n, d, &single, &s, row, 12) != rows[0];
-            for (size_t i = rows[0]; i < 12; i++) wrong += row[i] != s.stop;
+            for (size_t i = rows[0]; i < 12; i++)
+                wrong += row[i] != s.stop;
         }
-        CHECK_AT(!wrong && rows[0] <= at + 1 && longest == (rows[0] > rows[1] ? rows[0] : rows[1]), about);
+        CHECK_AT(!wrong && rows[0] <= at + 1 && longest == (rows[0] > rows[1] ? rows[0] : rows[1]),
+                 about);
         FINE(n);
         mmix_reset(n);
-        s.stop = 0, s.temperature = 1;
-        CHECK_AT(generate(n, d, prompt, 5, &s, first, 12) == 12 && generate(n, d, prompt, 5, &s, again, 12) == 12, about);
+        s.stop = 0;
+        s.temperature = 1;
+        CHECK_AT(generate(n, d, prompt, 5, &s, first, 12) == 12
+                     && generate(n, d, prompt, 5, &s, again, 12) == 12,
+                 about);
         s.stream = 1;
         CHECK_AT(generate(n, d, prompt, 5, &s, third, 12) == 12, about);
         CHECK_AT(!memcmp(first, again, sizeof first) && memcmp(first, third, sizeof first), about);
         for (at = 6; at < 11 && !first[at]; ) at++;
-        s.stop = first[at], s.stream = 0;
+        s.stop = first[at];
+        s.stream = 0;
         longest = generate(n, d, prompt, 5, &s, again, 12);
-        CHECK_AT(longest >= 1 && longest <= at + 1 && again[longest - 1] == s.stop && !memcmp(first, again, longest * sizeof *first), about);
+        CHECK_AT(longest >= 1 && longest <= at + 1 && again[longest - 1] == s.stop
+                     && !memcmp(first, again, longest * sizeof *first),
+                 about);
         FINE(n);
         mmix_decoder_destroy(d);
         mmix_destroy(n);
     }
 }
 
-/* Logits that are not finite are refused, whatever the way a token is drawn, and a continuation says so, too; -infinity
-   excludes a token. */
+/* Logits that are not finite are refused, whatever the way a token is drawn, and a continuation
+   says so, too; -infinity excludes a token. */
 static void not_finite(void)
 {
     enum { K = 5 };
@@ -298,20 +358,26 @@ static void not_finite(void)
         static const double temperature[5] = {0, 1, 1, 1, 0.3}, top_p[5] = {0, 0, 0.5, 1, 0.01};
         mmix_sampling s;
         memset(&s, 0, sizeof s);
-        s.temperature = temperature[way], s.top_p = top_p[way];
+        s.temperature = temperature[way];
+        s.top_p = top_p[way];
         for (int bad = -1; bad < K; bad++) {
-            for (int k = 0; k < K; k++) logits[k] = bad < 0 ? -(mmix_real)INFINITY : (mmix_real)k;
+            for (int k = 0; k < K; k++)
+                logits[k] = bad < 0 ? -(mmix_real)INFINITY : (mmix_real)k;
             if (bad >= 0) logits[bad] = (mmix_real)NAN;
-            snprintf(where, sizeof where, "that of token %d of %d is %s", bad < 0 ? 0 : bad, K, bad < 0 ? "-infinity, as all are" : "not a number");
-            REFUSED_AS(MMIX_ERROR_ARGUMENT, m, mmix_sample_token(m, logits, K, way ? &s : NULL, (uint64_t)3 << 32 | 9) == 0, "mmix_sample_token: the logits are not finite",
-                       where);
+            const char *is = bad < 0 ? "-infinity, as all are" : "not a number";
+            snprintf(where, sizeof where, "that of token %d of %d is %s", bad < 0 ? 0 : bad, K, is);
+            REFUSED_AS(MMIX_ERROR_ARGUMENT, m,
+                       mmix_sample_token(m, logits, K, way ? &s : NULL, (uint64_t)3 << 32 | 9) == 0,
+                       "mmix_sample_token: the logits are not finite", where);
             if (bad < 0) continue;
-            for (int k = 0; k < K; k++) logits[k] = k == bad ? -1 : -(mmix_real)INFINITY;
+            for (int k = 0; k < K; k++)
+                logits[k] = k == bad ? -1 : -(mmix_real)INFINITY;
             CHECK(mmix_sample_token(m, logits, K, way ? &s : NULL, 4) == bad);
         }
     }
     logits[0] = (mmix_real)NAN;
-    REFUSED(m, mmix_sample_token(m, logits, K, NULL, (uint64_t)3 << 32 | 9) == 0, "(sequence 3, place 9)");
+    REFUSED(m, mmix_sample_token(m, logits, K, NULL, (uint64_t)3 << 32 | 9) == 0,
+            "(sequence 3, place 9)");
     FINE(m);
     mmix_destroy(m);
     for (int o = 0; o < 2; o++) {
@@ -320,7 +386,9 @@ static void not_finite(void)
         const int32_t prompt[3] = {1, 2, 3};
         int32_t made[4] = {0, 0, 0, 0};
         mmix_fill(mmix_params_find(d->params, "model.norm.weight"), NAN);
-        REFUSED(n, generate(n, d, prompt, 3, NULL, made, 4) == 0, "mmix_sample_token: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
+        REFUSED(n, generate(n, d, prompt, 3, NULL, made, 4) == 0,
+                "mmix_sample_token: the logits are not finite: that of token 0 of 23 is not a "
+                "number (sequence 0, place 3)");
         mmix_decoder_destroy(d);
         mmix_destroy(n);
     }
@@ -329,8 +397,9 @@ static void not_finite(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "perturbation", perturbation }, { "steps", steps }, { "memory", constant_memory },
-        { "sampling", sampling }, { "sampling of all", sampling_of_all }, { "not finite", not_finite }
+        { "perturbation", perturbation },       { "steps", steps },
+        { "memory", constant_memory },          { "sampling", sampling },
+        { "sampling of all", sampling_of_all }, { "not finite", not_finite }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -1,6 +1,186 @@
-/* decoder_arguments.c - what decoders, layers of M-MATE and distillation refuse, and in what words */
+/* decoder_arguments.c - what decoders, layers of M-MATE and distillation refuse, and in what
+   words */
 #include "decoders.h"
 
+/* Another number of sequences than before */
+static void other_sequences(mmix_ctx *m, mmix_decoder *teacher, mmix_sequence s,
+                            mmix_mix_state *state)
+{
+    mmix_sequence one = s;
+    one.tokens = mmix_slice(m, s.tokens, 0, 0, 1);
+    one.media = NULL;
+    one.n_spans = 0;
+    CHECK(!mmix_decoder_step(m, teacher, &one, state)
+          && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
+    mmix_error_clear(m);
+}
+/* Layers */
+static void bad_layers(void)
+{
+    alone a = layer(0, 0, 0);
+    mmix_mmate_layer l;
+    mmix_mmate_options o = a.l.options;
+    mmix_tensor *pos = mmix_new1(a.m, TOKENS);
+    const size_t few = TOKENS - 1;
+    REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 4, 3, 3, 0, 0, NULL) == -1,
+            "which must divide");
+    REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 0, 1, 3, 0, 0, NULL) == -1, "0 heads");
+    o.shift_period = 5;
+    REFUSED(a.m, mmix_mmate_init(&l, a.p, "y.", 12, 3, 3, 4, 0, 1, &o) == -1, "shift_period 5");
+    REFUSED(a.m,
+            !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 2, 0, 11), NULL, &a.layout),
+            "");
+    REFUSED(a.m,
+            !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 1, 0, 26), NULL, &a.layout),
+            "span 2");
+    REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, mmix_slice(a.m, a.x, 1, 0, 26), &a.layout),
+            "");
+    REFUSED(a.m, !flex_ma(a.m, &a.l, pos, NULL, &a.layout), "x");
+    a.layout.initial_state = mmix_fill(mmix_new4(a.m, BATCH, 3, 4, 5), 0);
+    REFUSED(a.m, !flex_ma(a.m, &a.l, a.x, NULL, &a.layout), "");
+    a.layout.initial_state = NULL;
+    a.layout.positions = pos;                /* reals */
+    REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+    a.layout.positions = mmix_fill(mmix_new(a.m, MMIX_DTYPE_I32, 1, &few), 1);
+    REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+    REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+    REFUSED(a.m, !attention(a.m, &a.l, a.x, NULL, &a.layout), "pos");
+    a.layout.positions = NULL;
+    a.layout.state = mmix_mix_state_create(a.m, 2);
+    a.layout.slot = 1;
+    REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "slot");
+    a.layout.slot = 0;
+    REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "state");
+    mmix_mix_state_destroy(a.layout.state);
+    a.layout.state = NULL;
+    CHECK(!mmix_mmate_forward(a.m, &a.l, NULL, NULL, &a.layout));
+    mmix_error_clear(a.m);
+    leave(&a);
+    a = layer(8, 0, 0);
+    REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "convolution");
+    REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, NULL), "convolution");
+    leave(&a);
+    a = layer(4, 0, 0);                      /* a branch that is not there */
+    CHECK(!local_swin(a.m, &a.l, a.x, NULL, &a.layout));
+    mmix_error_clear(a.m);
+    leave(&a);
+}
+/* Adding rows, losses */
+static void bad_rows_and_losses(mmix_ctx *m)
+{
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 2, 5, 3), 0);
+    mmix_tensor *part = mmix_fill(mmix_new3(m, 2, 2, 3), 0);
+    const int32_t at[2] = {0, 5};
+    const size_t two = 2;
+    REFUSED(m, !mmix_add_rows(m, x, part, mmix_from_i32(m, 1, &two, at)), "5");
+    REFUSED(m,
+            !mmix_add_rows(m, x, part, mmix_slice(m, mmix_from_i32(m, 1, &two, at), 0, 0, 1)),
+            "");
+    REFUSED(m,
+            !mmix_add_rows(m, x, mmix_slice(m, part, 2, 0, 2), mmix_from_i32(m, 1, &two, at)),
+            "");
+    REFUSED(m, !mmix_kd_hidden(m, x, part, NULL, 0), "");
+    REFUSED(m, !mmix_kd_hidden(m, x, x, mmix_from_i32(m, 1, &two, at), 0), "mask");
+    REFUSED(m, !mmix_kd_token(m, x, part, NULL, 1), "");
+    REFUSED(m, !mmix_kd_token(m, x, x, NULL, 0), "temperature");
+    REFUSED(m, !mmix_kd_token(m, x, x, mmix_from_i32(m, 1, &two, at), 1), "mask");
+}
+static void bad_distillation(mmix_ctx *m, mmix_decoder_config t, mmix_decoder *d,
+                             mmix_decoder *teacher, mmix_decoder *student)
+{
+    mmix_distill_config good = three_stages(1), bad = good;
+    mmix_distill_batch b;
+    mmix_distill *run;
+    REFUSED(m, !mmix_distill_create(teacher, d, good), "");
+    bad.stages = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
+    bad.stages = MMIX_MAX_STAGES + 1;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
+    bad = good;
+    bad.stage[1].train = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1");
+    bad = good;
+    bad.stage[2].temperature = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 2");
+    bad = good;
+    bad.lora_rank = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "rank");
+    bad = good;
+    bad.stage[1].lr = INFINITY;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1: lr is inf");
+    bad = good;
+    bad.stage[0].min_lr = NAN;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "min_lr");
+    bad = good;
+    bad.stage[0].weight_decay = NAN;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "weight_decay");
+    bad = good;
+    bad.stage[0].hidden = bad.stage[0].token = 0;
+    REFUSED(m, !mmix_distill_create(teacher, student, bad), "losses' weights");
+    REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another model");
+    /* Flex-MA trains in stage 1, and this student has none */
+    {
+        mmix_mmate_options swin = t.mmate;
+        swin.branches = MMIX_BRANCH_SWIN;
+        mmix_decoder *other = mmix_decoder_student(teacher, &swin);
+        REFUSED(m, !mmix_distill_create(teacher, other, good),
+                "stage 0: expected that it trains something");
+        bad = good;
+        bad.stage[0].train = MMIX_TRAIN_SWIN;
+        run = mmix_distill_create(teacher, other, bad);
+        /* without spans and a text window no token takes part */
+        b = batch_of(m, 0, 1);
+        b.input.spans = NULL;
+        b.input.media = NULL;
+        b.input.n_spans = 0;
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "takes part");
+        mmix_distill_destroy(run);
+        mmix_decoder_destroy(other);
+    }
+    good.stage[0].supervised = 1;
+    run = mmix_distill_create(teacher, student, good);
+    FINE(m);
+    CHECK(mmix_distill_step(run, NULL, NULL) == -1 && mmix_error(m));
+    mmix_error_clear(m);
+    b = batch_of(m, 0, 1);
+    b.target = mmix_slice(m, b.target, 1, 0, 20);
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "target");
+    b = batch_of(m, 0, 1);
+    b.mask = mmix_slice(m, b.mask, 1, 0, 20);
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mask");
+    b = batch_of(m, 0, 0);
+    mmix_data_i32(b.target)[LAST_TEXT] = WORDS;
+    REFUSED(
+        m, mmix_distill_step(run, &b, NULL) == -1,
+        "mmix_distill_step: target of position 29 of sequence 0 is 23, expected at most 22");
+    REFUSED(m, mmix_distill_losses(run, &b, NULL) == -1,
+            "mmix_distill_losses: target of position 29");
+    REFUSED(m, mmix_distill_losses(run, NULL, NULL) == -1, "NULL");
+    REFUSED(m, !mmix_distill_load(teacher, "build/no_such_run.safetensors", NULL),
+            "student is NULL");
+    b = batch_of(m, 0, 0);
+    for (size_t i = 0; i < BATCH * TOKENS; i++)
+        mmix_data_i32(b.target)[i] = -1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: no answer");
+    b = batch_of(m, 0, 0);
+    b.input.spans = NULL;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "spans is NULL");
+    b = batch_of(m, 0, 0);
+    b.input.n_spans = 1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "media");
+    mmix_distill_destroy(run);
+    /* the teacher answers, and spans come before answers then */
+    good.stage[0].sequence = 1;
+    run = mmix_distill_create(teacher, student, good);
+    b = batch_of(m, 0, 0);
+    mmix_data_i32(b.target)[0] = 1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 3 targets at 0 to 30; where");
+    b = batch_of(m, 0, 0);
+    mmix_data_i32(b.target)[LAST_TEXT] = -1;
+    mmix_data_i32(b.target)[LAST_TEXT - 1] = 1;
+    REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 2 targets at 28 to 30");
+    mmix_distill_destroy(run);
+}
 /* ---- bad arguments ---- */
 
 static void bad_arguments(void)
@@ -12,7 +192,8 @@ static void bad_arguments(void)
     mmix_span bent[SPANS];
     mmix_mix_state *state;
     snprintf(about, sizeof about, "bad arguments");
-    d = shaken(m, c), teacher = shaken(m, t);
+    d = shaken(m, c);
+    teacher = shaken(m, t);
 #define WRONG(change, text) (wrong = c, change, REFUSED(m, !mmix_decoder_create(m, wrong), text))
     WRONG(wrong.mixer = 2, "mixer is 2");
     WRONG(wrong.mixer = -1, "mixer is -1");
@@ -75,20 +256,18 @@ static void bad_arguments(void)
 #undef BENT
     s = sequence(m, 1, 1);
     REFUSED(m, !mmix_decoder_forward(m, d, NULL, NULL), "NULL");
-    CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media) && !mmix_decoder_state_create(NULL));
+    CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media)
+          && !mmix_decoder_state_create(NULL));
     mmix_error_clear(m);
-    mmix_decoder_destroy(NULL), mmix_mix_state_destroy(NULL), mmix_distill_destroy(NULL);
+    mmix_decoder_destroy(NULL);
+    mmix_mix_state_destroy(NULL);
+    mmix_distill_destroy(NULL);
     REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer is 4, expected 0 to 3");
     REFUSED(m, !mmix_decoder_step(m, d, &s, NULL), "NULL");
     state = mmix_decoder_state_create(teacher);
     REFUSED(m, !mmix_decoder_step(m, d, &s, state), "another");
     mmix_decoder_step(m, teacher, &s, state);
-    {                                            /* another number of sequences than before */
-        mmix_sequence one = s;
-        one.tokens = mmix_slice(m, s.tokens, 0, 0, 1), one.media = NULL, one.n_spans = 0;
-        CHECK(!mmix_decoder_step(m, teacher, &one, state) && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
-        mmix_error_clear(m);
-    }
+    other_sequences(m, teacher, s, state);
     mmix_mix_state_destroy(state);
     {
         mmix_tensor *inputs[4] = {NULL, NULL, NULL, NULL};
@@ -99,62 +278,8 @@ static void bad_arguments(void)
         REFUSED(m, !mmix_decoder_forward(m, d, &s, &look), "inputs");
         REFUSED(m, !mmix_decoder_logits(m, d, inputs[0]), "");
     }
-    {                                            /* layers */
-        alone a = layer(0, 0, 0);
-        mmix_mmate_layer l;
-        mmix_mmate_options o = a.l.options;
-        mmix_tensor *pos = mmix_new1(a.m, TOKENS);
-        const size_t few = TOKENS - 1;
-        REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 4, 3, 3, 0, 0, NULL) == -1, "which must divide");
-        REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 0, 1, 3, 0, 0, NULL) == -1, "0 heads");
-        o.shift_period = 5;
-        REFUSED(a.m, mmix_mmate_init(&l, a.p, "y.", 12, 3, 3, 4, 0, 1, &o) == -1, "shift_period 5");
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 2, 0, 11), NULL, &a.layout), "");
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 1, 0, 26), NULL, &a.layout), "span 2");
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, mmix_slice(a.m, a.x, 1, 0, 26), &a.layout), "");
-        REFUSED(a.m, !flex_ma(a.m, &a.l, pos, NULL, &a.layout), "x");
-        a.layout.initial_state = mmix_fill(mmix_new4(a.m, BATCH, 3, 4, 5), 0);
-        REFUSED(a.m, !flex_ma(a.m, &a.l, a.x, NULL, &a.layout), "");
-        a.layout.initial_state = NULL;
-        a.layout.positions = pos;                /* reals */
-        REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
-        a.layout.positions = mmix_fill(mmix_new(a.m, MMIX_DTYPE_I32, 1, &few), 1);
-        REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "positions");
-        REFUSED(a.m, !attention(a.m, &a.l, a.x, NULL, &a.layout), "pos");
-        a.layout.positions = NULL;
-        a.layout.state = mmix_mix_state_create(a.m, 2);
-        a.layout.slot = 1;
-        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "slot");
-        a.layout.slot = 0;
-        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "state");
-        mmix_mix_state_destroy(a.layout.state);
-        a.layout.state = NULL;
-        CHECK(!mmix_mmate_forward(a.m, &a.l, NULL, NULL, &a.layout));
-        mmix_error_clear(a.m);
-        leave(&a);
-        a = layer(8, 0, 0);
-        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "convolution");
-        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, NULL), "convolution");
-        leave(&a);
-        a = layer(4, 0, 0);                      /* a branch that is not there */
-        CHECK(!local_swin(a.m, &a.l, a.x, NULL, &a.layout));
-        mmix_error_clear(a.m);
-        leave(&a);
-    }
-    {                                            /* adding rows, losses */
-        mmix_tensor *x = mmix_fill(mmix_new3(m, 2, 5, 3), 0), *part = mmix_fill(mmix_new3(m, 2, 2, 3), 0);
-        const int32_t at[2] = {0, 5};
-        const size_t two = 2;
-        REFUSED(m, !mmix_add_rows(m, x, part, mmix_from_i32(m, 1, &two, at)), "5");
-        REFUSED(m, !mmix_add_rows(m, x, part, mmix_slice(m, mmix_from_i32(m, 1, &two, at), 0, 0, 1)), "");
-        REFUSED(m, !mmix_add_rows(m, x, mmix_slice(m, part, 2, 0, 2), mmix_from_i32(m, 1, &two, at)), "");
-        REFUSED(m, !mmix_kd_hidden(m, x, part, NULL, 0), "");
-        REFUSED(m, !mmix_kd_hidden(m, x, x, mmix_from_i32(m, 1, &two, at), 0), "mask");
-        REFUSED(m, !mmix_kd_token(m, x, part, NULL, 1), "");
-        REFUSED(m, !mmix_kd_token(m, x, x, NULL, 0), "temperature");
-        REFUSED(m, !mmix_kd_token(m, x, x, mmix_from_i32(m, 1, &two, at), 1), "mask");
-    }
+    bad_layers();
+    bad_rows_and_losses(m);
     /* what a chain of calls ends with */
     {
         const mmix_real endless[3] = {0, 1, (mmix_real)INFINITY};
@@ -163,17 +288,22 @@ static void bad_arguments(void)
         mmix_tensor *short_one, *x;
         mmix_mmate_layer one = layer_of(d, d->params, 0);
         s = sequence(m, 1, 1);
-        REFUSED(m, mmix_sample_token(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample_token: logits is NULL");
+        REFUSED(m, mmix_sample_token(m, NULL, WORDS, NULL, 0) == 0,
+                "mmix_sample_token: logits is NULL");
         REFUSED(m, mmix_sample_token(m, endless, 0, &warm, 0) == 0, "mmix_sample_token: K is 0");
         CHECK(mmix_sample_token(m, endless, 3, &warm, 0) == 2);
         REFUSED(m, generate(m, d, made, 0, NULL, made, 4) == 0, "axis 1 has size 0");
-        REFUSED(m, generate(m, d, made, 2, NULL, NULL, 4) == 0, "mmix_decoder_generate: tokens is NULL");
-        REFUSED(m, mmix_decoder_generate(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_generate: sequence is NULL");
+        REFUSED(m, generate(m, d, made, 2, NULL, NULL, 4) == 0,
+                "mmix_decoder_generate: tokens is NULL");
+        REFUSED(m, mmix_decoder_generate(m, d, NULL, NULL, made, 4) == 0,
+                "mmix_decoder_generate: sequence is NULL");
         s.tokens = NULL;
         REFUSED(m, mmix_decoder_generate(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
         s.tokens = mmix_fill(mmix_new2(m, 1, 4), 1);
-        REFUSED(m, mmix_decoder_generate(m, d, &s, NULL, made, 4) == 0, "tokens is real, expected int32");
-        short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0), x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
+        REFUSED(m, mmix_decoder_generate(m, d, &s, NULL, made, 4) == 0,
+                "tokens is real, expected int32");
+        short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0);
+        x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
         REFUSED(m, !local_swin(m, &one, x, short_one, NULL), "residual");
         s = sequence(m, 1, 1);
         s.spans = NULL;
@@ -194,80 +324,7 @@ static void bad_arguments(void)
     student = mmix_decoder_student(teacher, &t.mmate);
     REFUSED(m, mmix_decoder_calibrate(d, teacher, &s) == -1, "sizes");
     REFUSED(m, mmix_decoder_calibrate(student, student, &s) == -1, "");
-    {
-        mmix_distill_config good = three_stages(1), bad = good;
-        mmix_distill_batch b;
-        mmix_distill *run;
-        REFUSED(m, !mmix_distill_create(teacher, d, good), "");
-        bad.stages = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
-        bad.stages = MMIX_MAX_STAGES + 1;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stages");
-        bad = good, bad.stage[1].train = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1");
-        bad = good, bad.stage[2].temperature = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 2");
-        bad = good, bad.lora_rank = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "rank");
-        bad = good, bad.stage[1].lr = INFINITY;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1: lr is inf");
-        bad = good, bad.stage[0].min_lr = NAN;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "min_lr");
-        bad = good, bad.stage[0].weight_decay = NAN;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "weight_decay");
-        bad = good, bad.stage[0].hidden = bad.stage[0].token = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "losses' weights");
-        REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another model");
-        {                                        /* Flex-MA trains in stage 1, and this student has none */
-            mmix_mmate_options swin = t.mmate;
-            swin.branches = MMIX_BRANCH_SWIN;
-            mmix_decoder *other = mmix_decoder_student(teacher, &swin);
-            REFUSED(m, !mmix_distill_create(teacher, other, good), "stage 0: expected that it trains something");
-            bad = good, bad.stage[0].train = MMIX_TRAIN_SWIN;
-            run = mmix_distill_create(teacher, other, bad);
-            b = batch_of(m, 0, 1);               /* without spans and a text window no token takes part */
-            b.input.spans = NULL, b.input.media = NULL, b.input.n_spans = 0;
-            REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "takes part");
-            mmix_distill_destroy(run);
-            mmix_decoder_destroy(other);
-        }
-        good.stage[0].supervised = 1;
-        run = mmix_distill_create(teacher, student, good);
-        FINE(m);
-        CHECK(mmix_distill_step(run, NULL, NULL) == -1 && mmix_error(m));
-        mmix_error_clear(m);
-        b = batch_of(m, 0, 1);
-        b.target = mmix_slice(m, b.target, 1, 0, 20);
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "target");
-        b = batch_of(m, 0, 1);
-        b.mask = mmix_slice(m, b.mask, 1, 0, 20);
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mask");
-        b = batch_of(m, 0, 0);
-        mmix_data_i32(b.target)[LAST_TEXT] = WORDS;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: target of position 29 of sequence 0 is 23, expected at most 22");
-        REFUSED(m, mmix_distill_losses(run, &b, NULL) == -1, "mmix_distill_losses: target of position 29");
-        REFUSED(m, mmix_distill_losses(run, NULL, NULL) == -1, "NULL");
-        REFUSED(m, !mmix_distill_load(teacher, "build/no_such_run.safetensors", NULL), "student is NULL");
-        b = batch_of(m, 0, 0);
-        for (size_t i = 0; i < BATCH * TOKENS; i++) mmix_data_i32(b.target)[i] = -1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: no answer");
-        b = batch_of(m, 0, 0);
-        b.input.spans = NULL;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "spans is NULL");
-        b = batch_of(m, 0, 0);
-        b.input.n_spans = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "media");
-        mmix_distill_destroy(run);
-        good.stage[0].sequence = 1;              /* the teacher answers, and spans come before answers then */
-        run = mmix_distill_create(teacher, student, good);
-        b = batch_of(m, 0, 0);
-        mmix_data_i32(b.target)[0] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 3 targets at 0 to 30; where");
-        b = batch_of(m, 0, 0);
-        mmix_data_i32(b.target)[LAST_TEXT] = -1, mmix_data_i32(b.target)[LAST_TEXT - 1] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 2 targets at 28 to 30");
-        mmix_distill_destroy(run);
-    }
+    bad_distillation(m, t, d, teacher, student);
     FINE(m);
     mmix_decoder_destroy(student);
     mmix_decoder_destroy(teacher);
@@ -319,7 +376,8 @@ static void no_context(void)
     CHECK(!mmix_sample_token(NULL, logits, 3, NULL, 0));
     CHECK(!mmix_sample_token(NULL, logits, 3, &sampling, 0));
 }
-/* Without a list of parameters an _init returns -1; without a layer, or with nothing to name it by, it says so. */
+/* Without a list of parameters an _init returns -1; without a layer, or with nothing to name it
+   by, it says so. */
 static void no_parameters(void)
 {
     mmix_attention_layer attention;
@@ -334,29 +392,39 @@ static void no_parameters(void)
     CHECK(mmix_mamba2_init(&mamba, NULL, "", 5, NULL) == -1);
     CHECK(mmix_mmate_init(&mmate, NULL, "", 4, 2, 2, 2, 0, 1, NULL) == -1);
     CHECK(mmix_dino_head_init(&head, NULL, "", 4, 4, 4, 4, 1) == -1);
-    CHECK(!mmix_params_add(NULL, "", "w", 0, NULL, MMIX_INIT_CONSTANT, 0, 0) && !mmix_params_find(NULL, "w"));
-    CHECK(mmix_params_allocate(NULL) == -1 && mmix_params_require_grad(NULL, 1) == -1 && mmix_params_pack(NULL, 1) == -1);
-    CHECK(mmix_params_add_lora(NULL, 1, 1, MMIX_LORA_FFN) == -1 && mmix_params_merge_lora(NULL) == -1);
+    CHECK(!mmix_params_add(NULL, "", "w", 0, NULL, MMIX_INIT_CONSTANT, 0, 0)
+          && !mmix_params_find(NULL, "w"));
+    CHECK(mmix_params_allocate(NULL) == -1 && mmix_params_require_grad(NULL, 1) == -1
+          && mmix_params_pack(NULL, 1) == -1);
+    CHECK(mmix_params_add_lora(NULL, 1, 1, MMIX_LORA_FFN) == -1
+          && mmix_params_merge_lora(NULL) == -1);
     mmix_params_zero_grad(NULL);
     mmix_params_destroy(NULL);
     CHECK(mmix_vision_flops(NULL, 64, 64) <= 0 && !mmix_vision_class_index(NULL, 4, NULL));
-    CHECK(!mmix_vision_config_of(NULL) && !mmix_vision_params(NULL) && !mmix_vision_student(NULL, mmix_vision_config_vit(64, 8)));
+    CHECK(!mmix_vision_config_of(NULL) && !mmix_vision_params(NULL)
+          && !mmix_vision_student(NULL, mmix_vision_config_vit(64, 8)));
 
     mmix_ctx *m = context(1, 0);
     mmix_params *p = mmix_params_create(m);
     CHECK(!mmix_params_find(p, NULL));
-    REFUSED(m, mmix_attention_init(NULL, p, "", 4, 2, MMIX_MIXER_SOFTMAX, 1), "mmix_attention_init: layer is NULL");
+    REFUSED(m, mmix_attention_init(NULL, p, "", 4, 2, MMIX_MIXER_SOFTMAX, 1),
+            "mmix_attention_init: layer is NULL");
     REFUSED(m, mmix_mlp_init(NULL, p, "", 4, 8, 4), "mmix_mlp_init: layer is NULL");
     REFUSED(m, mmix_swiglu_init(NULL, p, "", 4, 8), "mmix_swiglu_init: layer is NULL");
     REFUSED(m, mmix_mamba2_init(NULL, p, "", 128, NULL), "mmix_mamba2_init: layer is NULL");
-    REFUSED(m, mmix_mmate_init(NULL, p, "", 4, 2, 2, 2, 0, 1, NULL), "mmix_mmate_init: layer is NULL");
-    REFUSED(m, mmix_dino_head_init(NULL, p, "", 4, 4, 4, 4, 1), "mmix_dino_head_init: head is NULL");
-    REFUSED(m, mmix_mmate_init(&mmate, p, NULL, 4, 2, 2, 2, 0, 1, NULL), "mmix_mmate_init: prefix is NULL");
+    REFUSED(m, mmix_mmate_init(NULL, p, "", 4, 2, 2, 2, 0, 1, NULL),
+            "mmix_mmate_init: layer is NULL");
+    REFUSED(m, mmix_dino_head_init(NULL, p, "", 4, 4, 4, 4, 1),
+            "mmix_dino_head_init: head is NULL");
+    REFUSED(m, mmix_mmate_init(&mmate, p, NULL, 4, 2, 2, 2, 0, 1, NULL),
+            "mmix_mmate_init: prefix is NULL");
     mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 3, 4), 1);
-    REFUSED(m, !mmix_attention_forward(m, NULL, x, NULL, NULL, NULL, 0), "mmix_attention_forward: layer is NULL");
+    REFUSED(m, !mmix_attention_forward(m, NULL, x, NULL, NULL, NULL, 0),
+            "mmix_attention_forward: layer is NULL");
     REFUSED(m, !mmix_mlp_forward(m, NULL, x, NULL, NULL), "mmix_mlp_forward: layer is NULL");
     REFUSED(m, !mmix_swiglu_forward(m, NULL, x, NULL, NULL), "mmix_swiglu_forward: layer is NULL");
-    REFUSED(m, !mmix_mamba2_forward(m, NULL, x, NULL, NULL, NULL, NULL), "mmix_mamba2_forward: layer is NULL");
+    REFUSED(m, !mmix_mamba2_forward(m, NULL, x, NULL, NULL, NULL, NULL),
+            "mmix_mamba2_forward: layer is NULL");
     REFUSED(m, !mmix_mmate_forward(m, NULL, x, NULL, NULL), "mmix_mmate_forward: layer is NULL");
     REFUSED(m, !mmix_mmate_matrix(m, NULL, x, NULL), "mmix_mmate_matrix: layer is NULL");
     FINE(m);
@@ -366,8 +434,8 @@ static void no_parameters(void)
 
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
-    static const section all[] = {
-        { "arguments", bad_arguments }, { "no context", no_context }, { "no parameters", no_parameters }
-    };
+    static const section all[] = { { "arguments", bad_arguments },
+                                   { "no context", no_context },
+                                   { "no parameters", no_parameters } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -1,10 +1,12 @@
-/* decoders.h - small decoders of text and media, sequences for them, a layer alone, distillation of one by another */
+/* decoders.h - small decoders of text and media, sequences for them, a layer alone, distillation
+   of one by another */
 #ifndef TEST_DECODERS_H
 #define TEST_DECODERS_H
 #include "test.h"
 #include <sys/stat.h>
 
-static const double TOL = sizeof(mmix_real) == 8 ? 1e-11 : 1e-5;         /* rounding, of numbers around 1 */
+/* rounding, of numbers around 1 */
+static const double TOL = sizeof(mmix_real) == 8 ? 1e-11 : 1e-5;
 
 /* ---- values ---- */
 
@@ -14,7 +16,8 @@ SHARED mmix_real *copied(const mmix_tensor *t)   /* all elements; the caller fre
     if (!t || mmix_read(t, v)) v[0] = NAN;
     return v;
 }
-SHARED double most(const mmix_real *a, const mmix_real *b, size_t n)         /* largest difference */
+/* largest difference */
+SHARED double most(const mmix_real *a, const mmix_real *b, size_t n)
 {
     double worst = 0;
     for (size_t i = 0; i < n; i++) {
@@ -23,7 +26,8 @@ SHARED double most(const mmix_real *a, const mmix_real *b, size_t n)         /* 
     }
     return worst;
 }
-/* What starts neutral or at zero no longer is: normal numbers are added, and all are floats in both builds. */
+/* What starts neutral or at zero no longer is: normal numbers are added, and all are floats in
+   both builds. */
 SHARED void shake(mmix_ctx *m, mmix_params *p, double deviation)
 {
     for (size_t i = 0; p && i < p->count; i++) {
@@ -39,7 +43,8 @@ SHARED mmix_tensor *named(const mmix_params *p, size_t layer, const char *end)
     snprintf(part, sizeof part, ".layers.%d.", (int)layer);
     for (size_t i = 0; i < p->count; i++) {
         const size_t length = strlen(p->at[i].name), n = strlen(end);
-        if (strstr(p->at[i].name, part) && length > n && !strcmp(p->at[i].name + length - n, end)) return p->at[i].tensor;
+        if (strstr(p->at[i].name, part) && length > n && !strcmp(p->at[i].name + length - n, end))
+            return p->at[i].tensor;
     }
     return NULL;
 }
@@ -67,7 +72,8 @@ SHARED int same_lists(const mmix_params *a, const mmix_params *b)
     return same;
 }
 
-/* ---- a sequence: text, an image, text, one of the same size with a separator, text, a video, text ---- */
+/* ---- a sequence: text, an image, text, one of the same size with a separator, text, a video,
+   text ---- */
 
 enum { TOKENS = 32, SPANS = 3, GRID = 20, FEATURES = 5, WORDS = 23, BATCH = 2 };
 static const mmix_span spans[SPANS] = {{2, {1, 2, 3}, 0}, {10, {1, 2, 3}, 1}, {19, {2, 2, 2}, 1}};
@@ -77,7 +83,8 @@ SHARED size_t behind(const mmix_span *s) { return s->start + s->grid[0] * frame(
 SHARED int span_of(size_t i)                     /* -1: text */
 {
     for (int s = 0; s < SPANS; s++)
-        if (i >= spans[s].start && i < behind(&spans[s])) return s;
+        if (i >= spans[s].start && i < behind(&spans[s]))
+            return s;
     return -1;
 }
 SHARED int feature_of(size_t i)                  /* the row of media; -1: text and separators */
@@ -85,7 +92,9 @@ SHARED int feature_of(size_t i)                  /* the row of media; -1: text a
     size_t row = 0;
     for (int s = 0; s < SPANS; row += spans[s].grid[0] * spans[s].grid[1] * spans[s].grid[2], s++)
         if (span_of(i) == s) {
-            const size_t at = i - spans[s].start, in = at % frame(&spans[s]), plane = frame(&spans[s]) - spans[s].separators;
+            const size_t at = i - spans[s].start;
+            const size_t in = at % frame(&spans[s]);
+            const size_t plane = frame(&spans[s]) - spans[s].separators;
             return in < plane ? (int)(row + at / frame(&spans[s]) * plane + in) : -1;
         }
     return -1;
@@ -96,15 +105,19 @@ SHARED mmix_sequence sequence(mmix_ctx *m, int media, uint64_t number)
     int32_t token[BATCH * TOKENS];
     const size_t shape[2] = {BATCH, TOKENS};
     memset(&s, 0, sizeof s);
-    for (size_t i = 0; i < BATCH * TOKENS; i++) token[i] = (int32_t)(mmix_random_u32(m, 11, number, i) % WORDS);
+    for (size_t i = 0; i < BATCH * TOKENS; i++)
+        token[i] = (int32_t)(mmix_random_u32(m, 11, number, i) % WORDS);
     s.tokens = mmix_from_i32(m, 2, shape, token);
     s.spans = spans;
     s.n_spans = SPANS;
-    if (media) s.media = mmix_fill_normal(m, mmix_new3(m, BATCH, GRID, FEATURES), 1, 50 + number);
+    if (media)
+        s.media = mmix_fill_normal(m, mmix_new3(m, BATCH, GRID, FEATURES), 1, 50 + number);
     return s;
 }
-/* Its tokens from … to - 1; room for the spans in them. A span that is cut at `to` reaches beyond the end. */
-SHARED mmix_sequence piece(mmix_ctx *m, const mmix_sequence *s, size_t from, size_t to, mmix_span *room)
+/* Its tokens from … to - 1; room for the spans in them. A span that is cut at `to` reaches
+   beyond the end. */
+SHARED mmix_sequence piece(mmix_ctx *m, const mmix_sequence *s, size_t from, size_t to,
+                           mmix_span *room)
 {
     mmix_sequence p;
     size_t before = 0, in = 0;
@@ -120,7 +133,8 @@ SHARED mmix_sequence piece(mmix_ctx *m, const mmix_sequence *s, size_t from, siz
             in += n;
         }
     }
-    if (s->media && in) p.media = mmix_slice(m, s->media, 1, before, in);
+    if (s->media && in)
+        p.media = mmix_slice(m, s->media, 1, before, in);
     return p;
 }
 
@@ -131,25 +145,51 @@ SHARED mmix_decoder_config small(int mixer)
     mmix_decoder_config c;
     memset(&c, 0, sizeof c);
     c.mixer = mixer;
-    c.vocabulary = WORDS, c.dim = 12, c.depth = 4, c.ffn = 10;
-    c.heads = 4, c.kv_heads = 2, c.head_dim = 6;
+    c.vocabulary = WORDS;
+    c.dim = 12;
+    c.depth = 4;
+    c.ffn = 10;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 6;
     c.media = FEATURES;
     c.bias = 1;
-    for (int i = 0; i < 3; i++) c.mmate.window[i] = 2;
+    for (int i = 0; i < 3; i++)
+        c.mmate.window[i] = 2;
     return c;
 }
 enum { OPTIONS = 20, EVERYTHING = 19, SWIN_ONLY = 5 };
 SHARED const char *option(int o, mmix_mmate_options *x)
 {
-    static const char *const names[OPTIONS] = {"default", "mean", "sum", "branch gate", "flex alone", "swin alone", "one direction's dt",
-        "skip", "convolution", "output gate", "norm", "causal window", "text window", "text window of 1", "shifts of period 4",
-        "windows of 16", "gate and norm", "sum, no window in time", "convolution of 2, mean", "everything"};
+    static const char *const names[OPTIONS] = { "default",
+                                                "mean",
+                                                "sum",
+                                                "branch gate",
+                                                "flex alone",
+                                                "swin alone",
+                                                "one direction's dt",
+                                                "skip",
+                                                "convolution",
+                                                "output gate",
+                                                "norm",
+                                                "causal window",
+                                                "text window",
+                                                "text window of 1",
+                                                "shifts of period 4",
+                                                "windows of 16",
+                                                "gate and norm",
+                                                "sum, no window in time",
+                                                "convolution of 2, mean",
+                                                "everything" };
     const int all = o == EVERYTHING;
     if (o == 1 || o == 18) x->directions = MMIX_FUSE_MEAN;
     if (o == 2 || o == 17) x->directions = MMIX_FUSE_SUM;
     if (o == 3 || all) x->branch_gate = 1;
     if (o == 4) x->branches = MMIX_BRANCH_FLEX;
-    if (o == SWIN_ONLY) x->branches = MMIX_BRANCH_SWIN, x->text_window = 4;
+    if (o == SWIN_ONLY) {
+        x->branches = MMIX_BRANCH_SWIN;
+        x->text_window = 4;
+    }
     if (o == 6) x->shared_directions = 1;
     if (o == 7 || all) x->skip = 1;
     if (o == 8 || all) x->conv_width = 3;
@@ -174,22 +214,40 @@ SHARED mmix_decoder *shaken(mmix_ctx *m, mmix_decoder_config c)
 /* Variant o: M-MATE with each option, then attention in its forms; NULL after the last. */
 SHARED mmix_decoder *variant(mmix_ctx *m, int o)
 {
-    static const char *const names[] = {"attention", "interleaved pairs", "biases everywhere, one key head", "three axes", "no biases, tied",
-                                        "M-MATE, three axes"};
+    static const char *const names[] = {
+        "attention",  "interleaved pairs", "biases everywhere, one key head",
+        "three axes", "no biases, tied",   "M-MATE, three axes"
+    };
     const int a = o - OPTIONS;
     mmix_decoder_config c = small(a < 0 || a == 5 ? MMIX_DECODER_MMATE : MMIX_DECODER_ATTENTION);
     if (a > 5) return NULL;
-    if (a < 0) snprintf(about, sizeof about, "M-MATE, %s", option(o, &c.mmate));
+    if (a < 0)
+        snprintf(about, sizeof about, "M-MATE, %s", option(o, &c.mmate));
     else snprintf(about, sizeof about, "%s", names[a]);
-    if (a == 1) c.rope.interleaved = 1, c.rope.dim = 4, c.rope.theta = 100;
-    if (a == 2) c.bias = 2, c.kv_heads = 1;
-    if (a == 3 || a == 5) c.rope.sections[0] = c.rope.sections[1] = c.rope.sections[2] = 1;
-    if (a == 4) c.bias = 0, c.tied = 1, c.kv_heads = 0, c.head_dim = 0, c.heads = 3;
+    if (a == 1) {
+        c.rope.interleaved = 1;
+        c.rope.dim = 4;
+        c.rope.theta = 100;
+    }
+    if (a == 2) {
+        c.bias = 2;
+        c.kv_heads = 1;
+    }
+    if (a == 3 || a == 5)
+        c.rope.sections[0] = c.rope.sections[1] = c.rope.sections[2] = 1;
+    if (a == 4) {
+        c.bias = 0;
+        c.tied = 1;
+        c.kv_heads = 0;
+        c.head_dim = 0;
+        c.heads = 3;
+    }
     return shaken(m, c);
 }
 
 /* Continues n tokens of text, from a context that begins anew. */
-SHARED size_t generate(mmix_ctx *m, const mmix_decoder *d, const int32_t *prompt, size_t n, const mmix_sampling *how, int32_t *made, size_t count)
+SHARED size_t generate(mmix_ctx *m, const mmix_decoder *d, const int32_t *prompt, size_t n,
+                       const mmix_sampling *how, int32_t *made, size_t count)
 {
     const size_t shape[2] = {1, n};
     mmix_sequence text;
@@ -209,7 +267,13 @@ enum { LOGITS = BATCH * TOKENS * WORDS };
 
 /* ---- a layer alone ---- */
 
-typedef struct alone { mmix_ctx *m; mmix_params *p; mmix_mmate_layer l; mmix_layout layout; mmix_tensor *x; } alone;
+typedef struct alone {
+    mmix_ctx *m;
+    mmix_params *p;
+    mmix_mmate_layer l;
+    mmix_layout layout;
+    mmix_tensor *x;
+} alone;
 /* D 12, 3 heads of 4, keys for one or three, shaken unless `fresh` */
 SHARED alone layer(int o, size_t index, int fresh)
 {
@@ -217,11 +281,13 @@ SHARED alone layer(int o, size_t index, int fresh)
     mmix_mmate_options options;
     memset(&a, 0, sizeof a);
     memset(&options, 0, sizeof options);
-    for (int i = 0; i < 3; i++) options.window[i] = 2;
+    for (int i = 0; i < 3; i++)
+        options.window[i] = 2;
     snprintf(about, sizeof about, "layer %d, %s", (int)index, option(o, &options));
     a.m = context(1, 0);
     a.p = mmix_params_create(a.m);
-    CHECK_AT(!mmix_mmate_init(&a.l, a.p, "l.", 12, 3, index % 2 ? 1 : 3, 4, index, 1, &options), about);
+    CHECK_AT(!mmix_mmate_init(&a.l, a.p, "l.", 12, 3, index % 2 ? 1 : 3, 4, index, 1, &options),
+             about);
     mmix_params_allocate(a.p);
     if (!fresh) shake(a.m, a.p, 0.3);
     a.l.rope.theta = 10000;
@@ -237,22 +303,26 @@ SHARED mmix_mmate_layer branch_of(const mmix_mmate_layer *l, int branch)
     one.options.branches = branch;
     return one;
 }
-SHARED mmix_tensor *flex_ma(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
+SHARED mmix_tensor *flex_ma(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x,
+                            mmix_tensor *residual, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_FLEX);
     return mmix_mmate_forward(m, &one, x, residual, layout);
 }
-SHARED mmix_tensor *local_swin(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
+SHARED mmix_tensor *local_swin(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x,
+                               mmix_tensor *residual, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_SWIN);
     return mmix_mmate_forward(m, &one, x, residual, layout);
 }
-SHARED mmix_tensor *attention(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
+SHARED mmix_tensor *attention(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x,
+                              mmix_tensor *residual, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_ATTENTION);
     return mmix_mmate_forward(m, &one, x, residual, layout);
 }
-SHARED mmix_tensor *branch_matrix(mmix_ctx *m, const mmix_mmate_layer *l, int branch, mmix_tensor *x, const mmix_layout *layout)
+SHARED mmix_tensor *branch_matrix(mmix_ctx *m, const mmix_mmate_layer *l, int branch,
+                                  mmix_tensor *x, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, branch);
     return mmix_mmate_matrix(m, &one, x, layout);
@@ -266,7 +336,8 @@ SHARED void leave(alone *a)
 SHARED void identity(mmix_tensor *w)
 {
     mmix_fill(w, 0);
-    for (size_t i = 0; i < mmix_shape(w, 0); i++) mmix_data(w)[i * mmix_shape(w, 1) + i] = 1;
+    for (size_t i = 0; i < mmix_shape(w, 0); i++)
+        mmix_data(w)[i * mmix_shape(w, 1) + i] = 1;
 }
 SHARED mmix_mmate_layer layer_of(const mmix_decoder *d, mmix_params *p, size_t i)
 {
@@ -279,7 +350,8 @@ SHARED mmix_mmate_layer layer_of(const mmix_decoder *d, mmix_params *p, size_t i
     l.index = i;
     for (int branch = 0; branch < 2; branch++) {
         mmix_projections *q = branch ? &l.swin : &l.flex;
-        q->heads = c->heads, q->kv_heads = c->kv_heads;
+        q->heads = c->heads;
+        q->kv_heads = c->kv_heads;
         for (int k = 0; k < 4; k++) {
             snprintf(name, sizeof name, ".%s.%s.weight", branch ? "swin" : "flex", names[k]);
             q->weight[k] = named(p, i, name);
@@ -287,15 +359,20 @@ SHARED mmix_mmate_layer layer_of(const mmix_decoder *d, mmix_params *p, size_t i
             q->bias[k] = named(p, i, name);
         }
     }
-    l.dir[0].dt_proj = named(p, i, "dt_proj.weight"), l.dir[0].dt_bias = named(p, i, "dt_bias"), l.dir[0].A_log = named(p, i, "A_log");
-    l.dir[1].dt_proj = named(p, i, "dt_proj_b.weight"), l.dir[1].dt_bias = named(p, i, "dt_b_bias"), l.dir[1].A_log = named(p, i, "A_log_b");
-    l.gate_weight = named(p, i, "flex.gate.weight"), l.gate_bias = named(p, i, "flex.gate.bias");
+    l.dir[0].dt_proj = named(p, i, "dt_proj.weight");
+    l.dir[0].dt_bias = named(p, i, "dt_bias");
+    l.dir[0].A_log = named(p, i, "A_log");
+    l.dir[1].dt_proj = named(p, i, "dt_proj_b.weight");
+    l.dir[1].dt_bias = named(p, i, "dt_b_bias");
+    l.dir[1].A_log = named(p, i, "A_log_b");
+    l.gate_weight = named(p, i, "flex.gate.weight");
+    l.gate_bias = named(p, i, "flex.gate.bias");
     l.rope = c->rope;
     if (l.rope.theta <= 0) l.rope.theta = 10000;
     return l;
 }
-/* Root mean square over the tokens of what head h of H brings: o's columns times M v. M (B, H, L, L), v (B, L, G N),
-   o (D, H N). */
+/* Root mean square over the tokens of what head h of H brings: o's columns times M v. M (B, H, L,
+   L), v (B, L, G N), o (D, H N). */
 /* ---- distillation ---- */
 
 enum { LAST_TEXT = 29 };                         /* the text behind the last span begins here */
@@ -305,7 +382,8 @@ SHARED mmix_decoder_config pupil(int mixer)
     c.depth = 2;
     return c;
 }
-/* Questions of 30 and 31 tokens, answers of two and one. With `padded` the second row's last token only fills up. */
+/* Questions of 30 and 31 tokens, answers of two and one. With `padded` the second row's last
+   token only fills up. */
 SHARED mmix_distill_batch batch_of(mmix_ctx *m, uint64_t number, int padded)
 {
     mmix_distill_batch b;
@@ -314,9 +392,13 @@ SHARED mmix_distill_batch batch_of(mmix_ctx *m, uint64_t number, int padded)
     memset(&b, 0, sizeof b);
     b.input = sequence(m, 1, 100 + number);
     if (!b.input.tokens) return b;
-    for (size_t i = 0; i < BATCH * TOKENS; i++) target[i] = -1, mask[i] = 1;
+    for (size_t i = 0; i < BATCH * TOKENS; i++) {
+        target[i] = -1;
+        mask[i] = 1;
+    }
     for (size_t r = 0; r < BATCH; r++)
-        for (size_t i = LAST_TEXT + r; i + 1 < TOKENS; i++) target[r * TOKENS + i] = mmix_data_i32(b.input.tokens)[r * TOKENS + i + 1];
+        for (size_t i = LAST_TEXT + r; i + 1 < TOKENS; i++)
+            target[r * TOKENS + i] = mmix_data_i32(b.input.tokens)[r * TOKENS + i + 1];
     if (padded) mask[2 * TOKENS - 1] = 0;
     b.target = mmix_from_i32(m, 2, shape, target);
     b.mask = padded ? mmix_from_i32(m, 2, shape, mask) : NULL;
@@ -332,22 +414,41 @@ SHARED mmix_distill_batch row_of(mmix_ctx *m, const mmix_distill_batch *b, size_
     one.mask = b->mask ? mmix_slice(m, b->mask, 0, r, 1) : NULL;
     return one;
 }
-SHARED mmix_stage stage(int train, double hidden, double token, double sequence_, double supervised, size_t count)
+SHARED mmix_stage stage(int train, double hidden, double token, double sequence_, double supervised,
+                        size_t count)
 {
     mmix_stage s;
     memset(&s, 0, sizeof s);
-    s.train = train, s.hidden = hidden, s.token = token, s.sequence = sequence_, s.supervised = supervised;
-    s.temperature = 1, s.steps = count, s.lr = s.min_lr = 3e-3, s.clip = 1;
+    s.train = train;
+    s.hidden = hidden;
+    s.token = token;
+    s.sequence = sequence_;
+    s.supervised = supervised;
+    s.temperature = 1;
+    s.steps = count;
+    s.lr = s.min_lr = 3e-3;
+    s.clip = 1;
     return s;
 }
 SHARED mmix_distill_config three_stages(size_t count)
 {
     mmix_distill_config c = mmix_distill_config_linmu();
-    for (size_t i = 0; i < c.stages; i++) c.stage[i].steps = count, c.stage[i].warmup = 0, c.stage[i].lr = c.stage[i].min_lr = 3e-3;
-    c.lora_rank = 2, c.lora_alpha = 4, c.calibrate = 0;
+    for (size_t i = 0; i < c.stages; i++) {
+        c.stage[i].steps = count;
+        c.stage[i].warmup = 0;
+        c.stage[i].lr = c.stage[i].min_lr = 3e-3;
+    }
+    c.lora_rank = 2;
+    c.lora_alpha = 4;
+    c.calibrate = 0;
     return c;
 }
-typedef struct Lesson { mmix_ctx *m; mmix_decoder *teacher, *student; mmix_distill *run; mmix_real *taught; } Lesson;
+typedef struct Lesson {
+    mmix_ctx *m;
+    mmix_decoder *teacher, *student;
+    mmix_distill *run;
+    mmix_real *taught;
+} Lesson;
 SHARED Lesson lesson(mmix_distill_config config, int threads)
 {
     Lesson l;
@@ -382,7 +483,9 @@ SHARED int group(const char *name)
 {
     if (strstr(name, "lora_")) return MMIX_TRAIN_LORA;
     if (strstr(name, ".branch_gate.")) return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
-    return strstr(name, ".flex.") ? MMIX_TRAIN_FLEX : strstr(name, ".swin.") ? MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
+    if (strstr(name, ".flex.")) return MMIX_TRAIN_FLEX;
+    if (strstr(name, ".swin.")) return MMIX_TRAIN_SWIN;
+    return MMIX_TRAIN_REST;
 }
 /* Only what a stage names changes, and all of it does; `frozen` says so. */
 #endif

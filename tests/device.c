@@ -1,5 +1,5 @@
-/* device.c - tensors on a device: memory that nobody may read but its own put, get and kernels, for its pages are closed
-   between their calls. What runs there has the bits of the host. */
+/* device.c - tensors on a device: memory that nobody may read but its own put, get and kernels, for
+   its pages are closed between their calls. What runs there has the bits of the host. */
 #define _DEFAULT_SOURCE
 #define _DARWIN_C_SOURCE
 #include "models.h"
@@ -16,23 +16,37 @@ int main(void)
 
 /* ---- the device ---- */
 
-enum { BLOCKS = 1 << 14, REGION = 1 << 28, NONE = 0, FORWARD = 1, BACKWARD = 2, DECLINES = 4, ALL = FORWARD | BACKWARD };
+enum {
+    BLOCKS = 1 << 14,
+    REGION = 1 << 28,
+    NONE = 0,
+    FORWARD = 1,
+    BACKWARD = 2,
+    DECLINES = 4,
+    ALL = FORWARD | BACKWARD
+};
 typedef struct fake {
     char *block[BLOCKS];
     size_t size[BLOCKS], n, allocations, fail_alloc, copies[2], fail_copy, wrong, calls;
     int inside;                                  /* a kernel: the pages are open until it ends */
-    int kernels;                                 /* which there are; DECLINES: of every third call there is none */
+    /* which there are; DECLINES: of every third call there is none */
+    int kernels;
     mmix_op_functions table[MMIX_OP_COUNT];
 } fake;
-static char *region;                             /* all devices' memory, from the front; begun anew when nothing is left of it */
+/* all devices' memory, from the front; begun anew when nothing is left of it */
+static char *region;
 static size_t taken;
 static void door(int open) { mprotect(region, taken, open ? PROT_READ | PROT_WRITE : PROT_NONE); }
 static void *fake_alloc(void *user, size_t size)
 {
     fake *f = (fake *)user;
-    if (!region) region = (char *)mmap(NULL, REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!region)
+        region = (char *)mmap(NULL, REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                              -1, 0);
     if (!f->n) taken = 0;
-    if (region == (char *)MAP_FAILED || ++f->allocations == f->fail_alloc || f->n == BLOCKS || size > REGION - taken - 64) return NULL;
+    if (region == (char *)MAP_FAILED || ++f->allocations == f->fail_alloc || f->n == BLOCKS
+        || size > REGION - taken - 64)
+        return NULL;
     char *p = f->block[f->n] = region + taken;
     f->size[f->n++] = size;
     taken += (size + 63) / 64 * 64;
@@ -46,7 +60,10 @@ static void fake_free(void *user, void *ptr, size_t size)
     fake *f = (fake *)user;
     size_t i = 0;
     while (i < f->n && f->block[i] != ptr) i++;
-    if (i == f->n || f->size[i] != size) { f->wrong++; return; }
+    if (i == f->n || f->size[i] != size) {
+        f->wrong++;
+        return;
+    }
     f->block[i] = f->block[--f->n];
     f->size[i] = f->size[f->n];
 }
@@ -54,16 +71,27 @@ static int fake_copy(fake *f, void *to, const void *from, size_t size, int up)
 {
     const size_t at = (size_t)(up ? to : from);
     size_t i = 0;
-    while (i < f->n && at - (size_t)f->block[i] >= f->size[i]) i++;
-    if (i == f->n || at - (size_t)f->block[i] + size > f->size[i]) { f->wrong++; return -1; }
-    if (++f->copies[up] + f->copies[!up] == f->fail_copy) return -1;
+    while (i < f->n && at - (size_t)f->block[i] >= f->size[i])
+        i++;
+    if (i == f->n || at - (size_t)f->block[i] + size > f->size[i]) {
+        f->wrong++;
+        return -1;
+    }
+    if (++f->copies[up] + f->copies[!up] == f->fail_copy)
+        return -1;
     door(1);
     memcpy(to, from, size);
     door(f->inside);
     return 0;
 }
-static int fake_put(void *user, void *device, const void *host, size_t size) { return fake_copy((fake *)user, device, host, size, 1); }
-static int fake_get(void *user, void *host, const void *device, size_t size) { return fake_copy((fake *)user, host, device, size, 0); }
+static int fake_put(void *user, void *device, const void *host, size_t size)
+{
+    return fake_copy((fake *)user, device, host, size, 1);
+}
+static int fake_get(void *user, void *host, const void *device, size_t size)
+{
+    return fake_copy((fake *)user, host, device, size, 0);
+}
 /* An op's own function, let in for as long as it runs. */
 static int fake_kernel(mmix_ctx *m, mmix_call *c)
 {
@@ -71,7 +99,10 @@ static int fake_kernel(mmix_ctx *m, mmix_call *c)
     const mmix_op_functions own = mmix_op_get(m, c->op);
     const int back = c->dy[0] != NULL;
     int failed;
-    if (!back && ((f->kernels & DECLINES && ++f->calls % 3 == 0) || (c->recorded && !(f->kernels & BACKWARD)))) return 1;
+    if (!back
+        && ((f->kernels & DECLINES && ++f->calls % 3 == 0)
+            || (c->recorded && !(f->kernels & BACKWARD))))
+        return 1;
     door(f->inside = 1);
     failed = (back ? own.backward : own.forward)(m, c);
     door(f->inside = 0);
@@ -81,12 +112,17 @@ static mmix_options with_device(fake *f, int kernels)
 {
     mmix_options o;
     memset(&o, 0, sizeof o);
-    o.threads = 2; o.seed = 9;
-    o.device.alloc = fake_alloc; o.device.free = fake_free; o.device.put = fake_put; o.device.get = fake_get;
+    o.threads = 2;
+    o.seed = 9;
+    o.device.alloc = fake_alloc;
+    o.device.free = fake_free;
+    o.device.put = fake_put;
+    o.device.get = fake_get;
     o.device.user = f;
     o.device.kernels = kernels ? f->table : NULL;
     f->kernels = kernels;
-    for (int op = 0; op < MMIX_OP_COUNT; op++) f->table[op].forward = f->table[op].backward = fake_kernel;
+    for (int op = 0; op < MMIX_OP_COUNT; op++)
+        f->table[op].forward = f->table[op].backward = fake_kernel;
     return o;
 }
 static mmix_ctx *device(fake *f, int kernels)
@@ -111,18 +147,21 @@ static uint64_t read_into(uint64_t h, const mmix_tensor *t)
 }
 static uint64_t number_into(uint64_t h, double x)
 {
-    for (size_t i = 0; i < sizeof x; i++) h = (h ^ ((const unsigned char *)&x)[i]) * 1099511628211u;
+    for (size_t i = 0; i < sizeof x; i++)
+        h = (h ^ ((const unsigned char *)&x)[i]) * 1099511628211u;
     return h;
 }
 static uint64_t read_params(uint64_t h, const mmix_params *p)
 {
-    for (size_t i = 0; p && i < p->count; i++) h = read_into(h, p->at[i].tensor);
+    for (size_t i = 0; p && i < p->count; i++)
+        h = read_into(h, p->at[i].tensor);
     return h;
 }
 static uint64_t read_file(uint64_t h, const char *path)
 {
     FILE *f = fopen(path, "rb");
-    for (int c; f && (c = getc(f)) != EOF;) h = (h ^ (uint64_t)c) * 1099511628211u;
+    for (int c; f && (c = getc(f)) != EOF;)
+        h = (h ^ (uint64_t)c) * 1099511628211u;
     if (f) fclose(f);
     return f ? h : 0;
 }
@@ -130,8 +169,13 @@ typedef uint64_t work_on(mmix_ctx *m);
 /* Runs it on the host and with each kind of device: the results are one. */
 static void alike(const char *what, work_on *run)
 {
-    static const struct { int kernels; const char *name; } kinds[] = { { NONE, "no kernels" }, { ALL, "kernels for all" },
-        { FORWARD, "kernels without backward" }, { ALL | DECLINES, "kernels that decline" } };
+    static const struct {
+        int kernels;
+        const char *name;
+    } kinds[] = { { NONE, "no kernels" },
+                  { ALL, "kernels for all" },
+                  { FORWARD, "kernels without backward" },
+                  { ALL | DECLINES, "kernels that decline" } };
     mmix_ctx *m = context(2, 9);
     const uint64_t expected = run(m);
     size_t calls[MMIX_OP_COUNT];
@@ -149,7 +193,8 @@ static void alike(const char *what, work_on *run)
             const size_t on_host = mmix_op_calls(m, op, 0), on_device = mmix_op_calls(m, op, 1);
             if (!i) calls[op] = on_host;
             same &= on_host + on_device == calls[op];
-            host |= on_host > 0; there |= on_device > 0;
+            host |= on_host > 0;
+            there |= on_device > 0;
         }
         CHECK_AT(same, kinds[i].name);
         CHECK_AT(host || kinds[i].kernels & FORWARD, kinds[i].name);
@@ -162,26 +207,37 @@ static void alike(const char *what, work_on *run)
 
 /* ---- every op ---- */
 
-static mmix_tensor *normal(mmix_ctx *m, uint64_t stream, int ndim, size_t a, size_t b, size_t c, size_t d)
+static mmix_tensor *normal(mmix_ctx *m, uint64_t stream, int ndim, size_t a, size_t b, size_t c,
+                           size_t d)
 {
     size_t s[4];
-    s[0] = a; s[1] = b; s[2] = c; s[3] = d;
-    return mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, ndim, s), 0.7, stream));
+    s[0] = a;
+    s[1] = b;
+    s[2] = c;
+    s[3] = d;
+    return mmix_require_grad(
+        mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, ndim, s), 0.7, stream));
 }
 static mmix_tensor *numbers(mmix_ctx *m, size_t n, int32_t below)
 {
     int32_t x[16];
-    for (size_t i = 0; i < n; i++) x[i] = (int32_t)(i * 5 % 7) % below;
+    for (size_t i = 0; i < n; i++)
+        x[i] = (int32_t)(i * 5 % 7) % below;
     return mmix_from_i32(m, 1, &n, x);
 }
 enum { CASES = 45 };
 static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
 {
-    mmix_tensor *x = leaf[0] = normal(m, 1, 3, 2, 6, 8, 0), *y = leaf[1] = normal(m, 2, 3, 2, 6, 8, 0), *v = leaf[2] = normal(m, 3, 1, 8, 0, 0, 0),
-        *w = leaf[3] = normal(m, 4, 2, 8, 8, 0, 0), *positive = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 6, 8), 0.4)), *part[2], *q, *k, *mask;
+    mmix_tensor *x = leaf[0] = normal(m, 1, 3, 2, 6, 8, 0);
+    mmix_tensor *y = leaf[1] = normal(m, 2, 3, 2, 6, 8, 0);
+    mmix_tensor *v = leaf[2] = normal(m, 3, 1, 8, 0, 0, 0);
+    mmix_tensor *w = leaf[3] = normal(m, 4, 2, 8, 8, 0, 0);
+    mmix_tensor *positive = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 6, 8), 0.4));
+    mmix_tensor *part[2], *q, *k, *mask;
     mmix_mixer mixer;
     mmix_real center[8] = { 0 };
-    part[0] = x; part[1] = y;
+    part[0] = x;
+    part[1] = y;
     q = mmix_reshape(m, x, 4, (const size_t[4]) { 2, 6, 2, 4 });
     k = mmix_reshape(m, y, 4, (const size_t[4]) { 2, 6, 2, 4 });
     switch (i) {
@@ -205,19 +261,33 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
     case 17: return mmix_rms_norm(m, x, v, 1e-5);
     case 18: return mmix_gated_rms_norm(m, x, y, v, 1e-5, 2);
     case 19: return mmix_l2_normalize(m, x, 1e-9);
-    case 20: return mmix_linear_residual(m, mmix_slice(m, x, 1, 1, 5), w, v, mmix_slice(m, y, 1, 0, 5), NULL);
+    case 20:
+        return mmix_linear_residual(m, mmix_slice(m, x, 1, 1, 5), w, v, mmix_slice(m, y, 1, 0, 5),
+                                    NULL);
     case 21: return mmix_causal_conv1d(m, x, leaf[4] = normal(m, 5, 3, 8, 1, 3, 0), v, NULL);
     case 22: return mmix_interpolate(m, q, MMIX_RESIZE_BICUBIC, 3, 7, 0, 0);
-    case 23: return mmix_cross_entropy(m, mmix_slice(m, x, 1, 0, 5), mmix_reshape(m, numbers(m, 10, 8), 2, (const size_t[2]) { 2, 5 }), -1);
+    case 23:
+        return mmix_cross_entropy(m, mmix_slice(m, x, 1, 0, 5),
+                                  mmix_reshape(m, numbers(m, 10, 8), 2, (const size_t[2]){ 2, 5 }),
+                                  -1);
     case 24: return mmix_weight_norm(m, w, leaf[4] = normal(m, 6, 2, 8, 1, 0, 0));
     case 25: return mmix_rope(m, q, numbers(m, 6, 7), NULL);
     case 26: mixer = mmix_mixer_softmax(q, k, q); return mmix_mix(m, &mixer);
-    case 27: mixer = mmix_mixer_linear(q, k, k); mixer.feature = MMIX_FEATURE_ELU1; return mmix_mix(m, &mixer);
-    case 28:
-        mixer = mmix_mixer_ssd(q, leaf[4] = normal(m, 7, 3, 2, 6, 2, 0), mmix_fill(mmix_new1(m, 2), -0.3), k, q);
+    case 27:
+        mixer = mmix_mixer_linear(q, k, k);
+        mixer.feature = MMIX_FEATURE_ELU1;
         return mmix_mix(m, &mixer);
-    case 29: return mmix_dino_loss(m, mmix_reshape(m, x, 2, (const size_t[2]) { 12, 8 }), mmix_fill_normal(m, mmix_new2(m, 6, 8), 1, 3), center, 4, 0.1, 0.04, 0.9, NULL);
-    case 30: return mmix_add_rows(m, x, mmix_slice(m, y, 1, 0, 3), mmix_slice(m, numbers(m, 4, 6), 0, 1, 3));
+    case 28:
+        mixer = mmix_mixer_ssd(q, leaf[4] = normal(m, 7, 3, 2, 6, 2, 0),
+                               mmix_fill(mmix_new1(m, 2), -0.3), k, q);
+        return mmix_mix(m, &mixer);
+    case 29:
+        return mmix_dino_loss(m, mmix_reshape(m, x, 2, (const size_t[2]){ 12, 8 }),
+                              mmix_fill_normal(m, mmix_new2(m, 6, 8), 1, 3), center, 4, 0.1, 0.04,
+                              0.9, NULL);
+    case 30:
+        return mmix_add_rows(m, x, mmix_slice(m, y, 1, 0, 3),
+                             mmix_slice(m, numbers(m, 4, 6), 0, 1, 3));
     case 31: return mmix_kd_hidden(m, x, mmix_fill_normal(m, mmix_new3(m, 2, 6, 8), 1, 3), NULL, 1);
     case 32:
         mask = mmix_reshape(m, numbers(m, 12, 2), 2, (const size_t[2]) { 2, 6 });
@@ -230,9 +300,17 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
     case 38: return mmix_pow(m, x, 2);
     case 39: return mmix_dropout(m, x, 0.4, 1, 2);
     case 40: return mmix_add(m, mmix_mul(m, x, x), mmix_gelu(m, x));
-    case 41: return mmix_patch_embed(m, mmix_reshape(m, x, 4, (const size_t[4]) { 1, 2, 6, 8 }), normal(m, 5, 4, 3, 2, 2, 2), NULL);
-    case 42: mixer = mmix_mixer_softmax(q, k, q); mixer.mask = MMIX_MASK_CAUSAL; return mmix_mix(m, &mixer);
-    case 43: mixer = mmix_mixer_linear(q, k, k); mixer.mask = MMIX_MASK_CAUSAL; return mmix_mix(m, &mixer);
+    case 41:
+        return mmix_patch_embed(m, mmix_reshape(m, x, 4, (const size_t[4]){ 1, 2, 6, 8 }),
+                                normal(m, 5, 4, 3, 2, 2, 2), NULL);
+    case 42:
+        mixer = mmix_mixer_softmax(q, k, q);
+        mixer.mask = MMIX_MASK_CAUSAL;
+        return mmix_mix(m, &mixer);
+    case 43:
+        mixer = mmix_mixer_linear(q, k, k);
+        mixer.mask = MMIX_MASK_CAUSAL;
+        return mmix_mix(m, &mixer);
     default: return mmix_insert_token(m, x, v, 2);
     }
 }
@@ -244,11 +322,16 @@ static uint64_t ops(mmix_ctx *m)
         mmix_record(m, 1);
         y = made(m, i, leaf);
         h = read_into(h, y);
-        if (!y) { printf("case %d\n", i); return 0; }
+        if (!y) {
+            printf("case %d\n", i);
+            return 0;
+        }
         loss = mmix_sum(m, mmix_mul(m, y, y));
         mmix_backward(m, loss);
         h = number_into(h, mmix_item(loss));
-        for (int k = 0; k < 5; k++) if (leaf[k] && mmix_grad(leaf[k])) h = read_into(h, mmix_grad(leaf[k]));
+        for (int k = 0; k < 5; k++)
+            if (leaf[k] && mmix_grad(leaf[k]))
+                h = read_into(h, mmix_grad(leaf[k]));
         mmix_record(m, 0);
         mmix_reset(m);
     }
@@ -266,7 +349,8 @@ static uint64_t mmate(mmix_ctx *m)
     mmix_tensor *x, *y;
     uint64_t h = 1;
     memset(&layout, 0, sizeof layout);
-    layout.spans = spans; layout.n_spans = 1;
+    layout.spans = spans;
+    layout.n_spans = 1;
     mmix_mmate_init(&layer, p, "", 8, 2, 1, 4, 1, 1, NULL);
     layer.rope.theta = 100;
     mmix_params_allocate(p);
@@ -277,7 +361,8 @@ static uint64_t mmate(mmix_ctx *m)
     h = read_into(h, y);
     mmix_backward(m, mmix_mean(m, mmix_mul(m, y, y)));
     h = read_into(h, mmix_grad(x));
-    for (size_t i = 0; i < p->count; i++) h = read_into(h, mmix_grad(p->at[i].tensor));
+    for (size_t i = 0; i < p->count; i++)
+        h = read_into(h, mmix_grad(p->at[i].tensor));
     mmix_params_destroy(p);
     return h;
 }
@@ -298,7 +383,9 @@ static uint64_t learns(mmix_ctx *m, int kind, int record, int sgd)
         mmix_tensor *loss;
         double norm;
         mmix_record(m, record);
-        f = mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, (uint64_t)step), NULL);
+        f = mmix_vision_forward(m, v,
+                                mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, (uint64_t)step),
+                                NULL);
         loss = mmix_cross_entropy(m, f.token, numbers(m, 2, 5), -1);
         mmix_backward(m, loss);
         mmix_record(m, 0);
@@ -313,7 +400,11 @@ static uint64_t learns(mmix_ctx *m, int kind, int record, int sgd)
     mmix_vision_destroy(v);
     v = mmix_vision_load(m, "build/device.safetensors");
     h = read_params(h, mmix_vision_params(v));
-    if (v) h = read_into(h, mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 7), NULL).tokens);
+    if (v)
+        h = read_into(h, mmix_vision_forward(m, v,
+                                             mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 7),
+                                             NULL)
+                             .tokens);
     mmix_reset(m);
     mmix_vision_destroy(v);
     return h;
@@ -326,7 +417,10 @@ static uint64_t slabs(mmix_ctx *m)
 {
     static const size_t shape[2] = { 4, 8 };
     mmix_params *p[2];
-    mmix_tensor *w[2], *x = normal(m, 1, 2, 3, 8, 0, 0), *g = mmix_fill_normal(m, mmix_new2(m, 3, 4), 1, 2), *y;
+    mmix_tensor *w[2];
+    mmix_tensor *x = normal(m, 1, 2, 3, 8, 0, 0);
+    mmix_tensor *g = mmix_fill_normal(m, mmix_new2(m, 3, 4), 1, 2);
+    mmix_tensor *y;
     uint64_t h = 1;
     for (int i = 0; i < 2; i++) {
         p[i] = mmix_params_create(m);
@@ -339,16 +433,22 @@ static uint64_t slabs(mmix_ctx *m)
         mmix_record(m, 1);
         y = mmix_linear(m, mmix_gelu(m, x), mmix_mul(m, w[0], w[0]), NULL);
         if (i % 2) mmix_backward_from(m, &y, &g, 1);
-        else mmix_backward(m, mmix_sum(m, mmix_mul(m, y, mmix_linear(m, x, mmix_slice(m, w[0], 0, 0, 4), NULL))));
+        else
+            mmix_backward(m, mmix_sum(m, mmix_mul(m, y,
+                                                  mmix_linear(m, x, mmix_slice(m, w[0], 0, 0, 4),
+                                                              NULL))));
         mmix_record(m, 0);
-        if (i == 1) h = read_into(h, mmix_grad(w[0]));
+        if (i == 1)
+            h = read_into(h, mmix_grad(w[0]));
         if (i == 2 || i == 4) mmix_params_zero_grad(p[0]);
-        if (i < 2) mmix_ema(p[1], p[0], 0.9);    /* it brings gradients to the host */
+        if (i < 2)
+            mmix_ema(p[1], p[0], 0.9); /* it brings gradients to the host */
         h = read_into(h, mmix_linear(m, x, w[1], NULL));
         if (i == 3) mmix_fill(g, 0.3);
     }
     h = read_into(h, mmix_grad(w[0]));
-    for (int i = 0; i < 2; i++) mmix_params_destroy(p[i]);
+    for (int i = 0; i < 2; i++)
+        mmix_params_destroy(p[i]);
     mmix_reset(m);
     return h;
 }
@@ -362,12 +462,14 @@ static uint64_t dino(mmix_ctx *m)
     mmix_dino_config c = small_dino(MMIX_MIXER_SSD);
     c.shards = 2;
     d = mmix_dino_create(m, c);
-    for (int i = 0; d && i < 2 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) h = hash_stats(&s, h);
+    for (int i = 0; d && i < 2 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++)
+        h = hash_stats(&s, h);
     if (d) mmix_dino_save(d, "build/device_dino.safetensors", "");
     h = read_file(h, "build/device_dino.safetensors");
     mmix_dino_destroy(d);
     d = mmix_dino_load(m, "build/device_dino.safetensors");
-    if (d && mmix_dino_step(d, pictures, PICTURES, &s) == 1) h = hash_stats(&s, h);
+    if (d && mmix_dino_step(d, pictures, PICTURES, &s) == 1)
+        h = hash_stats(&s, h);
     mmix_dino_destroy(d);
     return h;
 }
@@ -379,7 +481,14 @@ static uint64_t decoder(mmix_ctx *m)
     uint64_t h = 1;
     memset(&c, 0, sizeof c);
     c.mmate.conv_width = 3;
-    c.vocabulary = 23; c.dim = 12; c.depth = 2; c.ffn = 10; c.heads = 4; c.kv_heads = 2; c.head_dim = 6; c.bias = 1;
+    c.vocabulary = 23;
+    c.dim = 12;
+    c.depth = 2;
+    c.ffn = 10;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 6;
+    c.bias = 1;
     for (int kind = 0; kind < 2; kind++) {
         mmix_mix_state *s;
         c.mixer = kind ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MMATE;
@@ -388,10 +497,15 @@ static uint64_t decoder(mmix_ctx *m)
         for (int32_t t = 0; s && t < 6; t++) {
             mmix_sequence q;
             memset(&q, 0, sizeof q);
-            q.tokens = mmix_reshape(m, numbers(m, t ? 1 : 5, 23), 2, (const size_t[2]) { 1, t ? 1 : 5 });
+            q.tokens = mmix_reshape(m, numbers(m, t ? 1 : 5, 23), 2,
+                                    (const size_t[2]){ 1, t ? 1 : 5 });
             h = read_into(h, mmix_decoder_step(m, d, &q, s));
             mmix_reset(m);
-            if (t == 3) { mmix_mix_state *copy = mmix_mix_state_copy(s); mmix_mix_state_destroy(s); s = copy; }
+            if (t == 3) {
+                mmix_mix_state *copy = mmix_mix_state_copy(s);
+                mmix_mix_state_destroy(s);
+                s = copy;
+            }
         }
         mmix_mix_state_destroy(s);
         mmix_decoder_destroy(d);
@@ -401,12 +515,15 @@ static uint64_t decoder(mmix_ctx *m)
 /* An upstream gradient may have a gradient of its own, that lies somewhere else than its values. */
 static uint64_t upstream(mmix_ctx *m)
 {
-    mmix_tensor *x = normal(m, 1, 2, 3, 8, 0, 0), *w = normal(m, 2, 2, 3, 8, 0, 0), *y;
+    mmix_tensor *x = normal(m, 1, 2, 3, 8, 0, 0);
+    mmix_tensor *w = normal(m, 2, 2, 3, 8, 0, 0);
+    mmix_tensor *y;
     mmix_record(m, 1);
     mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
     y = mmix_gelu(m, w);
     real v[24];
-    for (int i = 0; i < 24; i++) v[i] = (real)(i % 5);
+    for (int i = 0; i < 24; i++)
+        v[i] = (real)(i % 5);
     mmix_write(x, v);                            /* newer than what the device has of it */
     mmix_backward_from(m, &y, &x, 1);
     const uint64_t h = read_into(read_into(1, mmix_grad(w)), mmix_grad(x));
@@ -418,7 +535,8 @@ static uint64_t upstream(mmix_ctx *m)
 static uint64_t looks(mmix_ctx *m)
 {
     static const size_t flat[2] = { 12, 8 }, four[4] = { 2, 6, 2, 4 }, rows[2] = { 1, 4 };
-    mmix_tensor *leaf[5] = { NULL }, *y = made(m, 8, leaf), *x = mmix_reshape(m, y, 2, flat), *q = mmix_reshape(m, y, 4, four), *part;
+    mmix_tensor *leaf[5] = { NULL }, *y = made(m, 8, leaf), *x = mmix_reshape(m, y, 2, flat),
+                *q = mmix_reshape(m, y, 4, four), *part;
     mmix_mixer mixer = mmix_mixer_softmax(q, q, q);
     mmix_knn_result knn;
     mmix_pca_result pca;
@@ -447,7 +565,8 @@ static int cube(mmix_ctx *m, mmix_call *c)
     (void)m;
     for (size_t i = 0; i < mmix_count(c->in[0]); i++) {
         const real x = mmix_data(c->in[0])[i];
-        if (!c->dy[0]) mmix_data(c->out[0])[i] = x * x * x;
+        if (!c->dy[0])
+            mmix_data(c->out[0])[i] = x * x * x;
         else c->dx[0][i] = 3 * x * x * c->dy[0][i];
     }
     return 0;
@@ -457,7 +576,10 @@ static void doors(void)
 {
     static fake f;
     mmix_ctx *m = device(&f, ALL), *other = context(1, 1);
-    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 2), *y = mmix_affine(m, x, 2, 1), *z, *labels = numbers(m, 2, 3);
+    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 2);
+    mmix_tensor *y = mmix_affine(m, x, 2, 1);
+    mmix_tensor *z;
+    mmix_tensor *labels = numbers(m, 2, 3);
     int32_t *label = mmix_data_i32(labels);      /* it stays good */
     mmix_params *p = mmix_params_create(m);
     const size_t shape[2] = { 4, 3 };
@@ -496,14 +618,16 @@ static void doors(void)
     /* parameters stay in their context */
     x = mmix_params_add(p, "", "weight", 2, shape, MMIX_INIT_NORMAL, 1, 0);
     IS(mmix_params_allocate(p), 0);
-    REFUSED(other, mmix_linear(other, mmix_fill(mmix_new2(other, 2, 3), 1), x, NULL) == NULL, "another context");
+    REFUSED(other, mmix_linear(other, mmix_fill(mmix_new2(other, 2, 3), 1), x, NULL) == NULL,
+            "another context");
     mmix_params_destroy(p);
     mmix_destroy(other);
     mmix_destroy(m);
     CHECK(!f.n && !f.wrong);
     /* kernels without memory are no device */
     mmix_options o = with_device(&f, ALL);
-    o.device.alloc = NULL; o.device.strict = 1;
+    o.device.alloc = NULL;
+    o.device.strict = 1;
     m = mmix_create(&o);
     x = mmix_affine(m, mmix_fill(mmix_new1(m, 1), 2), 3, 1);
     CHECK(x && mmix_data(x) && *mmix_data(x) == 7);
@@ -519,15 +643,19 @@ static void strict(void)
     memset(&f.table[MMIX_OP_SOFTMAX], 0, sizeof *f.table);
     mmix_ctx *m = mmix_create(&o);
     mmix_op_user_set(m, &f);
-    mmix_tensor *x = mmix_fill_normal(m, mmix_new2(m, 2, 3), 1, 0), *y = mmix_gelu(m, x);
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new2(m, 2, 3), 1, 0);
+    mmix_tensor *y = mmix_gelu(m, x);
     mmix_op_functions functions = { cube, cube };
     doing("strict");
     FINE(m);
     REFUSED_AS(MMIX_ERROR_DEVICE, m, !mmix_softmax(m, y, 1), "softmax: no kernel ran it", "");
-    REFUSED_AS(MMIX_ERROR_DEVICE, m, !mmix_custom_op(m, &x, 1, 2, (const size_t[2]) { 2, 3 }, functions, NULL), "custom: no kernel", "");
+    REFUSED_AS(MMIX_ERROR_DEVICE, m,
+               !mmix_custom_op(m, &x, 1, 2, (const size_t[2]){ 2, 3 }, functions, NULL),
+               "custom: no kernel", "");
     IS(mmix_op_calls(m, MMIX_OP_SOFTMAX, 0), 0);
     CHECK(mmix_gelu(m, y) != NULL);
-    f.kernels |= DECLINES; f.calls = 2;
+    f.kernels |= DECLINES;
+    f.calls = 2;
     REFUSED_AS(MMIX_ERROR_DEVICE, m, !mmix_gelu(m, y), "gelu: no kernel ran it", "");
     mmix_destroy(m);
     CHECK(!f.n && !f.wrong);
@@ -546,9 +674,11 @@ static void failures(void)
                 mmix_destroy(m);
                 m = device(&f, ALL);
             }
-            f.fail_alloc = copies ? 0 : n; f.fail_copy = copies ? n : 0;
+            f.fail_alloc = copies ? 0 : n;
+            f.fail_copy = copies ? n : 0;
             vim(m);
-            COMPARE(mmix_error_kind(m) == (copies ? MMIX_ERROR_DEVICE : MMIX_ERROR_MEMORY) && strstr(mmix_error(m), "the device's"),
+            COMPARE(mmix_error_kind(m) == (copies ? MMIX_ERROR_DEVICE : MMIX_ERROR_MEMORY)
+                        && strstr(mmix_error(m), "the device's"),
                     "the kind of error", mmix_error_kind(m), n);
             mmix_destroy(m);
             COMPARE(!f.n && !f.wrong, "nothing is left", f.n, n);
@@ -560,9 +690,11 @@ static void every_op(void)
     static fake f;
     mmix_ctx *m = device(&f, ALL);
     alike("ops", ops);
-    ops(m); mmate(m);
+    ops(m);
+    mmate(m);
     doing("each op of the table, forward and backward");
-    for (int op = 0; op < MMIX_OP_COUNT; op++) CHECK_AT(mmix_op_calls(m, op, 1) >= 2 && !mmix_op_calls(m, op, 0), mmix_op_name(op));
+    for (int op = 0; op < MMIX_OP_COUNT; op++)
+        CHECK_AT(mmix_op_calls(m, op, 1) >= 2 && !mmix_op_calls(m, op, 0), mmix_op_name(op));
     mmix_destroy(m);
 }
 static void networks(void)
@@ -579,7 +711,11 @@ static void networks(void)
 }
 int main(int argc, char **argv)
 {
-    static const section all[] = { { "doors", doors }, { "ops", every_op }, { "networks", networks }, { "strict", strict }, { "failures", failures } };
+    static const section all[] = { { "doors", doors },
+                                   { "ops", every_op },
+                                   { "networks", networks },
+                                   { "strict", strict },
+                                   { "failures", failures } };
     return sections(all, sizeof all / sizeof *all, argc, argv);
 }
 #endif

@@ -1,19 +1,25 @@
-/* internals.c - what has no name in the interface: the generator's rounds, parameters of every standard size declared without
-   values, packed copies of matrices, AdamW on two lists, JSON, configs, checksums, orthonormal rows. The one program beside
-   tests/kernels.c that holds an implementation of its own.
+/* internals.c - what has no name in the interface: the generator's rounds, parameters of every
+   standard size declared without values, packed copies of matrices, AdamW on two lists, JSON,
+   configs, checksums, orthonormal rows. The one program beside tests/kernels.c that holds an
+   implementation of its own.
 
-   Run from the repository's root. With ../shared/reference there, every name and shape of state_dicts.json is compared;
-   without it a few rows of each family. No standard size has values here: declaring the parameters of the largest takes a
-   millisecond, drawing its 89 million values half a minute. */
+   Run from the repository's root. With ../shared/reference there, every name and shape of
+   state_dicts.json is compared; without it a few rows of each family. No standard size has values
+   here: declaring the parameters of the largest takes a millisecond, drawing its 89 million values
+   half a minute. */
 #include "json.h"
 #include <float.h>
 
 /* ---- random numbers: the known answers of Philox 4x32 ---- */
 
-static void philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+static void philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1,
+                   uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
     uint32_t x[4];
-    x[0] = c0; x[1] = c1; x[2] = c2; x[3] = c3;
+    x[0] = c0;
+    x[1] = c1;
+    x[2] = c2;
+    x[3] = c3;
     mmixi_philox(x, k0, k1);
     IS(x[0], a);
     IS(x[1], b);
@@ -25,30 +31,36 @@ static void generator(void)
     doing("random");
     philox(0, 0, 0, 0, 0, 0, 0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u);
     philox(~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu);
-    philox(0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u, 0xa4093822u, 0x299f31d0u, 0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u);
+    philox(0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u, 0xa4093822u, 0x299f31d0u,
+           0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u);
 }
 
 /* ---- the sizes ---- */
 
-/* A backbone, or with `head` DINO's head on features of that width. Counts are those of the systems' own
-   classes. */
+/* A backbone, or with `head` DINO's head on features of that width. Counts are those of the
+   systems' own classes. */
 typedef struct standard {
     const char *name;                            /* in state_dicts.json */
     mmix_vision_config config;
     size_t head, parameters, tensors;
-    double gmac;                                 /* multiply-adds of 224 x 224 pixels, as published, in 1e9; or 0 */
+    /* multiply-adds of 224 x 224 pixels, as published, in 1e9; or 0 */
+    double gmac;
 } standard;
 
 static size_t standards(standard out[24])
 {
-    static const size_t head[][2] = {{192, 21958912}, {256, 22089984}, {384, 22352128}, {512, 22614272},
-                                     {768, 23138560}};
+    static const size_t head[][2] = { { 192, 21958912 },
+                                      { 256, 22089984 },
+                                      { 384, 22352128 },
+                                      { 512, 22614272 },
+                                      { 768, 23138560 } };
     static const char *const head_name[] = {"dino_head_192", "dino_head_256", "dino_head_384",
                                             "dino_head_512", "dino_head_768"};
     size_t n = 0;
     memset(out, 0, 24 * sizeof *out);
-#define BACKBONE(called, is, count, arrays, work) \
-    out[n].name = called, out[n].config = is, out[n].parameters = count, out[n].tensors = arrays, out[n++].gmac = work
+#define BACKBONE(called, is, count, arrays, work)                                                 \
+    out[n].name = called, out[n].config = is, out[n].parameters = count, out[n].tensors = arrays, \
+    out[n++].gmac = work
     BACKBONE("vit_tiny_16", mmix_vision_config_vit(192, 16), 5524416, 150, 0);
     BACKBONE("vit_tiny_8", mmix_vision_config_vit(192, 8), 5526720, 150, 0);
     BACKBONE("vit_small_16", mmix_vision_config_vit(384, 16), 21665664, 150, 4.60);
@@ -64,14 +76,16 @@ static size_t standards(standard out[24])
     BACKBONE("mambareg_base_16", mmix_vision_config_mambareg(768), 88878720, 366, 0);
 #undef BACKBONE
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
-        out[n].name = head_name[i], out[n].head = head[i][0];
-        out[n].parameters = head[i][1], out[n++].tensors = 8;
+        out[n].name = head_name[i];
+        out[n].head = head[i][0];
+        out[n].parameters = head[i][1];
+        out[n++].tensors = 8;
     }
     return n;
 }
 
-/* The parameters of a standard size, without values, declared as mmix_vision_load does; a backbone's in v, whose
-   blocks the caller frees. The caller destroys the list. */
+/* The parameters of a standard size, without values, declared as mmix_vision_load does; a
+   backbone's in v, whose blocks the caller frees. The caller destroys the list. */
 static mmix_params *declared(mmix_ctx *m, const standard *s, mmix_vision *v)
 {
     mmix_params *p = mmix_params_create(m);
@@ -81,20 +95,23 @@ static mmix_params *declared(mmix_ctx *m, const standard *s, mmix_vision *v)
         CHECK_AT(mmix_dino_head_init(&head, p, "", s->head, 2048, 256, 65536, 3) == 0, s->name);
         return p;
     }
-    v->config = s->config, v->params = p;
+    v->config = s->config;
+    v->params = p;
     v->block = (mmixi_vision_block *)calloc(s->config.depth, sizeof *v->block);
     mmixi_vision_declare(v);
     CHECK_AT(!mmix_error(m), s->name);
     return p;
 }
 
-/* A backbone's multiply-adds; the names alone say what decays; its values do not fit a small limit. */
+/* A backbone's multiply-adds; the names alone say what decays; its values do not fit a small
+   limit. */
 static void backbone(const standard *s, const mmix_vision *v)
 {
     mmix_params *p = mmix_vision_params(v);
     mmix_ctx *m = p->m;
     double gmac = mmix_vision_flops(v, 224, 224) / 2e9;
-    if (s->gmac > 0) COMPARE(fabs(gmac / s->gmac - 1) < 0.05, "multiply-adds", gmac, s->gmac);
+    if (s->gmac > 0)
+        COMPARE(fabs(gmac / s->gmac - 1) < 0.05, "multiply-adds", gmac, s->gmac);
     for (size_t i = 0; i < p->count; i++) {
         const mmix_param *q = &p->at[i];
         size_t n = strlen(q->name);
@@ -156,10 +173,13 @@ static void rows(void)
         CHECK_AT(p && p->count == s[i].tensors, s[i].name);
         for (size_t r = 0; r < sizeof row / sizeof *row; r++)
             if (!strcmp(row[r].model, s[i].name)) {
-                CHECK_AT(has_shape(mmix_params_find(p, row[r].name), (int)row[r].ndim, row[r].shape), row[r].name);
+                CHECK_AT(has_shape(mmix_params_find(p, row[r].name), (int)row[r].ndim,
+                                   row[r].shape),
+                         row[r].name);
                 found++;
             }
-        if (!s[i].head) backbone(&s[i], &v);
+        if (!s[i].head)
+            backbone(&s[i], &v);
         mmix_params_destroy(p);
         free(v.block);
     }
@@ -188,10 +208,11 @@ static size_t size_in(const Json *object, const char *key)
 static void same_config(const standard *s, const Json *config)
 {
     const mmix_vision_config *c = &s->config;
-    const char *model = json_text(json_find(config, "model")),
-        *mixer = json_text(json_find(config, "mixer"));
+    const char *model = json_text(json_find(config, "model"));
+    const char *mixer = json_text(json_find(config, "mixer"));
     if (s->head) {
-        CHECK_AT(size_in(config, "in_dim") == s->head && size_in(config, "out_dim") == 65536, s->name);
+        CHECK_AT(size_in(config, "in_dim") == s->head && size_in(config, "out_dim") == 65536,
+                 s->name);
         CHECK_AT(size_in(config, "hidden") == 2048 && size_in(config, "bottleneck") == 256
                  && size_in(config, "nlayers") == 3, s->name);
         return;
@@ -201,7 +222,8 @@ static void same_config(const standard *s, const Json *config)
     CHECK_AT(size_in(config, "registers") == c->registers, s->name);
     if (c->mixer == MMIX_MIXER_SSD) {
         CHECK_AT(model && !strcmp(model, "vim") && !mixer, s->name);
-        CHECK_AT(c->class_token == (c->registers ? MMIX_CLASS_REGISTERS : MMIX_CLASS_RELEASED), s->name);
+        CHECK_AT(c->class_token == (c->registers ? MMIX_CLASS_REGISTERS : MMIX_CLASS_RELEASED),
+                 s->name);
     } else {
         CHECK_AT(model && !strcmp(model, "vit") && mixer
                  && !strcmp(mixer, c->mixer == MMIX_MIXER_LINEAR ? "linear" : "softmax"), s->name);
@@ -211,8 +233,8 @@ static void same_config(const standard *s, const Json *config)
     }
 }
 
-/* Every name of the file is a parameter of the same shape, none stands there twice, and there are as many:
-   so nothing else is there. */
+/* Every name of the file is a parameter of the same shape, none stands there twice, and there are
+   as many: so nothing else is there. */
 static void same_tensors(const standard *s, const mmix_params *p, const Json *list)
 {
     unsigned char seen[512];
@@ -224,15 +246,18 @@ static void same_tensors(const standard *s, const mmix_params *p, const Json *li
         const Json *first = json_first(t), *sizes = first ? first->next : NULL, *d;
         const char *name = json_text(first);
         size_t i = 0, ndim = 0, n = 1, shape[MMIX_MAX_DIMS];
-        while (name && i < p->count && strcmp(p->at[i].name, name)) i++;
+        while (name && i < p->count && strcmp(p->at[i].name, name))
+            i++;
         for (d = json_first(sizes); d && ndim < MMIX_MAX_DIMS; d = d->next, ndim++)
             n *= shape[ndim] = json_size(d);
         elements += n;
         if (!name || i == p->count) missing++;
         else if (i < sizeof seen && seen[i]++) twice++;
-        else if (!has_shape(p->at[i].tensor, (int)ndim, shape)) apart++;
+        else if (!has_shape(p->at[i].tensor, (int)ndim, shape))
+            apart++;
         else continue;
-        if (!*where) snprintf(where, sizeof where, "%s, first %s", s->name, name ? name : "without a name");
+        if (!*where)
+            snprintf(where, sizeof where, "%s, first %s", s->name, name ? name : "without a name");
     }
     CHECK_AT(missing == 0, where);
     CHECK_AT(twice == 0, where);
@@ -273,7 +298,8 @@ static void state_dicts(void)
         mmix_params_destroy(p);
         free(v.block);
     }
-    CHECK(file && file->length == listed); /* the file knows no size that the table above does not */
+    /* the file knows no size that the table above does not */
+    CHECK(file && file->length == listed);
     json_free(file);
     mmix_destroy(m);
 }
@@ -309,11 +335,20 @@ static void packing(void)
             CHECK(w->packed != NULL);
             IS(mmix_params_find(p, "b")->packed != NULL, 0);
             if (change == 0) mmix_params_pack(p, 1);
-            if (change == 1) mmix_fill(mmix_slice(m, w, 0, 3, 2), 7);
+            if (change == 1)
+                mmix_fill(mmix_slice(m, w, 0, 3, 2), 7);
             if (change == 2) mmix_fill_normal(m, w, 1, 99);
-            if (change == 3) { mmix_read(w, values); values[100] += 1; mmix_write(w, values); }
+            if (change == 3) {
+                mmix_read(w, values);
+                values[100] += 1;
+                mmix_write(w, values);
+            }
             if (change == 4) mmix_ema(p, q, 0.5);
-            if (change == 5) { mmix_params_save(q, "build/internals_test.safetensors"); mmix_params_load(p, "build/internals_test.safetensors"); remove("build/internals_test.safetensors"); }
+            if (change == 5) {
+                mmix_params_save(q, "build/internals_test.safetensors");
+                mmix_params_load(p, "build/internals_test.safetensors");
+                remove("build/internals_test.safetensors");
+            }
             if (change == 6) {
                 mmix_adamw_init(&state, p);
                 mmix_record(m, 1);
@@ -343,7 +378,8 @@ static void packing(void)
     mmix_destroy(m);
 }
 
-static void two_lists(void)                      /* a gradient that is not finite: no list of a step is touched */
+/* a gradient that is not finite: no list of a step is touched */
+static void two_lists(void)
 {
     mmix_ctx *m = mmix_create(NULL);
     doing("two lists");
@@ -359,11 +395,17 @@ static void two_lists(void)                      /* a gradient that is not finit
     for (int bad = 1; bad >= 0; bad--) {
         mmix_record(m, 1);
         mmix_tensor *w = mmix_fill(mmix_new1(m, 3), 2);
-        mmix_tensor *loss = mmix_add(m, mmix_sum(m, mmix_mul(m, p[0]->at[0].tensor, w)), mmix_sum(m, mmix_mul(m, p[1]->at[0].tensor, w)));
+        mmix_tensor *loss = mmix_add(m, mmix_sum(m, mmix_mul(m, p[0]->at[0].tensor, w)),
+                                     mmix_sum(m, mmix_mul(m, p[1]->at[0].tensor, w)));
         mmix_backward(m, loss);
-        if (bad) mmix_data(mmix_grad(p[1]->at[0].tensor))[1] = (real)HUGE_VAL;
-        if (bad) BAD_INT(mmix_adamw_step(&pair[1], &o, 0, NULL) == 0, "mmix_adamw_step", "the gradient of second");
-        if (bad) BAD_INT(mmixi_adamw_lists(m, pair, 2, &o, 1, 0, NULL) == -1, "mmix_adamw_step", "the gradient of second");
+        if (bad)
+            mmix_data(mmix_grad(p[1]->at[0].tensor))[1] = (real)HUGE_VAL;
+        if (bad)
+            BAD_INT(mmix_adamw_step(&pair[1], &o, 0, NULL) == 0, "mmix_adamw_step",
+                    "the gradient of second");
+        if (bad)
+            BAD_INT(mmixi_adamw_lists(m, pair, 2, &o, 1, 0, NULL) == -1, "mmix_adamw_step",
+                    "the gradient of second");
         else NEAR(mmixi_adamw_lists(m, pair, 2, &o, 1, 0, NULL), sqrt(24.0), 1e-5);
         for (int i = 0; i < 2; i++) {
             IS(pair[i].steps[0], !bad);
@@ -373,7 +415,10 @@ static void two_lists(void)                      /* a gradient that is not finit
         }
         mmix_reset(m);
     }
-    for (int i = 0; i < 2; i++) mmix_optimizer_free(&pair[i]), mmix_params_destroy(p[i]);
+    for (int i = 0; i < 2; i++) {
+        mmix_optimizer_free(&pair[i]);
+        mmix_params_destroy(p[i]);
+    }
     FINE(m);
     mmix_destroy(m);
 }
@@ -403,10 +448,13 @@ static void json(void)
     list = mmixi_json_find(root, "list");
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "n"), 0)) == bits_of(-1.25));
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "tenth"), 0)) == bits_of(0.1));
-    if (sizeof(size_t) == 8) CHECK(mmixi_json_sizes(mmixi_json_find(root, "big"), &n, 1) == 1 && n == SIZE_MAX);
-    CHECK(mmixi_json_sizes(mmixi_json_find(root, "beyond"), &n, 1) == -1 && mmixi_json_sizes(mmixi_json_find(root, "half"), &n, 1) == -1
-        && mmixi_json_sizes(mmixi_json_find(root, "n"), &n, 1) == -1 && mmixi_json_sizes(mmixi_json_find(root, "s"), &n, 1) == -1
-        && mmixi_json_sizes(mmixi_json_find(root, "texts"), &n, 1) == -1);
+    if (sizeof(size_t) == 8)
+        CHECK(mmixi_json_sizes(mmixi_json_find(root, "big"), &n, 1) == 1 && n == SIZE_MAX);
+    CHECK(mmixi_json_sizes(mmixi_json_find(root, "beyond"), &n, 1) == -1
+          && mmixi_json_sizes(mmixi_json_find(root, "half"), &n, 1) == -1
+          && mmixi_json_sizes(mmixi_json_find(root, "n"), &n, 1) == -1
+          && mmixi_json_sizes(mmixi_json_find(root, "s"), &n, 1) == -1
+          && mmixi_json_sizes(mmixi_json_find(root, "texts"), &n, 1) == -1);
     CHECK(!strcmp(mmixi_json_text(mmixi_json_find(root, "s")), "\xE2\x82\xAC A"));
     CHECK(mmixi_json_flag(mmixi_json_find(root, "t"), 5) == 1
         && mmixi_json_flag(mmixi_json_find(root, "f"), 5) == 0);
@@ -416,7 +464,8 @@ static void json(void)
     i = mmixi_json_next(list, list, &k);
     CHECK(i && !k && mmixi_json_number(i, 0) > 0.5 && mmixi_json_sizes(i, sizes, 3) == -1);
     i = mmixi_json_next(list, i, &k);
-    CHECK(mmixi_json_sizes(i, sizes, 3) == 2 && sizes[1] == 3 && mmixi_json_sizes(i, sizes, 1) == -1);
+    CHECK(mmixi_json_sizes(i, sizes, 3) == 2 && sizes[1] == 3
+          && mmixi_json_sizes(i, sizes, 1) == -1);
     i = mmixi_json_next(list, i, &k);
     CHECK(mmixi_json_number(i, -1) < 0 && mmixi_json_number(mmixi_json_find(i, "k"), -1) == 4);
     CHECK(mmixi_json_next(list, i, &k) == NULL);
@@ -434,7 +483,8 @@ static void json(void)
 #include <locale.h>
 static void locales(void)
 {
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "ps_AF.UTF-8", "ps_AF", "fa_IR.UTF-8"};
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8",
+                                         "ps_AF.UTF-8", "ps_AF",      "fa_IR.UTF-8" };
     static const double values[] = {0.1, -1.25e-7, 1e300, 3, 0.30000000000000004};
     char found[64] = "", text[64], back[64];
     mmix_ctx *m = mmix_create(NULL);
@@ -465,7 +515,10 @@ static void locales(void)
         setlocale(LC_NUMERIC, "C");
     }
     mmix_destroy(m);
-    if (!some) puts("no locale with another decimal point here: skipped"), skipped++;
+    if (!some) {
+        puts("no locale with another decimal point here: skipped");
+        skipped++;
+    }
 }
 
 /* The entry of this name; its end if there is none. */
@@ -484,36 +537,48 @@ static size_t setting_bytes(const mmixi_setting *s)
     default: return sizeof(uint64_t);
     }
 }
-/* The tables of configs go through their structs in order, gaps are the compiler's alone, up to the last member. */
+/* The tables of configs go through their structs in order, gaps are the compiler's alone, up to
+   the last member. */
 static void settings(void)
 {
     static mmix_vision_config v;
     static mmix_decoder_config d;
     static mmix_dino_config c;
     static mmix_distill_config l;
-    const struct { const mmixi_setting *table; size_t begin, size; const char *last; } all[] = {
-        { mmixi_vision_settings, 0, sizeof v, "mmate.text_window" },
-        { mmixi_decoder_settings, 0, sizeof d, "mmate.text_window" },
-        { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c, "mask_part" },
-        { mmixi_stage_settings, 0, sizeof l.stage[3], "teacher_inputs" },
-        { mmixi_distill_settings, offsetof(mmix_distill_config, stages), sizeof l, "teacher_inputs" }
-    };
-    const struct { const mmixi_setting *table; const void *from, *at; const char *name; size_t count; double low, high; } some[] = {
+    const struct { const mmixi_setting *table; size_t begin, size; const char *last;
+    } all[] = { { mmixi_vision_settings, 0, sizeof v, "mmate.text_window" },
+                { mmixi_decoder_settings, 0, sizeof d, "mmate.text_window" },
+                { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c,
+                  "mask_part" },
+                { mmixi_stage_settings, 0, sizeof l.stage[3], "teacher_inputs" },
+                { mmixi_distill_settings, offsetof(mmix_distill_config, stages), sizeof l,
+                  "teacher_inputs" } };
+    const struct {
+        const mmixi_setting *table;
+        const void *from, *at;
+        const char *name;
+        size_t count;
+        double low, high;
+    } some[] = {
         { mmixi_vision_settings, &v, &v.drop_path, "drop_path", 1, 0, 0.99 },
         { mmixi_vision_settings, &v, &v.mamba.d_inner, "mamba.d_inner", 1, 0, INT32_MAX },
-        { mmixi_vision_settings, &v, &v.mamba.bidirectional, "mamba.bidirectional", 1, -INT32_MAX, INT32_MAX },
+        { mmixi_vision_settings, &v, &v.mamba.bidirectional, "mamba.bidirectional", 1, -INT32_MAX,
+          INT32_MAX },
         { mmixi_vision_settings, &v, &v.class_token, "class_token", 1, 0, MMIX_CLASS_LAST },
         { mmixi_vision_settings, &v, &v.blocks, "blocks", MMIX_VISION_BLOCKS, 0, MMIX_BLOCK_SWIN },
         { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SSD },
         { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
-        { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE },
+        { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION,
+          MMIX_DECODER_MMATE },
         { mmixi_decoder_settings, &d, &d.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.rope.sections, "rope.sections", 3, 0, DBL_MAX },
         { mmixi_decoder_settings, &d, &d.bias, "bias", 1, 0, 2 },
         { mmixi_decoder_settings, &d, &d.media, "media", 1, 0, INT32_MAX },
         { mmixi_decoder_settings, &d, &d.mmate.window, "mmate.window", 3, 0, DBL_MAX },
-        { mmixi_dino_settings, &c, &c.augment.global_scale, "augment.global_scale", 2, -DBL_MAX, DBL_MAX },
-        { mmixi_dino_settings, &c, &c.augment.deviation, "augment.deviation", 3, -DBL_MAX, DBL_MAX },
+        { mmixi_dino_settings, &c, &c.augment.global_scale, "augment.global_scale", 2, -DBL_MAX,
+          DBL_MAX },
+        { mmixi_dino_settings, &c, &c.augment.deviation, "augment.deviation", 3, -DBL_MAX,
+          DBL_MAX },
         { mmixi_dino_settings, &c, &c.batch, "batch", 1, 1, INT32_MAX },
         { mmixi_dino_settings, &c, &c.seed, "seed", 2, 0, UINT32_MAX },
         { mmixi_dino_settings, &c, &c.read, "read", 1, 0, MMIX_READ_BOTH },
@@ -526,26 +591,34 @@ static void settings(void)
         size_t at = all[i].begin;
         for (; s->name; at = s->offset + setting_bytes(s), s++) {
             CHECK_AT(s->count && s->low <= s->high, s->name);
-            CHECK_AT(s->offset >= at && s->offset - at < 8, s->name);    /* 48 blocks are all of them */
+            /* 48 blocks are all of them */
+            CHECK_AT(s->offset >= at && s->offset - at < 8, s->name);
         }
         CHECK_AT(at <= all[i].size && all[i].size - at < 8, all[i].last);
         CHECK_AT(!strcmp(s[-1].name, all[i].last), all[i].last);
     }
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const mmixi_setting *s = setting_of(some[i].table, some[i].name);
-        CHECK_AT((const char *)some[i].from + s->offset == (const char *)some[i].at && s->count == some[i].count
-                 && !(s->low < some[i].low) && !(s->low > some[i].low)
-                 && !(s->high < some[i].high) && !(s->high > some[i].high), some[i].name);
+        CHECK_AT((const char *)some[i].from + s->offset == (const char *)some[i].at
+                     && s->count == some[i].count && !(s->low < some[i].low)
+                     && !(s->low > some[i].low) && !(s->high < some[i].high)
+                     && !(s->high > some[i].high),
+                 some[i].name);
     }
-    for (int i = 0; i < 2; i++) {                /* what was set is what is got, halves of a number too */
+    /* what was set is what is got, halves of a number too */
+    for (int i = 0; i < 2; i++) {
         double x = 1;
         for (const mmixi_setting *s = mmixi_dino_settings; s->name; s++, x++)
             for (size_t k = 0; k < s->count; k++, x++) {
                 if (!i) mmixi_setting_put(s, &c, k, x);
-                else CHECK_AT(mmixi_setting_number(s, &c, k) >= x && mmixi_setting_number(s, &c, k) <= x, s->name);
+                else
+                    CHECK_AT(mmixi_setting_number(s, &c, k) >= x
+                                 && mmixi_setting_number(s, &c, k) <= x,
+                             s->name);
             }
     }
-    CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1] && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);
+    CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1]
+          && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);
 }
 
 /* The standard's example, and slices of sixteen bytes beside bits, at every length and place. */
@@ -555,13 +628,15 @@ static void checksum(void)
     static unsigned char bytes[64];
     mmixi_crc_fill(&crc);
     CHECK(mmixi_crc32(&crc, (const unsigned char *)"123456789", 9) == 0xCBF43926u);
-    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * i + 7 * i + 201);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * i + 7 * i + 201);
     for (size_t begin = 0; begin < 4; begin++)
         for (size_t n = 0; begin + n <= sizeof bytes; n++) {
             uint32_t rest = 0xFFFFFFFFu;
             for (size_t i = 0; i < n; i++) {
                 rest ^= bytes[begin + i];
-                for (int bit = 0; bit < 8; bit++) rest = rest >> 1 ^ (rest & 1 ? 0xEDB88320u : 0);
+                for (int bit = 0; bit < 8; bit++)
+                    rest = rest >> 1 ^ (rest & 1 ? 0xEDB88320u : 0);
             }
             CHECK(mmixi_crc32(&crc, bytes + begin, n) == (rest ^ 0xFFFFFFFFu));
         }
@@ -575,10 +650,13 @@ static void printed_room(void)
     mmixi_print(&t, "%d", 12345);
     CHECK(t.at == 15);                           /* measured */
     memset(out, 'x', sizeof out);
-    t.out = out, t.at = 0, t.room = 8;
+    t.out = out;
+    t.at = 0;
+    t.room = 8;
     mmixi_print(&t, "%s", "01234");
     CHECK(t.at == 5 && !strcmp(out, "01234"));
-    for (int i = 0; i < 3; i++) mmixi_print(&t, "%s", "56789");
+    for (int i = 0; i < 3; i++)
+        mmixi_print(&t, "%s", "56789");
     CHECK(t.at == 7 && !strcmp(out, "0123456") && out[8] == 'x' && out[11] == 'x');
 }
 
@@ -594,15 +672,16 @@ static void scores(void)
     CHECK(mmixi_scored_reach(falling, 4, 8.5) == 4);
 }
 
-/* Two scans into one, forward and backward, against the plain loops: with a gate and without, all tokens in spans,
-   text before, between and behind them. */
+/* Two scans into one, forward and backward, against the plain loops: with a gate and without, all
+   tokens in spans, text before, between and behind them. */
 static void fuses_as(mmix_ctx *m, int gate, size_t first, size_t n, size_t P, const int32_t *runs)
 {
     enum { B = 2, L = 9, H = 3 };
     const double bound = sizeof(mmix_real) == 8 ? 1e-13 : 2e-6;
     const size_t all[4] = { B, L, H, P }, part[4] = { B, n, H, P }, gates[3] = { B, n, H };
     int32_t both[B * L];
-    for (size_t i = 0; i < B * L; i++) both[i] = runs[i % L];
+    for (size_t i = 0; i < B * L; i++)
+        both[i] = runs[i % L];
     const size_t run_shape[2] = { B, L };
     mmix_call fuse = mmixi_call(NULL, NULL, NULL);
     mmix_tensor *in[3], *dy = mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 4), *y;
@@ -610,32 +689,39 @@ static void fuses_as(mmix_ctx *m, int gate, size_t first, size_t n, size_t P, co
     in[0] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 1));
     in[1] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, part), 1, 2));
     in[2] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 3, gates), 1, 3));
-    for (int i = 0; i < 3; i++) grad[i] = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, in[i]->ndim, in[i]->shape), 0);
-    for (int i = 0; i < 2 + gate; i++) fuse.in[i] = in[i];
+    for (int i = 0; i < 3; i++)
+        grad[i] = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, in[i]->ndim, in[i]->shape), 0);
+    for (int i = 0; i < 2 + gate; i++)
+        fuse.in[i] = in[i];
     fuse.in[3] = mmix_from_i32(m, 2, run_shape, both);
     fuse.size[0] = first;
     fuse.number[0] = 0.5;
     const mmix_real *z = gate ? mmix_data(in[2]) : NULL;
-    mmixi_plain_fuse(mmix_data(expected), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L, first, n, H, P);
-    mmixi_plain_fuse_backward(mmix_data(grad[0]), mmix_data(grad[1]), mmix_data(grad[2]), mmix_data(dy), mmix_data(in[0]),
-                              mmix_data(in[1]), z, runs, 0.5, B, L, first, n, H, P);
+    mmixi_plain_fuse(mmix_data(expected), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L,
+                     first, n, H, P);
+    mmixi_plain_fuse_backward(mmix_data(grad[0]), mmix_data(grad[1]), mmix_data(grad[2]),
+                              mmix_data(dy), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L,
+                              first, n, H, P);
     mmix_record(m, 1);
     y = mmixi_run_like(m, "fuse", MMIX_OP_FUSE_DIRECTIONS, &fuse);
     CHECK(y);
-    for (size_t i = 0; y && i < mmix_count(y); i++) NEAR(mmix_data(y)[i], mmix_data(expected)[i], bound);
+    for (size_t i = 0; y && i < mmix_count(y); i++)
+        NEAR(mmix_data(y)[i], mmix_data(expected)[i], bound);
     CHECK(!mmix_backward_from(m, &y, &dy, 1));
     mmix_record(m, 0);
     for (int i = 0; i < 2 + gate; i++) {
         const mmix_tensor *found = mmix_grad(in[i]);
         CHECK(found);
-        for (size_t e = 0; found && e < mmix_count(found); e++) NEAR(mmix_data(found)[e], mmix_data(grad[i])[e], 8 * bound);
+        for (size_t e = 0; found && e < mmix_count(found); e++)
+            NEAR(mmix_data(found)[e], mmix_data(grad[i])[e], 8 * bound);
     }
     FINE(m);
     mmix_reset(m);
 }
 static void fuses(void)
 {
-    static const int32_t between[9] = { 4, 4, 3, 3, 2, 2, 1, 0, 0 }, all[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    static const int32_t between[9] = { 4, 4, 3, 3, 2, 2, 1, 0, 0 },
+                         all[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     mmix_ctx *m = mmix_create(NULL);
     for (int gate = 0; gate < 2; gate++)
         for (size_t P = 1; P < 36; P += 17) {
@@ -650,21 +736,31 @@ static void fuses(void)
 static void orthogonal(void)
 {
     double v[8 * 9], sigma[8];
-    for (size_t i = 0; i < 8; i++) for (size_t d = 0; d < 9; d++) v[i * 9 + d] = 1 / (double)(i + d + 1);
+    for (size_t i = 0; i < 8; i++)
+        for (size_t d = 0; d < 9; d++)
+            v[i * 9 + d] = 1 / (double)(i + d + 1);
     mmixi_singular(v, 8, 9, sigma);
     for (size_t a = 0; a < 8; a++)
         for (size_t b = 0; b <= a; b++) {
             double dot = 0;
-            for (size_t d = 0; d < 9; d++) dot += v[a * 9 + d] * v[b * 9 + d];
+            for (size_t d = 0; d < 9; d++)
+                dot += v[a * 9 + d] * v[b * 9 + d];
             CHECK(fabs(dot / (sigma[a] * sigma[b]) - (a == b)) <= 1e-14 && sigma[a] <= sigma[b]);
         }
 }
 
-/* ---- the mixers against the plain loops that define them, forward and backward, around the edges of chunks, blocks and
+/* ---- the mixers against the plain loops that define them, forward and backward, around the edges
+   of chunks, blocks and
         tiles; two sequences of one head, which lie one behind the other ---- */
 
 enum { MIXED_MOST = 5 };
-typedef struct mixed { mmix_ctx *m; mmix_tensor *in[MIXED_MOST], *y, *dy; real *plain[MIXED_MOST]; int count; double bound; } mixed;
+typedef struct mixed {
+    mmix_ctx *m;
+    mmix_tensor *in[MIXED_MOST], *y, *dy;
+    real *plain[MIXED_MOST];
+    int count;
+    double bound;
+} mixed;
 
 static real *copy_of(const mmix_tensor *t)
 {
@@ -674,9 +770,11 @@ static real *copy_of(const mmix_tensor *t)
 }
 static real *zero_reals(size_t n) { return (real *)calloc(n, sizeof(real)); }
 /* The largest difference, in units of the largest number, is within the bound. */
-static void like_plain(const char *what, const real *found, const real *plain, size_t n, double bound)
+static void like_plain(const char *what, const real *found, const real *plain, size_t n,
+                       double bound)
 {
-    double most = 0.02, apart = 0;                  /* what cancels is as exact as numbers of that size */
+    /* what cancels is as exact as numbers of that size */
+    double most = 0.02, apart = 0;
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)found[i] - (double)plain[i]);
         most = fmax(most, fabs((double)plain[i]));
@@ -716,7 +814,8 @@ static void mixed_backward(mixed *x, mmix_tensor *last, mmix_tensor *dlast)
     for (int i = 0; i < x->count; i++) {
         char what[32];
         snprintf(what, sizeof what, "gradient %d", i);
-        like_plain(what, mmix_data(mmix_grad(x->in[i])), x->plain[i], mmix_count(x->in[i]), x->bound);
+        like_plain(what, mmix_data(mmix_grad(x->in[i])), x->plain[i], mmix_count(x->in[i]),
+                   x->bound);
         free(x->plain[i]);
     }
 }
@@ -729,23 +828,41 @@ static void plain_softmax_attention(void)
     mmix_ctx *m = context(1, 0);
     state = 5;
     for (size_t it = 0; it < 2 * EDGES + 4; it++) {
-        size_t L = it < 2 * EDGES ? edges[it / 2] : 26, causal = it % 2, N = any(1, 9), P = any(1, 9);
-        size_t S = it < 2 * EDGES ? (causal ? L + any(0, 6) : any(1, 70)) : 510 + it;    /* tiles of 512 */
-        mmix_tensor *in[3] = { random4(m, 2, L, 1, N, -2, 2), random4(m, 2, S, 1, N, -2, 2), random4(m, 2, S, 1, P, -1, 1) };
+        size_t L = it < 2 * EDGES ? edges[it / 2] : 26;
+        size_t causal = it % 2;
+        size_t N = any(1, 9);
+        size_t P = any(1, 9);
+        /* tiles of 512 */
+        size_t S = it < 2 * EDGES ? (causal ? L + any(0, 6) : any(1, 70)) : 510 + it;
+        mmix_tensor *in[3] = { random4(m, 2, L, 1, N, -2, 2), random4(m, 2, S, 1, N, -2, 2),
+                               random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_softmax(in[0], in[1], in[2]);
-        real *y = zero_reals(2 * L * P), *p = zero_reals(2 * L * S), *q = copy_of(in[0]), *k = copy_of(in[1]), *v = copy_of(in[2]);
+        real *y = zero_reals(2 * L * P);
+        real *p = zero_reals(2 * L * S);
+        real *q = copy_of(in[0]);
+        real *k = copy_of(in[1]);
+        real *v = copy_of(in[2]);
         doing("softmax attention, plain");
         mixer.scale = 0.7;
         mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_softmax_attention(y + b * L * P, p + b * L * S, q + b * L * N, k + b * S * N, v + b * S * P, L, S, N, P, 0.7, (int)causal);
+            mmixi_plain_softmax_attention(y + b * L * P, p + b * L * S, q + b * L * N,
+                                          k + b * S * N, v + b * S * P, L, S, N, P, 0.7,
+                                          (int)causal);
         mixed x = mixed_begin(m, in, 3);
         mixed_forward(&x, &mixer, "y", y);
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_softmax_attention_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
-                                         y + b * L * P, p + b * L * S, q + b * L * N, k + b * S * N, v + b * S * P, L, S, N, P, 0.7);
+            mmixi_plain_softmax_attention_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N,
+                                                   x.plain[2] + b * S * P,
+                                                   mmix_data(x.dy) + b * L * P, y + b * L * P,
+                                                   p + b * L * S, q + b * L * N, k + b * S * N,
+                                                   v + b * S * P, L, S, N, P, 0.7);
         mixed_backward(&x, NULL, NULL);
-        free(y); free(p); free(q); free(k); free(v);
+        free(y);
+        free(p);
+        free(q);
+        free(k);
+        free(v);
         mmix_reset(m);
     }
     mmix_destroy(m);
@@ -755,25 +872,43 @@ static void plain_linear_attention(void)
     mmix_ctx *m = context(1, 0);
     state = 6;
     for (size_t it = 0; it < 4 * EDGES; it++) {
-        size_t L = edges[it / 4], N = any(1, 9), P = any(1, 9), causal = it % 2, S = causal ? L : any(1, 140);
+        size_t L = edges[it / 4];
+        size_t N = any(1, 9);
+        size_t P = any(1, 9);
+        size_t causal = it % 2;
+        size_t S = causal ? L : any(1, 140);
         int normalize = it / 2 % 2;
-        mmix_tensor *in[3] = { random4(m, 2, L, 1, N, 0.1, 2), random4(m, 2, S, 1, N, 0.1, 2), random4(m, 2, S, 1, P, -1, 1) };
+        mmix_tensor *in[3] = { random4(m, 2, L, 1, N, 0.1, 2), random4(m, 2, S, 1, N, 0.1, 2),
+                               random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_linear(in[0], in[1], in[2]);
-        real *y = zero_reals(2 * L * P), *den = zero_reals(2 * L), *f = copy_of(in[0]), *g = copy_of(in[1]), *v = copy_of(in[2]);
+        real *y = zero_reals(2 * L * P);
+        real *den = zero_reals(2 * L);
+        real *f = copy_of(in[0]);
+        real *g = copy_of(in[1]);
+        real *v = copy_of(in[2]);
         doing("linear attention, plain");
         mixer.feature = MMIX_FEATURE_NONE;
         mixer.normalize = normalize ? 1 : -1;
         mixer.eps = 0.01;
         mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_linear_attention(y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalize, 0.01);
+            mmixi_plain_linear_attention(y + b * L * P, den + b * L, f + b * L * N, g + b * S * N,
+                                         v + b * S * P, L, S, N, P, (int)causal, normalize, 0.01);
         mixed x = mixed_begin(m, in, 3);
         mixed_forward(&x, &mixer, "y", y);
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_linear_attention_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
-                                        y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalize);
+            mmixi_plain_linear_attention_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N,
+                                                  x.plain[2] + b * S * P,
+                                                  mmix_data(x.dy) + b * L * P, y + b * L * P,
+                                                  den + b * L, f + b * L * N, g + b * S * N,
+                                                  v + b * S * P, L, S, N, P, (int)causal,
+                                                  normalize);
         mixed_backward(&x, NULL, NULL);
-        free(y); free(den); free(f); free(g); free(v);
+        free(y);
+        free(den);
+        free(f);
+        free(g);
+        free(v);
         mmix_reset(m);
     }
     mmix_destroy(m);
@@ -783,12 +918,29 @@ static void plain_ssd(void)
     mmix_ctx *m = context(1, 0);
     state = 7;
     for (size_t it = 0; it < 2 * EDGES; it++) {
-        size_t L = edges[it / 2], N = any(1, 9), P = any(1, 9), PN = P * N;
-        mmix_tensor *in[MIXED_MOST] = { random4(m, 2, L, 1, P, -1, 1), random3(m, 2, L, 1, 0.01, 0.8), random4(m, 2, L, 1, N, -1, 1),
-                                        random4(m, 2, L, 1, N, -1, 1), random4(m, 2, 1, P, N, -1, 1) };
-        mmix_tensor *A = random1(m, 1, -1.5, -0.1), *D = random1(m, 1, -1, 1), *last = NULL, *dlast = random4(m, 2, 1, P, N, -1, 1);
-        real *y = zero_reals(2 * L * P), *h = zero_reals(2 * (L + 1) * PN), *dh = copy_of(dlast), dA = 0, dD = 0, a = *mmix_data(A), d = *mmix_data(D);
-        real *x = copy_of(in[0]), *dt = copy_of(in[1]), *B = copy_of(in[2]), *C = copy_of(in[3]);
+        size_t L = edges[it / 2];
+        size_t N = any(1, 9);
+        size_t P = any(1, 9);
+        size_t PN = P * N;
+        mmix_tensor *in[MIXED_MOST] = { random4(m, 2, L, 1, P, -1, 1),
+                                        random3(m, 2, L, 1, 0.01, 0.8),
+                                        random4(m, 2, L, 1, N, -1, 1),
+                                        random4(m, 2, L, 1, N, -1, 1),
+                                        random4(m, 2, 1, P, N, -1, 1) };
+        mmix_tensor *A = random1(m, 1, -1.5, -0.1);
+        mmix_tensor *D = random1(m, 1, -1, 1);
+        mmix_tensor *last = NULL;
+        mmix_tensor *dlast = random4(m, 2, 1, P, N, -1, 1);
+        real *y = zero_reals(2 * L * P);
+        real *h = zero_reals(2 * (L + 1) * PN);
+        real *dh = copy_of(dlast);
+        real dA = 0, dD = 0;
+        real a = *mmix_data(A);
+        real d = *mmix_data(D);
+        real *x = copy_of(in[0]);
+        real *dt = copy_of(in[1]);
+        real *B = copy_of(in[2]);
+        real *C = copy_of(in[3]);
         mmix_mixer mixer = mmix_mixer_ssd(in[0], in[1], A, in[2], in[3]);
         doing("SSD, plain");
         mixer.D = D;
@@ -800,30 +952,42 @@ static void plain_ssd(void)
         for (size_t b = 0; b < 2; b++) {
             real *own = h + b * (L + 1) * PN;
             memcpy(own, mmix_data(in[4]) + b * PN, PN * sizeof *own);
-            mmixi_plain_ssd(y + b * L * P, own, x + b * L * P, dt + b * L, a, B + b * L * N, C + b * L * N, d, L, N, P);
+            mmixi_plain_ssd(y + b * L * P, own, x + b * L * P, dt + b * L, a, B + b * L * N,
+                            C + b * L * N, d, L, N, P);
         }
         mixed f = mixed_begin(m, in, MIXED_MOST);
         mixed_forward(&f, &mixer, "y", y);
         for (size_t b = 0; b < 2; b++) {
-            like_plain("the final state", mmix_data(last) + b * PN, h + (b * (L + 1) + L) * PN, PN, f.bound);
-            mmixi_plain_ssd_backward(f.plain[0] + b * L * P, f.plain[1] + b * L, &dA, f.plain[2] + b * L * N, f.plain[3] + b * L * N, &dD,
-                                     dh + b * PN, mmix_data(f.dy) + b * L * P, h + b * (L + 1) * PN, x + b * L * P, dt + b * L, a,
-                                     B + b * L * N, C + b * L * N, d, L, N, P);
+            like_plain("the final state", mmix_data(last) + b * PN, h + (b * (L + 1) + L) * PN, PN,
+                       f.bound);
+            mmixi_plain_ssd_backward(f.plain[0] + b * L * P, f.plain[1] + b * L, &dA,
+                                     f.plain[2] + b * L * N, f.plain[3] + b * L * N, &dD,
+                                     dh + b * PN, mmix_data(f.dy) + b * L * P, h + b * (L + 1) * PN,
+                                     x + b * L * P, dt + b * L, a, B + b * L * N, C + b * L * N, d,
+                                     L, N, P);
         }
         memcpy(f.plain[4], dh, 2 * PN * sizeof *dh);
         mixed_backward(&f, last, dlast);
         like_plain("dA", mmix_data(mmix_grad(A)), &dA, 1, 20 * f.bound);
         like_plain("dD", mmix_data(mmix_grad(D)), &dD, 1, 20 * f.bound);
-        free(y); free(h); free(dh); free(x); free(dt); free(B); free(C);
+        free(y);
+        free(h);
+        free(dh);
+        free(x);
+        free(dt);
+        free(B);
+        free(C);
         mmix_reset(m);
     }
     mmix_destroy(m);
 }
 
-/* ---- the ops beside the plain loops that stand under their formulas in the header ----
-   At sizes around the edges of vectors, tiles and pieces, at every level of this machine, with 1 and 3 threads. */
+/* ---- the ops beside the plain loops that stand under their formulas in the header ---- At sizes
+   around the edges of vectors, tiles and pieces, at every level of this machine, with 1 and 3
+   threads. */
 
-static mmix_ctx *level(int simd, int threads)    /* recording; NULL if this machine has not the level */
+/* recording; NULL if this machine has not the level */
+static mmix_ctx *level(int simd, int threads)
 {
     mmix_options o;
     memset(&o, 0, sizeof o);
@@ -863,7 +1027,8 @@ static mmix_tensor *leaf_of(mmix_ctx *m, size_t n, double low, double high)
 {
     return mmix_require_grad(random1(m, n, low, high));
 }
-/* What a tensor holds, against a plain loop; the bound in roundings of the largest number, or of 0.1. */
+/* What a tensor holds, against a plain loop; the bound in roundings of the largest number, or of
+   0.1. */
 static void beside(const char *what, const mmix_tensor *t, const real *expected, double roundings)
 {
     double worst = 0, most = 0.1;
@@ -871,7 +1036,9 @@ static void beside(const char *what, const mmix_tensor *t, const real *expected,
     for (size_t i = 0; i < n; i++) {
         double got = (double)mmix_data(t)[i], e = (double)expected[i];
         most = fmax(most, fabs(e));
-        if (!(fabs(got - e) <= worst)) worst = fabs(got - e);          /* NaN becomes the worst, too */
+        /* NaN becomes the worst, too */
+        if (!(fabs(got - e) <= worst))
+            worst = fabs(got - e);
     }
     COMPARE(n && worst <= roundings * EPS * most, what, worst, roundings * EPS * most);
 }
@@ -881,7 +1048,8 @@ static const real *back(mmix_ctx *m, mmix_tensor *y)
     int recording = mmix_record(m, 0);
     mmix_tensor *dy = mmix_affine(m, y, 0, 0);
     mmix_record(m, recording);
-    for (size_t i = 0; i < mmix_count(dy); i++) mmix_data(dy)[i] = (real)(2 * uniform() - 1);
+    for (size_t i = 0; i < mmix_count(dy); i++)
+        mmix_data(dy)[i] = (real)(2 * uniform() - 1);
     IS(mmix_backward_from(m, &y, &dy, 1), 0);
     return mmix_data(dy);
 }
@@ -910,8 +1078,12 @@ static void plain_elementwise(mmix_ctx *m, size_t rows, size_t D)
     const double alpha[] = { 1, 1 }, beta[] = { 1, -1 };
     size_t n = rows * D;
     for (int op = 0; op < 4; op++) {
-        mmix_tensor *a = leaf(m, rows, D, -2, 2), *b = leaf(m, rows, D, -2, 2), *y;
-        real *py = reals(n), *da = reals(n), *db = reals(n);
+        mmix_tensor *a = leaf(m, rows, D, -2, 2);
+        mmix_tensor *b = leaf(m, rows, D, -2, 2);
+        mmix_tensor *y;
+        real *py = reals(n);
+        real *da = reals(n);
+        real *db = reals(n);
         const real *x = mmix_data(a), *z = mmix_data(b), *dy;
         if (op < 2) {
             dy = there_and_back(m, op ? mmix_sub(m, a, b) : mmix_add(m, a, b), &y);
@@ -922,7 +1094,8 @@ static void plain_elementwise(mmix_ctx *m, size_t rows, size_t D)
             mmixi_plain_mul(py, x, z, n);
             mmixi_plain_mul_backward(da, db, dy, x, z, n);
         } else {
-            for (size_t i = 0; i < n; i += 3) mmix_data(b)[i] = x[i];
+            for (size_t i = 0; i < n; i += 3)
+                mmix_data(b)[i] = x[i];
             dy = there_and_back(m, mmix_maximum(m, a, b), &y);
             mmixi_plain_max(py, x, z, n);
             mmixi_plain_max_backward(da, db, dy, x, z, n);
@@ -964,11 +1137,21 @@ static void plain_norms(mmix_ctx *m, size_t rows, size_t D)
     const double bound = 60 + sqrt((double)rows);
     for (int op = 0; op < 4; op++) {
         const size_t groups = op == 3 && D % 3 == 0 ? 3 : 1;
-        mmix_tensor *x = leaf(m, rows, D, -2, 3), *z = leaf(m, rows, D, -3, 3), *y;
-        mmix_tensor *w = leaf_of(m, D, 0.5, 1.5), *b = leaf_of(m, D, -1, 1);
-        real *py = reals(n), *dx = reals(n), *dz = reals(n), *dw = reals(D), *db = reals(D);
+        mmix_tensor *x = leaf(m, rows, D, -2, 3);
+        mmix_tensor *z = leaf(m, rows, D, -3, 3);
+        mmix_tensor *y;
+        mmix_tensor *w = leaf_of(m, D, 0.5, 1.5);
+        mmix_tensor *b = leaf_of(m, D, -1, 1);
+        real *py = reals(n);
+        real *dx = reals(n);
+        real *dz = reals(n);
+        real *dw = reals(D);
+        real *db = reals(D);
         double *mean = doubles(rows), *rstd = doubles(rows * groups);
-        const real *px = mmix_data(x), *pz = mmix_data(z), *pw = mmix_data(w), *dy;
+        const real *px = mmix_data(x);
+        const real *pz = mmix_data(z);
+        const real *pw = mmix_data(w);
+        const real *dy;
         if (op == 0) {
             dy = there_and_back(m, mmix_layer_norm(m, x, w, b, 0.5), &y);
             mmixi_plain_layer_norm(py, mean, rstd, px, pw, mmix_data(b), rows, D, 0.5);
@@ -1009,9 +1192,17 @@ static void plain_units(mmix_ctx *m, size_t rows, size_t D)
 }
 static void plain_linear(mmix_ctx *m, size_t rows, size_t D, size_t O)
 {
-    mmix_tensor *x = leaf(m, rows, D, -1, 1), *w = leaf(m, O, D, -1, 1), *b = leaf_of(m, O, -1, 1), *y;
-    real *py = reals(rows * O), *dx = reals(rows * D), *dw = reals(O * D), *db = reals(O);
-    const real *px = mmix_data(x), *pw = mmix_data(w), *dy = there_and_back(m, mmix_linear(m, x, w, b), &y);
+    mmix_tensor *x = leaf(m, rows, D, -1, 1);
+    mmix_tensor *w = leaf(m, O, D, -1, 1);
+    mmix_tensor *b = leaf_of(m, O, -1, 1);
+    mmix_tensor *y;
+    real *py = reals(rows * O);
+    real *dx = reals(rows * D);
+    real *dw = reals(O * D);
+    real *db = reals(O);
+    const real *px = mmix_data(x);
+    const real *pw = mmix_data(w);
+    const real *dy = there_and_back(m, mmix_linear(m, x, w, b), &y);
     mmixi_plain_linear(py, px, pw, mmix_data(b), rows, D, O);
     mmixi_plain_linear_backward(dx, dw, db, dy, px, pw, rows, D, O);
     beside("linear", y, py, 8 + (double)D);
@@ -1027,9 +1218,16 @@ static void plain_conv(mmix_ctx *m, size_t B, size_t L, size_t D, size_t W, int 
     memset(&o, 0, sizeof o);
     o.silu = silu;
     mmix_tensor *x = mmix_require_grad(random3(m, B, L, D, -1, 1)), *y;
-    mmix_tensor *w = mmix_require_grad(random3(m, D, 1, W, -1, 1)), *b = leaf_of(m, D, -1, 1);
-    real *py = reals(n), *u = reals(n), *dx = reals(n), *dw = reals(D * W), *db = reals(D);
-    const real *px = mmix_data(x), *pw = mmix_data(w), *dy = there_and_back(m, mmix_causal_conv1d(m, x, w, b, &o), &y);
+    mmix_tensor *w = mmix_require_grad(random3(m, D, 1, W, -1, 1));
+    mmix_tensor *b = leaf_of(m, D, -1, 1);
+    real *py = reals(n);
+    real *u = reals(n);
+    real *dx = reals(n);
+    real *dw = reals(D * W);
+    real *db = reals(D);
+    const real *px = mmix_data(x);
+    const real *pw = mmix_data(w);
+    const real *dy = there_and_back(m, mmix_causal_conv1d(m, x, w, b, &o), &y);
     const double bound = 60 + sqrt((double)(B * L));
     mmixi_plain_conv1d(py, u, px, pw, mmix_data(b), B, L, D, W, silu);
     mmixi_plain_conv1d_backward(dx, dw, db, dy, u, px, pw, B, L, D, W, silu);
@@ -1045,8 +1243,10 @@ static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
     int32_t *label = (int32_t *)zeros(rows, sizeof *label);
     mmix_tensor *x = leaf(m, rows, K, -9, 9), *q, *loss;
     real *dx = reals(rows * K), value;
-    for (size_t r = 0; r < rows; r++) label[r] = r % 4 == 1 ? -1 : (int32_t)(any(0, K - 1));
-    loss = mmix_affine(m, mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &rows, label), -1), scale, 0);
+    for (size_t r = 0; r < rows; r++)
+        label[r] = r % 4 == 1 ? -1 : (int32_t)(any(0, K - 1));
+    loss = mmix_affine(m, mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &rows, label), -1), scale,
+                       0);
     value = (real)(scale * mmixi_plain_cross_entropy(mmix_data(x), label, -1, rows, K));
     mmixi_plain_cross_entropy_backward(dx, scale, mmix_data(x), label, -1, rows, K);
     beside("cross_entropy", loss, &value, bound);
@@ -1073,15 +1273,24 @@ static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
 static void plain_dino(mmix_ctx *m, size_t B, size_t crops, size_t K)
 {
     const double T = 0.1, teacher_T = 0.04;
-    mmix_tensor *student = leaf(m, crops * B, K, -1, 1), *teacher = leaf(m, 2 * B, K, -0.2, 0.2), *loss;
-    real *center = reals(K), *logits = reals(K), *q = reals(2 * B * K), *dx = reals(crops * B * K), value;
-    for (size_t k = 0; k < K; k++) center[k] = (real)(0.1 * uniform());
+    mmix_tensor *student = leaf(m, crops * B, K, -1, 1);
+    mmix_tensor *teacher = leaf(m, 2 * B, K, -0.2, 0.2);
+    mmix_tensor *loss;
+    real *center = reals(K);
+    real *logits = reals(K);
+    real *q = reals(2 * B * K);
+    real *dx = reals(crops * B * K);
+    real value;
+    for (size_t k = 0; k < K; k++)
+        center[k] = (real)(0.1 * uniform());
     for (size_t r = 0; r < 2 * B; r++) {
         for (size_t k = 0; k < K; k++)
-            logits[k] = (real)(((double)mmix_data(teacher)[r * K + k] - (double)center[k]) / teacher_T);
+            logits[k] = (real)(((double)mmix_data(teacher)[r * K + k] - (double)center[k])
+                               / teacher_T);
         mmixi_plain_softmax(q + r * K, logits, K);
     }
-    loss = mmix_affine(m, mmix_dino_loss(m, student, teacher, center, crops, T, teacher_T, 1, NULL), 1, 0);
+    loss = mmix_affine(m, mmix_dino_loss(m, student, teacher, center, crops, T, teacher_T, 1, NULL),
+                       1, 0);
     value = (real)mmixi_plain_dino_loss(mmix_data(student), q, T, B, crops, K);
     mmixi_plain_dino_loss_backward(dx, 1, mmix_data(student), q, T, B, crops, K);
     beside("dino_loss", loss, &value, 100);
@@ -1094,7 +1303,9 @@ static void plain_adamw(mmix_ctx *m, size_t n)
     mmix_params *p = mmix_params_create(m);
     mmix_optimizer state;
     mmix_adamw o = mmix_adamw_config_default();
-    real *value = reals(n), *first = reals(n), *second = reals(n);
+    real *value = reals(n);
+    real *first = reals(n);
+    real *second = reals(n);
     const size_t shape[2] = { 1, n };
     o.lr = 0.01;
     o.weight_decay = 0.3;
@@ -1163,7 +1374,8 @@ static void plain_loops(void)
 static mmix_tensor *integers(mmix_ctx *m, int ndim, const size_t *shape, int32_t kinds)
 {
     mmix_tensor *t = mmix_new(m, MMIX_DTYPE_I32, ndim, shape);
-    for (size_t i = 0; i < mmix_count(t); i++) mmix_data_i32(t)[i] = (int32_t)(uniform() * kinds);
+    for (size_t i = 0; i < mmix_count(t); i++)
+        mmix_data_i32(t)[i] = (int32_t)(uniform() * kinds);
     return t;
 }
 /* Pixels of few values, so that many are equal. */
@@ -1177,11 +1389,13 @@ static void plain_auc(void)
         mmix_tensor *mask = integers(m, 3, shape, 3);
         mmix_auc auc;
         size_t n = mmix_count(map);
-        for (size_t i = 0; i < n; i++) mmix_data(map)[i] = (real)floor(3 * mmix_data(map)[i]);
+        for (size_t i = 0; i < n; i++)
+            mmix_data(map)[i] = (real)floor(3 * mmix_data(map)[i]);
         mmix_data_i32(mask)[0] = 0;
         mmix_data_i32(mask)[1] = 1;
         double plain = mmixi_plain_auc(mmix_data(map), mmix_data_i32(mask), n);
-        if (!CHECK(!mmix_binary_auc(m, NULL, map, mask, &auc))) break;
+        if (!CHECK(!mmix_binary_auc(m, NULL, map, mask, &auc)))
+            break;
         NEAR(*auc.auc_raw, plain, 1e-14);
         NEAR(auc.auc, fmax(plain, 1 - plain), 1e-14);
     }
@@ -1192,21 +1406,29 @@ static void plain_auc(void)
 static void plain_knn(void)
 {
     enum { N = 37, K = 4, T = MMIXI_KNN_TILE };
-    static const size_t tests[] = {1, T - 1, T, T + 1, 2 * T + 1}, nearest[] = {1, 2, 7, N - 1, N, N + 5};
+    static const size_t tests[] = { 1, T - 1, T, T + 1, 2 * T + 1 },
+                        nearest[] = { 1, 2, 7, N - 1, N, N + 5 };
     static const size_t widths[] = {1, 5, 33};
     mmix_ctx *m = mmix_create(NULL);
     for (size_t i = 0; i < 5 * 6 * 3; i++) {
-        const size_t D = widths[i % 3], k = nearest[i / 3 % 6], rows = tests[i / 18], all = N;
-        mmix_tensor *train = mmix_fill_normal(m, mmix_new2(m, N, D), 1, i), *test = mmix_fill_normal(m, mmix_new2(m, rows, D), 1, i + 1);
+        const size_t D = widths[i % 3];
+        const size_t k = nearest[i / 3 % 6];
+        const size_t rows = tests[i / 18], all = N;
+        mmix_tensor *train = mmix_fill_normal(m, mmix_new2(m, N, D), 1, i);
+        mmix_tensor *test = mmix_fill_normal(m, mmix_new2(m, rows, D), 1, i + 1);
         mmix_tensor *label = integers(m, 1, &all, K);
         mmix_knn_result r;
         double votes[K];
         memcpy(mmix_data(train) + 20 * D, mmix_data(train) + 3 * D, D * sizeof(real));
-        if (!CHECK(!mmix_knn(m, train, label, test, NULL, K, k, 0.5, &r))) break;
+        if (!CHECK(!mmix_knn(m, train, label, test, NULL, K, k, 0.5, &r)))
+            break;
         for (size_t t = 0; t < rows; t++) {
-            mmixi_plain_knn(votes, mmix_data(test) + t * D, mmix_data(train), mmix_data_i32(label), N, D, K, k, 0.5);
-            for (size_t c = 0; D > 1 && c < K; c++) NEAR(r.votes[t * K + c], votes[c], 60 * EPS * (1 + votes[c]));
-            double sum = 0, plain = 0;           /* of one feature cosines are 1 and -1, but for rounding */
+            mmixi_plain_knn(votes, mmix_data(test) + t * D, mmix_data(train), mmix_data_i32(label),
+                            N, D, K, k, 0.5);
+            for (size_t c = 0; D > 1 && c < K; c++)
+                NEAR(r.votes[t * K + c], votes[c], 60 * EPS * (1 + votes[c]));
+            /* of one feature cosines are 1 and -1, but for rounding */
+            double sum = 0, plain = 0;
             for (size_t c = 0; c < K; c++) {
                 sum += r.votes[t * K + c];
                 plain += votes[c];
@@ -1223,10 +1445,12 @@ static void plain_ranks(void)
     for (size_t n = 1; n < 20; n += 3) {
         mmix_tensor *M = mmix_fill_normal(m, mmix_new3(m, 2, n, 23 - n), 1, n);
         mmix_rank r;
-        if (!CHECK(!mmix_block_rank(m, M, 7, 0, &r))) break;
+        if (!CHECK(!mmix_block_rank(m, M, 7, 0, &r)))
+            break;
         for (size_t i = 0; i < r.matrices * r.rows * r.cols; i++) {
             const double *sigma = r.singular + i * r.width;
-            NEAR(r.effective[i], mmixi_plain_effective_rank(sigma, r.width), 1e-13 * r.effective[i]);
+            NEAR(r.effective[i], mmixi_plain_effective_rank(sigma, r.width),
+                 1e-13 * r.effective[i]);
             NEAR(r.stable[i], mmixi_plain_stable_rank(sigma, r.width), 1e-13 * r.stable[i]);
         }
     }
@@ -1266,13 +1490,24 @@ static void many_tokens(void)
 
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
-    static const section all[] = {
-        { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
-        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "scores", scores },
-        { "fuses", fuses }, { "checksum", checksum }, { "printed room", printed_room }, { "orthogonal", orthogonal },
-        { "plain softmax attention", plain_softmax_attention },
-        { "plain linear attention", plain_linear_attention }, { "plain ssd", plain_ssd },
-        { "plain loops", plain_loops }, { "metrics", plain_metrics }, { "many tokens", many_tokens }
-    };
+    static const section all[] = { { "random", generator },
+                                   { "rows", rows },
+                                   { "state dicts", state_dicts },
+                                   { "packing", packing },
+                                   { "two lists", two_lists },
+                                   { "json", json },
+                                   { "locales", locales },
+                                   { "settings", settings },
+                                   { "scores", scores },
+                                   { "fuses", fuses },
+                                   { "checksum", checksum },
+                                   { "printed room", printed_room },
+                                   { "orthogonal", orthogonal },
+                                   { "plain softmax attention", plain_softmax_attention },
+                                   { "plain linear attention", plain_linear_attention },
+                                   { "plain ssd", plain_ssd },
+                                   { "plain loops", plain_loops },
+                                   { "metrics", plain_metrics },
+                                   { "many tokens", many_tokens } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

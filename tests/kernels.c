@@ -1,11 +1,12 @@
-/* The inner loops of every SIMD level this machine has, our exp, log, sin, cos and erfc, and the matrix product, against
-   plain loops in long double. Arguments: the levels to test; none: all. Prints a line for each failing check, then a summary;
-   exits 1 if anything failed. */
+/* The inner loops of every SIMD level this machine has, our exp, log, sin, cos and erfc, and the
+   matrix product, against plain loops in long double. Arguments: the levels to test; none: all.
+   Prints a line for each failing check, then a summary; exits 1 if anything failed. */
 #include "test.h"
 #include <tgmath.h>
 
 #ifdef __aarch64__
-typedef double wide;                             /* long double is software there: minutes in an emulator */
+/* long double is software there: minutes in an emulator */
+typedef double wide;
 #else
 typedef long double wide;
 #endif
@@ -15,9 +16,14 @@ static const double ROUNDING = sizeof(real) == 4 ? 5.97e-8 : 1.12e-16;
 
 static void check(int ok, const char *what, size_t n, double got, double expected)
 {
-    if (ok) { passed++; return; }
+    if (ok) {
+        passed++;
+        return;
+    }
     failed++;
-    if (failed < 200) printf("FAILED %s: %s, n = %d: %.9g, expected %.9g\n", k ? k->name : "math", what, (int)n, got, expected);
+    if (failed < 200)
+        printf("FAILED %s: %s, n = %d: %.9g, expected %.9g\n", k ? k->name : "math", what, (int)n,
+               got, expected);
 }
 /* |got - expected| <= tolerance; NaN fails */
 static void close_to(const char *what, size_t n, double got, wide expected, wide tolerance)
@@ -38,15 +44,18 @@ static real buffer[8][ROOM + 2 * GUARD];
 static real *array(int slot, size_t n, double scale)
 {
     real *a = buffer[slot];
-    for (size_t i = 0; i < n + 2 * GUARD; i++) a[i] = (real)NAN;
+    for (size_t i = 0; i < n + 2 * GUARD; i++)
+        a[i] = (real)NAN;
     a += GUARD - slot % 3;
-    for (size_t i = 0; i < n; i++) a[i] = (real)(noise() * scale);
+    for (size_t i = 0; i < n; i++)
+        a[i] = (real)(noise() * scale);
     return a;
 }
 static void intact(const char *what, size_t n, const real *a)
 {
     int ok = 1;
-    for (int i = 1; i < 40; i++) ok = ok && isnan((double)a[-i]) && isnan((double)a[(int)n - 1 + i]);
+    for (int i = 1; i < 40; i++)
+        ok = ok && isnan((double)a[-i]) && isnan((double)a[(int)n - 1 + i]);
     check(ok, what, n, 0, 0);
 }
 
@@ -56,67 +65,91 @@ static void mathematics(void)
 {
     k = NULL;
     for (int i = 0; i < 20000; i++) {
-        double x = noise() * 700, y = fabs(x) + 1e-300, z = noise() * (i & 1 ? 1e5 : 10), t = noise() * 1e-3;
+        double x = noise() * 700;
+        double y = fabs(x) + 1e-300;
+        double z = noise() * (i & 1 ? 1e5 : 10);
+        double t = noise() * 1e-3;
         wide e = exp((wide)x), l = log((wide)y);
         close_to("exp", 0, mmixi_exp(x), e, e * (wide)3e-16L);
         close_to("exp small", 0, mmixi_exp(t), exp((wide)t), (wide)3e-16L);
         close_to("log", 0, mmixi_log(y), l, fabs(l) * (wide)3e-16L);
-        close_to("log near 1", 0, mmixi_log(1 + t), log((wide)(1 + t)), fabs(log((wide)(1 + t))) * (wide)3e-16L);
+        close_to("log near 1", 0, mmixi_log(1 + t), log((wide)(1 + t)),
+                 fabs(log((wide)(1 + t))) * (wide)3e-16L);
         close_to("log1p", 0, mmixi_log1p(t), log1p((wide)t), fabs((wide)t) * (wide)6e-16L);
         close_to("log1p", 0, mmixi_log1p(y), log1p((wide)y), log1p((wide)y) * (wide)6e-16L);
-        close_to("sin", 0, mmixi_sin(z), sin((wide)z), fabs(sin((wide)z)) * (wide)4e-16L + (wide)1e-19L);
-        close_to("cos", 0, mmixi_cos(z), cos((wide)z), fabs(cos((wide)z)) * (wide)4e-16L + (wide)1e-19L);
+        close_to("sin", 0, mmixi_sin(z), sin((wide)z),
+                 fabs(sin((wide)z)) * (wide)4e-16L + (wide)1e-19L);
+        close_to("cos", 0, mmixi_cos(z), cos((wide)z),
+                 fabs(cos((wide)z)) * (wide)4e-16L + (wide)1e-19L);
         z = noise() * 13 + 13;
         close_to("erfc", 0, mmixi_erfc(z), erfc((wide)z), erfc((wide)z) * (wide)1e-14L);
         close_to("erfc negative", 0, mmixi_erfc(-z / 4), erfc((wide)(-z / 4)), (wide)1e-15L);
     }
-    check(mmixi_exp(-746) == 0 && mmixi_exp(0) == 1 && mmixi_exp(710) == HUGE_VAL, "exp ends", 0, 0, 0);
+    check(mmixi_exp(-746) == 0 && mmixi_exp(0) == 1 && mmixi_exp(710) == HUGE_VAL, "exp ends", 0, 0,
+          0);
     check(isnan(mmixi_exp((double)NAN)) && isnan(mmixi_log(-1.0)), "exp, log: NaN", 0, 0, 0);
-    check(mmixi_log(1) == 0 && mmixi_log(0) == -HUGE_VAL && mmixi_log(HUGE_VAL) == HUGE_VAL, "log ends", 0, 0, 0);
-    check(mmixi_log1p(0) == 0 && mmixi_log1p(-1) == -HUGE_VAL && mmixi_log1p(HUGE_VAL) == HUGE_VAL, "log1p", 0, 0, 0);
+    check(mmixi_log(1) == 0 && mmixi_log(0) == -HUGE_VAL && mmixi_log(HUGE_VAL) == HUGE_VAL,
+          "log ends", 0, 0, 0);
+    check(mmixi_log1p(0) == 0 && mmixi_log1p(-1) == -HUGE_VAL && mmixi_log1p(HUGE_VAL) == HUGE_VAL,
+          "log1p", 0, 0, 0);
     check(mmixi_sin(0) == 0 && mmixi_cos(0) == 1, "sin", 0, 0, 0);
     check(mmixi_erfc(0) == 1 && mmixi_erfc(40) == 0 && mmixi_erfc(-40) == 2, "erfc", 0, 0, 0);
 }
 
 /* ---- functions: accuracy over their whole range ---- */
 
-static void function(const char *what, void (*f)(size_t, const real *, real *), wide (*exact)(wide), double from, double to,
-                     wide relative, wide absolute)
+static void function(const char *what, void (*f)(size_t, const real *, real *), wide (*exact)(wide),
+                     double from, double to, wide relative, wide absolute)
 {
     enum { N = 20000 };
     real *x = array(0, N, 1), *y = array(1, N, 1);
-    for (size_t i = 0; i < N; i++) x[i] = (real)(from + (to - from) * (double)i / (N - 1));
+    for (size_t i = 0; i < N; i++)
+        x[i] = (real)(from + (to - from) * (double)i / (N - 1));
     f(N, x, y);
     for (size_t i = 0; i < N; i++) {
         wide e = exact((wide)x[i]);
         close_to(what, i, (double)y[i], e, relative * fabs(e) + absolute);
     }
 }
-static void slope(const char *what, void (*f)(size_t, const real *, const real *, real *, int), wide (*exact)(wide), double from,
-                  double to, wide relative, wide absolute)
+static void slope(const char *what, void (*f)(size_t, const real *, const real *, real *, int),
+                  wide (*exact)(wide), double from, double to, wide relative, wide absolute)
 {
     enum { N = 20000 };
-    real *x = array(0, N, 1), *dy = array(1, N, 1), *dx = array(2, N, 1);
-    for (size_t i = 0; i < N; i++) { x[i] = (real)(from + (to - from) * (double)i / (N - 1)); dx[i] = (real)NAN; }
+    real *x = array(0, N, 1);
+    real *dy = array(1, N, 1);
+    real *dx = array(2, N, 1);
+    for (size_t i = 0; i < N; i++) {
+        x[i] = (real)(from + (to - from) * (double)i / (N - 1));
+        dx[i] = (real)NAN;
+    }
     f(N, x, dy, dx, 0);
     for (size_t i = 0; i < N; i++) {
         wide e = exact((wide)x[i]);
-        close_to(what, i, (double)dx[i], (wide)dy[i] * e, fabs((wide)dy[i]) * (relative * fabs(e) + absolute));
+        close_to(what, i, (double)dx[i], (wide)dy[i] * e,
+                 fabs((wide)dy[i]) * (relative * fabs(e) + absolute));
     }
 }
 static void exp_down(size_t n, const real *x, real *y) { k->exp_row(n, 1, x, 0, y); }
 static wide exp_wide(wide x) { return exp(x); }
 static wide silu(wide x) { return x / (1 + exp(-x)); }
-static wide silu_slope(wide x) { wide s = 1 / (1 + exp(-x)); return s * (1 + x * (1 - s)); }
+static wide silu_slope(wide x)
+{
+    wide s = 1 / (1 + exp(-x));
+    return s * (1 + x * (1 - s));
+}
 static wide normal(wide x) { return (wide)0.5L * erfc(-x * (wide)0.70710678118654752440L); }
 static wide gelu(wide x) { return x * normal(x); }
-static wide gelu_slope(wide x) { return normal(x) + x * (wide)0.39894228040143267794L * exp(-x * x / 2); }
+static wide gelu_slope(wide x)
+{
+    return normal(x) + x * (wide)0.39894228040143267794L * exp(-x * x / 2);
+}
 static wide softplus(wide x) { return x > 20 ? x : log1p(exp(x)); }
 static wide softplus_slope(wide x) { return x > 20 ? 1 : 1 / (1 + exp(-x)); }
 
 static void functions(void)
 {
-    const wide e = (wide)ROUNDING, tiny = sizeof(real) == 4 ? (wide)1.2e-38L : (wide)1e-300L;
+    const wide e = (wide)ROUNDING;
+    const wide tiny = sizeof(real) == 4 ? (wide)1.2e-38L : (wide)1e-300L;
     real x[8], y[8], dy[8];
     function("exp", k->exp_each, exp_wide, -87, 88.7, (wide)2.6L * e, 0);
     function("exp", k->exp_each, exp_wide, -1, 1, (wide)2.2L * e, 0);
@@ -124,185 +157,355 @@ static void functions(void)
     function("silu", k->silu, silu, -80, 80, 6 * e, 0);
     function("gelu", k->gelu, gelu, -2, 2, sizeof(real) == 4 ? 12 * e : 120 * e, 0);
     function("gelu", k->gelu, gelu, -9, 9, sizeof(real) == 4 ? (wide)5e-6L : 120 * e, tiny);
-    function("gelu", k->gelu, gelu, -1e4, 1e4, sizeof(real) == 4 ? (wide)5e-6L : 120 * e, (wide)1e-35L);
+    function("gelu", k->gelu, gelu, -1e4, 1e4, sizeof(real) == 4 ? (wide)5e-6L : 120 * e,
+             (wide)1e-35L);
     function("softplus", k->softplus, softplus, -80, 40, 6 * e, 0);
     function("softplus", k->softplus, softplus, -1e4, 1e4, 6 * e, tiny);
     slope("silu slope", k->silu_backward, silu_slope, -80, 80, 20 * e, 2 * e);
     slope("gelu slope", k->gelu_backward, gelu_slope, -12, 12, 20 * e, 4 * e);
-    slope("gelu slope", k->gelu_backward, gelu_slope, -9, -2, sizeof(real) == 4 ? (wide)5e-6L : 120 * e, 0);
+    slope("gelu slope", k->gelu_backward, gelu_slope, -9, -2,
+          sizeof(real) == 4 ? (wide)5e-6L : 120 * e, 0);
     slope("softplus slope", k->softplus_backward, softplus_slope, -80, 40, 6 * e, 0);
-    for (int i = 0; i < 8; i++) dy[i] = (real)(1.8 + 0.0012 * i) * (real)1e-35;             /* e^-80 = 1.80485e-35 */
-    for (int i = 0; i < 8; i++) x[i] = 1;
+    /* e^-80 = 1.80485e-35 */
+    for (int i = 0; i < 8; i++)
+        dy[i] = (real)(1.8 + 0.0012 * i) * (real)1e-35;
+    for (int i = 0; i < 8; i++)
+        x[i] = 1;
     {
         real decay[8];
         k->ssd_row(8, 1, dy, x, x, decay, y);
         for (int i = 0; i < 8; i++)
-            check(decay[i] == (i < 5 ? 0 : dy[i]) && y[i] == decay[i], "ssd_row near e^-80", (size_t)i,
-                  (double)decay[i], (double)dy[i]);
+            check(decay[i] == (i < 5 ? 0 : dy[i]) && y[i] == decay[i], "ssd_row near e^-80",
+                  (size_t)i, (double)decay[i], (double)dy[i]);
     }
-    for (int i = 0; i < 8; i++) dy[i] = 1;
+    for (int i = 0; i < 8; i++)
+        dy[i] = 1;
     for (int sign = -1; sign <= 1; sign += 2) {
         int ok = 1;
         double size = 14;
-        for (int i = 0; i < 8; i++, size *= 3) x[i] = (real)(sign * size);          /* to 30,000 */
+        for (int i = 0; i < 8; i++, size *= 3)
+            x[i] = (real)(sign * size);          /* to 30,000 */
         k->scale(8, -1, x, y);
         k->exp_each(8, y, y);
-        for (int i = 0; sizeof(real) == 4 && i < 8; i++) ok = ok && (y[i] == 0 || y[i] >= (real)1.17e-38);
+        for (int i = 0; sizeof(real) == 4 && i < 8; i++)
+            ok = ok && (y[i] == 0 || y[i] >= (real)1.17e-38);
         k->silu(8, x, y);
-        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0 ? x[i] : 0))) < 2e-5 * fabs((double)x[i]);
+        for (int i = 0; i < 8; i++)
+            ok = ok && fabs((double)(y[i] - (sign > 0 ? x[i] : 0))) < 2e-5 * fabs((double)x[i]);
         k->gelu(8, x, y);
-        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0 ? x[i] : 0))) < 2e-5;
+        for (int i = 0; i < 8; i++)
+            ok = ok && fabs((double)(y[i] - (sign > 0 ? x[i] : 0))) < 2e-5;
         k->gelu_backward(8, x, dy, y, 0);
-        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
+        for (int i = 0; i < 8; i++)
+            ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
         k->silu_backward(8, x, dy, y, 0);
-        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
+        for (int i = 0; i < 8; i++)
+            ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
         check(ok, "far tails", 8, 0, 0);
     }
-    x[0] = (real)-HUGE_VAL; x[1] = (real)HUGE_VAL; x[2] = (real)NAN; x[3] = (real)-87.4; x[4] = 0; x[5] = 1000; x[6] = -1000;
+    x[0] = (real)-HUGE_VAL;
+    x[1] = (real)HUGE_VAL;
+    x[2] = (real)NAN;
+    x[3] = (real)-87.4;
+    x[4] = 0;
+    x[5] = 1000;
+    x[6] = -1000;
     k->exp_each(7, x, y);
-    check(y[0] == 0 && y[1] == (real)HUGE_VAL && isnan((double)y[2]), "exp of infinities", 7, (double)y[0], 0);
+    check(y[0] == 0 && y[1] == (real)HUGE_VAL && isnan((double)y[2]), "exp of infinities", 7,
+          (double)y[0], 0);
     k->silu(3, x, dy);
     k->gelu(3, x, y);
-    check(isnan((double)y[2]) && isnan((double)dy[2]), "silu, gelu: NaN stays", 3, (double)y[2], NAN);
+    check(isnan((double)y[2]) && isnan((double)dy[2]), "silu, gelu: NaN stays", 3, (double)y[2],
+          NAN);
     k->softplus(3, x, y);
-    check(y[0] == 0 && y[1] == (real)HUGE_VAL && isnan((double)y[2]), "softplus of infinities", 3, (double)y[2], NAN);
+    check(y[0] == 0 && y[1] == (real)HUGE_VAL && isnan((double)y[2]), "softplus of infinities", 3,
+          (double)y[2], NAN);
     k->exp_each(7, x, y);
     check(sizeof(real) == 8 || y[3] == 0, "exp: no subnormal", 7, (double)y[3], 0);
     check(y[4] == 1 && y[5] == (real)HUGE_VAL && y[6] == 0, "exp at the ends", 7, (double)y[5], 0);
-    for (uint32_t bits = 0x7fc00001; sizeof(real) == 4 && bits; bits = bits == UINT32_MAX ? 0 : UINT32_MAX) {    /* NaN of other bits */
-        for (int i = 0; i < 7; i++) memcpy(&x[i], &bits, 4);
+    /* NaN of other bits */
+    for (uint32_t bits = 0x7fc00001; sizeof(real) == 4 && bits;
+         bits = bits == UINT32_MAX ? 0 : UINT32_MAX) {
+        for (int i = 0; i < 7; i++)
+            memcpy(&x[i], &bits, 4);
         k->exp_each(7, x, y);
         k->exp_row(7, 1, x, 0, dy);
-        for (int i = 0; i < 7; i++) check(isnan((double)y[i]) && isnan((double)dy[i]), "exp of any NaN", 7, (double)y[i], NAN);
+        for (int i = 0; i < 7; i++)
+            check(isnan((double)y[i]) && isnan((double)dy[i]), "exp of any NaN", 7, (double)y[i],
+                  NAN);
     }
-    x[0] = (real)-HUGE_VAL; x[2] = (real)NAN; x[3] = (real)-87.4; x[4] = 0; x[6] = -1000;
-    x[1] = x[5] = -1000;
+    x[0] = (real)-HUGE_VAL;
+    x[2] = (real)NAN;
+    x[3] = (real)-87.4;
+    x[4] = 0;
+    x[6] = -1000;
+    x[1] = -1000;
+    x[5] = -1000;
     k->exp_row(7, 1, x, 0, y);
-    check(y[0] == 0 && y[1] == 0 && isnan((double)y[2]) && (sizeof(real) == 8 || y[3] == 0) && y[4] == 1, "exp_row at the ends", 7,
-          (double)y[0], 0);
+    check(y[0] == 0 && y[1] == 0 && isnan((double)y[2]) && (sizeof(real) == 8 || y[3] == 0)
+              && y[4] == 1,
+          "exp_row at the ends", 7, (double)y[0], 0);
     close_to("exp_real", 0, (double)mmixi_exp_real((real)-1.25), exp(-(wide)1.25L), (wide)2.2L * e);
 }
 
 /* ---- rows ---- */
 
-#define EACH for (size_t i = 0; i < n; i++)
-
-static void row(size_t n)
+/* What rounding may do to a sum, relative to the sum of the terms' sizes. */
+static wide sum_rounding(size_t n)
 {
-    const wide e = 40 * (wide)ROUNDING;               /* of numbers of about 1 */
-    const wide se = (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));        /* of sums, relative to the sum of the terms' sizes */
-    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2), *w = array(3, n, 2);
-    real *u = array(4, n, 2), *v = array(5, n, 2), *old = array(6, n, 2), *more = array(7, n, 2);
-    const real a = (real)0.7, mean = (real)0.3, rstd = (real)1.7;
-    wide s = 0, size = 0, s2 = 0, size2 = 0;
-    real got, got2;
+    return (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));
+}
+static void copy_row(real *to, const real *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+/* What a gradient is written to: numbers that it is added to, or NaN that it replaces. */
+static void gradient_row(real *to, const real *old, size_t n, int add)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = add ? old[i] : (real)NAN;
+}
 
-    EACH { s += (wide)x[i] * (wide)y[i]; size += fabs((wide)x[i] * (wide)y[i]); }
+/* In the functions that follow e is the bound for numbers of about 1, se that for sums. */
+static void row_sums(size_t n)
+{
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    const real mean = (real)0.3;
+    wide s = 0, size = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        s += (wide)x[i] * (wide)y[i];
+        size += fabs((wide)x[i] * (wide)y[i]);
+    }
     close_to("dot", n, (double)k->dot(n, x, y), s, se * size);
-    s = size = 0;
-    EACH { s += (wide)x[i]; size += fabs((wide)x[i]); }
+    s = 0;
+    size = 0;
+    for (size_t i = 0; i < n; i++) {
+        s += (wide)x[i];
+        size += fabs((wide)x[i]);
+    }
     close_to("sum", n, (double)k->sum(n, x), s, se * size);
     s = -HUGE_VALL;
-    EACH if ((wide)x[i] > s) s = (wide)x[i];
+    for (size_t i = 0; i < n; i++)
+        if ((wide)x[i] > s)
+            s = (wide)x[i];
     check((wide)k->largest(n, x) == s, "max", n, (double)k->largest(n, x), (double)s);
-    EACH z[i] = x[i] - 5;                        /* all negative: a dead lane must not count as 0 */
-    check(k->largest(n, z) == (n ? (real)s - 5 : (real)-HUGE_VAL), "max of negatives", n, (double)k->largest(n, z), (double)s - 5);
+    for (size_t i = 0; i < n; i++)
+        z[i] = x[i] - 5;                        /* all negative: a dead lane must not count as 0 */
+    check(k->largest(n, z) == (n ? (real)s - 5 : (real)-HUGE_VAL), "max of negatives", n,
+          (double)k->largest(n, z), (double)s - 5);
     s = 0;
-    EACH s += ((wide)x[i] - (wide)mean) * ((wide)x[i] - (wide)mean);
+    for (size_t i = 0; i < n; i++)
+        s += ((wide)x[i] - (wide)mean) * ((wide)x[i] - (wide)mean);
     close_to("variance", n, (double)k->variance(n, x, mean), s, se * s);
+}
+static void row_arithmetic(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *old = array(6, n, 2);
+    const real a = (real)0.7;
 
-#define REFRESH(p, q) EACH p[i] = q[i]
-    REFRESH(z, old); k->axpy(n, a, x, z);
-    EACH close_to("axpy", n, (double)z[i], (wide)a * (wide)x[i] + (wide)old[i], e);
+    copy_row(z, old, n);
+    k->axpy(n, a, x, z);
+    for (size_t i = 0; i < n; i++)
+        close_to("axpy", n, (double)z[i], (wide)a * (wide)x[i] + (wide)old[i], e);
     k->scale(n, a, x, z);
-    EACH check(z[i] == a * x[i], "scale", n, (double)z[i], (double)(a * x[i]));
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == a * x[i], "scale", n, (double)z[i], (double)(a * x[i]));
     k->scale(n, a, z, z);
-    EACH check(z[i] == a * (a * x[i]), "scale in place", n, (double)z[i], 0);
-    REFRESH(z, old); k->lerp(n, a, x, z);
-    EACH close_to("lerp", n, (double)z[i], (wide)a * (wide)old[i] + (1 - (wide)a) * (wide)x[i], e);
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == a * (a * x[i]), "scale in place", n, (double)z[i], 0);
+    copy_row(z, old, n);
+    k->lerp(n, a, x, z);
+    for (size_t i = 0; i < n; i++)
+        close_to("lerp", n, (double)z[i], (wide)a * (wide)old[i] + (1 - (wide)a) * (wide)x[i], e);
     k->add(n, x, y, z);
-    EACH check(z[i] == x[i] + y[i], "add", n, (double)z[i], (double)(x[i] + y[i]));
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == x[i] + y[i], "add", n, (double)z[i], (double)(x[i] + y[i]));
     k->mul(n, x, y, z);
-    EACH check(z[i] == x[i] * y[i], "mul", n, (double)z[i], (double)(x[i] * y[i]));
-    REFRESH(z, old); k->mul_add(n, x, y, z);
-    EACH close_to("mul_add", n, (double)z[i], (wide)x[i] * (wide)y[i] + (wide)old[i], e);
+    for (size_t i = 0; i < n; i++)
+        check(z[i] == x[i] * y[i], "mul", n, (double)z[i], (double)(x[i] * y[i]));
+    copy_row(z, old, n);
+    k->mul_add(n, x, y, z);
+    for (size_t i = 0; i < n; i++)
+        close_to("mul_add", n, (double)z[i], (wide)x[i] * (wide)y[i] + (wide)old[i], e);
     for (int form = 0; form < 2; form++) {
-        REFRESH(z, old); k->finish(n, a, form ? y : NULL, z);
-        EACH close_to("finish", n, (double)z[i], (wide)old[i] * (wide)a + (form ? (wide)y[i] : 0), e);
+        copy_row(z, old, n);
+        k->finish(n, a, form ? y : NULL, z);
+        for (size_t i = 0; i < n; i++)
+            close_to("finish", n, (double)z[i], (wide)old[i] * (wide)a + (form ? (wide)y[i] : 0),
+                      e);
     }
+}
+static void row_exponentials(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2), *z = array(2, n, 2);
+    const real a = (real)0.7;
+    const real mean = (real)0.3;
+    wide s;
+    real got;
+
     got = k->exp_row(n, a, x, mean, z);
     s = 0;
-    EACH { close_to("exp_row", n, (double)z[i], exp((wide)a * (wide)x[i] - (wide)mean), 4 * e); s += (wide)z[i]; }
+    for (size_t i = 0; i < n; i++) {
+        close_to("exp_row", n, (double)z[i], exp((wide)a * (wide)x[i] - (wide)mean), 4 * e);
+        s += (wide)z[i];
+    }
     close_to("exp_row sum", n, (double)got, s, se * s);
     intact("edges: exp_row", n, z);
     if (n) {
         wide top = -HUGE_VALL;
-        EACH if ((wide)x[i] > top) top = (wide)x[i];
+        for (size_t i = 0; i < n; i++)
+            if ((wide)x[i] > top)
+                top = (wide)x[i];
         s = 0;
-        EACH s += exp((wide)x[i] - top);
+        for (size_t i = 0; i < n; i++)
+            s += exp((wide)x[i] - top);
         k->softmax(n, x, z);
-        EACH close_to("softmax", n, (double)z[i], exp((wide)x[i] - top) / s, 4 * e / s);
+        for (size_t i = 0; i < n; i++)
+            close_to("softmax", n, (double)z[i], exp((wide)x[i] - top) / s, 4 * e / s);
         intact("edges: softmax", n, z);
     }
+}
+/* An activation, its backward and itself in place. */
+static void activation(const char *name, void (*f)(size_t, const real *, real *),
+                       void (*backward)(size_t, const real *, const real *, real *, int),
+                       wide (*exact)(wide), wide (*exact_slope)(wide), size_t n, int add)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *old = array(6, n, 2);
+    char what[64];
 
-    for (int add = 0; add < 2; add++) {
-#define BOTH(f)                                                                                              \
-        k->f(n, x, z);                                                                                       \
-        EACH close_to(#f, n, (double)z[i], f((wide)x[i]), e);                                                \
-        EACH z[i] = add ? old[i] : (real)NAN;                                                                \
-        k->f##_backward(n, x, y, z, add);                                                                    \
-        EACH close_to(#f "_backward", n, (double)z[i], (wide)y[i] * f##_slope((wide)x[i]) + (add ? (wide)old[i] : 0), 4 * e); \
-        REFRESH(z, x); k->f(n, z, z);                                                                        \
-        EACH close_to(#f " in place", n, (double)z[i], f((wide)x[i]), e);                                    \
-        intact("edges: " #f, n, z);
-        BOTH(silu)
-        BOTH(gelu)
-        BOTH(softplus)
+    f(n, x, z);
+    for (size_t i = 0; i < n; i++)
+        close_to(name, n, (double)z[i], exact((wide)x[i]), e);
+    gradient_row(z, old, n, add);
+    backward(n, x, y, z, add);
+    snprintf(what, sizeof what, "%s_backward", name);
+    for (size_t i = 0; i < n; i++) {
+        const wide before = add ? (wide)old[i] : 0;
+        close_to(what, n, (double)z[i], (wide)y[i] * exact_slope((wide)x[i]) + before, 4 * e);
     }
+    copy_row(z, x, n);
+    f(n, z, z);
+    snprintf(what, sizeof what, "%s in place", name);
+    for (size_t i = 0; i < n; i++)
+        close_to(what, n, (double)z[i], exact((wide)x[i]), e);
+    snprintf(what, sizeof what, "edges: %s", name);
+    intact(what, n, z);
+}
+static void row_activations(size_t n)
+{
+    for (int add = 0; add < 2; add++) {
+        activation("silu", k->silu, k->silu_backward, silu, silu_slope, n, add);
+        activation("gelu", k->gelu, k->gelu_backward, gelu, gelu_slope, n, add);
+        activation("softplus", k->softplus, k->softplus_backward, softplus, softplus_slope, n, add);
+    }
+}
+/* With and without weights, bias, their gradients; into numbers and beside them. */
+static void row_normalize(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
+    real *old = array(6, n, 2);
+    const real mean = (real)0.3, rstd = (real)1.7;
+    wide s, s2, size, size2;
+    real got, got2;
 
     for (int form = 0; form < 16; form++) {
-        const real *fw = form & 1 ? w : NULL, *fb = form & 2 ? y : NULL;
+        const real *fw = form & 1 ? w : NULL;
+        const real *fb = form & 2 ? y : NULL;
         const int add = form >> 2 & 1;
-        real *dw = form & 2 ? u : NULL, *db = form & 8 ? v : NULL;
+        real *dw = form & 2 ? u : NULL;
+        real *db = form & 8 ? v : NULL;
         k->normalize(n, x, mean, rstd, fw, fb, z);
-        EACH {
+        for (size_t i = 0; i < n; i++) {
             wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;
-            close_to("normalize", n, (double)z[i], xhat * (fw ? (wide)w[i] : 1) + (fb ? (wide)y[i] : 0), e);
+            close_to("normalize", n, (double)z[i],
+                     xhat * (fw ? (wide)w[i] : 1) + (fb ? (wide)y[i] : 0), e);
         }
         k->normalize_sums(n, y, x, mean, rstd, fw, &got, &got2);
-        s = s2 = size = size2 = 0;
-        EACH {
-            wide g = (wide)y[i] * (fw ? (wide)w[i] : 1), gx = g * ((wide)x[i] - (wide)mean) * (wide)rstd;
-            s += g; s2 += gx; size += fabs(g); size2 += fabs(gx);
+        s = 0;
+        s2 = 0;
+        size = 0;
+        size2 = 0;
+        for (size_t i = 0; i < n; i++) {
+            wide g = (wide)y[i] * (fw ? (wide)w[i] : 1);
+            wide gx = g * ((wide)x[i] - (wide)mean) * (wide)rstd;
+            s += g;
+            s2 += gx;
+            size += fabs(g);
+            size2 += fabs(gx);
         }
         close_to("normalize_sums g", n, (double)got, s, se * size);
         close_to("normalize_sums gx", n, (double)got2, s2, se * size2);
-        EACH z[i] = add ? old[i] : (real)NAN;
-        REFRESH(u, old); REFRESH(v, old);
+        gradient_row(z, old, n, add);
+        copy_row(u, old, n);
+        copy_row(v, old, n);
         k->normalize_backward(n, y, x, mean, rstd, fw, (real)0.1, (real)-0.2, z, add, dw, db);
-        EACH {
-            wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd, g = (wide)y[i] * (fw ? (wide)w[i] : 1);
+        for (size_t i = 0; i < n; i++) {
+            wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;
+            wide g = (wide)y[i] * (fw ? (wide)w[i] : 1);
             wide d = (wide)rstd * (g - (wide)(real)0.1 - xhat * (wide)(real)-0.2);
             close_to("normalize_backward dx", n, (double)z[i], d + (add ? (wide)old[i] : 0), 2 * e);
-            close_to("normalize_backward dw", n, (double)u[i], (wide)old[i] + (dw ? (wide)y[i] * xhat : 0), e);
-            close_to("normalize_backward db", n, (double)v[i], (wide)old[i] + (db ? (wide)y[i] : 0), e);
+            close_to("normalize_backward dw", n, (double)u[i],
+                     (wide)old[i] + (dw ? (wide)y[i] * xhat : 0), e);
+            close_to("normalize_backward db", n, (double)v[i], (wide)old[i] + (db ? (wide)y[i] : 0),
+                     e);
         }
     }
     intact("edges: normalize", n, z);
+}
+static void row_ssd(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    const wide se = sum_rounding(n);
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
+    real *old = array(6, n, 2), *more = array(7, n, 2);
+    wide s, size;
+    real got;
 
-    EACH { y[i] = (real)fabs((double)y[i]); if (i % 5 == 3) y[i] *= (real)1e-35; }
+    for (size_t i = 0; i < n; i++) {
+        y[i] = (real)fabs((double)y[i]);
+        if (i % 5 == 3) y[i] *= (real)1e-35;
+    }
     k->ssd_row(n, (real)0.5, y, x, w, z, u);
-    EACH {
+    for (size_t i = 0; i < n; i++) {
         wide d = (wide)0.5L * (wide)y[i];
         if (d < (wide)1.80485138e-35L) d = 0;
         close_to("ssd_row decay", n, (double)z[i], d, d * (wide)ROUNDING * 2);
         close_to("ssd_row weight", n, (double)u[i], d * (wide)x[i] * (wide)w[i], d * e);
     }
     intact("edges: ssd_row", n, u);
-    REFRESH(u, old); REFRESH(v, more);
+    copy_row(u, old, n);
+    copy_row(v, more, n);
     got = k->ssd_row_backward(n, x, z, y, w, u, v);
-    s = size = 0;
-    EACH {
+    s = 0;
+    size = 0;
+    for (size_t i = 0; i < n; i++) {
         wide t = (wide)x[i] * (wide)z[i];
         close_to("ssd_row_backward dscore", n, (double)u[i], (wide)old[i] + t * (wide)w[i], e);
         close_to("ssd_row_backward column", n, (double)v[i], (wide)more[i] + t * (wide)y[i], e);
@@ -310,47 +513,92 @@ static void row(size_t n)
         size += fabs((wide)v[i] * (wide)w[i]);
     }
     close_to("ssd_row_backward sum", n, (double)got, s, se * size);
+}
+/* Three taps, weights in rows of ldw; the middle one may be out. */
+static void row_conv(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
+    real *more = array(7, n, 2);
 
-    for (int form = 0; form < 4; form++) {       /* convolution: three taps, weights in rows of ldw; the middle one may be out */
+    for (int form = 0; form < 4; form++) {
         const real *taps[3], *bias = form & 1 ? more : NULL;
         const size_t ldw = n + 3;
         real *cw = array(6, 3 * ldw < ROOM ? 3 * ldw : ROOM, 1);
         if (3 * ldw > ROOM) break;
-        taps[0] = x; taps[1] = form & 2 ? NULL : y; taps[2] = w;
+        taps[0] = x;
+        taps[1] = form & 2 ? NULL : y;
+        taps[2] = w;
         k->conv(n, 3, taps, cw, ldw, bias, z);
-        EACH {
-            wide s0 = (bias ? (wide)more[i] : 0) + (wide)x[i] * (wide)cw[i] + (wide)w[i] * (wide)cw[2 * ldw + i];
-            if (taps[1]) s0 += (wide)y[i] * (wide)cw[ldw + i];
+        for (size_t i = 0; i < n; i++) {
+            wide s0 = (bias ? (wide)more[i] : 0) + (wide)x[i] * (wide)cw[i]
+                      + (wide)w[i] * (wide)cw[2 * ldw + i];
+            if (taps[1])
+                s0 += (wide)y[i] * (wide)cw[ldw + i];
             close_to("conv", n, (double)z[i], s0, 2 * e);
         }
         intact("edges: conv", n, z);
-        for (size_t i = 0; i < 3 * ldw; i++) cw[i] = 1;
-        REFRESH(v, more);
+        for (size_t i = 0; i < 3 * ldw; i++)
+            cw[i] = 1;
+        copy_row(v, more, n);
         k->conv_weight(n, 3, u, taps, cw, ldw, v);
-        EACH {
+        for (size_t i = 0; i < n; i++) {
             close_to("conv_weight db", n, (double)v[i], (wide)more[i] + (wide)u[i], 2 * e);
             close_to("conv_weight dw", n, (double)cw[i], 1 + (wide)u[i] * (wide)x[i], 4 * e);
-            close_to("conv_weight dw", n, (double)cw[ldw + i], 1 + (taps[1] ? (wide)u[i] * (wide)y[i] : 0), 4 * e);
-            close_to("conv_weight dw", n, (double)cw[2 * ldw + i], 1 + (wide)u[i] * (wide)w[i], 4 * e);
+            close_to("conv_weight dw", n, (double)cw[ldw + i],
+                     1 + (taps[1] ? (wide)u[i] * (wide)y[i] : 0), 4 * e);
+            close_to("conv_weight dw", n, (double)cw[2 * ldw + i], 1 + (wide)u[i] * (wide)w[i],
+                     4 * e);
         }
         for (size_t i = 0; i < 3 * ldw; i++)
-            if (i % ldw >= n) check(cw[i] == 1, "edges: conv_weight", n, (double)cw[i], 1);
+            if (i % ldw >= n)
+                check(cw[i] == 1, "edges: conv_weight", n, (double)cw[i], 1);
     }
-    old = array(6, n, 2);
+}
+static void row_softmax_backward(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *old = array(6, n, 2);
+    const real mean = (real)0.3;
+
     for (int add = 0; add < 2; add++) {
-        EACH z[i] = add ? old[i] : (real)NAN;
+        gradient_row(z, old, n, add);
         k->softmax_backward(n, x, y, mean, z, add);
-        EACH close_to("softmax_backward", n, (double)z[i],
+        for (size_t i = 0; i < n; i++)
+            close_to("softmax_backward", n, (double)z[i],
                       (wide)x[i] * ((wide)y[i] - (wide)mean) + (add ? (wide)old[i] : 0), e);
         intact("edges: softmax_backward", n, z);
     }
+}
+static void row_adamw(size_t n)
+{
+    const wide e = 40 * (wide)ROUNDING;
+    real *x = array(0, n, 2);
+    real *y = array(1, n, 2);
+    real *z = array(2, n, 2);
+    real *w = array(3, n, 2);
+    real *u = array(4, n, 2);
+    real *v = array(5, n, 2);
+    real *old = array(6, n, 2), *more = array(7, n, 2);
 
-    REFRESH(z, old); REFRESH(u, more);
-    EACH v[i] = (real)fabs((double)w[i]);
-    REFRESH(y, v);
-    k->adamw(n, z, x, u, v, (real)0.5, (real)0.99, (real)0.01, (real)0.9, (real)0.95, (real)1.5, (real)1e-3);
-    EACH {
-        wide g = (wide)0.5L * (wide)x[i], mo = (wide)(real)0.9 * (wide)more[i] + (1 - (wide)(real)0.9) * g;
+    copy_row(z, old, n);
+    copy_row(u, more, n);
+    for (size_t i = 0; i < n; i++)
+        v[i] = (real)fabs((double)w[i]);
+    copy_row(y, v, n);
+    k->adamw(n, z, x, u, v, (real)0.5, (real)0.99, (real)0.01, (real)0.9, (real)0.95, (real)1.5,
+             (real)1e-3);
+    for (size_t i = 0; i < n; i++) {
+        wide g = (wide)0.5L * (wide)x[i];
+        wide mo = (wide)(real)0.9 * (wide)more[i] + (1 - (wide)(real)0.9) * g;
         wide v2 = (wide)(real)0.95 * (wide)y[i] + (1 - (wide)(real)0.95) * g * g;
         close_to("adamw m", n, (double)u[i], mo, e);
         close_to("adamw v", n, (double)v[i], v2, e);
@@ -361,6 +609,18 @@ static void row(size_t n)
     intact("edges: adamw m", n, u);
     intact("edges: adamw v", n, v);
 }
+static void row(size_t n)
+{
+    row_sums(n);
+    row_arithmetic(n);
+    row_exponentials(n);
+    row_activations(n);
+    row_normalize(n);
+    row_ssd(n);
+    row_conv(n);
+    row_softmax_backward(n);
+    row_adamw(n);
+}
 
 /* ---- blocks ---- */
 
@@ -368,13 +628,19 @@ static void row(size_t n)
 static void ssd_step(size_t n)
 {
     const wide se = (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));
-    real *b = array(0, n, 2), *c = array(1, n, 2), *h = array(2, 3 * n, 2), *old = array(3, 3 * n, 2), *x = array(4, 3, 1), *y = array(5, 3, 1);
+    real *b = array(0, n, 2);
+    real *c = array(1, n, 2);
+    real *h = array(2, 3 * n, 2);
+    real *old = array(3, 3 * n, 2);
+    real *x = array(4, 3, 1);
+    real *y = array(5, 3, 1);
     memcpy(old, h, 3 * n * sizeof *h);
     k->ssd_step(3, n, (real)0.9, x, b, c, h, y);
     for (size_t p = 0; p < 3; p++) {
         wide sum = 0, size = 0;
-        EACH {
-            wide expected = (wide)(real)0.9 * (wide)old[p * n + i] + (wide)x[p] * (wide)b[i], read = (wide)h[p * n + i] * (wide)c[i];
+        for (size_t i = 0; i < n; i++) {
+            wide expected = (wide)(real)0.9 * (wide)old[p * n + i] + (wide)x[p] * (wide)b[i];
+            wide read = (wide)h[p * n + i] * (wide)c[i];
             close_to("ssd_step noise_state", n, (double)h[p * n + i], expected, (wide)ROUNDING * 8);
             sum += read;
             size += fabs(read);
@@ -390,21 +656,27 @@ static void transposes(void)
     for (size_t rows = 0; rows < 36; rows++)
         for (size_t cols = 0; cols < 36; cols++) {
             const size_t ldx = cols + rows % 3, ldy = rows + cols % 2;
-            real *x = array(0, rows * ldx, 1), *y = array(1, cols * ldy, 0);
+            real *x = array(0, rows * ldx, 1);
+            real *y = array(1, cols * ldy, 0);
             int ok = 1;
-            for (size_t i = 0; i < cols * ldy; i++) y[i] = (real)NAN;
+            for (size_t i = 0; i < cols * ldy; i++)
+                y[i] = (real)NAN;
             k->transpose(rows, cols, x, (ptrdiff_t)ldx, y, (ptrdiff_t)ldy);
             for (size_t j = 0; j < cols; j++)
                 for (size_t i = 0; i < ldy; i++)
-                    ok = ok && (i < rows ? y[j * ldy + i] == x[i * ldx + j] : isnan((double)y[j * ldy + i]));
+                    ok = ok
+                         && (i < rows ? y[j * ldy + i] == x[i * ldx + j]
+                                      : isnan((double)y[j * ldy + i]));
             check(ok, "transpose", rows * 100 + cols, 0, 0);
             intact("edges: transpose", cols * ldy, y);
         }
 }
 
-/* c[i ldc + j] for a (rows x depth), b (depth x cols): plain loops, and the largest error a product of that depth may have. */
-static void product(const char *what, size_t rows, size_t cols, size_t depth, const real *a, ptrdiff_t ars, ptrdiff_t acs,
-                    const real *b, ptrdiff_t brs, ptrdiff_t bcs, const real *c, ptrdiff_t ldc, const real *before, const real *after)
+/* c[i ldc + j] for a (rows x depth), b (depth x cols): plain loops, and the largest error a
+   product of that depth may have. */
+static void product(const char *what, size_t rows, size_t cols, size_t depth, const real *a,
+                    ptrdiff_t ars, ptrdiff_t acs, const real *b, ptrdiff_t brs, ptrdiff_t bcs,
+                    const real *c, ptrdiff_t ldc, const real *before, const real *after)
 {
     int ok = 1;
     wide got = 0, expected = 0;
@@ -413,7 +685,8 @@ static void product(const char *what, size_t rows, size_t cols, size_t depth, co
             const ptrdiff_t at = (ptrdiff_t)i * ldc + (ptrdiff_t)j;
             wide s = 0;
             for (size_t l = 0; l < depth; l++)
-                s += (wide)a[(ptrdiff_t)i * ars + (ptrdiff_t)l * acs] * (wide)b[(ptrdiff_t)l * brs + (ptrdiff_t)j * bcs];
+                s += (wide)a[(ptrdiff_t)i * ars + (ptrdiff_t)l * acs]
+                     * (wide)b[(ptrdiff_t)l * brs + (ptrdiff_t)j * bcs];
             if (before) s += (wide)before[at];
             if (after) s += (wide)after[j];
             got = (wide)c[at];
@@ -428,7 +701,8 @@ static void gaps(const char *what, size_t rows, size_t cols, const real *c, size
 {
     int ok = 1;
     for (size_t i = 0; i < rows; i++)
-        for (size_t j = cols; j < ld; j++) ok = ok && isnan((double)c[i * ld + j]);
+        for (size_t j = cols; j < ld; j++)
+            ok = ok && isnan((double)c[i * ld + j]);
     check(ok, what, rows * 1000 + cols, 0, 0);
     intact(what, rows * ld, c);
 }
@@ -440,26 +714,54 @@ static void tiles(void)
         for (size_t cols = 1; cols <= k->nr; cols++)
             for (int d = 0; d < 5; d++)
                 for (int form = 0; form < 16; form++) {
-                    const size_t depth = depths[d], lda = depth + 1, ldb = cols + (size_t)(form & 1), ldc = cols + 2;
-                    real *a = array(0, (rows + 1) * (depth + 1) * 2, 1), *b = array(1, (depth + 1) * ldb, 1);
-                    real *c = array(2, rows * ldc, 1), *before = array(3, rows * ldc, 1);
-                    ptrdiff_t ars = (ptrdiff_t)lda, acs = 1, lb = (ptrdiff_t)ldb, lc = (ptrdiff_t)ldc;
+                    const size_t depth = depths[d], lda = depth + 1;
+                    const size_t ldb = cols + (size_t)(form & 1);
+                    const size_t ldc = cols + 2;
+                    real *a = array(0, (rows + 1) * (depth + 1) * 2, 1);
+                    real *b = array(1, (depth + 1) * ldb, 1);
+                    real *c = array(2, rows * ldc, 1);
+                    real *before = array(3, rows * ldc, 1);
+                    ptrdiff_t ars = (ptrdiff_t)lda;
+                    ptrdiff_t acs = 1;
+                    ptrdiff_t lb = (ptrdiff_t)ldb;
+                    ptrdiff_t lc = (ptrdiff_t)ldc;
                     const int add = form & 1;
-                    const real *a0 = a, *b0 = b, *b4 = before, *after = form & 8 ? array(4, cols, 1) : NULL;
+                    const real *a0 = a, *b0 = b, *b4 = before;
+                    const real *after = form & 8 ? array(4, cols, 1) : NULL;
                     real *c0 = c;
-                    if (form & 2) { ars = 1; acs = (ptrdiff_t)rows; }
-                    if ((form & 7) == 4) { a0 += (rows - 1) * lda; ars = -ars; }                   /* rows backwards */
-                    if ((form & 7) == 5 && depth) { a0 += depth - 1; acs = -1; b0 += (depth - 1) * ldb; lb = -lb; }
-                    if ((form & 7) == 6) { c0 += (rows - 1) * ldc; b4 += (rows - 1) * ldc; lc = -lc; }
+                    if (form & 2) {
+                        ars = 1;
+                        acs = (ptrdiff_t)rows;
+                    }
+                    /* rows backwards */
+                    if ((form & 7) == 4) {
+                        a0 += (rows - 1) * lda;
+                        ars = -ars;
+                    }
+                    if ((form & 7) == 5 && depth) {
+                        a0 += depth - 1;
+                        acs = -1;
+                        b0 += (depth - 1) * ldb;
+                        lb = -lb;
+                    }
+                    if ((form & 7) == 6) {
+                        c0 += (rows - 1) * ldc;
+                        b4 += (rows - 1) * ldc;
+                        lc = -lc;
+                    }
                     for (size_t i = 0; i < depth; i++)
-                        for (size_t j = cols; j < ldb; j++) b[i * ldb + j] = (real)NAN;      /* must not matter */
+                        for (size_t j = cols; j < ldb; j++)
+                            b[i * ldb + j] = (real)NAN; /* must not matter */
                     for (size_t i = 0; i < rows; i++)
-                        for (size_t j = 0; j < ldc; j++) c[i * ldc + j] = add && j < cols ? before[i * ldc + j] : (real)NAN;
-                    mmixi_mat va = mmixi_matrix(a0, rows, depth, ars), vb = mmixi_matrix(b0, depth, cols, lb);
+                        for (size_t j = 0; j < ldc; j++)
+                            c[i * ldc + j] = add && j < cols ? before[i * ldc + j] : (real)NAN;
+                    mmixi_mat va = mmixi_matrix(a0, rows, depth, ars);
+                    mmixi_mat vb = mmixi_matrix(b0, depth, cols, lb);
                     const mmixi_mat vc = mmixi_matrix(c0, rows, cols, lc);
                     va.cs = acs;
                     k->tile(&vc, &va, &vb, add, after);
-                    product("tile", rows, cols, depth, a0, ars, acs, b0, lb, 1, c0, lc, add ? b4 : NULL, after);
+                    product("tile", rows, cols, depth, a0, ars, acs, b0, lb, 1, c0, lc,
+                            add ? b4 : NULL, after);
                     gaps("edges: tile", rows, cols, c, ldc);
                 }
 }
@@ -473,23 +775,41 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
 {
     mmixi_gemm g;
     const size_t ldc = cols + (size_t)(form & 1) * 3, ld = cols + 5;
-    const int extra = form >> 2 & 7, add = extra == 1, pack = extra == 2 || extra == 6;
+    const int extra = form >> 2 & 7, add = extra == 1;
+    const int pack = extra == 2 || extra == 6;
     int same = 1, ok = 1;
-    mmixi_mat c = mmixi_matrix(NULL, rows, cols, (ptrdiff_t)ldc), a = mmixi_matrix(ga, rows, depth, (ptrdiff_t)depth);
+    mmixi_mat c = mmixi_matrix(NULL, rows, cols, (ptrdiff_t)ldc);
+    mmixi_mat a = mmixi_matrix(ga, rows, depth, (ptrdiff_t)depth);
     mmixi_mat b = mmixi_matrix(gb, depth, cols, (ptrdiff_t)cols);
-    if (form & 1) a = mmixi_t(mmixi_matrix(ga, depth, rows, (ptrdiff_t)rows));
-    if (form & 2) b = mmixi_t(mmixi_matrix(gb, cols, depth, (ptrdiff_t)depth));
-    if (extra == 3) { a.p += (ptrdiff_t)(rows - 1) * a.rs; a.rs = -a.rs; }
-    if (extra == 4 && depth) {
-        a.p += (ptrdiff_t)(depth - 1) * a.cs; a.cs = -a.cs;
-        b.p += (ptrdiff_t)(depth - 1) * b.rs; b.rs = -b.rs;
+    if (form & 1)
+        a = mmixi_t(mmixi_matrix(ga, depth, rows, (ptrdiff_t)rows));
+    if (form & 2)
+        b = mmixi_t(mmixi_matrix(gb, cols, depth, (ptrdiff_t)depth));
+    if (extra == 3) {
+        a.p += (ptrdiff_t)(rows - 1) * a.rs;
+        a.rs = -a.rs;
     }
-    if (extra == 5) { b.rs *= 2; b.cs *= 2; }
+    if (extra == 4 && depth) {
+        a.p += (ptrdiff_t)(depth - 1) * a.cs;
+        a.cs = -a.cs;
+        b.p += (ptrdiff_t)(depth - 1) * b.rs;
+        b.rs = -b.rs;
+    }
+    if (extra == 5) {
+        b.rs *= 2;
+        b.cs *= 2;
+    }
     g = mmixi_product_of(c, a, b, add);
     if (extra >= 6 || (add && rows % 2)) g.bias = bias;
-    if (extra == 7) { g.residual = residual; g.ldr = (ptrdiff_t)ld; g.row_scale = row_scale; g.rows_per_scale = 3; }
+    if (extra == 7) {
+        g.residual = residual;
+        g.ldr = (ptrdiff_t)ld;
+        g.row_scale = row_scale;
+        g.rows_per_scale = 3;
+    }
     if (pack) {
-        for (size_t i = 0; i < BIG; i++) packed[i] = (real)NAN;
+        for (size_t i = 0; i < BIG; i++)
+            packed[i] = (real)NAN;
         mmixi_gemm_pack(m[1], &g, packed);
         g.packed_b = packed;
         check(isnan((double)packed[mmixi_gemm_packed(k, depth, cols)]), "edges: pack", cols, 0, 0);
@@ -498,38 +818,55 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
         for (size_t i = 0; i < rows * ldc + 64; i++)
             gc[t][i] = add && i % ldc < cols && i < rows * ldc ? residual[i] : (real)NAN;
         g.c.p = gc[t] + 32;
-        if (add) for (size_t i = 0; i < rows * ldc; i++) g.c.p[i] = i % ldc < cols ? residual[i] : (real)NAN;
-        for (size_t i = 0; add && i < 32; i++) gc[t][i] = gc[t][32 + rows * ldc + i] = (real)NAN;
-        check((extra < 2 && !g.bias ? mmixi_product(m[t], g.c, a, b, add) : mmixi_gemm_run(m[t], &g)) == 0 && mmix_error(m[t]) == NULL, "gemm runs", rows, 0, 0);
-        if (t) same = same && !memcmp(gc[t], gc[0], (rows * ldc + 64) * sizeof(real));
+        if (add)
+            for (size_t i = 0; i < rows * ldc; i++)
+                g.c.p[i] = i % ldc < cols ? residual[i] : (real)NAN;
+        for (size_t i = 0; add && i < 32; i++)
+            gc[t][i] = gc[t][32 + rows * ldc + i] = (real)NAN;
+        check((extra < 2 && !g.bias ? mmixi_product(m[t], g.c, a, b, add)
+                                    : mmixi_gemm_run(m[t], &g))
+                      == 0
+                  && mmix_error(m[t]) == NULL,
+              "gemm runs", rows, 0, 0);
+        if (t)
+            same = same && !memcmp(gc[t], gc[0], (rows * ldc + 64) * sizeof(real));
     }
     check(same, "gemm: same bits for 1, 2, 3 threads", rows, 0, 0);
     c = g.c;
     if (extra < 6)
-        product("gemm", rows, cols, depth, a.p, a.rs, a.cs, b.p, b.rs, b.cs, c.p, c.rs, add ? residual : NULL, g.bias);
+        product("gemm", rows, cols, depth, a.p, a.rs, a.cs, b.p, b.rs, b.cs, c.p, c.rs,
+                add ? residual : NULL, g.bias);
     else {
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < cols; j++) {
                 wide s = (wide)bias[j];
                 for (size_t l = 0; l < depth; l++)
-                    s += (wide)a.p[(ptrdiff_t)i * a.rs + (ptrdiff_t)l * a.cs] * (wide)b.p[(ptrdiff_t)l * b.rs + (ptrdiff_t)j * b.cs];
-                if (extra == 7) s = (wide)residual[i * ld + j] + (wide)row_scale[i / 3] * s;
-                ok = ok && fabs((wide)c.p[i * ldc + j] - s) <= (wide)ROUNDING * (8 + 2 * (wide)depth);
+                    s += (wide)a.p[(ptrdiff_t)i * a.rs + (ptrdiff_t)l * a.cs]
+                         * (wide)b.p[(ptrdiff_t)l * b.rs + (ptrdiff_t)j * b.cs];
+                if (extra == 7)
+                    s = (wide)residual[i * ld + j] + (wide)row_scale[i / 3] * s;
+                ok = ok
+                     && fabs((wide)c.p[i * ldc + j] - s) <= (wide)ROUNDING * (8 + 2 * (wide)depth);
             }
         check(ok, "gemm with bias, residual, row scale", rows * 10000 + cols, 0, 0);
     }
     for (size_t i = 0; i < rows; i++)
-        for (size_t j = cols; j < ldc; j++) ok = ok && isnan((double)c.p[i * ldc + j]);
-    for (size_t i = 0; i < 32; i++) ok = ok && isnan((double)gc[2][i]) && isnan((double)c.p[rows * ldc + i]);
+        for (size_t j = cols; j < ldc; j++)
+            ok = ok && isnan((double)c.p[i * ldc + j]);
+    for (size_t i = 0; i < 32; i++)
+        ok = ok && isnan((double)gc[2][i]) && isnan((double)c.p[rows * ldc + i]);
     check(ok, "edges: gemm", rows * 10000 + cols, 0, 0);
 
     if ((form & 2) || pack || extra >= 5) return;
-    for (size_t i = 0; i < rows * ldc; i++) c.p[i] = add ? residual[i] : (real)NAN;
+    for (size_t i = 0; i < rows * ldc; i++)
+        c.p[i] = add ? residual[i] : (real)NAN;
     mmixi_multiply(k, c, a, b, add);
-    product("multiply", rows, cols, depth, a.p, a.rs, a.cs, b.p, b.rs, 1, c.p, c.rs, add ? residual : NULL, NULL);
+    product("multiply", rows, cols, depth, a.p, a.rs, a.cs, b.p, b.rs, 1, c.p, c.rs,
+            add ? residual : NULL, NULL);
 }
 
-/* The product beside the plain loop, at sizes around the edges of tiles, panels and blocks of depth. */
+/* The product beside the plain loop, at sizes around the edges of tiles, panels and blocks of
+   depth. */
 static void plain_gemm(mmix_ctx *m, size_t rows, size_t cols, size_t depth, int add)
 {
     const mmixi_mat a = mmixi_matrix(ga, rows, depth, (ptrdiff_t)depth);
@@ -540,7 +877,8 @@ static void plain_gemm(mmix_ctx *m, size_t rows, size_t cols, size_t depth, int 
     check(mmixi_product(m, c, a, b, add) == 0, "plain gemm runs", rows, 0, 0);
     mmixi_plain_gemm(gc[1], ga, gb, rows, cols, depth, add);
     for (size_t i = 0; i < rows * cols; i++)
-        close_to("gemm beside the plain loop", i, gc[0][i], (wide)gc[1][i], (wide)ROUNDING * (8 + 2 * (wide)depth));
+        close_to("gemm beside the plain loop", i, gc[0][i], (wide)gc[1][i],
+                 (wide)ROUNDING * (8 + 2 * (wide)depth));
 }
 static void plain_gemms(mmix_ctx *m)
 {
@@ -550,16 +888,17 @@ static void plain_gemms(mmix_ctx *m)
     for (int r = 0; r < 6; r++)
         for (int c = 0; c < 5; c++)
             for (int d = 0; d < 5; d++)
-                for (int add = 0; add < 2; add++) plain_gemm(m, heights[r], widths[c], depths[d], add);
+                for (int add = 0; add < 2; add++)
+                    plain_gemm(m, heights[r], widths[c], depths[d], add);
 }
 
 static void gemms(int simd)
 {
     static const size_t shapes[][3] = {
-        { 1, 1, 1 }, { 1, 100, 7 }, { 1, 301, 97 }, { 2, 50, 400 }, { 100, 1, 7 }, { 3, 5, 0 }, { 7, 15, 383 },
-        { 8, 16, 384 }, { 9, 17, 385 }, { 8, 48, 5 },
-        { 9, 49, 6 }, { 16, 64, 11 }, { 65, 95, 10 }, { 64, 97, 33 }, { 129, 130, 20 }, { 127, 260, 31 }, { 300, 70, 800 },
-        { 6, 900, 12 }, { 66, 33, 769 }, { 640, 130, 13 }
+        { 1, 1, 1 },      { 1, 100, 7 },    { 1, 301, 97 }, { 2, 50, 400 },  { 100, 1, 7 },
+        { 3, 5, 0 },      { 7, 15, 383 },   { 8, 16, 384 }, { 9, 17, 385 },  { 8, 48, 5 },
+        { 9, 49, 6 },     { 16, 64, 11 },   { 65, 95, 10 }, { 64, 97, 33 },  { 129, 130, 20 },
+        { 127, 260, 31 }, { 300, 70, 800 }, { 6, 900, 12 }, { 66, 33, 769 }, { 640, 130, 13 }
     };
     mmix_ctx *m[3];
     mmix_options o;
@@ -581,9 +920,11 @@ static void gemms(int simd)
         row_scale[i] = (real)noise();
     }
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-        for (int form = 0; form < 32; form++) gemm(m, shapes[s][0], shapes[s][1], shapes[s][2], form);
+        for (int form = 0; form < 32; form++)
+            gemm(m, shapes[s][0], shapes[s][1], shapes[s][2], form);
     plain_gemms(m[1]);
-    for (int t = 0; t < 3; t++) mmix_destroy(m[t]);
+    for (int t = 0; t < 3; t++)
+        mmix_destroy(m[t]);
 }
 
 int main(int argc, char **argv)
@@ -594,7 +935,8 @@ int main(int argc, char **argv)
     if (sizeof(wide) > sizeof(double)) mathematics();
     for (int l = 0; l < 4; l++) {
         int wanted = argc < 2;
-        for (int a = 1; a < argc; a++) wanted |= !strcmp(argv[a], name[l]);
+        for (int a = 1; a < argc; a++)
+            wanted |= !strcmp(argv[a], name[l]);
         if (!wanted) continue;
         mmixi_kernels_fill(&table, level[l]);
         k = &table;
@@ -604,7 +946,10 @@ int main(int argc, char **argv)
             continue;
         }
         functions();
-        for (size_t n = 0; n < 68; n++) { row(n); ssd_step(n); }
+        for (size_t n = 0; n < 68; n++) {
+            row(n);
+            ssd_step(n);
+        }
         row(199);
         row(4097);
         row(19999);

@@ -9,30 +9,54 @@
 typedef struct Bytes { unsigned char *at; size_t n, room; } Bytes;
 static void put(Bytes *b, const void *data, size_t n)
 {
-    while (b->n + n > b->room) b->at = (unsigned char *)realloc(b->at, b->room = 2 * b->room + 4096);
+    while (b->n + n > b->room)
+        b->at = (unsigned char *)realloc(b->at, b->room = 2 * b->room + 4096);
     memcpy(b->at + b->n, data, n);
     b->n += n;
 }
-static void put_i32(Bytes *b, int v) { const int32_t x = v; put(b, &x, 4); }
-static void put_f32(Bytes *b, double v) { const float x = (float)v; put(b, &x, 4); }
-static void put_tensor(Bytes *b, const mmix_tensor *t) { for (size_t i = 0; i < mmix_count(t); i++) put_f32(b, (double)mmix_data(t)[i]); }
+static void put_i32(Bytes *b, int v)
+{
+    const int32_t x = v;
+    put(b, &x, 4);
+}
+static void put_f32(Bytes *b, double v)
+{
+    const float x = (float)v;
+    put(b, &x, 4);
+}
+static void put_tensor(Bytes *b, const mmix_tensor *t)
+{
+    for (size_t i = 0; i < mmix_count(t); i++)
+        put_f32(b, (double)mmix_data(t)[i]);
+}
 
 enum { DEPTH2C = 2 };
 static Bytes llama2c_file(const mmix_decoder *d, mmix_params *p)
 {
-    static const char *const each[9] = {"input_layernorm.weight", "q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight",
-                                        "post_attention_layernorm.weight", "gate_proj.weight", "down_proj.weight", "up_proj.weight"};
+    static const char *const each[9] = {
+        "input_layernorm.weight", "q_proj.weight",    "k_proj.weight",
+        "v_proj.weight",          "o_proj.weight",    "post_attention_layernorm.weight",
+        "gate_proj.weight",       "down_proj.weight", "up_proj.weight"
+    };
     const mmix_decoder_config *c = &d->config;
-    const int words = (int)c->vocabulary, header[7] = {(int)c->dim, (int)c->ffn, (int)c->depth, (int)c->heads, (int)c->kv_heads,
-                                                       c->tied ? words : -words, 16};
+    const int words = (int)c->vocabulary, header[7] = { (int)c->dim,
+                                                        (int)c->ffn,
+                                                        (int)c->depth,
+                                                        (int)c->heads,
+                                                        (int)c->kv_heads,
+                                                        c->tied ? words : -words,
+                                                        16 };
     Bytes b;
     memset(&b, 0, sizeof b);
-    for (int i = 0; i < 7; i++) put_i32(&b, header[i]);
+    for (int i = 0; i < 7; i++)
+        put_i32(&b, header[i]);
     put_tensor(&b, mmix_params_find(p, "model.embed_tokens.weight"));
     for (int k = 0; k < 9; k++)
-        for (size_t l = 0; l < c->depth; l++) put_tensor(&b, named(p, l, each[k]));
+        for (size_t l = 0; l < c->depth; l++)
+            put_tensor(&b, named(p, l, each[k]));
     put_tensor(&b, mmix_params_find(p, "model.norm.weight"));
-    for (size_t i = 0; i < 16 * c->dim / c->heads; i++) put_f32(&b, 0);
+    for (size_t i = 0; i < 16 * c->dim / c->heads; i++)
+        put_f32(&b, 0);
     if (!c->tied) put_tensor(&b, mmix_params_find(p, "lm_head.weight"));
     return b;
 }
@@ -45,7 +69,15 @@ static void llama2c(void)
         limits.allocator.byte_limit = (size_t)1 << 26;
         mmix_ctx *m = mmix_create(&limits);
         mmix_decoder_config c = small(MMIX_DECODER_ATTENTION);
-        c.tied = tied, c.dim = 8, c.heads = 2, c.kv_heads = 1, c.head_dim = 0, c.media = 0, c.depth = DEPTH2C, c.bias = 0, c.rope.interleaved = 1;
+        c.tied = tied;
+        c.dim = 8;
+        c.heads = 2;
+        c.kv_heads = 1;
+        c.head_dim = 0;
+        c.media = 0;
+        c.depth = DEPTH2C;
+        c.bias = 0;
+        c.rope.interleaved = 1;
         snprintf(about, sizeof about, "llama2.c, tied %d", tied);
         mmix_decoder *d = shaken(m, c), *back;
         Bytes b = llama2c_file(d, d->params);
@@ -54,23 +86,34 @@ static void llama2c(void)
         back = mmix_decoder_load_llama2c(m, "tiny", b.at, b.n);
         FINE(m);
         mmix_tensor *y = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &s, NULL));
-        CHECK_AT(gap(y, mmix_decoder_logits(m, back, mmix_decoder_forward(m, back, &s, NULL))) <= 0, about);
+        CHECK_AT(gap(y, mmix_decoder_logits(m, back, mmix_decoder_forward(m, back, &s, NULL))) <= 0,
+                 about);
         mmix_decoder_destroy(back);
         {                                        /* by its path */
             FILE *f = fopen(FOLDER "/tiny.bin", "wb");
-            if (f) fwrite(b.at, 1, b.n, f), fclose(f);
+            if (f) {
+                fwrite(b.at, 1, b.n, f);
+                fclose(f);
+            }
             back = mmix_decoder_load(m, FOLDER "/tiny.bin");
             CHECK_AT(back && same_lists(back->params, d->params), about);
             mmix_decoder_destroy(back);
-            f = fopen(FOLDER "/tiny.bin", "wb");             /* half of it: an error that says what is missing */
-            if (f) fwrite(b.at, 1, b.n / 2, f), fclose(f);
-            CHECK_AT(!mmix_decoder_load(m, FOLDER "/tiny.bin") && says(m, MMIX_ERROR_FILE, "as a llama2.c model expected"), about);
+            /* half of it: an error that says what is missing */
+            f = fopen(FOLDER "/tiny.bin", "wb");
+            if (f) {
+                fwrite(b.at, 1, b.n / 2, f);
+                fclose(f);
+            }
+            CHECK_AT(!mmix_decoder_load(m, FOLDER "/tiny.bin")
+                         && says(m, MMIX_ERROR_FILE, "as a llama2.c model expected"),
+                     about);
             remove(FOLDER "/tiny.bin");
         }
         const size_t before = mmix_memory(m).bytes;
         int bad = 0, loaded = 0;
         for (size_t n = 0; n < b.n; n += n < 64 || n + 64 > b.n ? 1 : 37) {
-            unsigned char *part = (unsigned char *)malloc(n ? n : 1);        /* its own block: nothing behind it is there */
+            /* its own block: nothing behind it is there */
+            unsigned char *part = (unsigned char *)malloc(n ? n : 1);
             memcpy(part, b.at, n);
             back = mmix_decoder_load_llama2c(m, "short", part, n);
             bad += back || mmix_error_kind(m) != MMIX_ERROR_FILE;
@@ -79,7 +122,8 @@ static void llama2c(void)
             free(part);
         }
         put_f32(&b, 0);                          /* and one too long */
-        bad += mmix_decoder_load_llama2c(m, "long", b.at, b.n) || mmix_error_kind(m) != MMIX_ERROR_FILE;
+        bad += mmix_decoder_load_llama2c(m, "long", b.at, b.n)
+               || mmix_error_kind(m) != MMIX_ERROR_FILE;
         mmix_error_clear(m);
         b.n -= 4;
         CHECK_AT(!bad, "truncated");
@@ -87,8 +131,10 @@ static void llama2c(void)
             b.at[i / 8] ^= (unsigned char)(1u << i % 8);
             back = mmix_decoder_load_llama2c(m, "flipped", b.at, b.n);
             loaded += back != NULL;
-            bad += !back && mmix_error_kind(m) != MMIX_ERROR_FILE && mmix_error_kind(m) != MMIX_ERROR_MEMORY
-                && (sizeof(size_t) > 4 || mmix_error_kind(m) != MMIX_ERROR_ARGUMENT);        /* sizes beyond 32 bits */
+            bad += !back && mmix_error_kind(m) != MMIX_ERROR_FILE
+                   && mmix_error_kind(m) != MMIX_ERROR_MEMORY
+                   && (sizeof(size_t) > 4
+                       || mmix_error_kind(m) != MMIX_ERROR_ARGUMENT); /* sizes beyond 32 bits */
             mmix_decoder_destroy(back);
             mmix_error_clear(m);
             mmix_reset(m);

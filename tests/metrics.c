@@ -12,7 +12,8 @@ static double normal(void)                       /* nearly */
 }
 
 /* The metrics of plain arrays; NULL: no tensor. */
-static mmix_tensor *reals(mmix_ctx *m, int ndim, size_t a, size_t b, size_t c, const mmix_real *values)
+static mmix_tensor *reals(mmix_ctx *m, int ndim, size_t a, size_t b, size_t c,
+                          const mmix_real *values)
 {
     const size_t shape[3] = {a, b, c};
     return values ? mmix_from(m, ndim, shape, values) : NULL;
@@ -22,32 +23,35 @@ static mmix_tensor *ints(mmix_ctx *m, int ndim, size_t a, size_t b, size_t c, co
     const size_t shape[3] = {a, b, c};
     return values ? mmix_from_i32(m, ndim, shape, values) : NULL;
 }
-static int auc_of(mmix_ctx *m, const mmix_auc_options *o, const mmix_real *map, const int32_t *mask, size_t images,
-                  size_t h, size_t w, mmix_auc *r)
+static int auc_of(mmix_ctx *m, const mmix_auc_options *o, const mmix_real *map, const int32_t *mask,
+                  size_t images, size_t h, size_t w, mmix_auc *r)
 {
     return mmix_binary_auc(m, o, reals(m, 3, images, h, w, map), ints(m, 3, images, h, w, mask), r);
 }
 static int map_of(mmix_ctx *m, const mmix_map_options *o, const mmix_real *query, size_t queries,
-                  const mmix_real *patches, size_t gh, size_t gw, size_t D, size_t h, size_t w, mmix_map *r)
+                  const mmix_real *patches, size_t gh, size_t gw, size_t D, size_t h, size_t w,
+                  mmix_map *r)
 {
-    return mmix_feature_map(m, o, reals(m, 3, 1, queries, D, query), reals(m, 3, 1, gh * gw, D, patches), gh, gw, h, w,
-                            r);
+    return mmix_feature_map(m, o, reals(m, 3, 1, queries, D, query),
+                            reals(m, 3, 1, gh * gw, D, patches), gh, gw, h, w, r);
 }
 typedef struct voting { size_t k; double temperature; } voting;
 static int knn_of(mmix_ctx *m, const voting *o, const mmix_real *train, const int32_t *train_label,
-                  size_t trains, const mmix_real *test, const int32_t *test_label, size_t tests, size_t D,
-                  size_t classes, mmix_knn_result *r)
+                  size_t trains, const mmix_real *test, const int32_t *test_label, size_t tests,
+                  size_t D, size_t classes, mmix_knn_result *r)
 {
     return mmix_knn(m, reals(m, 2, trains, D, 0, train), ints(m, 1, trains, 0, 0, train_label),
-                    reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes, o ? o->k : 0,
-                    o ? o->temperature : 0, r);
+                    reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes,
+                    o ? o->k : 0, o ? o->temperature : 0, r);
 }
-static int pca_of(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k, mmix_pca_result *r)
+static int pca_of(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
+                  mmix_pca_result *r)
 {
     return mmix_pca(m, reals(m, 2, rows, D, 0, x), k, r);
 }
 
-static double raw_auc(mmix_ctx *m, const mmix_real *map, const int32_t *mask, size_t h, size_t w, size_t thresholds)
+static double raw_auc(mmix_ctx *m, const mmix_real *map, const int32_t *mask, size_t h, size_t w,
+                      size_t thresholds)
 {
     mmix_auc_options o;
     mmix_auc r;
@@ -63,13 +67,34 @@ static double pairs(const mmix_real *map, const int32_t *mask, size_t n)
     double wins = 0, count = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
-            if (mask[i] == 0 || mask[i] == 255 || mask[j] != 0) continue;
-            wins += map[i] > map[j] ? 1 : map[i] < map[j] ? 0 : 0.5;
+            if (mask[i] == 0 || mask[i] == 255 || mask[j] != 0)
+                continue;
+            if (map[i] > map[j]) wins += 1;
+            else if (!(map[i] < map[j])) wins += 0.5;
             count++;
         }
     return wins / count;
 }
 
+static void fine_thresholds(mmix_ctx *m)
+{
+    static mmix_real map[64 * 64];
+    static int32_t label[64 * 64];
+    for (size_t i = 0; i < 64 * 64; i++) {
+        label[i] = i % 64 > 20 && i / 64 > 30;
+        map[i] = (mmix_real)(normal() + label[i]);
+    }
+    double exact = raw_auc(m, map, label, 64, 64, 0);
+    /* trapezoids: 1/T²; then pairs that share a step: 1/T */
+    for (size_t t = 4; t <= 1 << 18; t *= 4)
+        CHECK(fabs(raw_auc(m, map, label, 64, 64, t) - exact)
+              < 3 / (double)(t * t) + 0.5 / (double)t);
+    /* monotone: nothing changes */
+    for (size_t i = 0; i < 64 * 64; i++)
+        map[i] = map[i] * (mmix_real)0.25 - 3;
+    CHECK(
+        close_to(raw_auc(m, map, label, 64, 64, 0), exact, sizeof(mmix_real) == 8 ? 0 : 1e-6));
+}
 static void test_auc(mmix_ctx *m)
 {
     static const int32_t mask[6] = {0, 1, 0, 7, 0, 0};
@@ -83,42 +108,38 @@ static void test_auc(mmix_ctx *m)
     CHECK(close_to(raw_auc(m, flat, mask, 2, 3, 0), 0.5, 0));
     CHECK(close_to(raw_auc(m, flat, mask, 2, 3, 7), 0.5, 0));
     CHECK(close_to(raw_auc(m, ties, mask, 2, 3, 0), 0.75, 0));
-    CHECK(close_to(raw_auc(m, ties, mask, 2, 3, 3), 0.75, 0));        /* thresholds 1, ½, 0 are the three values */
-    CHECK(close_to(raw_auc(m, ties, mask, 2, 3, 2), 0.625, 0));       /* 1 and 0: the curve (0,0) (¼,½) (1,1) */
+    /* thresholds 1, ½, 0 are the three values */
+    CHECK(close_to(raw_auc(m, ties, mask, 2, 3, 3), 0.75, 0));
+    /* 1 and 0: the curve (0,0) (¼,½) (1,1) */
+    CHECK(close_to(raw_auc(m, ties, mask, 2, 3, 2), 0.625, 0));
 
     CHECK(auc_of(m, NULL, inverted, mask, 1, 2, 3, &r) == 0);
     CHECK(close_to(r.auc, 1, 0) && r.count == 1 && r.points == 3);
     CHECK(auc_of(m, NULL, ties, mask, 1, 2, 3, &r) == 0 && r.points == 4);
     static const double fpr[4] = {0, 0.25, 0.5, 1}, tpr[4] = {0, 0.5, 1, 1};
-    for (size_t i = 0; i < 4; i++) CHECK(close_to(r.fpr[i], fpr[i], 0) && close_to(r.tpr[i], tpr[i], 0));
+    for (size_t i = 0; i < 4; i++)
+        CHECK(close_to(r.fpr[i], fpr[i], 0) && close_to(r.tpr[i], tpr[i], 0));
 
-    /* random maps with many ties, void pixels and odd sizes against all pairs; T thresholds come close */
+    /* random maps with many ties, void pixels and odd sizes against all pairs; T thresholds come
+       close */
     for (size_t trial = 0; trial < 40; trial++) {
         mmix_real map[143];
         int32_t label[143];
         size_t h = trial % 2 ? 13 : 11, w = 143 / h, levels = 2 + trial;
         for (size_t i = 0; i < 143; i++) {
             double u = uniform();
-            label[i] = i == 0 ? 3 : i == 1 ? 0 : u < 0.1 ? 255 : u < 0.4;
+            if (i == 0) label[i] = 3;
+            else if (i == 1) label[i] = 0;
+            else if (u < 0.1) label[i] = 255;
+            else label[i] = u < 0.4;
             map[i] = (mmix_real)floor((uniform() + (label[i] == 1) * 0.3) * (double)levels) / 8;
         }
         double exact = raw_auc(m, map, label, h, w, 0);
         CHECK(close_to(exact, pairs(map, label, 143), 1e-15));
-        CHECK(close_to(raw_auc(m, map, label, h, w, 20001), exact, 1e-14));   /* finer than the levels */
+        /* finer than the levels */
+        CHECK(close_to(raw_auc(m, map, label, h, w, 20001), exact, 1e-14));
     }
-    {
-        static mmix_real map[64 * 64];
-        static int32_t label[64 * 64];
-        for (size_t i = 0; i < 64 * 64; i++) {
-            label[i] = i % 64 > 20 && i / 64 > 30;
-            map[i] = (mmix_real)(normal() + label[i]);
-        }
-        double exact = raw_auc(m, map, label, 64, 64, 0);
-        for (size_t t = 4; t <= 1 << 18; t *= 4)         /* trapezoids: 1/T²; then pairs that share a step: 1/T */
-            CHECK(fabs(raw_auc(m, map, label, 64, 64, t) - exact) < 3 / (double)(t * t) + 0.5 / (double)t);
-        for (size_t i = 0; i < 64 * 64; i++) map[i] = map[i] * (mmix_real)0.25 - 3;   /* monotone: nothing changes */
-        CHECK(close_to(raw_auc(m, map, label, 64, 64, 0), exact, sizeof(mmix_real) == 8 ? 0 : 1e-6));
-    }
+    fine_thresholds(m);
     mmix_reset(m);
 }
 
@@ -134,7 +155,8 @@ static void test_auc_images(mmix_ctx *m)
     memset(sum, 0, sizeof sum);
     for (size_t i = 0; i < N * P; i++) {
         mask[i] = i % 3 == 0 ? (int32_t)(i % 7) : 0;
-        map[i] = (mmix_real)(uniform() + (i / P == 2 ? -0.4 : 0.4) * (mask[i] != 0));    /* image 2 is upside down */
+        /* image 2 is upside down */
+        map[i] = (mmix_real)(uniform() + (i / P == 2 ? -0.4 : 0.4) * (mask[i] != 0));
         turned[i] = -map[i];
     }
     CHECK(auc_of(m, NULL, map, mask, N, H, W, &r) == 0 && r.count == N);
@@ -145,38 +167,46 @@ static void test_auc_images(mmix_ctx *m)
         mean += one.auc / (double)N;
         mmix_roc_add(sum, 11, &one);
         CHECK(auc_of(m, NULL, turned + i * P, mask + i * P, 1, H, W, &back) == 0);
-        CHECK(close_to(back.auc_raw[0], 1 - one.auc_raw[0], 1e-15) && close_to(back.auc, one.auc, 1e-15));
+        CHECK(close_to(back.auc_raw[0], 1 - one.auc_raw[0], 1e-15)
+              && close_to(back.auc, one.auc, 1e-15));
     }
     CHECK(close_to(r.auc, mean, 1e-15));
-    CHECK(r.points == 102 && close_to(r.fpr[0], 0, 0) && close_to(r.tpr[0], 0, 0) && close_to(r.fpr[101], 1, 0)
-          && close_to(r.tpr[101], 1, 1e-15));
-    for (size_t i = 0; i < 11; i++) CHECK(close_to(r.tpr[1 + 10 * i], sum[i] / (double)N, 1e-15));
+    CHECK(r.points == 102 && close_to(r.fpr[0], 0, 0) && close_to(r.tpr[0], 0, 0)
+          && close_to(r.fpr[101], 1, 0) && close_to(r.tpr[101], 1, 1e-15));
+    for (size_t i = 0; i < 11; i++)
+        CHECK(close_to(r.tpr[1 + 10 * i], sum[i] / (double)N, 1e-15));
     for (size_t p = 1; p < r.points; p++) {
         CHECK(r.fpr[p] >= r.fpr[p - 1] && r.tpr[p] >= r.tpr[p - 1]);
         area += (r.fpr[p] - r.fpr[p - 1]) * (r.tpr[p] + r.tpr[p - 1]) / 2;
     }
-    CHECK(close_to(area, r.auc, 0.01));                                   /* 0.01: the grid of the mean curve */
+    /* 0.01: the grid of the mean curve */
+    CHECK(close_to(area, r.auc, 0.01));
 
     o.pooled = 1;
     CHECK(auc_of(m, &o, map, mask, N, H, W, &r) == 0 && r.count == 1);
     CHECK(auc_of(m, NULL, map, mask, 1, N * H, W, &one) == 0);
-    CHECK(close_to(r.auc_raw[0], one.auc_raw[0], 0) && close_to(r.auc_raw[0], pairs(map, mask, N * P), 1e-15));
+    CHECK(close_to(r.auc_raw[0], one.auc_raw[0], 0)
+          && close_to(r.auc_raw[0], pairs(map, mask, N * P), 1e-15));
 
-    /* the curve (0,0) (¼,½) (½,1) (1,1) and its mirror, read between its points; a vertical rise gives its upper end */
+    /* the curve (0,0) (¼,½) (½,1) (1,1) and its mirror, read between its points; a vertical rise
+       gives its upper end */
     static const int32_t hand[6] = {0, 1, 0, 7, 0, 0};
-    static const mmix_real up[6] = {2, 2, 1, 1, 0, 0}, down[6] = {-2, -2, -1, -1, 0, 0}, step[6] = {0, 1, 0, 1, 0, 0};
+    static const mmix_real up[6] = { 2, 2, 1, 1, 0, 0 }, down[6] = { -2, -2, -1, -1, 0, 0 },
+                           step[6] = { 0, 1, 0, 1, 0, 0 };
     for (int k = 0; k < 2; k++) {
         memset(curve, 0, sizeof curve);
         CHECK(auc_of(m, NULL, k ? down : up, hand, 1, 2, 3, &one) == 0);
         mmix_roc_add(curve, 9, &one);
-        for (size_t i = 0; i < 9; i++) CHECK(close_to(curve[i], i < 4 ? (double)i / 4 : 1, 1e-15));
+        for (size_t i = 0; i < 9; i++)
+            CHECK(close_to(curve[i], i < 4 ? (double)i / 4 : 1, 1e-15));
     }
     CHECK(auc_of(m, NULL, step, hand, 1, 2, 3, &one) == 0);
     curve[0] = 0;
     mmix_roc_add(curve, 1, &one);
     CHECK(close_to(curve[0], 1, 0));
 
-    /* a map and its negative have one curve, also where it rises exactly at the points where it is read */
+    /* a map and its negative have one curve, also where it rises exactly at the points where it
+       is read */
     for (size_t n = 2; n <= 40; n++) {
         mmix_real there[80], back_there[80];
         int32_t label[80];
@@ -192,26 +222,29 @@ static void test_auc_images(mmix_ctx *m)
         CHECK(auc_of(m, NULL, back_there, label, 1, 1, 2 * n, &back) == 0);
         mmix_roc_add(a, n + 1, &one);
         mmix_roc_add(b, n + 1, &back);
-        for (size_t i = 0; i <= n; i++) CHECK(close_to(a[i], b[i], 1e-12));
+        for (size_t i = 0; i <= n; i++)
+            CHECK(close_to(a[i], b[i], 1e-12));
     }
     mmix_reset(m);
 }
 
 static void test_auc_grid(mmix_ctx *m)
 {
-    /* 3 x 5 pixels on 2 x 2 cells of 1.5 x 2.5. By hand, rows 0-1.5 and 1.5-3, columns 0-2.5 and 2.5-5 */
+    /* 3 x 5 pixels on 2 x 2 cells of 1.5 x 2.5. By hand, rows 0-1.5 and 1.5-3, columns 0-2.5 and
+       2.5-5 */
     static const int32_t mask[15] = {1, 1, 1, 0, 0,
                                      1, 0, 0, 0, 0,
                                      0, 0, 9, 9, 9};
     static const mmix_real map[4] = {4, 3, 2, 1};
-    /* shares: cell 0 (2.5 + ½)/3.75 = 0.8; cell 1 ½/3.75; cell 2 without void (1 ½ fore by ½·1)/(2.5 ½ + 2) = ½/3.25;
-       cell 3 without void: 0 */
+    /* shares: cell 0 (2.5 + ½)/3.75 = 0.8; cell 1 ½/3.75; cell 2 without void (1 ½ fore by
+       ½·1)/(2.5 ½ + 2) = ½/3.25; cell 3 without void: 0 */
     double fore[4] = {0.8, 0.5 / 3.75, 0.5 / 3.25, 0}, f = 0, b = 0, area = 0, F, B;
     mmix_auc_options o;
     mmix_auc r, fine;
     memset(&o, 0, sizeof o);
     o.void_label = 9;
-    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 2, map), ints(m, 3, 1, 3, 5, mask), &r) == 0 && r.points == 5);
+    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 2, map), ints(m, 3, 1, 3, 5, mask), &r) == 0
+          && r.points == 5);
     F = fore[0] + fore[1] + fore[2];
     B = 4 - F;
     for (size_t i = 0; i < 4; i++) {
@@ -222,19 +255,27 @@ static void test_auc_grid(mmix_ctx *m)
     }
     CHECK(close_to(r.auc_raw[0], area / (F * B), 1e-14));
 
-    /* cells of whole pixels and a mask that is constant in each: the same as the small mask with the small map */
+    /* cells of whole pixels and a mask that is constant in each: the same as the small mask with
+       the small map */
     static const int32_t small_mask[6] = {0, 1, 0, 1, 0, 0};
     static const mmix_real small_map[6] = {2, 2, 1, 1, 0, 0};
     int32_t large[6 * 12];
-    for (size_t y = 0; y < 6; y++) for (size_t x = 0; x < 12; x++) large[y * 12 + x] = small_mask[y / 3 * 3 + x / 4];
-    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 3, small_map), ints(m, 3, 1, 6, 12, large), &r) == 0);
+    for (size_t y = 0; y < 6; y++)
+        for (size_t x = 0; x < 12; x++)
+            large[y * 12 + x] = small_mask[y / 3 * 3 + x / 4];
+    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 3, small_map), ints(m, 3, 1, 6, 12, large), &r)
+          == 0);
     CHECK(auc_of(m, NULL, small_map, small_mask, 1, 2, 3, &fine) == 0);
     CHECK(close_to(r.auc_raw[0], fine.auc_raw[0], 1e-15) && close_to(r.auc_raw[0], 0.75, 1e-15));
 
     /* a cell that is all void does not count, whatever its value */
-    for (size_t y = 0; y < 3; y++) for (size_t x = 0; x < 4; x++) large[y * 12 + x] = 9;
-    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 3, small_map), ints(m, 3, 1, 6, 12, large), &r) == 0);
-    CHECK(close_to(r.auc_raw[0], 5.5 / 6, 1e-15));                        /* fore {2, 1}, back {1, 0, 0} */
+    for (size_t y = 0; y < 3; y++)
+        for (size_t x = 0; x < 4; x++)
+            large[y * 12 + x] = 9;
+    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 3, small_map), ints(m, 3, 1, 6, 12, large), &r)
+          == 0);
+    /* fore {2, 1}, back {1, 0, 0} */
+    CHECK(close_to(r.auc_raw[0], 5.5 / 6, 1e-15));
     mmix_reset(m);
 }
 
@@ -249,14 +290,19 @@ static void test_auc_errors(mmix_ctx *m)
         map[i] = (mmix_real)i;
         mask[i] = i % 2 != 0;
     }
-    for (size_t i = 4; i < 8; i++) mask[i] = 0;
-    FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r), "no foreground in the masks of images 1 to 1");
+    for (size_t i = 4; i < 8; i++)
+        mask[i] = 0;
+    FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r),
+          "no foreground in the masks of images 1 to 1");
     CHECK(r.fpr == NULL && r.points == 0);
-    for (size_t i = 4; i < 8; i++) mask[i] = 1;
-    FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r), "no background in the masks of images 1 to 1");
+    for (size_t i = 4; i < 8; i++)
+        mask[i] = 1;
+    FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r),
+          "no background in the masks of images 1 to 1");
     o.pooled = 1;
     CHECK(auc_of(m, &o, map, mask, 3, 2, 2, &r) == 0);
-    FAILS(m, auc_of(m, &o, map, mask + 4, 1, 2, 2, &r), "no background in the masks of images 0 to 0");
+    FAILS(m, auc_of(m, &o, map, mask + 4, 1, 2, 2, &r),
+          "no background in the masks of images 0 to 0");
     o.pooled = 0;
     o.void_label = 1;
     FAILS(m, auc_of(m, &o, map, mask, 1, 2, 2, &r), "no foreground in the masks of images 0 to 0");
@@ -264,10 +310,12 @@ static void test_auc_errors(mmix_ctx *m)
     o.thresholds = SIZE_MAX;
     FAILS(m, auc_of(m, &o, map, mask, 1, 2, 2, &r), "if not 0 (exact), is 1.8");
     o.thresholds = 1;
-    FAILS(m, auc_of(m, &o, map, mask, 1, 2, 2, &r), "thresholds, if not 0 (exact), is 1, expected 2");
+    FAILS(m, auc_of(m, &o, map, mask, 1, 2, 2, &r),
+          "thresholds, if not 0 (exact), is 1, expected 2");
     FAILS(m, mmix_binary_auc(m, NULL, reals(m, 3, 3, 2, 2, map), ints(m, 3, 2, 2, 3, mask), &r),
           "mask has shape (2, 2, 3), expected (3, *, *)");
-    FAILS(m, mmix_binary_auc(m, NULL, reals(m, 2, 2, 2, 0, map), ints(m, 3, 1, 2, 2, mask), &r), "map has shape (2, 2)");
+    FAILS(m, mmix_binary_auc(m, NULL, reals(m, 2, 2, 2, 0, map), ints(m, 3, 1, 2, 2, mask), &r),
+          "map has shape (2, 2)");
     FAILS(m, auc_of(m, NULL, NULL, mask, 1, 2, 2, &r), "map is NULL");
     FAILS(m, auc_of(m, NULL, map, NULL, 1, 2, 2, &r), "mask is NULL");
     FAILS(m, auc_of(m, NULL, map, mask, 0, 2, 2, &r), "axis 0 has size 0");
@@ -285,18 +333,26 @@ static void test_iou(mmix_ctx *m)
     static const mmix_real map[5] = {0, 1, (mmix_real)0.5, 1, 0};
     static const int32_t mask[5] = {0, 2, 1, 0, 255};
     double iou = -1;
-    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 5, mask), 0.5, 0, &iou) == 0 && close_to(iou, 2.0 / 4, 0));
-    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 5, mask), 0.5, 255, &iou) == 0 && close_to(iou, 2.0 / 3, 0));
-    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 1, map), ints(m, 3, 1, 1, 1, mask), 0.5, 255, &iou) == 0 && close_to(iou, 1, 0));
+    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 5, mask), 0.5, 0, &iou)
+              == 0
+          && close_to(iou, 2.0 / 4, 0));
+    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 5, mask), 0.5, 255, &iou)
+              == 0
+          && close_to(iou, 2.0 / 3, 0));
+    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 1, map), ints(m, 3, 1, 1, 1, mask), 0.5, 255, &iou)
+              == 0
+          && close_to(iou, 1, 0));
     FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), NULL, 0.5, 0, &iou), "mask is NULL");
-    FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 4, mask), 0.5, 0, &iou), "mask has shape (1, 1, 4)");
+    FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 4, mask), 0.5, 0, &iou),
+          "mask has shape (1, 1, 4)");
 }
 
 static void test_map(mmix_ctx *m)
 {
     /* one patch is the query, one its opposite, the others lie across it */
-    static const mmix_real query[4] = {3, 0, 4, 0}, patches[6 * 4] = {0, 5, 0, 0,   6, 0, 8, 0,   0, 0, 0, 2,
-                                                                      4, 0, -3, 0,  -3, 0, -4, 0, 0, 0, 0, 0};
+    static const mmix_real query[4] = { 3, 0, 4, 0 },
+                           patches[6 * 4] = { 0, 5, 0,  0, 6,  0, 8,  0, 0, 0, 0, 2,
+                                              4, 0, -3, 0, -3, 0, -4, 0, 0, 0, 0, 0 };
     static const double cosine[6] = {0, 1, 0, 0, -1, 0};
     mmix_map_options o;
     mmix_map r, d;
@@ -305,9 +361,12 @@ static void test_map(mmix_ctx *m)
     for (size_t i = 0; i < 6; i++) {
         CHECK(close_to((double)mmix_data(r.similarity)[i], cosine[i], 1e-7));
         CHECK(close_to((double)mmix_data(r.scaled)[i], (cosine[i] + 1) / 2, 1e-7));
-        CHECK(mmix_data(r.map)[i] >= mmix_data(r.scaled)[i] && mmix_data(r.map)[i] <= mmix_data(r.scaled)[i]);       /* the grid's own size: nothing is sampled */
+        /* the grid's own size: nothing is sampled */
+        CHECK(mmix_data(r.map)[i] >= mmix_data(r.scaled)[i]
+              && mmix_data(r.map)[i] <= mmix_data(r.scaled)[i]);
     }
-    CHECK(mmix_shape(r.scaled, 0) == 1 && mmix_shape(r.similarity, 2) == 2 && mmix_shape(r.scaled, 3) == 3 && mmix_shape(r.map, 2) == 2
+    CHECK(mmix_shape(r.scaled, 0) == 1 && mmix_shape(r.similarity, 2) == 2
+          && mmix_shape(r.scaled, 3) == 3 && mmix_shape(r.map, 2) == 2
           && mmix_shape(r.map, 3) == 3);
     CHECK(strstr(r.how, "cosine") && strstr(r.how, "min-max scaled"));
     CHECK(strstr(r.how, "2 x 3") && strstr(r.how, "query"));
@@ -315,17 +374,22 @@ static void test_map(mmix_ctx *m)
     o.token = "register 3";
     o.layer = "block 7";
     CHECK(map_of(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
-    CHECK(close_to((double)mmix_data(d.similarity)[1], 50, 0) && close_to((double)mmix_data(d.similarity)[4], -25, 0));
+    CHECK(close_to((double)mmix_data(d.similarity)[1], 50, 0)
+          && close_to((double)mmix_data(d.similarity)[4], -25, 0));
     CHECK(close_to((double)mmix_data(d.scaled)[0], 25.0 / 75, 1e-7));
     CHECK(strstr(d.how, "dot product") && strstr(d.how, "register 3") && strstr(d.how, "block 7"));
-    for (size_t x = 0; x < 9; x++) {             /* the row lies between both, columns at (x + ½)/3 - ½ */
-        double s = fmin(fmax(((double)x + 0.5) / 3 - 0.5, 0), 2), f = s < 1 ? s : s - 1;
+    /* the row lies between both, columns at (x + ½)/3 - ½ */
+    for (size_t x = 0; x < 9; x++) {
+        double s = fmin(fmax(((double)x + 0.5) / 3 - 0.5, 0), 2);
+        double f = s < 1 ? s : s - 1;
         size_t a = s < 1 ? 0 : 1;
         double left = ((double)mmix_data(d.scaled)[a] + (double)mmix_data(d.scaled)[a + 3]) / 2;
-        double right = ((double)mmix_data(d.scaled)[a + 1] + (double)mmix_data(d.scaled)[a + 4]) / 2;
+        double right = ((double)mmix_data(d.scaled)[a + 1] + (double)mmix_data(d.scaled)[a + 4])
+                       / 2;
         CHECK(close_to((double)mmix_data(d.map)[x], (1 - f) * left + f * right, 1e-6));
     }
-    o.token = "a name that is far longer than any description of a token has a right to be, and then some more of it";
+    o.token = "a name that is far longer than any description of a token has a right to be, and "
+              "then some more of it";
     CHECK(map_of(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
     CHECK(strstr(d.how, "bilinear from 2 x 3 to 1 x 9"));
 
@@ -336,8 +400,10 @@ static void test_map(mmix_ctx *m)
         two[4 + i] = -query[i];
     }
     CHECK(map_of(m, NULL, two, 2, patches, 2, 3, 4, 5, 5, &r) == 0);
-    for (size_t i = 0; i < 25; i++) CHECK(close_to((double)mmix_data(r.map)[i], 0, 0));
-    CHECK(map_of(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0 && close_to((double)mmix_data(r.map)[5], 0, 0));
+    for (size_t i = 0; i < 25; i++)
+        CHECK(close_to((double)mmix_data(r.map)[i], 0, 0));
+    CHECK(map_of(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0
+          && close_to((double)mmix_data(r.map)[5], 0, 0));
 
     FAILS(m, map_of(m, NULL, NULL, 1, patches, 2, 3, 4, 2, 3, &r), "query is NULL");
     FAILS(m, map_of(m, NULL, query, 0, patches, 2, 3, 4, 2, 3, &r), "axis 1 has size 0");
@@ -351,44 +417,59 @@ static void test_map(mmix_ctx *m)
 }
 
 /* Of what a backbone returns: its token, or some of its tokens. */
-static int vision_map(mmix_ctx *m, const mmix_map_options *o, const mmix_features *f, size_t h, size_t w, mmix_map *r)
+static int vision_map(mmix_ctx *m, const mmix_map_options *o, const mmix_features *f, size_t h,
+                      size_t w, mmix_map *r)
 {
-    return mmix_feature_map(m, o, o && o->positions ? f->tokens : f->token, f->patches, f->grid_h, f->grid_w, h, w, r);
+    return mmix_feature_map(m, o, o && o->positions ? f->tokens : f->token, f->patches, f->grid_h,
+                            f->grid_w, h, w, r);
 }
 static void test_vision_map(mmix_ctx *m)
 {
-    enum { B = 2, L = 8, D = 5, N = 6 };         /* tokens: patches 0-2, class, patches 3-5, register */
+    /* tokens: patches 0-2, class, patches 3-5, register */
+    enum { B = 2, L = 8, D = 5, N = 6 };
     size_t shape[3] = {B, L, D}, at[2] = {3, 7};
-    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, shape), *wide = mmix_new3(m, B, L + 3, D);
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, shape);
+    mmix_tensor *wide = mmix_new3(m, B, L + 3, D);
     mmix_features f;
     mmix_map_options o;
     mmix_map r, one;
     memset(&f, 0, sizeof f);
     memset(&o, 0, sizeof o);
-    for (size_t i = 0; i < B * L * D; i++) mmix_data(tokens)[i] = (mmix_real)normal();
+    for (size_t i = 0; i < B * L * D; i++)
+        mmix_data(tokens)[i] = (mmix_real)normal();
     for (size_t b = 0; b < B; b++)               /* patches as a view with gaps between images */
         for (size_t i = 0; i < N * D; i++)
-            mmix_data(wide)[b * (L + 3) * D + 2 * D + i] = mmix_data(tokens)[b * L * D + i + (i >= 3 * D ? D : 0)];
+            mmix_data(wide)[b * (L + 3) * D + 2 * D + i] = mmix_data(
+                tokens)[b * L * D + i + (i >= 3 * D ? D : 0)];
     f.tokens = tokens;
     f.token = mmix_new2(m, B, D);
-    for (size_t i = 0; i < B * D; i++) mmix_data(f.token)[i] = mmix_data(tokens)[i / D * L * D + 3 * D + i % D];
+    for (size_t i = 0; i < B * D; i++)
+        mmix_data(f.token)[i] = mmix_data(tokens)[i / D * L * D + 3 * D + i % D];
     f.patches = mmix_slice(m, wide, 1, 2, N);
     f.grid_h = 2;
     f.grid_w = 3;
-    for (int k = 0; k < 3; k++) {                                        /* class token; by position; mean of two */
+    /* class token; by position; mean of two */
+    for (int k = 0; k < 3; k++) {
         mmix_real query[2 * D];
         o.positions = k ? at : NULL;
         o.n_positions = k ? (size_t)k : 0;
-        if (!CHECK(vision_map(m, &o, &f, 7, 11, &r) == 0 && mmix_shape(r.map, 0) == B)) continue;
+        if (!CHECK(vision_map(m, &o, &f, 7, 11, &r) == 0 && mmix_shape(r.map, 0) == B))
+            continue;
         for (size_t b = 0; b < B; b++) {
             for (size_t i = 0; i < 2; i++)
                 memcpy(query + i * D, mmix_data(tokens) + (b * L + at[i]) * D, D * sizeof *query);
-            CHECK(map_of(m, NULL, query, k == 2 ? 2 : 1, mmix_data(f.patches) + b * mmix_stride(f.patches, 0),
-                                   2, 3, D, 7, 11, &one) == 0);
-            CHECK(memcmp(mmix_data(one.map), mmix_data(r.map) + b * 77, 77 * sizeof(mmix_real)) == 0);
-            CHECK(memcmp(mmix_data(one.similarity), mmix_data(r.similarity) + b * N, N * sizeof(mmix_real)) == 0);
+            CHECK(map_of(m, NULL, query, k == 2 ? 2 : 1,
+                         mmix_data(f.patches) + b * mmix_stride(f.patches, 0), 2, 3, D, 7, 11, &one)
+                  == 0);
+            CHECK(memcmp(mmix_data(one.map), mmix_data(r.map) + b * 77, 77 * sizeof(mmix_real))
+                  == 0);
+            CHECK(memcmp(mmix_data(one.similarity), mmix_data(r.similarity) + b * N,
+                         N * sizeof(mmix_real))
+                  == 0);
         }
-        CHECK(strstr(r.how, k == 0 ? "mean of the given query" : k == 1 ? "token 3" : "mean of token 3 and 1 more"));
+        static const char *const how[] = { "mean of the given query", "token 3",
+                                           "mean of token 3 and 1 more" };
+        CHECK(strstr(r.how, how[k < 2 ? k : 2]));
     }
     at[1] = L;
     FAILS(m, vision_map(m, &o, &f, 7, 11, &r), "a position is 8, expected 0 to 7");
@@ -414,47 +495,60 @@ static void test_knn(mmix_ctx *m)
     for (size_t i = 0; i < TRAIN + TEST; i++) {
         mmix_real *x = i < TRAIN ? train + i * D : test + (i - TRAIN) * D;
         size_t c = i % K;
-        double scale = 1 + 10 * uniform();                               /* only the direction counts */
-        for (size_t d = 0; d < D; d++) x[d] = (mmix_real)(scale * ((d == c) * 5 + normal() * 0.3));
+        /* only the direction counts */
+        double scale = 1 + 10 * uniform();
+        for (size_t d = 0; d < D; d++)
+            x[d] = (mmix_real)(scale * ((d == c) * 5 + normal() * 0.3));
         if (i < TRAIN) train_label[i] = (int32_t)c;
         else test_label[i - TRAIN] = (int32_t)c;
     }
     CHECK(knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
     CHECK(close_to(r.top1, 1, 0) && close_to(r.balanced, 1, 0));
-    for (size_t i = 0; i < TEST; i++) CHECK(r.pred[i] == test_label[i]);
-    for (size_t i = 0; i < TEST; i++) test_label[i] = (test_label[i] + 1) % K;
+    for (size_t i = 0; i < TEST; i++)
+        CHECK(r.pred[i] == test_label[i]);
+    for (size_t i = 0; i < TEST; i++)
+        test_label[i] = (test_label[i] + 1) % K;
     CHECK(knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
     CHECK(close_to(r.top1, 0, 0) && close_to(r.balanced, 0, 0));
-    CHECK(knn_of(m, NULL, train, train_label, TRAIN, test, NULL, TEST, D, K, &r) == 0 && close_to(r.top1, 0, 0));
+    CHECK(knn_of(m, NULL, train, train_label, TRAIN, test, NULL, TEST, D, K, &r) == 0
+          && close_to(r.top1, 0, 0));
 
-    /* 3 of 4 test rows of class 0, 1 of 1 of class 1 right; class 2 is not tested: top1 4/5, balanced 7/8 */
-    static const mmix_real axis[6] = {1, 0, 0, 1, -1, -1}, five[10] = {1, 0, 2, 0, 9, 1, 0, 1, 0, 3};
+    /* 3 of 4 test rows of class 0, 1 of 1 of class 1 right; class 2 is not tested: top1 4/5,
+       balanced 7/8 */
+    static const mmix_real axis[6] = { 1, 0, 0, 1, -1, -1 },
+                           five[10] = { 1, 0, 2, 0, 9, 1, 0, 1, 0, 3 };
     static const int32_t axis_label[3] = {0, 1, 2}, five_label[5] = {0, 0, 0, 0, 1};
     o.k = 1;
     CHECK(knn_of(m, &o, axis, axis_label, 3, five, five_label, 5, 2, 3, &r) == 0);
     CHECK(close_to(r.top1, 0.8, 1e-15) && close_to(r.balanced, 0.875, 1e-15));
     CHECK(close_to(r.votes[0], exp(1 / 0.07), 1e-9 * exp(1 / 0.07)) && close_to(r.votes[1], 0, 0));
 
-    /* equal cosines: the earlier row; equal votes: the lower label; a row of zeros is like nothing */
+    /* equal cosines: the earlier row; equal votes: the lower label; a row of zeros is like
+       nothing */
     static const mmix_real same[6] = {2, 0, 1, 0, 3, 0}, probe[4] = {1, 0, 0, 0};
     static const int32_t same_label[3] = {2, 1, 1};
     o.k = 1;
-    CHECK(knn_of(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 2 && r.pred[1] == 2);
+    CHECK(knn_of(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 2
+          && r.pred[1] == 2);
     o.k = 2;
     CHECK(knn_of(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 1);
     CHECK(close_to(r.votes[3 + 1], 1, 0) && close_to(r.votes[3 + 2], 1, 0));
 
-    static const mmix_real late[6] = {1, 1, 1, -1, 5, 0};            /* the last row pushes one of two equals out */
+    /* the last row pushes one of two equals out */
+    static const mmix_real late[6] = {1, 1, 1, -1, 5, 0};
     static const int32_t late_label[3] = {2, 1, 0};
     CHECK(knn_of(m, &o, late, late_label, 3, probe, NULL, 1, 2, 3, &r) == 0);
     CHECK(r.votes[0] > r.votes[2] && r.votes[2] > 0 && close_to(r.votes[1], 0, 0));
 
     /* brute force: k times the largest cosine that is left */
-    for (size_t i = 0; i < TRAIN * D; i++) train[i] = (mmix_real)normal();
-    for (size_t i = 0; i < TEST * D; i++) test[i] = (mmix_real)normal();
+    for (size_t i = 0; i < TRAIN * D; i++)
+        train[i] = (mmix_real)normal();
+    for (size_t i = 0; i < TEST * D; i++)
+        test[i] = (mmix_real)normal();
     for (o.k = 1; o.k < 130; o.k += o.k + 1) {
         o.temperature = 0.3;
-        if (!CHECK(knn_of(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0)) break;
+        if (!CHECK(knn_of(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0))
+            break;
         double right = 0;
         for (size_t i = 0; i < TEST; i++) {
             double cosine[TRAIN], votes[K] = {0, 0, 0, 0};
@@ -470,12 +564,15 @@ static void test_knn(mmix_ctx *m)
             }
             for (size_t n = 0; n < o.k && n < TRAIN; n++) {
                 size_t top = 0;
-                for (size_t t = 1; t < TRAIN; t++) if (cosine[t] > cosine[top]) top = t;
+                for (size_t t = 1; t < TRAIN; t++)
+                    if (cosine[t] > cosine[top])
+                        top = t;
                 votes[train_label[top]] += exp(cosine[top] / 0.3);
                 cosine[top] = -2;
             }
             for (size_t c = 0; c < K; c++) {
-                CHECK(close_to(r.votes[i * K + c], votes[c], (sizeof(mmix_real) == 8 ? 1e-13 : 3e-6) * (votes[c] + 1)));
+                CHECK(close_to(r.votes[i * K + c], votes[c],
+                               (sizeof(mmix_real) == 8 ? 1e-13 : 3e-6) * (votes[c] + 1)));
                 if (votes[c] > votes[best]) best = c;
             }
             CHECK(r.pred[i] == (int32_t)best);
@@ -488,25 +585,34 @@ static void test_knn(mmix_ctx *m)
     train_label[96] = 4;
     FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
           "train_label[96] is 4, expected 0 to 3");
-    FAILS(m, mmix_knn(m, reals(m, 2, TRAIN, D, 0, train), ints(m, 1, TRAIN, 0, 0, train_label),
-                      reals(m, 2, TEST, D - 1, 0, test), NULL, K, 0, 0, &r), "test has shape (41, 18), expected (41, 19)");
+    FAILS(m,
+          mmix_knn(m, reals(m, 2, TRAIN, D, 0, train), ints(m, 1, TRAIN, 0, 0, train_label),
+                   reals(m, 2, TEST, D - 1, 0, test), NULL, K, 0, 0, &r),
+          "test has shape (41, 18), expected (41, 19)");
     CHECK(r.votes == NULL && r.pred == NULL);
     train_label[96] = 0;
     test_label[5] = -1;
-    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "test_label[5] is -1");
+    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
+          "test_label[5] is -1");
     test_label[5] = 0;
     o.temperature = -1;
-    FAILS(m, knn_of(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "temperature is -1");
-    FAILS(m, knn_of(m, NULL, train, NULL, TRAIN, test, test_label, TEST, D, K, &r), "train_label is NULL");
-    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, 0, K, &r), "axis 1 has size 0");
-    FAILS(m, knn_of(m, NULL, train, train_label, 0, test, test_label, TEST, D, K, &r), "axis 0 has size 0");
+    FAILS(m, knn_of(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
+          "temperature is -1");
+    FAILS(m, knn_of(m, NULL, train, NULL, TRAIN, test, test_label, TEST, D, K, &r),
+          "train_label is NULL");
+    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, 0, K, &r),
+          "axis 1 has size 0");
+    FAILS(m, knn_of(m, NULL, train, train_label, 0, test, test_label, TEST, D, K, &r),
+          "axis 0 has size 0");
     test[7 * D + 3] = (mmix_real)HUGE_VAL;
-    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "row 7 of test");
+    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
+          "row 7 of test");
     mmix_reset(m);
 }
 
 /* C v = λ v for every component, computed from x anew. */
-static double eigen_error(const mmix_real *x, size_t rows, size_t D, size_t k, const mmix_pca_result *r)
+static double eigen_error(const mmix_real *x, size_t rows, size_t D, size_t k,
+                          const mmix_pca_result *r)
 {
     double worst = 0;
     for (size_t i = 0; i < k; i++)
@@ -514,24 +620,30 @@ static double eigen_error(const mmix_real *x, size_t rows, size_t D, size_t k, c
             double sum = 0;
             for (size_t row = 0; row < rows; row++)
                 sum += ((double)x[row * D + d] - r->mean[d]) * r->projection[row * k + i];
-            worst = fmax(worst, fabs(sum / (double)(rows - 1) - r->variance[i] * r->components[i * D + d]));
+            worst = fmax(worst, fabs(sum / (double)(rows - 1)
+                                     - r->variance[i] * r->components[i * D + d]));
         }
     return worst / r->variance[0];
 }
 
-static void check_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k, double bound)
+static void check_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
+                      double bound)
 {
     mmix_pca_result r;
-    if (!CHECK(pca_of(m, x, rows, D, k, &r) == 0)) return;
+    if (!CHECK(pca_of(m, x, rows, D, k, &r) == 0))
+        return;
     CHECK(eigen_error(x, rows, D, k, &r) < bound);
     for (size_t a = 0; a < k; a++) {
         double most = 0;
-        for (size_t d = 0; d < D; d++) if (fabs(r.components[a * D + d]) > fabs(most)) most = r.components[a * D + d];
+        for (size_t d = 0; d < D; d++)
+            if (fabs(r.components[a * D + d]) > fabs(most))
+                most = r.components[a * D + d];
         CHECK(most > 0);
         CHECK(a == 0 || r.variance[a] <= r.variance[a - 1]);
         for (size_t b = 0; b <= a; b++) {
             double dot = 0;
-            for (size_t d = 0; d < D; d++) dot += r.components[a * D + d] * r.components[b * D + d];
+            for (size_t d = 0; d < D; d++)
+                dot += r.components[a * D + d] * r.components[b * D + d];
             CHECK(close_to(dot, a == b, 1e-12));
         }
     }
@@ -539,11 +651,13 @@ static void check_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, si
 
 static void test_pca(mmix_ctx *m)
 {
-    /* ±a along (3, 4, 0)/5 with a = 5, ±b along -z with b = 2, around (1, 2, 3): variances 2·25/3 and 2·4/3 */
+    /* ±a along (3, 4, 0)/5 with a = 5, ±b along -z with b = 2, around (1, 2, 3): variances
+       2·25/3 and 2·4/3 */
     static const mmix_real cross[12] = {4, 6, 3, -2, -2, 3, 1, 2, 1, 1, 2, 5};
     mmix_pca_result r;
     CHECK(pca_of(m, cross, 4, 3, 3, &r) == 0);
-    for (size_t d = 0; d < 3; d++) CHECK(close_to(r.mean[d], (double)d + 1, 1e-15));
+    for (size_t d = 0; d < 3; d++)
+        CHECK(close_to(r.mean[d], (double)d + 1, 1e-15));
     CHECK(close_to(r.variance[0], 50.0 / 3, 1e-13));
     CHECK(close_to(r.variance[1], 8.0 / 3, 1e-13) && close_to(r.variance[2], 0, 1e-13));
     CHECK(close_to(r.components[0], 0.6, 1e-14));
@@ -553,22 +667,32 @@ static void test_pca(mmix_ctx *m)
     CHECK(close_to(r.projection[3], -5, 1e-13) && close_to(r.projection[7], -2, 1e-13));
 
     static mmix_real x[300 * 120];
-    for (size_t i = 0; i < 300 * 120; i++) x[i] = (mmix_real)(normal() * pow(0.8, (double)(i % 120)) + 2);
+    for (size_t i = 0; i < 300 * 120; i++)
+        x[i] = (mmix_real)(normal() * pow(0.8, (double)(i % 120)) + 2);
     check_pca(m, x, 300, 120, 1, 1e-12);
     check_pca(m, x, 300, 120, 3, 1e-12);
-    check_pca(m, x, 60, 120, 20, 1e-12);                                 /* more directions than rows */
-    check_pca(m, x, 7, 120, 10, 1e-12);                                  /* more components than the 6 there can be */
+    /* more directions than rows */
+    check_pca(m, x, 60, 120, 20, 1e-12);
+    /* more components than the 6 there can be */
+    check_pca(m, x, 7, 120, 10, 1e-12);
     check_pca(m, x, 200, 9, 9, 1e-12);
     check_pca(m, x, 2, 120, 1, 1e-12);
     check_pca(m, x, 50, 1, 1, 1e-12);
-    for (size_t i = 0; i < 50 * 40; i++) x[i] = (mmix_real)(normal() * pow(0.1, (double)(i % 40) / 2));
-    check_pca(m, x, 50, 40, 3, 1e-12);                                   /* C v is all but parallel for all v */
+    for (size_t i = 0; i < 50 * 40; i++)
+        x[i] = (mmix_real)(normal() * pow(0.1, (double)(i % 40) / 2));
+    /* C v is all but parallel for all v */
+    check_pca(m, x, 50, 40, 3, 1e-12);
     check_pca(m, x, 50, 40, 12, 1e-12);
-    for (size_t i = 0; i < 300 * 120; i++) x[i] = (mmix_real)normal();   /* a flat spectrum converges slowly */
+    /* a flat spectrum converges slowly */
+    for (size_t i = 0; i < 300 * 120; i++)
+        x[i] = (mmix_real)normal();
     check_pca(m, x, 300, 120, 3, 1e-6);
 
-    for (size_t i = 0; i < 40; i++) x[i] = 7;                            /* nothing varies: unit vectors, variance 0 */
-    CHECK(pca_of(m, x, 4, 10, 2, &r) == 0 && close_to(r.variance[0], 0, 0) && close_to(r.projection[0], 0, 0));
+    /* nothing varies: unit vectors, variance 0 */
+    for (size_t i = 0; i < 40; i++)
+        x[i] = 7;
+    CHECK(pca_of(m, x, 4, 10, 2, &r) == 0 && close_to(r.variance[0], 0, 0)
+          && close_to(r.projection[0], 0, 0));
 
     FAILS(m, pca_of(m, x, 1, 10, 1, &r), "x's number of rows is 1, expected 2");
     FAILS(m, pca_of(m, x, 5, 10, 11, &r), "k is 11, expected 1 to 10");
@@ -580,6 +704,23 @@ static void test_pca(mmix_ctx *m)
     mmix_reset(m);
 }
 
+/* A class strategy of two parts, of a view of two sequences */
+static void pooled_views(mmix_ctx *m, const mmix_real *values, const size_t *special,
+                         const double expected[][2][2])
+{
+    mmix_tensor *wide = mmix_fill(mmix_new3(m, 2, 6, 2), 100);
+    mmix_tensor *view = mmix_slice(m, wide, 1, 1, 4);
+    mmix_tensor *part[2], *y;
+    for (size_t i = 0; i < 16; i++)
+        mmix_data(wide)[i / 8 * 12 + 2 + i % 8] = values[i % 8] + (mmix_real)(i / 8);
+    part[0] = mmix_pool_tokens(m, view, special, 2, 0, 0);
+    part[1] = mmix_pool_tokens(m, view, special, 2, 1, 1);
+    y = mmix_concat(m, 1, part, 2);
+    if (CHECK(y && mmix_shape(y, 0) == 2 && mmix_shape(y, 1) == 4))
+        for (size_t i = 0; i < 8; i++)
+            CHECK(close_to((double)mmix_data(y)[i],
+                           expected[i % 4 / 2][i % 4 / 2][i % 2] + (double)(i / 4), 0));
+}
 static void test_pool_tokens(mmix_ctx *m)
 {
     /* 4 tokens of width 2; tokens 1 and 3 are special */
@@ -590,20 +731,12 @@ static void test_pool_tokens(mmix_ctx *m)
     for (int others = 0; others < 2; others++)
         for (int max = 0; max < 2; max++) {
             mmix_tensor *y = mmix_pool_tokens(m, tokens, special, 2, others, max);
-            if (!CHECK(y && mmix_ndim(y) == 2 && mmix_shape(y, 0) == 1 && mmix_shape(y, 1) == 2)) continue;
-            for (size_t d = 0; d < 2; d++) CHECK(close_to((double)mmix_data(y)[d], expected[others][max][d], 0));
+            if (!CHECK(y && mmix_ndim(y) == 2 && mmix_shape(y, 0) == 1 && mmix_shape(y, 1) == 2))
+                continue;
+            for (size_t d = 0; d < 2; d++)
+                CHECK(close_to((double)mmix_data(y)[d], expected[others][max][d], 0));
         }
-    {                                            /* a class strategy of two parts, of a view of two sequences */
-        mmix_tensor *wide = mmix_fill(mmix_new3(m, 2, 6, 2), 100), *view = mmix_slice(m, wide, 1, 1, 4), *part[2], *y;
-        for (size_t i = 0; i < 16; i++) mmix_data(wide)[i / 8 * 12 + 2 + i % 8] = values[i % 8] + (mmix_real)(i / 8);
-        part[0] = mmix_pool_tokens(m, view, special, 2, 0, 0);
-        part[1] = mmix_pool_tokens(m, view, special, 2, 1, 1);
-        y = mmix_concat(m, 1, part, 2);
-        if (CHECK(y && mmix_shape(y, 0) == 2 && mmix_shape(y, 1) == 4))
-            for (size_t i = 0; i < 8; i++)
-                CHECK(close_to((double)mmix_data(y)[i],
-                               expected[i % 4 / 2][i % 4 / 2][i % 2] + (double)(i / 4), 0));
-    }
+    pooled_views(m, values, special, expected);
     FAILS(m, !mmix_pool_tokens(m, tokens, all, 4, 1, 0), "none of 4 tokens is left");
     FAILS(m, !mmix_pool_tokens(m, tokens, NULL, 0, 0, 0), "none of 4 tokens is left");
     FAILS(m, !mmix_pool_tokens(m, tokens, outside, 1, 0, 0), "a position is 4, expected 0 to 3");
@@ -619,9 +752,12 @@ static void test_threads(void)
     static mmix_real train[TRAIN * D], test[TEST * D];
     static int32_t label[TRAIN];
     static double votes[TEST * K], components[3 * D], projection[TRAIN * 3];
-    for (size_t i = 0; i < TRAIN * D; i++) train[i] = (mmix_real)normal();
-    for (size_t i = 0; i < TEST * D; i++) test[i] = (mmix_real)normal();
-    for (size_t i = 0; i < TRAIN; i++) label[i] = (int32_t)(i % K);
+    for (size_t i = 0; i < TRAIN * D; i++)
+        train[i] = (mmix_real)normal();
+    for (size_t i = 0; i < TEST * D; i++)
+        test[i] = (mmix_real)normal();
+    for (size_t i = 0; i < TRAIN; i++)
+        label[i] = (int32_t)(i % K);
     for (int threads = 1; threads <= 3; threads++) {
         mmix_options options;
         mmix_knn_result r;
@@ -641,7 +777,8 @@ static void test_threads(void)
         CHECK(memcmp(components, p.components, sizeof components) == 0);
         CHECK(memcmp(projection, p.projection, sizeof projection) == 0);
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "the first");
-        CHECK(knn_of(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == -1 && r.votes == NULL);
+        CHECK(knn_of(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == -1
+              && r.votes == NULL);
         CHECK(pca_of(m, train, TRAIN, D, 3, &p) == -1 && strcmp(mmix_error(m), "the first") == 0);
         mmix_destroy(m);
     }
@@ -660,7 +797,10 @@ static int measured(const mmix_options *o, void *user)
     mmix_ctx *m = mmix_create(o);
     (void)user;
     if (!m) return MMIX_ERROR_MEMORY;
-    for (size_t i = 0; i < N * N; i++) x[i] = (mmix_real)(i % 17), label[i] = i % 5 == 0;
+    for (size_t i = 0; i < N * N; i++) {
+        x[i] = (mmix_real)(i % 17);
+        label[i] = i % 5 == 0;
+    }
     int bad = auc_of(m, NULL, x, label, 2, 200, 200, &auc);
     bad |= map_of(m, NULL, x, 3, x, 20, 20, N, 500, 500, &map);
     bad |= knn_of(m, NULL, x, label, N, x, label, 50, N, 2, &knn);
@@ -672,8 +812,8 @@ static int measured(const mmix_options *o, void *user)
 }
 static void test_memory(void) { memory_fails(measured, NULL, 1, 1); }
 
-/* Without a context, an array, a mixer or a result: -1 or NULL, a zeroed result, and a message where
-   there is a context to keep it. */
+/* Without a context, an array, a mixer or a result: -1 or NULL, a zeroed result, and a message
+   where there is a context to keep it. */
 static void test_nothing(mmix_ctx *m)
 {
     static const size_t first = 0;
@@ -759,13 +899,16 @@ static void test_many(mmix_ctx *m)
     CHECK(close_to((double)mmix_data(mean)[0], (double)(real)0.1, 1e-11));
     CHECK(close_to((double)mmix_data(mean)[1], (double)(real)0.1, 1e-11));
 
-    for (size_t i = 0; i < MANY; i++) mask[i] = i % 4 == 0;
+    for (size_t i = 0; i < MANY; i++)
+        mask[i] = i % 4 == 0;
     CHECK(auc_of(m, NULL, mmix_data(x), mask, 1, 1000, 1000, &auc) == 0 && auc.auc == 0.5);
     mmix_tensor *map = reals(m, 3, 1, 1000, 1000, mmix_data(x));
     CHECK(mmix_binary_iou(m, map, ints(m, 3, 1, 1000, 1000, mask), 0, 0, &iou) == 0 && iou == 0.25);
 
-    for (size_t i = 0; i < MANY; i++) mmix_data(x)[i] = (real)(i % 2 ? 0.25 : 0.75);
-    if (!CHECK(pca_of(m, mmix_data(x), MANY, 1, 1, &pca) == 0)) return;
+    for (size_t i = 0; i < MANY; i++)
+        mmix_data(x)[i] = (real)(i % 2 ? 0.25 : 0.75);
+    if (!CHECK(pca_of(m, mmix_data(x), MANY, 1, 1, &pca) == 0))
+        return;
     CHECK(close_to(pca.mean[0], 0.5, 1e-10));
     CHECK(close_to(pca.variance[0], 0.0625 * MANY / (MANY - 1), 1e-10));
     CHECK(close_to(fabs(pca.projection[MANY - 1]), 0.25, 1e-10));

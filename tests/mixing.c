@@ -1,10 +1,16 @@
-/* mixing.c - the token mixers against their matrices, their definitions and each other; mmix_mix_hook; long sequences */
+/* mixing.c - the token mixers against their matrices, their definitions and each other;
+   mmix_mix_hook; long sequences */
 #include "test.h"
 
 /* M v, head by head, in double. */
 static mmix_tensor *times(mmix_ctx *m, mmix_tensor *M, mmix_tensor *v)
 {
-    size_t B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2), S = mmix_shape(M, 3), P = mmix_shape(v, 3), G = mmix_shape(v, 2);
+    size_t B = mmix_shape(M, 0);
+    size_t H = mmix_shape(M, 1);
+    size_t L = mmix_shape(M, 2);
+    size_t S = mmix_shape(M, 3);
+    size_t P = mmix_shape(v, 3);
+    size_t G = mmix_shape(v, 2);
     mmix_tensor *y = mmix_new4(m, B, L, H, P);
     for (size_t b = 0; y && b < B; b++)
         for (size_t h = 0; h < H; h++)
@@ -21,12 +27,16 @@ static mmix_tensor *times(mmix_ctx *m, mmix_tensor *M, mmix_tensor *v)
 static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along axis 1 */
 {
     size_t shape[MMIX_MAX_DIMS];
-    for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
+    for (int i = 0; i < mmix_ndim(t); i++)
+        shape[i] = mmix_shape(t, i);
     mmix_tensor *y = mmix_new(m, mmix_dtype(t), mmix_ndim(t), shape);
     for (size_t b = 0; b < mmix_shape(t, 0); b++)
         for (size_t i = 0; i < mmix_shape(t, 1); i++) {
-            mmix_tensor *from = mmix_slice(m, mmix_slice(m, t, 0, b, 1), 1, i, 1), *to = mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, mmix_shape(t, 1) - 1 - i, 1);
-            if (mmix_dtype(t) == MMIX_DTYPE_I32) *mmix_data_i32(to) = *mmix_data_i32(from);
+            mmix_tensor *from = mmix_slice(m, mmix_slice(m, t, 0, b, 1), 1, i, 1);
+            mmix_tensor *to = mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, mmix_shape(t, 1) - 1 - i,
+                                         1);
+            if (mmix_dtype(t) == MMIX_DTYPE_I32)
+                *mmix_data_i32(to) = *mmix_data_i32(from);
             else {
                 real v[4096];
                 mmix_read(from, v);
@@ -38,23 +48,62 @@ static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along ax
 /* mmix_mix_rows_mean beside M's rows, of which one may be asked for twice. */
 static void rows_as_in(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *M, double bound)
 {
-    size_t n = any(1, 3), rows[3], B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2), S = mmix_shape(M, 3);
+    size_t n = any(1, 3);
+    size_t rows[3];
+    size_t B = mmix_shape(M, 0);
+    size_t H = mmix_shape(M, 1);
+    size_t L = mmix_shape(M, 2);
+    size_t S = mmix_shape(M, 3);
     mmix_tensor *mean = M ? mmix_fill(mmix_new3(m, B, H, S), 0) : NULL;
-    for (size_t i = 0; i < n; i++) rows[i] = any(0, L - 1);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = any(0, L - 1);
     for (size_t i = 0; mean && i < B * H * S; i++)
-        for (size_t k = 0; k < n; k++) mmix_data(mean)[i] += mmix_data(M)[(i / S * L + rows[k]) * S + i % S] / (real)n;
+        for (size_t k = 0; k < n; k++)
+            mmix_data(mean)[i] += mmix_data(M)[(i / S * L + rows[k]) * S + i % S] / (real)n;
     ALIKE(mmix_mix_rows_mean(m, x, rows, n), mean, bound);
 }
 static const double MIX = 60;                    /* bounds in units of EPS */
 static size_t lengths[] = { 1, 2, 3, 5, 9, 31, 32, 33, 63, 64, 65, 130, 255, 256, 257, 330 };
 
+/* LinearViT: equal keys make rows sum to L/N, to 1 with a normalizer */
+static void sums_of_rows(mmix_ctx *m)
+{
+    mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1),
+                                     mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3),
+                                     mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
+    mmix_tensor *y = mmix_mix(m, &x);
+    doing("row sums");
+    for (size_t i = 0; i < mmix_count(y); i++)
+        NEAR(mmix_data(y)[i], 12.0 / 4, 20 * EPS);
+    x.normalize = 1;
+    y = mmix_mix(m, &x);
+    for (size_t i = 0; i < mmix_count(y); i++)
+        NEAR(mmix_data(y)[i], 1, 1e-6);
+}
+/* Large scores: no overflow; a later tile or block far above an earlier one */
+static void large_scores(mmix_ctx *m)
+{
+    mmix_mixer x = mmix_mixer_softmax(random4(m, 1, 40, 1, 8, -300, 300),
+                                      random4(m, 1, 1100, 1, 8, -300, 300),
+                                      random4(m, 1, 1100, 1, 3, -1, 1));
+    doing("large scores");
+    ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), 1e4 * EPS);
+    x.q = mmix_fill(mmix_new4(m, 1, 2, 1, 8), 1e4);
+    CHECK(apart(mmix_mix(m, &x), mmix_mix(m, &x)) == 0);
+}
 static void attention_invariants(void)
 {
     mmix_ctx *m = context(2, 3);
     state = 17;
     for (int it = 0; it < 120; it++) {
         int kind = it % 2;
-        size_t B = any(1, 2), L = it < 30 ? lengths[it / 2 % 16] : any(1, 90), G = any(1, 3), H = G * any(1, 3), N = any(1, 20), P = any(1, 20), S;
+        size_t B = any(1, 2);
+        size_t L = it < 30 ? lengths[it / 2 % 16] : any(1, 90);
+        size_t G = any(1, 3);
+        size_t H = G * any(1, 3);
+        size_t N = any(1, 20);
+        size_t P = any(1, 20);
+        size_t S;
         mmix_mixer x;
         mmix_tensor *M, *y, *v;
         real *q;
@@ -85,20 +134,29 @@ static void attention_invariants(void)
             double sum = 0;
             size_t i = r % L;
             for (size_t j = 0; j < S; j++) {
-                int allowed = x.mask == MMIX_MASK_NONE || j <= i || (x.mask == MMIX_MASK_PREFIX && i < x.prefix && j < x.prefix);
+                int allowed = x.mask == MMIX_MASK_NONE || j <= i
+                              || (x.mask == MMIX_MASK_PREFIX && i < x.prefix && j < x.prefix);
                 sum += (double)q[r * S + j];
-                if (!allowed && q[r * S + j] != 0) COMPARE(0, "masked entries are 0", (double)q[r * S + j], 0);
-                if (allowed && !kind && !(q[r * S + j] > 0)) COMPARE(0, "allowed entries are positive", (double)q[r * S + j], 1);
+                if (!allowed && q[r * S + j] != 0)
+                    COMPARE(0, "masked entries are 0", (double)q[r * S + j], 0);
+                if (allowed && !kind && !(q[r * S + j] > 0))
+                    COMPARE(0, "allowed entries are positive", (double)q[r * S + j], 1);
             }
             if (!kind) NEAR(sum, 1, 100 * EPS);
-            else if (x.normalize ? x.normalize > 0 : x.feature == MMIX_FEATURE_ELU1 || x.feature == MMIX_FEATURE_RELU)
+            else if (x.normalize ? x.normalize > 0
+                                 : x.feature == MMIX_FEATURE_ELU1 || x.feature == MMIX_FEATURE_RELU)
                 CHECK(sum <= 1 + 100 * EPS && sum > 0);
         }
     }
-    for (int it = 0; it < 40; it++) {            /* windows with a bias by distance, against matrix and rule */
-        const size_t grid[3] = { any(1, 5), any(1, 6), any(1, 6) }, window[3] = { any(1, 6), any(1, 4), any(1, 4) };
-        const size_t L = grid[0] * grid[1] * grid[2], n = (2 * window[0] - 1) * (2 * window[1] - 1) * (2 * window[2] - 1);
-        mmix_mixer x = mmix_mixer_softmax(random4(m, 2, L, 4, 5, -1, 1), random4(m, 2, L, 2, 5, -1, 1), random4(m, 2, L, 2, 7, -1, 1));
+    /* windows with a bias by distance, against matrix and rule */
+    for (int it = 0; it < 40; it++) {
+        const size_t grid[3] = { any(1, 5), any(1, 6), any(1, 6) },
+                     window[3] = { any(1, 6), any(1, 4), any(1, 4) };
+        const size_t L = grid[0] * grid[1] * grid[2];
+        const size_t n = (2 * window[0] - 1) * (2 * window[1] - 1) * (2 * window[2] - 1);
+        mmix_mixer x = mmix_mixer_softmax(random4(m, 2, L, 4, 5, -1, 1),
+                                          random4(m, 2, L, 2, 5, -1, 1),
+                                          random4(m, 2, L, 2, 7, -1, 1));
         mmix_tensor *M;
         doing("windows with a bias");
         mmix_mixer_windows(&x, 3, grid, window, it % 2);
@@ -106,29 +164,30 @@ static void attention_invariants(void)
         M = mmix_mix_matrix(m, &x);
         ALIKE(mmix_mix(m, &x), times(m, M, x.v), MIX * EPS);
         rows_as_in(m, &x, M, MIX * EPS);
-        for (size_t i = 0; i < window[2] && i < grid[2] && it % 2 == 0; i++) {           /* log M_0i - log M_00 = score + bias */
-            const real *q = mmix_data(x.q), *k = mmix_data(x.k), *b = mmix_data(x.bias);
+        /* log M_0i - log M_00 = score + bias */
+        for (size_t i = 0; i < window[2] && i < grid[2] && it % 2 == 0; i++) {
+            const real *q = mmix_data(x.q);
+            const real *k = mmix_data(x.k);
+            const real *b = mmix_data(x.bias);
             double score[2] = { 0, 0 };
-            for (size_t c = 0; c < 5; c++) { score[0] += (double)q[c] * (double)k[c] / sqrt(5); score[1] += (double)q[c] * (double)k[i * 10 + c] / sqrt(5); }
-            NEAR(log((double)mmix_data(M)[i] / (double)mmix_data(M)[0]), score[1] - score[0] + (double)b[n / 2 - i] - (double)b[n / 2], 200 * EPS);
+            for (size_t c = 0; c < 5; c++) {
+                score[0] += (double)q[c] * (double)k[c] / sqrt(5);
+                score[1] += (double)q[c] * (double)k[i * 10 + c] / sqrt(5);
+            }
+            NEAR(log((double)mmix_data(M)[i] / (double)mmix_data(M)[0]),
+                 score[1] - score[0] + (double)b[n / 2 - i] - (double)b[n / 2], 200 * EPS);
         }
         FINE(m);
         mmix_reset(m);
     }
-    {                                            /* LinearViT: equal keys make rows sum to L/N, to 1 with a normalizer */
-        mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1), mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3), mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
-        mmix_tensor *y = mmix_mix(m, &x);
-        doing("row sums");
-        for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 12.0 / 4, 20 * EPS);
-        x.normalize = 1;
-        y = mmix_mix(m, &x);
-        for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 1, 1e-6);
-    }
-    for (int kind = MMIX_MIXER_SOFTMAX; kind <= MMIX_MIXER_LINEAR; kind++) {     /* head h reads group h / (H/G) */
+    sums_of_rows(m);
+    /* head h reads group h / (H/G) */
+    for (int kind = MMIX_MIXER_SOFTMAX; kind <= MMIX_MIXER_LINEAR; kind++) {
         mmix_mixer x, one;
         mmix_tensor *y;
         doing("groups");
-        x = mmix_mixer_softmax(random4(m, 1, 9, 6, 5, -1, 1), random4(m, 1, 9, 2, 5, -1, 1), random4(m, 1, 9, 2, 4, -1, 1));
+        x = mmix_mixer_softmax(random4(m, 1, 9, 6, 5, -1, 1), random4(m, 1, 9, 2, 5, -1, 1),
+                               random4(m, 1, 9, 2, 4, -1, 1));
         x.kind = kind;
         y = mmix_mix(m, &x);
         for (size_t h = 0; h < 6; h++) {
@@ -139,13 +198,7 @@ static void attention_invariants(void)
             ALIKE(mmix_mix(m, &one), mmix_slice(m, y, 2, h, 1), 10 * EPS);
         }
     }
-    {                                            /* large scores: no overflow; a later tile or block far above an earlier one */
-        mmix_mixer x = mmix_mixer_softmax(random4(m, 1, 40, 1, 8, -300, 300), random4(m, 1, 1100, 1, 8, -300, 300), random4(m, 1, 1100, 1, 3, -1, 1));
-        doing("large scores");
-        ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), 1e4 * EPS);
-        x.q = mmix_fill(mmix_new4(m, 1, 2, 1, 8), 1e4);
-        CHECK(apart(mmix_mix(m, &x), mmix_mix(m, &x)) == 0);
-    }
+    large_scores(m);
     FINE(m);
     mmix_destroy(m);
 }
@@ -154,19 +207,30 @@ static mmix_tensor *numbers(mmix_ctx *m, size_t B, size_t L)         /* packed s
 {
     size_t s[2];
     int32_t v[2048], now = 3;
-    s[0] = B; s[1] = L;
-    for (size_t i = 0; i < B * L; i++) v[i] = i % L && uniform() > 0.06 ? now : (now = now * 7 % 11);
+    s[0] = B;
+    s[1] = L;
+    for (size_t i = 0; i < B * L; i++)
+        v[i] = i % L && uniform() > 0.06 ? now : (now = now * 7 % 11);
     return mmix_from_i32(m, 2, s, v);
 }
-static mmix_mixer any_ssd(mmix_ctx *m, size_t B, size_t L, size_t H, size_t G, size_t Gx, size_t Gc, size_t P, size_t N)
+static mmix_mixer any_ssd(mmix_ctx *m, size_t B, size_t L, size_t H, size_t G, size_t Gx, size_t Gc,
+                          size_t P, size_t N)
 {
     int softplus = (int)any(0, 1);
-    mmix_mixer x = mmix_mixer_ssd(random4(m, B, L, Gx, P, -1, 1), softplus ? random3(m, B, L, H, -3, 1) : random3(m, B, L, H, 0, 0.5), random1(m, H, -2, -0.05),
-                                  random4(m, B, L, G, N, -1, 1), random4(m, B, L, Gc, N, -1, 1));
+    mmix_mixer x = mmix_mixer_ssd(random4(m, B, L, Gx, P, -1, 1),
+                                  softplus ? random3(m, B, L, H, -3, 1)
+                                           : random3(m, B, L, H, 0, 0.5),
+                                  random1(m, H, -2, -0.05), random4(m, B, L, G, N, -1, 1),
+                                  random4(m, B, L, Gc, N, -1, 1));
     x.dt_softplus = softplus;
-    if (any(0, 1)) x.D = random1(m, H, -1, 1);
-    if (any(0, 1)) x.dt_bias = random1(m, H, 0, 0.3);
-    if (any(0, 2) == 0) { x.dt_low = 0.1; x.dt_high = 0.4; }
+    if (any(0, 1))
+        x.D = random1(m, H, -1, 1);
+    if (any(0, 1))
+        x.dt_bias = random1(m, H, 0, 0.3);
+    if (any(0, 2) == 0) {
+        x.dt_low = 0.1;
+        x.dt_high = 0.4;
+    }
     return x;
 }
 static mmix_mixer part_of(mmix_ctx *m, const mmix_mixer *x, size_t b, size_t from, size_t n)
@@ -186,15 +250,22 @@ static void ssd_invariants(void)
     mmix_ctx *m = context(2, 3);
     state = 23;
     for (int it = 0; it < 130; it++) {
-        size_t B = any(1, 2), L = it < 32 ? lengths[it % 16] : any(1, 80), H = any(1, 2) * 2, N = any(1, 19), P = any(1, 19);
-        size_t G = any(0, 1) ? 1 : 2, Gx = any(0, 1) ? H : any(1, 2), Gc = any(0, 1) ? G : H;
+        size_t B = any(1, 2);
+        size_t L = it < 32 ? lengths[it % 16] : any(1, 80);
+        size_t H = any(1, 2) * 2;
+        size_t N = any(1, 19);
+        size_t P = any(1, 19);
+        size_t G = any(0, 1) ? 1 : 2;
+        size_t Gx = any(0, 1) ? H : any(1, 2);
+        size_t Gc = any(0, 1) ? G : H;
         mmix_mixer x, f;
         mmix_tensor *y, *M, *r, *last = NULL, *last_r = NULL, *fw, *bw;
         mmix_reset(m);
         doing("ssd");
         x = any_ssd(m, B, L, H, G, Gx, Gc, P, N);
         if (it % 3 == 1) x.direction = MMIX_SCAN_REVERSE;
-        if (it % 4 == 2 || it % 4 == 3) x.seq_idx = numbers(m, B, L);
+        if (it % 4 == 2 || it % 4 == 3)
+            x.seq_idx = numbers(m, B, L);
         y = mmix_mix(m, &x);
         M = mmix_mix_matrix(m, &x);
         ALIKE(y, times(m, M, x.v), MIX * EPS);
@@ -204,9 +275,11 @@ static void ssd_invariants(void)
         for (size_t i = 0; i < L; i++)
             for (size_t j = i + 1; j < L; j++) {
                 size_t at = x.direction == MMIX_SCAN_REVERSE ? j * L + i : i * L + j;
-                if (mmix_data(M)[at] != 0) COMPARE(0, "causal", (double)mmix_data(M)[at], 0);
+                if (mmix_data(M)[at] != 0)
+                    COMPARE(0, "causal", (double)mmix_data(M)[at], 0);
             }
-        if (any(0, 1)) x.initial_state = random4(m, B, H, P, N, -1, 1);
+        if (any(0, 1))
+            x.initial_state = random4(m, B, H, P, N, -1, 1);
         x.final_state = &last;
         y = mmix_mix(m, &x);
         x.final_state = &last_r;
@@ -221,7 +294,8 @@ static void ssd_invariants(void)
                     const int32_t *s = mmix_data_i32(x.seq_idx) + b * L;
                     mmix_mixer one;
                     n = 1;
-                    while (from + n < L && s[from + n] == s[from]) n++;
+                    while (from + n < L && s[from + n] == s[from])
+                        n++;
                     one = part_of(m, &x, b, from, n);
                     doing("ssd, packed");
                     SAME(mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, from, n), mmix_mix(m, &one));
@@ -243,7 +317,9 @@ static void ssd_invariants(void)
             c.initial_state = s;
             c.final_state = &e;
             y = mmix_mix(m, &c);
-            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y) / (largest(mmix_affine(m, all, 1, 0)) + 1e-30), 0, MIX * EPS * 4);
+            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y)
+                     / (largest(mmix_affine(m, all, 1, 0)) + 1e-30),
+                 0, MIX * EPS * 4);
             ALIKE(e, mmix_slice(m, whole, 0, 0, 1), MIX * EPS * 4);
         }
         doing("ssd, both ways");
@@ -258,7 +334,8 @@ static void ssd_invariants(void)
         f.dt = flipped(m, x.dt);
         SAME(bw, flipped(m, mmix_mix(m, &f)));
         x.direction = MMIX_SCAN_BOTH;
-        ALIKE(mmix_mix(m, &x), mmix_add(m, mmix_affine(m, fw, 0.5, 0), mmix_affine(m, bw, 0.5, 0)), 4 * EPS);
+        ALIKE(mmix_mix(m, &x), mmix_add(m, mmix_affine(m, fw, 0.5, 0), mmix_affine(m, bw, 0.5, 0)),
+              4 * EPS);
         ALIKE(mmix_mix(m, &x), times(m, M = mmix_mix_matrix(m, &x), x.v), MIX * EPS);
         rows_as_in(m, &x, M, MIX * EPS);
         FINE(m);
@@ -269,29 +346,39 @@ static void ssd_invariants(void)
         mmix_tensor *y, *r;
         mmix_reset(m);
         doing("ssd, extreme");
-        x = mmix_mixer_ssd(random4(m, 1, L, H, 6, -1, 1), random3(m, 1, L, H, 0, it % 3 ? 100 : 1e-4), random1(m, H, it % 2 ? -1000 : -1, it % 4 < 2 ? 0 : -0.5),
+        x = mmix_mixer_ssd(random4(m, 1, L, H, 6, -1, 1),
+                           random3(m, 1, L, H, 0, it % 3 ? 100 : 1e-4),
+                           random1(m, H, it % 2 ? -1000 : -1, it % 4 < 2 ? 0 : -0.5),
                            random4(m, 1, L, 1, 7, -1, 1), random4(m, 1, L, 1, 7, -1, 1));
-        if (it % 5 == 0) for (size_t i = 0; i < L * H; i += 3) mmix_data(x.dt)[i] = 0;
+        if (it % 5 == 0)
+            for (size_t i = 0; i < L * H; i += 3)
+                mmix_data(x.dt)[i] = 0;
         if (it % 5 == 1) x.dt_softplus = 1;
         x.direction = it % 2;
         y = mmix_mix(m, &x);
         r = mmix_ssd_reference(m, &x);
-        for (size_t i = 0; i < mmix_count(y); i++) if (!(fabs((double)mmix_data(y)[i]) < 1e30)) COMPARE(0, "finite", (double)mmix_data(y)[i], 0);
+        for (size_t i = 0; i < mmix_count(y); i++)
+            if (!(fabs((double)mmix_data(y)[i]) < 1e30))
+                COMPARE(0, "finite", (double)mmix_data(y)[i], 0);
         ALIKE(y, r, 200 * EPS);
-        for (size_t k = 0; k < 2; k++) mmix_require_grad(k ? x.dt : x.A);
+        for (size_t k = 0; k < 2; k++)
+            mmix_require_grad(k ? x.dt : x.A);
         mmix_record(m, 1);
         mmix_backward(m, mmix_sum(m, mmix_mix(m, &x)));
         mmix_record(m, 0);
         CHECK(largest(mmix_grad(x.dt)) < 1e30 && largest(mmix_grad(x.A)) < 1e30);
         FINE(m);
     }
-    for (int it = 0; it < 8; it++) {             /* without decay: causal linear attention; one number: a prefix sum; groups */
+    /* without decay: causal linear attention; one number: a prefix sum; groups */
+    for (int it = 0; it < 8; it++) {
         size_t L = lengths[2 * (size_t)it % 16];
         mmix_mixer x, l, g;
         mmix_tensor *y;
         doing("ssd, special cases");
-        x = mmix_mixer_ssd(random4(m, 2, L, 4, 5, -1, 1), shaped(m, mmix_fill(mmix_new4(m, 1, 2, L, 4), 1), 3, 2, L, 4), mmix_fill(mmix_new1(m, 4), -1e-30),
-                           random4(m, 2, L, 2, 3, 0.01, 1), random4(m, 2, L, 4, 3, 0.01, 1));
+        x = mmix_mixer_ssd(random4(m, 2, L, 4, 5, -1, 1),
+                           shaped(m, mmix_fill(mmix_new4(m, 1, 2, L, 4), 1), 3, 2, L, 4),
+                           mmix_fill(mmix_new1(m, 4), -1e-30), random4(m, 2, L, 2, 3, 0.01, 1),
+                           random4(m, 2, L, 4, 3, 0.01, 1));
         l = mmix_mixer_linear(x.q, x.k, random4(m, 2, L, 2, 5, -1, 1));
         l.mask = MMIX_MASK_CAUSAL;
         l.feature = MMIX_FEATURE_RELU;
@@ -308,15 +395,23 @@ static void ssd_invariants(void)
             g.v = mmix_slice(m, x.v, 2, h / 2, 1);
             ALIKE(mmix_mix(m, &g), mmix_slice(m, y, 2, h, 1), MIX * EPS);
         }
-        x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, L, 1, 2), 1), shaped(m, mmix_fill(mmix_new4(m, 1, 1, L, 1), 1), 3, 1, L, 1), mmix_fill(mmix_new1(m, 1), 0),
-                           mmix_fill(mmix_new4(m, 1, L, 1, 1), 1), mmix_fill(mmix_new4(m, 1, L, 1, 1), 1));
+        x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, L, 1, 2), 1),
+                           shaped(m, mmix_fill(mmix_new4(m, 1, 1, L, 1), 1), 3, 1, L, 1),
+                           mmix_fill(mmix_new1(m, 1), 0), mmix_fill(mmix_new4(m, 1, L, 1, 1), 1),
+                           mmix_fill(mmix_new4(m, 1, L, 1, 1), 1));
         y = mmix_mix(m, &x);
-        for (size_t i = 0; i < L; i++) IS(mmix_data(y)[2 * i], i + 1);
+        for (size_t i = 0; i < L; i++)
+            IS(mmix_data(y)[2 * i], i + 1);
     }
     doing("packed convolution");
     for (int it = 0; it < 20; it++) {
-        size_t L = any(1, 40), D = any(1, 30), W = any(1, 5);
-        mmix_tensor *x = random3(m, 1, L, D, -1, 1), *w = random3(m, D, 1, W, -1, 1), *b = random1(m, D, -1, 1), *y;
+        size_t L = any(1, 40);
+        size_t D = any(1, 30);
+        size_t W = any(1, 5);
+        mmix_tensor *x = random3(m, 1, L, D, -1, 1);
+        mmix_tensor *w = random3(m, D, 1, W, -1, 1);
+        mmix_tensor *b = random1(m, D, -1, 1);
+        mmix_tensor *y;
         mmix_causal_conv1d_options o;
         memset(&o, 0, sizeof o);
         o.silu = it % 2;
@@ -327,22 +422,33 @@ static void ssd_invariants(void)
             const int32_t *s = mmix_data_i32(o.seq_idx);
             mmix_causal_conv1d_options one = o;
             n = 1;
-            while (from + n < L && s[from + n] == s[from]) n++;
+            while (from + n < L && s[from + n] == s[from])
+                n++;
             one.seq_idx = NULL;
-            SAME(mmix_slice(m, y, 1, from, n), mmix_causal_conv1d(m, mmix_slice(m, x, 1, from, n), w, b, &one));
+            SAME(mmix_slice(m, y, 1, from, n),
+                 mmix_causal_conv1d(m, mmix_slice(m, x, 1, from, n), w, b, &one));
         }
     }
     FINE(m);
     mmix_destroy(m);
 }
 
-/* mmix_mix_hook: every mixer of a model, in order, with its values; what look does leaves no trace. */
-typedef struct watched { int count, kinds[8], directions[8], recording; double sum; size_t tokens; } watched;
+/* mmix_mix_hook: every mixer of a model, in order, with its values; what look does leaves no
+   trace. */
+typedef struct watched {
+    int count, kinds[8], directions[8], recording;
+    double sum;
+    size_t tokens;
+} watched;
 static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     watched *w = (watched *)user;
-    mmix_tensor *y = mmix_mix(m, x), *M = mmix_mix_matrix(m, x);             /* not watched again, not recorded */
-    if (w->count < 8) { w->kinds[w->count] = x->kind; w->directions[w->count] = x->direction; }
+    /* not watched again, not recorded */
+    mmix_tensor *y = mmix_mix(m, x), *M = mmix_mix_matrix(m, x);
+    if (w->count < 8) {
+        w->kinds[w->count] = x->kind;
+        w->directions[w->count] = x->direction;
+    }
     w->count++;
     w->recording |= mmix_record(m, 0);
     w->tokens = mmix_shape(M, 2);
@@ -353,13 +459,20 @@ static void watching(void)
     mmix_ctx *m = context(2, 3);
     doing("mmix_mix_hook");
     for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
-        mmix_vision_config c = mixer == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) : mmix_vision_config_vit(192, 8);
+        mmix_vision_config c = mixer == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256)
+                                                       : mmix_vision_config_vit(192, 8);
         mmix_vision *v;
         mmix_features f, g;
         mmix_tensor *image, *loss;
         watched w;
         memset(&w, 0, sizeof w);
-        c.mixer = mixer; c.dim = 32; c.depth = 2; c.heads = 2; c.patch = 8; c.grid = 3; c.mamba.head_dim = 16;
+        c.mixer = mixer;
+        c.dim = 32;
+        c.depth = 2;
+        c.heads = 2;
+        c.patch = 8;
+        c.grid = 3;
+        c.mamba.head_dim = 16;
         v = mmix_vision_create(m, c);
         mmix_params_require_grad(mmix_vision_params(v), 1);
         image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 24, 24), 1, 1);
@@ -374,22 +487,25 @@ static void watching(void)
         IS(w.count, mixer == MMIX_MIXER_SSD ? 4 : 2);
         IS(w.tokens, mixer == MMIX_MIXER_SSD ? 11 : 10);
         CHECK(!w.recording && w.kinds[0] == mixer && w.kinds[1] == mixer);
-        if (mixer == MMIX_MIXER_SSD) CHECK(w.directions[0] == MMIX_SCAN_FORWARD && w.directions[1] == MMIX_SCAN_REVERSE);
+        if (mixer == MMIX_MIXER_SSD)
+            CHECK(w.directions[0] == MMIX_SCAN_FORWARD && w.directions[1] == MMIX_SCAN_REVERSE);
         CHECK(!mmix_backward(m, loss));
         FINE(m);
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
-    {                                            /* (B, L, heads, width): where token 2 of sequence 1 stands for head 5 of 6 */
+    /* (B, L, heads, width): where token 2 of sequence 1 stands for head 5 of 6 */
+    {
         mmix_real room[2 * 4 * 3 * 5];
         const mmix_head_view h = mmix_head_view_rows(room, 4, 3, 5, 6);
-        CHECK(h.p + h.batch + 2 * h.token + (ptrdiff_t)(5 / h.share) * h.head == room + ((1 * 4 + 2) * 3 + 2) * 5);
+        CHECK(h.p + h.batch + 2 * h.token + (ptrdiff_t)(5 / h.share) * h.head
+              == room + ((1 * 4 + 2) * 3 + 2) * 5);
     }
     mmix_destroy(m);
 }
 
-/* Long sequences with decays from nothing to all against the recurrence in double: measured 1.4e-6 of the maximum in float at
-   most, at every SIMD level. No NaN, no infinity. */
+/* Long sequences with decays from nothing to all against the recurrence in double: measured 1.4e-6
+   of the maximum in float at most, at every SIMD level. No NaN, no infinity. */
 static void exactness(void)
 {
     enum { L = 4096, H = 4, P = 5, N = 24 };
@@ -397,22 +513,35 @@ static void exactness(void)
     static double h[P * N];
     doing("exactness");
     for (int trial = 0; trial < 6; trial++) {
-        mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, L, H, P), 1, 1), *B = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 0.2, 2);
-        mmix_tensor *C = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 1, 3), *dt = mmix_new3(m, 1, L, H), *A = mmix_new1(m, H), *y;
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, L, H, P), 1, 1);
+        mmix_tensor *B = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 0.2, 2);
+        mmix_tensor *C = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 1, 3);
+        mmix_tensor *dt = mmix_new3(m, 1, L, H);
+        mmix_tensor *A = mmix_new1(m, H);
+        mmix_tensor *y;
         mmix_mixer s = mmix_mixer_ssd(x, dt, A, B, C);
         double top = 0, error = 0;
-        for (size_t i = 0; i < H; i++)           /* A from -1e-3 … -1 to -1 … -1000, dt from 1e-3 to 0.1 or to 100 */
-            mmix_data(A)[i] = (real)(-pow(1000, mmix_random_uniform(m, 1, (uint64_t)trial, i)) * (trial % 3 == 1 ? 1e-3 : 1));
-        for (size_t i = 0; i < L * H; i++) mmix_data(dt)[i] = (real)(1e-3 * pow(trial % 2 ? 1e5 : 1e2, mmix_random_uniform(m, 2, (uint64_t)trial, i)));
-        s.chunk = trial == 4 ? 16 : trial == 5 ? L : 0;
+        /* A from -1e-3 … -1 to -1 … -1000, dt from 1e-3 to 0.1 or to 100 */
+        for (size_t i = 0; i < H; i++)
+            mmix_data(A)[i] = (real)(-pow(1000, mmix_random_uniform(m, 1, (uint64_t)trial, i))
+                                     * (trial % 3 == 1 ? 1e-3 : 1));
+        for (size_t i = 0; i < L * H; i++)
+            mmix_data(dt)[i] = (real)(1e-3
+                                      * pow(trial % 2 ? 1e5 : 1e2,
+                                            mmix_random_uniform(m, 2, (uint64_t)trial, i)));
+        if (trial == 4) s.chunk = 16;
+        else if (trial == 5) s.chunk = L;
+        else s.chunk = 0;
         y = mmix_mix(m, &s);
         CHECK(y);
         for (size_t q = 0; y && q < H; q++) {
             memset(h, 0, sizeof h);
             for (size_t t = 0; t < L; t++) {
-                const double d = (double)mmix_data(dt)[t * H + q], e = exp(d * (double)mmix_data(A)[q]);
+                const double d = (double)mmix_data(dt)[t * H + q];
+                const double e = exp(d * (double)mmix_data(A)[q]);
                 for (size_t p = 0; p < P; p++) {
-                    double sum = 0, found = (double)mmix_data(y)[(t * H + q) * P + p];
+                    double sum = 0;
+                    double found = (double)mmix_data(y)[(t * H + q) * P + p];
                     for (size_t n = 0; n < N; n++) {
                         double *to = &h[p * N + n];
                         *to = e * *to + d * (double)mmix_data(x)[(t * H + q) * P + p] * (double)mmix_data(B)[t * N + n];
@@ -423,7 +552,8 @@ static void exactness(void)
                 }
             }
         }
-        COMPARE(error <= top * (sizeof(real) == 4 ? 4e-6 : 1e-13), "SSD against the recurrence", error, top);
+        COMPARE(error <= top * (sizeof(real) == 4 ? 4e-6 : 1e-13), "SSD against the recurrence",
+                error, top);
         mmix_reset(m);
     }
     mmix_destroy(m);
@@ -435,12 +565,20 @@ static void not_finite(void)
     enum { L = 600, W = 2 * L - 1 };
     mmix_ctx *m = context(1, 0);
     doing("scores of -infinity");
-    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 1), *bias = mmix_fill(mmix_new2(m, 1, W), 0), *y, *M;
-    mmix_mixer x = mmix_mixer_softmax(q, mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 2), mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 3));
-    x.grid[0] = x.window[0] = L, x.grid[1] = x.grid[2] = x.window[1] = x.window[2] = 1, x.bias = bias;
-    for (int d = 0; d < W; d++)                  /* whole tiles of keys, the first ones of late rows, have nothing else */
-        if (abs(d - (L - 1)) > 20) mmix_data(bias)[d] = -INFINITY;
-    y = mmix_mix(m, &x), M = mmix_mix_matrix(m, &x);
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 1);
+    mmix_tensor *bias = mmix_fill(mmix_new2(m, 1, W), 0);
+    mmix_tensor *y, *M;
+    mmix_mixer x = mmix_mixer_softmax(q, mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 2),
+                                      mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 3));
+    x.grid[0] = x.window[0] = L;
+    x.grid[1] = x.grid[2] = x.window[1] = x.window[2] = 1;
+    x.bias = bias;
+    /* whole tiles of keys, the first ones of late rows, have nothing else */
+    for (int d = 0; d < W; d++)
+        if (abs(d - (L - 1)) > 20)
+            mmix_data(bias)[d] = -INFINITY;
+    y = mmix_mix(m, &x);
+    M = mmix_mix_matrix(m, &x);
     CHECK(y && M);
     if (y && M) {
         mmix_tensor *v = times(m, M, x.v);
@@ -452,37 +590,50 @@ static void not_finite(void)
         COMPARE(worst <= 100 * EPS, "a window whose far scores are -infinity", worst, 0);
     }
     doing("an infinity in a step of SSD");
-    x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, 1, 1, 1), INFINITY), mmix_fill(mmix_new3(m, 1, 1, 1), 1), mmix_fill(mmix_new1(m, 1), -1),
-                       mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1), mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1));
+    x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, 1, 1, 1), INFINITY),
+                       mmix_fill(mmix_new3(m, 1, 1, 1), 1), mmix_fill(mmix_new1(m, 1), -1),
+                       mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1),
+                       mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1));
     mmix_mix_state *state = mmix_mix_state_create(m, 1);
     y = mmix_mix_step(m, &x, state, 0);
     CHECK(y && isinf((double)*mmix_data(y)));
     mmix_mix_state_destroy(state);
     doing("NaN in features");
     for (int feature = MMIX_FEATURE_SOFTMAX_BOTH; feature <= MMIX_FEATURE_NONE; feature++) {
-        x = mmix_mixer_linear(mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 1), 1));
-        mmix_data(x.q)[2] = (real)NAN, x.feature = feature;
+        x = mmix_mixer_linear(mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5),
+                              mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5),
+                              mmix_fill(mmix_new4(m, 1, 2, 1, 1), 1));
+        mmix_data(x.q)[2] = (real)NAN;
+        x.feature = feature;
         y = mmix_mix(m, &x);
         CHECK(y && !isnan((double)mmix_data(y)[0]) && isnan((double)mmix_data(y)[1]));
     }
     mmix_destroy(m);
 }
 
-/* RetNet's retention, from its own formula (Sun et al. 2023, eq. 5): M_nm = γ^(n-m) q_n·k_m for n ≥ m, else 0. */
+/* RetNet's retention, from its own formula (Sun et al. 2023, eq. 5): M_nm = γ^(n-m) q_n·k_m for
+   n ≥ m, else 0. */
 static void retention(void)
 {
     enum { B = 2, L = 70, H = 3, N = 5, P = 4 };
     mmix_ctx *m = context(1, 0);
-    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 1), *k = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 2);
-    mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 3), *A = mmix_new1(m, H);
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 1);
+    mmix_tensor *k = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 2);
+    mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 3);
+    mmix_tensor *A = mmix_new1(m, H);
     mmix_mixer x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, B, L, H), 1), A, k, q);
     mmix_tensor *expected = mmix_new4(m, B, H, L, L);
     doing("RetNet");
-    for (size_t h = 0; h < H; h++) mmix_data(A)[h] = (real)log(1 - pow(2, -5 - (double)h));
+    for (size_t h = 0; h < H; h++)
+        mmix_data(A)[h] = (real)log(1 - pow(2, -5 - (double)h));
     for (size_t i = 0; i < B * H * L * L; i++) {
-        size_t b = i / L / L / H, h = i / L / L % H, n = i / L % L, t = i % L;
+        size_t b = i / L / L / H;
+        size_t h = i / L / L % H;
+        size_t n = i / L % L, t = i % L;
         double dot = 0, gamma = 1 - pow(2, -5 - (double)h);
-        for (size_t c = 0; c < N; c++) dot += (double)mmix_data(q)[((b * L + n) * H + h) * N + c] * (double)mmix_data(k)[((b * L + t) * H + h) * N + c];
+        for (size_t c = 0; c < N; c++)
+            dot += (double)mmix_data(q)[((b * L + n) * H + h) * N + c]
+                   * (double)mmix_data(k)[((b * L + t) * H + h) * N + c];
         mmix_data(expected)[i] = n < t ? 0 : (real)(pow(gamma, (double)(n - t)) * dot);
     }
     ALIKE(mmix_mix_matrix(m, &x), expected, 8 * EPS);

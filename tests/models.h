@@ -5,7 +5,10 @@
 
 SHARED mmix_vision_config small_vision(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_MIXER_SOFTMAX ? mmix_vision_config_vit(192, 4) : mixer == MMIX_MIXER_LINEAR ? mmix_vision_config_linearvit(768) : mmix_vision_config_dinovim(256);
+    mmix_vision_config c;
+    if (mixer == MMIX_MIXER_SOFTMAX) c = mmix_vision_config_vit(192, 4);
+    else if (mixer == MMIX_MIXER_LINEAR) c = mmix_vision_config_linearvit(768);
+    else c = mmix_vision_config_dinovim(256);
     c.dim = 16;
     c.depth = 2;
     c.heads = mixer == MMIX_MIXER_SSD ? 0 : 2;
@@ -30,7 +33,8 @@ SHARED void draw(void)                           /* four kinds: colours and stri
         for (size_t i = 0; i < SIDE * SIDE; i++)
             for (size_t c = 0; c < 3; c++) {
                 double stripe = (kind & 1 ? i % SIDE : i / SIDE) % 6 < 3 ? 60 : 0;
-                pixels[p][3 * i + c] = (uint8_t)(20 + (c == kind % 3 ? 130 : 10) + stripe + 30 * uniform());
+                pixels[p][3 * i + c] = (uint8_t)(20 + (c == kind % 3 ? 130 : 10) + stripe
+                                                 + 30 * uniform());
             }
     }
 }
@@ -65,8 +69,14 @@ SHARED uint64_t hash_dino(mmix_dino *d, uint64_t h)
 SHARED uint64_t hash_stats(const mmix_dino_stats *s, uint64_t h)
 {
     double x[6];
-    x[0] = s->loss; x[1] = s->lr; x[2] = s->gradient_norm; x[3] = s->teacher_entropy; x[4] = s->teacher_kl_uniform; x[5] = s->center_norm;
-    for (size_t i = 0; i < sizeof x; i++) h = (h ^ ((const unsigned char *)x)[i]) * 1099511628211u;
+    x[0] = s->loss;
+    x[1] = s->lr;
+    x[2] = s->gradient_norm;
+    x[3] = s->teacher_entropy;
+    x[4] = s->teacher_kl_uniform;
+    x[5] = s->center_norm;
+    for (size_t i = 0; i < sizeof x; i++)
+        h = (h ^ ((const unsigned char *)x)[i]) * 1099511628211u;
     return h;
 }
 SHARED uint64_t train(mmix_ctx *m, mmix_dino_config c, int steps)
@@ -74,7 +84,8 @@ SHARED uint64_t train(mmix_ctx *m, mmix_dino_config c, int steps)
     mmix_dino *d = mmix_dino_create(m, c);
     mmix_dino_stats s;
     uint64_t h = 1;
-    for (int i = 0; d && i < steps && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) h = hash_stats(&s, h);
+    for (int i = 0; d && i < steps && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++)
+        h = hash_stats(&s, h);
     if (d) h = hash_dino(d, h);
     mmix_dino_destroy(d);
     return mmix_error(m) ? 0 : h;

@@ -20,7 +20,8 @@ static void lifetimes(void)
     bytes = 0;
     for (int i = 0; i < 20; i++) {
         b = mmix_fill(mmix_new2(m, 300, 70), 1);
-        for (int k = 0; k < 5; k++) b = mmix_gelu(m, b);
+        for (int k = 0; k < 5; k++)
+            b = mmix_gelu(m, b);
         mmix_rewind(m, mark);
         if (i == 2) bytes = mmix_memory(m).bytes;
     }
@@ -32,7 +33,8 @@ static void lifetimes(void)
     keep[1] = mmix_fill(mmix_new1(m, 5), 3);
     IS(mmix_rewind_keep(m, mark, keep, 3), 0);
     b = mmix_fill(mmix_new2(m, 100, 100), 9);
-    CHECK(mmix_ndim(keep[0]) == 2 && mmix_shape(keep[0], 1) == 4 && mmix_data(keep[0])[11] == 2 && mmix_data(keep[1])[4] == 3 && !memcmp(mmix_data_i32(keep[2]), "abcd", 4));
+    CHECK(mmix_ndim(keep[0]) == 2 && mmix_shape(keep[0], 1) == 4 && mmix_data(keep[0])[11] == 2
+          && mmix_data(keep[1])[4] == 3 && !memcmp(mmix_data_i32(keep[2]), "abcd", 4));
     IS(mmix_data(a)[0], 7);
     bytes = 0;
     mark = mmix_mark_here(m);
@@ -85,7 +87,9 @@ static void lifetimes(void)
     mmix_reset(m);
     /* what backward frees */
     for (int i = 0; i < 6; i++) {
-        mmix_tensor *loss, *x = mmix_require_grad(mmix_fill(mmix_new2(m, 40, 30), 0.5)), *y = x, *middle = NULL, *view;
+        mmix_tensor *loss;
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 40, 30), 0.5));
+        mmix_tensor *y = x, *middle = NULL, *view;
         for (int k = 0; k < 10; k++) {
             y = mmix_silu(m, y);
             if (k == 4) middle = y;
@@ -101,7 +105,10 @@ static void lifetimes(void)
         CHECK(!mmix_error(m));
         BAD(mmix_silu(m, middle), "mmix_silu", "no values");
         BAD_INT(mmix_rewind_keep(m, mmix_mark_here(m), &view, 1), "mmix_rewind_keep", "tensor 0");
-        { real values[1200]; BAD_INT(mmix_read(middle, values), "mmix_read", "no real values"); }
+        {
+            real values[1200];
+            BAD_INT(mmix_read(middle, values), "mmix_read", "no real values");
+        }
         mmix_reset(m);
         if (i == 2) bytes = mmix_memory(m).bytes;
     }
@@ -123,7 +130,8 @@ static void lifetimes(void)
             FINE(m);
             mmix_destroy(m);
         }
-        COMPARE(peak[1] <= peak[0], "peak of 24 and 6 large blocks", (double)peak[1], (double)peak[0]);
+        COMPARE(peak[1] <= peak[0], "peak of 24 and 6 large blocks", (double)peak[1],
+                (double)peak[0]);
     }
     for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++)
         for (int warm = 0; warm < 2; warm++) {
@@ -140,28 +148,36 @@ static void lifetimes(void)
                 for (int k = 0; k <= 2 * warm; k++) {
                     mmix_reset(m);
                     mmix_memory_peak_clear(m);
-                    CHECK(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 20, 3, 16, 16), 0.1), NULL).token != NULL);
+                    CHECK(
+                        mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 20, 3, 16, 16), 0.1), NULL)
+                            .token
+                        != NULL);
                 }
                 peak[deep] = mmix_memory(m).peak - before;
                 mmix_vision_destroy(v);
                 FINE(m);
                 mmix_destroy(m);
             }
-            doing(mixer == MMIX_MIXER_SOFTMAX ? "memory of a deep ViT" : mixer == MMIX_MIXER_LINEAR ? "memory of a deep LinearViT" : "memory of a deep DinoVim");
-            COMPARE(peak[1] <= peak[0] + 20000, warm ? "peak for 8 and 2 blocks, later steps" : "peak for 8 and 2 blocks, first step", (double)peak[1],
-                  (double)peak[0]);
+            snprintf(about, sizeof about, "memory of a deep backbone, %s", mixer_name(mixer));
+            COMPARE(peak[1] <= peak[0] + 20000,
+                    warm ? "peak for 8 and 2 blocks, later steps"
+                         : "peak for 8 and 2 blocks, first step",
+                    (double)peak[1], (double)peak[0]);
         }
 }
 
 static int cube_forward(mmix_ctx *m, mmix_call *call)
 {
     const real *x = mmix_data(call->in[0]);
-    real *y = mmix_data(call->out[0]), *keep = call->recorded ? mmix_save_for_backward(m, call, 0, mmix_count(call->in[0])) : NULL;
+    real *y = mmix_data(call->out[0]);
+    real *keep = call->recorded ? mmix_save_for_backward(m, call, 0, mmix_count(call->in[0]))
+                                : NULL;
     real a = *(const real *)call->options;
     if (call->recorded && !keep) return -1;
     for (size_t i = 0; i < mmix_count(call->in[0]); i++) {
         y[i] = a * x[i] * x[i] * x[i];
-        if (keep) keep[i] = 3 * a * x[i] * x[i];
+        if (keep)
+            keep[i] = 3 * a * x[i] * x[i];
     }
     return 0;
 }
@@ -180,13 +196,18 @@ static int nested_backward(mmix_ctx *m, mmix_call *call)
     mmix_record(m, 1);
     return mmix_backward(m, mmix_sum(m, mmix_silu(m, x))) ? -1 : cube_backward(m, call);
 }
-static int fails(mmix_ctx *m, mmix_call *call) { (void)call; return mmix_fail(m, MMIX_ERROR_DEVICE, "not today"); }
-/* Blocks of a checkpoint: x -> silu(0.9 x + 0.1), 5 times (or as often as user says); the same in a checkpoint of
-   its own; one that can't. */
+static int fails(mmix_ctx *m, mmix_call *call)
+{
+    (void)call;
+    return mmix_fail(m, MMIX_ERROR_DEVICE, "not today");
+}
+/* Blocks of a checkpoint: x -> silu(0.9 x + 0.1), 5 times (or as often as user says); the same in a
+   checkpoint of its own; one that can't. */
 static mmix_tensor *chain(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmix_tensor *x = in[0];
-    for (int i = 0; i < (user ? *(const int *)user : 5); i++) x = mmix_silu(m, mmix_affine(m, x, 0.9, 0.1));
+    for (int i = 0; i < (user ? *(const int *)user : 5); i++)
+        x = mmix_silu(m, mmix_affine(m, x, 0.9, 0.1));
     return x;
 }
 static mmix_tensor *nest(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -196,11 +217,49 @@ static mmix_tensor *nest(mmix_ctx *m, const void *user, mmix_tensor **in)
 }
 static mmix_tensor *no_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
-    (void)user; (void)in;
+    (void)user;
+    (void)in;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "no_block: never");
     return NULL;
 }
 
+static void checkpoints(mmix_ctx *m)
+{
+    mmix_tensor *in[13], *p, *q, *w = mmix_require_grad(mmix_fill(mmix_new1(m, 1000), 0.5));
+    /* far wider than a block of the arena when 400 of them are kept */
+    enum { WIDE = 10000 };
+    static real once[WIDE];
+    size_t most[2];
+    const int twice = 2;
+    for (int k = 0; k < 13; k++)
+        in[k] = w;
+    BAD(mmix_checkpoint(m, chain, NULL, 0, in, 13), "mmix_checkpoint", "inputs is 13");
+    BAD(mmix_checkpoint(m, no_block, NULL, 0, in, 1), "no_block", "never");
+    mmix_record(m, 0);
+    p = mmix_checkpoint(m, chain, &twice, sizeof twice, in, 1);
+    q = chain(m, &twice, in);
+    ALIKE(p, q, 0);
+    /* plain; checkpoints in checkpoints: fewer bytes, the same bits */
+    for (int k = 0; k < 2; k++) {
+        mmix_ctx *own = context(1, 0);
+        w = mmix_require_grad(mmix_fill(mmix_new1(own, WIDE), 0.5));
+        mmix_record(own, 1);
+        p = w;
+        for (int i = 0; i < 20; i++)
+            p = k ? mmix_checkpoint(own, nest, NULL, 0, &p, 1) : nest(own, NULL, &p);
+        mmix_backward(own, mmix_sum(own, p));
+        most[k] = mmix_memory(own).peak;
+        if (k)
+            for (int i = 0; i < WIDE; i++)
+                IS(mmix_data(mmix_grad(w))[i], once[i]);
+        mmix_read(mmix_grad(w), once);
+        FINE(own);
+        mmix_destroy(own);
+    }
+    COMPARE(most[1] < most[0] / 3, "checkpoints take less memory", (double)most[1],
+            (double)most[0]);
+    mmix_reset(m);
+}
 static void tensors(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -210,11 +269,15 @@ static void tensors(void)
     mmix_tensor *t, *x, *y;
     static const real one = 1, two = 2;
     doing("tensors");
-    for (int i = 0; i < 120; i++) v[i] = (real)i;
+    for (int i = 0; i < 120; i++)
+        v[i] = (real)i;
     t = mmix_from(m, 4, s, v);
-    CHECK(mmix_ndim(t) == 4 && mmix_dtype(t) == MMIX_DTYPE_REAL && mmix_count(t) == 120 && mmix_shape(t, -1) == 5 && mmix_shape(t, 0) == 2 && mmix_shape(t, 4) == 0 && mmix_shape(t, -5) == 0);
+    CHECK(mmix_ndim(t) == 4 && mmix_dtype(t) == MMIX_DTYPE_REAL && mmix_count(t) == 120
+          && mmix_shape(t, -1) == 5 && mmix_shape(t, 0) == 2 && mmix_shape(t, 4) == 0
+          && mmix_shape(t, -5) == 0);
     CHECK(mmix_stride(t, 0) == 60 && mmix_stride(t, -1) == 1 && mmix_stride(t, 2) == 5);
-    CHECK(mmix_data_i32(t) == NULL && mmix_count(NULL) == 0 && mmix_shape(NULL, 0) == 0 && mmix_data(NULL) == NULL && mmix_grad(NULL) == NULL);
+    CHECK(mmix_data_i32(t) == NULL && mmix_count(NULL) == 0 && mmix_shape(NULL, 0) == 0
+          && mmix_data(NULL) == NULL && mmix_grad(NULL) == NULL);
     CHECK(mmix_item(t) != mmix_item(t));
     CHECK((uintptr_t)mmix_data(t) % 64 == 0);
     x = mmix_slice(m, t, 2, 1, 2);
@@ -223,20 +286,24 @@ static void tensors(void)
     for (int a = 0; a < 2; a++)
         for (int b = 0; b < 3; b++)
             for (int c = 0; c < 2; c++)
-                for (int d = 0; d < 5; d++) IS(w[((a * 3 + b) * 2 + c) * 5 + d], a * 60 + b * 20 + (c + 1) * 5 + d);
+                for (int d = 0; d < 5; d++)
+                    IS(w[((a * 3 + b) * 2 + c) * 5 + d], a * 60 + b * 20 + (c + 1) * 5 + d);
     x = mmix_permute(m, t, order);
-    CHECK(mmix_shape(x, 0) == 5 && mmix_shape(x, 1) == 3 && mmix_shape(x, 2) == 2 && mmix_shape(x, 3) == 4);
+    CHECK(mmix_shape(x, 0) == 5 && mmix_shape(x, 1) == 3 && mmix_shape(x, 2) == 2
+          && mmix_shape(x, 3) == 4);
     IS(mmix_data(x)[((4 * 3 + 2) * 2 + 1) * 4 + 3], 119);
     IS(mmix_data(x)[((1 * 3 + 2) * 2 + 0) * 4 + 3], 2 * 20 + 3 * 5 + 1);
     x = shaped(m, t, 2, 6, 20, 0);
     CHECK(mmix_data(x) == mmix_data(t) && mmix_stride(x, 0) == 20);
-    x = shaped(m, mmix_slice(m, t, 3, 0, 4), 2, 24, 4, 0);           /* must copy, or keep the stride */
+    /* must copy, or keep the stride */
+    x = shaped(m, mmix_slice(m, t, 3, 0, 4), 2, 24, 4, 0);
     mmix_read(x, w);
     IS(w[95], 118);
     x = mmix_fill(mmix_slice(m, t, 3, 4, 1), -1);
     IS(mmix_data(t)[119], -1);
     IS(mmix_data(t)[118], 118);
-    for (int i = 0; i < 24; i++) w[i] = (real)(1000 + i);
+    for (int i = 0; i < 24; i++)
+        w[i] = (real)(1000 + i);
     IS(mmix_write(x, w), 0);
     IS(mmix_data(t)[119], 1023);
     x = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 6, six), 3);
@@ -246,14 +313,16 @@ static void tensors(void)
     IS(mmix_item(mmix_sqrt(m, x)), 2);
     /* int32 views */
     x = mmix_from_i32(m, 2, s, (const int32_t *)v);
-    CHECK(mmix_dtype(x) == MMIX_DTYPE_I32 && mmix_data(x) == NULL && mmix_data_i32(mmix_slice(m, x, 1, 1, 2)) == mmix_data_i32(x) + 1);
+    CHECK(mmix_dtype(x) == MMIX_DTYPE_I32 && mmix_data(x) == NULL
+          && mmix_data_i32(mmix_slice(m, x, 1, 1, 2)) == mmix_data_i32(x) + 1);
     CHECK(!mmix_require_grad(x) || !mmix_grad(x));
     /* the tape */
     doing("tape");
     IS(mmix_record(m, 1), 0);
     IS(mmix_record(m, 1), 1);
     t = mmix_fill(mmix_new2(m, 4, 6), 2);
-    mmix_require_grad(mmix_slice(m, t, 1, 2, 3));                    /* on a view: of what is viewed */
+    /* on a view: of what is viewed */
+    mmix_require_grad(mmix_slice(m, t, 1, 2, 3));
     y = mmix_slice(m, t, 1, 2, 3);
     mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y)));
     IS(mmix_data(mmix_grad(y))[0], 4);
@@ -265,7 +334,8 @@ static void tensors(void)
     y = mmix_silu(m, x);
     BAD_INT(mmix_backward(m, mmix_sum(m, y)), "mmix_backward", "not recorded");
     mmix_require_grad(x);
-    {                                            /* several outputs, upstream gradients, one of them a view */
+    /* several outputs, upstream gradients, one of them a view */
+    {
         mmix_tensor *out[3], *up[3];
         out[0] = mmix_affine(m, x, 2, 0);
         y = mmix_affine(m, x, 3, 0);
@@ -274,7 +344,8 @@ static void tensors(void)
         up[0] = mmix_fill(mmix_new1(m, 3), 1);
         up[1] = mmix_fill(mmix_new1(m, 2), 10);
         up[2] = mmix_fill(mmix_new1(m, 2), 100);
-        BAD_INT(mmix_backward_from(m, out, up + 1, 1), "gradients[0] has shape (2), expected (3)", "mmix_backward");
+        BAD_INT(mmix_backward_from(m, out, up + 1, 1), "gradients[0] has shape (2), expected (3)",
+                "mmix_backward");
         IS(mmix_backward_from(m, out, up, 3), 0);
         IS(mmix_data(mmix_grad(x))[0], 2 + 300);
         IS(mmix_data(mmix_grad(x))[1], 2 + 330);
@@ -303,41 +374,14 @@ static void tensors(void)
         p = mmix_custom_op(m, in, 1, 1, &three, cube, &one);
         BAD_INT(mmix_backward(m, mmix_sum(m, p)), "mmix_backward", "inside of a backward");
         cube.forward = fails;
-        CHECK(!mmix_custom_op(m, in, 1, 1, &three, cube, &one) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+        CHECK(!mmix_custom_op(m, in, 1, 1, &three, cube, &one)
+              && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
         mmix_error_clear(m);
         BAD(mmix_custom_op(m, in, 13, 1, &three, cube, &one), "mmix_custom_op", "inputs is 13");
         mmix_reset(m);
     }
     doing("checkpoints");
-    {
-        mmix_tensor *in[13], *p, *q, *w = mmix_require_grad(mmix_fill(mmix_new1(m, 1000), 0.5));
-        enum { WIDE = 10000 };                   /* far wider than a block of the arena when 400 of them are kept */
-        static real once[WIDE];
-        size_t most[2];
-        const int twice = 2;
-        for (int k = 0; k < 13; k++) in[k] = w;
-        BAD(mmix_checkpoint(m, chain, NULL, 0, in, 13), "mmix_checkpoint", "inputs is 13");
-        BAD(mmix_checkpoint(m, no_block, NULL, 0, in, 1), "no_block", "never");
-        mmix_record(m, 0);
-        p = mmix_checkpoint(m, chain, &twice, sizeof twice, in, 1);
-        q = chain(m, &twice, in);
-        ALIKE(p, q, 0);
-        for (int k = 0; k < 2; k++) {            /* plain; checkpoints in checkpoints: fewer bytes, the same bits */
-            mmix_ctx *own = context(1, 0);
-            w = mmix_require_grad(mmix_fill(mmix_new1(own, WIDE), 0.5));
-            mmix_record(own, 1);
-            p = w;
-            for (int i = 0; i < 20; i++) p = k ? mmix_checkpoint(own, nest, NULL, 0, &p, 1) : nest(own, NULL, &p);
-            mmix_backward(own, mmix_sum(own, p));
-            most[k] = mmix_memory(own).peak;
-            if (k) for (int i = 0; i < WIDE; i++) IS(mmix_data(mmix_grad(w))[i], once[i]);
-            mmix_read(mmix_grad(w), once);
-            FINE(own);
-            mmix_destroy(own);
-        }
-        COMPARE(most[1] < most[0] / 3, "checkpoints take less memory", (double)most[1], (double)most[0]);
-        mmix_reset(m);
-    }
+    checkpoints(m);
     {
         mmix_op_functions cube = { cube_forward, cube_backward };
         real silu;
@@ -346,8 +390,10 @@ static void tensors(void)
         mmix_record(m, 0);
         cube.forward = fails;
         IS(mmix_op_set(m, MMIX_OP_SILU, &cube), 0);
-        CHECK(mmix_op_get(m, MMIX_OP_SILU).forward == fails && mmix_op_get(m, MMIX_OP_SILU).backward == cube_backward);
-        CHECK(!mmix_op_get(m, -1).forward && !mmix_op_get(m, MMIX_OP_COUNT).forward && !mmix_op_user(m));
+        CHECK(mmix_op_get(m, MMIX_OP_SILU).forward == fails
+              && mmix_op_get(m, MMIX_OP_SILU).backward == cube_backward);
+        CHECK(!mmix_op_get(m, -1).forward && !mmix_op_get(m, MMIX_OP_COUNT).forward
+              && !mmix_op_user(m));
         mmix_op_user_set(m, &silu);
         CHECK(mmix_op_user(m) == &silu);
         CHECK(!mmix_silu(m, x) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
@@ -366,24 +412,39 @@ static void rare(void)
     static const double at[9] = {-800, -2.5, -1e-9, 0, 1e-9, 0.04, 1, 3, 800};
     mmix_ctx *m = mmix_create(NULL);
     mmix_tensor *x = mmix_new1(m, 9), *y[7];
-    for (int i = 0; i < 9; i++) mmix_data(x)[i] = (mmix_real)at[i];
-    y[0] = mmix_relu(m, x), y[1] = mmix_abs(m, x), y[2] = mmix_sigmoid(m, x), y[3] = mmix_tanh(m, x);
-    y[4] = mmix_pow(m, x, 3), y[5] = mmix_pow(m, x, -0.5), y[6] = mmix_maximum(m, x, mmix_fill(mmix_new1(m, 1), 0.5));
+    for (int i = 0; i < 9; i++)
+        mmix_data(x)[i] = (mmix_real)at[i];
+    y[0] = mmix_relu(m, x);
+    y[1] = mmix_abs(m, x);
+    y[2] = mmix_sigmoid(m, x);
+    y[3] = mmix_tanh(m, x);
+    y[4] = mmix_pow(m, x, 3);
+    y[5] = mmix_pow(m, x, -0.5);
+    y[6] = mmix_maximum(m, x, mmix_fill(mmix_new1(m, 1), 0.5));
     for (int i = 0; i < 9; i++) {
-        const double v = (double)mmix_data(x)[i], want[7] = {v > 0 ? v : 0, fabs(v), 1 / (1 + exp(-v)), tanh(v), v * v * v,
-            pow(v, -0.5), fmax(v, 0.5)};
+        const double v = (double)mmix_data(x)[i],
+                     want[7] = { v > 0 ? v : 0, fabs(v),      1 / (1 + exp(-v)), tanh(v),
+                                 v * v * v,     pow(v, -0.5), fmax(v, 0.5) };
         for (int k = 0; k < 7; k++) {
             const double got = (double)mmix_data(y[k])[i];
             snprintf(about, sizeof about, "op %d of %g: %.17g, expected %.17g", k, v, got, want[k]);
-            CHECK_AT(want[k] != want[k] ? got != got : got == want[k] || fabs(got - want[k]) <= 8 * EPS * fabs(want[k])
-                     || (mmix_real)want[k] == (mmix_real)got, about);
+            CHECK_AT(want[k] != want[k]
+                         ? got != got
+                         : got == want[k] || fabs(got - want[k]) <= 8 * EPS * fabs(want[k])
+                               || (mmix_real)want[k] == (mmix_real)got,
+                     about);
         }
     }
     mmix_data(x)[0] = NAN;
-    y[0] = mmix_relu(m, x), y[1] = mmix_maximum(m, x, mmix_fill(mmix_new1(m, 1), 0)), y[2] = mmix_maximum(m, mmix_fill(mmix_new1(m, 1), 0), x);
-    for (int k = 0; k < 3; k++) CHECK(isnan((double)mmix_data(y[k])[0]));
-    mmix_tensor *one = mmix_fill(mmix_new2(m, 50, 80), 1), *a = mmix_dropout(m, one, 0.3, 1, 2), *b = mmix_dropout(m, one, 0.3, 1, 2),
-        *c = mmix_dropout(m, one, 0.3, 2, 2);
+    y[0] = mmix_relu(m, x);
+    y[1] = mmix_maximum(m, x, mmix_fill(mmix_new1(m, 1), 0));
+    y[2] = mmix_maximum(m, mmix_fill(mmix_new1(m, 1), 0), x);
+    for (int k = 0; k < 3; k++)
+        CHECK(isnan((double)mmix_data(y[k])[0]));
+    mmix_tensor *one = mmix_fill(mmix_new2(m, 50, 80), 1);
+    mmix_tensor *a = mmix_dropout(m, one, 0.3, 1, 2);
+    mmix_tensor *b = mmix_dropout(m, one, 0.3, 1, 2);
+    mmix_tensor *c = mmix_dropout(m, one, 0.3, 2, 2);
     int zeros = 0, other = 0;
     for (int i = 0; i < 4000; i++) {
         const double v = (double)mmix_data(a)[i];
@@ -410,7 +471,8 @@ static void overwritten(void)
         y = mmix_mean(m, mmix_silu(m, x));
         if (how) mmix_data(x)[5] += 1;
         IS(mmix_backward(m, y), how ? -1 : 0);
-        CHECK(!how == !mmix_error(m) && (!how || (strstr(mmix_error(m), "overwritten") && strstr(mmix_error(m), "silu"))));
+        CHECK(!how == !mmix_error(m)
+              && (!how || (strstr(mmix_error(m), "overwritten") && strstr(mmix_error(m), "silu"))));
         mmix_error_clear(m);
         mmix_reset(m);
     }
@@ -428,7 +490,8 @@ static void sum_of_view(void)
     y = mmix_sum_axis(m, mmix_slice(m, x, 1, 8, 2), 0);
     CHECK(y && !memcmp(mmix_data(y), mmix_data(x) + 32, 8 * sizeof(real)));
     CHECK(!mmix_backward(m, mmix_sum(m, y)));
-    for (size_t i = 0; mmix_grad(x) && i < 160; i++) CHECK(mmix_data(mmix_grad(x))[i] == (i >= 32 && i < 40 ? 1 : 0));
+    for (size_t i = 0; mmix_grad(x) && i < 160; i++)
+        CHECK(mmix_data(mmix_grad(x))[i] == (i >= 32 && i < 40 ? 1 : 0));
     mmix_destroy(m);
 }
 
@@ -436,10 +499,14 @@ static void sum_of_view(void)
 static void reference(void)
 {
     mmix_ctx *m = context(1, 0);
-    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 3, 1, 1), 1), *state = mmix_require_grad(mmix_fill(mmix_new4(m, 1, 1, 1, 1), 1)), *last = NULL;
-    mmix_mixer ssd = mmix_mixer_ssd(x, mmix_fill(mmix_new3(m, 1, 3, 1), 1), mmix_fill(mmix_new1(m, 1), -1), x, x);
+    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 3, 1, 1), 1);
+    mmix_tensor *state = mmix_require_grad(mmix_fill(mmix_new4(m, 1, 1, 1, 1), 1));
+    mmix_tensor *last = NULL;
+    mmix_mixer ssd = mmix_mixer_ssd(x, mmix_fill(mmix_new3(m, 1, 3, 1), 1),
+                                    mmix_fill(mmix_new1(m, 1), -1), x, x);
     doing("the reference's state");
-    ssd.initial_state = state, ssd.final_state = &last;
+    ssd.initial_state = state;
+    ssd.final_state = &last;
     mmix_record(m, 1);
     CHECK(mmix_ssd_reference(m, &ssd) && last);
     BAD_INT(mmix_backward(m, mmix_sum(m, last)), "mmix_backward", "record");
@@ -453,11 +520,13 @@ enum { MANY = 50000 };
 #else
 enum { MANY = 1000000 };
 #endif
-static const real TENTH = (real)0.1;             /* its sums in float drift by a hundredth, one after another */
+/* its sums in float drift by a hundredth, one after another */
+static const real TENTH = (real)0.1;
 
 static void sum_is(const char *what, const mmix_tensor *t, size_t i, double expected)
 {
-    double got = t ? (double)mmix_data(t)[i] : (double)NAN, bound = sizeof(real) == 4 ? 1e-6 : 1e-10;
+    double got = t ? (double)mmix_data(t)[i] : (double)NAN;
+    double bound = sizeof(real) == 4 ? 1e-6 : 1e-10;
     COMPARE(fabs(got / expected - 1) <= bound, what, got, expected);
 }
 /* Goes back from y, whose gradient is a tenth everywhere. */
@@ -480,12 +549,16 @@ static void long_stretched(mmix_ctx *m)
         mmix_tensor *(*const ops[])(mmix_ctx *, mmix_tensor *, mmix_tensor *) = {
             mmix_add, mmix_sub, mmix_mul, mmix_div, mmix_maximum
         };
-        const double slope[] = { 1, -1, half, -half / 4, 1 };     /* of each term with b = 2, a = 1/2 */
+        /* of each term with b = 2, a = 1/2 */
+        const double slope[] = { 1, -1, half, -half / 4, 1 };
         const size_t middle[] = { 50, 6, 10, 10 }, six[] = { 6, 1, 1 };
-        mmix_tensor *a = mmix_fill(mmix_new2(m, MANY, 4), half), *b = leaf2(m, 1, 4, 2), *one = leaf2(m, 1, 1, 2);
+        mmix_tensor *a = mmix_fill(mmix_new2(m, MANY, 4), half);
+        mmix_tensor *b = leaf2(m, 1, 4, 2);
+        mmix_tensor *one = leaf2(m, 1, 1, 2);
         mmix_tensor *c = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, middle), half);
         mmix_tensor *d = mmix_require_grad(mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 3, six), 2));
-        mmix_tensor *rows = mmix_fill(mmix_new2(m, 3, MANY), half), *e = leaf2(m, 3, 1, 2);
+        mmix_tensor *rows = mmix_fill(mmix_new2(m, 3, MANY), half);
+        mmix_tensor *e = leaf2(m, 3, 1, 2);
         doing(names[op]);
         back_from(m, ops[op](m, a, b));
         back_from(m, ops[op](m, a, one));
@@ -499,7 +572,8 @@ static void long_stretched(mmix_ctx *m)
     }
     doing("div, above");
     {
-        mmix_tensor *a = leaf2(m, 1, 4, 2), *b = mmix_fill(mmix_new2(m, MANY, 4), half);
+        mmix_tensor *a = leaf2(m, 1, 4, 2);
+        mmix_tensor *b = mmix_fill(mmix_new2(m, MANY, 4), half);
         back_from(m, mmix_div(m, a, b));
         sum_is("a row", mmix_grad(a), 1, MANY * tenth * 2);
         mmix_reset(m);
@@ -518,26 +592,35 @@ static void long_norms(mmix_ctx *m)
     const double tenth = (double)TENTH, silu = 1 / (1 + exp(-1.0));
     for (int op = 0; op < 3; op++) {
         static const char *const names[] = { "layer_norm", "rms_norm", "gated_rms_norm" };
-        mmix_tensor *x = mmix_new2(m, MANY, 4), *z = mmix_fill(mmix_new2(m, MANY, 4), 1), *y;
+        mmix_tensor *x = mmix_new2(m, MANY, 4);
+        mmix_tensor *z = mmix_fill(mmix_new2(m, MANY, 4), 1);
+        mmix_tensor *y;
         mmix_tensor *w = mmix_require_grad(mmix_fill(mmix_new1(m, 4), 1));
         mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 4), 1));
         double xhat = op ? 4 / sqrt(7.5 + 1e-5) : 1.5 / sqrt(1.25 + 1e-5);
         doing(names[op]);
-        if (op == 2) xhat = 4 * silu / sqrt(7.5 * silu * silu + 1e-5);
-        for (size_t i = 0; i < mmix_count(x); i++) mmix_data(x)[i] = (real)(i % 4 + 1);
-        if (op == 0) y = mmix_layer_norm(m, x, w, b, 1e-5);
-        else if (op == 1) y = mmix_rms_norm(m, x, w, 1e-5);
+        if (op == 2)
+            xhat = 4 * silu / sqrt(7.5 * silu * silu + 1e-5);
+        for (size_t i = 0; i < mmix_count(x); i++)
+            mmix_data(x)[i] = (real)(i % 4 + 1);
+        if (op == 0)
+            y = mmix_layer_norm(m, x, w, b, 1e-5);
+        else if (op == 1)
+            y = mmix_rms_norm(m, x, w, 1e-5);
         else y = mmix_gated_rms_norm(m, x, z, w, 1e-5, 1);
         back_from(m, y);
         sum_is("weight", mmix_grad(w), 3, MANY * tenth * xhat);
-        if (op == 0) sum_is("bias", mmix_grad(b), 3, MANY * tenth);
+        if (op == 0)
+            sum_is("bias", mmix_grad(b), 3, MANY * tenth);
         mmix_reset(m);
     }
 }
 static void long_layers(mmix_ctx *m)
 {
     const double tenth = (double)TENTH;
-    mmix_tensor *x = mmix_fill(mmix_new2(m, MANY, 1), 0.5), *w = leaf2(m, 200, 1, 1), *y;
+    mmix_tensor *x = mmix_fill(mmix_new2(m, MANY, 1), 0.5);
+    mmix_tensor *w = leaf2(m, 200, 1, 1);
+    mmix_tensor *y;
     mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 200), 1));
     const size_t pixels[] = { 1, 1, 2, 1 };
     mmix_causal_conv1d_options silu;
@@ -558,7 +641,8 @@ static void long_layers(mmix_ctx *m)
         back_from(m, mmix_causal_conv1d(m, x, w, b, s ? &silu : NULL));
         /* the first token has one tap: u is 1.5 there, 2 elsewhere */
         sum_is("weight", mmix_grad(w), 8, (MANY - 1) * tenth * 0.5 * slope);
-        if (!s) sum_is("bias", mmix_grad(b), 4, MANY * tenth);
+        if (!s)
+            sum_is("bias", mmix_grad(b), 4, MANY * tenth);
         mmix_reset(m);
     }
     doing("gather");
@@ -566,14 +650,16 @@ static void long_layers(mmix_ctx *m)
         const size_t n = MANY;
         int32_t *at = (int32_t *)malloc(n * sizeof *at);
         mmix_tensor *table = leaf2(m, 3, 70, 1), *index, *part;
-        for (size_t i = 0; i < n; i++) at[i] = i % 100 ? 2 : 0;
+        for (size_t i = 0; i < n; i++)
+            at[i] = i % 100 ? 2 : 0;
         index = mmix_from_i32(m, 1, &n, at);
         back_from(m, mmix_take_rows(m, table, mmix_slice(m, index, 0, 0, MANY / 10)));
         sum_is("rare", mmix_grad(table), 69, MANY / 1000 * tenth);
         sum_is("frequent", mmix_grad(table), 140, MANY / 1000 * 99 * tenth);
         IS(mmix_data(mmix_grad(table))[70], 0);
         part = mmix_fill(mmix_new3(m, 2, MANY / 10, 3), (double)TENTH);
-        y = mmix_add_rows(m, mmix_fill(mmix_new3(m, 2, 4, 3), 0), part, mmix_slice(m, index, 0, 0, MANY / 10));
+        y = mmix_add_rows(m, mmix_fill(mmix_new3(m, 2, 4, 3), 0), part,
+                          mmix_slice(m, index, 0, 0, MANY / 10));
         doing("add_rows");
         sum_is("frequent", y, 2 * 3, MANY / 1000 * 99 * tenth);
         sum_is("of the second", y, 12 + 2 * 3 + 1, MANY / 1000 * 99 * tenth);
@@ -596,14 +682,18 @@ static uint64_t long_bits(int threads)
     mmix_tensor *leaf[7], *y;
     state = 7;
     mmix_record(m, 1);
-    for (size_t i = 0; i < 7; i++) leaf[i] = mmix_require_grad(random1(m, i == 3 ? 1 : 37, -1, 1));
-    for (size_t i = 0; i < n; i++) at[i] = (int32_t)any(0, 3);
-    y = mmix_take_rows(m, shaped(m, random1(m, 4 * 37, -1, 1), 2, 4, 37, 0), mmix_from_i32(m, 1, &n, at));
+    for (size_t i = 0; i < 7; i++)
+        leaf[i] = mmix_require_grad(random1(m, i == 3 ? 1 : 37, -1, 1));
+    for (size_t i = 0; i < n; i++)
+        at[i] = (int32_t)any(0, 3);
+    y = mmix_take_rows(m, shaped(m, random1(m, 4 * 37, -1, 1), 2, 4, 37, 0),
+                       mmix_from_i32(m, 1, &n, at));
     y = mmix_layer_norm(m, mmix_mul(m, mmix_add(m, y, leaf[0]), leaf[1]), leaf[2], leaf[4], 1e-5);
     y = mmix_reshape(m, mmix_div(m, y, leaf[3]), 3, tokens);
     y = mmix_causal_conv1d(m, y, mmix_reshape(m, leaf[5], 3, filters), leaf[6], NULL);
     back_from(m, mmix_sum_axis(m, y, 1));
-    for (size_t i = 0; i < 7; i++) h = hash_of(mmix_data(mmix_grad(leaf[i])), mmix_count(leaf[i]), h);
+    for (size_t i = 0; i < 7; i++)
+        h = hash_of(mmix_data(mmix_grad(leaf[i])), mmix_count(leaf[i]), h);
     FINE(m);
     free(at);
     mmix_destroy(m);
@@ -617,10 +707,12 @@ static void long_sums(void)
     doing("sum_axis");
     x = mmix_fill(mmix_new2(m, MANY, 4), (double)TENTH);
     y = mmix_sum_axis(m, x, 0);
-    for (size_t i = 0; i < 4; i++) sum_is("the first axis", y, i, MANY * (double)TENTH);
+    for (size_t i = 0; i < 4; i++)
+        sum_is("the first axis", y, i, MANY * (double)TENTH);
     y = mmix_sum_axis(m, mmix_fill(mmix_new3(m, 2, MANY / 2, 2), (double)TENTH), 1);
     sum_is("the second axis", y, 3, MANY / 2 * (double)TENTH);
-    sum_is("the last axis", mmix_sum_axis(m, shaped(m, x, 2, 4, MANY, 0), 1), 2, MANY * (double)TENTH);
+    sum_is("the last axis", mmix_sum_axis(m, shaped(m, x, 2, 4, MANY, 0), 1), 2,
+           MANY * (double)TENTH);
     sum_is("all", mmix_sum(m, x), 0, 4.0 * MANY * (double)TENTH);
     mmix_reset(m);
     long_stretched(m);

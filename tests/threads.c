@@ -1,5 +1,5 @@
-/* threads.c - the pool, and the same bits for any number of threads and for the caller's own; what the thread sanitizer
-   runs */
+/* threads.c - the pool, and the same bits for any number of threads and for the caller's own; what
+   the thread sanitizer runs */
 #include "models.h"
 #ifndef MMIX_NO_THREADS
 #include <pthread.h>
@@ -31,9 +31,11 @@ static void thread_for(void *user, size_t count, mmix_task *task, void *arg)
         t[i].task = task;
         t[i].arg = arg;
         t[i].i = i;
-        if (pthread_create(&thread[i], NULL, run_one, &t[i])) exit(3);
+        if (pthread_create(&thread[i], NULL, run_one, &t[i]))
+            exit(3);
     }
-    for (size_t i = 0; i < count; i++) pthread_join(thread[i], NULL);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
 }
 typedef struct apart_job { int mixer; uint64_t hash; } apart_job;
 static void *train_apart(void *p)
@@ -50,7 +52,8 @@ typedef struct pool_job { size_t n, number; unsigned char *hit; size_t *wrong; }
 static void pool_task(void *arg, size_t i)
 {
     pool_job *j = (pool_job *)arg;
-    if (j->number != 0x5eed || i >= j->n) j->wrong[0]++;
+    if (j->number != 0x5eed || i >= j->n)
+        j->wrong[0]++;
     else j->hit[i]++;
 }
 static void started(void *user, int lane) { ((unsigned char *)user)[lane]++; }
@@ -67,8 +70,10 @@ static void pool(void)
     doing("thread_start");
     own = mmix_create(&o);
     lanes = mmix_threads(own);
-    mmix_destroy(own);                           /* waits for every thread, and none ends before it began */
-    for (int lane = 0; lane < 8; lane++) IS(begun[lane], lane > 0 && lane < lanes);
+    /* waits for every thread, and none ends before it began */
+    mmix_destroy(own);
+    for (int lane = 0; lane < 8; lane++)
+        IS(begun[lane], lane > 0 && lane < lanes);
     for (int threads = 2; threads <= 5; threads += 3) {
         mmix_ctx *m = context(threads, 0);
         size_t wrong = 0, stray = 0;
@@ -82,7 +87,8 @@ static void pool(void)
             j.wrong = &stray;
             memset(hit, 0, sizeof hit);
             mmix_parallel_for(m, j.n, pool_task, &j);
-            for (size_t i = 0; i < j.n; i++) wrong += hit[i] != 1;
+            for (size_t i = 0; i < j.n; i++)
+                wrong += hit[i] != 1;
             j.number = 0;
         }
         IS(wrong, 0);
@@ -99,7 +105,7 @@ static void same_bits(void)
         mmix_options o;
         int calls = 0;
         mmix_ctx *m;
-        doing(mixer == MMIX_MIXER_SOFTMAX ? "same bits, softmax" : mixer == MMIX_MIXER_LINEAR ? "same bits, linear" : "same bits, ssd");
+        snprintf(about, sizeof about, "same bits, %s", mixer_name(mixer));
         for (int k = 0; k < 4; k++) {
             m = context(counts[k], 1000 + (uint64_t)k);              /* the run's own seed counts */
             h = train(m, small_dino(mixer), 5);
@@ -117,11 +123,13 @@ static void same_bits(void)
             if (k) o.parallel_for = thread_for;
 #endif
             m = mmix_create(&o);
-            COMPARE(train(m, small_dino(mixer), k ? 2 : 5) == (k ? 0 : first) || k, "the same for the caller's threads", 0, 1);
+            COMPARE(train(m, small_dino(mixer), k ? 2 : 5) == (k ? 0 : first) || k,
+                    "the same for the caller's threads", 0, 1);
             if (k) {
                 mmix_ctx *alone = context(1, 0);
                 mmix_reset(m);
-                COMPARE(train(m, small_dino(mixer), 2) == train(alone, small_dino(mixer), 2), "the same for the caller's threads", 0, 1);
+                COMPARE(train(m, small_dino(mixer), 2) == train(alone, small_dino(mixer), 2),
+                        "the same for the caller's threads", 0, 1);
                 mmix_destroy(alone);
             }
             FINE(m);
@@ -136,14 +144,19 @@ static void same_bits(void)
         }
         mmix_destroy(m);
     }
-    doing("pictures of one patch");              /* the last piece of many is no product of one picture's rows */
+    /* the last piece of many is no product of one picture's rows */
+    doing("pictures of one patch");
     for (size_t B = 96; B < 200; B += B == 97 ? 94 : 1) {
         uint64_t first = 0;
         for (int k = 0; k < 3; k++) {
             mmix_ctx *m = context(counts[k], 1);
             mmix_vision_config c = small_vision(MMIX_MIXER_SOFTMAX);
             mmix_vision *v = mmix_vision_create(m, c);
-            mmix_tensor *token = mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, B, 3, c.patch, c.patch), 1, 3), NULL).token;
+            mmix_tensor *token =
+                mmix_vision_forward(m, v,
+                                    mmix_fill_normal(m, mmix_new4(m, B, 3, c.patch, c.patch), 1, 3),
+                                    NULL)
+                    .token;
             const uint64_t h = token ? hash_of(mmix_data(token), mmix_count(token), 1) : 0;
             if (!k) first = h;
             COMPARE(h && h == first, "the same for any number of threads", (double)B, counts[k]);
@@ -191,7 +204,8 @@ static void allowed(void)
     mmix_ctx *m;
     CHECK(!sched_getaffinity(0, sizeof all, all));
     for (int i = 0; i < 8192; i++) {
-        int bits = 8 * (int)sizeof *all, on = (int)(all[i / bits] >> i % bits & 1);
+        int bits = 8 * (int)sizeof *all;
+        int on = (int)(all[i / bits] >> i % bits & 1);
         if (on && first < 0) first = i;
         cores += on;
     }
@@ -213,7 +227,8 @@ static void allowed(void)
 #endif
 }
 
-/* A forked child has the memory of a context but not its threads: it works alone, with the same result, and frees it. */
+/* A forked child has the memory of a context but not its threads: it works alone, with the same
+   result, and frees it. */
 static void forked(void)
 {
 #ifdef _WIN32
@@ -235,7 +250,8 @@ static void forked(void)
         mmix_destroy(m);
         _exit(same ? 0 : 1);
     }
-    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+          && WEXITSTATUS(status) == 0);
     mmix_reset(m);
     CHECK(train(m, small_dino(2), 2) == alone);     /* the parent's pool is whole */
     FINE(m);

@@ -1,9 +1,12 @@
-/* transformers - networks that transformers wrote, opened as they are, beside what it computed with them
+/* transformers - networks that transformers wrote, opened as they are, beside what it computed with
+   them
 
-     transformers DIR     the folder that tests/transformers_cases.py filled: a folder in it for each network
+     transformers DIR     the folder that tests/transformers_cases.py filled: a folder in it for
+                          each network
 
-   Token, registers and patches of every picture are to be within 2e-4 of the largest magnitude. A folder without a network
-   stands for one that the version of transformers did not have. tests/transformers.sh does both. */
+   Token, registers and patches of every picture are to be within 2e-4 of the largest magnitude. A
+   folder without a network stands for one that the version of transformers did not have.
+   tests/transformers.sh does both. */
 #include "test.h"
 #include <dirent.h>
 
@@ -24,27 +27,32 @@ static mmix_tensor *array(mmix_ctx *m, const mmix_archive *a, const char *pictur
     snprintf(name, sizeof name, "%.40s.%s", picture, part);
     const mmix_entry *e = mmix_archive_find(a, name);
     mmix_tensor *t = e ? mmix_new(m, MMIX_DTYPE_REAL, e->ndim, e->shape) : NULL;
-    if (t) mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t));
+    if (t)
+        mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t));
     return t;
 }
 static void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
 {
     size_t shape[MMIX_MAX_DIMS];
     if (!found && !expected) return;             /* registers of a network that has none */
-    for (int i = 0; expected && i < mmix_ndim(expected); i++) shape[i] = mmix_shape(expected, i);
-    if (!CHECK_AT(found && expected && has_shape(found, mmix_ndim(expected), shape), what)) return;
+    for (int i = 0; expected && i < mmix_ndim(expected); i++)
+        shape[i] = mmix_shape(expected, i);
+    if (!CHECK_AT(found && expected && has_shape(found, mmix_ndim(expected), shape), what))
+        return;
     const double error = apart(found, expected);
     if (error > worst) worst = error;
     near_to(error, 0, 2e-4, __FILE__, __LINE__, what);
 }
-static void picture(mmix_ctx *m, const mmix_vision *v, const mmix_archive *expected, const char *size)
+static void picture(mmix_ctx *m, const mmix_vision *v, const mmix_archive *expected,
+                    const char *size)
 {
     mmix_tensor *image = array(m, expected, size, "image");
     mmix_features f = mmix_vision_forward(m, v, image, NULL);
     beside(f.token, array(m, expected, size, "token"), "token");
     beside(f.registers, array(m, expected, size, "registers"), "registers");
     beside(f.patches, array(m, expected, size, "patches"), "patches");
-    if (f.patches) CHECK(f.grid_h * f.grid_w == mmix_shape(f.patches, 1));
+    if (f.patches)
+        CHECK(f.grid_h * f.grid_w == mmix_shape(f.patches, 1));
     FINE(m);
     mmix_reset(m);
 }
@@ -79,28 +87,35 @@ static void network(const char *folder, const char *name)
     doing(name);
     FINE(m);
     CHECK(pictures > 0);
-    if (pictures) printf("%-20s %zu pictures, largest error %.1e of the maximum\n", name, pictures, worst);
+    if (pictures)
+        printf("%-20s %zu pictures, largest error %.1e of the maximum\n", name, pictures, worst);
     mmix_archive_close(expected);
     mmix_vision_destroy(v);
     mmix_destroy(m);
 }
-static int by_name(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((const char *)a, (const char *)b);
+}
 
 int main(int argc, char **argv)
 {
     static char name[MAX_NETWORKS][256];
     size_t n = 0;
     if (argc != 2) {
-        printf("skipped: networks of transformers (give the folder that tests/transformers_cases.py filled)\n");
+        printf("skipped: networks of transformers (give the folder that "
+               "tests/transformers_cases.py filled)\n");
         skipped++;
         return summary();
     }
     DIR *d = opendir(argv[1]);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (*e->d_name != '.' && n < MAX_NETWORKS) snprintf(name[n++], sizeof name[0], "%.255s", e->d_name);
+        if (*e->d_name != '.' && n < MAX_NETWORKS)
+            snprintf(name[n++], sizeof name[0], "%.255s", e->d_name);
     if (d) closedir(d);
     CHECK_AT(n > 0, argv[1]);
     qsort(name, n, sizeof name[0], by_name);
-    for (size_t i = 0; i < n; i++) network(argv[1], name[i]);
+    for (size_t i = 0; i < n; i++)
+        network(argv[1], name[i]);
     return summary();
 }

@@ -1,13 +1,50 @@
-/* vision.c - backbones and their tokens; DINO runs: stopped and resumed, cut files, learning, collapse */
+/* vision.c - backbones and their tokens; DINO runs: stopped and resumed, cut files, learning,
+   collapse */
 #include "models.h"
 
 #define FILE_A "build/vision_a.safetensors"
 #define FILE_B "build/vision_b.safetensors"
 
+static void token_places(mmix_ctx *m)
+{
+    size_t grids[4] = { 14, 6, 7, 24 }, total[4] = { 198, 38, 51, 578 },
+           read[4] = { 98, 18, 25, 288 };
+    mmix_vision_config c = small_vision(MMIX_MIXER_SSD);
+    mmix_vision *v;
+    c.depth = 1;
+    c.patch = 1;
+    v = mmix_vision_create(m, c);
+    for (int i = 0; i < 4; i++) {
+        mmix_features f =
+            mmix_vision_forward(m, v,
+                                mmix_fill_normal(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1,
+                                                 1),
+                                NULL);
+        IS(mmix_shape(f.tokens, 1), total[i]);
+        SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
+        mmix_reset(m);
+    }
+    mmix_vision_destroy(v);
+}
+/* Drop path: a share of zeros, else 1/(1 - rate) */
+static void drop_path_scales(mmix_ctx *m)
+{
+    mmix_tensor *s = mmix_drop_path_scales(m, 4000, 0.3, 1, 2);
+    int zeros = 0;
+    for (int i = 0; i < 4000; i++) {
+        zeros += mmix_data(s)[i] == 0;
+        if (mmix_data(s)[i] != 0)
+            NEAR(mmix_data(s)[i], 1 / 0.7, 4 * EPS);
+    }
+    NEAR(zeros, 1200, 120);
+    CHECK(mmix_drop_path_scales(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
+}
 static void backbones(void)
 {
-    static const char *const names[5] = { "ViT", "LinearViT", "DinoVim", "DinoVim, middle token", "DinoVim, token in front" };
-    size_t sides[8][2] = { { 16, 16 }, { 16, 24 }, { 12, 8 }, { 4, 4 }, { 33, 19 }, { 28, 28 }, { 4, 40 }, { 23, 7 } };
+    static const char *const names[5] = { "ViT", "LinearViT", "DinoVim", "DinoVim, middle token",
+                                          "DinoVim, token in front" };
+    size_t sides[8][2] = { { 16, 16 }, { 16, 24 }, { 12, 8 }, { 4, 4 },
+                           { 33, 19 }, { 28, 28 }, { 4, 40 }, { 23, 7 } };
     mmix_ctx *m = context(2, 4);
     for (int k = 0; k < 5; k++) {
         mmix_vision_config c = small_vision(k < 2 ? k : MMIX_MIXER_SSD);
@@ -19,8 +56,16 @@ static void backbones(void)
         v = mmix_vision_create(m, c);
         CHECK(mmix_vision_config_of(v)->depth == 3);
         for (int i = 0; i < 8; i++) {
-            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw, extra = k == 2 ? 2 : 1, at = k == 2 ? (n + 1) / 2 : k == 3 ? n / 2 : 0;
-            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]), 1, 5);
+            size_t gh = sides[i][0] / 4;
+            size_t gw = sides[i][1] / 4;
+            size_t n = gh * gw;
+            size_t extra = k == 2 ? 2 : 1;
+            size_t at;
+            if (k == 2) at = (n + 1) / 2;
+            else if (k == 3) at = n / 2;
+            else at = 0;
+            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]),
+                                                  1, 5);
             mmix_vision_options o;
             mmix_features f, g;
             memset(&o, 0, sizeof o);
@@ -32,7 +77,8 @@ static void backbones(void)
             IS(f.grid_w, gw);
             IS(mmix_shape(f.tokens, 1), n + extra);
             IS(mmix_shape(f.patches, 1), n);
-            CHECK(f.intermediate == NULL && mmix_ndim(f.token) == 2 && mmix_shape(f.token, 0) == 2 && mmix_shape(f.token, 1) == 16);
+            CHECK(f.intermediate == NULL && mmix_ndim(f.token) == 2 && mmix_shape(f.token, 0) == 2
+                  && mmix_shape(f.token, 1) == 16);
             SAME(f.token, mmix_slice(m, f.tokens, 1, at, 1));
             for (size_t t = 0, p = 0; t < n + extra; t++)
                 if (t != at && !(k == 2 && t == 0)) {
@@ -41,13 +87,17 @@ static void backbones(void)
                 }
             g = mmix_vision_forward(m, v, image, &o);
             SAME(g.tokens, f.tokens);
-            CHECK(g.intermediate && mmix_shape(g.intermediate, 0) == 2 && mmix_shape(g.intermediate, 1) == 32);
-            if (k < 2) SAME(mmix_slice(m, g.intermediate, 1, 16, 16), f.token);
-            g = mmix_vision_forward(m, v, mmix_slice(m, image, 0, 1, 1), NULL);       /* one picture of the batch alone */
+            CHECK(g.intermediate && mmix_shape(g.intermediate, 0) == 2
+                  && mmix_shape(g.intermediate, 1) == 32);
+            if (k < 2)
+                SAME(mmix_slice(m, g.intermediate, 1, 16, 16), f.token);
+            /* one picture of the batch alone */
+            g = mmix_vision_forward(m, v, mmix_slice(m, image, 0, 1, 1), NULL);
             ALIKE(g.tokens, mmix_slice(m, f.tokens, 0, 1, 1), 100 * EPS);
             mmix_record(m, 1);
             mmix_params_require_grad(mmix_vision_params(v), 1);
-            g = mmix_vision_forward(m, v, image, NULL);                               /* the same when recorded */
+            /* the same when recorded */
+            g = mmix_vision_forward(m, v, image, NULL);
             SAME(g.tokens, f.tokens);
             mmix_record(m, 0);
             mmix_params_require_grad(mmix_vision_params(v), 0);
@@ -71,9 +121,12 @@ static void backbones(void)
             CHECK(apart(b, mmix_vision_forward(m, v, image, &o).token) > 1e-4);
             FINE(m);
             o.n_last = 4;
-            BAD(mmix_vision_forward(m, v, image, &o).token, "n_last is 4, expected 0 to 3", "mmix_vision_forward");
-            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 3, 3, 40), NULL).token, "the shorter side of a picture is 3, expected 4", "mmix_vision_forward");
-            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 4, 16, 16), NULL).token, "image has shape (1, 4, 16, 16)", "mmix_vision");
+            BAD(mmix_vision_forward(m, v, image, &o).token, "n_last is 4, expected 0 to 3",
+                "mmix_vision_forward");
+            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 3, 3, 40), NULL).token,
+                "the shorter side of a picture is 3, expected 4", "mmix_vision_forward");
+            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 4, 16, 16), NULL).token,
+                "image has shape (1, 4, 16, 16)", "mmix_vision");
             BAD(mmix_vision_forward(m, v, NULL, NULL).token, "image is NULL", "mmix_vision");
             mmix_error_clear(m);
         }
@@ -81,21 +134,7 @@ static void backbones(void)
         mmix_reset(m);
     }
     doing("token positions");
-    {
-        size_t grids[4] = { 14, 6, 7, 24 }, total[4] = { 198, 38, 51, 578 }, read[4] = { 98, 18, 25, 288 };
-        mmix_vision_config c = small_vision(MMIX_MIXER_SSD);
-        mmix_vision *v;
-        c.depth = 1;
-        c.patch = 1;
-        v = mmix_vision_create(m, c);
-        for (int i = 0; i < 4; i++) {
-            mmix_features f = mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1, 1), NULL);
-            IS(mmix_shape(f.tokens, 1), total[i]);
-            SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
-            mmix_reset(m);
-        }
-        mmix_vision_destroy(v);
-    }
+    token_places(m);
     doing("wrong configurations");
     {
         mmix_vision_config c = small_vision(MMIX_MIXER_SOFTMAX);
@@ -110,7 +149,8 @@ static void backbones(void)
         c = small_vision(MMIX_MIXER_SSD);
         c.mamba.head_dim = 7;
         BAD(mmix_vision_create(m, c), "mamba2", "7");
-#define WRONG(kind, change, text) (c = small_vision(kind), change, BAD(mmix_vision_create(m, c), "mmix_vision_create", text))
+#define WRONG(kind, change, text) \
+    (c = small_vision(kind), change, BAD(mmix_vision_create(m, c), "mmix_vision_create", text))
         WRONG(MMIX_MIXER_SOFTMAX, c.depth = 0, "depth is 0, expected 1 to 1000");
         WRONG(MMIX_MIXER_SOFTMAX, c.depth = 1001, "depth is 1001, expected");
         WRONG(MMIX_MIXER_SOFTMAX, c.depth = (size_t)-1 / 8, "depth is");
@@ -129,7 +169,8 @@ static void backbones(void)
         IS(mmix_memory(m).bytes, bytes);
         mmix_vision_destroy(NULL);
     }
-    doing("masked patches");                     /* what lies under a mask isn't seen; what doesn't is */
+    /* what lies under a mask isn't seen; what doesn't is */
+    doing("masked patches");
     for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
         mmix_vision *v = mmix_vision_create(m, small_vision(mixer));
         mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 1), *plain;
@@ -144,27 +185,22 @@ static void backbones(void)
             mmix_tensor *before = mmix_vision_forward(m, v, image, &o).tokens, *after;
             COMPARE(apart(plain, before) > 1e-4, "a mask is seen", apart(plain, before), 1e-4);
             SAME(mmix_slice(m, plain, 0, 0, 1), mmix_slice(m, before, 0, 0, 1));
-            mmix_data(image)[(size_t)(3 * 256 + (k ? 4 : 7) * 16 + (k ? 8 : 4))] += 1;     /* beside it; in it */
+            /* beside it; in it */
+            mmix_data(image)[(size_t)(3 * 256 + (k ? 4 : 7) * 16 + (k ? 8 : 4))] += 1;
             after = mmix_vision_forward(m, v, image, &o).tokens;
             IS(apart(before, after) > 1e-5, k);
         }
-        BAD(mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 1), &o).token, "mmix_vision_forward", "masked has shape (2, 16)");
+        BAD(mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 1), &o)
+                .token,
+            "mmix_vision_forward", "masked has shape (2, 16)");
         o.mask_token = NULL;
-        BAD(mmix_vision_forward(m, v, image, &o).token, "mmix_vision_forward", "mask_token is NULL");
+        BAD(mmix_vision_forward(m, v, image, &o).token, "mmix_vision_forward",
+            "mask_token is NULL");
         mmix_error_clear(m);
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
-    {                                            /* drop path: a share of zeros, else 1/(1 - rate) */
-        mmix_tensor *s = mmix_drop_path_scales(m, 4000, 0.3, 1, 2);
-        int zeros = 0;
-        for (int i = 0; i < 4000; i++) {
-            zeros += mmix_data(s)[i] == 0;
-            if (mmix_data(s)[i] != 0) NEAR(mmix_data(s)[i], 1 / 0.7, 4 * EPS);
-        }
-        NEAR(zeros, 1200, 120);
-        CHECK(mmix_drop_path_scales(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
-    }
+    drop_path_scales(m);
     FINE(m);
     mmix_destroy(m);
 }
@@ -187,7 +223,10 @@ static unsigned char *file_bytes(const char *path, size_t *n)
     unsigned char *b;
     *n = file_size(path);
     b = (unsigned char *)malloc(*n + 1);
-    if (f) { *n = fread(b, 1, *n, f); fclose(f); }
+    if (f) {
+        *n = fread(b, 1, *n, f);
+        fclose(f);
+    }
     return b;
 }
 static void file_put(const char *path, const unsigned char *b, size_t n)
@@ -206,29 +245,36 @@ static void dino(void)
     mmix_dino_stats s, u;
     mmix_dino_config c;
     draw();
-    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {     /* interrupted and not */
+    /* interrupted and not */
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
         size_t bytes = 0;
         uint64_t frozen = 0, other = 0, teacher = 0;
         int result = 1;
         mmix_tensor *last, *free_one;
         doing("dino run");
         c = small_dino(mixer);
-        c.teacher_drop_path = 1;                 /* off by default; on, the teacher sees other depths */
-        CHECK(!small_dino(mixer).teacher_drop_path && train(m, c, 1) != train(m, small_dino(mixer), 1));
+        /* off by default; on, the teacher sees other depths */
+        c.teacher_drop_path = 1;
+        CHECK(!small_dino(mixer).teacher_drop_path
+              && train(m, c, 1) != train(m, small_dino(mixer), 1));
         c.teacher_drop_path = mixer == MMIX_MIXER_LINEAR;
         c.patch_weight = mixer == MMIX_MIXER_SSD;      /* iBOT, too */
         d = mmix_dino_create(m, c);
         FINE(m);
         if (!d) continue;
-        IS(mmix_params_find(mmix_dino_head_params(d, 0), "mask_token") != NULL, mixer == MMIX_MIXER_SSD);
+        IS(mmix_params_find(mmix_dino_head_params(d, 0), "mask_token") != NULL,
+           mixer == MMIX_MIXER_SSD);
         last = mmix_params_find(mmix_dino_head_params(d, 0), "last_layer.weight_v");
         free_one = mmix_params_find(mmix_dino_head_params(d, 0), "mlp.0.weight");
-        IS(hash_params(mmix_vision_params(mmix_dino_backbone(d, 0)), 1) == hash_params(mmix_vision_params(mmix_dino_backbone(d, 1)), 1), 1);
+        IS(hash_params(mmix_vision_params(mmix_dino_backbone(d, 0)), 1)
+               == hash_params(mmix_vision_params(mmix_dino_backbone(d, 1)), 1),
+           1);
         frozen = hash_of(mmix_data(last), mmix_count(last), 1);
         other = hash_of(mmix_data(free_one), mmix_count(free_one), 1);
         teacher = hash_params(mmix_dino_head_params(d, 1), 1);
         for (int i = 0; result == 1; i++) {
-            if (i == 3) {                        /* after the first epoch the prototypes have not moved; the rest has */
+            /* after the first epoch the prototypes have not moved; the rest has */
+            if (i == 3) {
                 IS(hash_of(mmix_data(last), mmix_count(last), 1) == frozen, 1);
                 IS(hash_of(mmix_data(free_one), mmix_count(free_one), 1) == other, 0);
                 IS(hash_params(mmix_dino_head_params(d, 1), 1) == teacher, 0);
@@ -245,10 +291,15 @@ static void dino(void)
                 IS(s.step, i);
                 IS(s.epoch, i / 3);
                 IS(s.steps, 12);
-                NEAR(s.lr, mmix_schedule_cosine(c.lr * 4 / 256, c.min_lr, 4, 3, 1, 0, (size_t)i), 1e-15);
+                NEAR(s.lr, mmix_schedule_cosine(c.lr * 4 / 256, c.min_lr, 4, 3, 1, 0, (size_t)i),
+                     1e-15);
                 NEAR(s.momentum, mmix_schedule_cosine(c.momentum, 1, 4, 3, 0, 0, (size_t)i), 1e-15);
-                NEAR(s.weight_decay, mmix_schedule_cosine(c.weight_decay, c.weight_decay_end, 4, 3, 0, 0, (size_t)i), 1e-15);
-                CHECK(s.loss > 0 && s.gradient_norm > 0 && s.center_norm > 0 && s.teacher_entropy > 0 && !s.collapse);
+                NEAR(s.weight_decay,
+                     mmix_schedule_cosine(c.weight_decay, c.weight_decay_end, 4, 3, 0, 0,
+                                          (size_t)i),
+                     1e-15);
+                CHECK(s.loss > 0 && s.gradient_norm > 0 && s.center_norm > 0
+                      && s.teacher_entropy > 0 && !s.collapse);
                 CHECK(s.teacher_entropy <= log(24.0) + 1e-5);
                 CHECK(mixer == MMIX_MIXER_SSD ? s.patch_loss > 0.1 : s.patch_loss == 0);
             }
@@ -261,10 +312,12 @@ static void dino(void)
         e = mmix_dino_load(m, FILE_A);
         FINE(m);
         if (e) {
-            CHECK(!strcmp(mmix_dino_note(e), "a note, \"quoted\"\n") && !strcmp(mmix_dino_note(d), ""));
+            CHECK(!strcmp(mmix_dino_note(e), "a note, \"quoted\"\n")
+                  && !strcmp(mmix_dino_note(d), ""));
             const mmix_dino_config *one = mmix_dino_config_of(d), *two = mmix_dino_config_of(e);
             IS(memcmp(one, two, offsetof(mmix_dino_config, teacher_drop_path)), 0);
-            IS(one->teacher_drop_path, two->teacher_drop_path);      /* behind it the struct has a gap */
+            /* behind it the struct has a gap */
+            IS(one->teacher_drop_path, two->teacher_drop_path);
             IS(one->seed == two->seed, 1);
             while (mmix_dino_step(e, pictures, PICTURES, &u) == 1);
             IS(hash_dino(e, 1) == hash_dino(d, 1), 1);
@@ -290,7 +343,8 @@ static void dino(void)
             if (i == 159) cut = n - 1;
             file_put(FILE_B, b, cut);
             e = mmix_dino_load(small, FILE_B);
-            COMPARE(!e && mmix_error_kind(small) == MMIX_ERROR_FILE, "a cut file is refused", (double)cut, (double)n);
+            COMPARE(!e && mmix_error_kind(small) == MMIX_ERROR_FILE, "a cut file is refused",
+                    (double)cut, (double)n);
             mmix_dino_destroy(e);
             mmix_error_clear(small);
             mmix_reset(small);
@@ -298,14 +352,17 @@ static void dino(void)
             if (i > 2) IS(mmix_memory(small).bytes, bytes);
         }
         state = 3;
-        for (int i = 0; i < 400; i++) {          /* a changed byte of the header: refused, or it makes no harm */
+        /* a changed byte of the header: refused, or it makes no harm */
+        for (int i = 0; i < 400; i++) {
             size_t at = any(0, 7 + (size_t)b[0] + 256 * (size_t)b[1] + 65536 * (size_t)b[2]);
             was = b[at];
-            b[at] = (unsigned char)any(0, 1) ? (unsigned char)(b[at] ^ (1 << any(0, 7))) : (unsigned char)"0123456789-.e"[any(0, 12)];
+            b[at] = (unsigned char)any(0, 1) ? (unsigned char)(b[at] ^ (1 << any(0, 7)))
+                                             : (unsigned char)"0123456789-.e"[any(0, 12)];
             file_put(FILE_B, b, n);
             e = mmix_dino_load(small, FILE_B);
             CHECK((e != NULL) == (mmix_error(small) == NULL));
-            if (e && any(0, 3) == 0) mmix_dino_step(e, pictures, PICTURES, NULL);
+            if (e && any(0, 3) == 0)
+                mmix_dino_step(e, pictures, PICTURES, NULL);
             mmix_dino_destroy(e);
             mmix_error_clear(small);
             b[at] = was;
@@ -320,7 +377,9 @@ static void dino(void)
     }
     doing("dino, wrong use");
     mmix_dino_destroy(NULL);
-#define WRONG(change, text) (c = small_dino(MMIX_MIXER_SOFTMAX), change, BAD(mmix_dino_create(m, c), "mmix_dino_create", text))
+#define WRONG(change, text)                      \
+    (c = small_dino(MMIX_MIXER_SOFTMAX), change, \
+     BAD(mmix_dino_create(m, c), "mmix_dino_create", text))
     WRONG(c.batch = 0, "batch is 0, expected 1 to 2147483647");
     WRONG(c.teacher_temp = 0, "teacher_temp is 0");
     WRONG(c.head_layers = 9, "head_layers is 9, expected 1 to 8");
@@ -341,8 +400,10 @@ static void dino(void)
     c.iters = 0;
     d = mmix_dino_create(m, c);
     BAD_INT(mmix_dino_step(d, NULL, 0, &s) == -1, "mmix_dino_step", "pictures is NULL");
-    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), NULL, &s) == -1, "mmix_dino_step_crops", "iters");
-    {                                            /* a call that failed does not say how long the run is */
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), NULL, &s) == -1,
+            "mmix_dino_step_crops", "iters");
+    /* a call that failed does not say how long the run is */
+    {
         const mmix_picture none[1] = {{NULL, 16, 16}};
         CHECK(mmix_dino_step(d, none, 1, &s) == -1);
         mmix_error_clear(m);
@@ -350,24 +411,32 @@ static void dino(void)
     IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
     IS(s.steps, 4 * (PICTURES / 4));
     mmix_reset(m);
-    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 3, 3, 16, 16), 0), NULL, &s) == -1, "3 global", "mmix_dino_step");
-    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), mmix_fill(mmix_new4(m, 3, 3, 8, 8), 0), &s) == -1, "3 local", "mmix_dino_step");
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 3, 3, 16, 16), 0), NULL, &s) == -1,
+            "3 global", "mmix_dino_step");
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0),
+                                 mmix_fill(mmix_new4(m, 3, 3, 8, 8), 0), &s)
+                == -1,
+            "3 local", "mmix_dino_step");
     BAD_INT(mmix_dino_step_crops(d, NULL, NULL, &s) == -1, "global is NULL", "mmix_dino_step");
-    IS(mmix_dino_step_crops(d, mmix_fill_normal(m, mmix_new4(m, 4, 3, 16, 16), 1, 1), NULL, &s), 1);       /* global crops alone */
+    /* global crops alone */
+    IS(mmix_dino_step_crops(d, mmix_fill_normal(m, mmix_new4(m, 4, 3, 16, 16), 1, 1), NULL, &s), 1);
     IS(s.step, 1);
     mmix_reset(m);
     IS(mmix_dino_save(d, "no_such_folder/x", NULL), -1);
     IS(mmix_error_kind(m), MMIX_ERROR_FILE);
     mmix_error_clear(m);
-    {                                            /* a step that fails leaves the run as it was, gradients too */
+    /* a step that fails leaves the run as it was, gradients too */
+    {
         const uint64_t before = hash_dino(d, 1);
-        real *x = &mmix_data(mmix_vision_params(mmix_dino_backbone(d, 0))->at[2].tensor)[0], was = *x;
+        real *x = &mmix_data(mmix_vision_params(mmix_dino_backbone(d, 0))->at[2].tensor)[0];
+        real was = *x;
         mmix_params *head = mmix_dino_head_params(d, 0);
         *x = (real)NAN;
         BAD_INT(mmix_dino_step(d, pictures, PICTURES, &s) == -1, "not a number", "mmix_dino_step");
         *x = was;
         IS(hash_dino(d, 1) == before, 1);
-        for (size_t i = 0; i < head->count; i++) CHECK(!mmix_grad(head->at[i].tensor));
+        for (size_t i = 0; i < head->count; i++)
+            CHECK(!mmix_grad(head->at[i].tensor));
         IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
         CHECK(s.loss > 0 && s.gradient_norm > 0);
     }
@@ -382,7 +451,8 @@ static void dino(void)
         c.lr = 0.15;
         c.vision.drop_path = 0;
         c.freeze_last_layer = 0;
-        c.momentum = 1;                          /* teacher and centre stay: else the target moves, and the loss with it */
+        /* teacher and centre stay: else the target moves, and the loss with it */
+        c.momentum = 1;
         c.center_momentum = 1;
         d = mmix_dino_create(m, c);
         for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) {
@@ -393,7 +463,8 @@ static void dino(void)
         COMPARE(end < 0.8 * first && end > 0, "the loss falls", end, first);
         mmix_dino_destroy(d);
     }
-    for (int k = 0; k < 2; k++) {                /* forced: an infinitely sure teacher; a teacher and student that know nothing */
+    /* forced: an infinitely sure teacher; a teacher and student that know nothing */
+    for (int k = 0; k < 2; k++) {
         int reported = -1;
         doing(k ? "collapse to uniform" : "collapse to one");
         c = small_dino(MMIX_MIXER_SOFTMAX);
@@ -403,10 +474,12 @@ static void dino(void)
         c.teacher_temp = c.teacher_temp_warm = k ? 1e4 : 1e-7;
         if (k) c.student_temp = 1e4;
         d = mmix_dino_create(m, c);
-        for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) if (s.collapse && reported < 0) reported = i;
+        for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++)
+            if (s.collapse && reported < 0) reported = i;
         FINE(m);
         COMPARE(reported > 5 && reported < 60, "reported at step", reported, 49);
-        if (s.collapse) CHECK(strstr(s.collapse, k ? "ln K" : "entropy") != NULL);
+        if (s.collapse)
+            CHECK(strstr(s.collapse, k ? "ln K" : "entropy") != NULL);
         if (k) NEAR(s.loss, log(24.0), 1e-3);
         mmix_dino_destroy(d);
     }
@@ -427,12 +500,16 @@ static int send_share(void *user, real *x, size_t n)
     r->length[r->count++] = n;
     return 0;
 }
-static int add_shares(void *user, real *x, size_t n)             /* as the header says: in the order of the shards */
+/* as the header says: in the order of the shards */
+static int add_shares(void *user, real *x, size_t n)
 {
     ranks *r = (ranks *)user;
     size_t k = r->reached++;
-    for (size_t s = 0; s < 3; s++) if (r->at[s].count <= k || r->at[s].length[k] != n) return -1;
-    for (size_t i = 0; i < n; i++) x[i] = (r->at[0].sent[k][i] + r->at[1].sent[k][i]) + r->at[2].sent[k][i];
+    for (size_t s = 0; s < 3; s++)
+        if (r->at[s].count <= k || r->at[s].length[k] != n)
+            return -1;
+    for (size_t i = 0; i < n; i++)
+        x[i] = (r->at[0].sent[k][i] + r->at[1].sent[k][i]) + r->at[2].sent[k][i];
     return r->fails;
 }
 static void shards(void)
@@ -447,7 +524,8 @@ static void shards(void)
         c.batch = 5;                             /* shards of 2, 2 and 1 */
         c.read = mixer;
         c.patch_weight = 0.5 * mixer;
-        if (mixer != MMIX_MIXER_LINEAR) c.vision.drop_path = 0;        /* it is drawn anew for other slices */
+        /* it is drawn anew for other slices */
+        if (mixer != MMIX_MIXER_LINEAR) c.vision.drop_path = 0;
         whole = mmix_dino_create(m, c);
         c.shards = 3;
         alone = mmix_dino_create(m, c);
@@ -468,7 +546,9 @@ static void shards(void)
             mmix_dino_set_allreduce(shared, 1, add_shares, &r);
             r.fails = 1;
             uint64_t was = hash_dino(shared, 1);
-            REFUSED_AS(MMIX_ERROR_INTERRUPTED, m, mmix_dino_step(shared, pictures, PICTURES, &u) == -1, "mmix_dino_step", "3 shards");
+            REFUSED_AS(MMIX_ERROR_INTERRUPTED, m,
+                       mmix_dino_step(shared, pictures, PICTURES, &u) == -1, "mmix_dino_step",
+                       "3 shards");
             IS(hash_dino(shared, 1) == was, 1);
             r.fails = 0;
             r.reached = 0;
@@ -479,21 +559,29 @@ static void shards(void)
             IS(hash_dino(alone, 1) == hash_dino(shared, 1), 1);
             IS(mmix_dino_step(whole, pictures, PICTURES, &u), 1);
             int same = !step && c.vision.drop_path <= 0;     /* but the order of the sum */
-            if (same) NEAR(s.loss / u.loss, 1, 1e-5);
-            if (same) NEAR(s.gradient_norm / u.gradient_norm, 1, 1e-4);
-            if (same && mixer) NEAR(s.patch_loss / u.patch_loss, 1, 1e-5);
-            for (size_t k = 0; k < 3; k++) for (size_t i = 0; i < r.at[k].count; i++) free(r.at[k].sent[i]);
+            if (same)
+                NEAR(s.loss / u.loss, 1, 1e-5);
+            if (same)
+                NEAR(s.gradient_norm / u.gradient_norm, 1, 1e-4);
+            if (same && mixer)
+                NEAR(s.patch_loss / u.patch_loss, 1, 1e-5);
+            for (size_t k = 0; k < 3; k++)
+                for (size_t i = 0; i < r.at[k].count; i++)
+                    free(r.at[k].sent[i]);
         }
-        BAD_INT(mmix_dino_set_allreduce(alone, 3, NULL, NULL) == -1, "mmix_dino_set_allreduce", "shard is 3");
+        BAD_INT(mmix_dino_set_allreduce(alone, 3, NULL, NULL) == -1, "mmix_dino_set_allreduce",
+                "shard is 3");
         mmix_dino_destroy(whole);
         mmix_dino_destroy(alone);
         mmix_dino_destroy(shared);
         c.shards = 6;
         alone = mmix_dino_create(m, c);
-        BAD_INT(mmix_dino_step(alone, pictures, PICTURES, &u) == -1, "config.shards is 6", "expected 0 to 5");
+        BAD_INT(mmix_dino_step(alone, pictures, PICTURES, &u) == -1, "config.shards is 6",
+                "expected 0 to 5");
         mmix_dino_destroy(alone);
     }
-    doing("how much iBOT hides");                /* its loss and gradient are 0 where nothing is; a whole share of 1 is nearly all */
+    /* its loss and gradient are 0 where nothing is; a whole share of 1 is nearly all */
+    doing("how much iBOT hides");
     for (int k = 0; k < 3; k++) {
         mmix_dino_config c = small_dino(MMIX_MIXER_SOFTMAX);
         c.patch_weight = 1;
@@ -512,11 +600,14 @@ static void shards(void)
         c.shards = k ? 2 : 0;
         c.iters = 1;
         mmix_dino *made = mmix_dino_create(m, c), *given = mmix_dino_create(m, c);
-        IS(mmix_dino_step(made, pictures, 1, &s), 1);    /* of one picture every order is the same */
+        /* of one picture every order is the same */
+        IS(mmix_dino_step(made, pictures, 1, &s), 1);
         mmix_reset(m);
-        for (size_t i = 0; i < 4; i++) order[i] = 0;
+        for (size_t i = 0; i < 4; i++)
+            order[i] = 0;
         mmix_seed_set(m, c.seed);
-        global = mmix_new4(m, 8, 3, 16, 16); local = mmix_new4(m, 8, 3, 8, 8);
+        global = mmix_new4(m, 8, 3, 16, 16);
+        local = mmix_new4(m, 8, 3, 8, 8);
         IS(mmix_augment_batch(m, &c.augment, pictures, order, 0, 4, 0, global, local), 0);
         IS(mmix_dino_step_crops(given, global, local, &u), 1);
         IS(hash_stats(&s, 1) == hash_stats(&u, 1), 1);
@@ -535,20 +626,31 @@ static void starts(void)
     for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++)
         for (int k = 0; k < 2; k++) {
             mmix_vision_config c = small_vision(mixer);
-            c.dim = 64; c.deviation = k ? 0.05 : 0; c.sincos = k ? 0.3 : 0;
+            c.dim = 64;
+            c.deviation = k ? 0.05 : 0;
+            c.sincos = k ? 0.3 : 0;
             mmix_vision *v = mmix_vision_create(m, c);
-            const mmix_tensor *w = mmix_params_find(mmix_vision_params(v), mixer == MMIX_MIXER_SSD ? "cls_token" : "blocks.1.mlp.fc1.weight"),
-                *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
+            const mmix_tensor *w =
+                mmix_params_find(mmix_vision_params(v),
+                                 mixer == MMIX_MIXER_SSD ? "cls_token" : "blocks.1.mlp.fc1.weight");
+            const mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
             double sum = 0, square = 0;
-            for (size_t i = 0; i < mmix_count(w); i++) square += (double)mmix_data(w)[i] * (double)mmix_data(w)[i] / (double)mmix_count(w);
-            COMPARE(fabs(sqrt(square) / (k ? 0.05 : 0.02) - 1) < (mixer == MMIX_MIXER_SSD ? 0.4 : 0.05), "deviation", sqrt(square), k ? 0.05 : 0.02);
-            for (size_t i = 64; i < mmix_count(p); i++) sum += fabs((double)mmix_data(p)[i]);
-            for (size_t i = 0; k && i < 64 * 16; i++) {          /* token 1 + row 4 + column; He et al.: sin x, cos x, sin y, cos y */
+            for (size_t i = 0; i < mmix_count(w); i++)
+                square += (double)mmix_data(w)[i] * (double)mmix_data(w)[i] / (double)mmix_count(w);
+            COMPARE(fabs(sqrt(square) / (k ? 0.05 : 0.02) - 1)
+                        < (mixer == MMIX_MIXER_SSD ? 0.4 : 0.05),
+                    "deviation", sqrt(square), k ? 0.05 : 0.02);
+            for (size_t i = 64; i < mmix_count(p); i++)
+                sum += fabs((double)mmix_data(p)[i]);
+            /* token 1 + row 4 + column; He et al.: sin x, cos x, sin y, cos y */
+            for (size_t i = 0; k && i < 64 * 16; i++) {
                 size_t token = i / 64, f = i % 64;
-                double at = (double)(f < 32 ? token % 4 : token / 4) * pow(10000, -(double)(f % 16) / 16);
+                double at = (double)(f < 32 ? token % 4 : token / 4)
+                            * pow(10000, -(double)(f % 16) / 16);
                 NEAR((double)mmix_data(p)[64 + i], 0.3 * (f / 16 % 2 ? cos(at) : sin(at)), 1e-6);
             }
-            if (!k) COMPARE(sum / (64 * 16) < 0.03, "mean |position|", sum / (64 * 16), 0.016);
+            if (!k)
+                COMPARE(sum / (64 * 16) < 0.03, "mean |position|", sum / (64 * 16), 0.016);
             mmix_vision_destroy(v);
         }
     FINE(m);
