@@ -239,13 +239,18 @@ PLAY(play_rank) double play_rank(int part)
    them here the module imports nothing. */
 __wasi_errno_t __wasi_fd_write(__wasi_fd_t file, const __wasi_ciovec_t *part, size_t parts, __wasi_size_t *done)
 {
-    (void)file; (void)part; (void)parts;
+    (void)file;
+    (void)part;
+    (void)parts;
     *done = 0;
     return __WASI_ERRNO_BADF;
 }
 __wasi_errno_t __wasi_fd_seek(__wasi_fd_t file, __wasi_filedelta_t by, __wasi_whence_t from, __wasi_filesize_t *at)
 {
-    (void)file; (void)by; (void)from; (void)at;
+    (void)file;
+    (void)by;
+    (void)from;
+    (void)at;
     return __WASI_ERRNO_BADF;
 }
 __wasi_errno_t __wasi_fd_close(__wasi_fd_t file) { return (void)file, __WASI_ERRNO_BADF; }

@@ -186,7 +186,11 @@ static void declare(mmix_params *p, const bench_case *c, const char *axes)
 static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, size_t heads, size_t patch, size_t pixels)
 {
     mmix_vision_config c = mixer == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) : mmix_vision_config_vit(384, patch);
-    c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.patch = patch;
+    c.mixer = mixer;
+    c.dim = dim;
+    c.depth = depth;
+    c.heads = heads;
+    c.patch = patch;
     c.grid = pixels / patch;
     c.drop_path = 0;
     return c;
@@ -642,7 +646,10 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
     for (size_t j = 0; j < n; j++)
         for (size_t k = 0; k < p[j].curves; k++)
             for (size_t i = 0; i < p[j].points; i++)
-                if (p[j].y[k][i] > 0) low = fmin(low, p[j].y[k][i]), high = fmax(high, p[j].y[k][i]);
+                if (p[j].y[k][i] > 0) {
+                    low = fmin(low, p[j].y[k][i]);
+                    high = fmax(high, p[j].y[k][i]);
+                }
     while (tick(from + 1) <= low) from++;
     for (to = from + 1; tick(to) < high;) to++;
     unit = (BOTTOM - TOP) / log10(tick(to) / tick(from));
@@ -719,7 +726,10 @@ static int plot_training(FILE *f, const settings *s, const char *machine)
                 size_t batch = j ? 16 : (size_t)p[j].x[i], width = j ? (size_t)p[j].x[i] : 128;
                 bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_MIXER_SSD ? 12 : 6, batch}, 0, 0};
                 snprintf(text, sizeof text, "%s, width %d, batch %d", name[k], (int)width, (int)batch);
-                if (j && i == 1) { p[1].y[k][1] = p[0].y[k][2]; continue; }             /* the same step */
+                if (j && i == 1) {  /* the same step */
+                    p[1].y[k][1] = p[0].y[k][2];
+                    continue;
+                }
                 p[j].y[k][i] = time_of(&c, 0, s, s->options.threads) / (double)batch;
                 if (p[j].y[k][i] <= 0) return 1;
             }
@@ -810,7 +820,10 @@ static int plots(const char *folder, const char *note, settings *s)
     char machine[400];
     mmix_ctx *m = mmix_create(&s->options);
     int status;
-    if (!m) { fprintf(stderr, "bench: %s\n", mmix_error(m)); return 1; }
+    if (!m) {
+        fprintf(stderr, "bench: %s\n", mmix_error(m));
+        return 1;
+    }
     s->options.threads = mmix_threads(m);
     snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m),
              *note ? "; " : "", note);
@@ -873,19 +886,48 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         char *end;
-        if (!strcmp(option, "--help")) { usage(stdout); return 0; }
-        if (!strcmp(option, "--list")) { list = 1; continue; }
-        if (!strcmp(option, "--peak")) { s.peak = 1; continue; }
-        if (!strcmp(option, "--table")) { s.table = 1; continue; }
+        if (!strcmp(option, "--help")) {
+            usage(stdout);
+            return 0;
+        }
+        if (!strcmp(option, "--list")) {
+            list = 1;
+            continue;
+        }
+        if (!strcmp(option, "--peak")) {
+            s.peak = 1;
+            continue;
+        }
+        if (!strcmp(option, "--table")) {
+            s.table = 1;
+            continue;
+        }
         known = 0;
-        if (value && !strcmp(option, "--only")) { only = value; known = 1; }
-        if (value && !strcmp(option, "--plots")) { folder = value; known = 1; }
-        if (value && !strcmp(option, "--note")) { note = value; known = 1; }
-        if (value && !strcmp(option, "--threads"))
-            s.options.threads = (int)strtol(value, &end, 10), known = !*end && *value && s.options.threads >= 0;
-        if (value && !strcmp(option, "--seconds")) s.seconds = strtod(value, &end), known = !*end && s.seconds > 0;
+        if (value && !strcmp(option, "--only")) {
+            only = value;
+            known = 1;
+        }
+        if (value && !strcmp(option, "--plots")) {
+            folder = value;
+            known = 1;
+        }
+        if (value && !strcmp(option, "--note")) {
+            note = value;
+            known = 1;
+        }
+        if (value && !strcmp(option, "--threads")) {
+            s.options.threads = (int)strtol(value, &end, 10);
+            known = !*end && *value && s.options.threads >= 0;
+        }
+        if (value && !strcmp(option, "--seconds")) {
+            s.seconds = strtod(value, &end);
+            known = !*end && s.seconds > 0;
+        }
         for (int k = 0; value && !strcmp(option, "--simd") && k < 5; k++)
-            if (!strcmp(value, simd[k])) { s.options.simd = k; known = 1; }
+            if (!strcmp(value, simd[k])) {
+                s.options.simd = k;
+                known = 1;
+            }
         if (!known || (folder && !*folder)) {
             fprintf(stderr, "bench: %s %s: what is this?\n", option, value ? value : "");
             usage(stderr);

@@ -59,7 +59,9 @@ static void *numbers(size_t n, double low, double high, int in_float, unsigned s
         double sum = 0;
         uint32_t bits;
         for (int k = 0; k < 4; k++) {
-            s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
             sum += (double)(s >> 11) / 9007199254740992.0;
             if (low < high) break;
         }
@@ -94,7 +96,11 @@ static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Se
     if (is_ssd) {
         mmix_cuda_ssd *x = &s->ssd;
         x->precision = precision;
-        x->B = B; x->L = L; x->H = H; x->N = N; x->P = P;
+        x->B = B;
+        x->L = L;
+        x->H = H;
+        x->N = N;
+        x->P = P;
         x->x = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed)), L, H, P, H);
         x->dt = mmix_cuda_head_view_rows(keep(s, numbers(B * L * H, 0.001, 0.101, 0, seed + 1)), L, H, 1, H);
         x->A = (float *)keep(s, numbers(H, -16, -1, 1, seed + 2));
@@ -113,7 +119,10 @@ static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Se
     } else {
         mmix_cuda_attention *x = &s->attention;
         x->precision = precision;
-        x->B = B; x->L = x->S = L; x->H = H; x->N = x->P = N;
+        x->B = B;
+        x->L = x->S = L;
+        x->H = H;
+        x->N = x->P = N;
         x->scale = 1 / sqrt((double)N);
         x->mask = c->causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         x->q = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed)), L, H, N, H);
@@ -153,7 +162,10 @@ static void floors(const Shape *c, int is_ssd, int back, double *gb, double *gfl
         const double one = T * H * N * (double)size, pairs = T * H * L * (c->causal ? 0.5 : 1);
         *gb = 4 * one * 1e-9;
         *gflop = 4e-9 * pairs * N;
-        if (back) *gb += 8 * one * 1e-9, *gflop += 10e-9 * pairs * N;
+        if (back) {
+            *gb += 8 * one * 1e-9;
+            *gflop += 10e-9 * pairs * N;
+        }
     }
 }
 /* A case that is set up: its name, rotating sets of inputs, the results and workspace that they share. */
@@ -325,13 +337,26 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
         else if (!strcmp(argv[i], "--reps") && i + 1 < argc) reps = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--check")) check = 1;
-        else { fprintf(stderr, "bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] [--check]\n"); return 1; }
+        else {
+            fprintf(stderr, "bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] [--check]\n");
+            return 1;
+        }
     }
     if (!strcmp(dtype, "bf16")) precision = MMIX_CUDA_BF16;
-    else if (!strcmp(dtype, "tf32")) precision = MMIX_CUDA_TF32, size = 4;
-    else if (!strcmp(dtype, "fp32")) precision = MMIX_CUDA_F32, size = 4;
-    else { fprintf(stderr, "--dtype %s: expected bf16, tf32 or fp32\n", dtype); return 1; }
-    if (reps < 1 || reps > MAX_REPS) { fprintf(stderr, "--reps: 1 to %d\n", MAX_REPS); return 1; }
+    else if (!strcmp(dtype, "tf32")) {
+        precision = MMIX_CUDA_TF32;
+        size = 4;
+    } else if (!strcmp(dtype, "fp32")) {
+        precision = MMIX_CUDA_F32;
+        size = 4;
+    } else {
+        fprintf(stderr, "--dtype %s: expected bf16, tf32 or fp32\n", dtype);
+        return 1;
+    }
+    if (reps < 1 || reps > MAX_REPS) {
+        fprintf(stderr, "--reps: 1 to %d\n", MAX_REPS);
+        return 1;
+    }
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || !devices) {
         printf("there is no GPU here\n");

@@ -127,7 +127,10 @@ static int read_options(settings *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
-        if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
+        if (!strcmp(argv[i], "--json")) {
+            o->json = 1;
+            continue;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
@@ -311,7 +314,8 @@ static char *plan_text(const settings *o, uint64_t print)
     n = (size_t)snprintf(text, room, "size %zu\nseed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\nsteps %zu\n"
                          "start %s\nset", o->size, o->seed, print, o->mixers, o->steps, start);
     for (int i = 0; i < o->sets; i++) n += (size_t)snprintf(text + n, room - n, " %s", o->set[i]);
-    text[n++] = '\n', text[n] = 0;
+    text[n++] = '\n';
+    text[n] = 0;
     return text;
 }
 
@@ -663,9 +667,18 @@ static void worths(const worth *w, double value[WORTH])
 static const char *plain_worths(const baselines *b, int k, size_t classes, double value[WORTH])
 {
     for (int i = 0; i < WORTH; i++) value[i] = NAN;
-    if (k < PLAINS) value[0] = b->plain[k].balanced, value[1] = b->plain[k].balanced_error, value[2] = b->plain[k].value;
-    else if (k == PLAINS) value[0] = 1 / (double)classes, value[2] = b->commonest;
-    else value[6] = maps_auc(&b->middle), value[7] = maps_error(&b->middle), value[8] = (double)b->middle.judged;
+    if (k < PLAINS) {
+        value[0] = b->plain[k].balanced;
+        value[1] = b->plain[k].balanced_error;
+        value[2] = b->plain[k].value;
+    } else if (k == PLAINS) {
+        value[0] = 1 / (double)classes;
+        value[2] = b->commonest;
+    } else {
+        value[6] = maps_auc(&b->middle);
+        value[7] = maps_error(&b->middle);
+        value[8] = (double)b->middle.judged;
+    }
     return k < PLAINS ? plain[k].name : k == PLAINS ? "always the commonest class" : "nearness to the middle";
 }
 /* The first and the last row of plain_worths that say something. */
@@ -826,14 +839,19 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     loss.x_label = "step";
     knn = rank = entropy = loss;
     loss.level_name = entropy.level_name = "ln K";
-    loss.y_label = "loss", loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far "
+    loss.y_label = "loss";
+    loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far "
         "the student is from it. It goes up where that entropy does, or where the teacher sharpens faster than "
         "the student follows: a rise alone does not say that the features get worse.";
-    entropy.y_label = "nats", entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
+    entropy.y_label = "nats";
+    entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
         "sharp near 0.";
-    knn.y_label = "balanced k-NN", knn.caption = "Class tokens of some training pictures, leave one out.";
-    knn.level = b->plain[PLAIN_PIXELS].balanced, knn.level_name = "raw pixels (all pictures)";
-    rank.y_label = "effective rank", rank.caption = "Directions that these class tokens fill.";
+    knn.y_label = "balanced k-NN";
+    knn.caption = "Class tokens of some training pictures, leave one out.";
+    knn.level = b->plain[PLAIN_PIXELS].balanced;
+    knn.level_name = "raw pixels (all pictures)";
+    rank.y_label = "effective rank";
+    rank.caption = "Directions that these class tokens fill.";
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         report_curve c = {mixer_name[k], r[k].x, r[k].loss, r[k].done, k, 0};
@@ -841,7 +859,9 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
         loss.curve[loss.curves++] = c;
         c.y = r[k].entropy;
         entropy.curve[entropy.curves++] = c;
-        c.x = r[k].plot[0], c.y = r[k].plot[1], c.count = r[k].plotted;
+        c.x = r[k].plot[0];
+        c.y = r[k].plot[1];
+        c.count = r[k].plotted;
         knn.curve[knn.curves++] = c;
         c.y = r[k].plot[2];
         rank.curve[rank.curves++] = c;

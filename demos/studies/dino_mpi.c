@@ -118,8 +118,10 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (int i = 1; i < argc && !status; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
-        if (!strcmp(name, "--help")) { if (!rank) fputs(help, stdout); status = -1; }
-        else if (!*value) status = fail("%s wants a value after it", name);
+        if (!strcmp(name, "--help")) {
+            if (!rank) fputs(help, stdout);
+            status = -1;
+        } else if (!*value) status = fail("%s wants a value after it", name);
         else if (!strcmp(name, "--images")) images = value;
         else if (!strcmp(name, "--mixer")) mixer = value;
         else if (!strcmp(name, "--out")) out = value;

@@ -263,7 +263,10 @@ static int read_options(settings *o, int argc, char **argv)
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (known[k].flag == &half && read_model(o, known[k].name, "")) return 2;
-        if (known[k].flag) { *known[k].flag = 1; continue; }
+        if (known[k].flag) {
+            *known[k].flag = 1;
+            continue;
+        }
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &about && read_model(o, known[k].name, about)) return 2;
@@ -466,7 +469,10 @@ static int share_out(album *a, settings *o)
     voters *v[3] = {&a->vote, &a->teach, &a->segment};
     a->label = (int32_t *)calloc(n, sizeof *a->label);
     if (!at || !a->label) return free(at), fail("out of memory");
-    for (int k = 0; k < 3; k++) v[k]->train = at + 2 * (size_t)k * n, v[k]->test = v[k]->train + n;
+    for (int k = 0; k < 3; k++) {
+        v[k]->train = at + 2 * (size_t)k * n;
+        v[k]->test = v[k]->train + n;
+    }
     for (size_t i = 0; i < a->all; i++) {
         int test = own ? i % 5 == 4 : i < a->count;      /* of heads */
         a->label[i] = a->at[i].label;
@@ -733,7 +739,11 @@ static int check_models(mmix_ctx *m, settings *o)
         if (o->size % patch)
             return fail("--size %zu: no whole number of the %zu x %zu patches of %s; give %zu", o->size,
                         patch, patch, x->name, (o->size / patch + 1) * patch);
-        while (b) { size_t rest = a % b; a = b; b = rest; }
+        while (b) {
+            size_t rest = a % b;
+            a = b;
+            b = rest;
+        }
         o->unit = o->unit / a * patch;
         if (o->blocks && o->block[o->blocks - 1] >= x->config.depth)
             return fail("--block %zu: %s has the blocks 0 to %zu", o->block[o->blocks - 1], x->name,
@@ -1022,7 +1032,10 @@ static score commonest(const voters *v, const int32_t *label, size_t classes)
         size_t votes = 0, asked = 0;
         for (size_t i = 0; i < n; i++) votes += (size_t)label[at[i]] == c;
         for (size_t i = 0; i < v->tests; i++) asked += (size_t)label[v->test[i]] == c;
-        if (votes > most) most = votes, winner = c;
+        if (votes > most) {
+            most = votes;
+            winner = c;
+        }
         tested += asked > 0;
     }
     for (size_t i = 0; i < v->tests; i++) count->both += (size_t)label[v->test[i]] == winner;
@@ -1367,7 +1380,10 @@ static void print_table(const settings *o, int from, int to)
     int at[COLUMNS], n = 0;
     char name[100];
     for (int c = from; c < to; c++)
-        if (column[c].width && has_column(o, c)) chosen[n] = column[c], at[n++] = c;
+        if (column[c].width && has_column(o, c)) {
+            chosen[n] = column[c];
+            at[n++] = c;
+        }
     if (!n) return;
     snprintf(name, sizeof name, "%-24s", from ? "measures" : "costs");
     report_columns_text(chosen, n, name, NULL);

@@ -315,7 +315,10 @@ static uint8_t *thumbnail(const view *v, size_t *high)
     if (!*high) *high = 1;
     mmix_resize_plan r = mmix_resize_plan_box(all, SMALL, *high);
     uint8_t *out = (uint8_t *)malloc(SMALL * *high * 3);
-    if (!out || picture_resize(out, in, r)) { free(out); out = NULL; }
+    if (!out || picture_resize(out, in, r)) {
+        free(out);
+        out = NULL;
+    }
     return out;
 }
 

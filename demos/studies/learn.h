@@ -64,13 +64,38 @@ static inline recipe recipe_standard(int mixer)
     recipe r = {0};
     r.mixer = mixer;
     r.place = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : MMIX_CLASS_MIDDLE;
-    r.dim = 64, r.depth = 3, r.heads = 4, r.state = 16, r.head_dim = 64, r.patch = 16, r.deviation = 0.07, r.sincos = 0.3;
-    r.read = MMIX_READ_TOKEN, r.prototypes = 256, r.hidden = 256, r.bottleneck = 64;
-    r.size = 96, r.local = 48, r.locals = 4, r.scale = 0.4, r.least = 0.2;
-    r.jitter = 0.8, r.strength = 0.4, r.hue = 0.1, r.gray = 0.2;
-    r.batch = 16, r.rate = 1e-3, r.warmup = 2, r.decay = r.decay_end = 0.04, r.clip = 3, r.freeze = 1;
-    r.temp = r.temp_warm = 0.02, r.center = 0.9;
-    r.patches = r.masked = 1, r.mask_from = 0.1, r.mask_to = 0.5;
+    r.dim = 64;
+    r.depth = 3;
+    r.heads = 4;
+    r.state = 16;
+    r.head_dim = 64;
+    r.patch = 16;
+    r.deviation = 0.07;
+    r.sincos = 0.3;
+    r.read = MMIX_READ_TOKEN;
+    r.prototypes = 256;
+    r.hidden = 256;
+    r.bottleneck = 64;
+    r.size = 96;
+    r.local = 48;
+    r.locals = 4;
+    r.scale = 0.4;
+    r.least = 0.2;
+    r.jitter = 0.8;
+    r.strength = 0.4;
+    r.hue = 0.1;
+    r.gray = 0.2;
+    r.batch = 16;
+    r.rate = 1e-3;
+    r.warmup = 2;
+    r.decay = r.decay_end = 0.04;
+    r.clip = 3;
+    r.freeze = 1;
+    r.temp = r.temp_warm = 0.02;
+    r.center = 0.9;
+    r.patches = r.masked = 1;
+    r.mask_from = 0.1;
+    r.mask_to = 0.5;
     return r;
 }
 
@@ -78,11 +103,21 @@ static inline recipe recipe_standard(int mixer)
    without iBOT. */
 static inline void recipe_swarms(recipe *r)
 {
-    r->depth = 2, r->heads = 2, r->state = 8, r->patch = 8, r->deviation = 0.08;
-    r->read = MMIX_READ_BOTH, r->prototypes = 512;       /* the class token alone learns late, and not each time */
-    r->size = 48, r->local = 24, r->least = 0.15, r->jitter = r->gray = 0;
+    r->depth = 2;
+    r->heads = 2;
+    r->state = 8;
+    r->patch = 8;
+    r->deviation = 0.08;
+    r->read = MMIX_READ_BOTH;
+    r->prototypes = 512;       /* the class token alone learns late, and not each time */
+    r->size = 48;
+    r->local = 24;
+    r->least = 0.15;
+    r->jitter = r->gray = 0;
     r->rate = r->mixer == MMIX_MIXER_LINEAR ? 5e-4 : 1e-3;     /* linear attention is upset by more */
-    r->decay_end = 0.4, r->memory = 0.98, r->patches = 0;
+    r->decay_end = 0.4;
+    r->memory = 0.98;
+    r->patches = 0;
 }
 
 /* What in a recipe does not go together, or NULL. */
@@ -134,33 +169,58 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     if (ssd) {
         *v = mixer == REGISTERS ? mmix_vision_config_mambareg(256) : mmix_vision_config_dinovim(256);
         v->class_token = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : (int)r->place;
-        v->mamba.d_state = (size_t)r->state, v->mamba.head_dim = (size_t)r->head_dim;
+        v->mamba.d_state = (size_t)r->state;
+        v->mamba.head_dim = (size_t)r->head_dim;
     } else v->mixer = mixer;
     v->dim = (size_t)r->dim;
     v->heads = ssd ? 0 : (size_t)r->heads;
     v->depth = (size_t)r->depth * (ssd ? 2 : 1);
     v->patch = (size_t)r->patch;
     v->grid = (size_t)(r->size / r->patch);
-    v->deviation = r->deviation, v->sincos = r->sincos, v->drop_path = r->drop;
-    c.read = (int)r->read, c.prototypes = (size_t)r->prototypes;
-    c.head_hidden = (size_t)r->hidden, c.head_bottleneck = (size_t)r->bottleneck;
-    a->global_size = (size_t)r->size, a->local_size = (size_t)r->local, a->local_count = (size_t)r->locals;
-    a->global_scale[0] = a->local_scale[1] = r->scale, a->local_scale[0] = r->least;
-    a->brightness = a->contrast = r->strength, a->saturation = r->strength / 2;
-    a->jitter = r->jitter, a->hue = r->hue, a->gray = r->gray;
-    for (int i = 0; i < 3; i++) a->blur[i] *= r->blur, a->solarize[i] *= r->solarize;
-    a->sigma[0] *= r->size / 224, a->sigma[1] *= r->size / 224;      /* the paper's is of 224 pixels */
-    c.batch = (size_t)r->batch, c.seed = seed, c.epochs = EPOCHS, c.iters = (steps + EPOCHS - 1) / EPOCHS;
-    c.lr = r->rate * 256 / r->batch, c.warmup_epochs = (size_t)r->warmup;
-    c.weight_decay = r->decay, c.weight_decay_end = r->decay_end, c.clip = r->clip;
+    v->deviation = r->deviation;
+    v->sincos = r->sincos;
+    v->drop_path = r->drop;
+    c.read = (int)r->read;
+    c.prototypes = (size_t)r->prototypes;
+    c.head_hidden = (size_t)r->hidden;
+    c.head_bottleneck = (size_t)r->bottleneck;
+    a->global_size = (size_t)r->size;
+    a->local_size = (size_t)r->local;
+    a->local_count = (size_t)r->locals;
+    a->global_scale[0] = a->local_scale[1] = r->scale;
+    a->local_scale[0] = r->least;
+    a->brightness = a->contrast = r->strength;
+    a->saturation = r->strength / 2;
+    a->jitter = r->jitter;
+    a->hue = r->hue;
+    a->gray = r->gray;
+    for (int i = 0; i < 3; i++) {
+        a->blur[i] *= r->blur;
+        a->solarize[i] *= r->solarize;
+    }
+    a->sigma[0] *= r->size / 224;
+    a->sigma[1] *= r->size / 224;      /* the paper's is of 224 pixels */
+    c.batch = (size_t)r->batch;
+    c.seed = seed;
+    c.epochs = EPOCHS;
+    c.iters = (steps + EPOCHS - 1) / EPOCHS;
+    c.lr = r->rate * 256 / r->batch;
+    c.warmup_epochs = (size_t)r->warmup;
+    c.weight_decay = r->decay;
+    c.weight_decay_end = r->decay_end;
+    c.clip = r->clip;
     c.freeze_last_layer = (size_t)r->freeze;
     /* The teacher looks back a quarter of the run, up to the paper's 0.996. One that forgets sooner follows
        the student's first guesses, and its entropy swings from 0 to ln K. */
     c.momentum = r->memory > 0 ? r->memory : steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
-    c.center_momentum = r->center, c.teacher_temp = r->temp, c.teacher_temp_warm = r->temp_warm;
+    c.center_momentum = r->center;
+    c.teacher_temp = r->temp;
+    c.teacher_temp_warm = r->temp_warm;
     c.teacher_temp_epochs = (size_t)r->warm;
-    c.patch_weight = r->patches, c.mask_chance = r->masked;
-    c.mask_part[0] = r->mask_from, c.mask_part[1] = r->mask_to;
+    c.patch_weight = r->patches;
+    c.mask_chance = r->masked;
+    c.mask_part[0] = r->mask_from;
+    c.mask_part[1] = r->mask_to;
     return c;
 }
 
@@ -286,7 +346,8 @@ static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_pic
         size_t rows = few * f.grid_h * f.grid_w;
         mmix_tensor *x = mmix_new2(m, rows, d->D);
         if (!x || mmix_read(f.patches, mmix_data(x)) || store_add(m, &d->tokens[0], mmix_data(x), rows)) return -1;
-        d->gh = f.grid_h, d->gw = f.grid_w;
+        d->gh = f.grid_h;
+        d->gw = f.grid_w;
         mmix_rewind(m, mark);
     }
     return mmix_error(m) || interrupted ? -1 : 0;
@@ -340,7 +401,8 @@ static inline int supervised_make(mmix_ctx *m, supervised *s, mmix_dino_config c
 {
     const size_t shape[2] = {classes, c.vision.dim * (c.read == MMIX_READ_BOTH ? 2 : 1)};
     memset(s, 0, sizeof *s);
-    s->config = c, s->classes = classes;
+    s->config = c;
+    s->classes = classes;
     mmix_seed_set(m, c.seed);
     s->vision = mmix_vision_create(m, c.vision);
     s->head = mmix_params_create(m);
@@ -380,7 +442,8 @@ static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_pict
     mmix_vision_options o;
     mmix_adamw rate = mmix_adamw_config_default();
     memset(&o, 0, sizeof o);
-    o.train = 1, o.step = s->step;
+    o.train = 1;
+    o.step = s->step;
     rate.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, c->iters, c->warmup_epochs, 0,
                                    s->step);
     rate.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, c->iters, 0, 0, s->step);
@@ -414,13 +477,17 @@ static inline mmix_entry *supervised_entries(const supervised *s, size_t *n)
         for (size_t i = 0; i < list[k]->count; i++, at++) {
             const mmix_tensor *t = list[k]->at[i].tensor;
             at->name = list[k]->at[i].name;
-            at->dtype = MMIX_FILE_REAL, at->ndim = mmix_ndim(t), at->data = mmix_data(t);
+            at->dtype = MMIX_FILE_REAL;
+            at->ndim = mmix_ndim(t);
+            at->data = mmix_data(t);
             for (int a = 0; a < at->ndim; a++) at->shape[a] = mmix_shape(t, a);
         }
         const void *data[3] = {w->m, w->v, w->steps};
         for (int i = 0; i < 3; i++, at++) {
             at->name = slab_name[k][i];
-            at->dtype = i < 2 ? MMIX_FILE_REAL : MMIX_FILE_I64, at->ndim = 1, at->data = data[i];
+            at->dtype = i < 2 ? MMIX_FILE_REAL : MMIX_FILE_I64;
+            at->ndim = 1;
+            at->data = data[i];
             at->shape[0] = i < 2 ? list[k]->slab : list[k]->count;
         }
     }

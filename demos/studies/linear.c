@@ -135,7 +135,10 @@ static int read_options(settings *o, int argc, char **argv)
     char *end;
     memset(o, 0, sizeof *o);
     o->out = "build/linear-out";
-    o->stages = STAGES, o->batch = 16, o->size = 112, o->window = 8;
+    o->stages = STAGES;
+    o->batch = 16;
+    o->size = 112;
+    o->window = 8;
     struct { const char *name, **text; size_t *number, low, high; } known[] = {
         {"--load", &o->load, NULL, 0, 0},
         {"--images", &o->images, NULL, 0, 0},
@@ -159,13 +162,25 @@ static int read_options(settings *o, int argc, char **argv)
         size_t k = 0, count = sizeof known / sizeof *known;
         unsigned long long n;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
-        if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
-        if (!strcmp(argv[i], "--resume")) { o->resume = 1; continue; }
-        if (!strcmp(argv[i], "figures")) { o->figures = 1; continue; }
+        if (!strcmp(argv[i], "--json")) {
+            o->json = 1;
+            continue;
+        }
+        if (!strcmp(argv[i], "--resume")) {
+            o->resume = 1;
+            continue;
+        }
+        if (!strcmp(argv[i], "figures")) {
+            o->figures = 1;
+            continue;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
-        if (known[k].text) { *known[k].text = argv[i]; continue; }
+        if (known[k].text) {
+            *known[k].text = argv[i];
+            continue;
+        }
         if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
@@ -208,7 +223,9 @@ static mmix_tensor *draw_crops(mmix_ctx *m, const settings *o, const pictures *p
     mmix_augment a = mmix_augment_config_dino();
     size_t n = o->batch / 2, *index = (size_t *)malloc(n * sizeof *index);
     mmix_tensor *crops = mmix_new4(m, o->batch, 3, side, side);
-    a.global_size = side, a.local_count = 0, a.jitter = a.gray = 0;
+    a.global_size = side;
+    a.local_count = 0;
+    a.jitter = a.gray = 0;
     for (int i = 0; i < 3; i++) a.blur[i] = a.solarize[i] = 0;
     if (!index) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a batch of %zu", o->batch);
     for (size_t i = 0; index && i < n; i++)
@@ -283,8 +300,11 @@ static int compare_mixers(mmix_ctx *m, const mmix_vision *t, const mmix_vision *
         mmix_mark mark = mmix_mark_here(m);
         mmix_vision_options o[2];
         memset(o, 0, sizeof o);
-        o[0].class_last = 1, o[0].outputs = reads + 1, o[0].mixed = mixed[0];
-        o[1].inputs = reads, o[1].mixed = mixed[1];      /* the first block reads its own */
+        o[0].class_last = 1;
+        o[0].outputs = reads + 1;
+        o[0].mixed = mixed[0];
+        o[1].inputs = reads;
+        o[1].mixed = mixed[1];      /* the first block reads its own */
         n = all - at < TOGETHER ? all - at : TOGETHER;
         mmix_tensor *image = look_stack(m, p->test.picture + at * every, n, every, p->size);
         for (int k = 0; k < 2; k++) mmix_vision_forward(m, k ? s : t, image, &o[k]);
@@ -318,7 +338,8 @@ static int measure(mmix_ctx *m, mmix_vision_config c, size_t side, price *x)
         return -1;
     }
     memset(x, 0, sizeof *x);
-    x->pixels = (double)side, x->patches = (double)(side / c.patch * (side / c.patch));
+    x->pixels = (double)side;
+    x->patches = (double)(side / c.patch * (side / c.patch));
     x->flops = mmix_vision_flops(v, side, side);
     x->weights = (double)(mmix_vision_params(v)->elements * sizeof(mmix_real));
     x->seconds = x->processor = INFINITY;
@@ -345,7 +366,8 @@ static mmix_vision_config student_config(const settings *o, const mmix_vision_co
     for (size_t b = 0; b < c.depth; b++) c.blocks[b] = kind[kind_of(o, b)].block;
     c.class_token = MMIX_CLASS_LAST;                     /* where a forward scan has seen all */
     c.feature = o->feature;
-    c.mmate.window[0] = 1, c.mmate.window[1] = c.mmate.window[2] = o->window;
+    c.mmate.window[0] = 1;
+    c.mmate.window[1] = c.mmate.window[2] = o->window;
     return c;
 }
 
@@ -378,7 +400,10 @@ static void describe(const settings *o, const pictures *p, run *r)
 {
     const mmix_vision_config *c = mmix_vision_config_of(r->teacher);
     char kept[2 * MMIX_VISION_BLOCKS + 1] = "";
-    for (size_t b = 0; b < c->depth; b++) kept[b] = o->keep[b] ? '1' : '0', kept[b + 1] = 0;
+    for (size_t b = 0; b < c->depth; b++) {
+        kept[b] = o->keep[b] ? '1' : '0';
+        kept[b + 1] = 0;
+    }
     snprintf(r->settings, sizeof r->settings, "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --lora %zu, --size %zu, "
              "--batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64, kind[o->kind].name, kept,
              o->window, feature_name[o->feature], o->stages, o->lora, o->size, o->batch, o->seed,
@@ -474,8 +499,11 @@ static mmix_distill_config stages_of(const settings *o, const size_t *steps)
         c.stage[2].lr = 3e-5;
     }
     if (o->lora) {                                       /* alpha: twice the rank, as in LinMU's stages */
-        c.stage[2].train = MMIX_TRAIN_LORA, c.stage[2].lr = 1e-4;
-        c.lora_rank = o->lora, c.lora_alpha = 2 * (double)o->lora, c.lora_targets = MMIX_LORA_FFN | MMIX_LORA_MIXER;
+        c.stage[2].train = MMIX_TRAIN_LORA;
+        c.stage[2].lr = 1e-4;
+        c.lora_rank = o->lora;
+        c.lora_alpha = 2 * (double)o->lora;
+        c.lora_targets = MMIX_LORA_FFN | MMIX_LORA_MIXER;
     }
     return c;
 }
@@ -559,7 +587,8 @@ static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
         if (mmix_vision_distill_step(r->distill, draw_turn(m, o, r->teacher, p, r->distill->number), &s) < 0) return -1;
         t = now();
         r->loss[r->done++] = s.loss;
-        r->seconds += t - start, spent += t - start;
+        r->seconds += t - start;
+        spent += t - start;
         if (is_due(r, s.stage) && plot(m, r, p)) return -1;
         if (t - saved > SAVE_SECONDS) {
             if (save_run(m, o, r)) return -1;
@@ -614,7 +643,10 @@ static int probe_classes(mmix_ctx *m, const mmix_vision *v, const pictures *p, c
     else if (!look(m, v, &few, p->size, p->size, all, 0, NULL)) {
         voters split = {trains, at, tests, at + trains};
         memcpy(all + trains * READS * D, x, tests * READS * D * sizeof *x);
-        for (size_t i = 0; i < n; i++) at[i] = i, label[i] = i < trains ? few.label[i] : p->test.label[i - trains];
+        for (size_t i = 0; i < n; i++) {
+            at[i] = i;
+            label[i] = i < trains ? few.label[i] : p->test.label[i - trains];
+        }
         evaluate_probe(m, all, READS * D, D, &split, label, p->classes, s);
     }
     free(few.picture);
@@ -636,7 +668,11 @@ static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const p
     store labels;
     memset(&labels, 0, sizeof labels);
     memset(&d, 0, sizeof d);
-    d.labels = &labels, d.split = SEGMENTED, d.w = d.h = p->size, d.classes = 2, d.D = mmix_vision_config_of(v)->dim;
+    d.labels = &labels;
+    d.split = SEGMENTED;
+    d.w = d.h = p->size;
+    d.classes = 2;
+    d.D = mmix_vision_config_of(v)->dim;
     snprintf(path[0], sizeof path[0], "%s/patches", o->out);
     snprintf(path[1], sizeof path[1], "%s/masks", o->out);
     int bad = picture_few(&few, &p->test, SEGMENTED);
@@ -729,8 +765,11 @@ static int weigh(mmix_ctx *m, settings *o, run *r)
             fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels, name[k],
                     x[i][k].seconds, x[i][k].processor);
         }
-    if (o->json) printf("{"), json_costs(&x[0][0], o->costs, KINDS + 2, name), printf("}\n");
-    else print_costs(&x[0][0], o->costs, KINDS + 2, name);
+    if (o->json) {
+        printf("{");
+        json_costs(&x[0][0], o->costs, KINDS + 2, name);
+        printf("}\n");
+    } else print_costs(&x[0][0], o->costs, KINDS + 2, name);
     return 0;
 }
 

@@ -196,12 +196,14 @@ static void report_costs(report *h, const price *x, int threads)
     double value[COST];
     report_plot plot[2];
     memset(plot, 0, sizeof plot);
-    plot[0].y_label = "seconds a picture", plot[1].y_label = "MiB";
+    plot[0].y_label = "seconds a picture";
+    plot[1].y_label = "MiB";
     plot[0].caption = "Of the processor, all threads together.";
     plot[1].caption = "At the peak, weights and picture included.";
     for (size_t i = 0; i < LOOKS; i++) patches[i] = x[2 * i].patches;
     for (int k = 0; k < 2; k++) {
-        plot[k].x_label = "patches", plot[k].log_x = plot[k].log_y = 1;
+        plot[k].x_label = "patches";
+        plot[k].log_x = plot[k].log_y = 1;
         for (int n = 0; n < 2; n++) {
             for (size_t i = 0; i < LOOKS; i++)
                 y[k][n][i] = k ? x[2 * i + (size_t)n].bytes / 1048576 : x[2 * i + (size_t)n].processor;
@@ -269,26 +271,34 @@ static void report_curves(report *h, const run *r, const worth *w)
     memset(&loss, 0, sizeof loss);
     loss.x_label = "step";
     like = error = blocks = loss;
-    loss.y_label = "loss", loss.caption = "Each stage has a loss of its own: what mixers make on the teacher's inputs; "
+    loss.y_label = "loss";
+    loss.caption = "Each stage has a loss of its own: what mixers make on the teacher's inputs; "
         "what blocks make, end to end; class and patch tokens. From one curve to the next nothing can be compared. "
         "Batches of large and small crops differ, so curves are rough.";
     for (size_t k = 0; k < STAGES; at += r->distill->config.stage[k++].steps) {
         report_curve c = {stage_name[k], r->x + at, r->loss + at, r->distill->config.stage[k].steps, (int)k, 0};
         if (c.count) loss.curve[loss.curves++] = c;
     }
-    like.y_label = "mean cosine", like.caption = "With the teacher, of test pictures, at the start, after each fifth and "
+    like.y_label = "mean cosine";
+    like.caption = "With the teacher, of test pictures, at the start, after each fifth and "
         "after each stage.";
-    error.y_label = "relative error", error.caption = "Of patch tokens, on the same pictures.";
+    error.y_label = "relative error";
+    error.caption = "Of patch tokens, on the same pictures.";
     report_curve token = {"class token", r->point[0], r->point[2], r->plotted, 0, 0};
     report_curve patches = {"patches", r->point[0], r->point[3], r->plotted, 1, 0};
     report_curve off = {"patches", r->point[0], r->point[1], r->plotted, 1, 0};
-    like.curve[like.curves++] = token, like.curve[like.curves++] = patches, error.curve[error.curves++] = off;
-    blocks.x_label = "block", blocks.y_label = "relative error", blocks.log_y = 1;
+    like.curve[like.curves++] = token;
+    like.curve[like.curves++] = patches;
+    error.curve[error.curves++] = off;
+    blocks.x_label = "block";
+    blocks.y_label = "relative error";
+    blocks.log_y = 1;
     blocks.caption = "Of what each block makes, end to end: errors of the blocks before it are in it.";
     for (size_t b = 0; b < depth; b++) block[b] = (double)(b + 1);
     report_curve before = {"before", block, w[BEFORE].like.block, depth, 1, 1};
     report_curve after = {"after", block, w[AFTER].like.block, depth, 0, 0};
-    blocks.curve[blocks.curves++] = before, blocks.curve[blocks.curves++] = after;
+    blocks.curve[blocks.curves++] = before;
+    blocks.curve[blocks.curves++] = after;
     report_html(h, "<h2>Learning</h2>\n<div class=\"row\">\n");
     report_chart(h, &like);
     report_chart(h, &error);

@@ -201,15 +201,30 @@ static int read_options(settings *o, int argc, char **argv)
         int part = 0;
         unsigned long long n;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
-        if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
+        if (!strcmp(argv[i], "--json")) {
+            o->json = 1;
+            continue;
+        }
         while (part < PARTS && strcmp(argv[i], part_name[part])) part++;
-        if (part < PARTS) { o->parts |= 1 << part; continue; }
-        if (!strcmp(argv[i], "figures")) { o->figures = 1; continue; }
-        if (!strcmp(argv[i], "all")) { o->parts = (1 << PARTS) - 1; continue; }
+        if (part < PARTS) {
+            o->parts |= 1 << part;
+            continue;
+        }
+        if (!strcmp(argv[i], "figures")) {
+            o->figures = 1;
+            continue;
+        }
+        if (!strcmp(argv[i], "all")) {
+            o->parts = (1 << PARTS) - 1;
+            continue;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such part or option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
-        if (known[k].text) { *known[k].text = argv[i]; continue; }
+        if (known[k].text) {
+            *known[k].text = argv[i];
+            continue;
+        }
         if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
@@ -339,7 +354,10 @@ static size_t task_text(task *t, mmix_ctx *m, const char *text, size_t at)
 {
     for (size_t n; *text; text += n) {
         n = strcspn(text, " ?,");                        /* what divides words; of a "?" nothing is to be learned */
-        if (!n) { n = 1; continue; }
+        if (!n) {
+            n = 1;
+            continue;
+        }
         int32_t w = task_word(t, m, text, n);
         if (at == t->width) mmix_fail(m, MMIX_ERROR_FILE, "\"%s\": more than %zu words", text, t->width);
         if (mmix_error(m)) return 0;
@@ -437,7 +455,10 @@ static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int
         s->asked += asked;
         mmix_rewind(m, mark);
     }
-    if (s->asked) s->loss /= (double)s->asked, s->right /= (double)s->asked;
+    if (s->asked) {
+        s->loss /= (double)s->asked;
+        s->right /= (double)s->asked;
+    }
     return mmix_error(m) ? -1 : 0;
 }
 
@@ -552,7 +573,10 @@ static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, s
     size_t clip[256];
     for (size_t b = 0; b < B; b++) {
         uint32_t any = mmix_random_u32(m, ROWS_OF_TEACHER, step, 3 * b);
-        if (!t->clips) { row[b] = any % t->train; continue; }
+        if (!t->clips) {
+            row[b] = any % t->train;
+            continue;
+        }
         clip[b] = mmix_random_u32(m, ROWS_OF_TEACHER, step, 3 * b + 1) % t->train_clips;
         size_t n = t->first[clip[b] + 1] - t->first[clip[b]];
         int open = mmix_random_uniform(m, ROWS_OF_TEACHER, step, 3 * b + 2) < open_share;
@@ -697,7 +721,10 @@ static mmix_distill_config plan(const job *j, const variant *v)
         if (v->control == SWIN_FIRST ? !i : c.stages > STAGES && i == 1) s->train = MMIX_TRAIN_SWIN;
         s->steps = total * (i + 1) / c.stages - total * i / c.stages;
         s->warmup = s->steps / 20;
-        if (c.stages == 1) s->hidden = three.stage[0].hidden, s->lr = three.stage[0].lr;
+        if (c.stages == 1) {
+            s->hidden = three.stage[0].hidden;
+            s->lr = three.stage[0].lr;
+        }
         s->lr *= stage_rate[j->part];
         if (!v->hidden) s->hidden = 0;
         if (v->rank == FULL && s->train & MMIX_TRAIN_LORA) s->train += MMIX_TRAIN_REST - MMIX_TRAIN_LORA;
@@ -786,7 +813,10 @@ static char *read_text(mmix_ctx *m, const char *path)
     FILE *f = fopen(path, "rb");
     long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
     char *text = size >= 0 && !fseek(f, 0, SEEK_SET) ? (char *)malloc((size_t)size + 1) : NULL;
-    if (text && fread(text, 1, (size_t)size, f) != (size_t)size) free(text), text = NULL;
+    if (text && fread(text, 1, (size_t)size, f) != (size_t)size) {
+        free(text);
+        text = NULL;
+    }
     if (f) fclose(f);
     if (text) text[size] = 0;
     else mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be read", path);
@@ -1161,7 +1191,10 @@ static double table_share(const result *r, size_t seeds, int row, int column, do
     double right = 0, asked = 0;
     for (size_t s = 0; s < seeds; s++) {
         const score *one = table_score(&r[s], row, column);
-        if (one) right += one->right * (double)one->asked, asked += (double)one->asked;
+        if (one) {
+            right += one->right * (double)one->asked;
+            asked += (double)one->asked;
+        }
     }
     right /= asked;
     *error = 100 * sqrt(right * (1 - right) / asked);
@@ -1178,10 +1211,14 @@ static void table_cell(char *out, size_t room, int part, const result *r, size_t
         const score *one = table_score(&r[s], row, column);
         double v = one && one->asked ? score_value(part, one) : NAN;
         mean += v / (double)seeds;
-        low = fmin(low, v), high = fmax(high, v);
+        low = fmin(low, v);
+        high = fmax(high, v);
         asked += one ? (double)one->asked : 0;
     }
-    if (!isfinite(mean)) { snprintf(out, room, "-"); return; }
+    if (!isfinite(mean)) {
+        snprintf(out, room, "-");
+        return;
+    }
     size_t n = (size_t)snprintf(out, room, format, mean);
     wilson(mean / 100, asked, &a, &b);
     if (part != TEXT) n += (size_t)snprintf(out + n, room - n, " [%.1f %.1f]", a, b);
@@ -1329,7 +1366,10 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
     if (!M) return;
     const mmix_real *a = mmix_data(M);
     head_reach(a, H, 1, L, NEAREST, share, distance);
-    for (size_t k = 0; k < H; k++) h[k].share += share[k], h[k].reach += distance[k];
+    for (size_t k = 0; k < H; k++) {
+        h[k].share += share[k];
+        h[k].reach += distance[k];
+    }
     for (int s = 0; s < 2; s++) {
         mmix_tensor *S = mmix_decoder_matrix(m, student[s], sequence, layer);
         if (!S) return;
@@ -1367,9 +1407,11 @@ static size_t compare_heads(const job *j, const mmix_decoder *const *student, he
         stories++;
     }
     for (size_t k = 0; k < count; k++) {
-        h[k].share /= (double)stories, h[k].reach /= (double)stories;
+        h[k].share /= (double)stories;
+        h[k].reach /= (double)stories;
         for (int s = 0; s < 2; s++) {
-            h[k].distance[s] /= (double)stories, h[k].sine[s] /= (double)stories;
+            h[k].distance[s] /= (double)stories;
+            h[k].sine[s] /= (double)stories;
             h[k].own[s] /= (double)stories;
         }
     }
@@ -1408,7 +1450,10 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
     student[1] = end;
     shown[0] = j->teacher;
     memcpy(shown + 1, student, sizeof student);
-    if (!all || c->heads > 64 || !compare_heads(j, student, all)) { free(all); return; }
+    if (!all || c->heads > 64 || !compare_heads(j, student, all)) {
+        free(all);
+        return;
+    }
     memset(sum, 0, sizeof sum);
     for (size_t k = 0; k < count; k++) {
         if (all[k].share > all[most[0]].share) most[0] = k;
@@ -1518,7 +1563,10 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     d[1] = start;
     d[2] = end;
     for (size_t k = 0; k < 3; k++)
-        if (!said || rate(j->m, t, d[k], SHOWN, 0, &s, said + k * SHOWN * t->width)) { free(said); return; }
+        if (!said || rate(j->m, t, d[k], SHOWN, 0, &s, said + k * SHOWN * t->width)) {
+            free(said);
+            return;
+        }
     report_html(h, "<h3>Some questions</h3>\n");
     report_html(h, "<div class=\"wide\"><table class=\"pictures said\"><tr><th></th><th>question</th><th>answer</th>"
                    "<th>teacher</th><th>student at the start</th><th>after stage 3</th></tr>\n");
@@ -1818,7 +1866,10 @@ static void json_scaling(const length *x, size_t lengths)
         scaling_values(&x[i / WAYS], (int)(i % WAYS), value);
         printf("%s\n  {\"decoder\": \"%s\", ", i ? "," : "", way_name[i % WAYS]);
         report_json("tokens", x[i / WAYS].tokens, "");
-        for (int c = 0; c < SCALING_COLUMNS; c++) printf(", "), report_json(scaling_column[c].key, value[c], "");
+        for (int c = 0; c < SCALING_COLUMNS; c++) {
+            printf(", ");
+            report_json(scaling_column[c].key, value[c], "");
+        }
         printf("}");
     }
     printf("\n ]");
@@ -1862,7 +1913,9 @@ static void report_scaling(report *h, const length *x, size_t lengths)
         c.y = peak[k];
         if (k != ATTENTION && k != BOTH) continue;
         memory.curve[memory.curves++] = c;
-        c.name = k ? "M-MATE, state" : "attention, state", c.y = state[k], c.dashed = 1;
+        c.name = k ? "M-MATE, state" : "attention, state";
+        c.y = state[k];
+        c.dashed = 1;
         memory.curve[memory.curves++] = c;
     }
     report_curve c = {"encoder", tokens, see, lengths, WAYS, 0};

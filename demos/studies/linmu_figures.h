@@ -12,7 +12,10 @@ static const char *const linmu_pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#8a92
 static void linmu_arrow(FILE *f, double x0, double y0, double x1, double y1, double gap, const char *paint)
 {
     const double length = hypot(x1 - x0, y1 - y0), ux = (x1 - x0) / length, uy = (y1 - y0) / length;
-    x0 += gap * ux, y0 += gap * uy, x1 -= gap * ux, y1 -= gap * uy;
+    x0 += gap * ux;
+    y0 += gap * uy;
+    x1 -= gap * ux;
+    y1 -= gap * uy;
     fprintf(f, "<path d=\"M%.1f %.1fL%.1f %.1fM%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" %s/>\n", x0, y0, x1, y1,
             x1 - 6 * ux - 3.5 * uy, y1 - 6 * uy + 3.5 * ux, x1, y1, x1 - 6 * ux + 3.5 * uy, y1 - 6 * uy - 3.5 * ux,
             paint);

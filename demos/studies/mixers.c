@@ -114,7 +114,11 @@ static range range_of(const mmix_real *v, size_t n, size_t skip)                
 {
     range r = {INFINITY, -INFINITY, 0};
     for (size_t i = 0; i < n; i++)
-        if (i != skip) r.low = fmin(r.low, (double)v[i]), r.high = fmax(r.high, (double)v[i]), r.sum += (double)v[i];
+        if (i != skip) {
+            r.low = fmin(r.low, (double)v[i]);
+            r.high = fmax(r.high, (double)v[i]);
+            r.sum += (double)v[i];
+        }
     return r;
 }
 
@@ -123,7 +127,10 @@ static range range_of(const mmix_real *v, size_t n, size_t skip)                
 static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture, size_t token)
 {
     mmix_real plain[6 * L], both[6 * L];
-    for (int i = 0; i < 6 * L; i++) plain[i] = (mmix_real)(i % L) / (L - 1), both[i] = 2 * plain[i] - 1;
+    for (int i = 0; i < 6 * L; i++) {
+        plain[i] = (mmix_real)(i % L) / (L - 1);
+        both[i] = 2 * plain[i] - 1;
+    }
     draw_values(out, "scale-", "plain", plain, 6, L, 2, 1, 0, NULL, 0);
     draw_values(out, "scale-", "signed", both, 6, L, 2, 1, 1, NULL, 0);
     draw_values(out, "picture", "", NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token);
@@ -351,7 +358,8 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
         printf("%-10s", title[k]);
         for (int c = 0; c < SIZES; c++) {
             printf("%4g%s", rank[k][c], c < SIZES - 1 ? "" : "\n");
-            x[c] = LEFT + 8 * STEP * (c + 1), y[c] = BOTTOM - 4 * rank[k][c];
+            x[c] = LEFT + 8 * STEP * (c + 1);
+            y[c] = BOTTOM - 4 * rank[k][c];
             fprintf(g, "<circle cx=\"%g\" cy=\"%g\" r=\"%d\" fill=\"%.7s\"/>\n", x[c], y[c], 6 - k, pen[k]);
         }
         svg_curve(g, pen[k], SIZES, x, y);
@@ -517,7 +525,9 @@ static scene still_life(void)
     s.floor = floor_paint;
     s.wall = wall_paint;
     s.horizon = 13700;
-    s.light_x = -120, s.light_y = -650, s.light_z = 780;
+    s.light_x = -120;
+    s.light_y = -650;
+    s.light_z = 780;
     s.ambient = 330;
     s.grain = 6;
     return s;
@@ -728,8 +738,11 @@ static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const 
     o->told = mmix_archive_metadata(a, "config") != NULL;
     o->file = file;
     o->run = format && !strncmp(format, "mamba_mix dino run", 18);           /* of demos/studies/dino.c */
-    if (!file) c.dim = DIM, c.depth = DEPTH, c.heads = HEADS;
-    else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
+    if (!file) {
+        c.dim = DIM;
+        c.depth = DEPTH;
+        c.heads = HEADS;
+    } else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
     if (!o->told && c.mixer != MMIX_MIXER_SSD) {
         c.mixer = kind;
         if (s->heads) c.heads = s->heads;
@@ -881,7 +894,10 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
     double *row = (double *)calloc(side * side, sizeof *row), top = 1e-30;
     size_t me = 0, to = 0;                               /* the token that is the patch */
     if (!row) return;
-    for (size_t i = 0; to <= at; i++) if (!is_class(o, i)) me = i, to++;
+    for (size_t i = 0; to <= at; i++) if (!is_class(o, i)) {
+        me = i;
+        to++;
+    }
     for (size_t j = to = 0; j < o->tokens; j++) {
         if (is_class(o, j)) continue;
         row[to] = fabs((double)(w->M[me * o->tokens + j] + other->M[me * o->tokens + j]));
@@ -980,7 +996,8 @@ static void add_range(char *cells, size_t room, const model *o, int c)
     for (size_t i = 0; i < o->views * o->heads; i++) {
         const view *w = &o->view[i / o->heads];
         double v = c == JOINED ? w->all[c] : w->head[i % o->heads][c];
-        low = fmin(low, v), high = fmax(high, v);
+        low = fmin(low, v);
+        high = fmax(high, v);
     }
     if (low > high) snprintf(cells + n, room - n, "|-");
     else if (high > low) snprintf(cells + n, room - n, "|%.*f … %.*f", column[c].digits, low, column[c].digits, high);
@@ -997,7 +1014,9 @@ static void report_finding(report *r, const model *o, size_t models)
         for (size_t i = 0; i < o[k].views; i++) near_by += o[k].view[i].all[CLOSE_BY] / (double)o[k].views;
         report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", k ? k + 1 < models ? ", " : " and " : "", 100 * near_by,
                     k ? "" : " comes from the 5 x 5 patches around it", about[o[k].kind].model);
-        held += o[k].held, blocks += o[k].blocks, random += !o[k].file;
+        held += o[k].held;
+        blocks += o[k].blocks;
+        random += !o[k].file;
     }
     report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held, blocks,
                 random < models ? "" : " All weights are random: this is what the architectures do before "
@@ -1017,7 +1036,10 @@ static void report_claims(report *r, const model *o, size_t models)
         n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s%s, C = %zu, %s = %zu", about[o[k].kind].name,
                               o[k].file ? "" : " (random)", o[k].block, width_name(&o[k]), o[k].N);
         for (int i = 0; i < 3; i++) L_blocks[i] += o[k].decay[i];
-        if (o[k].kind == MMIX_MIXER_SSD) lemma += o[k].lemma, matrices += o[k].matrices;
+        if (o[k].kind == MMIX_MIXER_SSD) {
+            lemma += o[k].lemma;
+            matrices += o[k].matrices;
+        }
     }
     report_html(r, "<h2>What is claimed and what is measured</h2>\n<p>M is cut into blocks of C x C tokens. What the "
         "tokens of a block's columns tell those of its rows passes, for each number of a value, through as many "

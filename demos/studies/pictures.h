@@ -137,7 +137,10 @@ static inline const char *picture_ending(const char *path)
 static inline int picture_ends(const char *path, const char *ending)         /* ".png", whatever the case */
 {
     const char *dot = picture_ending(path);
-    while (*dot && (*dot | 32) == (*ending | 32)) dot++, ending++;
+    while (*dot && (*dot | 32) == (*ending | 32)) {
+        dot++;
+        ending++;
+    }
     return !*dot && !*ending;
 }
 
@@ -183,7 +186,10 @@ static inline int picture_names_add(picture_names *list, const char *name)
     char **more = (char **)realloc(list->at, (list->count + 1) * sizeof *more);
     char *copy = picture_join(name, "", "");
     if (more) list->at = more;
-    if (!more || !copy) { free(copy); return -1; }
+    if (!more || !copy) {
+        free(copy);
+        return -1;
+    }
     list->at[list->count++] = copy;
     return 0;
 }
@@ -328,7 +334,9 @@ static inline mmix_box picture_square(size_t width, size_t height)           /* 
 {
     size_t side = width < height ? width : height;
     mmix_box box;
-    box.left = (width - side) / 2, box.top = (height - side) / 2, box.width = box.height = side;
+    box.left = (width - side) / 2;
+    box.top = (height - side) / 2;
+    box.width = box.height = side;
     return box;
 }
 
@@ -567,7 +575,10 @@ static inline char *picture_mask_path(const char *masks, const char *inside)
         char *full = picture_join(path, "", ending[k]);
         FILE *f = full ? fopen(full, "rb") : NULL;
         free(path);
-        if (f) { fclose(f); return full; }
+        if (f) {
+            fclose(f);
+            return full;
+        }
         free(full);
     }
     return NULL;
@@ -672,8 +683,11 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
             if (split) name = strchr(name, '/') + 1;
             mmix_picture in = !k && set->whole ? set->whole[i] : set->picture[i];
             e[at].name = picture_join(k == 2 ? "mask" : k ? "test" : "train", "/", name);
-            e[at].dtype = MMIX_FILE_U8, e[at].ndim = k == 2 ? 2 : 3;
-            e[at].shape[0] = in.height, e[at].shape[1] = in.width, e[at].shape[2] = 3;
+            e[at].dtype = MMIX_FILE_U8;
+            e[at].ndim = k == 2 ? 2 : 3;
+            e[at].shape[0] = in.height;
+            e[at].shape[1] = in.width;
+            e[at].shape[2] = 3;
             e[at].data = k == 2 ? set->mask + i * pixels : in.rgb;
             if (!e[at].name) at = n;
         }
@@ -724,7 +738,11 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
         set->label[i] = (int32_t)c;
         if (c == p->classes && length) {
             char **more = (char **)realloc(p->class_name, (c + 1) * sizeof *more);
-            if (more) p->class_name = more, more[c] = picture_join(inside, "", ""), p->classes += more[c] != NULL;
+            if (more) {
+                p->class_name = more;
+                more[c] = picture_join(inside, "", "");
+                p->classes += more[c] != NULL;
+            }
             if (c < p->classes) more[c][length] = 0;
         }
         char *name = set->mask ? picture_join("mask", "/", inside) : NULL;
@@ -826,7 +844,8 @@ static inline int picture_few(picture_set *few, const picture_set *set, size_t m
     few->label = (int32_t *)(void *)(few->picture + few->count);
     for (size_t i = 0; few->picture && i < few->count; i++) {
         size_t k = picture_spread(i, few->count, set->count);
-        few->picture[i] = set->picture[k], few->label[i] = set->label[k];
+        few->picture[i] = set->picture[k];
+        few->label[i] = set->label[k];
     }
     return few->picture ? 0 : -1;
 }

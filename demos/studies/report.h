@@ -93,7 +93,10 @@ static inline void report_byte(report_bytes *b, uint32_t value)
     if (b->count == b->room) {
         size_t room = b->room ? 2 * b->room : 4096;
         uint8_t *more = (uint8_t *)realloc(b->at, room);
-        if (!more) { b->failed = 1; return; }
+        if (!more) {
+            b->failed = 1;
+            return;
+        }
         b->at = more;
         b->room = room;
     }
@@ -159,7 +162,12 @@ static inline void report_zlib(report_bytes *b, const uint8_t *in, size_t n)
     enum { BUCKETS = 1 << 15, NONE = 0 };
     uint32_t *head = (uint32_t *)calloc(BUCKETS, sizeof *head);
     uint32_t *before = (uint32_t *)malloc((n + 1) * sizeof *before);
-    if (!head || !before) { free(head); free(before); b->failed = 1; return; }
+    if (!head || !before) {
+        free(head);
+        free(before);
+        b->failed = 1;
+        return;
+    }
     report_byte(b, 0x78);
     report_byte(b, 0x01);
     b->bits = 0;
@@ -173,11 +181,19 @@ static inline void report_zlib(report_bytes *b, const uint8_t *in, size_t n)
             for (int tries = 32; at != NONE && i + 1 - at <= 32768 && tries > 0; at = before[at], tries--) {
                 size_t same = 0;
                 while (same < limit && in[at - 1 + same] == in[i + same]) same++;
-                if (same > best) best = same, from = at - 1;
+                if (same > best) {
+                    best = same;
+                    from = at - 1;
+                }
             }
         }
-        if (best >= 3) report_copy(b, (uint32_t)best, (uint32_t)(i - from)), next = i + best;
-        else report_symbol(b, in[i]), next = i + 1;
+        if (best >= 3) {
+            report_copy(b, (uint32_t)best, (uint32_t)(i - from));
+            next = i + best;
+        } else {
+            report_symbol(b, in[i]);
+            next = i + 1;
+        }
         for (size_t k = i; k < next && k + 3 <= n; k++) {
             uint32_t bucket = ((in[k] * 65599u + in[k + 1]) * 65599u + in[k + 2]) * 2654435761u >> 17;
             before[k + 1] = head[bucket];
@@ -187,7 +203,10 @@ static inline void report_zlib(report_bytes *b, const uint8_t *in, size_t n)
     report_symbol(b, 256);
     report_bits(b, 0, (8 - b->bit_count) & 7);
     uint32_t low = 1, high = 0;                                              /* Adler-32 */
-    for (size_t i = 0; i < n; i++) low = (low + in[i]) % 65521, high = (high + low) % 65521;
+    for (size_t i = 0; i < n; i++) {
+        low = (low + in[i]) % 65521;
+        high = (high + low) % 65521;
+    }
     report_u32(b, high << 16 | low);
     free(head);
     free(before);
@@ -236,7 +255,10 @@ static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t he
                 sum += rest < 128 ? rest : 256u - rest;
                 if (f == 5) report_byte(&rows, rest);
             }
-            if (!f || (f < 5 && sum < least)) least = sum, filter = f;
+            if (!f || (f < 5 && sum < least)) {
+                least = sum;
+                filter = f;
+            }
         }
     }
     if (!rows.failed) report_zlib(&packed, rows.at, rows.count);
@@ -254,7 +276,10 @@ static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t he
     int failed = rows.failed || packed.failed || file.failed;
     free(rows.at);
     free(packed.at);
-    if (failed) { free(file.at); return NULL; }
+    if (failed) {
+        free(file.at);
+        return NULL;
+    }
     *size = file.count;
     return file.at;
 }
@@ -570,9 +595,16 @@ static inline double report_line(FILE *f, const report_curve *curve, const repor
     for (size_t i = 0; i < curve->count; i += group) {
         double x = 0, y = 0;
         size_t count = curve->count - i < group ? curve->count - i : group;
-        for (size_t k = i; k < i + count; k++) x += curve->x[k] / (double)count, y += curve->y[k] / (double)count;
-        x = report_place(x, a->log_x), y = report_place(y, a->log_y);
-        if (!isfinite(x) || !isfinite(y)) { pen = "M"; continue; }
+        for (size_t k = i; k < i + count; k++) {
+            x += curve->x[k] / (double)count;
+            y += curve->y[k] / (double)count;
+        }
+        x = report_place(x, a->log_x);
+        y = report_place(y, a->log_y);
+        if (!isfinite(x) || !isfinite(y)) {
+            pen = "M";
+            continue;
+        }
         at[2 * points] = a->left + (x - a->x0) * a->kx;
         end = at[2 * points + 1] = a->floor - (y - a->y0) * a->ky;
         fprintf(f, "%s%.1f %.1f", pen, at[2 * points], end);
@@ -633,9 +665,12 @@ static inline report_axes report_frame(const report_plot *p, double x0, double x
     a.right = 400 - fmin(REPORT_NAMES, fmax(14, a.right));
     a.top = 28;
     a.floor = a.top + (p->square ? a.right - a.left : 220);
-    a.x0 = x0, a.y0 = y0;
-    a.kx = (a.right - a.left) / (x1 - x0), a.ky = (a.floor - a.top) / (y1 - y0);
-    a.log_x = p->log_x, a.log_y = p->log_y;
+    a.x0 = x0;
+    a.y0 = y0;
+    a.kx = (a.right - a.left) / (x1 - x0);
+    a.ky = (a.floor - a.top) / (y1 - y0);
+    a.log_x = p->log_x;
+    a.log_y = p->log_y;
     return a;
 }
 
@@ -667,17 +702,31 @@ static inline void report_chart(report *r, const report_plot *p)
         for (size_t i = 0; i < p->curve[c].count; i++) {
             double x = report_place(p->curve[c].x[i], p->log_x), y = report_place(p->curve[c].y[i], p->log_y);
             if (!isfinite(x) || !isfinite(y)) continue;
-            x0 = fmin(x0, x), x1 = fmax(x1, x), y0 = fmin(y0, y), y1 = fmax(y1, y);
+            x0 = fmin(x0, x);
+            x1 = fmax(x1, x);
+            y0 = fmin(y0, y);
+            y1 = fmax(y1, y);
         }
     double level = report_place(p->level, p->log_y), mark = report_place(p->mark, p->log_x);
-    if (p->level_name) y0 = fmin(y0, level), y1 = fmax(y1, level);
-    if (!(x0 <= x1)) x0 = y0 = 0, x1 = y1 = 1;
+    if (p->level_name) {
+        y0 = fmin(y0, level);
+        y1 = fmax(y1, level);
+    }
+    if (!(x0 <= x1)) {
+        x0 = y0 = 0;
+        x1 = y1 = 1;
+    }
     if (x1 - x0 < 1e-12) x1 = x0 + 1;
-    if (p->low < p->high) y0 = report_place(p->low, p->log_y), y1 = report_place(p->high, p->log_y);
-    else if (p->log_y) y0 -= 0.05, y1 += 0.05;
-    else {
+    if (p->low < p->high) {
+        y0 = report_place(p->low, p->log_y);
+        y1 = report_place(p->high, p->log_y);
+    } else if (p->log_y) {
+        y0 -= 0.05;
+        y1 += 0.05;
+    } else {
         double tick = report_tick(fmax(y1 - y0, 1e-6), 6);
-        y0 = floor(y0 / tick) * tick, y1 = ceil(y1 / tick) * tick;
+        y0 = floor(y0 / tick) * tick;
+        y1 = ceil(y1 / tick) * tick;
         if (y1 - y0 < tick) y1 = y0 + tick;
     }
     report_axes a = report_frame(p, x0, x1, y0, y1);
@@ -709,7 +758,10 @@ static inline void report_chart(report *r, const report_plot *p)
         for (int place = 0; place < 4; place++) {        /* the name: right or left, below or above, where least is in its way */
             double x = place & 1 ? a.left + 2 : a.right - 2 - wide, y = at + (place & 2 ? -16 : 4);
             size_t n = y < a.top - 12 ? SIZE_MAX : report_crowd(p, &a, x, y, wide, 12);
-            if (n < least) least = n, best = place;
+            if (n < least) {
+                least = n;
+                best = place;
+            }
         }
         fprintf(f, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", a.left, at, a.right);
         fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"%s\">", best & 1 ? a.left + 2 : a.right - 2,
@@ -902,7 +954,8 @@ static inline double figure_words(uint8_t *rgb, size_t width, size_t height, dou
             int n = 0;
             for (; *p && *p != ' '; p += 2, n++) {
                 right = fmax(right, p[0] - '0');
-                at[n][0] = x + unit * (p[0] - '0'), at[n][1] = y + unit * (p[1] - '6');
+                at[n][0] = x + unit * (p[0] - '0');
+                at[n][1] = y + unit * (p[1] - '6');
             }
             p += *p == ' ';
             memcpy(end, at, sizeof *end);

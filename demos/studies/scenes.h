@@ -157,38 +157,51 @@ static inline scene_point scene_shape(int kind, int u, int v)
     int au = scene_abs(u), side = u < 0 ? -1 : 1;
     switch (kind) {
     case SCENE_BALL:
-        p.depth = scene_disc(u, v, 1000), p.nx = u, p.ny = v;
+        p.depth = scene_disc(u, v, 1000);
+        p.nx = u;
+        p.ny = v;
         break;
     case SCENE_BOX: {                                    /* a cube seen from above a corner: three lozenges */
         int a = (u * 512 + v * 887) / 1024, b = (u * 512 - v * 887) / 1024;
         p.depth = 840 - scene_max(au, scene_max(scene_abs(a), scene_abs(b)));
         if (v < -au * 591 / 1024) p.ny = -560;                   /* the lid, or else the left or right face */
-        else p.nx = side * 830, p.ny = 420;
+        else {
+            p.nx = side * 830;
+            p.ny = 420;
+        }
         break;
     }
     case SCENE_CONE: {
         int width = scene_max((v + 1000) * 780 / 1750, 1);
         int base = 750 + scene_root(scene_max(780 * 780 - u * u, 0)) / 4 - v;
         p.depth = scene_min(scene_min((width - au) * 9 / 10, v + 1000), base);
-        p.nx = scene_clamp(u * 1000 / width, -1000, 1000), p.ny = -250;
+        p.nx = scene_clamp(u * 1000 / width, -1000, 1000);
+        p.ny = -250;
         break;
     }
     case SCENE_RING: {
         int radius = 1024 - scene_disc(u, v, 1024), out = radius - 700;
         p.depth = 290 - scene_abs(out);
-        if (radius) p.nx = u * out / radius * 3, p.ny = v * out / radius * 3;
+        if (radius) {
+            p.nx = u * out / radius * 3;
+            p.ny = v * out / radius * 3;
+        }
         break;
     }
     case SCENE_STAR: {                                   /* inside at least four of a pentagon's five sides */
         int least = 1 << 20, second = 1 << 20;
         for (int i = 0; i < 5; i++) {
             int d = 400 - (u * turn_x[i] + v * turn_y[i]) / 1024;
-            if (d < least) second = least, least = d;
-            else if (d < second) second = d;
+            if (d < least) {
+                second = least;
+                least = d;
+            } else if (d < second) second = d;
         }
         for (int i = 0; i < 5; i++)
-            if (second == 400 - (u * turn_x[i] + v * turn_y[i]) / 1024)
-                p.nx = turn_x[i] * 7 / 10, p.ny = turn_y[i] * 7 / 10;
+            if (second == 400 - (u * turn_x[i] + v * turn_y[i]) / 1024) {
+                p.nx = turn_x[i] * 7 / 10;
+                p.ny = turn_y[i] * 7 / 10;
+            }
         p.depth = second;
         break;
     }
@@ -196,7 +209,8 @@ static inline scene_point scene_shape(int kind, int u, int v)
         int vein = scene_abs((v + au * 3 / 4 + 4096) % 256 - 128);
         p.depth = scene_min(scene_disc(u - 640, v, 1180), scene_disc(u + 640, v, 1180));
         if (au < 40 && v > 0) p.depth = scene_max(p.depth, scene_min(40 - au, 1250 - v));      /* the stalk */
-        p.nx = side * (au < 50 ? -700 : 330), p.ny = au < 50 ? 0 : vein < 26 ? 600 : 40;
+        p.nx = side * (au < 50 ? -700 : 330);
+        p.ny = au < 50 ? 0 : vein < 26 ? 600 : 40;
         p.tint = au < 36 || vein < 18 ? 330 : 240;
         break;
     }
@@ -205,7 +219,8 @@ static inline scene_point scene_shape(int kind, int u, int v)
         int body = scene_disc((u + 180) * 5 / 7, v * 7 / 5, 600) * 5 / 6;
         int fin = scene_min(scene_min(u + 260, 260 - u), scene_min(v + 720 + u / 3, -v));
         p.depth = scene_max(scene_max(body, tail), fin);
-        p.nx = body > 0 ? (u + 180) : 0, p.ny = body > 0 ? v * 2 : 0;
+        p.nx = body > 0 ? (u + 180) : 0;
+        p.ny = body > 0 ? v * 2 : 0;
         if (body > 0 && u > -420) p.ny += ((u + v * v / 500 + 4096) % 190 - 95) * 4;              /* scales */
         if (scene_disc(u + 600, v + 110, 100) > 0) p.tint = scene_disc(u + 600, v + 110, 55) > 0 ? 20 : 500;
         if (body <= 0) p.tint = scene_abs(v) % 170 < 50 ? 150 : 230;                    /* rays of the fins */
@@ -215,8 +230,14 @@ static inline scene_point scene_shape(int kind, int u, int v)
         int stem = scene_min(230 + scene_max(v, 0) / 8 - au, scene_min(v + 100, 960 - v));
         int cap = scene_min(scene_disc(u * 8 / 9, v - 120, 1000) * 9 / 10, 200 - au / 9 - v);
         p.depth = scene_max(stem, cap);
-        if (cap > 0) p.nx = u, p.ny = v - 120;
-        else p.nx = scene_clamp(u * 4, -1000, 1000), p.ny = v < 330 ? 500 : 0, p.tint = v < 290 ? 210 : 400;
+        if (cap > 0) {
+            p.nx = u;
+            p.ny = v - 120;
+        } else {
+            p.nx = scene_clamp(u * 4, -1000, 1000);
+            p.ny = v < 330 ? 500 : 0;
+            p.tint = v < 290 ? 210 : 400;
+        }
         break;
     }
     }
@@ -376,7 +397,10 @@ static inline scene scene_swarm(uint64_t seed, uint64_t index)
     int step = scene_dice(&dice, 0, 2) ? 7 : 5;          /* through the cells; no divisor of 16 */
     s.floor = s.wall = ground;
     s.horizon = s.slope = 0;
-    s.light_x = -300, s.light_y = -580, s.light_z = 780, s.ambient = 350;
+    s.light_x = -300;
+    s.light_y = -580;
+    s.light_z = 780;
+    s.ambient = 350;
     s.grain = (uint32_t)scene_dice(&dice, 0, 1 << 30);
     s.objects = scene_dice(&dice, 8, SCENE_MAX_OBJECTS + 1);
     for (int k = 0; k < s.objects; k++, cell += step) {

@@ -101,7 +101,10 @@ static int read_options(settings *o, int argc, char **argv)
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
-        if (known[k].flag) { *known[k].flag = 1; continue; }
+        if (known[k].flag) {
+            *known[k].flag = 1;
+            continue;
+        }
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &set) {
@@ -178,7 +181,8 @@ static recipe recipe_of(const settings *o, const network *n)
 {
     recipe r = recipe_standard(n->mixer);
     for (int i = 0; i < o->sets; i++) recipe_set(&r, o->set[i]);
-    r.dim = floor(r.dim * n->scale), r.heads = fmax(1, floor(r.heads * n->scale));
+    r.dim = floor(r.dim * n->scale);
+    r.heads = fmax(1, floor(r.heads * n->scale));
     if (n->mixer >= MMIX_MIXER_SSD && n->scale != 1) r.dim = fmax(32, floor(r.dim / 32) * 32);
     r.deviation /= sqrt(n->scale);
     if (n->place != OWN) r.place = n->place;
@@ -284,8 +288,12 @@ static void put_text(mmix_ctx *m, lines *l, const char *text)
     size_t n = strlen(text), room = 2 * (l->count + n) + 1000;
     if (l->count + n >= l->room) {
         char *more = (char *)realloc(l->text, room);
-        if (!more) { mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for results"); return; }
-        l->text = more, l->room = room;
+        if (!more) {
+            mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for results");
+            return;
+        }
+        l->text = more;
+        l->room = room;
     }
     memcpy(l->text + l->count, text, n + 1);
     l->count += n;
@@ -452,10 +460,13 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
     for (size_t i = 0; i < n; i++) {
         const picture_set *set = i < trains ? &p->train : &p->test;
         size_t k = i < trains ? i : i - trains;
-        e->square[i] = set->picture[k], e->label[i] = set->label[k], e->at[i] = i;
+        e->square[i] = set->picture[k];
+        e->label[i] = set->label[k];
+        e->at[i] = i;
     }
     voters all = {0, NULL, n, e->at}, split = {trains, e->at, tests, e->at + trains};
-    e->one_out = all, e->split = split;
+    e->one_out = all;
+    e->split = split;
     return 0;
 }
 static void close_exam(exam *e)
@@ -561,7 +572,10 @@ static void coarsen(uint8_t *rgb, size_t size, size_t cells)
                 for (size_t x = cx * size / cells; x < (cx + 1) * size / cells; x++) {
                     uint8_t *v = rgb + 3 * (y * size + x) + k % 3;
                     if (pass) *v = (uint8_t)((sum + n / 2) / n);
-                    else sum += *v, n++;
+                    else {
+                        sum += *v;
+                        n++;
+                    }
                 }
     }
 }
@@ -600,10 +614,15 @@ static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n,
 {
     corrupting c;
     memset(&c, 0, sizeof c);
-    c.e = e, c.kind = kind, c.amount = amount, c.at = at, c.rgb = rgb;
+    c.e = e;
+    c.kind = kind;
+    c.amount = amount;
+    c.at = at;
+    c.rgb = rgb;
     mmix_parallel_for(e->m, n, corrupt_task, &c);
     for (size_t i = 0; i < n; i++) {
-        out[i].rgb = rgb + i * e->p.size * e->p.size * 3, out[i].width = out[i].height = e->p.size;
+        out[i].rgb = rgb + i * e->p.size * e->p.size * 3;
+        out[i].width = out[i].height = e->p.size;
         if (c.bad[i]) return mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for corrupted pictures");
     }
     return 0;
@@ -623,7 +642,10 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
     char name[64];
     score s = {0, 0, 0, 0, 0};
     memset(e->pair, 0, (CORRUPTIONS + 1) * tests_all * sizeof *e->pair);
-    for (size_t i = 0; i < tests_all; i += every) label[tests] = e->p.test.label[i], at[tests++] = i;
+    for (size_t i = 0; i < tests_all; i += every) {
+        label[tests] = e->p.test.label[i];
+        at[tests++] = i;
+    }
     voters of = {0, NULL, tests, e->at};
     int bad = rgb && x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for corrupted pictures");
     for (int k = -1; k < CORRUPTIONS * STRENGTHS && !bad; k++) {
@@ -859,7 +881,9 @@ static void count_pixels(void *user, size_t picture, const uint8_t *pred)
     for (size_t i = 0; i < pixels; i++) {
         mmix_miou_count *of = c->of[picture - c->e->seg_trains];
         if (c->truth[i] == DENSE_VOID) continue;
-        of[c->truth[i]].label++, of[pred[i]].pred++, of[pred[i]].both += pred[i] == c->truth[i];
+        of[c->truth[i]].label++;
+        of[pred[i]].pred++;
+        of[pred[i]].both += pred[i] == c->truth[i];
     }
 }
 /* What mIoU gains from the first n counts to the next n, of the same pictures, and its jackknife error. */
@@ -871,7 +895,9 @@ static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
     for (size_t i = 0; i < 2 * n; i++)
         for (int c = 0; c < 2; c++) {
             mmix_miou_count *to = &all[i / n][c];
-            to->both += of[i][c].both, to->label += of[i][c].label, to->pred += of[i][c].pred;
+            to->both += of[i][c].both;
+            to->label += of[i][c].label;
+            to->pred += of[i][c].pred;
         }
     for (size_t i = 0; i <= n; i++) {                    /* without picture i; of all */
         double miou[2];
@@ -880,7 +906,9 @@ static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
             memcpy(rest, all[k], sizeof rest);
             for (int c = 0; c < 2 && i < n; c++) {
                 const mmix_miou_count *one = &of[k * n + i][c];
-                rest[c].both -= one->both, rest[c].label -= one->label, rest[c].pred -= one->pred;
+                rest[c].both -= one->both;
+                rest[c].label -= one->label;
+                rest[c].pred -= one->pred;
             }
             miou[k] = mmix_miou(rest, 2, NULL).miou;
         }
@@ -907,7 +935,10 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
         dense_set d;
         score s = {0, 0, 0, 0, 0};
         memset(&d, 0, sizeof d);
-        d.labels = &e->labels, d.split = e->count, d.w = d.h = e->p.size, d.classes = 2;
+        d.labels = &e->labels;
+        d.split = e->count;
+        d.w = d.h = e->p.size;
+        d.classes = 2;
         d.D = mmix_vision_config_of(v)->dim;
         snprintf(path, sizeof path, "%s/patches", e->o->out);
         bad = store_open(e->m, &d.tokens[0], path, d.D * sizeof(mmix_real), 0) ||
@@ -928,7 +959,9 @@ static int judge_background(exam *e, lines *l)
     score s = {0, 0, 0, 0, 0};
     if (!e->seg_trains || !e->seg_tests) return 0;
     memset(&d, 0, sizeof d);
-    d.labels = &e->labels, d.w = d.h = e->p.size, d.classes = 2;
+    d.labels = &e->labels;
+    d.w = d.h = e->p.size;
+    d.classes = 2;
     voters of = {0, NULL, e->seg_tests, e->at + e->seg_trains};
     if (evaluate_dense(e->m, &d, &of, "", NULL, NULL, &s)) return -1;
     put(e->m, l, s.value, s.error, "background/seg");
@@ -1067,7 +1100,8 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
         if (n->done == steps) return 0;
         double t = now(), loss = learner_step(e, n, seed);
         if (mmix_error(e->m)) break;
-        busy += now() - t, made++;
+        busy += now() - t;
+        made++;
         if (now() - saved > SAVE_SECONDS && !learner_save(e, n, path)) saved = now();
         if (now() - e->spoke > line_pause())
             show_progress(e, n, seed, loss, (double)made / busy, left);
@@ -1173,7 +1207,8 @@ static int measure_cost(exam *e, size_t k, size_t side, lines *l)
 {
     mmix_options options;
     memset(&options, 0, sizeof options);
-    options.threads = (int)e->o->threads, options.seed = 1;
+    options.threads = (int)e->o->threads;
+    options.seed = 1;
     recipe r = recipe_of(e->o, &networks[k]);
     mmix_ctx *m = mmix_create(&options);
     mmix_vision *v = m ? mmix_vision_create(m, recipe_config(&r, EPOCHS, 1).vision) : NULL;
@@ -1228,7 +1263,10 @@ static int make_parts(exam *e)
         for (size_t i = 0; i < all; i++) {
             size_t k = i == 0 ? BASELINES : i + 1 == all ? COST : (i - 1) % NETWORKS, seed = 1 + (i - 1) / NETWORKS;
             if (!chosen(o->only, k) || is_there(file_of(o, k, seed, ".txt", path, sizeof path))) continue;
-            if (!pass) { left += k < NETWORKS; continue; }
+            if (!pass) {
+                left += k < NETWORKS;
+                continue;
+            }
             if (k < NETWORKS) left--;
             fprintf(stderr, "%s%s\n", path, k < NETWORKS ? "" : " …");
             int end = k == BASELINES ? make_baselines(e) : k == COST ? make_cost(e) : make_network(e, k, seed, left);

@@ -45,7 +45,8 @@ static int read_book(book *b, const settings *o)         /* 0, or an exit status
 {
     char path[1100];
     memset(b, 0, sizeof *b);
-    b->o = o, b->seeds = o->seeds;
+    b->o = o;
+    b->seeds = o->seeds;
     for (size_t k = 0; k < PARTS; k++)
         for (size_t seed = k < NETWORKS; seed <= (k < NETWORKS ? MOST_SEEDS : 0); seed++) {
             if (read_results(&b->of[k][seed], file_of(o, k, seed, ".txt", path, sizeof path))) return 2;
@@ -77,7 +78,11 @@ static double measure(const results *r, const char *prefix, const char *of, doub
     char pattern[128];
     size_t n = (size_t)snprintf(pattern, sizeof pattern, "%s%s", prefix, of);
     for (size_t i = 0; i < r->count; i++)
-        if (fits(pattern, n, r->at[i].name)) sum += r->at[i].value, errors += r->at[i].error, count++;
+        if (fits(pattern, n, r->at[i].name)) {
+            sum += r->at[i].value;
+            errors += r->at[i].error;
+            count++;
+        }
     *error = errors / count;
     return sum / count;
 }
@@ -113,7 +118,10 @@ static double half_of(const estimate *e, size_t n, double error, double share)
     double square = 0;
     size_t freedom = 0;
     for (size_t i = 0; i < n; i++)
-        if (e[i].seeds > 1) square += e[i].square, freedom += e[i].seeds - 1;
+        if (e[i].seeds > 1) {
+            square += e[i].square;
+            freedom += e[i].seeds - 1;
+        }
     double seeds = freedom ? student(freedom) * sqrt(square / (double)freedom * share) : 0;
     return hypot(1.96 * error, seeds);
 }
@@ -199,12 +207,17 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
     sentence s = {"", 0};
     size_t there = 0, claims = 0, asked = 0;
     for (size_t i = 0; i < n; i++) there += e[i].seeds > 0;
-    if (there < 2) { say(b, "b", "Not enough has been measured yet to compare."); return; }
+    if (there < 2) {
+        say(b, "b", "Not enough has been measured yet to compare.");
+        return;
+    }
     add(&s, "%s: ", what);
     for (size_t k = 0; k < (pair ? pairs : n * n); k++) {
         const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n], *y = &e[pair ? (size_t)pair[k][1] : k % n];
         if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
-        if (x->mean < y->mean) { const estimate *t = x; x = y, y = t; }
+        if (x->mean < y->mean) { const estimate *t = x;
+        x = y;
+            y = t; }
         const estimate both[2] = {*x, *y};               /* of a difference the two say it */
         double apart = x->mean - y->mean;
         double half = half_of(both, 2, hypot(x->error, y->error), 1 / (double)x->seeds + 1 / (double)y->seeds);
@@ -425,7 +438,10 @@ static void report_ranks(book *b)
         size_t side = side_of(b->o, rank_times[i]), patch = (size_t)recipe_of(b->o, &networks[0]).patch;
         for (int k = 0; k < RANKS; k++) {
             snprintf(of[k], sizeof of[k], "rank/%zu/mean/%s", side, rank_name[k]);
-            c[k].head = head[k], c[k].of = of[k], c[k].plain = NULL, c[k].digits = 1;
+            c[k].head = head[k];
+            c[k].of = of[k];
+            c[k].plain = NULL;
+            c[k].digits = 1;
         }
         if (i == RANK_SIDES - 1) {
             compare(b, mixers_all, of[OFF], NULL, 0, "Numerical rank of M beside the diagonal", 1);
@@ -451,9 +467,15 @@ enum { PEARSON, SPEARMAN, WITHIN, BETWEEN, KINDS };
 static double pearson(const double *x, const double *y, size_t n)
 {
     double mx = 0, my = 0, xx = 0, yy = 0, xy = 0;
-    for (size_t i = 0; i < n; i++) mx += x[i] / (double)n, my += y[i] / (double)n;
-    for (size_t i = 0; i < n; i++)
-        xx += (x[i] - mx) * (x[i] - mx), yy += (y[i] - my) * (y[i] - my), xy += (x[i] - mx) * (y[i] - my);
+    for (size_t i = 0; i < n; i++) {
+        mx += x[i] / (double)n;
+        my += y[i] / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        xx += (x[i] - mx) * (x[i] - mx);
+        yy += (y[i] - my) * (y[i] - my);
+        xy += (x[i] - mx) * (y[i] - my);
+    }
     return n > 2 && xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
 }
 static void ranks_of(const double *x, size_t n, double *rank)        /* equal ones share their mean */
@@ -470,15 +492,23 @@ static void correlate(const points *p, double out[KINDS])
     double mean[2][NETWORKS] = {{0}}, middle[2][NETWORKS];
     size_t count[NETWORKS] = {0}, groups = 0;
     out[PEARSON] = pearson(p->x, p->y, p->n);
-    ranks_of(p->x, p->n, a), ranks_of(p->y, p->n, b);
+    ranks_of(p->x, p->n, a);
+    ranks_of(p->y, p->n, b);
     out[SPEARMAN] = pearson(a, b, p->n);
-    for (size_t i = 0; i < p->n; i++) count[p->of[i]]++, mean[0][p->of[i]] += p->x[i], mean[1][p->of[i]] += p->y[i];
+    for (size_t i = 0; i < p->n; i++) {
+        count[p->of[i]]++;
+        mean[0][p->of[i]] += p->x[i];
+        mean[1][p->of[i]] += p->y[i];
+    }
     for (size_t k = 0; k < NETWORKS; k++) {
         if (!count[k]) continue;
         for (int v = 0; v < 2; v++) middle[v][groups] = mean[v][k] /= (double)count[k];
         groups++;
     }
-    for (size_t i = 0; i < p->n; i++) a[i] = p->x[i] - mean[0][p->of[i]], b[i] = p->y[i] - mean[1][p->of[i]];
+    for (size_t i = 0; i < p->n; i++) {
+        a[i] = p->x[i] - mean[0][p->of[i]];
+        b[i] = p->y[i] - mean[1][p->of[i]];
+    }
     out[WITHIN] = pearson(a, b, p->n);
     out[BETWEEN] = pearson(middle[0], middle[1], groups);
 }
@@ -496,7 +526,8 @@ static void gather(const book *b, const char *x, const char *y, points *p)
                 snprintf(name[1], sizeof name[1], "at%zu/%s", q, y);
                 p->x[p->n] = measure(&b->of[k][s], "", name[0], &unused);
                 p->y[p->n] = measure(&b->of[k][s], "", name[1], &unused);
-                p->of[p->n] = k, p->quarter[p->n] = q;
+                p->of[p->n] = k;
+                p->quarter[p->n] = q;
                 if (isfinite(p->x[p->n]) && isfinite(p->y[p->n])) p->n++;
             }
 }
@@ -523,7 +554,11 @@ static void bootstrap(const points *p, double low[KINDS], double high[KINDS])
         for (size_t g = 0; g < groups; g++) {
             size_t k = there[draw(&state) % groups];
             for (size_t i = 0; i < p->n && some.n < MOST_POINTS; i++)
-                if (p->of[i] == k) some.x[some.n] = p->x[i], some.y[some.n] = p->y[i], some.of[some.n++] = g;
+                if (p->of[i] == k) {
+                    some.x[some.n] = p->x[i];
+                    some.y[some.n] = p->y[i];
+                    some.of[some.n++] = g;
+                }
         }
         correlate(&some, r);
         for (int k = 0; k < KINDS; k++) if (isfinite(r[k])) got[k][count[k]++] = r[k];
@@ -541,12 +576,20 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
     double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY, ticks[REPORT_TICKS];
     FILE *f = b->h.file;
     for (size_t i = 0; i < p->n; i++) {
-        x0 = fmin(x0, p->x[i]), x1 = fmax(x1, p->x[i]);
-        y0 = fmin(y0, p->y[i]), y1 = fmax(y1, p->y[i]);
+        x0 = fmin(x0, p->x[i]);
+        x1 = fmax(x1, p->x[i]);
+        y0 = fmin(y0, p->y[i]);
+        y1 = fmax(y1, p->y[i]);
     }
     if (!p->n) return;
-    if (!(x1 > x0)) x0 -= 0.5, x1 += 0.5;
-    if (!(y1 > y0)) y0 -= 0.5, y1 += 0.5;
+    if (!(x1 > x0)) {
+        x0 -= 0.5;
+        x1 += 0.5;
+    }
+    if (!(y1 > y0)) {
+        y0 -= 0.5;
+        y1 += 0.5;
+    }
     double kx = 330 / (x1 - x0), ky = 220 / (y1 - y0);
     fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 300\" role=\"img\">\n");
     for (int axis = 0; axis < 2; axis++)
@@ -644,7 +687,9 @@ static void report_costs(book *b)
     report_plot plot;
     double x[COST_SIDES];
     memset(&plot, 0, sizeof plot);
-    plot.x_label = "pixels a side", plot.y_label = "ms", plot.caption = "Milliseconds a picture.";
+    plot.x_label = "pixels a side";
+    plot.y_label = "ms";
+    plot.caption = "Milliseconds a picture.";
     plot.log_x = plot.log_y = 1;
     for (int c = 0; c < 2; c++) {
         snprintf(cells, sizeof cells, "%s", c ? "MiB" : "ms");
@@ -700,7 +745,11 @@ static void add_best(book *b, sentence *s, const char *of, const char *plain, co
     }
     if (!e[best].seeds) return;
     for (size_t k = 0; k < baselines; k++)
-        if ((v = measure(&b->of[BASELINES][0], baseline[k].prefix, plain, &sure)) > most) most = v, error = sure, i = k;
+        if ((v = measure(&b->of[BASELINES][0], baseline[k].prefix, plain, &sure)) > most) {
+            most = v;
+            error = sure;
+            i = k;
+        }
     half = half_mean(e, n, best);
     add(s, "%s%s: of the mixers %s has most, %.3f", s->n ? " " : "", what, e[best].label, e[best].mean);
     if (half > 0) add(s, " ± %.3f", half);
@@ -720,7 +769,10 @@ static void report_state(book *b)
     add_best(b, &first, "read/token", "probe", "Top-1 of a linear probe on the class token");
     add_best(b, &first, "at4/auc", "auc", "Binary-AUC of the maps");
     say(b, "b", first.text);
-    for (size_t k = 0; k < NETWORKS; k++) networks_there += b->found[k] > 0, files += b->found[k];
+    for (size_t k = 0; k < NETWORKS; k++) {
+        networks_there += b->found[k] > 0;
+        files += b->found[k];
+    }
     add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there, (int)NETWORKS, files,
         NETWORKS * b->seeds, b->o->steps);
     for (int i = 0; i < 3; i++) n[i] = measure(&b->of[BASELINES][0], "", name[i], &unused);
