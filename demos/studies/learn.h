@@ -1,14 +1,15 @@
 /* learn.h - small networks, how they are trained, and what they have learned
 
-   A recipe is a list of numbers with names; all that the programs beside it train, they train by one:
+   A recipe is a list of numbers with names; all that the programs beside it train, they train by
+   one:
 
        recipe r = recipe_standard(MMIX_MIXER_SSD);
        if (recipe_set(&r, "batch=64")) …                        // no such name, or no such number
        mmix_dino *d = mmix_dino_create(m, recipe_config(&r, steps, seed));
 
-   What a network has learned is measured one way, too: features of all pictures and Binary-AUC of their maps by
-   look, the number of directions that class tokens fill by effective_rank. `supervised` trains the same networks
-   by their pictures' classes, to compare.
+   What a network has learned is measured one way, too: features of all pictures and Binary-AUC
+   of their maps by look, the number of directions that class tokens fill by effective_rank.
+   `supervised` trains the same networks by their pictures' classes, to compare.
 
    Sections: recipes · pictures to learn from · features · with labels.
    Include mamba_mix.h, pictures.h, scenes.h, program.h, evaluate.h and report.h before. */
@@ -17,35 +18,46 @@
 
 #include <stddef.h>
 
-/* ---- recipes ---------------------------------------------------------------------------------------- */
+/* ---- recipes --------------------------------------------------------------------------------- */
 
-enum { REGISTERS = MMIX_MIXER_SSD + 1, MIXERS };               /* MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD, it again */
+/* MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD, it again */
+enum { REGISTERS = MMIX_MIXER_SSD + 1, MIXERS };
 static const char *const mixer_name[MIXERS] = {"softmax", "linear", "ssd", "registers"};
 static const char *const model_name[MIXERS] = {"ViT", "LinearViT", "DinoVim", "DinoMamba-Reg"};
-enum { EPOCHS = 20 };                                    /* schedules are planned in twentieths of a run */
+enum { EPOCHS = 20 };  /* schedules are planned in twentieths of a run */
 
 typedef struct recipe {
     double mixer, place;                                 /* of mixer_name; MMIX_CLASS_… of ssd */
-    double dim, depth, heads, state, head_dim, patch;    /* depth: blocks of a ViT, Mamba has twice as many */
+    /* depth: blocks of a ViT, Mamba has twice as many */
+    double dim, depth, heads, state, head_dim, patch;
     double deviation, sincos, drop;
     double read, prototypes, hidden, bottleneck;         /* of the head */
-    double size, local, locals, scale, least;            /* crops: pixels, how many; least share of the picture */
-    double jitter, strength, hue, gray, blur, solarize;  /* strength: of brightness, contrast, saturation */
-    double batch, rate, warmup, decay, decay_end, clip, freeze;      /* rate: of a batch, as it is */
-    double memory, temp, temp_warm, warm, center;        /* the teacher's momentum, 0: a quarter of the run */
-    double patches, masked, mask_from, mask_to;          /* iBOT: weight of its loss; share of crops, of a crop's patches */
+    /* crops: pixels, how many; least share of the picture */
+    double size, local, locals, scale, least;
+    /* strength: of brightness, contrast, saturation */
+    double jitter, strength, hue, gray, blur, solarize;
+    double batch, rate, warmup, decay, decay_end, clip, freeze;  /* rate: of a batch, as it is */
+    /* the teacher's momentum, 0: a quarter of the run */
+    double memory, temp, temp_warm, warm, center;
+    /* iBOT: weight of its loss; share of crops, of a crop's patches */
+    double patches, masked, mask_from, mask_to;
 } recipe;
 
-static const struct { const char *name; size_t at; int whole; double low, high; } recipe_number[] = {
+static const struct { const char *name; size_t at; int whole; double low, high;
+                     } recipe_number[] = {
 #define WHOLE(name, low, high) {#name, offsetof(recipe, name), 1, low, high}
 #define REAL(name, low, high) {#name, offsetof(recipe, name), 0, low, high}
     WHOLE(mixer, 0, MIXERS - 1), WHOLE(place, MMIX_CLASS_FIRST, MMIX_CLASS_REGISTERS),
     WHOLE(dim, 1, 8192), WHOLE(depth, 1, 500), WHOLE(heads, 1, 1024), WHOLE(state, 1, 1024),
-    WHOLE(head_dim, 1, 1024), WHOLE(patch, 1, 64), REAL(deviation, 0, 10), REAL(sincos, 0, 10), REAL(drop, 0, 0.99),
-    WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536), WHOLE(hidden, 1, 65536),
+    WHOLE(head_dim, 1, 1024), WHOLE(patch, 1, 64), REAL(deviation, 0, 10), REAL(sincos, 0, 10),
+    REAL(drop, 0, 0.99),
+    WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536),
+    WHOLE(hidden, 1, 65536),
     WHOLE(bottleneck, 1, 65536), WHOLE(size, 8, 1024), WHOLE(local, 8, 1024), WHOLE(locals, 0, 64),
-    REAL(scale, 0.001, 1), REAL(least, 0.001, 1), REAL(jitter, 0, 1), REAL(strength, 0, 1), REAL(hue, 0, 0.5),
-    REAL(gray, 0, 1), REAL(blur, 0, 1), REAL(solarize, 0, 1), WHOLE(batch, 1, 65536), REAL(rate, 0, 1),
+    REAL(scale, 0.001, 1), REAL(least, 0.001, 1), REAL(jitter, 0, 1), REAL(strength, 0, 1),
+    REAL(hue, 0, 0.5),
+    REAL(gray, 0, 1), REAL(blur, 0, 1), REAL(solarize, 0, 1), WHOLE(batch, 1, 65536),
+    REAL(rate, 0, 1),
     WHOLE(warmup, 0, EPOCHS), REAL(decay, 0, 10), REAL(decay_end, 0, 10), REAL(clip, 0, 1e9),
     WHOLE(freeze, 0, EPOCHS), REAL(memory, 0, 1), REAL(temp, 1e-3, 1), REAL(temp_warm, 1e-3, 1),
     WHOLE(warm, 0, EPOCHS), REAL(center, 0, 1), REAL(patches, 0, 1e3), REAL(masked, 0, 1),
@@ -55,10 +67,12 @@ static const struct { const char *name; size_t at; int whole; double low, high; 
 };
 enum { RECIPE_NUMBERS = sizeof recipe_number / sizeof *recipe_number };
 
-static inline double *recipe_at(recipe *r, size_t i) { return (double *)(void *)((char *)r + recipe_number[i].at); }
+static inline double *recipe_at(recipe *r, size_t i) { return (double *)(void *)((char *)r +
+        recipe_number[i].at); }
 
-/* For a few thousand photographs, found by the search that docs/04-dino.md writes down: narrow networks, for steps
-   are worth more than width; crops of a fifth of a picture and more; a small head; iBOT. */
+/* For a few thousand photographs, found by the search that docs/04-dino.md writes down: narrow
+   networks, for steps are worth more than width; crops of a fifth of a picture and more; a small
+   head; iBOT. */
 static inline recipe recipe_standard(int mixer)
 {
     recipe r = {0};
@@ -99,8 +113,8 @@ static inline recipe recipe_standard(int mixer)
     return r;
 }
 
-/* For swarms (scenes.h), whose classes differ in shape alone: smaller, with crops that keep their colours, and
-   without iBOT. */
+/* For swarms (scenes.h), whose classes differ in shape alone: smaller, with crops that keep
+   their colours, and without iBOT. */
 static inline void recipe_swarms(recipe *r)
 {
     r->depth = 2;
@@ -114,7 +128,7 @@ static inline void recipe_swarms(recipe *r)
     r->local = 24;
     r->least = 0.15;
     r->jitter = r->gray = 0;
-    r->rate = r->mixer == MMIX_MIXER_LINEAR ? 5e-4 : 1e-3;     /* linear attention is upset by more */
+    r->rate = r->mixer == MMIX_MIXER_LINEAR ? 5e-4 : 1e-3;  /* linear attention is upset by more */
     r->decay_end = 0.4;
     r->memory = 0.98;
     r->patches = 0;
@@ -127,18 +141,21 @@ static inline const char *recipe_wrong(const recipe *r)
     int ssd = r->mixer >= MMIX_MIXER_SSD;
     *why = 0;
     if (fmod(r->size, r->patch) || (r->locals && fmod(r->local, r->patch)))
-        snprintf(why, sizeof why, "size=%g local=%g: give multiples of patch=%g", r->size, r->local, r->patch);
+        snprintf(why, sizeof why, "size=%g local=%g: give multiples of patch=%g", r->size, r->local,
+                 r->patch);
     if (!ssd && fmod(r->dim, r->heads))
         snprintf(why, sizeof why, "heads=%g: they do not divide dim=%g", r->heads, r->dim);
     if (ssd && fmod(2 * r->dim, r->head_dim))
-        snprintf(why, sizeof why, "head_dim=%g: Mamba-2's heads do not divide twice dim=%g", r->head_dim, r->dim);
+        snprintf(why, sizeof why, "head_dim=%g: Mamba-2's heads do not divide twice dim=%g",
+                 r->head_dim, r->dim);
     return *why ? why : NULL;
 }
 
 static inline void recipe_list(recipe *r)                /* all numbers, on stdout */
 {
     for (size_t i = 1; i < RECIPE_NUMBERS; i++)
-        printf("%-12s %-8g from %g to %g\n", recipe_number[i].name, *recipe_at(r, i), recipe_number[i].low,
+        printf("%-12s %-8g from %g to %g\n", recipe_number[i].name, *recipe_at(r, i),
+               recipe_number[i].low,
                recipe_number[i].high);
 }
 
@@ -148,11 +165,13 @@ static inline const char *recipe_set(recipe *r, const char *text)
     static char why[200];
     size_t n = strcspn(text, "="), i = 0;
     char *end;
-    while (i < RECIPE_NUMBERS && (strlen(recipe_number[i].name) != n || strncmp(recipe_number[i].name, text, n))) i++;
+    while (i < RECIPE_NUMBERS &&
+           (strlen(recipe_number[i].name) != n || strncmp(recipe_number[i].name, text, n))) i++;
     snprintf(why, sizeof why, "%s: a recipe has no such number", text);
     if (i == RECIPE_NUMBERS || !text[n]) return why;
     double x = strtod(text + n + 1, &end), low = recipe_number[i].low, high = recipe_number[i].high;
-    snprintf(why, sizeof why, "%s: give a %s from %g to %g", text, recipe_number[i].whole ? "whole number" : "number",
+    snprintf(why, sizeof why, "%s: give a %s from %g to %g", text, recipe_number[i].whole ?
+             "whole number" : "number",
              low, high);
     if (end == text + n + 1 || *end || !(x >= low && x <= high)) return why;
     if (recipe_number[i].whole && x != floor(x)) return why;
@@ -167,7 +186,8 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     mmix_vision_config *v = &c.vision;
     mmix_augment *a = &c.augment;
     if (ssd) {
-        *v = mixer == REGISTERS ? mmix_vision_config_mambareg(256) : mmix_vision_config_dinovim(256);
+        *v = mixer == REGISTERS ? mmix_vision_config_mambareg(256) :
+            mmix_vision_config_dinovim(256);
         v->class_token = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : (int)r->place;
         v->mamba.d_state = (size_t)r->state;
         v->mamba.head_dim = (size_t)r->head_dim;
@@ -210,8 +230,8 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     c.weight_decay_end = r->decay_end;
     c.clip = r->clip;
     c.freeze_last_layer = (size_t)r->freeze;
-    /* The teacher looks back a quarter of the run, up to the paper's 0.996. One that forgets sooner follows
-       the student's first guesses, and its entropy swings from 0 to ln K. */
+    /* The teacher looks back a quarter of the run, up to the paper's 0.996. One that forgets
+       sooner follows the student's first guesses, and its entropy swings from 0 to ln K. */
     c.momentum = r->memory > 0 ? r->memory : steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
     c.center_momentum = r->center;
     c.teacher_temp = r->temp;
@@ -224,18 +244,20 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     return c;
 }
 
-/* ---- pictures to learn from -------------------------------------------------------------------------- */
+/* ---- pictures to learn from ------------------------------------------------------------------ */
 
 typedef struct swarms { picture_set *set; size_t size, first; uint64_t seed; } swarms;
 static inline void swarms_task(void *arg, size_t i)
 {
     const swarms *d = (const swarms *)arg;
     scene s = scene_swarm(d->seed, d->first + i);
-    scene_paint(&s, (int)d->size, d->set->rgb + i * d->size * d->size * 3, d->set->mask + i * d->size * d->size);
+    scene_paint(&s, (int)d->size, d->set->rgb + i * d->size * d->size * 3,
+                d->set->mask + i * d->size * d->size);
     d->set->label[i] = s.at[0].kind;
 }
 /* Swarms first … first + count - 1 of a seed, with masks and classes. 0, or -1. */
-static inline int swarms_draw(mmix_ctx *m, picture_set *set, uint64_t seed, size_t size, size_t first, size_t count)
+static inline int swarms_draw(mmix_ctx *m, picture_set *set, uint64_t seed, size_t size,
+                              size_t first, size_t count)
 {
     swarms d = {set, size, first, seed};
     if (picture_set_make(set, count, size, 1)) return -1;
@@ -243,42 +265,50 @@ static inline int swarms_draw(mmix_ctx *m, picture_set *set, uint64_t seed, size
     return 0;
 }
 /* What crops are cut from. */
-static inline const mmix_picture *crop_from(const picture_set *set) { return set->whole ? set->whole : set->picture; }
+static inline const mmix_picture *crop_from(const picture_set *set) { return set->whole ?
+        set->whole : set->picture; }
 
 /* plain_describe, outside of tasks. 0, or -1. */
 static inline int describe_plain(mmix_ctx *m, int kind, mmix_picture p, mmix_real *out)
 {
-    return plain_describe(kind, p, out) ? mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors") : 0;
+    return plain_describe(kind, p, out) ? mmix_fail(m, MMIX_ERROR_MEMORY,
+                                                    "no memory for descriptors") : 0;
 }
-/* Whether Ctrl-C stops the program. It may have ended a judgement by an error of the library: that is not one. */
+/* Whether Ctrl-C stops the program. It may have ended a judgement by an error of the library:
+   that is not one. */
 static inline int stopped(mmix_ctx *m)
 {
     if (interrupted && mmix_error_kind(m) == MMIX_ERROR_INTERRUPTED) mmix_error_clear(m);
     return interrupted && !mmix_error(m);
 }
 
-/* ---- features --------------------------------------------------------------------------------------- */
+/* ---- features -------------------------------------------------------------------------------- */
 
 enum { READ_TOKEN, READ_MEAN, READ_MAX, READS };         /* rows of a picture's features, D each */
-static const char *const read_name[READS] = {"class token", "mean of the patches", "maximum of the patches"};
+static const char *const read_name[READS] = {"class token", "mean of the patches",
+                                             "maximum of the patches"};
 
 /* n square pictures, `every` apart, at side x side pixels: (n, 3, side, side); and their tokens. */
-static inline mmix_tensor *look_stack(mmix_ctx *m, const mmix_picture *picture, size_t n, size_t every, size_t side)
+static inline mmix_tensor *look_stack(mmix_ctx *m, const mmix_picture *picture, size_t n,
+                                      size_t every, size_t side)
 {
     mmix_tensor *part[MMIX_MAX_INPUTS];
     for (size_t i = 0; i < n; i++) {
         mmix_picture p = picture[i * every];
-        part[i] = mmix_image_resized(m, p, mmix_resize_plan_center_crop(p.width, p.height, side, side));
+        part[i] = mmix_image_resized(m, p, mmix_resize_plan_center_crop(p.width, p.height, side,
+                side));
     }
     return mmix_concat(m, 0, part, n);
 }
-static inline mmix_features look_at(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n,
+static inline mmix_features look_at(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture,
+                                    size_t n,
                                     size_t every, size_t side)
 {
     return mmix_vision_forward(m, v, look_stack(m, picture, n, every, side), NULL);
 }
 /* Maps (n, out, out) of where their patches resemble the class token. 0, or -1. */
-static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t every,
+static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture,
+                            size_t n, size_t every,
                             size_t side, size_t out, mmix_map *map)
 {
     mmix_features f = look_at(m, v, picture, n, every, side);
@@ -289,9 +319,11 @@ static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_pictur
     return mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, out, out, map);
 }
 
-/* Features (count, READS, D) of the square pictures of a set, seen at `side` pixels; and, for the masked ones
-   among every so many, their maps at `shown` pixels judged. x or s may be NULL. 0, or -1. */
-static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set, size_t size, size_t side,
+/* Features (count, READS, D) of the square pictures of a set, seen at `side` pixels; and, for
+   the masked ones among every so many, their maps at `shown` pixels judged. x or s may be NULL.
+   0, or -1. */
+static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set, size_t size,
+                       size_t side,
                        mmix_real *x, size_t shown, maps *s)
 {
     size_t D = mmix_vision_config_of(v)->dim, n, few = MMIX_MAX_INPUTS;
@@ -302,10 +334,12 @@ static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set
         mmix_tensor *row[READS] = {f.token, mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0),
                                    mmix_pool_tokens(m, f.patches, NULL, 0, 1, 1)};
         for (size_t i = 0; i < n * READS && !mmix_error(m); i++)
-            memcpy(x + (at * READS + i) * D, mmix_data(row[i % READS]) + i / READS * D, D * sizeof *x);
+            memcpy(x + (at * READS + i) * D, mmix_data(row[i % READS]) + i / READS * D,
+                   D * sizeof *x);
         mmix_rewind(m, mark);
     }
-    for (size_t at = 0; s && s->every && set->mask && at < set->count && !mmix_error(m) && !interrupted; at += n * s->every) {
+    for (size_t at = 0; s && s->every && set->mask && at < set->count && !mmix_error(m) &&
+         !interrupted; at += n * s->every) {
         mmix_mark mark = mmix_mark_here(m);
         size_t left = (set->count - at + s->every - 1) / s->every;
         mmix_map map;
@@ -319,10 +353,13 @@ static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
-/* The k-th test picture of a report, of SHOWN; and their maps, seen at `side` pixels, (SHOWN, MAP_SIDE, MAP_SIDE, 3). */
+/* The k-th test picture of a report, of SHOWN; and their maps, seen at `side` pixels, (SHOWN,
+   MAP_SIDE, MAP_SIDE, 3). */
 enum { SHOWN = 8, MAP_SIDE = 224 };
-static inline size_t shown(const pictures *p, size_t k) { return picture_spread(k, SHOWN, p->test.count); }
-static inline void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, size_t side, uint8_t *out)
+static inline size_t shown(const pictures *p,
+                           size_t k) { return picture_spread(k, SHOWN, p->test.count); }
+static inline void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, size_t side,
+                             uint8_t *out)
 {
     const size_t pixels = MAP_SIDE * MAP_SIDE;
     for (size_t k = 0; k < SHOWN && k < p->test.count; k++) {
@@ -335,8 +372,10 @@ static inline void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *
     }
 }
 
-/* Patches of n square pictures, seen at `side` pixels, into d->tokens[0], which is open; sets their grid. 0, or -1. */
-static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t side,
+/* Patches of n square pictures, seen at `side` pixels, into d->tokens[0], which is open; sets
+   their grid. 0, or -1. */
+static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture,
+                               size_t n, size_t side,
                                dense_set *d)
 {
     for (size_t at = 0, few; at < n && !mmix_error(m) && !interrupted; at += few) {
@@ -345,7 +384,8 @@ static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_pic
         mmix_features f = look_at(m, v, picture + at, few, 1, side);
         size_t rows = few * f.grid_h * f.grid_w;
         mmix_tensor *x = mmix_new2(m, rows, d->D);
-        if (!x || mmix_read(f.patches, mmix_data(x)) || store_add(m, &d->tokens[0], mmix_data(x), rows)) return -1;
+        if (!x || mmix_read(f.patches, mmix_data(x)) || store_add(m, &d->tokens[0], mmix_data(x),
+                rows)) return -1;
         d->gh = f.grid_h;
         d->gw = f.grid_w;
         mmix_rewind(m, mark);
@@ -353,17 +393,19 @@ static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_pic
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
-/* e^(entropy of σ/Σσ) of the singular values of x (rows, D), `stride` apart, less their mean; of at most RANKED rows,
-   from all over. */
+/* e^(entropy of σ/Σσ) of the singular values of x (rows, D), `stride` apart, less their mean; of
+   at most RANKED rows, from all over. */
 enum { RANKED = 1024 };
-static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t rows, size_t stride, size_t D)
+static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t rows, size_t stride,
+                                    size_t D)
 {
     size_t n = rows < RANKED ? rows : RANKED;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *t = mmix_new2(m, n, D);
     mmix_pca_result p;
     double all = 0, entropy = 0;
-    for (size_t i = 0; t && i < n; i++) memcpy(mmix_data(t) + i * D, x + picture_spread(i, n, rows) * stride, D * sizeof *x);
+    for (size_t i = 0; t && i < n; i++)
+        memcpy(mmix_data(t) + i * D, x + picture_spread(i, n, rows) * stride, D * sizeof *x);
     if (!t || n < 2 || mmix_pca(m, t, D, &p)) return NAN;
     for (size_t k = 0; k < D; k++) all += sqrt(fmax(p.variance[k], 0));
     for (size_t k = 0; k < D; k++) {
@@ -374,11 +416,11 @@ static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t rows
     return exp(entropy);
 }
 
-/* ---- with labels ------------------------------------------------------------------------------------ */
+/* ---- with labels ----------------------------------------------------------------------------- */
 
-/* A backbone of the same recipe, told the classes: cross-entropy of a linear layer on what DINO's head would read
-   (config.read) of the two global crops. No teacher, no local crops; all else as DINO has it. A run that is saved
-   and read goes on to the same bits. */
+/* A backbone of the same recipe, told the classes: cross-entropy of a linear layer on what
+   DINO's head would read (config.read) of the two global crops. No teacher, no local crops; all
+   else as DINO has it. A run that is saved and read goes on to the same bits. */
 typedef struct supervised {
     mmix_dino_config config;
     mmix_vision *vision;
@@ -409,15 +451,17 @@ static inline int supervised_make(mmix_ctx *m, supervised *s, mmix_dino_config c
     if (!s->vision || !s->head) return -1;
     s->weight = mmix_params_add(s->head, "head.", "weight", 2, shape, MMIX_INIT_NORMAL, 0.02, 0);
     s->bias = mmix_params_add(s->head, "head.", "bias", 1, shape, MMIX_INIT_CONSTANT, 0, 0);
-    return mmix_params_allocate(s->head) || mmix_adamw_init(&s->adamw[0], mmix_vision_params(s->vision)) ||
+    return mmix_params_allocate(s->head) ||
+        mmix_adamw_init(&s->adamw[0], mmix_vision_params(s->vision)) ||
            mmix_adamw_init(&s->adamw[1], s->head) ? -1 : 0;
 }
 
 /* Global crops (2 B, 3, s, s) of B pictures drawn one by one, and their classes (2 B). 0, or -1. */
-static inline int supervised_draw(mmix_ctx *m, const supervised *s, const mmix_picture *picture, const int32_t *label,
+static inline int supervised_draw(mmix_ctx *m, const supervised *s, const mmix_picture *picture,
+                                  const int32_t *label,
                                   size_t count, mmix_tensor **crops, mmix_tensor **classes)
 {
-    enum { DRAW = 901 };                                 /* a purpose of its own for mmix_random_uniform */
+    enum { DRAW = 901 };  /* a purpose of its own for mmix_random_uniform */
     mmix_augment a = s->config.augment;
     size_t B = s->config.batch, n = 2 * B, *index = (size_t *)malloc(B * sizeof *index);
     a.local_count = 0;
@@ -428,13 +472,15 @@ static inline int supervised_draw(mmix_ctx *m, const supervised *s, const mmix_p
         index[b] = (size_t)(mmix_random_uniform(m, DRAW, s->step, b) * (double)count);
         mmix_data_i32(*classes)[b] = mmix_data_i32(*classes)[B + b] = label[index[b]];
     }
-    int bad = mmix_error(m) || mmix_augment_batch(m, &a, picture, index, 0, B, s->step, *crops, NULL);
+    int bad = mmix_error(m) || mmix_augment_batch(m, &a, picture, index, 0, B, s->step, *crops,
+                                                  NULL);
     free(index);
     return bad ? -1 : 0;
 }
 
 /* A step on `batch` of the pictures. Its loss; NAN: mmix_error says why. */
-static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_picture *picture, const int32_t *label,
+static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_picture *picture,
+                                     const int32_t *label,
                                      size_t count)
 {
     const mmix_dino_config *c = &s->config;
@@ -444,9 +490,11 @@ static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_pict
     memset(&o, 0, sizeof o);
     o.train = 1;
     o.step = s->step;
-    rate.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, c->iters, c->warmup_epochs, 0,
+    rate.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, c->iters,
+                                   c->warmup_epochs, 0,
                                    s->step);
-    rate.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, c->iters, 0, 0, s->step);
+    rate.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                             c->iters, 0, 0, s->step);
     mmix_reset(m);
     if (supervised_draw(m, s, picture, label, count, &crops, &classes)) return NAN;
     mmix_record(m, 1);
@@ -455,7 +503,8 @@ static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_pict
     if (c->read != MMIX_READ_TOKEN) x[1] = mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0);
     if (c->read == MMIX_READ_MEAN) x[0] = x[1];
     if (c->read == MMIX_READ_BOTH) x[0] = mmix_concat(m, 1, x, 2);
-    mmix_tensor *loss = mmix_cross_entropy(m, mmix_linear(m, x[0], s->weight, s->bias), classes, -1);
+    mmix_tensor *loss = mmix_cross_entropy(m, mmix_linear(m, x[0], s->weight, s->bias), classes,
+                                           -1);
     mmix_record(m, 0);
     double value = loss ? mmix_item(loss) : NAN;
     if (!loss || mmix_backward(m, loss)) return NAN;
@@ -464,8 +513,8 @@ static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_pict
     return mmix_error(m) ? NAN : value;
 }
 
-/* Entries of all that a run knows: parameters and moments of both lists, in *n of them, to be freed; NULL. `steps`
-   (count) are AdamW's as they lie in a file. */
+/* Entries of all that a run knows: parameters and moments of both lists, in *n of them, to be
+   freed; NULL. `steps` (count) are AdamW's as they lie in a file. */
 static inline mmix_entry *supervised_entries(const supervised *s, size_t *n)
 {
     static const char *const slab_name[2][3] = {{"vision.m", "vision.v", "vision.steps"},
@@ -495,18 +544,21 @@ static inline mmix_entry *supervised_entries(const supervised *s, size_t *n)
     return e;
 }
 /* To a .safetensors, with a note of the caller's. 0, or -1. */
-static inline int supervised_save(mmix_ctx *m, const supervised *s, const char *path, const char *note)
+static inline int supervised_save(mmix_ctx *m, const supervised *s, const char *path,
+                                  const char *note)
 {
     size_t n;
     char step[32];
     mmix_entry *e = supervised_entries(s, &n);
     const char *const metadata[] = {"step", step, "note", note, NULL};
     snprintf(step, sizeof step, "%zu", s->step);
-    int bad = e ? mmix_archive_save(m, path, e, n, metadata) : mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save a run");
+    int bad = e ? mmix_archive_save(m, path, e, n, metadata) : mmix_fail(m, MMIX_ERROR_MEMORY,
+            "no memory to save a run");
     free(e);
     return bad;
 }
-/* What was saved, into a run made by the same recipe; the note, to be freed, if the caller wants it. 0, or -1. */
+/* What was saved, into a run made by the same recipe; the note, to be freed, if the caller wants
+   it. 0, or -1. */
 static inline int supervised_read(mmix_ctx *m, supervised *s, const char *path, char **note)
 {
     size_t n;
@@ -514,7 +566,8 @@ static inline int supervised_read(mmix_ctx *m, supervised *s, const char *path, 
     mmix_archive *a = mmix_archive_open(m, path);
     const char *step = mmix_archive_metadata(a, "step"), *said = mmix_archive_metadata(a, "note");
     if (!e) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to read a run");
-    else if (a && (!step || mmix_archive_count(a) != n)) mmix_fail(m, MMIX_ERROR_FILE, "%s: no run of this recipe", path);
+    else if (a && (!step || mmix_archive_count(a) != n))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: no run of this recipe", path);
     for (size_t i = 0; i < n && !mmix_error(m); i++) {
         const mmix_entry *found = mmix_archive_find(a, e[i].name);
         size_t count = mmix_entry_count(&e[i]);
