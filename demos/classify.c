@@ -1,20 +1,23 @@
 /* classify.c - three networks learn to read digits
 
-   The same network three times, with softmax attention, linear attention and Mamba-2 in the place where its tokens mix.
-   The digits are drawn: shapes of 5 x 7 cells, turned, scaled, moved and covered with noise, new ones for each
-   step. A linear layer on top of the class token says which digit it is (cross-entropy, AdamW).
+   The same network three times, with softmax attention, linear attention and Mamba-2 in the
+   place where its tokens mix. The digits are drawn: shapes of 5 x 7 cells, turned, scaled, moved
+   and covered with noise, new ones for each step. A linear layer on top of the class token says
+   which digit it is (cross-entropy, AdamW).
 
        cc -O2 demos/classify.c -o classify -lm -lpthread && ./classify
 
-   It takes some twenty seconds. A line for each network has the share of right answers on 500 digits that none has seen,
-   before and after learning (guessing: 0.1); below are five of these digits with what the networks take them for. */
+   It takes some twenty seconds. A line for each network has the share of right answers on 500
+   digits that none has seen, before and after learning (guessing: 0.1); below are five of these
+   digits with what the networks take them for. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
 #include <math.h>
 #include <stdio.h>
 
-enum { SIDE = 24, PIXELS = SIDE * SIDE, CLASSES = 10, D = 64, BATCH = 32, STEPS = 250, TESTS = 500, SHOWN = 5 };
+enum { SIDE = 24, PIXELS = SIDE * SIDE, CLASSES = 10, D = 64, BATCH = 32, STEPS = 250, TESTS = 500,
+      SHOWN = 5 };
 
 /* Rows of five cells, from the top. */
 static const char *const shapes[CLASSES] = {
@@ -38,8 +41,8 @@ static double darkness(const char *shape, double x, double y)
     return sum;
 }
 
-/* Draws digit number `number` in gray, (3, SIDE, SIDE), for the networks expect colours; returns which digit it is. A
-   number gives the same picture on every machine. */
+/* Draws digit number `number` in gray, (3, SIDE, SIDE), for the networks expect colours; returns
+   which digit it is. A number gives the same picture on every machine. */
 static int32_t draw(mmix_ctx *m, uint64_t number, mmix_real *pixels)
 {
     int32_t digit = (int32_t)(mmix_random_u32(m, 1, number, 0) % CLASSES);
@@ -49,9 +52,11 @@ static int32_t draw(mmix_ctx *m, uint64_t number, mmix_real *pixels)
     double middle_y = SIDE / 2 + 3 * (mmix_random_uniform(m, 1, number, 4) - 0.5);
     for (int i = 0; i < PIXELS; i++) {
         double x = (i % SIDE - middle_x) / size, y = (i / SIDE - middle_y) / size;
-        double turned_x = x * cos(angle) + y * sin(angle), turned_y = y * cos(angle) - x * sin(angle);
+        double turned_x = x * cos(angle) + y * sin(angle),
+            turned_y = y * cos(angle) - x * sin(angle);
         double noise = 0.25 * mmix_random_normal(m, 2, number, (uint64_t)i);
-        mmix_real level = (mmix_real)(2 * darkness(shapes[digit], turned_x + 2, turned_y + 3) - 1 + noise);
+        mmix_real level = (mmix_real)(2 * darkness(shapes[digit], turned_x + 2, turned_y + 3) - 1 +
+                                      noise);
         for (int channel = 0; channel < 3; channel++) pixels[channel * PIXELS + i] = level;
     }
     return digit;
@@ -82,11 +87,13 @@ static void network_init(network *net, mmix_ctx *m, mmix_vision_config config)
     config.grid = SIDE / 4;
     config.depth = 3;
     config.heads = 4;
-    config.deviation = 1 / sqrt(3.0 * D);    /* of the matrices at first, as in PyTorch's linear layers */
-    config.sincos = 0.3;                     /* positions begin with waves, so that neighbours are alike */
+    /* of the matrices at first, as in PyTorch's linear layers */
+    config.deviation = 1 / sqrt(3.0 * D);
+    config.sincos = 0.3;  /* positions begin with waves, so that neighbours are alike */
     net->vision = mmix_vision_create(m, config);
     net->head = mmix_params_create(m);
-    net->weight = mmix_params_add(net->head, "", "head.weight", 2, shape, MMIX_INIT_NORMAL, 0.02, 0);
+    net->weight = mmix_params_add(net->head, "", "head.weight", 2, shape, MMIX_INIT_NORMAL, 0.02,
+                                  0);
     net->bias = mmix_params_add(net->head, "", "head.bias", 1, shape, MMIX_INIT_CONSTANT, 0, 0);
     mmix_params_allocate(net->head);
     if (mmix_error(m)) return;
@@ -97,7 +104,8 @@ static void network_init(network *net, mmix_ctx *m, mmix_vision_config config)
 static mmix_tensor *logits(mmix_ctx *m, const network *net, mmix_tensor *images)
 {
     mmix_features f = mmix_vision_forward(m, net->vision, images, NULL);
-    mmix_tensor *mean = mmix_affine(m, mmix_sum_axis(m, f.patches, 1), 1.0 / (double)(f.grid_h * f.grid_w), 0);
+    mmix_tensor *mean = mmix_affine(m, mmix_sum_axis(m, f.patches, 1),
+                                    1.0 / (double)(f.grid_h * f.grid_w), 0);
     return mmix_linear(m, mean, net->weight, net->bias);
 }
 
@@ -160,7 +168,8 @@ static void show(mmix_ctx *m, const network *nets)
         printf("\n");
     }
     for (int i = 0; i < SHOWN; i++)
-        printf("%10d %d %d            ", (int)nets[0].answer[i], (int)nets[1].answer[i], (int)nets[2].answer[i]);
+        printf("%10d %d %d            ", (int)nets[0].answer[i], (int)nets[1].answer[i],
+               (int)nets[2].answer[i]);
     printf("\n");
 }
 
@@ -179,7 +188,8 @@ int main(void)
         nets[i].before = test(m, &nets[i]);
         learn(m, &nets[i]);
         nets[i].after = test(m, &nets[i]);
-        printf("%-18s %.3f before, %.3f after %d steps\n", names[i], nets[i].before, nets[i].after, STEPS);
+        printf("%-18s %.3f before, %.3f after %d steps\n", names[i], nets[i].before, nets[i].after,
+               STEPS);
         if (nets[i].after < 0.5) wrong = 1;
     }
     if (mmix_error(m)) {

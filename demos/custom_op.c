@@ -1,13 +1,14 @@
 /* custom_op.c - an op of your own, with its backward
 
-   mmix_custom_op puts a function of yours on the tape. The forward writes call->out[0]. The backward gets dy, the
-   gradient of the output, and writes or adds the gradient of each input. The op here is Mish (Misra 2019),
+   mmix_custom_op puts a function of yours on the tape. The forward writes call->out[0]. The
+   backward gets dy, the gradient of the output, and writes or adds the gradient of each input.
+   The op here is Mish (Misra 2019),
 
        y = x tanh(softplus x),   dy/dx = t + x (1 - t²) σ(x),   t = tanh(ln(1 + e^x))
 
-   The library has the parts, mmix_mul, mmix_tanh and mmix_softplus, so that the same function can be put together from
-   them. Both are run on the same numbers, forward and backward; the op of one's own goes over memory once, not
-   three times.
+   The library has the parts, mmix_mul, mmix_tanh and mmix_softplus, so that the same function
+   can be put together from them. Both are run on the same numbers, forward and backward; the op
+   of one's own goes over memory once, not three times.
 
        cc -O2 demos/custom_op.c -o custom_op -lm -lpthread && ./custom_op
 
@@ -63,8 +64,10 @@ static mmix_tensor *mish_of_parts(mmix_ctx *m, mmix_tensor *x)
     return mmix_mul(m, x, mmix_tanh(m, mmix_softplus(m, x)));
 }
 
-/* Copies y and dx of one way. The input is a leaf of its own, so that the gradients do not add up. */
-static void run(mmix_ctx *m, mmix_tensor *(*function)(mmix_ctx *, mmix_tensor *), mmix_real *y, mmix_real *dx)
+/* Copies y and dx of one way. The input is a leaf of its own, so that the gradients do not add
+   up. */
+static void run(mmix_ctx *m, mmix_tensor *(*function)(mmix_ctx *, mmix_tensor *), mmix_real *y,
+                mmix_real *dx)
 {
     mmix_tensor *x = mmix_new1(m, COUNT);
     for (size_t i = 0; x && i < COUNT; i++) mmix_data(x)[i] = (mmix_real)i / 10 - 4;
@@ -100,7 +103,8 @@ int main(void)
         line[12] = ':';                      /* zero */
         line[12 + (int)lround(20 * (double)dx[0][i])] = 's';
         line[12 + (int)lround(20 * (double)y[0][i])] = 'm';
-        printf("%5.1f %6.3f %6.3f  %s\n", (double)i / 10 - 4, (double)y[0][i], (double)dx[0][i], line);
+        printf("%5.1f %6.3f %6.3f  %s\n", (double)i / 10 - 4, (double)y[0][i], (double)dx[0][i],
+               line);
     }
     printf("largest difference between the op and its parts: %.1e\n", worst);
     return worst > 1e-5;

@@ -1,14 +1,15 @@
 /* gradients.c - the tape, and how one convinces oneself that a gradient is right
 
-   Recording is off until mmix_record turns it on. From then on each op leaves a note on a tape, and mmix_backward
-   walks the notes back and leaves the gradient of every tensor that asked for one. A gradient is a promise about small
-   changes: if input number i grows by e, the loss grows by gradient[i] e. This program changes inputs of a Mamba-2
-   scan, one by one, and looks. It is built in double, where the difference of two near numbers still has digits.
+   Recording is off until mmix_record turns it on. From then on each op leaves a note on a tape,
+   and mmix_backward walks the notes back and leaves the gradient of every tensor that asked for
+   one. A gradient is a promise about small changes: if input number i grows by e, the loss grows
+   by gradient[i] e. This program changes inputs of a Mamba-2 scan, one by one, and looks. It is
+   built in double, where the difference of two near numbers still has digits.
 
        cc -O2 demos/gradients.c -o gradients -lm -lpthread && ./gradients
 
-   It prints a line for each input: one number by the tape and by a difference, and the largest relative error of
-   all numbers of that input, about 1e-9. */
+   It prints a line for each input: one number by the tape and by a difference, and the largest
+   relative error of all numbers of that input, about 1e-9. */
 
 #define MMIX_REAL double
 #define MAMBA_MIX_IMPLEMENTATION
@@ -42,7 +43,8 @@ static double difference(mmix_ctx *m, mmix_tensor **in, int input, size_t i)
     return (above - below) / (2 * e);
 }
 
-/* Prints one line; returns the largest error of this input's gradient, relative to its largest number. */
+/* Prints one line; returns the largest error of this input's gradient, relative to its largest
+   number. */
 static double compare(mmix_ctx *m, mmix_tensor **in, int input)
 {
     const double *gradient = mmix_data(mmix_grad(in[input]));
@@ -59,7 +61,8 @@ static double compare(mmix_ctx *m, mmix_tensor **in, int input)
             by_difference = slope;
         }
     }
-    printf("%-3s [%2d]   tape %+.10f   difference %+.10f   worst of %2d: %.1e\n", names[input], (int)shown,
+    printf("%-3s [%2d]   tape %+.10f   difference %+.10f   worst of %2d: %.1e\n", names[input],
+           (int)shown,
            gradient[shown], by_difference, (int)count, worst / size);
     return worst / size;
 }
@@ -77,7 +80,7 @@ int main(void)
 
     mmix_record(m, 1);
     mmix_tensor *value = loss(m, in);
-    mmix_backward(m, value);                 /* consumes the tape; the gradients stay until mmix_reset */
+    mmix_backward(m, value);  /* consumes the tape; the gradients stay until mmix_reset */
     mmix_record(m, 0);
     if (mmix_error(m)) {                     /* one look at the end of a chain of calls is enough */
         puts(mmix_error(m));

@@ -1,26 +1,28 @@
 /* mix.c - three token mixers, and the matrix that each of them is
 
-   A token mixer makes each token a weighted sum of tokens, Y = M X. Softmax attention, linear attention and
-   Mamba-2 (SSD) differ in how they make M. This program takes a tune of 24 tokens and three tones, mixes it in the
-   three ways, and draws the three M with characters: a row for each token, a column for each token that it reads,
-   darker where it reads more. Then it multiplies M and X by hand, to see that Y is their product.
+   A token mixer makes each token a weighted sum of tokens, Y = M X. Softmax attention, linear
+   attention and Mamba-2 (SSD) differ in how they make M. This program takes a tune of 24 tokens
+   and three tones, mixes it in the three ways, and draws the three M with characters: a row for
+   each token, a column for each token that it reads, darker where it reads more. Then it
+   multiplies M and X by hand, to see that Y is their product.
 
        cc -O2 demos/mix.c -o mix -lm -lpthread && ./mix
 
-   Attention finds all tokens of the same tone, wherever they stand. Mamba-2 reads what came before and forgets. The
-   last line says that the largest |Y - M X| is about 1e-7, the rounding of floats. */
+   Attention finds all tokens of the same tone, wherever they stand. Mamba-2 reads what came
+   before and forgets. The last line says that the largest |Y - M X| is about 1e-7, the rounding
+   of floats. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
 #include <math.h>
 #include <stdio.h>
 
-enum { L = 24, N = 4, P = 2 };               /* tokens; features that are compared; numbers that are mixed */
+enum { L = 24, N = 4, P = 2 };  /* tokens; features that are compared; numbers that are mixed */
 
 static const char tones[L + 1] = "aaaaaabbbbbbaaaaaacccccc";
 
-/* (1, L, 1, N): a direction for each tone, and a little noise. It serves as queries and as keys, so that tokens of
-   one tone point the same way and find each other. */
+/* (1, L, 1, N): a direction for each tone, and a little noise. It serves as queries and as keys,
+   so that tokens of one tone point the same way and find each other. */
 static mmix_tensor *tune(mmix_ctx *m)
 {
     mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 0.2, 0);
@@ -74,7 +76,8 @@ int main(void)
     mmix_tensor *x = tune(m);
     mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, P), 1, 1);
     mmix_tensor *dt = mmix_fill(mmix_new3(m, 1, L, 1), 0.25);
-    mmix_tensor *A = mmix_fill(mmix_new1(m, 1), -0.5);       /* a step keeps e^(dt A) = 88 % of the memory */
+    /* a step keeps e^(dt A) = 88 % of the memory */
+    mmix_tensor *A = mmix_fill(mmix_new1(m, 1), -0.5);
     mmix_mixer mixer[3];
     mixer[0] = mmix_mixer_softmax(x, x, v);
     mixer[1] = mmix_mixer_linear(x, x, v);
@@ -93,7 +96,8 @@ int main(void)
         puts(mmix_error(m));
         return 1;
     }
-    printf("   %-*s   %-*s   %-*s\n", L, "softmax attention", L, "linear attention", L, "Mamba-2 (SSD)");
+    printf("   %-*s   %-*s   %-*s\n", L, "softmax attention", L, "linear attention", L,
+           "Mamba-2 (SSD)");
     printf("   %s   %s   %s\n", tones, tones, tones);
     for (size_t i = 0; i < L; i++) {
         printf("%c ", tones[i]);

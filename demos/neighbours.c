@@ -1,14 +1,17 @@
 /* neighbours.c - which pictures are alike
 
-   A backbone makes one vector of a whole picture (the class token). Pictures of like things have vectors that point the
-   same way, so that a search among pictures is a product of matrices: cosines of all pairs.
+   A backbone makes one vector of a whole picture (the class token). Pictures of like things have
+   vectors that point the same way, so that a search among pictures is a product of matrices:
+   cosines of all pairs.
 
-       cc -O2 demos/neighbours.c -o neighbours -lm -lpthread && ./neighbours model.safetensors *.jpg
+       cc -O2 demos/neighbours.c -o neighbours -lm -lpthread && ./neighbours model.safetensors
+       *.jpg
 
-   It prints for each picture the three that are most like it, with their cosines. photo.c says which weights open and
-   where there are some; JPEG and PNG need stb_image.h (Debian: libstb-dev). Without arguments it takes a network that
-   has learned nothing and draws 24 landscapes of four kinds. By their colours even that network finds their like, and
-   the last line says of how many the nearest is of the same kind. */
+   It prints for each picture the three that are most like it, with their cosines. photo.c says
+   which weights open and where there are some; JPEG and PNG need stb_image.h (Debian:
+   libstb-dev). Without arguments it takes a network that has learned nothing and draws 24
+   landscapes of four kinds. By their colours even that network finds their like, and the last
+   line says of how many the nearest is of the same kind. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -62,7 +65,8 @@ static mmix_picture load(mmix_ctx *m, const char *path)
     picture.height = (size_t)height;
     if (!picture.rgb) mmix_fail(m, MMIX_ERROR_FILE, "%s: %s", path, stbi_failure_reason());
 #else
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: reading it needs stb_image.h, which was not there to compile", path);
+    mmix_fail(m, MMIX_ERROR_FILE,
+              "%s: reading it needs stb_image.h, which was not there to compile", path);
 #endif
     return picture;
 }
@@ -114,7 +118,8 @@ int main(int argc, char **argv)
     char **names = argc > 2 ? argv + 2 : NULL;
     size_t count = names ? (size_t)argc - 2 : DRAWN;
     mmix_ctx *m = mmix_create(NULL);
-    mmix_vision *net = names ? mmix_vision_load(m, argv[1]) : mmix_vision_create(m, mmix_vision_config_vit(192, 16));
+    mmix_vision *net = names ? mmix_vision_load(m, argv[1]) :
+        mmix_vision_create(m, mmix_vision_config_vit(192, 16));
     if (!net) {
         puts(mmix_error(m));
         return 1;
@@ -127,7 +132,7 @@ int main(int argc, char **argv)
         if (names) free((void *)(uintptr_t)picture.rgb);
     }
     features = mmix_l2_normalize(m, features, 1e-12);
-    mmix_tensor *cosines = mmix_linear(m, features, features, NULL);         /* features featuresᵀ */
+    mmix_tensor *cosines = mmix_linear(m, features, features, NULL);  /* features featuresᵀ */
     if (mmix_error(m)) {
         puts(mmix_error(m));
         return 1;

@@ -1,8 +1,9 @@
 /* photo.c - features of a photograph, drawn
 
-   A backbone turns each patch of a picture into a vector. Patches of the same thing have vectors that point the same
-   way. This program draws two maps of that: how much each patch resembles the one in the middle of the picture, and
-   the first principal component of all patches (what they differ in most).
+   A backbone turns each patch of a picture into a vector. Patches of the same thing have vectors
+   that point the same way. This program draws two maps of that: how much each patch resembles
+   the one in the middle of the picture, and the first principal component of all patches (what
+   they differ in most).
 
        cc -O2 demos/photo.c -o photo -lm -lpthread && ./photo model.safetensors cat.jpg
 
@@ -10,9 +11,10 @@
 
        curl -LO https://huggingface.co/facebook/dinov2-small/resolve/main/model.safetensors
 
-   JPEG and PNG need stb_image.h (Debian: libstb-dev). Without arguments the program takes a network that has learned
-   nothing and draws a picture, a disc on a ground of another colour: even that network tells them apart, which the last
-   line measures (AUC: 0.5 is guessing, 1 is a perfect separation). */
+   JPEG and PNG need stb_image.h (Debian: libstb-dev). Without arguments the program takes a
+   network that has learned nothing and draws a picture, a disc on a ground of another colour:
+   even that network tells them apart, which the last line measures (AUC: 0.5 is guessing, 1 is a
+   perfect separation). */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -64,7 +66,8 @@ static mmix_picture load(mmix_ctx *m, const char *path)
     picture.height = (size_t)height;
     if (!picture.rgb) mmix_fail(m, MMIX_ERROR_FILE, "%s: %s", path, stbi_failure_reason());
 #else
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: reading it needs stb_image.h, which was not there to compile", path);
+    mmix_fail(m, MMIX_ERROR_FILE,
+              "%s: reading it needs stb_image.h, which was not there to compile", path);
 #endif
     return picture;
 }
@@ -117,7 +120,8 @@ int main(int argc, char **argv)
     static uint8_t rgb[SIDE * SIDE * 3];
     int drawn = argc < 3;
     mmix_ctx *m = mmix_create(NULL);
-    mmix_vision *net = drawn ? mmix_vision_create(m, mmix_vision_config_vit(192, 16)) : mmix_vision_load(m, argv[1]);
+    mmix_vision *net = drawn ? mmix_vision_create(m, mmix_vision_config_vit(192, 16)) :
+        mmix_vision_load(m, argv[1]);
     mmix_picture picture = drawn ? draw(m, rgb) : load(m, argv[2]);
     if (mmix_error(m)) {
         puts(mmix_error(m));
@@ -141,7 +145,8 @@ int main(int argc, char **argv)
         return 1;
     }
     stretch(component, pca.projection, n);
-    printf("%d patches of %d features: likeness to the patch in the middle; first principal component\n", (int)n, (int)D);
+    printf("%d patches of %d features: likeness to the patch in the middle; first principal "
+           "component\n", (int)n, (int)D);
     draw_maps(mmix_data(map.scaled), component, f.grid_h, f.grid_w);
     double auc = drawn ? disc_auc(m, map.scaled) : 1;
     if (drawn) printf("AUC of the likeness for the disc: %.3f\n", auc);

@@ -1,15 +1,16 @@
 /* raw.c - Mamba-2's mixer on arrays of your own
 
-   Who has tensors and memory already needs none of the library's: mmix_raw_forward and mmix_raw_backward take
-   pointers and sizes. They allocate nothing, know no context and start no thread. This program runs SSD forward and
-   backward over 1,000 tokens, and holds y against the definition, a loop over time:
+   Who has tensors and memory already needs none of the library's: mmix_raw_forward and
+   mmix_raw_backward take pointers and sizes. They allocate nothing, know no context and start no
+   thread. This program runs SSD forward and backward over 1,000 tokens, and holds y against the
+   definition, a loop over time:
 
        h = e^(dt A) h + dt B x,     y = C h + D x
 
        cc -O2 demos/raw.c -o raw -lm -lpthread && ./raw
 
-   It prints the largest difference, about 1e-7 of the largest y, the times of both ways, and the gradient of one A
-   beside a finite difference. */
+   It prints the largest difference, about 1e-7 of the largest y, the times of both ways, and the
+   gradient of one A beside a finite difference. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { L = 1000, H = 8, P = 64, N = 64 };    /* tokens, heads, width of a head, size of its memory */
+enum { L = 1000, H = 8, P = 64, N = 64 };  /* tokens, heads, width of a head, size of its memory */
 
 static float x[L * H * P], dt[L * H], A[H], B[L * N], C[L * N], D[H];
 static float y[L * H * P], dy[L * H * P], dA[H];
@@ -83,7 +84,8 @@ int main(void)
     raw.H = H;
     raw.N = N;
     raw.P = P;
-    raw.q = mmix_head_view_rows(C, L, 1, N, H); /* C has the place of queries, B that of keys, x that of values */
+    /* C has the place of queries, B that of keys, x that of values */
+    raw.q = mmix_head_view_rows(C, L, 1, N, H);
     raw.k = mmix_head_view_rows(B, L, 1, N, H);
     raw.v = mmix_head_view_rows(x, L, H, P, H);
     raw.dt = mmix_head_view_rows(dt, L, H, 1, H);
@@ -111,7 +113,8 @@ int main(void)
         size = fmax(size, fabs(expected[i]));
     }
     printf("largest |y - definition|: %.1e of the largest |y|\n", worst / size);
-    printf("milliseconds: %.1f by the definition in double, %.1f by mmix_raw_forward\n", 1e3 * (between - start),
+    printf("milliseconds: %.1f by the definition in double, %.1f by mmix_raw_forward\n",
+           1e3 * (between - start),
            1e3 * (end - between));
 
     mmix_raw_backward(&raw, scratch);

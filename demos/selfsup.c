@@ -1,18 +1,21 @@
 /* selfsup.c - DINO: a network learns from pictures that nobody has named
 
-   Two networks look at parts of a picture, cut out and changed at random (Caron et al. 2021). The student is to say of a
-   small part what the teacher says of a large one; the teacher is the mean of the students so far. To agree, they have
-   to find what is the same in all parts: what kind of picture it is, not where it was cut or how bright it is.
+   Two networks look at parts of a picture, cut out and changed at random (Caron et al. 2021).
+   The student is to say of a small part what the teacher says of a large one; the teacher is the
+   mean of the students so far. To agree, they have to find what is the same in all parts: what
+   kind of picture it is, not where it was cut or how bright it is.
 
-   The pictures are drawn patterns: columns, rows, checks, dots, nets. Their kinds are used only to judge: for each
-   picture the ten others with the most similar features vote for its kind (k-NN).
+   The pictures are drawn patterns: columns, rows, checks, dots, nets. Their kinds are used only
+   to judge: for each picture the ten others with the most similar features vote for its kind
+   (k-NN).
 
        cc -O2 demos/selfsup.c -o selfsup -lm -lpthread && ./selfsup
 
-   It takes some fifteen seconds. It prints a picture of each kind, then the loss as it learns, then the share of pictures
-   that their neighbours name rightly, before and after (guessing: 0.200). The loss is the entropy of the teacher's
-   choice and, on top, how far the student is from it; it rises where the teacher begins to tell more things apart.
-   So short a run is a beginning; studies/dino.c does the same for longer. */
+   It takes some fifteen seconds. It prints a picture of each kind, then the loss as it learns,
+   then the share of pictures that their neighbours name rightly, before and after (guessing:
+   0.200). The loss is the entropy of the teacher's choice and, on top, how far the student is
+   from it; it rises where the teacher begins to tell more things apart. So short a run is a
+   beginning; studies/dino.c does the same for longer. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -39,7 +42,8 @@ static int in_pattern(int kind, double x, double y)
     }
 }
 
-/* Picture number i, gray: a pattern of some size, place, tilt and contrast, on a lighter or a darker ground. */
+/* Picture number i, gray: a pattern of some size, place, tilt and contrast, on a lighter or a
+   darker ground. */
 static void draw(mmix_ctx *m, size_t i)
 {
     double r[6];
@@ -50,7 +54,8 @@ static void draw(mmix_ctx *m, size_t i)
     labels[i] = (int32_t)(i % KINDS);
     for (size_t at = 0; at < SIDE * SIDE; at++) {
         double x = (double)(at % SIDE) / size, y = (double)(at / SIDE) / size;
-        double along = x * cos(tilt) + y * sin(tilt) + r[2], across = y * cos(tilt) - x * sin(tilt) + r[3];
+        double along = x * cos(tilt) + y * sin(tilt) + r[2],
+            across = y * cos(tilt) - x * sin(tilt) + r[3];
         double value = ground + 8 * mmix_random_normal(m, 2, i, at);
         if (in_pattern(labels[i], along, across)) value += contrast;
         uint8_t level = (uint8_t)fmax(0, fmin(255, value));
@@ -68,7 +73,8 @@ static void show(void)
     printf("\n");
     for (size_t y = 0; y < SIDE; y += 2) {
         for (size_t k = 0; k < KINDS; k++) {
-            for (size_t x = 0; x < SIDE; x++) putchar(" .:-=+*#%@"[pixels[k][(y * SIDE + x) * 3] * 10 / 256]);
+            for (size_t x = 0; x < SIDE; x++)
+                putchar(" .:-=+*#%@"[pixels[k][(y * SIDE + x) * 3] * 10 / 256]);
             printf("  ");
         }
         printf("\n");
@@ -85,7 +91,7 @@ static double judge(mmix_ctx *m, const mmix_vision *v)
     mmix_features f = mmix_vision_forward(m, v, images, NULL);
     mmix_tensor *kind = mmix_from_i32(m, 1, shape, labels);
     mmix_knn_result knn;
-    mmix_knn(m, f.token, kind, NULL, NULL, KINDS, 10, 0, &knn);              /* no test rows: leave one out */
+    mmix_knn(m, f.token, kind, NULL, NULL, KINDS, 10, 0, &knn);  /* no test rows: leave one out */
     mmix_reset(m);
     return knn.balanced;
 }
@@ -131,7 +137,8 @@ int main(void)
     mmix_dino_stats stats;
     while (mmix_dino_step(run, pictures, COUNT, &stats) > 0) {
         if (stats.step % 50 != 0) continue;
-        printf("step %3d of %d   loss %.3f   entropy of the teacher's choice %.3f\n", (int)stats.step, (int)stats.steps,
+        printf("step %3d of %d   loss %.3f   entropy of the teacher's choice %.3f\n",
+               (int)stats.step, (int)stats.steps,
                stats.loss, stats.teacher_entropy);
     }
     double after = judge(m, teacher);

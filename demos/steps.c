@@ -1,13 +1,14 @@
 /* steps.c - token after token: what a mixer carries along
 
-   Causal mixers read no later token, so that a sequence can come one token at a time. What an earlier token left
-   behind is the state: attention has to keep every key and value, linear attention and Mamba-2 carry N x P numbers a
-   head, whatever came before. This program mixes 4,096 tokens at once and one by one, in the three ways.
+   Causal mixers read no later token, so that a sequence can come one token at a time. What an
+   earlier token left behind is the state: attention has to keep every key and value, linear
+   attention and Mamba-2 carry N x P numbers a head, whatever came before. This program mixes
+   4,096 tokens at once and one by one, in the three ways.
 
        cc -O2 demos/steps.c -o steps -lm -lpthread && ./steps
 
-   It prints the bytes of the state and the microseconds of a step, early and late in the sequence, and last that
-   both ways give the same numbers. */
+   It prints the bytes of the state and the microseconds of a step, early and late in the
+   sequence, and last that both ways give the same numbers. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -15,7 +16,8 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { L = 4096, H = 4, N = 32, P = 32, PART = 512 };        /* tokens, heads, widths; tokens between two lines */
+/* tokens, heads, widths; tokens between two lines */
+enum { L = 4096, H = 4, N = 32, P = 32, PART = 512 };
 
 /* Inputs of a sequence; of one token they are slices. */
 typedef struct inputs { mmix_tensor *q, *k, *v, *dt, *A; } inputs;
@@ -52,7 +54,8 @@ static mmix_mixer make(int kind, inputs in)
 
 static double seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
-/* Prints a line for each PART tokens; returns the largest difference from y of the whole sequence. */
+/* Prints a line for each PART tokens; returns the largest difference from y of the whole
+   sequence. */
 static double by_steps(mmix_ctx *m, int kind, inputs all, const mmix_real *whole)
 {
     double worst = 0, start = seconds();
@@ -65,7 +68,7 @@ static double by_steps(mmix_ctx *m, int kind, inputs all, const mmix_real *whole
             double apart = fabs((double)mmix_data(y)[i] - (double)whole[t * H * P + i]);
             if (apart > worst) worst = apart;
         }
-        mmix_rewind(m, mark);                /* y and the slices go; the state is not in step memory */
+        mmix_rewind(m, mark);  /* y and the slices go; the state is not in step memory */
         if (t % PART == PART - 1 && (t < PART || t == L - 1)) {
             double micro = (seconds() - start) / PART * 1e6;
             printf("   after %4d tokens: %8d bytes, %6.1f microseconds a token\n", (int)t + 1,

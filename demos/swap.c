@@ -1,17 +1,18 @@
 /* swap.c - attention out of a decoder, mixers of linear cost in
 
-   A decoder with softmax attention keeps keys and values of every token that it has read. LinMU (arXiv 2601.01322)
-   puts M-MATE in attention's place: Flex-MA, a Mamba-2 scan with a state of a fixed size, and Local-Swin, attention to
-   what is near. The student begins with the teacher's own weights, for queries, keys and values have counterparts in a
-   scan (C, B and x), and then learns in three stages to do what the teacher does.
+   A decoder with softmax attention keeps keys and values of every token that it has read. LinMU
+   (arXiv 2601.01322) puts M-MATE in attention's place: Flex-MA, a Mamba-2 scan with a state of a
+   fixed size, and Local-Swin, attention to what is near. The student begins with the teacher's
+   own weights, for queries, keys and values have counterparts in a scan (C, B and x), and then
+   learns in three stages to do what the teacher does.
 
    The teacher is a small decoder that this program trains first, on the rhyme of write.c.
 
        cc -O2 demos/swap.c -o swap -lm -lpthread && ./swap
 
-   It takes some ten seconds. For the teacher and for the student, before and after each stage, it prints how sure they
-   are of the rhyme (the loss, in nats a character), the bytes of their memory when they have read it, and what they
-   write. */
+   It takes some ten seconds. For the teacher and for the student, before and after each stage,
+   it prints how sure they are of the rhyme (the loss, in nats a character), the bytes of their
+   memory when they have read it, and what they write. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -21,12 +22,15 @@
 enum { VOCABULARY = 128, BATCH = 8, L = 96, STEPS = 150 };
 
 static const char *const who[] = {
-    "the house that Jack built", "the malt", "the rat", "the cat", "the dog", "the cow with the crumpled horn",
+    "the house that Jack built", "the malt", "the rat", "the cat", "the dog",
+        "the cow with the crumpled horn",
     "the maiden all forlorn", "the man all tattered and torn", "the priest all shaven and shorn",
-    "the cock that crowed in the morn", "the farmer sowing his corn", "the horse and the hound and the horn"
+    "the cock that crowed in the morn", "the farmer sowing his corn",
+    "the horse and the hound and the horn"
 };
 static const char *const did[] = {
-    "", " that lay in ", " that ate ", " that killed ", " that worried ", " that tossed ", " that milked ",
+    "", " that lay in ", " that ate ", " that killed ", " that worried ", " that tossed ",
+        " that milked ",
     " that kissed ", " that married ", " that woke ", " that kept ", " that belonged to "
 };
 enum { VERSES = sizeof who / sizeof *who };
@@ -150,7 +154,7 @@ int main(void)
     double fresh = report(m, student, "M-MATE, untaught"), taught = fresh;
     mmix_distill_config stages = mmix_distill_config_linmu();
     for (size_t i = 0; i < stages.stages; i++) stages.stage[i].steps = STEPS;
-    stages.stage[2].sequence = 0;            /* the rhyme itself serves, not what the teacher writes */
+    stages.stage[2].sequence = 0;  /* the rhyme itself serves, not what the teacher writes */
     mmix_distill *run = mmix_distill_create(teacher, student, stages);
     mmix_distill_stats stats;
     size_t stage = 0;

@@ -1,18 +1,19 @@
 /* vit.c - a vision transformer by hand, from layers
 
-   A ViT (Dosovitskiy et al. 2021) cuts a picture into patches, makes a token of each, puts a class token before them,
-   adds positions, and sends them through blocks that all look alike:
+   A ViT (Dosovitskiy et al. 2021) cuts a picture into patches, makes a token of each, puts a
+   class token before them, adds positions, and sends them through blocks that all look alike:
 
        x = x + attention(norm1 x),     x = x + mlp(norm2 x)
 
-   The library has this network as mmix_vision. Here it is put together from layers, for a network of one's own begins
-   like this one. The parameters have the names of DINO's files, so that mmix_params_load would read such a file; here
-   they are copied, name by name, from a mmix_vision with random weights. Both networks then see the same picture.
+   The library has this network as mmix_vision. Here it is put together from layers, for a
+   network of one's own begins like this one. The parameters have the names of DINO's files, so
+   that mmix_params_load would read such a file; here they are copied, name by name, from a
+   mmix_vision with random weights. Both networks then see the same picture.
 
        cc -O2 demos/vit.c -o vit -lm -lpthread && ./vit
 
-   It prints the parameters, and how far the features of the two networks are apart: not at all, for the same ops run
-   in the same order. */
+   It prints the parameters, and how far the features of the two networks are apart: not at all,
+   for the same ops run in the same order. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -36,7 +37,8 @@ typedef struct vit {
     block blocks[DEPTH];
 } vit;
 
-/* A parameter of 1 to 4 axes; axes after the last are 0. It begins with normal numbers of deviation 0.02. */
+/* A parameter of 1 to 4 axes; axes after the last are 0. It begins with normal numbers of
+   deviation 0.02. */
 static mmix_tensor *add(mmix_params *p, const char *name, size_t a, size_t b, size_t c, size_t d)
 {
     size_t shape[4];
@@ -81,7 +83,8 @@ static int vit_init(vit *v, mmix_ctx *m)
     for (int i = 0; i < DEPTH; i++) block_init(&v->blocks[i], v->params, i);
     v->norm_weight = add(v->params, "norm.weight", D, 0, 0, 0);
     v->norm_bias = add(v->params, "norm.bias", D, 0, 0, 0);
-    return mmix_params_allocate(v->params);  /* all of them in one slab; from here on they have values */
+    /* all of them in one slab; from here on they have values */
+    return mmix_params_allocate(v->params);
 }
 
 /* image (1, 3, h, w) → tokens (1, TOKENS, D) */
@@ -94,7 +97,8 @@ static mmix_tensor *vit_forward(mmix_ctx *m, vit *v, mmix_tensor *image)
     for (int i = 0; i < DEPTH; i++) {
         block *b = &v->blocks[i];
         mmix_tensor *normed = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, eps);
-        x = mmix_attention_forward(m, &b->attention, normed, x, NULL, NULL, 0);      /* x + attention(normed) */
+        /* x + attention(normed) */
+        x = mmix_attention_forward(m, &b->attention, normed, x, NULL, NULL, 0);
         normed = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, eps);
         x = mmix_mlp_forward(m, &b->mlp, normed, x, NULL);
     }
@@ -105,12 +109,14 @@ static void print_parameters(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
-        if (!strncmp(p->at[i].name, "blocks.", 7) && strncmp(p->at[i].name, "blocks.0.", 9)) continue;
+        if (!strncmp(p->at[i].name, "blocks.", 7) && strncmp(p->at[i].name, "blocks.0.", 9))
+            continue;
         printf("   %-26s", p->at[i].name);
         for (int axis = 0; axis < mmix_ndim(t); axis++) printf(" %d", (int)mmix_shape(t, axis));
         printf("\n");
     }
-    printf("%d parameters, %d numbers (blocks 1 and 2 are as block 0)\n", (int)p->count, (int)p->elements);
+    printf("%d parameters, %d numbers (blocks 1 and 2 are as block 0)\n", (int)p->count,
+           (int)p->elements);
 }
 
 int main(void)
@@ -141,7 +147,8 @@ int main(void)
     }
     double worst = 0;
     for (size_t i = 0; i < TOKENS * D; i++)
-        worst = fmax(worst, fabs((double)mmix_data(tokens)[i] - (double)mmix_data(expected.tokens)[i]));
+        worst = fmax(worst, fabs((double)mmix_data(tokens)[i] -
+                                 (double)mmix_data(expected.tokens)[i]));
     printf("largest difference of %d features from mmix_vision's: %.1e\n", TOKENS * D, worst);
     mmix_params_destroy(mine.params);
     mmix_vision_destroy(theirs);

@@ -1,17 +1,19 @@
 /* write.c - a language model of Mamba-2 layers that learns a rhyme and recites it
 
-   A token here is a character. The network reads the characters so far and says which may come next; learning is to
-   give the one that comes a higher chance, over and over (cross-entropy). Between the embedding of a character and the
-   guess stand layers x = x + mamba2(norm x). When it writes, each layer carries a state of a fixed size from one
-   character to the next, however long the text becomes.
+   A token here is a character. The network reads the characters so far and says which may come
+   next; learning is to give the one that comes a higher chance, over and over (cross-entropy).
+   Between the embedding of a character and the guess stand layers x = x + mamba2(norm x). When
+   it writes, each layer carries a state of a fixed size from one character to the next, however
+   long the text becomes.
 
-   The names of the parameters are those of Hugging Face's Mamba2ForCausalLM, so that with the sizes of such a file
-   mmix_params_load reads its weights into this network as they are.
+   The names of the parameters are those of Hugging Face's Mamba2ForCausalLM, so that with the
+   sizes of such a file mmix_params_load reads its weights into this network as they are.
 
        cc -O2 demos/write.c -o write -lm -lpthread && ./write
 
-   It learns for two seconds. A line at steps 0, 1, 2, 4, 8, … has the loss and what the network writes at that time.
-   At the end it recites the last verse of "The house that Jack built", and the program looks whether it is right. */
+   It learns for two seconds. A line at steps 0, 1, 2, 4, 8, … has the loss and what the network
+   writes at that time. At the end it recites the last verse of "The house that Jack built", and
+   the program looks whether it is right. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -21,12 +23,15 @@
 enum { VOCABULARY = 128, D = 64, DEPTH = 2, BATCH = 8, L = 96, STEPS = 200 };
 
 static const char *const who[] = {
-    "the house that Jack built", "the malt", "the rat", "the cat", "the dog", "the cow with the crumpled horn",
+    "the house that Jack built", "the malt", "the rat", "the cat", "the dog",
+        "the cow with the crumpled horn",
     "the maiden all forlorn", "the man all tattered and torn", "the priest all shaven and shorn",
-    "the cock that crowed in the morn", "the farmer sowing his corn", "the horse and the hound and the horn"
+    "the cock that crowed in the morn", "the farmer sowing his corn",
+    "the horse and the hound and the horn"
 };
 static const char *const did[] = {
-    "", " that lay in ", " that ate ", " that killed ", " that worried ", " that tossed ", " that milked ",
+    "", " that lay in ", " that ate ", " that killed ", " that worried ", " that tossed ",
+        " that milked ",
     " that kissed ", " that married ", " that woke ", " that kept ", " that belonged to "
 };
 enum { VERSES = sizeof who / sizeof *who };
@@ -55,19 +60,23 @@ static int model_init(model *net, mmix_ctx *m)
     options.head_dim = 32;
     options.d_state = 32;
     net->params = mmix_params_create(m);
-    net->embedding = mmix_params_add(net->params, "backbone.", "embeddings.weight", 2, table, MMIX_INIT_NORMAL, 0.1, 0);
+    net->embedding = mmix_params_add(net->params, "backbone.", "embeddings.weight", 2, table,
+                                     MMIX_INIT_NORMAL, 0.1, 0);
     for (int i = 0; i < DEPTH; i++) {
         char prefix[48];
         snprintf(prefix, sizeof prefix, "backbone.layers.%d.", i);
-        net->norm[i] = mmix_params_add(net->params, prefix, "norm.weight", 1, row, MMIX_INIT_CONSTANT, 1, 0);
+        net->norm[i] = mmix_params_add(net->params, prefix, "norm.weight", 1, row,
+                                       MMIX_INIT_CONSTANT, 1, 0);
         snprintf(prefix, sizeof prefix, "backbone.layers.%d.mixer.", i);
         mmix_mamba2_init(&net->mamba[i], net->params, prefix, D, &options);
     }
-    net->last_norm = mmix_params_add(net->params, "backbone.", "norm_f.weight", 1, row, MMIX_INIT_CONSTANT, 1, 0);
+    net->last_norm = mmix_params_add(net->params, "backbone.", "norm_f.weight", 1, row,
+                                     MMIX_INIT_CONSTANT, 1, 0);
     return mmix_params_allocate(net->params);
 }
 
-/* tokens (B, L) → (B, L, VOCABULARY), the larger the likelier; with a state they go on from what came before. */
+/* tokens (B, L) → (B, L, VOCABULARY), the larger the likelier; with a state they go on from what
+   came before. */
 static mmix_tensor *logits(mmix_ctx *m, model *net, mmix_tensor *tokens, mmix_mix_state *state)
 {
     mmix_tensor *x = mmix_take_rows(m, net->embedding, tokens);
@@ -79,7 +88,7 @@ static mmix_tensor *logits(mmix_ctx *m, model *net, mmix_tensor *tokens, mmix_mi
         x = mmix_mamba2_forward(m, &net->mamba[i], normed, x, NULL, NULL, state ? &slot : NULL);
     }
     x = mmix_rms_norm(m, x, net->last_norm, 1e-5);
-    return mmix_linear(m, x, net->embedding, NULL);          /* the embedding serves a second time */
+    return mmix_linear(m, x, net->embedding, NULL);  /* the embedding serves a second time */
 }
 
 /* One step on pieces of the text that begin at random places; returns the loss. */
@@ -108,7 +117,8 @@ static double learn(mmix_ctx *m, model *net, mmix_optimizer *adamw, const char *
     return value;
 }
 
-/* Continues `text`, which holds at most `size` bytes, up to the end of a line; always the likeliest character. */
+/* Continues `text`, which holds at most `size` bytes, up to the end of a line; always the
+   likeliest character. */
 static void recite(mmix_ctx *m, model *net, char *text, size_t size)
 {
     mmix_mix_state *state = mmix_mix_state_create(m, DEPTH);
@@ -140,20 +150,23 @@ int main(void)
         puts(mmix_error(m));
         return 1;
     }
-    printf("%d characters of rhyme, %d numbers to learn\n", (int)strlen(rhyme), (int)net.params->elements);
+    printf("%d characters of rhyme, %d numbers to learn\n", (int)strlen(rhyme),
+           (int)net.params->elements);
     for (size_t step = 0; step < STEPS && !mmix_error(m); step++) {
         double loss = learn(m, &net, &adamw, rhyme, step);
         if (step & (step - 1)) continue;     /* not a power of two */
         strcpy(written, "This is the c");
         recite(m, &net, written, 70);
-        printf("step %3d  loss %.3f  %s%s", (int)step, loss, written, strchr(written, '\n') ? "" : "\n");
+        printf("step %3d  loss %.3f  %s%s", (int)step, loss, written, strchr(written, '\n') ? "" :
+               "\n");
     }
     strcpy(written, "This is the horse");
     recite(m, &net, written, sizeof written);
     if (mmix_error(m)) puts(mmix_error(m));
     size_t most = strlen(rhyme), count = strlen(written);
     int same = count < most && !strcmp(rhyme + most - count, written);
-    printf("\n%s\n%s\n", written, same ? "That is the rhyme, to the letter." : "That is not the rhyme.");
+    printf("\n%s\n%s\n", written, same ? "That is the rhyme, to the letter." :
+           "That is not the rhyme.");
     mmix_optimizer_free(&adamw);
     mmix_params_destroy(net.params);
     mmix_destroy(m);

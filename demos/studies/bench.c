@@ -5,19 +5,22 @@
        ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
        ./bench --plots figures                       three SVG figures of how the times grow
 
-   The cases are those of ../shared/bench/cases.json, by name, and what is timed is what torch_bench.py times beside it:
+   The cases are those of ../shared/bench/cases.json, by name, and what is timed is what
+   torch_bench.py times beside it:
 
      .fwd   the op without recording
      .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward pass before it is not timed
      models mmix_vision_forward on a batch of pictures;  dino_train_*  one whole training step
      mmate_prefill_*, decoder_attn_prefill_*  one decoder layer over all tokens
 
-   All times include the mmix_reset that ends a step. Inputs are parameters of a list, because those outlive a reset; they
-   are made of the context's random numbers, so every run computes the same. A case has a context of its own. After the warm-up
-   nothing should be allocated and no fresh page touched; if it is, the line says how often ("allocs", "faults" a repetition).
+   All times include the mmix_reset that ends a step. Inputs are parameters of a list, because
+   those outlive a reset; they are made of the context's random numbers, so every run computes
+   the same. A case has a context of its own. After the warm-up nothing should be allocated and
+   no fresh page touched; if it is, the line says how often ("allocs", "faults" a repetition).
 
-   flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention counted as their recurrence,
-   the backward of attention 10 N per pair; the same numbers as in cases.json.
+   flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention
+   counted as their recurrence, the backward of attention 10 N per pair; the same numbers as in
+   cases.json.
 
    Sections: cases · what a case does · time · report · plots · main */
 
@@ -50,7 +53,8 @@
 
 /* ---- cases ------------------------------------------------------------------------- */
 
-enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
+enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU,
+      SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
        DINOV2, DINO, MMATE, DECODER };
 
 typedef struct bench_case {
@@ -79,7 +83,8 @@ static const bench_case cases[] = {
     /* B, L, H, N, causal */
     {"linattn_8x197x6x64_full", LINEAR_ATTENTION, {8, 197, 6, 64, 0}, 154927104.0, 309854208.0},
     {"linattn_1x4096x6x64_causal", LINEAR_ATTENTION, {1, 4096, 6, 64, 1}, 402653184.0, 805306368.0},
-    {"linattn_1x65536x2x64_causal", LINEAR_ATTENTION, {1, 65536, 2, 64, 1}, 2147483648.0, 4294967296.0},
+    {"linattn_1x65536x2x64_causal", LINEAR_ATTENTION, {1, 65536, 2, 64, 1}, 2147483648.0,
+     4294967296.0},
     /* B, L, H, P, N; one group */
     {"ssd_8x198x16_P64_N64", SSD, {8, 198, 16, 64, 64}, 415236096.0, 830472192.0},
     {"ssd_1x4096x16_P64_N64", SSD, {1, 4096, 16, 64, 64}, 1073741824.0, 2147483648.0},
@@ -105,15 +110,18 @@ static const bench_case cases[] = {
     {"dinovim_s16_b4", VISION, {4, MMIX_MIXER_SSD, 512, 24, 1}, 73179070464.0, 0},
     {"dinovim_t16_b1", VISION, {1, MMIX_MIXER_SSD, 256, 24, 1}, 5390794752.0, 0},
     {"dinovim_t16_b8", VISION, {8, MMIX_MIXER_SSD, 256, 24, 1}, 43126358016.0, 0},
-    /* B, pixels: DINOv2's ViT-S/14 as mmix_vision_load gives it, not packed; its 37 x 37 positions are brought to the picture's grid */
+    /* B, pixels: DINOv2's ViT-S/14 as mmix_vision_load gives it, not packed; its 37 x 37
+       positions are brought to the picture's grid */
     {"dinov2_s14_224_b1", DINOV2, {1, 224, 0, 0, 0}, 12247123968.0, 0},
     {"dinov2_s14_224_b8", DINOV2, {8, 224, 0, 0, 0}, 97976991744.0, 0},
     {"dinov2_s14_518_b1", DINOV2, {1, 518, 0, 0, 0}, 93393478656.0, 0},
     {"dinov2_s14_518_b8", DINOV2, {8, 518, 0, 0, 0}, 747147829248.0, 0},
-    /* mixer, dim, heads, depth, pictures; patches of 8, 2 crops of 64 x 64 and 4 of 32 x 32 of each picture */
+    /* mixer, dim, heads, depth, pictures; patches of 8, 2 crops of 64 x 64 and 4 of 32 x 32 of
+       each picture */
     {"dino_train_vit_tiny", DINO, {MMIX_MIXER_SOFTMAX, 192, 3, 6, 32}, 138027008000.0, 0},
     {"dino_train_vim_tiny", DINO, {MMIX_MIXER_SSD, 128, 1, 6, 32}, 60460367872.0, 0},
-    /* L, text before and after, T, Y, X of the span between: one layer of width 512, 8 heads, ffn 1408; windows of 14 x 4 x 4 */
+    /* L, text before and after, T, Y, X of the span between: one layer of width 512, 8 heads,
+       ffn 1408; windows of 14 x 4 x 4 */
     {"mmate_prefill_4096", MMATE, {4096, 256, 14, 16, 16}, 36540776448.0, 0},
     {"decoder_attn_prefill_4096", DECODER, {4096, 0, 0, 0, 0}, 43490738176.0, 0},
     {"mmate_prefill_16384", MMATE, {16384, 1024, 56, 16, 16}, 146163105792.0, 0},
@@ -123,8 +131,9 @@ static const bench_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* Axes of each op's output and inputs: letters are the case's sizes, a the first; I, G, L pixels of a picture, a global and a local
-   crop; T twice and F four times e; W the width of a decoder layer. */
+/* Axes of each op's output and inputs: letters are the case's sizes, a the first; I, G, L pixels
+   of a picture, a global and a local crop; T twice and F four times e; W the width of a decoder
+   layer. */
 enum { WIDTH = 512, HEADS = 8, FFN = 1408 };
 static const char *const axes_of[][6] = {
     {"ac", "ab", "cb", "c"},                     /* LINEAR: y, x, weight, bias */
@@ -145,13 +154,13 @@ static const char *const axes_of[][6] = {
 
 /* ---- what a case does -------------------------------------------------------------- */
 
-enum { TABLE = 65521 };                          /* a prime, so that no two rows of a tensor are alike */
+enum { TABLE = 65521 };  /* a prime, so that no two rows of a tensor are alike */
 
 typedef struct run {
     mmix_ctx *m;
     const bench_case *c;
     int back;
-    mmix_params *in, *upstream;                  /* inputs; the gradient that the backward starts from */
+    mmix_params *in, *upstream;  /* inputs; the gradient that the backward starts from */
     mmix_tensor *target, *y;
     mmix_vision *vision;
     mmix_dino *dino;
@@ -160,7 +169,8 @@ typedef struct run {
     mmix_mmate_layer mmate;
     mmix_swiglu_layer ffn;
     mmix_tensor *norm[2];
-    mmix_real table[TABLE];                      /* normal numbers; drawing each input's own would take longer than the case */
+    /* normal numbers; drawing each input's own would take longer than the case */
+    mmix_real table[TABLE];
 } run;
 
 static mmix_tensor *in(const run *r, size_t i) { return r->in->at[i].tensor; }
@@ -168,7 +178,8 @@ static mmix_tensor *in(const run *r, size_t i) { return r->in->at[i].tensor; }
 static void fill(run *r, mmix_tensor *t, double deviation, size_t stream)
 {
     mmix_real *x = mmix_data(t);
-    for (size_t i = 0, n = mmix_count(t); x && i < n; i++) x[i] = (mmix_real)deviation * r->table[(i + 7919 * stream) % TABLE];
+    for (size_t i = 0, n = mmix_count(t); x && i < n; i++)
+        x[i] = (mmix_real)deviation * r->table[(i + 7919 * stream) % TABLE];
 }
 
 /* Adds a tensor to a list. */
@@ -178,21 +189,29 @@ static void declare(mmix_params *p, const bench_case *c, const char *axes)
     size_t shape[MMIX_MAX_DIMS];
     int n = 0;
     for (const char *a = axes; *a; a++)
-        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ? 32 : *a == 'W' ? WIDTH
+        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ?
+            32 : *a == 'W' ? WIDTH
                    : *a == 'T' ? 2 * c->size[4] : *a == 'F' ? 4 * c->size[4] : (size_t)(*a - '0');
     mmix_params_add(p, "", name, n, shape, MMIX_INIT_CONSTANT, 0, 0);
 }
 
-static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, size_t heads, size_t patch, size_t pixels)
+static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, size_t heads,
+                                        size_t patch, size_t pixels)
 {
-    mmix_vision_config c = mixer == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) : mmix_vision_config_vit(384, patch);
-    c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.patch = patch;
+    mmix_vision_config c = mixer == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) :
+        mmix_vision_config_vit(384, patch);
+    c.mixer = mixer;
+    c.dim = dim;
+    c.depth = depth;
+    c.heads = heads;
+    c.patch = patch;
     c.grid = pixels / patch;
     c.drop_path = 0;
     return c;
 }
 
-static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads, size_t depth, size_t batch)
+static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads, size_t depth,
+                              size_t batch)
 {
     mmix_dino_config c = mmix_dino_config_default();
     c.vision = vision_config(mixer, dim, depth, heads, 8, 64);
@@ -305,8 +324,8 @@ static void work(run *r)
     mmix_reset(r->m);
 }
 
-/* Lane i of a context's threads stays on the i-th core that the process may use: some systems put two threads of a new process
-   on one core and leave them there for seconds. */
+/* Lane i of a context's threads stays on the i-th core that the process may use: some systems
+   put two threads of a new process on one core and leave them there for seconds. */
 static void pin(void *user, int lane)
 {
 #if defined(__linux__)
@@ -314,9 +333,10 @@ static void pin(void *user, int lane)
     cpu_set_t one;
     int cores = CPU_COUNT(&all), core = 0;
     (void)user;
-    if (!cores && sched_getaffinity(0, sizeof all, &all)) return;        /* the first call is main's */
+    if (!cores && sched_getaffinity(0, sizeof all, &all)) return;  /* the first call is main's */
     cores = CPU_COUNT(&all);
-    for (int left = lane % cores; left || !CPU_ISSET((size_t)core, &all); core++) left -= CPU_ISSET((size_t)core, &all) != 0;
+    for (int left = lane % cores; left || !CPU_ISSET((size_t)core, &all); core++)
+        left -= CPU_ISSET((size_t)core, &all) != 0;
     CPU_ZERO(&one);
     CPU_SET((size_t)core, &one);
     sched_setaffinity(0, sizeof one, &one);
@@ -349,9 +369,12 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     if (c->op == CONV) fill(r, in(r, 1), 0.5, 1);
     if (c->op == STEP) r->state = mmix_mix_state_create(r->m, 1);
     if (c->op == SSD || c->op == STEP) {
-        mmix_real *dt = mmix_data(in(r, 1)), *A = mmix_data(in(r, 2));       /* log-uniform in [0.001, 0.1); uniform in (-16, -1] */
-        for (size_t i = 0; i < mmix_count(in(r, 1)); i++) dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
-        for (size_t i = 0; i < s[2]; i++) A[i] = (mmix_real)(-1 - 15 * mmix_random_uniform(r->m, 1, 1, i));
+        /* log-uniform in [0.001, 0.1); uniform in (-16, -1] */
+        mmix_real *dt = mmix_data(in(r, 1)), *A = mmix_data(in(r, 2));
+        for (size_t i = 0; i < mmix_count(in(r, 1)); i++)
+            dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
+        for (size_t i = 0; i < s[2]; i++)
+            A[i] = (mmix_real)(-1 - 15 * mmix_random_uniform(r->m, 1, 1, i));
         fill(r, in(r, 3), 1 / sqrt((double)s[4]), 3);
     }
     if (c->op == SOFT_CROSS_ENTROPY) {
@@ -360,12 +383,14 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
         r->in->at[1].frozen = 1;
         mmix_reset(r->m);
     }
-    if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
+    if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3],
+            s[4], 16, 224));
     if (c->op == DINOV2) r->vision = mmix_vision_create(r->m, mmix_vision_config_dinov2(384, 0));
     if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2], s[3], s[4]);
     if (c->op == MMATE || c->op == DECODER) layer_create(r);
     if (back) mmix_params_require_grad(r->in, 1);
-    else if (c->op != DINO && c->op != DINOV2) mmix_params_pack(r->vision ? mmix_vision_params(r->vision) : r->in, 1);
+    else if (c->op != DINO && c->op != DINOV2)
+        mmix_params_pack(r->vision ? mmix_vision_params(r->vision) : r->in, 1);
     mmix_record(r->m, back);
     return mmix_error(r->m) ? -1 : 0;
 }
@@ -397,7 +422,8 @@ static double now(void)
 #endif
 }
 
-/* The process's page faults so far, and its largest resident set in MiB; 0 where that is not known. */
+/* The process's page faults so far, and its largest resident set in MiB; 0 where that is not
+   known. */
 static double faults(void)
 {
 #if defined(_WIN32)
@@ -423,7 +449,8 @@ static double resident(void)
 #endif
 }
 
-/* Seconds of one repetition; a short forward pass is run `inner` times for one look at the clock. */
+/* Seconds of one repetition; a short forward pass is run `inner` times for one look at the
+   clock. */
 static double once(run *r, size_t inner)
 {
     double t;
@@ -445,7 +472,8 @@ static int by_size(const void *a, const void *b)
 enum { REPS = 20000 };
 typedef struct result { double ms, ms_min, faults; size_t reps, allocations; } result;
 
-/* Warm-up, then repetitions for `seconds`, at least 3 unless they take five times as long. seconds 0: two runs and no warm-up. */
+/* Warm-up, then repetitions for `seconds`, at least 3 unless they take five times as long.
+   seconds 0: two runs and no warm-up. */
 static result measure(run *r, double seconds)
 {
     static double time_of[REPS];
@@ -456,7 +484,7 @@ static result measure(run *r, double seconds)
     if (seconds > 0) {
         t = once(r, 1);
         for (int i = 0; i < 6 && now() - start < 5 * seconds && !mmix_error(r->m); i++) {
-            before = t;                          /* until it gets no faster: the arena grows, pages are touched */
+            before = t;  /* until it gets no faster: the arena grows, pages are touched */
             t = once(r, 1);
             if (i && t > 0.8 * before) break;
         }
@@ -467,7 +495,8 @@ static result measure(run *r, double seconds)
     faulted = faults();
     for (start = now(); out.reps < REPS && !mmix_error(r->m);) {
         double elapsed = now() - start;
-        if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2) break;
+        if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2)
+            break;
         time_of[out.reps++] = once(r, inner);
     }
     if (!out.reps) return out;
@@ -487,7 +516,8 @@ typedef struct settings {
     int table, peak;
 } settings;
 
-/* What the machine's multipliers give, in GFLOP/s: the best of some products that stay in the cache. */
+/* What the machine's multipliers give, in GFLOP/s: the best of some products that stay in the
+   cache. */
 static double machine_peak(const settings *s)
 {
     static const size_t side[] = {384, 512, 768};
@@ -523,15 +553,18 @@ static int report(const bench_case *c, int back, const settings *s)
         const char *simd = mmix_simd_name(r.m);
         failed = mmix_error(r.m) != NULL;
         if (!failed && s->table) {
-            printf("%-30s %10.4g %10.4g %6d %9.1f ", name, t.ms, t.ms_min, (int)t.reps, flop / t.ms_min / 1e6);
+            printf("%-30s %10.4g %10.4g %6d %9.1f ", name, t.ms, t.ms_min, (int)t.reps,
+                   flop / t.ms_min / 1e6);
             if (s->peak) printf("%7.0f", resident() - idle);
             else printf("%5.0f %%", 100 * flop / t.ms_min / 1e6 / s->peak_gflops);
             if (t.allocations) printf("   %d allocations", (int)t.allocations);
             puts("");
         }
         else if (!failed) {
-            printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"threads\": %d, \"simd\": \"%s\"", name, mmix_threads(r.m), simd);
-            printf(", \"ms\": %.5f, \"ms_min\": %.5f, \"reps\": %d, \"gflops\": %.2f", t.ms, t.ms_min, (int)t.reps, flop / t.ms / 1e6);
+            printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"threads\": %d, \"simd\": \"%s\"",
+                   name, mmix_threads(r.m), simd);
+            printf(", \"ms\": %.5f, \"ms_min\": %.5f, \"reps\": %d, \"gflops\": %.2f", t.ms,
+                   t.ms_min, (int)t.reps, flop / t.ms / 1e6);
             if (s->peak) printf(", \"peak_mb\": %.1f, \"idle_mb\": %.1f", resident() - idle, idle);
             if (t.allocations) printf(", \"allocs\": %d", (int)t.allocations);
             if (s->seconds > 0 && !s->peak && t.faults > 0) printf(", \"faults\": %.0f", t.faults);
@@ -560,7 +593,8 @@ static int report_alone(const bench_case *c, int back, const settings *s)
 
 /* ---- plots ------------------------------------------------------------------------- */
 
-static const char *const pen[] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#6b7684"};         /* softmax, linear, SSD; all else */
+/* softmax, linear, SSD; all else */
+static const char *const pen[] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#6b7684"};
 
 static void svg_open(FILE *f, int height)
 {
@@ -637,19 +671,24 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
 {
     enum { LEFT = 74, RIGHT = 676, GAP = 60, TOP = 74, BOTTOM = 354, INSET = 16 };
     static const char dashed[] = " stroke-dasharray=\"5 4\"";
-    double low = p->y[0][0], high = low, width = (double)(RIGHT - LEFT - GAP * ((int)n - 1)) / (double)n, x = LEFT, unit;
+    double low = p->y[0][0], high = low, width = (double)(RIGHT - LEFT - GAP * ((int)n - 1)) /
+        (double)n, x = LEFT, unit;
     int from = -30, to;
     for (size_t j = 0; j < n; j++)
         for (size_t k = 0; k < p[j].curves; k++)
             for (size_t i = 0; i < p[j].points; i++)
-                if (p[j].y[k][i] > 0) low = fmin(low, p[j].y[k][i]), high = fmax(high, p[j].y[k][i]);
+                if (p[j].y[k][i] > 0) {
+                    low = fmin(low, p[j].y[k][i]);
+                    high = fmax(high, p[j].y[k][i]);
+                }
     while (tick(from + 1) <= low) from++;
     for (to = from + 1; tick(to) < high;) to++;
     unit = (BOTTOM - TOP) / log10(tick(to) / tick(from));
     svg_open(f, BOTTOM + 94);
     for (size_t k = 0; k < (p->curves > 3 ? 5 : 3); k++) {
         const char *name = k < 3 ? p->name[k] : k == 3 ? "forward" : "backward";
-        fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, pen[k < 3 ? k : 3], k < 4 ? "" : dashed);
+        fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, pen[k < 3 ? k : 3],
+                k < 4 ? "" : dashed);
         svg_text(f, x + 30, 25, "start", "%s", name);
         x += 48 + 7.2 * (double)strlen(name);    /* about a letter's width */
     }
@@ -659,11 +698,13 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
         for (int t = from; t <= to; t++) {
             double y = BOTTOM - unit * log10(tick(t) / tick(from));
             if (to - from > 9 && t % 3) continue;
-            fprintf(f, "<path d=\"M%.1f %.1fh%.1f\" stroke=\"#d9dee4\" stroke-width=\"1\"/>\n", left, y, width);
+            fprintf(f, "<path d=\"M%.1f %.1fh%.1f\" stroke=\"#d9dee4\" stroke-width=\"1\"/>\n",
+                    left, y, width);
             svg_text(f, left - 8, y + 5, "end", "%g", tick(t));
         }
         for (size_t i = 0; i < p->points; i++) {
-            at[i] = left + INSET + (width - 2 * INSET) * log(p->x[i] / p->x[0]) / log(p->x[p->points - 1] / p->x[0]);
+            at[i] = left + INSET + (width - 2 * INSET) * log(p->x[i] / p->x[0]) /
+                log(p->x[p->points - 1] / p->x[0]);
             svg_text(f, at[i], BOTTOM + 20, "middle", "%.0f", p->x[i]);
         }
         svg_text(f, left + width / 2, BOTTOM + 40, "middle", "%s", p->across);
@@ -671,11 +712,14 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
             const char *colour = pen[k % 3];
             fprintf(f, "<path fill=\"none\" stroke=\"%s\"%s d=\"", colour, k < 3 ? "" : dashed);
             for (size_t i = 0; i < p->points && p->y[k][i] > 0; i++)
-                fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', at[i], BOTTOM - unit * log10(p->y[k][i] / tick(from)));
+                fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', at[i],
+                        BOTTOM - unit * log10(p->y[k][i] / tick(from)));
             fputs("\"/>\n", f);
             for (size_t i = 0; i < p->points && p->y[k][i] > 0; i++)
-                fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" stroke=\"%s\" fill=\"%s\"/>\n", at[i],
-                        BOTTOM - unit * log10(p->y[k][i] / tick(from)), colour, k < 3 ? colour : "#fff");
+                fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" stroke=\"%s\" fill=\"%s\"/>\n",
+                        at[i],
+                        BOTTOM - unit * log10(p->y[k][i] / tick(from)), colour,
+                        k < 3 ? colour : "#fff");
         }
     }
     svg_text(f, LEFT, BOTTOM + 66, "start", "%s", setting);
@@ -693,10 +737,13 @@ static int plot_tokens(FILE *f, const settings *s, const char *machine)
     for (size_t i = 0; i < POINTS; i++) p.x[i] = (double)(256 << i);
     for (size_t k = 0; k < 6; k++) {
         double ms = 0;
-        for (size_t i = 0; i < POINTS && ms * (k % 3 ? 2 : 4) < 1e4; i++) {           /* not where one run takes over 10 s */
+        /* not where one run takes over 10 s */
+        for (size_t i = 0; i < POINTS && ms * (k % 3 ? 2 : 4) < 1e4; i++) {
             char text[64];
-            bench_case c = {text, op[k % 3], {1, (size_t)256 << i, 2, 64, k % 3 == 2 ? 64 : 1}, 0, 0};
-            snprintf(text, sizeof text, "%s, %.0f tokens%s", name[k % 3], p.x[i], k < 3 ? "" : ", backward");
+            bench_case c = {text, op[k % 3], {1, (size_t)256 << i, 2, 64, k % 3 == 2 ? 64 : 1}, 0,
+                            0};
+            snprintf(text, sizeof text, "%s, %.0f tokens%s", name[k % 3], p.x[i],
+                     k < 3 ? "" : ", backward");
             ms = time_of(&c, k >= 3, s, s->options.threads);
             if (ms <= 0) return 1;
             p.y[k][i] = 1e6 * ms / p.x[i];
@@ -709,23 +756,32 @@ static int plot_tokens(FILE *f, const settings *s, const char *machine)
 
 static int plot_training(FILE *f, const settings *s, const char *machine)
 {
-    static const char *const name[] = {"ViT", "LinearViT", "DinoVim, twice as deep"};       /* the order of MMIX_MIXER_SOFTMAX … */
-    panel p[2] = {{"milliseconds per picture", "batch, at width 128", name, 3, 5, {4, 8, 16, 32, 64}, {{0}}},
-                  {"milliseconds per picture", "width, at batch 16", name, 3, 5, {64, 128, 192, 256, 384}, {{0}}}};
+    /* the order of MMIX_MIXER_SOFTMAX … */
+    static const char *const name[] = {"ViT", "LinearViT", "DinoVim, twice as deep"};
+    panel p[2] = {{"milliseconds per picture", "batch, at width 128", name, 3, 5,
+                   {4, 8, 16, 32, 64}, {{0}}},
+                  {"milliseconds per picture", "width, at batch 16", name, 3, 5,
+                   {64, 128, 192, 256, 384}, {{0}}}};
     for (size_t j = 0; j < 2; j++) {
         for (size_t k = 0; k < 3; k++)
             for (size_t i = 0; i < 5; i++) {
                 char text[64];
                 size_t batch = j ? 16 : (size_t)p[j].x[i], width = j ? (size_t)p[j].x[i] : 128;
-                bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_MIXER_SSD ? 12 : 6, batch}, 0, 0};
-                snprintf(text, sizeof text, "%s, width %d, batch %d", name[k], (int)width, (int)batch);
-                if (j && i == 1) { p[1].y[k][1] = p[0].y[k][2]; continue; }             /* the same step */
+                bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_MIXER_SSD ? 12 : 6,
+                                             batch}, 0, 0};
+                snprintf(text, sizeof text, "%s, width %d, batch %d", name[k], (int)width,
+                         (int)batch);
+                if (j && i == 1) {  /* the same step */
+                    p[1].y[k][1] = p[0].y[k][2];
+                    continue;
+                }
                 p[j].y[k][i] = time_of(&c, 0, s, s->options.threads) / (double)batch;
                 if (p[j].y[k][i] <= 0) return 1;
             }
         print_panel(&p[j]);
     }
-    draw_panels(f, p, 2, "a DINO step: 2 crops of 64 x 64 and 4 of 32 x 32, patches of 8; depth 6 and 12", machine);
+    draw_panels(f, p, 2, "a DINO step: 2 crops of 64 x 64 and 4 of 32 x 32, patches of 8; depth 6 "
+                         "and 12", machine);
     return 0;
 }
 
@@ -733,9 +789,11 @@ static int plot_training(FILE *f, const settings *s, const char *machine)
 static int plot_threads(FILE *f, const settings *s, const char *machine)
 {
     static const struct { const char *name; int pen; } shown[] = {
-        {"gemm_1576x384x1152", 3}, {"attn_1x4096x6x64_causal", 0}, {"ssd_1x4096x16_P64_N64", 2}, {"vit_s16_b8", 0},
+        {"gemm_1576x384x1152", 3}, {"attn_1x4096x6x64_causal", 0}, {"ssd_1x4096x16_P64_N64", 2},
+            {"vit_s16_b8", 0},
         {"dino_train_vim_tiny", 2}};
-    enum { LEFT = 246, UNITS = 350, TOP = 16, BAR = 16, GAP = 10, GROUPS = 8 };          /* three of them are two passes */
+    /* three of them are two passes */
+    enum { LEFT = 246, UNITS = 350, TOP = 16, BAR = 16, GAP = 10, GROUPS = 8 };
     int all = s->options.threads, count[8], n = 0, y = TOP, bottom;
     for (int t = 2; t < all; t *= 2) count[n++] = t;
     count[n++] = all;
@@ -758,8 +816,10 @@ static int plot_threads(FILE *f, const settings *s, const char *machine)
                 double ms = time_of(c, back, s, count[i]);
                 if (ms <= 0) return 1;
                 printf(" %9.2f %9.2f", ms, one / ms);
-                fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\" opacity=\"%.2f\"/>\n", LEFT, y + 1,
-                        UNITS * one / ms / all, BAR - 2, pen[shown[k].pen], 0.3 + 0.7 * (i + 1) / n);
+                fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\" "
+                           "opacity=\"%.2f\"/>\n", LEFT, y + 1,
+                        UNITS * one / ms / all, BAR - 2, pen[shown[k].pen],
+                        0.3 + 0.7 * (i + 1) / n);
                 svg_text(f, 676, y + BAR - 3, "end", "%.2f of %d", one / ms, count[i]);
             }
             puts("");
@@ -769,7 +829,8 @@ static int plot_threads(FILE *f, const settings *s, const char *machine)
     for (int i = -1; i < n; i++) {
         int t = i < 0 ? 1 : count[i];
         double x = LEFT + (double)UNITS * t / all;
-        fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"%s\" stroke-width=\"1\"/>\n", x, TOP - 8, bottom,
+        fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"%s\" stroke-width=\"1\"/>\n", x, TOP - 8,
+                bottom,
                 i < 0 ? "#d9dee4" : "#1d2329");
         svg_text(f, x, bottom + 18, "middle", "%d", t);
     }
@@ -779,9 +840,10 @@ static int plot_threads(FILE *f, const settings *s, const char *machine)
     return 0;
 }
 
-/* One figure, as a draft that takes its name when it is whole. The exit status: 1 if a case failed, 2 if the file can't be
-   written, which is found out before the minutes of measuring. */
-static int plot(const char *folder, const char *name, int (*draw)(FILE *, const settings *, const char *), const settings *s,
+/* One figure, as a draft that takes its name when it is whole. The exit status: 1 if a case
+   failed, 2 if the file can't be written, which is found out before the minutes of measuring. */
+static int plot(const char *folder, const char *name,
+                int (*draw)(FILE *, const settings *, const char *), const settings *s,
                 const char *machine)
 {
     char path[1000], draft[1004];
@@ -810,20 +872,26 @@ static int plots(const char *folder, const char *note, settings *s)
     char machine[400];
     mmix_ctx *m = mmix_create(&s->options);
     int status;
-    if (!m) { fprintf(stderr, "bench: %s\n", mmix_error(m)); return 1; }
+    if (!m) {
+        fprintf(stderr, "bench: %s\n", mmix_error(m));
+        return 1;
+    }
     s->options.threads = mmix_threads(m);
-    snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m),
+    snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), mmix_threads(m) > 1 ?
+             "s" : "", mmix_simd_name(m),
              *note ? "; " : "", note);
     mmix_destroy(m);
     status = plot(folder, "scaling-tokens", plot_tokens, s, machine);
     if (!status) status = plot(folder, "scaling-training", plot_training, s, machine);
-    if (!status && s->options.threads > 1) status = plot(folder, "scaling-threads", plot_threads, s, machine);
+    if (!status && s->options.threads > 1)
+        status = plot(folder, "scaling-threads", plot_threads, s, machine);
     return status;
 }
 
 /* ---- main -------------------------------------------------------------------------- */
 
-/* Whether the pattern is found in the name: an extended regular expression, on Windows a substring. */
+/* Whether the pattern is found in the name: an extended regular expression, on Windows a
+   substring. */
 static int matches(const char *pattern, const char *name)
 {
 #if defined(_WIN32)
@@ -847,13 +915,17 @@ static int matches(const char *pattern, const char *name)
 
 static void usage(FILE *out)
 {
-    fputs("bench [--only REGEX] [--list] [--threads N] [--seconds S] [--simd LEVEL] [--peak] [--table]\n"
+    fputs("bench [--only REGEX] [--list] [--threads N] [--seconds S] [--simd LEVEL] [--peak] "
+          "[--table]\n"
           "bench --plots DIR [--note TEXT] [--threads N] [--seconds S] [--simd LEVEL]\n"
           "  --only REGEX   the cases whose name matches          --list       names only\n"
           "  --threads N    0, the default: all cores             --seconds S  for each case, 1\n"
-          "  --simd LEVEL   none, avx2, avx512 or neon            --table      for people, with the share of the machine's peak\n"
-          "  --peak         each case twice in a process of its own: peak_mb, MiB above the idle process\n"
-          "  --plots DIR    SVG figures in a folder that is there: scaling-tokens, scaling-training, and with two threads\n"
+          "  --simd LEVEL   none, avx2, avx512 or neon            --table      for people, with "
+          "the share of the machine's peak\n"
+          "  --peak         each case twice in a process of its own: peak_mb, MiB above the idle "
+          "process\n"
+          "  --plots DIR    SVG figures in a folder that is there: scaling-tokens, "
+          "scaling-training, and with two threads\n"
           "                 or more scaling-threads; --seconds is 0.3, a few minutes in all\n"
           "  --note TEXT    a line in each figure, such as the processor's name\n", out);
 }
@@ -866,26 +938,55 @@ int main(int argc, char **argv)
     settings s;
     memset(&s, 0, sizeof s);
     s.options.thread_start = pin;
-    mmix_ctx *free_to_roam = mmix_create(NULL);          /* once this thread is pinned it counts one core */
+    mmix_ctx *free_to_roam = mmix_create(NULL);  /* once this thread is pinned it counts one core */
     s.options.threads = mmix_threads(free_to_roam);
     mmix_destroy(free_to_roam);
     pin(NULL, 0);
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         char *end;
-        if (!strcmp(option, "--help")) { usage(stdout); return 0; }
-        if (!strcmp(option, "--list")) { list = 1; continue; }
-        if (!strcmp(option, "--peak")) { s.peak = 1; continue; }
-        if (!strcmp(option, "--table")) { s.table = 1; continue; }
+        if (!strcmp(option, "--help")) {
+            usage(stdout);
+            return 0;
+        }
+        if (!strcmp(option, "--list")) {
+            list = 1;
+            continue;
+        }
+        if (!strcmp(option, "--peak")) {
+            s.peak = 1;
+            continue;
+        }
+        if (!strcmp(option, "--table")) {
+            s.table = 1;
+            continue;
+        }
         known = 0;
-        if (value && !strcmp(option, "--only")) { only = value; known = 1; }
-        if (value && !strcmp(option, "--plots")) { folder = value; known = 1; }
-        if (value && !strcmp(option, "--note")) { note = value; known = 1; }
-        if (value && !strcmp(option, "--threads"))
-            s.options.threads = (int)strtol(value, &end, 10), known = !*end && *value && s.options.threads >= 0;
-        if (value && !strcmp(option, "--seconds")) s.seconds = strtod(value, &end), known = !*end && s.seconds > 0;
+        if (value && !strcmp(option, "--only")) {
+            only = value;
+            known = 1;
+        }
+        if (value && !strcmp(option, "--plots")) {
+            folder = value;
+            known = 1;
+        }
+        if (value && !strcmp(option, "--note")) {
+            note = value;
+            known = 1;
+        }
+        if (value && !strcmp(option, "--threads")) {
+            s.options.threads = (int)strtol(value, &end, 10);
+            known = !*end && *value && s.options.threads >= 0;
+        }
+        if (value && !strcmp(option, "--seconds")) {
+            s.seconds = strtod(value, &end);
+            known = !*end && s.seconds > 0;
+        }
         for (int k = 0; value && !strcmp(option, "--simd") && k < 5; k++)
-            if (!strcmp(value, simd[k])) { s.options.simd = k; known = 1; }
+            if (!strcmp(value, simd[k])) {
+                s.options.simd = k;
+                known = 1;
+            }
         if (!known || (folder && !*folder)) {
             fprintf(stderr, "bench: %s %s: what is this?\n", option, value ? value : "");
             usage(stderr);
@@ -904,12 +1005,15 @@ int main(int argc, char **argv)
             if (list) puts(name);
             if (!list && s.table && !known) {
                 if (!s.peak) s.peak_gflops = machine_peak(&s);
-                if (!s.peak) printf("peak %.0f GFLOP/s: the best mmix_linear in cache\n", s.peak_gflops);
-                printf("%-30s %10s %10s %6s %9s %7s\n", "", "median ms", "min ms", "reps", "GFLOP/s", s.peak ? "MiB" : "of peak");
+                if (!s.peak) printf("peak %.0f GFLOP/s: the best mmix_linear in cache\n",
+                                    s.peak_gflops);
+                printf("%-30s %10s %10s %6s %9s %7s\n", "", "median ms", "min ms", "reps",
+                       "GFLOP/s", s.peak ? "MiB" : "of peak");
                 fflush(stdout);
             }
             known = 1;
-            if (!list) failures += s.peak ? report_alone(&cases[i], back, &s) : report(&cases[i], back, &s);
+            if (!list) failures += s.peak ? report_alone(&cases[i], back, &s) :
+                report(&cases[i], back, &s);
         }
     if (!known) fprintf(stderr, "bench: no case matches --only %s\n", only);
     return failures || !known;

@@ -1,15 +1,17 @@
 /* bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] [--check]
 
-   Times of the kernels of mamba_mix_cuda.cu at the shapes of a comparison with PyTorch's attention and mamba_ssm's
-   Triton SSD: one JSON object a line,
+   Times of the kernels of mamba_mix_cuda.cu at the shapes of a comparison with PyTorch's
+   attention and mamba_ssm's Triton SSD: one JSON object a line,
 
        {"case", "impl", "dtype", "ms", "ms_min", "reps", "tokens_per_s", "gb", "gflop"}
 
-   ms: the median; gb, gflop: the fewest bytes and operations of a call, each input read once and each output written
-   once, a product of the chunked form (64 tokens) counted twice for a multiply and an add. Inputs rotate among sets, so
-   that repeated runs do not measure the L2 cache. The rows of impl mamba_mix_graph are one call as a CUDA graph, without the
-   time of launches. A shape that the kernels have no form for is a line with "error". --only: cases whose name contains TEXT.
-   --check: one small case of each kind must give finite numbers, no times. */
+   ms: the median; gb, gflop: the fewest bytes and operations of a call, each input read once and
+   each output written once, a product of the chunked form (64 tokens) counted twice for a
+   multiply and an add. Inputs rotate among sets, so that repeated runs do not measure the L2
+   cache. The rows of impl mamba_mix_graph are one call as a CUDA graph, without the time of
+   launches. A shape that the kernels have no form for is a line with "error". --only: cases
+   whose name contains TEXT. --check: one small case of each kind must give finite numbers, no
+   times. */
 #include "../../mamba_mix_cuda.cu"
 #include <cuda_runtime.h>
 #include <math.h>
@@ -19,15 +21,19 @@
 
 enum { MAX_REPS = 1000, MAX_SETS = 8, ARRAYS = 12 };
 
-typedef struct Shape { const char *name; size_t B, L, H, P, N; int causal; } Shape;      /* N of attention: its P, too */
+/* N of attention: its P, too */
+typedef struct Shape { const char *name; size_t B, L, H, P, N; int causal; } Shape;
 static const Shape ssd_shapes[] = {
-    { "ssd_vision_64x198_h16", 64, 198, 16, 64, 64, 0 }, { "ssd_vision_256x48_h24", 256, 48, 24, 64, 64, 0 },
+    { "ssd_vision_64x198_h16", 64, 198, 16, 64, 64, 0 },
+        { "ssd_vision_256x48_h24", 256, 48, 24, 64, 64, 0 },
     { "ssd_1x2048_h80", 1, 2048, 80, 64, 128, 0 }, { "ssd_8x2048_h80", 8, 2048, 80, 64, 128, 0 },
     { "ssd_8x2048_h24", 8, 2048, 24, 64, 128, 0 }, { "ssd_1x65536_h8", 1, 65536, 8, 64, 64, 0 },
     { "ssd_4x32768_h80", 4, 32768, 80, 64, 128, 0 } };
 static const Shape attention_shapes[] = {
-    { "attn_vision_64x197_h6", 64, 197, 6, 64, 64, 0 }, { "attn_vision_256x37_h12", 256, 37, 12, 64, 64, 0 },
-    { "attn_4x4096_h16_causal", 4, 4096, 16, 64, 64, 1 }, { "attn_1x16384_h16_causal", 1, 16384, 16, 64, 64, 1 } };
+    { "attn_vision_64x197_h6", 64, 197, 6, 64, 64, 0 },
+        { "attn_vision_256x37_h12", 256, 37, 12, 64, 64, 0 },
+    { "attn_4x4096_h16_causal", 4, 4096, 16, 64, 64, 1 },
+    { "attn_1x16384_h16_causal", 1, 16384, 16, 64, 64, 1 } };
 
 static int precision = MMIX_CUDA_BF16, reps = 50;
 static const char *dtype = "bf16", *only = "";
@@ -46,7 +52,8 @@ static void *take(size_t bytes)
     return p;
 }
 
-/* n numbers of mean 0 and deviation 1, or between low and high: blocks of the same million, each begun elsewhere */
+/* n numbers of mean 0 and deviation 1, or between low and high: blocks of the same million, each
+   begun elsewhere */
 static void *numbers(size_t n, double low, double high, int in_float, unsigned seed)
 {
     enum { BLOCK = 1 << 20 };
@@ -59,7 +66,9 @@ static void *numbers(size_t n, double low, double high, int in_float, unsigned s
         double sum = 0;
         uint32_t bits;
         for (int k = 0; k < 4; k++) {
-            s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
             sum += (double)(s >> 11) / 9007199254740992.0;
             if (low < high) break;
         }
@@ -68,35 +77,47 @@ static void *numbers(size_t n, double low, double high, int in_float, unsigned s
         halves[i] = (uint16_t)((bits + 0x7fff) >> 16);
     }
     for (size_t at = 0; at < n; at += BLOCK) {
-        const size_t from = at / BLOCK * 7919 % (BLOCK / 2), count = n - at < BLOCK ? n - at : BLOCK,
+        const size_t from = at / BLOCK * 7919 % (BLOCK / 2), count = n - at < BLOCK ? n - at :
+            BLOCK,
             first = count < BLOCK - from ? count : BLOCK - from;
         const char *source = each == 2 ? (const char *)halves : (const char *)values;
-        ok((int)cudaMemcpy(p + at * each, source + from * each, first * each, cudaMemcpyHostToDevice), "copy");
-        ok((int)cudaMemcpy(p + (at + first) * each, source, (count - first) * each, cudaMemcpyHostToDevice), "copy");
+        ok((int)cudaMemcpy(p + at * each, source + from * each, first * each,
+                           cudaMemcpyHostToDevice), "copy");
+        ok((int)cudaMemcpy(p + (at + first) * each, source, (count - first) * each,
+                           cudaMemcpyHostToDevice), "copy");
     }
     return p;
 }
 
-typedef struct Set { mmix_cuda_ssd ssd; mmix_cuda_attention attention; void *array[ARRAYS]; int arrays; } Set;
+typedef struct Set { mmix_cuda_ssd ssd; mmix_cuda_attention attention; void *array[ARRAYS];
+                    int arrays; } Set;
 static void *keep(Set *s, void *p) { return s->array[s->arrays++] = p; }
 
 static int call(const Set *s, int is_ssd, int back)
 {
-    int error = is_ssd ? mmix_cuda_ssd_forward(&s->ssd) : mmix_cuda_attention_forward(&s->attention);
-    if (!error && back) error = is_ssd ? mmix_cuda_ssd_backward(&s->ssd) : mmix_cuda_attention_backward(&s->attention);
+    int error = is_ssd ? mmix_cuda_ssd_forward(&s->ssd) :
+        mmix_cuda_attention_forward(&s->attention);
+    if (!error && back) error = is_ssd ? mmix_cuda_ssd_backward(&s->ssd) :
+        mmix_cuda_attention_backward(&s->attention);
     return error;
 }
 /* One set of arrays; results go to the shared ones in `out`, since they are only written. */
-static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Set *out, void *workspace)
+static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Set *out,
+                 void *workspace)
 {
     const size_t B = c->B, L = c->L, H = c->H, P = c->P, N = c->N, big = B * L * H * P;
     memset(s, 0, sizeof *s);
     if (is_ssd) {
         mmix_cuda_ssd *x = &s->ssd;
         x->precision = precision;
-        x->B = B; x->L = L; x->H = H; x->N = N; x->P = P;
+        x->B = B;
+        x->L = L;
+        x->H = H;
+        x->N = N;
+        x->P = P;
         x->x = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed)), L, H, P, H);
-        x->dt = mmix_cuda_head_view_rows(keep(s, numbers(B * L * H, 0.001, 0.101, 0, seed + 1)), L, H, 1, H);
+        x->dt = mmix_cuda_head_view_rows(keep(s, numbers(B * L * H, 0.001, 0.101, 0, seed + 1)), L,
+                                         H, 1, H);
         x->A = (float *)keep(s, numbers(H, -16, -1, 1, seed + 2));
         x->b = mmix_cuda_head_view_rows(keep(s, numbers(B * L * N, 0, 0, 0, seed + 3)), L, 1, N, H);
         x->c = mmix_cuda_head_view_rows(keep(s, numbers(B * L * N, 0, 0, 0, seed + 4)), L, 1, N, H);
@@ -113,7 +134,10 @@ static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Se
     } else {
         mmix_cuda_attention *x = &s->attention;
         x->precision = precision;
-        x->B = B; x->L = x->S = L; x->H = H; x->N = x->P = N;
+        x->B = B;
+        x->L = x->S = L;
+        x->H = H;
+        x->N = x->P = N;
         x->scale = 1 / sqrt((double)N);
         x->mask = c->causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         x->q = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed)), L, H, N, H);
@@ -139,10 +163,12 @@ static int by_size(const void *a, const void *b)
 /* Fewest bytes and operations of a call. */
 static void floors(const Shape *c, int is_ssd, int back, double *gb, double *gflop)
 {
-    const double T = (double)c->B * (double)c->L, H = (double)c->H, P = (double)c->P, N = (double)c->N, L = (double)c->L,
+    const double T = (double)c->B * (double)c->L, H = (double)c->H, P = (double)c->P,
+        N = (double)c->N, L = (double)c->L,
         Q = L < 64 ? L : 64;
     if (is_ssd) {
-        const double heads = T * H * P * (double)size, group = T * N * (double)size, steps = T * H * (double)size;
+        const double heads = T * H * P * (double)size, group = T * N * (double)size,
+            steps = T * H * (double)size;
         *gb = (2 * heads + 2 * group + steps) * 1e-9;
         *gflop = 2e-9 * T * (Q / 2 * (N + H * P) + 2 * H * N * P);
         if (back) {
@@ -153,10 +179,14 @@ static void floors(const Shape *c, int is_ssd, int back, double *gb, double *gfl
         const double one = T * H * N * (double)size, pairs = T * H * L * (c->causal ? 0.5 : 1);
         *gb = 4 * one * 1e-9;
         *gflop = 4e-9 * pairs * N;
-        if (back) *gb += 8 * one * 1e-9, *gflop += 10e-9 * pairs * N;
+        if (back) {
+            *gb += 8 * one * 1e-9;
+            *gflop += 10e-9 * pairs * N;
+        }
     }
 }
-/* A case that is set up: its name, rotating sets of inputs, the results and workspace that they share. */
+/* A case that is set up: its name, rotating sets of inputs, the results and workspace that they
+   share. */
 typedef struct Case {
     const Shape *shape;
     int is_ssd, back, sets;
@@ -215,13 +245,14 @@ static void report(const Case *c, const char *impl)
     floors(shape, c->is_ssd, c->back, &gb, &gflop);
     const double median = (double)ms[reps / 2];
     const double tokens = (double)(shape->B * shape->L);
-    printf("{\"case\": \"%s\", \"impl\": \"%s\", \"dtype\": \"%s\", \"ms\": %.5f, \"ms_min\": %.5f, \"reps\": %d, "
+    printf("{\"case\": \"%s\", \"impl\": \"%s\", \"dtype\": \"%s\", \"ms\": %.5f, \"ms_min\": "
+           "%.5f, \"reps\": %d, "
            "\"tokens_per_s\": %.0f, \"gb\": %.4f, \"gflop\": %.3f}\n", c->name, impl, dtype, median,
            (double)ms[0], reps, tokens / median * 1e3, gb, gflop);
     fflush(stdout);
 }
-/* What follows one another between two events on a stream, reps times: calls of the rotating sets, or, where
-   there is one, a graph. */
+/* What follows one another between two events on a stream, reps times: calls of the rotating
+   sets, or, where there is one, a graph. */
 static void measure(const Case *c, cudaStream_t stream, cudaGraphExec_t graph)
 {
     cudaEvent_t begin, end;
@@ -238,8 +269,8 @@ static void measure(const Case *c, cudaStream_t stream, cudaGraphExec_t graph)
     cudaEventDestroy(begin);
     cudaEventDestroy(end);
 }
-/* As a CUDA graph of one call: what the device needs without the time of launches. Small inputs then lie in
-   the L2 cache; gpu_bench.py's rows of that name are measured alike. */
+/* As a CUDA graph of one call: what the device needs without the time of launches. Small inputs
+   then lie in the L2 cache; gpu_bench.py's rows of that name are measured alike. */
 static void time_graph(Case *c)
 {
     cudaStream_t stream;
@@ -278,7 +309,8 @@ static void bench(const Shape *shape, int is_ssd, int back, int check)
     if (!check && !strstr(name, only)) return;
     case_begin(&c, shape, is_ssd, back, check);
     const int error = call(&c.set[0], is_ssd, back);
-    if (error == MMIX_CUDA_UNSUPPORTED) {        /* one shape less; the others are measured all the same */
+    /* one shape less; the others are measured all the same */
+    if (error == MMIX_CUDA_UNSUPPORTED) {
         printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"dtype\": \"%s\", \"error\": \"%s\"}\n", c.name,
                dtype, mmix_cuda_error_text(error));
         case_end(&c);
@@ -313,7 +345,8 @@ static void copy(void)
         ok((int)cudaEventElapsedTime(&t, begin, end), "event");
         if (t < best) best = t;
     }
-    printf("{\"case\": \"copy_1GiB\", \"impl\": \"cuda\", \"gb_per_s\": %.1f}\n", 2.0 * (double)n / (double)best / 1e6);
+    printf("{\"case\": \"copy_1GiB\", \"impl\": \"cuda\", \"gb_per_s\": %.1f}\n",
+           2.0 * (double)n / (double)best / 1e6);
     cudaFree(a);
     cudaFree(b);
 }
@@ -325,13 +358,27 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
         else if (!strcmp(argv[i], "--reps") && i + 1 < argc) reps = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--check")) check = 1;
-        else { fprintf(stderr, "bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] [--check]\n"); return 1; }
+        else {
+            fprintf(stderr, "bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] "
+                            "[--check]\n");
+            return 1;
+        }
     }
     if (!strcmp(dtype, "bf16")) precision = MMIX_CUDA_BF16;
-    else if (!strcmp(dtype, "tf32")) precision = MMIX_CUDA_TF32, size = 4;
-    else if (!strcmp(dtype, "fp32")) precision = MMIX_CUDA_F32, size = 4;
-    else { fprintf(stderr, "--dtype %s: expected bf16, tf32 or fp32\n", dtype); return 1; }
-    if (reps < 1 || reps > MAX_REPS) { fprintf(stderr, "--reps: 1 to %d\n", MAX_REPS); return 1; }
+    else if (!strcmp(dtype, "tf32")) {
+        precision = MMIX_CUDA_TF32;
+        size = 4;
+    } else if (!strcmp(dtype, "fp32")) {
+        precision = MMIX_CUDA_F32;
+        size = 4;
+    } else {
+        fprintf(stderr, "--dtype %s: expected bf16, tf32 or fp32\n", dtype);
+        return 1;
+    }
+    if (reps < 1 || reps > MAX_REPS) {
+        fprintf(stderr, "--reps: 1 to %d\n", MAX_REPS);
+        return 1;
+    }
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || !devices) {
         printf("there is no GPU here\n");
@@ -339,8 +386,10 @@ int main(int argc, char **argv)
     }
     if (!check) copy();
     for (int back = 0; back < 2; back++) {
-        for (size_t i = 0; i < (check ? 1 : sizeof ssd_shapes / sizeof *ssd_shapes); i++) bench(&ssd_shapes[i], 1, back, check);
-        for (size_t i = 0; i < (check ? 1 : sizeof attention_shapes / sizeof *attention_shapes); i++) bench(&attention_shapes[i], 0, back, check);
+        for (size_t i = 0; i < (check ? 1 : sizeof ssd_shapes / sizeof *ssd_shapes); i++)
+            bench(&ssd_shapes[i], 1, back, check);
+        for (size_t i = 0; i < (check ? 1 : sizeof attention_shapes / sizeof *attention_shapes);
+             i++) bench(&attention_shapes[i], 0, back, check);
     }
     return 0;
 }

@@ -4,12 +4,13 @@
        ./dino                                        drawn swarms, about five minutes
        ./dino --images photos --masks masks          your own pictures
 
-   A ViT (softmax attention), a LinearViT (linear attention) and a DinoVim (Mamba-2 in both directions) are
-   trained with DINO, one after another, on the same pictures, crops and number of steps, with nearly equal
-   numbers of parameters. What their features are worth is measured before and after: does a picture's class
-   token name its class by its nearest neighbours, and, where there are masks, does the likeness of class token
-   and patches tell objects from background (Binary-AUC)? Beside it stands what untrained networks and plain
-   descriptors do. Labels and masks are used for nothing else. A table goes to stdout, all of it to
+   A ViT (softmax attention), a LinearViT (linear attention) and a DinoVim (Mamba-2 in both
+   directions) are trained with DINO, one after another, on the same pictures, crops and number
+   of steps, with nearly equal numbers of parameters. What their features are worth is measured
+   before and after: does a picture's class token name its class by its nearest neighbours, and,
+   where there are masks, does the likeness of class token and patches tell objects from
+   background (Binary-AUC)? Beside it stands what untrained networks and plain descriptors do.
+   Labels and masks are used for nothing else. A table goes to stdout, all of it to
    OUT/report.html.
 
    Sections: options · data · worth · run files · train · report · main */
@@ -38,32 +39,41 @@
 enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
 enum { TILE = 104, GAP = 4, SHEET_ROWS = 5 };
 enum { SWARM_SIDE = 144, MAPS_JUDGED = 200, PLOTTED = 512 };
-enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
+enum { SAVE_SECONDS = 120 };  /* so much is lost at most if the machine goes down */
 enum { SETS = 40 };
 
 #define fail report_refuse
 
-/* ---- options ------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char help[] =
     "dino - three token mixers learn from pictures without labels\n\n"
-    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*   (drawn swarms)\n"
+    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*   (drawn "
+    "swarms)\n"
     "                  or a file that --pack wrote\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
     "  --out DIR       where report.html goes                         (build/dino-out)\n"
-    "  --mixer NAME    softmax, linear, ssd; all: these three; registers: ssd, with 12 tokens that are read\n"
+    "  --mixer NAME    softmax, linear, ssd; all: these three; registers: ssd, with 12 tokens "
+    "that are read\n"
     "                  in place of one                                (all)\n"
     "  --minutes M     training time, the mean over the mixers        (1.5)\n"
-    "  --steps N       so many steps instead (up to a multiple of 20), for results that can be repeated\n"
+    "  --steps N       so many steps instead (up to a multiple of 20), for results that can be "
+    "repeated\n"
     "  --seed N        of swarms, weights, crops                      (1)\n"
-    "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones (of a packed\n"
+    "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger "
+    "ones (of a packed\n"
     "                  file: than it was packed with)                 (96)\n"
-    "  --set NAME=X    a number of the recipe, such as batch=64, again and again; --set list: all of them\n"
-    "  --pack FILE     write the pictures and masks into one .safetensors, to be read in place of DIR; train nothing\n"
-    "  --start FILE    begin with a backbone's weights (one mixer); its shape has to be the recipe's\n"
+    "  --set NAME=X    a number of the recipe, such as batch=64, again and again; --set list: all "
+    "of them\n"
+    "  --pack FILE     write the pictures and masks into one .safetensors, to be read in place of "
+    "DIR; train nothing\n"
+    "  --start FILE    begin with a backbone's weights (one mixer); its shape has to be the "
+    "recipe's\n"
     "  --save PREFIX   run files PREFIX-MIXER.safetensors             (OUT/run)\n"
-    "  --load PREFIX   go on with the run of these files, to the same bits as if it had never stopped; with --steps N\n"
-    "                  to more steps than it was planned for (up to a multiple of those), whose learning rate, which\n"
+    "  --load PREFIX   go on with the run of these files, to the same bits as if it had never "
+    "stopped; with --steps N\n"
+    "                  to more steps than it was planned for (up to a multiple of those), whose "
+    "learning rate, which\n"
     "                  had fallen, rises to that of the longer plan\n"
     "  --threads N     (all cores)\n"
     "  --simd NAME     auto, none, avx2, avx512, neon                 (auto)\n"
@@ -75,17 +85,18 @@ static const char help[] =
 
 typedef struct settings {
     const char *images, *masks, *out, *save, *load, *start, *pack, *figures, *set[SETS];
-    int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_MIXER_SOFTMAX, … */
+    int mixers, threads, simd, json, sets;  /* mixers: bits 1 << MMIX_MIXER_SOFTMAX, … */
     uint64_t seed;
     double minutes;
-    size_t steps, size, more;                            /* steps 0: as many as fit into the minutes; more: for */
-                                                         /* a loaded run, 0: as many as it was planned for */
+    size_t steps, size, more;  /* steps 0: as many as fit into the minutes; more: for */
+                                                         /* a loaded run, 0: as many as it was
+                                                            planned for */
     char prefix[1000];                                   /* of the run files that are written */
-    char *plan, kept[4][4096];                           /* plan_text; images, masks, start and sets of a loaded run */
+    char *plan, kept[4][4096];  /* plan_text; images, masks, start and sets of a loaded run */
 } settings;
 
-/* What a mixer is trained by here: on swarms, whose only secret is shape, crops keep their colours, for there is
-   nothing in those to be blind to; and on photographs. */
+/* What a mixer is trained by here: on swarms, whose only secret is shape, crops keep their
+   colours, for there is nothing in those to be blind to; and on photographs. */
 static recipe recipe_of(const settings *o, int mixer)
 {
     recipe r = recipe_standard(mixer);
@@ -98,7 +109,8 @@ static recipe recipe_of(const settings *o, int mixer)
 static int read_options(settings *o, int argc, char **argv)
 {
     static const char *const simd_name[] = {"auto", "none", "avx2", "avx512", "neon"};
-    const char *mixer = "all", *simd = "auto", *minutes = "1.5", *seed = "1", *set = NULL, *fixed = NULL, *why;
+    const char *mixer = "all", *simd = "auto", *minutes = "1.5", *seed = "1", *set = NULL,
+        *fixed = NULL, *why;
     size_t threads = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/dino-out";
@@ -127,7 +139,10 @@ static int read_options(settings *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
-        if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
+        if (!strcmp(argv[i], "--json")) {
+            o->json = 1;
+            continue;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
@@ -135,7 +150,8 @@ static int read_options(settings *o, int argc, char **argv)
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &set) {
             if (!strcmp(set, "list")) return recipe_list(&r), -1;
-            if (!strncmp(set, "mixer=", 6)) return fail("--set %s: that is what --mixer is for", set);
+            if (!strncmp(set, "mixer=", 6))
+                return fail("--set %s: that is what --mixer is for", set);
             if ((why = recipe_set(&r, set)) != NULL) return fail("--set %s", why);
             if (o->sets == SETS) return fail("--set %s: %d are the most", set, SETS);
             o->set[o->sets++] = set;
@@ -151,7 +167,8 @@ static int read_options(settings *o, int argc, char **argv)
     if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
     o->seed = n;
     for (int k = 0; k < MIXERS; k++)
-        o->mixers |= (!strcmp(mixer, mixer_name[k]) || (k < REGISTERS && !strcmp(mixer, "all"))) << k;
+        o->mixers |= (!strcmp(mixer, mixer_name[k]) ||
+                      (k < REGISTERS && !strcmp(mixer, "all"))) << k;
     if (!o->mixers) return fail("--mixer %s: give softmax, linear, ssd, all or registers", mixer);
     while (o->simd < 5 && strcmp(simd, simd_name[o->simd])) o->simd++;       /* MMIX_SIMD_AUTO, … */
     if (o->simd == 5) return fail("--simd %s: give auto, none, avx2, avx512 or neon", simd);
@@ -162,20 +179,23 @@ static int read_options(settings *o, int argc, char **argv)
         o->steps = 0;
     }
     if (o->masks && !o->images)
-        return fail("--masks %s: give --images as well; drawn swarms have their own masks", o->masks);
+        return fail("--masks %s: give --images as well; drawn swarms have their own masks",
+                    o->masks);
     if (o->pack && !o->images) return fail("--pack %s: give --images, what to pack", o->pack);
-    if (o->start && o->mixers & (o->mixers - 1)) return fail("--start %s: give --mixer, one of them", o->start);
+    if (o->start && o->mixers & (o->mixers - 1))
+        return fail("--start %s: give --mixer, one of them", o->start);
     for (int k = 0; k < MIXERS; k++) {
         r = recipe_of(o, k);
         why = o->mixers >> k & 1 ? recipe_wrong(&r) : NULL;
         if (why) return fail("--set %s", why);
     }
-    if (o->save || o->load) snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
+    if (o->save || o->load)
+        snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
     else snprintf(o->prefix, sizeof o->prefix, "%s/run", o->out);
     return 0;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 /* Swarms in place of a folder. 0, or -1. */
 static int draw_swarms(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
@@ -189,30 +209,32 @@ static int draw_swarms(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
            swarms_draw(m, &p->test, seed, size, SWARMS_TRAIN, SWARMS_TEST);
 }
 
-/* ---- worth --------------------------------------------------------------------------------------------- */
+/* ---- worth ----------------------------------------------------------------------------------- */
 
-/* What features are worth: the vote of the 20 nearest among all other pictures, for each way to read them; how
-   many directions class tokens fill; and what maps say of masks. */
+/* What features are worth: the vote of the 20 nearest among all other pictures, for each way to
+   read them; how many directions class tokens fill; and what maps say of masks. */
 typedef struct worth {
     score knn[READS];
     double rank;
     maps auc;
-    uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
+    uint8_t *map;  /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
 } worth;
 
-/* Maps are judged of every so many test pictures, at so many pixels: photographs at 224; the things of swarms would be
-   larger there than any that a crop has shown. */
-static size_t judged_every(const pictures *p) { return (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED; }
+/* Maps are judged of every so many test pictures, at so many pixels: photographs at 224; the
+   things of swarms would be larger there than any that a crop has shown. */
+static size_t judged_every(const pictures *p) { return (p->test.count + MAPS_JUDGED - 1) /
+                                               MAPS_JUDGED; }
 static size_t map_side(const pictures *p) { return p->train.whole ? MAP_SIDE : SWARM_SIDE; }
-/* At so many their classes: photographs at more than the crops had, whose things are larger than in whole pictures
-   (Touvron et al. 2019). */
+/* At so many their classes: photographs at more than the crops had, whose things are larger than
+   in whole pictures (Touvron et al. 2019). */
 static size_t look_side(const pictures *p, const mmix_dino_config *c)
 {
     return p->train.whole ? p->size : c->augment.global_size;
 }
 
 /* Leave-one-out k-NN of rows of D, `stride` apart, one for each picture. 0, or -1. */
-static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D, score *s)
+static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D,
+                score *s)
 {
     size_t count = p->train.count + p->test.count, *at = (size_t *)malloc(count * sizeof *at);
     int32_t *label = (int32_t *)malloc(count * sizeof *label);
@@ -228,19 +250,23 @@ static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t strid
     return bad ? -1 : 0;
 }
 
-/* What features of pictures at `side` pixels are worth, and maps. 0, or -1; w->map is to be freed in any case. */
+/* What features of pictures at `side` pixels are worth, and maps. 0, or -1; w->map is to be
+   freed in any case. */
 static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictures *p, worth *w)
 {
-    size_t D = mmix_vision_config_of(v)->dim, large = map_side(p), count = p->train.count + p->test.count;
+    size_t D = mmix_vision_config_of(v)->dim, large = map_side(p),
+        count = p->train.count + p->test.count;
     mmix_real *x = (mmix_real *)malloc(count * READS * D * sizeof *x);
     memset(w, 0, sizeof *w);
-    for (int k = 0; k < READS; k++) w->knn[k].value = w->knn[k].balanced = w->knn[k].balanced_error = NAN;
+    for (int k = 0; k < READS; k++)
+        w->knn[k].value = w->knn[k].balanced = w->knn[k].balanced_error = NAN;
     w->auc.every = judged_every(p);
     w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
     if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     else if (!look(m, v, &p->train, p->size, side, x, 0, NULL) &&
              !look(m, v, &p->test, p->size, side, x + p->train.count * READS * D, large, &w->auc)) {
-        for (int k = 0; p->classes > 1 && k < READS; k++) vote(m, p, x + (size_t)k * D, READS * D, D, &w->knn[k]);
+        for (int k = 0; p->classes > 1 && k < READS; k++)
+            vote(m, p, x + (size_t)k * D, READS * D, D, &w->knn[k]);
         w->rank = effective_rank(m, x, count, READS * D, D);
         draw_maps(m, v, p, large, w->map);
     }
@@ -248,10 +274,11 @@ static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictur
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
-/* What anyone has for nothing: descriptors that nobody has trained, the commonest class, nearness to the middle. */
+/* What anyone has for nothing: descriptors that nobody has trained, the commonest class,
+   nearness to the middle. */
 typedef struct baselines { score plain[PLAINS]; double commonest; maps middle; } baselines;
 
-static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)                  /* 0, or -1 */
+static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, or -1 */
 {
     size_t count = p->train.count + p->test.count, most = 0;
     memset(b, 0, sizeof *b);
@@ -260,7 +287,8 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)         
         mmix_real *x = (mmix_real *)malloc(count * D * sizeof *x);
         if (!x) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
         for (size_t i = 0; x && i < count; i++)
-            describe_plain(m, k, i < p->train.count ? p->train.picture[i] : p->test.picture[i - p->train.count], x + i * D);
+            describe_plain(m, k, i < p->train.count ? p->train.picture[i] :
+                           p->test.picture[i - p->train.count], x + i * D);
         if (x) vote(m, p, x, D, D, &b->plain[k]);
         free(x);
     }
@@ -274,20 +302,21 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)         
     mmix_tensor *map = maps_middle(m, p->size, p->size);
     for (size_t i = 0; map && p->test.mask && i < p->test.count; i += judged_every(p)) {
         mmix_mark mark = mmix_mark_here(m);
-        maps_judge(m, &b->middle, mmix_data(map), p->test.mask + i * p->size * p->size, p->size, p->size, NULL);
+        maps_judge(m, &b->middle, mmix_data(map), p->test.mask + i * p->size * p->size, p->size,
+                   p->size, NULL);
         mmix_rewind(m, mark);
     }
     return mmix_error(m) ? -1 : 0;
 }
 
-/* ---- run files ----------------------------------------------------------------------------------------- */
+/* ---- run files ------------------------------------------------------------------------------- */
 
 typedef struct run {
-    int chosen, found;                                   /* trained here; its file was there to go on with */
+    int chosen, found;  /* trained here; its file was there to go on with */
     mmix_dino_config config;
     size_t parameters, steps, done, peak;                /* of the backbone; planned, made; bytes */
-    double flops, seconds, *x, *loss, *entropy;          /* of an image; of training; (steps) each */
-    double plot[3][EPOCHS + 1];                          /* step, balanced k-NN, effective rank, as it learns */
+    double flops, seconds, *x, *loss, *entropy;  /* of an image; of training; (steps) each */
+    double plot[3][EPOCHS + 1];  /* step, balanced k-NN, effective rank, as it learns */
     size_t plotted;
     worth before, after;
     char collapse[200];
@@ -299,8 +328,8 @@ static const char *run_file(const char *prefix, int mixer, char *path, size_t ro
     return path;
 }
 
-/* What is the same in all files of a run, whose mixers have one plan: lines "name value", to be freed; NULL without
-   memory. */
+/* What is the same in all files of a run, whose mixers have one plan: lines "name value", to be
+   freed; NULL without memory. */
 static char *plan_text(const settings *o, uint64_t print)
 {
     const char *start = o->start ? o->start : "";
@@ -308,25 +337,30 @@ static char *plan_text(const settings *o, uint64_t print)
     for (int i = 0; i < o->sets; i++) room += strlen(o->set[i]) + 1;
     char *text = (char *)malloc(room);
     if (!text) return NULL;
-    n = (size_t)snprintf(text, room, "size %zu\nseed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\nsteps %zu\n"
+    n = (size_t)snprintf(text, room,
+                         "size %zu\nseed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\nsteps %zu\n"
                          "start %s\nset", o->size, o->seed, print, o->mixers, o->steps, start);
     for (int i = 0; i < o->sets; i++) n += (size_t)snprintf(text + n, room - n, " %s", o->set[i]);
-    text[n++] = '\n', text[n] = 0;
+    text[n++] = '\n';
+    text[n] = 0;
     return text;
 }
 
-/* Saves a run. Its note holds the plan, more such lines, then what was plotted, and loss and entropy of each step. 0,
-   or -1. */
+/* Saves a run. Its note holds the plan, more such lines, then what was plotted, and loss and
+   entropy of each step. 0, or -1. */
 static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, const settings *o, int mixer)
 {
     const char *images = o->images ? o->images : "", *masks = o->masks ? o->masks : "";
     size_t room = strlen(o->plan) + strlen(images) + strlen(masks) + 4096 + r->done * 48, n = 0;
     char *note = (char *)malloc(room), path[1100];
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
-    n += (size_t)snprintf(note, room, "%simages %s\nmasks %s\nseconds %.3f\npeak %zu\ncollapse %s\ndone %zu %zu\n", o->plan,
+    n += (size_t)snprintf(note, room,
+                          "%simages %s\nmasks %s\nseconds %.3f\npeak %zu\ncollapse %s\ndone %zu "
+                          "%zu\n", o->plan,
                           images, masks, r->seconds, r->peak, r->collapse, r->plotted, r->done);
     for (size_t i = 0; i < r->plotted; i++)
-        n += (size_t)snprintf(note + n, room - n, "%.9g %.9g %.9g\n", r->plot[0][i], r->plot[1][i], r->plot[2][i]);
+        n += (size_t)snprintf(note + n, room - n, "%.9g %.9g %.9g\n", r->plot[0][i], r->plot[1][i],
+                              r->plot[2][i]);
     for (size_t i = 0; i < r->done; i++)
         n += (size_t)snprintf(note + n, room - n, "%.9g %.9g\n", r->loss[i], r->entropy[i]);
     int bad = mmix_dino_save(d, run_file(o->prefix, mixer, path, sizeof path), note);
@@ -354,7 +388,7 @@ static unsigned long long note_number(const char *note, const char *name)
     return strtoull(value, NULL, 10);
 }
 
-static int read_history(run *r, const char *note)        /* 0, or -1 if the note is not one of ours */
+static int read_history(run *r, const char *note)  /* 0, or -1 if the note is not one of ours */
 {
     char value[64], *end;
     note_value(note, "seconds", value, sizeof value);
@@ -368,14 +402,16 @@ static int read_history(run *r, const char *note)        /* 0, or -1 if the note
     for (size_t i = 0; i < 3 * r->plotted + 2 * r->done; i++) {
         size_t k = i - 3 * r->plotted;
         at = end;
-        *(i < 3 * r->plotted ? &r->plot[i % 3][i / 3] : k % 2 ? &r->entropy[k / 2] : &r->loss[k / 2]) =
+        *(i < 3 * r->plotted ? &r->plot[i % 3][i / 3] : k % 2 ? &r->entropy[k / 2] :
+          &r->loss[k / 2]) =
             strtod(at, &end);
         if (end == at) return -1;
     }
     return 0;
 }
 
-/* Whether the first n bytes of two plans have the same lines, but for how many steps there are to be. */
+/* Whether the first n bytes of two plans have the same lines, but for how many steps there are
+   to be. */
 static int same_plan(const char *a, const char *b, size_t n)
 {
     const char *end = a + n;
@@ -390,14 +426,16 @@ static int same_plan(const char *a, const char *b, size_t n)
     return 1;
 }
 
-/* How many steps a loaded run goes on to: those of the longest plan among its files, for one may have been stopped while
-   it went on to more, or those that are asked for. Then the plan is written anew. 0, or an exit status. */
+/* How many steps a loaded run goes on to: those of the longest plan among its files, for one may
+   have been stopped while it went on to more, or those that are asked for. Then the plan is
+   written anew. 0, or an exit status. */
 static int go_on_to(settings *o, run *r, size_t longest)
 {
     size_t steps = longest;
     if (o->more) {
         if (o->more <= longest)
-            return fail("--steps %zu: the run of --load %s has %zu; give more, to go on with it", o->more, o->load, longest);
+            return fail("--steps %zu: the run of --load %s has %zu; give more, to go on with it",
+                        o->more, o->load, longest);
         steps = (o->more + longest - 1) / longest * longest;
     }
     o->steps = steps;
@@ -421,10 +459,12 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
         if (!d) return fail("%s; give another PREFIX, or start anew without --load", mmix_error(m));
         const char *note = mmix_dino_note(d), *end = note ? strstr(note, "\nimages ") : NULL;
         size_t n = end ? (size_t)(end - note) + 1 : 0;
-        int ours = n && note_number(note, "steps"), same = !o->plan || same_plan(o->plan, note, strlen(o->plan));
+        int ours = n && note_number(note, "steps"), same = !o->plan ||
+            same_plan(o->plan, note, strlen(o->plan));
         size_t steps = (size_t)note_number(note, "steps");
         if (steps > longest) longest = steps;
-        if (ours && !o->plan && (o->plan = (char *)calloc(n + 1, 1)) != NULL) memcpy(o->plan, note, n);
+        if (ours && !o->plan && (o->plan = (char *)calloc(n + 1, 1)) != NULL)
+            memcpy(o->plan, note, n);
         note_value(note, "images", o->kept[0], sizeof o->kept[0]);
         note_value(note, "masks", o->kept[1], sizeof o->kept[1]);
         r[k].config = *mmix_dino_config_of(d);
@@ -432,9 +472,11 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
         mmix_dino_destroy(d);
         if (!ours) return fail("%s: no run of this demo; give --load a PREFIX that it saved", path);
         if (!o->plan) return fail("no memory for a plan");
-        if (!same) return fail("%s: of another run than the other files of --load %s; move it away", path, o->load);
+        if (!same) return fail("%s: of another run than the other files of --load %s; move it away",
+                               path, o->load);
     }
-    if (!o->plan) return fail("--load %s: no %s-softmax.safetensors or the like; give the PREFIX that was saved",
+    if (!o->plan) return fail("--load %s: no %s-softmax.safetensors or the like; give the PREFIX "
+                              "that was saved",
                               o->load, o->load);
     o->size = (size_t)note_number(o->plan, "size");
     o->seed = note_number(o->plan, "seed");
@@ -442,14 +484,15 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
     o->mixers = (int)note_number(o->plan, "mixers");
     note_value(o->plan, "start", o->kept[2], sizeof o->kept[2]);
     note_value(o->plan, "set", o->kept[3], sizeof o->kept[3]);
-    for (char *at = strtok(o->kept[3], " "); at && o->sets < SETS; at = strtok(NULL, " ")) o->set[o->sets++] = at;
+    for (char *at = strtok(o->kept[3], " "); at && o->sets < SETS; at = strtok(NULL, " "))
+        o->set[o->sets++] = at;
     if (!o->images && *o->kept[0]) o->images = o->kept[0];
     if (!o->masks && *o->kept[1]) o->masks = o->kept[1];
     if (*o->kept[2]) o->start = o->kept[2];
     return go_on_to(o, r, longest);
 }
 
-/* ---- train --------------------------------------------------------------------------------------------- */
+/* ---- train ----------------------------------------------------------------------------------- */
 
 /* Gives both networks the weights of --start. 0, or -1. */
 static int start_from(mmix_dino *d, const settings *o)
@@ -460,14 +503,16 @@ static int start_from(mmix_dino *d, const settings *o)
 
 enum { PLAN_STEPS = 7 };
 
-/* Makes each network once, so that a setting that does not work is known before anything is trained, and
-   finds how many steps fit into the time, the same for all, from a few steps of each. 0, or an exit status. */
+/* Makes each network once, so that a setting that does not work is known before anything is
+   trained, and finds how many steps fit into the time, the same for all, from a few steps of
+   each. 0, or an exit status. */
 static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
 {
     double seconds = 0;
     int measure = !o->steps, n = 0;
     if (measure) o->steps = 1000;
-    if (measure) report_say("trying a few steps of each network, to see how many fit into %g minutes", o->minutes);
+    if (measure) report_say("trying a few steps of each network, to see how many fit into %g "
+                            "minutes", o->minutes);
     for (int k = 0; k < MIXERS; k++) {
         r[k].chosen = o->mixers >> k & 1;
         if (!r[k].chosen) continue;
@@ -490,7 +535,8 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         mmix_dino_destroy(d);
         if (mmix_error(m)) return fail("%s", mmix_error(m));
     }
-    if (measure && interrupted) return fprintf(stderr, "\ndino: stopped before there was anything to save\n"), 130;
+    if (measure && interrupted)
+        return fprintf(stderr, "\ndino: stopped before there was anything to save\n"), 130;
     if (measure) o->steps = 1 + (size_t)(60 * o->minutes * n / seconds);
     o->steps = (o->steps + EPOCHS - 1) / EPOCHS * EPOCHS;
     for (int k = 0; k < MIXERS; k++) {
@@ -501,7 +547,8 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
     return 0;
 }
 
-static void show_progress(const run *r, const settings *o, int mixer, const mmix_dino_stats *s, double rate)
+static void show_progress(const run *r, const settings *o, int mixer, const mmix_dino_stats *s,
+                          double rate)
 {
     int which = 0, all = 0;                              /* the how many-th of the mixers this is */
     for (int k = 0; k < MIXERS; k++) {
@@ -511,8 +558,10 @@ static void show_progress(const run *r, const settings *o, int mixer, const mmix
     }
     size_t left = (size_t)((double)(r->steps - r->done) / rate);
     int stay = on_screen() && r->done < r->steps;
-    fprintf(stderr, "%-8s (%d of %d) step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f  %s",
-            mixer_name[mixer], which, all, r->done, r->steps, rate, left / 60, left % 60, s->loss, s->teacher_entropy,
+    fprintf(stderr, "%-8s (%d of %d) step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  "
+                    "entropy %.2f  %s",
+            mixer_name[mixer], which, all, r->done, r->steps, rate, left / 60, left % 60, s->loss,
+            s->teacher_entropy,
             stay ? "\r" : "\n");
 }
 
@@ -539,8 +588,9 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
     return mmix_error(m) ? -1 : 0;
 }
 
-/* A loaded run that goes on to more steps has more epochs than its file says. The config is the run's own, which nothing
-   has copied; its plots are thinned to those that the longer plan would have made. */
+/* A loaded run that goes on to more steps has more epochs than its file says. The config is the
+   run's own, which nothing has copied; its plots are thinned to those that the longer plan would
+   have made. */
 static void lengthen(mmix_dino *d, run *r)
 {
     mmix_dino_config *own = (mmix_dino_config *)(uintptr_t)mmix_dino_config_of(d);
@@ -554,8 +604,8 @@ static void lengthen(mmix_dino *d, run *r)
     if (keep < had) r->plotted = keep;
 }
 
-/* One mixer from its start, or from where its file left it, to the end of the plan; evaluated at both ends.
-   0, 1 if it was interrupted (and saved), -1. */
+/* One mixer from its start, or from where its file left it, to the end of the plan; evaluated at
+   both ends. 0, 1 if it was interrupted (and saved), -1. */
 static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int mixer)
 {
     size_t side = look_side(p, &r->config);
@@ -574,14 +624,16 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
         mmix_dino_destroy(d);
         d = mmix_dino_load(m, run_file(o->load, mixer, path, sizeof path));
         if (d && read_history(r, mmix_dino_note(d)))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: its history does not fit; start anew without --load", path);
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: its history does not fit; start anew without --load",
+                      path);
         if (d) lengthen(d, r);
     }
     mmix_memory_peak_clear(m);
     double start = now(), said = start, saved = start, before = r->seconds, idle = 0;
     size_t first = r->done;
     while (d && !mmix_error(m) && !interrupted) {
-        if (r->done * EPOCHS >= r->plotted * r->steps) { /* at the beginning, and after each twentieth */
+        /* at the beginning, and after each twentieth */
+        if (r->done * EPOCHS >= r->plotted * r->steps) {
             double t = now();
             if (plot(m, mmix_dino_backbone(d, 1), r, p)) break;
             idle += now() - t;
@@ -606,16 +658,18 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
         report_say("%s: judging what it has learned", mixer_name[mixer]);
         evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->after);
         if (r->after.rank < r->before.rank / 2)
-            fprintf(stderr, "%s: class tokens have narrowed, from an effective rank of %.1f to %.1f\n",
+            fprintf(stderr, "%s: class tokens have narrowed, from an effective rank of %.1f to "
+                            "%.1f\n",
                     mixer_name[mixer], r->before.rank, r->after.rank);
     }
     mmix_dino_destroy(d);
     return mmix_error(m) ? -1 : interrupted ? 1 : 0;
 }
 
-/* ---- report -------------------------------------------------------------------------------------------- */
+/* ---- report ---------------------------------------------------------------------------------- */
 
-/* What a step took, and what features are worth: the name in JSON, the head on stdout and in the report. */
+/* What a step took, and what features are worth: the name in JSON, the head on stdout and in the
+   report. */
 enum { COST = 8, WORTH = 9 };
 static const report_column cost[COST] = {
     {"parameters", "params", "parameters", 8, 0},
@@ -647,7 +701,8 @@ static void costs(const run *r, double value[COST])
         loss += r->loss[i] / (double)n;
         entropy += r->entropy[i] / (double)n;
     }
-    const double all[COST] = {(double)r->parameters, r->flops / 1e6, ms, (double)r->config.batch * 1000 / ms,
+    const double all[COST] = {(double)r->parameters, r->flops / 1e6, ms,
+                              (double)r->config.batch * 1000 / ms,
                               (double)r->peak / 1048576, (double)r->done, loss, entropy};
     memcpy(value, all, sizeof all);
 }
@@ -659,14 +714,25 @@ static void worths(const worth *w, double value[WORTH])
                                w->auc.judged ? (double)w->auc.judged : NAN};
     memcpy(value, all, sizeof all);
 }
-/* A row of worths of what nobody trained: plain descriptor k, PLAINS: commonest class, or the middle. */
+/* A row of worths of what nobody trained: plain descriptor k, PLAINS: commonest class, or the
+   middle. */
 static const char *plain_worths(const baselines *b, int k, size_t classes, double value[WORTH])
 {
     for (int i = 0; i < WORTH; i++) value[i] = NAN;
-    if (k < PLAINS) value[0] = b->plain[k].balanced, value[1] = b->plain[k].balanced_error, value[2] = b->plain[k].value;
-    else if (k == PLAINS) value[0] = 1 / (double)classes, value[2] = b->commonest;
-    else value[6] = maps_auc(&b->middle), value[7] = maps_error(&b->middle), value[8] = (double)b->middle.judged;
-    return k < PLAINS ? plain[k].name : k == PLAINS ? "always the commonest class" : "nearness to the middle";
+    if (k < PLAINS) {
+        value[0] = b->plain[k].balanced;
+        value[1] = b->plain[k].balanced_error;
+        value[2] = b->plain[k].value;
+    } else if (k == PLAINS) {
+        value[0] = 1 / (double)classes;
+        value[2] = b->commonest;
+    } else {
+        value[6] = maps_auc(&b->middle);
+        value[7] = maps_error(&b->middle);
+        value[8] = (double)b->middle.judged;
+    }
+    return k < PLAINS ? plain[k].name : k == PLAINS ? "always the commonest class" :
+        "nearness to the middle";
 }
 /* The first and the last row of plain_worths that say something. */
 static int plain_first(const pictures *p) { return p->classes > 1 ? 0 : PLAINS + 1; }
@@ -688,7 +754,8 @@ static void print_table(const run *r, const pictures *p, const baselines *b)
     for (int k = 0; k < 2 * MIXERS; k++) {
         if (!r[k / 2].chosen) continue;
         worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
-        snprintf(name, sizeof name, "%-9s %-16s", mixer_name[k / 2], k % 2 ? "trained" : "untrained");
+        snprintf(name, sizeof name, "%-9s %-16s", mixer_name[k / 2], k % 2 ? "trained" :
+                 "untrained");
         report_columns_text(value_of, WORTH, name, value);
     }
     for (int k = plain_first(p); k < plain_end(b); k++) {
@@ -699,13 +766,15 @@ static void print_table(const run *r, const pictures *p, const baselines *b)
 
 static void print_worths(const double value[WORTH], const char *end)
 {
-    for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : end);
+    for (int c = 0; c < WORTH; c++)
+        report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : end);
 }
 static void print_json(const run *r, const pictures *p, const baselines *b)
 {
     double value[COST + WORTH];
     const char *comma = "";
-    printf("{\"train\": %zu, \"test\": %zu, \"classes\": %zu,\n \"plain\": {", p->train.count, p->test.count,
+    printf("{\"train\": %zu, \"test\": %zu, \"classes\": %zu,\n \"plain\": {", p->train.count,
+           p->test.count,
            p->classes);
     for (int k = plain_first(p); k < plain_end(b); k++, comma = ",") {
         printf("%s\n  \"%s\": {", comma, plain_worths(b, k, p->classes, value));
@@ -716,9 +785,11 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         costs(&r[k], value);
-        printf("%s\n  {\"mixer\": \"%s\", \"model\": \"%s\", ", comma, mixer_name[k], model_name[k]);
+        printf("%s\n  {\"mixer\": \"%s\", \"model\": \"%s\", ", comma, mixer_name[k],
+               model_name[k]);
         for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], ", ");
-        report_json("final_loss", r[k].done ? r[k].loss[r[k].done - 1] : NAN, ",\n   \"before\": {");
+        report_json("final_loss", r[k].done ? r[k].loss[r[k].done - 1] : NAN,
+                    ",\n   \"before\": {");
         worths(&r[k].before, value);
         print_worths(value, "},\n   \"after\": {");
         worths(&r[k].after, value);
@@ -729,24 +800,34 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
     printf("\n ]}\n");
 }
 
-/* What the maps are worth, and on which side of them the objects are: Binary-AUC alone does not say, for it counts the
-   better side. */
-static void report_maps_finding(report *h, const run *r, const char *name, const baselines *b, int above, int networks)
+/* What the maps are worth, and on which side of them the objects are: Binary-AUC alone does not
+   say, for it counts the better side. */
+static void report_maps_finding(report *h, const run *r, const char *name, const baselines *b,
+                                int above, int networks)
 {
     const maps *after = &r->after.auc, *before = &r->before.auc;
     size_t judged = after->judged, alike = after->alike;
-    report_html(h, "<p>How much patches resemble the class token tells objects from the background better than nearness "
-                   "to the middle does in %d of %d networks: Binary-AUC is up to <b>%.3f</b> (%s; before training it "
-                   "was %.3f), of the middle %.3f. ", above, networks, maps_auc(after), name, maps_auc(before),
+    report_html(h, "<p>How much patches resemble the class token tells objects from the "
+                   "background better than nearness "
+                   "to the middle does in %d of %d networks: Binary-AUC is up to <b>%.3f</b> (%s; "
+                   "before training it "
+                   "was %.3f), of the middle %.3f. ", above, networks, maps_auc(after), name,
+                   maps_auc(before),
                 maps_auc(&b->middle));
-    if (alike == judged) report_html(h, "In the maps of %s objects are what resembles the class token more (yellow).</p>\n", name);
-    else if (alike == 0) report_html(h, "In the maps of %s objects are what resembles the class token less (violet).</p>\n", name);
+    if (alike == judged) report_html(h,
+                                     "In the maps of %s objects are what resembles the class "
+                                     "token more (yellow).</p>\n", name);
+    else if (alike == 0) report_html(h,
+                                     "In the maps of %s objects are what resembles the class "
+                                     "token less (violet).</p>\n", name);
     else
-        report_html(h, "In the maps of %s objects are what resembles the class token more (yellow) in %zu of %zu pictures, "
+        report_html(h, "In the maps of %s objects are what resembles the class token more "
+                       "(yellow) in %zu of %zu pictures, "
                        "and less (violet) in the others.</p>\n", name, alike, judged);
 }
 
-/* What was learned: a sentence on the class token's classes, one on its maps, what takes something off them. */
+/* What was learned: a sentence on the class token's classes, one on its maps, what takes
+   something off them. */
 static void report_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
     int best = -1, clear = -1, better = 0, above = 0, n = 0;
@@ -757,16 +838,20 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
         n++;
         if (best < 0 || now_is->balanced > r[best].after.knn->balanced) best = k;
         if (clear < 0 || auc > maps_auc(&r[clear].after.auc)) clear = k;
-        better += report_differ(now_is->balanced, now_is->balanced_error, was->balanced, was->balanced_error) > 0;
+        better += report_differ(now_is->balanced, now_is->balanced_error, was->balanced,
+                                was->balanced_error) > 0;
         above += auc > maps_auc(&b->middle);
     }
     const score *token = r[best].after.knn;
     if (p->classes > 1)
-        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: the nearest "
+        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: "
+                       "the nearest "
                        "neighbours by the class token of the best, %s, name it rightly in "
-                       "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
+                       "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), untrained "
+                       "%.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
                        "%.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
-                    100 * token->balanced, 100 * token->balanced_error, 100 * r[best].before.knn->balanced,
+                    100 * token->balanced, 100 * token->balanced_error,
+                    100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
                     100 / (double)p->classes);
     if (b->middle.judged) report_maps_finding(h, &r[clear], mixer_name[clear], b, above, n);
@@ -790,7 +875,8 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
         if (!r[k / 2].chosen) continue;
         worths(&r[k / 2].before, before);
         worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
-        snprintf(name, sizeof name, "%s, %s, %s", model_name[k / 2], mixer_name[k / 2], k % 2 ? "trained" : "untrained");
+        snprintf(name, sizeof name, "%s, %s, %s", model_name[k / 2], mixer_name[k / 2],
+                 k % 2 ? "trained" : "untrained");
         report_columns_html(h, value_of, WORTH, name, value, k % 2 ? before : NULL);
     }
     for (int k = plain_first(p); k < plain_end(b); k++) {
@@ -798,11 +884,16 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
         report_columns_html(h, value_of, WORTH, plain, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of the others name (cosine, "
-                   "temperature 0.07); balanced: the mean over the classes; the class token, the mean of the patch "
-                   "tokens or their maximum. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: "
-                   "more than two of them above or below the same network untrained. Effective rank: how many "
-                   "directions the class tokens fill. Binary-AUC: area under the ROC curve of a feature map, as "
+    report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of "
+                   "the others name (cosine, "
+                   "temperature 0.07); balanced: the mean over the classes; the class token, the "
+                   "mean of the patch "
+                   "tokens or their maximum. &plusmn;: one standard error over the pictures; "
+                   "&#9650; and &#9660;: "
+                   "more than two of them above or below the same network untrained. Effective "
+                   "rank: how many "
+                   "directions the class tokens fill. Binary-AUC: area under the ROC curve of a "
+                   "feature map, as "
                    "drawn above, against the mask, max(A, 1 - A), mean over test pictures.</p>\n"
                    "<h2>What it took</h2>\n");
     report_columns_html(h, cost, COST, "mixer|model", NULL, NULL);
@@ -813,9 +904,12 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
         report_columns_html(h, cost, COST, name, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the backbone's, "
-                   "FLOPs of one picture at the size of a global crop. A step looks at all crops of a batch, "
-                   "trains the student and moves the teacher. Memory is what the library held. Loss and "
+    report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the "
+                   "backbone's, "
+                   "FLOPs of one picture at the size of a global crop. A step looks at all crops "
+                   "of a batch, "
+                   "trains the student and moves the teacher. Memory is what the library held. "
+                   "Loss and "
                    "entropy: means of the last twentieth.</p>\n");
 }
 
@@ -826,14 +920,20 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     loss.x_label = "step";
     knn = rank = entropy = loss;
     loss.level_name = entropy.level_name = "ln K";
-    loss.y_label = "loss", loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far "
-        "the student is from it. It goes up where that entropy does, or where the teacher sharpens faster than "
+    loss.y_label = "loss";
+    loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far "
+        "the student is from it. It goes up where that entropy does, or where the teacher "
+        "sharpens faster than "
         "the student follows: a rise alone does not say that the features get worse.";
-    entropy.y_label = "nats", entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
+    entropy.y_label = "nats";
+    entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
         "sharp near 0.";
-    knn.y_label = "balanced k-NN", knn.caption = "Class tokens of some training pictures, leave one out.";
-    knn.level = b->plain[PLAIN_PIXELS].balanced, knn.level_name = "raw pixels (all pictures)";
-    rank.y_label = "effective rank", rank.caption = "Directions that these class tokens fill.";
+    knn.y_label = "balanced k-NN";
+    knn.caption = "Class tokens of some training pictures, leave one out.";
+    knn.level = b->plain[PLAIN_PIXELS].balanced;
+    knn.level_name = "raw pixels (all pictures)";
+    rank.y_label = "effective rank";
+    rank.caption = "Directions that these class tokens fill.";
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         report_curve c = {mixer_name[k], r[k].x, r[k].loss, r[k].done, k, 0};
@@ -841,7 +941,9 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
         loss.curve[loss.curves++] = c;
         c.y = r[k].entropy;
         entropy.curve[entropy.curves++] = c;
-        c.x = r[k].plot[0], c.y = r[k].plot[1], c.count = r[k].plotted;
+        c.x = r[k].plot[0];
+        c.y = r[k].plot[1];
+        c.count = r[k].plotted;
         knn.curve[knn.curves++] = c;
         c.y = r[k].plot[2];
         rank.curve[rank.curves++] = c;
@@ -857,7 +959,8 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
 /* A mask as a picture: white is object, gray is void. */
 static void paint_mask(uint8_t *rgb, const uint8_t *mask, size_t pixels)
 {
-    for (size_t i = 0; i < 3 * pixels; i++) rgb[i] = mask[i / 3] == 255 ? 128 : mask[i / 3] ? 255 : 0;
+    for (size_t i = 0; i < 3 * pixels; i++)
+        rgb[i] = mask[i / 3] == 255 ? 128 : mask[i / 3] ? 255 : 0;
 }
 
 static void report_maps(report *h, const run *r, const pictures *p)
@@ -865,7 +968,8 @@ static void report_maps(report *h, const run *r, const pictures *p)
     size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
-                   "<table class=\"pictures\"><tr><th>picture</th>%s", p->test.mask ? "<th>mask</th>" : "");
+                   "<table class=\"pictures\"><tr><th>picture</th>%s",
+                   p->test.mask ? "<th>mask</th>" : "");
     for (int k = 0; k < MIXERS; k++)
         if (r[k].chosen) report_html(h, "<th>%s,<br>before</th><th>after</th>", mixer_name[k]);
     for (size_t i = 0; rgb && i < SHOWN && i < p->test.count; i++) {
@@ -879,20 +983,25 @@ static void report_maps(report *h, const run *r, const pictures *p)
         for (int k = 0; k < 2 * MIXERS; k++) {
             if (!r[k / 2].chosen) continue;
             report_html(h, "</td><td>");
-            report_picture(h, (k % 2 ? r[k / 2].after.map : r[k / 2].before.map) + i * map, MAP_SIDE, MAP_SIDE, 112,
+            report_picture(h, (k % 2 ? r[k / 2].after.map : r[k / 2].before.map) + i * map,
+                           MAP_SIDE, MAP_SIDE, 112,
                            mixer_name[k / 2]);
         }
         report_html(h, "</td><td class=\"soft\">");
         report_text(h, name);
     }
-    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown to the networks at %d x "
-                   "%d pixels. %sMaps: cosine of class token and patch tokens after the final norm, each from its "
-                   "least (violet) to its greatest (yellow), bilinear.</p>\n", (int)map_side(p), (int)map_side(p), p->test.mask ? "Mask: white is object, gray is void. " : "");
+    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown "
+                   "to the networks at %d x "
+                   "%d pixels. %sMaps: cosine of class token and patch tokens after the final "
+                   "norm, each from its "
+                   "least (violet) to its greatest (yellow), bilinear.</p>\n", (int)map_side(p),
+                   (int)map_side(p), p->test.mask ? "Mask: white is object, gray is void. " : "");
     free(rgb);
 }
 
 /* A picture (side, side, 3) as a tile of a sheet `width` tiles wide. */
-static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, const uint8_t *rgb, size_t side)
+static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, const uint8_t *rgb,
+                       size_t side)
 {
     uint8_t tile[TILE * TILE * 3];
     mmix_picture in = {rgb, side, side};
@@ -900,7 +1009,8 @@ static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, 
     size_t stride = width * (TILE + GAP) - GAP;
     if (!picture_resize(tile, in, r))
         for (size_t y = 0; y < TILE; y++)
-            memcpy(sheet + 3 * ((row * (TILE + GAP) + y) * stride + column * (TILE + GAP)), tile + y * TILE * 3, TILE * 3);
+            memcpy(sheet + 3 * ((row * (TILE + GAP) + y) * stride + column * (TILE + GAP)),
+                   tile + y * TILE * 3, TILE * 3);
 }
 
 /* Rows of picture, mask, and each network's map before and after. */
@@ -929,7 +1039,8 @@ static void draw_sheet(const settings *o, const run *r, const pictures *p)
 }
 
 /* Everything, into OUT/report.html. 0, or an exit status. */
-static int write_report(mmix_ctx *m, const settings *o, const run *r, const pictures *p, const baselines *b)
+static int write_report(mmix_ctx *m, const settings *o, const run *r, const pictures *p,
+                        const baselines *b)
 {
     report h;
     char path[1100], date[32] = "";
@@ -942,16 +1053,19 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     report_maps(&h, r, p);
     report_curves(&h, r, p, b);
     report_tables(&h, r, p, b);
-    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">%zu training and %zu test pictures ", p->train.count,
+    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">%zu training and %zu test pictures ",
+                p->train.count,
                 p->test.count);
-    report_text(&h, o->images ? o->images : "drawn by scenes.h: swarms, whose classes differ in shape alone");
+    report_text(&h, o->images ? o->images :
+                "drawn by scenes.h: swarms, whose classes differ in shape alone");
     report_html(&h, ", brought to %zu x %zu", p->size, p->size);
     for (size_t c = 0; c < p->classes && c < 12; c++) {
         report_html(&h, c ? ", " : "; classes (for the test alone): ");
         report_text(&h, p->class_name[c]);
     }
     report_html(&h, "%s. %s, seed %" PRIu64 ", %d threads, %s",
-                p->classes > 12 ? ", &hellip;" : "", date, o->seed, mmix_threads(m), mmix_simd_name(m));
+                p->classes > 12 ? ", &hellip;" : "", date, o->seed, mmix_threads(m),
+                mmix_simd_name(m));
 #ifndef _WIN32
     struct rusage use;
 #ifdef __APPLE__
@@ -977,7 +1091,7 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     return 0;
 }
 
-/* ---- main ---------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit status */
 {
@@ -988,21 +1102,25 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     if (bad) return bad;
     mmix_seed_set(m, o->seed);
     if (!o->pack && report_ready(o->out, path, sizeof path)) return 2;
-    if (!o->pack && report_folders(o->prefix)) return fail("cannot write %s-*: %s", o->prefix, strerror(errno));
+    if (!o->pack && report_folders(o->prefix))
+        return fail("cannot write %s-*: %s", o->prefix, strerror(errno));
     if (o->figures && report_try(o->figures, "first-light.png", path, sizeof path)) return 2;
     if (o->images) report_say("reading the pictures in %s", o->images);
-    else report_say("drawing %d swarms of %zu x %zu pixels", SWARMS_TRAIN + SWARMS_TEST, o->size, o->size);
+    else report_say("drawing %d swarms of %zu x %zu pixels", SWARMS_TRAIN + SWARMS_TEST, o->size,
+                    o->size);
     if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);
     else bad = draw_swarms(p, m, o->seed, o->size);
     if (bad) return fail("%s", *p->error ? p->error : "out of memory for the pictures");
     if (o->pack) {
         if (report_folders(o->pack)) return fail("cannot write %s: %s", o->pack, strerror(errno));
         if (pictures_pack(p, m, o->images, o->pack)) return fail("%s", p->error);
-        return fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count, p->test.count, o->pack), 0;
+        return fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count,
+                       p->test.count, o->pack), 0;
     }
     print = pictures_fingerprint(p);
     if (o->load && print != old_print)
-        return fail("--load %s: that run began with other pictures; give --images and --masks as it had",
+        return fail("--load %s: that run began with other pictures; give --images and --masks as "
+                    "it had",
                     o->load);
     bad = plan(m, o, r, p);
     if (bad) return bad;
@@ -1012,7 +1130,8 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
         int end = r[k].chosen ? train(m, &r[k], o, p, k) : 0;
         if (end < 0) return fail("%s", mmix_error(m));
         if (!end) continue;
-        fprintf(stderr, "\ndino: stopped and saved; go on with --load \"%s\" --out \"%s\"\n", o->prefix, o->out);
+        fprintf(stderr, "\ndino: stopped and saved; go on with --load \"%s\" --out \"%s\"\n",
+                o->prefix, o->out);
         return 130;
     }
     if (evaluate_plain(m, p, &plain_ones)) return fail("%s", mmix_error(m));

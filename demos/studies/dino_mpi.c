@@ -4,11 +4,12 @@
        mpirun -n 4 ./dino_mpi --images photos --steps 2000 --out run.safetensors
        ./dino_mpi --shards 4 --images photos --steps 2000 --out same.safetensors
 
-   Both lines write the same bytes: a batch is cut into as many shards as there are processes (or as --shards
-   says), and what they add up to is added in the order of the shards, whoever made them. Each process reads
-   the pictures itself; what travels in a step is one array: gradients, centre and loss, a little more than the
-   parameters of backbone and head. A process that dies ends all of them, as MPI does it; the file of the last
-   save is whole, and --load goes on with it. */
+   Both lines write the same bytes: a batch is cut into as many shards as there are processes (or
+   as --shards says), and what they add up to is added in the order of the shards, whoever made
+   them. Each process reads the pictures itself; what travels in a step is one array: gradients,
+   centre and loss, a little more than the parameters of backbone and head. A process that dies
+   ends all of them, as MPI does it; the file of the last save is whole, and --load goes on with
+   it. */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
 #endif
@@ -38,14 +39,15 @@ static const char help[] =
     "  --seed N        (1)\n"
     "  --set NAME=X    a number of the recipe, as dino's\n"
     "  --shards N      in one process: as many as another run had processes\n"
-    "  --out FILE      the run, saved now and then and at the end     (build/dino-mpi.safetensors)\n"
+    "  --out FILE      the run, saved now and then and at the end     "
+    "(build/dino-mpi.safetensors)\n"
     "  --every S       seconds from one save to the next              (120)\n"
     "  --load FILE     go on with it\n"
     "  --threads N     of each process                                (1)\n";
 
-/* The sum over all processes in the order of their ranks, ((x0 + x1) + x2) + …: MPI_Allreduce may add in any.
-   Each rank gets its piece of all arrays, adds, and hands it round: less than 2 n numbers in and out, however
-   many ranks there are. */
+/* The sum over all processes in the order of their ranks, ((x0 + x1) + x2) + …: MPI_Allreduce
+   may add in any. Each rank gets its piece of all arrays, adds, and hands it round: less than 2
+   n numbers in and out, however many ranks there are. */
 typedef struct pieces { int ranks; size_t piece; mmix_real *in, *out; } pieces;
 static int sum_pieces(void *user, mmix_real *x, size_t n)
 {
@@ -70,7 +72,8 @@ static int sum_pieces(void *user, mmix_real *x, size_t n)
 }
 
 /* Steps to the end. 0, or an exit status. */
-static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, double every, int rank)
+static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, double every,
+                 int rank)
 {
     const mmix_picture *from = crop_from(&p->train);
     double start = now(), said = start, saved = start;
@@ -86,11 +89,13 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
         said = t;
         double rate = (double)(s.step + 1 - first) / (t - start);
         size_t left = (size_t)((double)(s.steps - s.step - 1) / rate);
-        fprintf(stderr, "step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f\n", s.step + 1,
+        fprintf(stderr, "step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f\n",
+                s.step + 1,
                 s.steps, rate, left / 60, left % 60, s.loss, s.teacher_entropy);
     }
     char why[500] = "";
-    if (more < 0) snprintf(why, sizeof why, "%s", mmix_error(m));    /* the run is as after its last step */
+    /* the run is as after its last step */
+    if (more < 0) snprintf(why, sizeof why, "%s", mmix_error(m));
     mmix_error_clear(m);
     if (!rank && mmix_dino_save(d, out, NULL)) return fail("%s", mmix_error(m));
     return more < 0 ? fail("%s", why) : 0;
@@ -98,7 +103,8 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
 
 int main(int argc, char **argv)
 {
-    const char *images = NULL, *mixer = "softmax", *out = "build/dino-mpi.safetensors", *load = NULL, *why = NULL;
+    const char *images = NULL, *mixer = "softmax", *out = "build/dino-mpi.safetensors",
+        *load = NULL, *why = NULL;
     const char *set[32];
     char *end;
     size_t sets = 0;
@@ -118,8 +124,10 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (int i = 1; i < argc && !status; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
-        if (!strcmp(name, "--help")) { if (!rank) fputs(help, stdout); status = -1; }
-        else if (!*value) status = fail("%s wants a value after it", name);
+        if (!strcmp(name, "--help")) {
+            if (!rank) fputs(help, stdout);
+            status = -1;
+        } else if (!*value) status = fail("%s wants a value after it", name);
         else if (!strcmp(name, "--images")) images = value;
         else if (!strcmp(name, "--mixer")) mixer = value;
         else if (!strcmp(name, "--out")) out = value;
@@ -136,14 +144,16 @@ int main(int argc, char **argv)
     }
     int kind = 0;
     while (kind < MIXERS && strcmp(mixer, mixer_name[kind])) kind++;
-    if (!status && kind == MIXERS) status = fail("--mixer %s: give softmax, linear, ssd or registers", mixer);
+    if (!status && kind == MIXERS)
+        status = fail("--mixer %s: give softmax, linear, ssd or registers", mixer);
     if (!status) r = recipe_standard(kind);
     if (!images) recipe_swarms(&r);
     for (size_t i = 0; i < sets && !why; i++) why = recipe_set(&r, set[i]);
     if (!status && (why || (why = recipe_wrong(&r)) != NULL)) status = fail("--set %s", why);
     o.threads = (int)threads;
     mmix_ctx *m = status ? NULL : mmix_create(&o);
-    if (m && (images ? pictures_load(&p, m, images, NULL, 96, 96) : swarms_draw(m, &p.train, seed, 96, 0, SWARMS)))
+    if (m && (images ? pictures_load(&p, m, images, NULL, 96, 96) : swarms_draw(m, &p.train, seed,
+            96, 0, SWARMS)))
         status = fail("%s", *p.error ? p.error : "out of memory for the pictures");
     if (m && !status) {
         mmix_dino_config c = recipe_config(&r, (size_t)steps, seed);
@@ -151,7 +161,8 @@ int main(int argc, char **argv)
         c.shards = ranks > 1 ? (size_t)ranks : (size_t)shards;
         mmix_dino *d = load ? mmix_dino_load(m, load) : mmix_dino_create(m, c);
         if (d && ranks > 1 && mmix_dino_config_of(d)->shards != (size_t)ranks)
-            status = fail("%s: it has %zu shards, here are %d processes", load, mmix_dino_config_of(d)->shards, ranks);
+            status = fail("%s: it has %zu shards, here are %d processes", load,
+                          mmix_dino_config_of(d)->shards, ranks);
         else if (d && (ranks == 1 || !mmix_dino_set_allreduce(d, (size_t)rank, sum_pieces, &all)))
             status = train(m, d, &p, out, every, rank);
         if (!d) status = fail("%s", mmix_error(m));

@@ -1,6 +1,8 @@
-/* evaluate.h - what frozen features of pictures are worth, and what plain descriptors of the same pictures are
+/* evaluate.h - what frozen features of pictures are worth, and what plain descriptors of the
+   same pictures are
 
-   Features are rows of numbers, one row (or one grid of them) for each picture, with a class or a mask:
+   Features are rows of numbers, one row (or one grid of them) for each picture, with a class or
+   a mask:
 
        score s;
        voters v = {trains, train, tests, test};                 // numbers of the pictures on either side
@@ -8,9 +10,10 @@
        if (evaluate_probe(m, x, D, D, &v, label, classes, &s)) …               // a linear head by SGD
        printf("%.3f +- %.3f\n", s.value, s.error);
 
-   A measure without a baseline says little, so there are three descriptors that nobody has trained: raw pixels,
-   a histogram of colours, histograms of edges. They go the same way as features do. Dense features lie in a
-   file (`store`) from which heads stream them, so that memory does not grow with the number of pictures.
+   A measure without a baseline says little, so there are three descriptors that nobody has
+   trained: raw pixels, a histogram of colours, histograms of edges. They go the same way as
+   features do. Dense features lie in a file (`store`) from which heads stream them, so that
+   memory does not grow with the number of pictures.
 
    Sections: progress · plain descriptors · rows in a file · classes · maps ·
    segmentation.
@@ -31,12 +34,12 @@
 #define evaluate_seek(f, at) fseeko(f, (off_t)(at), SEEK_SET)
 #endif
 
-/* ---- progress --------------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
-/* A line on stderr with rate and time left: twice a second on a screen, where it is written over, else every
-   5 seconds. */
+/* A line on stderr with rate and time left: twice a second on a screen, where it is written
+   over, else every 5 seconds. */
 typedef struct progress {
-    const char *name, *what;                             /* of what; "reading", "segmentation head" */
+    const char *name, *what;  /* of what; "reading", "segmentation head" */
     size_t all, done;
     double start, said;
 } progress;
@@ -56,11 +59,12 @@ static inline void progress_add(progress *p, size_t n)
     p->said = t;
     double rate = (double)p->done / fmax(t - p->start, 1e-6);
     size_t left = p->done < p->all ? (size_t)((double)(p->all - p->done) / rate) : 0;
-    fprintf(stderr, "%-16s %s: %zu of %zu pictures  %.1f/s  %zu:%02zu left  %s", p->name, p->what, p->done,
+    fprintf(stderr, "%-16s %s: %zu of %zu pictures  %.1f/s  %zu:%02zu left  %s", p->name, p->what,
+            p->done,
             p->all, rate, left / 60, left % 60, screen && p->done < p->all ? "\r" : "\n");
 }
 
-/* ---- plain descriptors ------------------------------------------------------------------------------ */
+/* ---- plain descriptors ----------------------------------------------------------------------- */
 
 enum { PLAIN_PIXELS, PLAIN_COLOURS, PLAIN_EDGES, PLAINS };
 enum { PLAIN_SIDE = 16, PLAIN_LEVELS = 8, PLAIN_CELLS = 8, PLAIN_TURNS = 8 };
@@ -70,8 +74,8 @@ static const struct { const char *name; size_t dim; } plain[PLAINS] = {
     {"histograms of edges", PLAIN_CELLS * PLAIN_CELLS * PLAIN_TURNS},
 };
 
-/* Joint histogram of 8 levels of red, green and blue: square roots of shares, so that a cosine of two pictures
-   is Bhattacharyya's coefficient. */
+/* Joint histogram of 8 levels of red, green and blue: square roots of shares, so that a cosine
+   of two pictures is Bhattacharyya's coefficient. */
 static inline void plain_colours(mmix_picture p, mmix_real *out)
 {
     size_t n = p.width * p.height;
@@ -80,12 +84,14 @@ static inline void plain_colours(mmix_picture p, mmix_real *out)
         const uint8_t *c = p.rgb + 3 * i;
         out[((c[0] >> 5) * PLAIN_LEVELS + (c[1] >> 5)) * PLAIN_LEVELS + (c[2] >> 5)] += 1;
     }
-    for (size_t k = 0; k < plain[PLAIN_COLOURS].dim; k++) out[k] = (mmix_real)sqrt((double)out[k] / (double)n);
+    for (size_t k = 0; k < plain[PLAIN_COLOURS].dim; k++)
+        out[k] = (mmix_real)sqrt((double)out[k] / (double)n);
 }
 
-/* Directions of edges, of 8 x 8 cells, after HOG (Dalal & Triggs 2005): each pixel gives the length of its
-   gradient to the two nearest of 8 directions (light against dark or dark against light is one). Square roots,
-   less their mean, vote better than the sums, and those better than cells of length 1. */
+/* Directions of edges, of 8 x 8 cells, after HOG (Dalal & Triggs 2005): each pixel gives the
+   length of its gradient to the two nearest of 8 directions (light against dark or dark against
+   light is one). Square roots, less their mean, vote better than the sums, and those better than
+   cells of length 1. */
 static inline void plain_edges(mmix_picture p, mmix_real *out)
 {
     const double pi = 3.14159265358979323846;
@@ -94,14 +100,16 @@ static inline void plain_edges(mmix_picture p, mmix_real *out)
         for (size_t x = 1; x + 1 < p.width; x++) {
             const uint8_t *c = p.rgb + 3 * (y * p.width + x);
             size_t down = 3 * p.width;
-            double dx = 0.299 * (c[3] - *(c - 3)) + 0.587 * (c[4] - *(c - 2)) + 0.114 * (c[5] - *(c - 1));
+            double dx = 0.299 * (c[3] - *(c - 3)) + 0.587 * (c[4] - *(c - 2)) + 0.114 *
+                (c[5] - *(c - 1));
             double dy = 0.299 * (c[down] - *(c - down)) + 0.587 * (c[down + 1] - *(c + 1 - down)) +
                         0.114 * (c[down + 2] - *(c + 2 - down));
             double turn = atan2(dy, dx) / pi * PLAIN_TURNS, length = sqrt(dx * dx + dy * dy);
             while (turn < 0) turn += PLAIN_TURNS;
             size_t low = (size_t)turn % PLAIN_TURNS;
             double share = turn - floor(turn);
-            mmix_real *cell = out + (y * PLAIN_CELLS / p.height * PLAIN_CELLS + x * PLAIN_CELLS / p.width) *
+            mmix_real *cell = out + (y * PLAIN_CELLS / p.height * PLAIN_CELLS + x * PLAIN_CELLS /
+                                     p.width) *
                               PLAIN_TURNS;
             cell[low] += (mmix_real)(length * (1 - share));
             cell[(low + 1) % PLAIN_TURNS] += (mmix_real)(length * share);
@@ -126,19 +134,21 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
     return picture_resize(rgb, p, r) ? -1 : mmix_picture_normalize(out, tiny, NULL, NULL);
 }
 
-/* ---- rows in a file --------------------------------------------------------------------------------- */
+/* ---- rows in a file -------------------------------------------------------------------------- */
 
-/* Rows of bytes, appended and then read anywhere. Under a draft's name until store_keep gives it its own. */
+/* Rows of bytes, appended and then read anywhere. Under a draft's name until store_keep gives it
+   its own. */
 typedef struct store {
     FILE *file;
     char path[1200], draft[1210];
-    size_t row, count, head;                             /* bytes of a row; rows; bytes before the first */
+    size_t row, count, head;  /* bytes of a row; rows; bytes before the first */
     int writing;
 } store;
 
 static inline int store_fail(mmix_ctx *m, const store *s)
 {
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written or read back: %s", s->draft, strerror(errno));
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written or read back: %s", s->draft,
+                     strerror(errno));
 }
 /* head: bytes to leave free for a header. 0, or -1. */
 static inline int store_open(mmix_ctx *m, store *s, const char *path, size_t row, size_t head)
@@ -168,7 +178,7 @@ static inline int store_read(mmix_ctx *m, store *s, size_t at, size_t n, void *r
         return store_fail(m, s);
     return 0;
 }
-static inline void store_drop(store *s)                  /* closes and removes it; does nothing twice */
+static inline void store_drop(store *s)  /* closes and removes it; does nothing twice */
 {
     if (!s->file) return;
     fclose(s->file);
@@ -177,7 +187,8 @@ static inline void store_drop(store *s)                  /* closes and removes i
 }
 
 enum { NPY_HEAD = 128 };
-/* A store of mmix_real, opened with NPY_HEAD, becomes a .npy file of shape (a, b, D), or (a, D) if b is 0. */
+/* A store of mmix_real, opened with NPY_HEAD, becomes a .npy file of shape (a, b, D), or (a, D)
+   if b is 0. */
 static inline int store_keep_npy(mmix_ctx *m, store *s, size_t a, size_t b, size_t D)
 {
     char head[NPY_HEAD + 1], shape[80];
@@ -186,7 +197,8 @@ static inline int store_keep_npy(mmix_ctx *m, store *s, size_t a, size_t b, size
     else snprintf(shape, sizeof shape, "%zu, %zu", a, D);
     memset(head, ' ', sizeof head);
     memcpy(head, "\x93NUMPY\x01\x00\x76\x00", 10);       /* 0x76 = 118 bytes of text follow */
-    int n = snprintf(head + 10, NPY_HEAD - 10, "{'descr': '%cf%zu', 'fortran_order': False, 'shape': (%s), }",
+    int n = snprintf(head + 10, NPY_HEAD - 10,
+                     "{'descr': '%cf%zu', 'fortran_order': False, 'shape': (%s), }",
                      *(const unsigned char *)&one ? '<' : '>', sizeof(mmix_real), shape);
     head[10 + n] = ' ';
     head[NPY_HEAD - 1] = '\n';
@@ -203,22 +215,25 @@ static inline int store_keep_npy(mmix_ctx *m, store *s, size_t a, size_t b, size
     return -1;
 }
 
-/* ---- classes ---------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 typedef struct score {
-    double value, error, balanced, balanced_error;       /* a share, or mIoU; one standard error of each */
+    /* a share, or mIoU; one standard error of each */
+    double value, error, balanced, balanced_error;
     size_t tests;
 } score;
-typedef struct voters {                                  /* numbers of pictures; trains 0: leave one out */
+typedef struct voters {  /* numbers of pictures; trains 0: leave one out */
     size_t trains, *train, tests, *test;
 } voters;
 
 /* Rows at[0 … n-1] of D of x, `stride` apart, and their labels as tensors. */
-static inline mmix_tensor *rows_of(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const size_t *at,
+static inline mmix_tensor *rows_of(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
+                                   const size_t *at,
                                    size_t n)
 {
     mmix_tensor *t = mmix_new2(m, n, D);
-    for (size_t i = 0; t && i < n; i++) memcpy(mmix_data(t) + i * D, x + at[i] * stride, D * sizeof *x);
+    for (size_t i = 0; t && i < n; i++)
+        memcpy(mmix_data(t) + i * D, x + at[i] * stride, D * sizeof *x);
     return t;
 }
 static inline mmix_tensor *labels_of(mmix_ctx *m, const int32_t *label, const size_t *at, size_t n)
@@ -249,7 +264,8 @@ static inline score score_of(const mmix_miou_count *count, size_t classes)
 }
 
 /* Of what is said of the test pictures. 0, or -1. */
-static inline int score_said(mmix_ctx *m, const voters *v, const int32_t *label, const int32_t *said, size_t classes,
+static inline int score_said(mmix_ctx *m, const voters *v, const int32_t *label,
+                             const int32_t *said, size_t classes,
                              score *s)
 {
     mmix_miou_count *count = (mmix_miou_count *)calloc(classes, sizeof *count);
@@ -265,14 +281,17 @@ static inline int score_said(mmix_ctx *m, const voters *v, const int32_t *label,
 }
 
 /* The vote of the k (0: 20) nearest, of vectors x (…, D), `stride` apart. 0, or -1. */
-static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
+static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
+                               const voters *v,
                                const int32_t *label, size_t classes, size_t k, score *s)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *test = rows_of(m, x, stride, D, v->test, v->tests), *is = labels_of(m, label, v->test, v->tests);
+    mmix_tensor *test = rows_of(m, x, stride, D, v->test, v->tests),
+        *is = labels_of(m, label, v->test, v->tests);
     mmix_knn_result r;
     int bad = v->trains
-        ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains), labels_of(m, label, v->train, v->trains), test,
+        ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains),
+                   labels_of(m, label, v->train, v->trains), test,
                    is, classes, k, 0, &r)
         : mmix_knn(m, test, is, NULL, NULL, classes, k, 0, &r);
     bad = bad || score_said(m, v, label, r.pred, classes, s);
@@ -280,8 +299,9 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
     return bad ? -1 : 0;
 }
 
-/* What brings features to mean 0 and deviation 1, as the batch norm in front of MAE's probe does: then one
-   grid of rates serves features of any scale. Of deviations below a tenth of all features' that is taken. */
+/* What brings features to mean 0 and deviation 1, as the batch norm in front of MAE's probe
+   does: then one grid of rates serves features of any scale. Of deviations below a tenth of all
+   features' that is taken. */
 typedef struct standard { size_t D, rows; double *mean, *scale; } standard;
 
 static inline int standard_begin(mmix_ctx *m, standard *s, size_t D)
@@ -301,16 +321,18 @@ static inline void standard_add(standard *s, const mmix_real *row)
         s->scale[d] += off * ((double)row[d] - s->mean[d]);
     }
 }
-static inline void standard_end(standard *s)             /* scale: from sums of squares to 1/deviation */
+static inline void standard_end(standard *s)  /* scale: from sums of squares to 1/deviation */
 {
     double all = 0;
     for (size_t d = 0; d < s->D; d++) all += s->scale[d] /= (double)s->rows;
     all = sqrt(all / (double)s->D);
-    for (size_t d = 0; d < s->D; d++) s->scale[d] = all > 0 ? 1 / fmax(sqrt(s->scale[d]), 0.1 * all) : 0;
+    for (size_t d = 0; d < s->D; d++)
+        s->scale[d] = all > 0 ? 1 / fmax(sqrt(s->scale[d]), 0.1 * all) : 0;
 }
 static inline void standard_apply(const standard *s, mmix_real *row)
 {
-    for (size_t d = 0; d < s->D; d++) row[d] = (mmix_real)(((double)row[d] - s->mean[d]) * s->scale[d]);
+    for (size_t d = 0; d < s->D; d++)
+        row[d] = (mmix_real)(((double)row[d] - s->mean[d]) * s->scale[d]);
 }
 
 typedef struct vector_source {
@@ -320,7 +342,8 @@ typedef struct vector_source {
     const int32_t *label;
     const standard *s;
 } vector_source;
-static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_real *x, int32_t *label)
+static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_real *x,
+                              int32_t *label)
 {
     const vector_source *v = (const vector_source *)user;
     size_t D = v->s->D;
@@ -332,16 +355,19 @@ static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_rea
     return interrupted;
 }
 
-/* A linear head that was learned, and what brings rows to the scale it knows. Its tensors are step memory. */
+/* A linear head that was learned, and what brings rows to the scale it knows. Its tensors are
+   step memory. */
 typedef struct probe { standard scale; mmix_probe_result learned; size_t classes; } probe;
 
 static const double probe_rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };
 
-/* On vectors x (…, D), `stride` apart, by SGD with weight decay; of several rates one is chosen on a tenth of the
-   train pictures. 0, or -1; p->scale.mean is to be freed in any case. */
-static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t stride, size_t D, const voters *v,
-                              const int32_t *label, size_t classes, const double *rate, size_t rates, double decay)
+/* On vectors x (…, D), `stride` apart, by SGD with weight decay; of several rates one is chosen
+   on a tenth of the train pictures. 0, or -1; p->scale.mean is to be freed in any case. */
+static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t stride, size_t D,
+                              const voters *v,
+                              const int32_t *label, size_t classes, const double *rate,
+                              size_t rates, double decay)
 {
     mmix_probe_config o = mmix_probe_config_default();
     if (standard_begin(m, &p->scale, D)) return -1;
@@ -357,12 +383,15 @@ static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t 
     memcpy(o.rate, rate, rates * sizeof *rate);
     return mmix_linear_probe(m, &o, &from, NULL, &p->learned);
 }
-/* The classes it gives to the test pictures' rows, of these vectors or of others, in `said` (tests). 0, or -1. */
-static inline int probe_say(mmix_ctx *m, const probe *p, const mmix_real *x, size_t stride, const voters *v, int32_t *said)
+/* The classes it gives to the test pictures' rows, of these vectors or of others, in `said`
+   (tests). 0, or -1. */
+static inline int probe_say(mmix_ctx *m, const probe *p, const mmix_real *x, size_t stride,
+                            const voters *v, int32_t *said)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *rows = rows_of(m, x, stride, p->scale.D, v->test, v->tests);
-    for (size_t i = 0; rows && i < v->tests; i++) standard_apply(&p->scale, mmix_data(rows) + i * p->scale.D);
+    for (size_t i = 0; rows && i < v->tests; i++)
+        standard_apply(&p->scale, mmix_data(rows) + i * p->scale.D);
     mmix_tensor *z = mmix_linear(m, rows, p->learned.weight, p->learned.bias);
     for (size_t i = 0; z && i < v->tests; i++) {
         const mmix_real *at = mmix_data(z) + i * p->classes;
@@ -374,7 +403,8 @@ static inline int probe_say(mmix_ctx *m, const probe *p, const mmix_real *x, siz
 }
 
 /* Both. 0, or -1. */
-static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
+static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
+                                 const voters *v,
                                  const int32_t *label, size_t classes, score *s)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -390,25 +420,28 @@ static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride,
     return bad ? -1 : 0;
 }
 
-/* ---- maps ------------------------------------------------------------------------------------------- */
+/* ---- maps ------------------------------------------------------------------------------------ */
 
 /* What maps of pictures say about their masks. */
 enum { ROC_POINTS = 101 };
 typedef struct maps {
-    double sum, square, roc[ROC_POINTS];                 /* of Binary-AUC; curves, over `judged` pictures */
-    size_t judged, every;                                /* every so many pictures are, 0: none (learn.h) */
-    size_t alike;                                        /* those whose objects resemble what the map asks for */
+    double sum, square, roc[ROC_POINTS];  /* of Binary-AUC; curves, over `judged` pictures */
+    size_t judged, every;  /* every so many pictures are, 0: none (learn.h) */
+    size_t alike;  /* those whose objects resemble what the map asks for */
 } maps;
-static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (double)s->judged : NAN; }
+static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (double)s->judged :
+                                              NAN; }
 static inline double maps_error(const maps *s)
 {
     double n = (double)s->judged, mean = s->sum / n;
     return s->judged > 1 ? sqrt(fmax(s->square / n - mean * mean, 0) / (n - 1)) : NAN;
 }
 
-/* Adds the Binary-AUC of a map (h, w) and a mask (h, w: 0 background, 255 void); it is in *auc, too, unless that
-   is NULL. The mask as a tensor (1, h, w); NULL if it is of one kind, which says nothing, or on error. */
-static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map, const uint8_t *mask, size_t h,
+/* Adds the Binary-AUC of a map (h, w) and a mask (h, w: 0 background, 255 void); it is in *auc,
+   too, unless that is NULL. The mask as a tensor (1, h, w); NULL if it is of one kind, which
+   says nothing, or on error. */
+static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map,
+                                      const uint8_t *mask, size_t h,
                                       size_t w, mmix_auc *auc)
 {
     const size_t shape[3] = {1, h, w};
@@ -423,7 +456,8 @@ static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map
         mmix_data_i32(label)[i] = mask[i];
         if (mask[i] != 255) kinds[mask[i] != 0]++;
     }
-    if (!kinds[0] || !kinds[1] || mmix_binary_auc(m, &options, mmix_from(m, 3, shape, map), label, auc)) return NULL;
+    if (!kinds[0] || !kinds[1] || mmix_binary_auc(m, &options, mmix_from(m, 3, shape, map), label,
+                                                  auc)) return NULL;
     s->sum += auc->auc;
     s->square += auc->auc * auc->auc;
     s->judged++;
@@ -432,36 +466,40 @@ static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map
     return label;
 }
 
-/* How near each pixel (h, w) is to the middle: a map that has looked at no picture. NULL on error. */
+/* How near each pixel (h, w) is to the middle: a map that has looked at no picture. NULL on
+   error. */
 static inline mmix_tensor *maps_middle(mmix_ctx *m, size_t h, size_t w)
 {
     mmix_tensor *map = mmix_new2(m, h, w);
     for (size_t i = 0; map && i < h * w; i++) {
-        double x = (double)(2 * (i % w) + 1) / (double)w - 1, y = (double)(2 * (i / w) + 1) / (double)h - 1;
+        double x = (double)(2 * (i % w) + 1) / (double)w - 1,
+            y = (double)(2 * (i / w) + 1) / (double)h - 1;
         mmix_data(map)[i] = (mmix_real)(1 - sqrt((x * x + y * y) / 2));
     }
     return map;
 }
 
-/* ---- segmentation ----------------------------------------------------------------------------------- */
+/* ---- segmentation ---------------------------------------------------------------------------- */
 
-/* Dense features and masks of pictures, in files: picture i has `cells` rows of D in tokens[0] if it is one of
-   the first `split`, else in tokens[1]; w x h labels in `labels`, 255 void. */
+/* Dense features and masks of pictures, in files: picture i has `cells` rows of D in tokens[0]
+   if it is one of the first `split`, else in tokens[1]; w x h labels in `labels`, 255 void. */
 typedef struct dense_set {
     store tokens[2], *labels;
     size_t split, gh, gw, D, w, h, classes;
 } dense_set;
-enum { DENSE_VOID = 255, DENSE_SIDE = 32 };              /* the head learns from labels of 32 x 32 pixels */
+enum { DENSE_VOID = 255, DENSE_SIDE = 32 };  /* the head learns from labels of 32 x 32 pixels */
 
-static inline int dense_tokens(mmix_ctx *m, dense_set *d, size_t picture, const standard *s, mmix_real *x)
+static inline int dense_tokens(mmix_ctx *m, dense_set *d, size_t picture, const standard *s,
+                               mmix_real *x)
 {
     size_t cells = d->gh * d->gw, late = picture >= d->split;
     if (store_read(m, &d->tokens[late], (picture - late * d->split) * cells, cells, x)) return -1;
     for (size_t p = 0; p < cells; p++) standard_apply(s, x + p * d->D);
     return 0;
 }
-static inline int dense_labels(mmix_ctx *m, const dense_set *d, size_t picture, size_t side_w, size_t side_h,
-                               uint8_t *scratch, int32_t *label)             /* the nearest pixels */
+static inline int dense_labels(mmix_ctx *m, const dense_set *d, size_t picture, size_t side_w,
+                               size_t side_h,
+                               uint8_t *scratch, int32_t *label)  /* the nearest pixels */
 {
     if (store_read(m, d->labels, picture, 1, scratch)) return -1;
     for (size_t i = 0; i < side_w * side_h; i++)
@@ -491,20 +529,22 @@ static inline int dense_read(void *user, const size_t *rows, size_t n, mmix_real
 }
 
 /* Adds a picture that is said to be pred (w h) everywhere; NULL: all background. */
-static inline int dense_count(mmix_ctx *m, const dense_set *d, const int32_t *label, const uint8_t *pred,
+static inline int dense_count(mmix_ctx *m, const dense_set *d, const int32_t *label,
+                              const uint8_t *pred,
                               mmix_miou_count *count)
 {
     mmix_mark mark = mmix_mark_here(m);
     const size_t shape[2] = {d->h, d->w};
-    mmix_tensor *said = mmix_new(m, MMIX_DTYPE_I32, 2, shape), *is = mmix_from_i32(m, 2, shape, label);
+    mmix_tensor *said = mmix_new(m, MMIX_DTYPE_I32, 2, shape),
+        *is = mmix_from_i32(m, 2, shape, label);
     for (size_t i = 0; said && i < d->w * d->h; i++) mmix_data_i32(said)[i] = pred ? pred[i] : 0;
     int bad = !said || !is || mmix_miou_add(m, count, d->classes, said, is, DENSE_VOID);
     mmix_rewind(m, mark);
     return bad ? -1 : 0;
 }
 
-/* mIoU of all pictures' counts (tests, classes). Its error by the jackknife: how much it changes when one
-   picture is left out. The share of right pixels goes to `balanced`, without an error. */
+/* mIoU of all pictures' counts (tests, classes). Its error by the jackknife: how much it changes
+   when one picture is left out. The share of right pixels goes to `balanced`, without an error. */
 static inline score dense_score(const mmix_miou_count *count, size_t tests, size_t classes)
 {
     mmix_miou_count all[256], rest[256];
@@ -536,8 +576,10 @@ static inline score dense_score(const mmix_miou_count *count, size_t tests, size
     return s;
 }
 
-/* The head's classes of a picture's pixels: logits of the tokens, bilinear. x (cells, D) is read over. */
-static inline int dense_predict(mmix_ctx *m, const dense_set *d, const mmix_probe_result *head, mmix_tensor *x,
+/* The head's classes of a picture's pixels: logits of the tokens, bilinear. x (cells, D) is read
+   over. */
+static inline int dense_predict(mmix_ctx *m, const dense_set *d, const mmix_probe_result *head,
+                                mmix_tensor *x,
                                 uint8_t *pred)
 {
     static const int planes[4] = {0, 3, 1, 2};
@@ -557,7 +599,8 @@ static inline int dense_predict(mmix_ctx *m, const dense_set *d, const mmix_prob
 /* What to do with a test picture's prediction (w h). */
 typedef void dense_look(void *user, size_t picture, const uint8_t *pred);
 
-static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standard *scale, uint8_t *scratch,
+static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standard *scale,
+                              uint8_t *scratch,
                               const char *name, mmix_probe_result *r)
 {
     static const double rate[] = {0.1, 1, 10};
@@ -565,9 +608,11 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
     size_t cells = d->gh * d->gw, seen = v->trains < 256 ? v->trains : 256;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = mmix_new2(m, cells, d->D);
-    for (size_t i = 0; x && i < seen && !mmix_error(m); i++) {       /* means and deviations of 256 of them */
+    /* means and deviations of 256 of them */
+    for (size_t i = 0; x && i < seen && !mmix_error(m); i++) {
         size_t p = v->train[i * v->trains / seen], late = p >= d->split;
-        if (store_read(m, &d->tokens[late], (p - late * d->split) * cells, cells, mmix_data(x))) return -1;
+        if (store_read(m, &d->tokens[late], (p - late * d->split) * cells, cells, mmix_data(x)))
+            return -1;
         for (size_t k = 0; k < cells; k++) standard_add(scale, mmix_data(x) + k * d->D);
     }
     if (!x) return -1;
@@ -579,17 +624,20 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
     o.rates = sizeof rate / sizeof *rate;
     o.void_label = DENSE_VOID;
     memcpy(o.rate, rate, sizeof rate);
-    size_t held = (size_t)ceil((double)v->trains * o.held), learn = v->trains > held ? v->trains - held : 1;
+    size_t held = (size_t)ceil((double)v->trains * o.held), learn = v->trains > held ?
+        v->trains - held : 1;
     if (learn >= o.batch) learn -= learn % o.batch;      /* what is left of a batch is left out */
     progress p = progress_of(name, "segmentation head", learn * o.epochs + held);
     dense_source source = {m, d, v->train, scale, scratch, &p};
-    mmix_source train = {v->trains, d->D, d->gh, d->gw, DENSE_SIDE, DENSE_SIDE, dense_read, &source};
+    mmix_source train = {v->trains, d->D, d->gh, d->gw, DENSE_SIDE, DENSE_SIDE, dense_read,
+                         &source};
     return mmix_linear_probe(m, &o, &train, NULL, r);
 }
 
-/* A linear head on the dense features of the train pictures, judged at the masks' own size; trains 0: all
-   background. `look`, unless NULL, sees each prediction. 0, or -1. */
-static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, const char *name, dense_look *look,
+/* A linear head on the dense features of the train pictures, judged at the masks' own size;
+   trains 0: all background. `look`, unless NULL, sees each prediction. 0, or -1. */
+static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, const char *name,
+                                 dense_look *look,
                                  void *user, score *s)
 {
     mmix_mark mark = mmix_mark_here(m), each;
@@ -599,7 +647,8 @@ static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, con
     uint8_t *scratch = (uint8_t *)malloc(2 * pixels + 1), *pred = scratch + pixels;
     int32_t *label = (int32_t *)malloc(pixels * sizeof *label);
     mmix_miou_count *count = (mmix_miou_count *)calloc(v->tests * d->classes + 1, sizeof *count);
-    int bad = scratch && label && count ? 0 : mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for masks");
+    int bad = scratch && label && count ? 0 : mmix_fail(m, MMIX_ERROR_MEMORY,
+                                                        "no memory for masks");
     if (!bad && v->trains)
         bad = standard_begin(m, &scale, d->D) || dense_learn(m, d, v, &scale, scratch, name, &head);
     for (size_t i = 0; !bad && i < v->tests; i++) {
@@ -611,7 +660,8 @@ static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, con
             if (!bad && look) look(user, v->test[i], pred);
         }
         bad = bad || dense_labels(m, d, v->test[i], d->w, d->h, scratch, label) ||
-              dense_count(m, d, label, v->trains ? pred : NULL, count + i * d->classes) || interrupted;
+              dense_count(m, d, label, v->trains ? pred : NULL, count + i * d->classes) ||
+              interrupted;
         mmix_rewind(m, each);
     }
     if (!bad) *s = dense_score(count, v->tests, d->classes);

@@ -1,13 +1,15 @@
 /* exif.h - which way up a photograph is
 
-   A camera that was turned writes the pixels as its sensor lay, and a number from 1 to 8 that says how to turn them
-   (EXIF 2.3, tag 0x0112): what the first row and the first column of the pixels are in the picture.
+   A camera that was turned writes the pixels as its sensor lay, and a number from 1 to 8 that
+   says how to turn them (EXIF 2.3, tag 0x0112): what the first row and the first column of the
+   pixels are in the picture.
 
        1 top, left       3 bottom, right       5 left, top        7 right, bottom
        2 top, right      4 bottom, left        6 right, top       8 left, bottom
 
-   In a JPEG it stands in the segment APP1, which begins with "Exif" and holds a small TIFF file: a byte order, and
-   tables of entries (tag, type, count, value) of 12 bytes. The first table has it. */
+   In a JPEG it stands in the segment APP1, which begins with "Exif" and holds a small TIFF file:
+   a byte order, and tables of entries (tag, type, count, value) of 12 bytes. The first table has
+   it. */
 #ifndef EXIF_H
 #define EXIF_H
 
@@ -49,7 +51,8 @@ static inline int exif_tiff(const uint8_t *tiff, size_t size)
     return EXIF_UPRIGHT;
 }
 
-/* The orientation in the first `size` bytes of a JPEG; EXIF_UPRIGHT if they say nothing, or are none. */
+/* The orientation in the first `size` bytes of a JPEG; EXIF_UPRIGHT if they say nothing, or are
+   none. */
 static inline int exif_orientation(const uint8_t *jpeg, size_t size)
 {
     size_t at = 2;
@@ -70,8 +73,10 @@ static inline int exif_orientation(const uint8_t *jpeg, size_t size)
 /* Whether rows become columns. */
 static inline int exif_swaps(int orientation) { return orientation >= 5; }
 
-/* Writes pixels (height, width, 3) as the picture is to be seen; rows and columns change places if exif_swaps. */
-static inline void exif_turn(uint8_t *to, const uint8_t *from, size_t width, size_t height, int orientation)
+/* Writes pixels (height, width, 3) as the picture is to be seen; rows and columns change places
+   if exif_swaps. */
+static inline void exif_turn(uint8_t *to, const uint8_t *from, size_t width, size_t height,
+                             int orientation)
 {
     int from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
     int from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;

@@ -5,16 +5,18 @@
        ./features --load model.safetensors --images photos
        ./features --load dino_vits16.pth --load vim.safetensors --images photos --masks masks
 
-   Pictures go through backbones whose weights come from files as they were downloaded (.safetensors, .pth,
-   .npz) or, where none is given, are random and called so. OUT/report.html is a page of it: pictures, their
-   masks, maps of the class token, what it reads in the last block head by head, principal components of the
-   patches as colours, the nearest other pictures; then measures of the features, each beside the same measure of
-   what nobody has trained and with its standard error: k-NN and a linear probe where the folder has classes, a
-   linear segmentation head and Binary-AUC where there are masks; costs last. Features go to .npy files.
+   Pictures go through backbones whose weights come from files as they were downloaded
+   (.safetensors, .pth, .npz) or, where none is given, are random and called so. OUT/report.html
+   is a page of it: pictures, their masks, maps of the class token, what it reads in the last
+   block head by head, principal components of the patches as colours, the nearest other
+   pictures; then measures of the features, each beside the same measure of what nobody has
+   trained and with its standard error: k-NN and a linear probe where the folder has classes, a
+   linear segmentation head and Binary-AUC where there are masks; costs last. Features go to .npy
+   files.
 
-   Sections: options · pictures · models · maps and AUC · principal components · measures · features of all
-   pictures · table and JSON · main. How features are measured: evaluate.h; the page: features_report.h; the
-   figures of docs/03-backbones.md: features_figures.h. */
+   Sections: options · pictures · models · maps and AUC · principal components · measures ·
+   features of all pictures · table and JSON · main. How features are measured: evaluate.h; the
+   page: features_report.h; the figures of docs/03-backbones.md: features_figures.h. */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -35,50 +37,69 @@
 #include <signal.h>
 #include <time.h>
 
-enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16, ALIKE = 5 };
+enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16,
+      ALIKE = 5 };
 enum { SCENES_FIRST = 1500, SCENES_ALL = 1000 };         /* dino.c trains on those before */
 enum { LEVELS = 20 };
 enum { SIDE = 128, SMALL = 80 };                         /* pictures in the report, pixels wide */
 
 #define fail report_refuse
 
-/* ---- options ---------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char help[] =
     "features - what vision backbones see in pictures, several of them side by side\n\n"
-    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; up to 8 times\n"
-    "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     (softmax)\n"
-    "  --heads N       of the --load before it, where names cannot tell                        (width / 64)\n"
-    "  --bf16          matrices of the --load before it stay bf16: half the memory, products that widen\n"
-    "  --model NAME    random weights: vit_tiny, vit_small, vit_base, linearvit_base, dinovim_tiny, _small,\n"
-    "                  _base, mambareg_tiny, _small, _base         (vit_tiny, if there is no --load)\n"
-    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*    (drawn scenes)\n"
-    "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else an object's class;\n"
+    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of "
+    "demos/studies/dino.c; up to 8 times\n"
+    "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     "
+    "(softmax)\n"
+    "  --heads N       of the --load before it, where names cannot tell                        "
+    "(width / 64)\n"
+    "  --bf16          matrices of the --load before it stay bf16: half the memory, products that "
+    "widen\n"
+    "  --model NAME    random weights: vit_tiny, vit_small, vit_base, linearvit_base, "
+    "dinovim_tiny, _small,\n"
+    "                  _base, mambareg_tiny, _small, _base         (vit_tiny, if there is no "
+    "--load)\n"
+    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*    (drawn "
+    "scenes)\n"
+    "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else an object's "
+    "class;\n"
     "                  pictures may be without\n"
     "  --limit N       so many test and so many train pictures, spread over all; 0: all    (64)\n"
     "  --show N        so many of them in the report               (6)\n"
     "  --size N        shorter side to 256/224 N, then the N x N pixels in the middle      (224)\n"
     "  --square        the square in the middle instead, as N x N pixels\n"
-    "  --whole         the whole picture instead, its shorter side N, the longer one whole patches\n"
+    "  --whole         the whole picture instead, its shorter side N, the longer one whole "
+    "patches\n"
     "  --block K[,K]   maps of these blocks, too, counted from 0; up to 4\n"
-    "  --threshold T   the foreground of the components' colours begins at this share of each picture's\n"
-    "                  range, 0 ... 1                              (Otsu's threshold for each picture)\n"
-    "  --measure LIST  of knn,probe,seg,auc those wanted, or none  (all that classes and masks allow)\n"
+    "  --threshold T   the foreground of the components' colours begins at this share of each "
+    "picture's\n"
+    "                  range, 0 ... 1                              (Otsu's threshold for each "
+    "picture)\n"
+    "  --measure LIST  of knn,probe,seg,auc those wanted, or none  (all that classes and masks "
+    "allow)\n"
     "  --blocks-read N the probe reads the class tokens of the last N blocks               (1)\n"
     "  --out DIR       where report.html and the .npy files go     (build/features-out)\n"
-    "  --patches       write the features of all patches, too: OUT/NAME-patches.npy, 300 kB a picture of a ViT-S/16\n"
+    "  --patches       write the features of all patches, too: OUT/NAME-patches.npy, 300 kB a "
+    "picture of a ViT-S/16\n"
     "  --list          print what is in the checkpoints and whether all names fit, and stop\n"
-    "  --figures DIR   draw the figures of docs/03-backbones.md, two of them of the --load, and stop\n"
+    "  --figures DIR   draw the figures of docs/03-backbones.md, two of them of the --load, and "
+    "stop\n"
     "  --seed N        of random weights and scenes                (1)\n"
     "  --threads N     (all cores)\n"
     "  --simd NAME     auto, none, avx2, avx512, neon              (auto)\n"
     "  --json          results as JSON on stdout\n"
     "  --help\n\n"
-    "With DIR/train and DIR/test the train pictures vote in k-NN and teach the heads, and the test pictures\n"
-    "are judged. Of DIR/CLASS/* each picture is judged by all others (k-NN), and every fifth by heads that the\n"
+    "With DIR/train and DIR/test the train pictures vote in k-NN and teach the heads, and the "
+    "test pictures\n"
+    "are judged. Of DIR/CLASS/* each picture is judged by all others (k-NN), and every fifth by "
+    "heads that the\n"
     "rest has taught. DIR/* has no classes: maps, components and nearest pictures remain.\n"
-    "OUT/NAME-token.npy (pictures, D), -registers.npy (pictures, k, D) and, if asked for, -patches.npy (pictures,\n"
-    "patches, D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all patches, D).\n"
+    "OUT/NAME-token.npy (pictures, D), -registers.npy (pictures, k, D) and, if asked for, "
+    "-patches.npy (pictures,\n"
+    "patches, D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all "
+    "patches, D).\n"
     "Pictures that cannot be read are left out and counted on stderr.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
@@ -121,27 +142,30 @@ typedef struct strip {                                   /* what is kept of a sh
     size_t gh, gw, alike[ALIKE];                           /* its nearest pictures, */
     double cosine[ALIKE];                                 /* how near */
     mmix_real *patches;                                  /* (gh gw, D) */
-    uint8_t *map, *colours, *pred;                       /* (maps, h, w), 255 is 1; (gh, gw, 3); (h, w) */
-    uint8_t *heat, *lit;                                 /* (heads + 1, gh, gw), their mean last: what the class
-                                                            token reads; whether it is in the 60 % */
+    uint8_t *map, *colours, *pred;  /* (maps, h, w), 255 is 1; (gh, gw, 3); (h, w) */
+    /* (heads + 1, gh, gw), their mean last: what the class token reads; whether it is in the 60
+       % */
+    uint8_t *heat, *lit;
 } strip;
 typedef struct model {
-    const char *file, *known;                            /* a file, or a known size with random weights */
+    const char *file, *known;  /* a file, or a known size with random weights */
     int mixer, half;                                     /* -1: as the file says; half: --bf16 */
     size_t heads;                                        /* 0: the same */
-    char name[64], label[80], kind[200];                 /* of its files; with "(random)"; in words */
+    char name[64], label[80], kind[200];  /* of its files; with "(random)"; in words */
     mmix_vision_config config;
-    size_t parameters, tokens, registers, maps, peak, timed;     /* maps: class token, registers, blocks */
+    /* maps: class token, registers, blocks */
+    size_t parameters, tokens, registers, maps, peak, timed;
     size_t read;                                         /* heads that the class token reads with */
     double flops, seconds;
-    mmix_real *token, *register_rows, *vector;           /* while it is at work: (all, D), (pictures, registers, */
-    size_t wide;                                         /* D), (all, wide): the probe's, patches' mean last */
+    /* while it is at work: (all, D), (pictures, registers, */
+    mmix_real *token, *register_rows, *vector;
+    size_t wide;  /* D), (all, wide): the probe's, patches' mean last */
     dense_set dense;                                        /* patches, in files */
-    char head[MAPS][32], how[MAPS][320], components[600];        /* how maps and colours were made */
-    double front[2];                                     /* least and largest share of foreground patches */
+    char head[MAPS][32], how[MAPS][320], components[600];  /* how maps and colours were made */
+    double front[2];  /* least and largest share of foreground patches */
     strip *shown;                                        /* (show) */
-    /* Maps against masks, sums over the pictures: AUC; IoU of map and 1 - map at thresholds 0, 0.05 … 0.95;
-       those with the objects brighter; AUC of each class. */
+    /* Maps against masks, sums over the pictures: AUC; IoU of map and 1 - map at thresholds 0,
+       0.05 … 0.95; those with the objects brighter; AUC of each class. */
     maps auc;
     double iou[2][LEVELS];
     size_t brighter;
@@ -152,7 +176,7 @@ typedef struct settings {
     const char *images, *masks, *out, *figures;
     model model[MODELS + BASELINES];                     /* the models, then the baselines */
     size_t models, limit, show, size, threads, block[BLOCKS], blocks, blocks_read;
-    size_t unit;                                         /* with --whole sides are multiples of it */
+    size_t unit;  /* with --whole sides are multiples of it */
     int whole, square, list, json, patches, simd;       /* patches: written to a file */
     int ask, asked;                                      /* measures, ASK_…; whether by --measure */
     uint64_t seed;
@@ -162,10 +186,14 @@ typedef struct settings {
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
 {
     const struct { const char *name; mmix_vision_config config; } known[] = {
-        {"vit_tiny", mmix_vision_config_vit(192, 16)}, {"vit_small", mmix_vision_config_vit(384, 16)}, {"vit_base", mmix_vision_config_vit(768, 16)},
-        {"linearvit_base", mmix_vision_config_linearvit(768)}, {"dinovim_tiny", mmix_vision_config_dinovim(256)},
-        {"dinovim_small", mmix_vision_config_dinovim(512)}, {"dinovim_base", mmix_vision_config_dinovim(768)},
-        {"mambareg_tiny", mmix_vision_config_mambareg(256)}, {"mambareg_small", mmix_vision_config_mambareg(512)},
+        {"vit_tiny", mmix_vision_config_vit(192, 16)}, {"vit_small", mmix_vision_config_vit(384,
+                16)}, {"vit_base", mmix_vision_config_vit(768, 16)},
+        {"linearvit_base", mmix_vision_config_linearvit(768)},
+        {"dinovim_tiny", mmix_vision_config_dinovim(256)},
+        {"dinovim_small", mmix_vision_config_dinovim(512)},
+        {"dinovim_base", mmix_vision_config_dinovim(768)},
+        {"mambareg_tiny", mmix_vision_config_mambareg(256)},
+        {"mambareg_small", mmix_vision_config_mambareg(512)},
         {"mambareg_base", mmix_vision_config_mambareg(768)}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (!strcmp(name, known[k].name)) return *c = known[k].config, 0;
@@ -178,7 +206,8 @@ static int read_model(settings *o, const char *option, const char *value)
     model *x = &o->model[o->models];
     mmix_vision_config c;
     if (!strcmp(option, "--load") || !strcmp(option, "--model")) {
-        if (o->models == MODELS) return fail("%s %s: one too many; %d at most", option, value, MODELS);
+        if (o->models == MODELS)
+            return fail("%s %s: one too many; %d at most", option, value, MODELS);
         *(option[2] == 'l' ? &x->file : &x->known) = value;
         x->mixer = -1;
         o->models++;
@@ -186,7 +215,8 @@ static int read_model(settings *o, const char *option, const char *value)
         return fail("--model %s: no such model; --help lists them", value);
     }
     if (!o->models || !(--x)->file)
-        return fail("%s%s%s: give it behind the --load it is about", option, *value ? " " : "", value);
+        return fail("%s%s%s: give it behind the --load it is about", option, *value ? " " : "",
+                    value);
     if (!strcmp(option, "--bf16")) return x->half = 1, 0;
     if (!strcmp(option, "--heads")) {
         unsigned long long n;
@@ -203,7 +233,8 @@ static int read_blocks(settings *o, const char *list)    /* 0, or an exit status
     char *end;
     for (const char *at = list; at; at = *end ? end + 1 : NULL) {
         unsigned long long n = strtoull(at, &end, 10);
-        if (!isdigit((unsigned char)*at) || (*end && *end != ',') || n > 9999 || o->blocks == BLOCKS ||
+        if (!isdigit((unsigned char)*at) || (*end && *end != ',') || n > 9999 ||
+            o->blocks == BLOCKS ||
             (o->blocks && n <= o->block[o->blocks - 1]))
             return fail("--block %s: give up to %d rising numbers, as 0,3", list, BLOCKS);
         o->block[o->blocks++] = (size_t)n;
@@ -243,11 +274,13 @@ static int read_options(settings *o, int argc, char **argv)
     o->blocks_read = 1;
     struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
         {"--load", &about, NULL, 0, 0, NULL}, {"--model", &about, NULL, 0, 0, NULL},
-        {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL}, {"--heads", &about, NULL, 0, 0, NULL},
+        {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL},
+        {"--heads", &about, NULL, 0, 0, NULL},
         {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL}, {"--figures", &o->figures, NULL, 0, 0, NULL},
         {"--block", &blocks, NULL, 0, 0, NULL}, {"--measure", &measures, NULL, 0, 0, NULL},
-        {"--blocks-read", NULL, &o->blocks_read, 1, 64, NULL}, {"--square", NULL, NULL, 0, 0, &o->square},
+        {"--blocks-read", NULL, &o->blocks_read, 1, 64, NULL},
+        {"--square", NULL, NULL, 0, 0, &o->square},
         {"--threshold", &threshold, NULL, 0, 0, NULL},
         {"--simd", &simd, NULL, 0, 0, NULL}, {"--seed", &seed, NULL, 0, 0, NULL},
         {"--limit", NULL, &o->limit, 0, 100000000, NULL}, {"--show", NULL, &o->show, 1, 100, NULL},
@@ -263,7 +296,10 @@ static int read_options(settings *o, int argc, char **argv)
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (known[k].flag == &half && read_model(o, known[k].name, "")) return 2;
-        if (known[k].flag) { *known[k].flag = 1; continue; }
+        if (known[k].flag) {
+            *known[k].flag = 1;
+            continue;
+        }
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &about && read_model(o, known[k].name, about)) return 2;
@@ -281,30 +317,33 @@ static int read_options(settings *o, int argc, char **argv)
     if (read_blocks(o, blocks) || read_measures(o, measures)) return 2;
     if (o->square && o->whole) return fail("--square and --whole: give one of them");
     if (o->masks && !o->images)
-        return fail("--masks %s: give --images as well; drawn scenes have their own masks", o->masks);
+        return fail("--masks %s: give --images as well; drawn scenes have their own masks",
+                    o->masks);
     if (o->figures && (o->whole || o->json || o->asked))
-        return fail("--figures %s: it takes neither --whole nor --json nor --measure; leave them out", o->figures);
+        return fail("--figures %s: it takes neither --whole nor --json nor --measure; leave them "
+                    "out", o->figures);
     if (o->figures) o->ask = ASK_AUC;
     return o->models || o->figures ? 0 : read_model(o, "--model", "vit_tiny");
 }
 
-/* ---- pictures --------------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
-/* A picture as the networks see it. mask: 0 background, 1 object, 255 void, and label: the class numbers that
-   it was made of; NULL if there is none. */
+/* A picture as the networks see it. mask: 0 background, 1 object, 255 void, and label: the class
+   numbers that it was made of; NULL if there is none. */
 typedef struct view { uint8_t *rgb, *mask, *label; size_t w, h; char why[512]; } view;
-typedef struct photo { char *path, *mask; int32_t label; size_t w, h; } photo;   /* path NULL: a scene */
+/* path NULL: a scene */
+typedef struct photo { char *path, *mask; int32_t label; size_t w, h; } photo;
 typedef struct album {
-    photo *at;                                           /* those that are judged, then those that teach */
+    photo *at;  /* those that are judged, then those that teach */
     size_t count, all, classes;                          /* how many of the first, of both */
     char **class_name;
     int masks;
     picture_notes notes;                                 /* what was left out */
     uint8_t seen[256];                                   /* which labels the masks have */
     int32_t *label;                                      /* (all) */
-    voters vote, teach, segment;                         /* k-NN; heads; heads, where there are masks */
+    voters vote, teach, segment;  /* k-NN; heads; heads, where there are masks */
     mmix_real *plain[PLAINS];                            /* (all, dim): descriptors */
-    store labels;                                        /* of all pictures, where heads learn masks */
+    store labels;  /* of all pictures, where heads learn masks */
     view *shown;                                         /* (show): those in the report */
 } album;
 
@@ -315,9 +354,11 @@ static void view_free(view *v)
     free(v->label);
     memset(v, 0, sizeof *v);
 }
-static int has_mask(const album *a, size_t i) { return a->masks && (!a->at[i].path || a->at[i].mask); }
+static int has_mask(const album *a, size_t i) { return a->masks &&
+                                               (!a->at[i].path || a->at[i].mask); }
 
-/* At most o->limit names of a part, spread over it, go to photo `first` and on. 0, or an exit status. */
+/* At most o->limit names of a part, spread over it, go to photo `first` and on. 0, or an exit
+   status. */
 static int add_photos(album *a, const settings *o, const picture_part *part, size_t first, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -331,7 +372,8 @@ static int add_photos(album *a, const settings *o, const picture_part *part, siz
     return 0;
 }
 
-/* Pictures without a mask are left out where masks count; if none has one, the folder is the wrong one. */
+/* Pictures without a mask are left out where masks count; if none has one, the folder is the
+   wrong one. */
 static int count_masks(const album *a, const settings *o)        /* 0, or an exit status */
 {
     const char *without = NULL;
@@ -339,9 +381,11 @@ static int count_masks(const album *a, const settings *o)        /* 0, or an exi
     for (size_t i = 0; i < a->count; i++)
         if (!has_mask(a, i) && !missing++) without = a->at[i].path;
     if (missing == a->count)
-        return fail("%s: no mask for it, nor for any other; expected the same name below %s, .png", without, o->masks);
+        return fail("%s: no mask for it, nor for any other; expected the same name below %s, .png",
+                    without, o->masks);
     if (missing)
-        fprintf(stderr, "features: %zu of %zu pictures have no mask (%s is the first); where masks count, they "
+        fprintf(stderr, "features: %zu of %zu pictures have no mask (%s is the first); where "
+                        "masks count, they "
                 "are left out\n", missing, a->count, without);
     return 0;
 }
@@ -351,7 +395,8 @@ static void say_how_many(const album *a, const settings *o, size_t found, size_t
 {
     size_t all = found + teaching;
     if (a->all == all) report_say("%zu pictures in %s", all, o->images);
-    else report_say("taking %zu of the %zu pictures in %s, spread over all; --limit 0 takes all of them", a->all, all, o->images);
+    else report_say("taking %zu of the %zu pictures in %s, spread over all; --limit 0 takes all "
+                    "of them", a->all, all, o->images);
 }
 
 /* The pictures of a folder; of train and test both parts. 0, or an exit status. */
@@ -375,7 +420,8 @@ static int find_photos(album *a, const settings *o)
         memset(part, 0, sizeof part);
         if (picture_find(dir, 1, &part[1], &classes, &a->notes) < 0) split = -1;
     }
-    size_t found = part[1].names.count, teaching = taught && split > 0 ? part[0].names.count : 0, trains = teaching;
+    size_t found = part[1].names.count, teaching = taught && split > 0 ? part[0].names.count : 0,
+        trains = teaching;
     char why[1024] = "";
     if (*a->notes.denied) bad = fail("%s", a->notes.denied);
     else if (split > 0 && picture_strays(dir, &classes, why, sizeof why)) bad = fail("%s", why);
@@ -389,7 +435,8 @@ static int find_photos(album *a, const settings *o)
     if (split < 0 || !a->at) bad = fail("%s: no memory for the names of its pictures", dir);
     else if (!found && !bad) {
         picture_notes_say(&a->notes, 0);
-        bad = fail("%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, or %s/*: .jpg, "
+        bad = fail("%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, or "
+                   "%s/*: .jpg, "
                    ".png, .ppm", dir, dir, dir, dir, dir);
     }
     if (!bad) bad = add_photos(a, o, &part[1], 0, a->count);
@@ -406,11 +453,13 @@ typedef struct trying { album *a; char (*why)[512]; } trying;
 static void try_task(void *arg, size_t i)
 {
     trying *t = (trying *)arg;
-    if (!picture_is_ppm(t->a->at[i].path)) picture_readable(NULL, t->a->at[i].path, t->why[i], sizeof *t->why);
+    if (!picture_is_ppm(t->a->at[i].path))
+        picture_readable(NULL, t->a->at[i].path, t->why[i], sizeof *t->why);
 }
 
-/* Decodes all pictures once and leaves those out that cannot be read: how many there are has to be known before the
-   first is looked at, and a decoder takes a tenth of a network's time. 0, or an exit status. */
+/* Decodes all pictures once and leaves those out that cannot be read: how many there are has to
+   be known before the first is looked at, and a decoder takes a tenth of a network's time. 0, or
+   an exit status. */
 static int leave_out_broken(mmix_ctx *m, album *a, const settings *o)
 {
     size_t all = a->all, kept = 0, judged = 0;
@@ -426,14 +475,16 @@ static int leave_out_broken(mmix_ctx *m, album *a, const settings *o)
             a->at[kept++] = *p;
             continue;
         }
-        if (!a->notes.broken++) snprintf(a->notes.first_broken, sizeof a->notes.first_broken, "%s", t.why[i]);
+        if (!a->notes.broken++)
+            snprintf(a->notes.first_broken, sizeof a->notes.first_broken, "%s", t.why[i]);
         free(p->path);
         free(p->mask);
     }
     free(t.why);
     a->count = judged;
     a->all = kept;
-    if (!judged) return fail("none of the pictures can be read; the first: %s", a->notes.first_broken);
+    if (!judged) return fail("none of the pictures can be read; the first: %s",
+                             a->notes.first_broken);
     picture_notes_say(&a->notes, all);
     return o->masks ? count_masks(a, o) : 0;
 }
@@ -452,21 +503,26 @@ static int find_scenes(album *a, const settings *o)      /* 0, or an exit status
     a->classes = a->class_name ? SCENE_CLASSES : 0;
     a->masks = 1;
     int bad = !a->at || !a->class_name;
-    for (size_t c = 0; c < a->classes; c++) bad |= !(a->class_name[c] = picture_join(scene_class[c], "", ""));
+    for (size_t c = 0; c < a->classes; c++)
+        bad |= !(a->class_name[c] = picture_join(scene_class[c], "", ""));
     for (size_t i = 0; i < a->all && !bad; i++)
         a->at[i].label = scene_make(o->seed, scene_number(a, i)).at[0].kind;
     return bad ? fail("out of memory") : 0;
 }
 
-/* What the folder allows of what is asked for, and who votes, teaches and is judged. 0, or an exit status. */
+/* What the folder allows of what is asked for, and who votes, teaches and is judged. 0, or an
+   exit status. */
 static int share_out(album *a, settings *o)
 {
-    size_t n = a->all + 1, own = a->all == a->count, seen[2] = {0, 0};       /* own: no train pictures */
+    size_t n = a->all + 1, own = a->all == a->count, seen[2] = {0, 0};  /* own: no train pictures */
     size_t *at = (size_t *)calloc(6 * n, sizeof *at);
     voters *v[3] = {&a->vote, &a->teach, &a->segment};
     a->label = (int32_t *)calloc(n, sizeof *a->label);
     if (!at || !a->label) return free(at), fail("out of memory");
-    for (int k = 0; k < 3; k++) v[k]->train = at + 2 * (size_t)k * n, v[k]->test = v[k]->train + n;
+    for (int k = 0; k < 3; k++) {
+        v[k]->train = at + 2 * (size_t)k * n;
+        v[k]->test = v[k]->train + n;
+    }
     for (size_t i = 0; i < a->all; i++) {
         int test = own ? i % 5 == 4 : i < a->count;      /* of heads */
         a->label[i] = a->at[i].label;
@@ -480,8 +536,10 @@ static int share_out(album *a, settings *o)
         }
     }
     const char *why[4] = {
-        a->classes < 2 ? "there are no classes, or one alone" : a->count < 2 ? "there are too few pictures" : NULL,
-        a->classes < 2 ? "there are no classes, or one alone" : !a->teach.trains || !a->teach.tests ?
+        a->classes < 2 ? "there are no classes, or one alone" : a->count < 2 ?
+            "there are too few pictures" : NULL,
+        a->classes < 2 ? "there are no classes, or one alone" : !a->teach.trains ||
+        !a->teach.tests ?
         "there are too few pictures" : NULL,
         !a->masks ? "there are no masks" : o->whole ? "with --whole pictures differ in size" :
         !a->segment.trains || !a->segment.tests ? "there are too few pictures with masks" : NULL,
@@ -503,7 +561,8 @@ static mmix_resize_plan resizing_of(const settings *o, size_t w, size_t h, const
     return mmix_resize_plan_center_crop(w, h, (o->size * 256 + 112) / 224, o->size);
 }
 
-/* `in` brought to the view's size. Masks come this way, too, so that they lie where their pictures lie. */
+/* `in` brought to the view's size. Masks come this way, too, so that they lie where their
+   pictures lie. */
 static int fit(const settings *o, mmix_picture in, uint8_t *out, const view *v)
 {
     return picture_resize(out, in, resizing_of(o, in.width, in.height, v));
@@ -521,7 +580,8 @@ static void view_labels(const settings *o, const uint8_t *rgb, size_t w, size_t 
         }
 }
 
-/* The mask of a picture of w x h pixels: resized as shades of object (red) and void (green), then decided. */
+/* The mask of a picture of w x h pixels: resized as shades of object (red) and void (green),
+   then decided. */
 static void view_mask(mmix_ctx *m, const settings *o, const photo *p, size_t w, size_t h, view *v)
 {
     mmix_picture in = {NULL, 0, 0};
@@ -529,7 +589,8 @@ static void view_mask(mmix_ctx *m, const settings *o, const photo *p, size_t w, 
     uint8_t *shade = (uint8_t *)malloc(v->w * v->h * 3);
     in.rgb = rgb;
     if (rgb && (in.width != w || in.height != h))
-        snprintf(v->why, sizeof v->why, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them "
+        snprintf(v->why, sizeof v->why,
+                 "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them "
                  "equal", p->mask, in.width, in.height, w, h);
     if (rgb && !*v->why) picture_mask_labels(rgb, in.width * in.height);
     if (rgb && !*v->why && v->label) view_labels(o, rgb, w, h, v);
@@ -553,7 +614,8 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     const char *name = p->path ? p->path : "a scene";
     mmix_picture in = {NULL, o->size, o->size};
     uint8_t *rgb = NULL;
-    if (p->path && !(rgb = picture_pixels(m, p->path, &in.width, &in.height, v->why, sizeof v->why))) return;
+    if (p->path && !(rgb = picture_pixels(m, p->path, &in.width, &in.height, v->why,
+                                          sizeof v->why))) return;
     in.rgb = rgb;
     v->w = v->h = o->size;
     if (o->whole) {
@@ -561,8 +623,10 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
         size_t longer = (o->size * high + low * o->unit / 2) / (low * o->unit) * o->unit;
         *(in.width < in.height ? &v->h : &v->w) = longer < o->size ? o->size : longer;
     }
-    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask && o->ask & ASK_SEG;
-    if (v->w * v->h > (size_t)1 << 26) snprintf(v->why, sizeof v->why, "%s: too long for --whole", name);
+    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask &&
+        o->ask & ASK_SEG;
+    if (v->w * v->h > (size_t)1 << 26)
+        snprintf(v->why, sizeof v->why, "%s: too long for --whole", name);
     else {
         v->rgb = (uint8_t *)malloc(v->w * v->h * 3);
         v->mask = mask ? (uint8_t *)malloc(v->w * v->h) : NULL;
@@ -576,13 +640,15 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
         for (size_t k = 0; v->mask && k < v->w * v->h; k++) v->mask[k] = v->mask[k] != 0;
     }
     if (p->path && !*v->why && fit(o, in, v->rgb, v))
-        snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels cannot be brought to size", name, in.width,
+        snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels cannot be brought to size", name,
+                 in.width,
                  in.height);
     if (v->mask && p->path && !*v->why) view_mask(m, o, p, in.width, in.height, v);
     if (rgb) picture_pixels_free(p->path, rgb);
 }
 
-typedef struct reading { mmix_ctx *m; const settings *o; const album *a; view *v; size_t first; } reading;
+typedef struct reading { mmix_ctx *m; const settings *o; const album *a; view *v; size_t first;
+                        } reading;
 static void read_task(void *arg, size_t i)
 {
     reading *r = (reading *)arg;
@@ -597,7 +663,7 @@ static int read_views(mmix_ctx *m, const settings *o, album *a, size_t first, si
         if (p->path && (picture_is_ppm(p->path) || (p->mask && picture_is_ppm(p->mask)))) r.m = m;
     if (!r.m) mmix_parallel_for(m, n, read_task, &r);
     for (size_t i = 0; i < n; i++) {
-        if (r.m) read_task(&r, i);                       /* the library reads PPM, outside of tasks */
+        if (r.m) read_task(&r, i);  /* the library reads PPM, outside of tasks */
         a->at[first + i].w = v[i].w;
         a->at[first + i].h = v[i].h;
         if (!*v[i].why) continue;
@@ -607,21 +673,23 @@ static int read_views(mmix_ctx *m, const settings *o, album *a, size_t first, si
     return 0;
 }
 
-/* The k-th picture of the report. Of a folder without train pictures, if heads learn, one that is judged. */
+/* The k-th picture of the report. Of a folder without train pictures, if heads learn, one that
+   is judged. */
 static size_t shown(const settings *o, const album *a, size_t k)
 {
     size_t i = k * a->count / o->show, judged = i - i % 5 + 4;
     int some = a->all == a->count && o->ask & ASK_SEG && 5 * o->show <= a->count;
     return some && judged < a->count ? judged : i;
 }
-static size_t shown_as(const settings *o, const album *a, size_t i)      /* show: it is not in the report */
+/* show: it is not in the report */
+static size_t shown_as(const settings *o, const album *a, size_t i)
 {
     size_t k = 0;
     while (k < o->show && shown(o, a, k) != i) k++;
     return k;
 }
 
-/* ---- models ----------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static const char *kind_name(const mmix_vision_config *c)
 {
@@ -632,13 +700,15 @@ static const char *kind_name(const mmix_vision_config *c)
 static void describe(const mmix_vision_config *c, char *text, size_t room)       /* in a line */
 {
     static const char *const place[4] = {"class token first", "class token in the middle",
-                                         "class token first and, to be read, in the middle", "registers"};
+                                         "class token first and, to be read, in the middle",
+                                         "registers"};
     char count[24] = "", heads[40] = "";
     if (c->mixer != MMIX_MIXER_SSD) snprintf(heads, sizeof heads, ", %zu heads", c->heads);
     if (c->class_token == MMIX_CLASS_REGISTERS)
         snprintf(count, sizeof count, "%zu ", mmix_vision_class_index(c, 0, NULL));
     snprintf(text, room, "%s, width %zu, %zu blocks%s, patch %zu, positions for %zu x %zu, %s%s",
-             kind_name(c), c->dim, c->depth, heads, c->patch, c->grid, c->grid, count, place[c->class_token]);
+             kind_name(c), c->dim, c->depth, heads, c->patch, c->grid, c->grid, count,
+             place[c->class_token]);
 }
 
 static void list_model(mmix_ctx *m, mmix_vision *v, const mmix_archive *archive, const model *x)
@@ -664,24 +734,28 @@ static void list_model(mmix_ctx *m, mmix_vision *v, const mmix_archive *archive,
     mmix_reset(m);
 }
 
-/* The network of a checkpoint, or of random weights. NULL on error. mmix_vision_load would do for files that
-   tell everything. */
+/* The network of a checkpoint, or of random weights. NULL on error. mmix_vision_load would do
+   for files that tell everything. */
 static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
 {
     mmix_vision_config c;
     mmix_vision *v = NULL;
     mmix_archive *archive;
-    if (x->half && x->mixer < 0 && !x->heads && !list) return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
+    if (x->half && x->mixer < 0 && !x->heads && !list)
+        return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
     if (x->half && !list)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out", x->file,
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out",
+                         x->file,
                          x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
         int told = c.mixer == MMIX_MIXER_SSD || mmix_archive_metadata(archive, "config") != NULL;
         if (told && ((x->mixer >= 0 && x->mixer != c.mixer) || (x->heads && x->heads != c.heads)))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "--%s: %s is a %s by what it says itself; leave the option out",
-                      x->mixer >= 0 && x->mixer != c.mixer ? "mixer" : "heads", x->file, kind_name(&c));
+            mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                      "--%s: %s is a %s by what it says itself; leave the option out",
+                      x->mixer >= 0 && x->mixer != c.mixer ? "mixer" : "heads", x->file,
+                      kind_name(&c));
         if (x->mixer >= 0) c.mixer = x->mixer;
         if (x->heads) c.heads = x->heads;
         v = mmix_vision_create(m, c);
@@ -695,7 +769,8 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
     return v;
 }
 
-/* Opens each model once, so that a bad file is known before the work begins. 0, or an exit status. */
+/* Opens each model once, so that a bad file is known before the work begins. 0, or an exit
+   status. */
 static int check_models(mmix_ctx *m, settings *o)
 {
     o->unit = 1;
@@ -704,11 +779,14 @@ static int check_models(mmix_ctx *m, settings *o)
         const char *path = x->file ? x->file : x->known, *base = path;
         for (const char *at = path; *at; at++) if (*at == '/' || *at == '\\') base = at + 1;
         snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
-        const size_t word = strcspn(x->name, ".");       /* Hugging Face's model.safetensors: its folder's name */
-        if ((word == 5 && !strncmp(x->name, "model", 5)) || (word == 13 && !strncmp(x->name, "pytorch_model", 13))) {
+        /* Hugging Face's model.safetensors: its folder's name */
+        const size_t word = strcspn(x->name, ".");
+        if ((word == 5 && !strncmp(x->name, "model", 5)) ||
+            (word == 13 && !strncmp(x->name, "pytorch_model", 13))) {
             const char *end = base > path ? base - 1 : path, *folder = end;
             while (folder > path && folder[-1] != '/' && folder[-1] != '\\') folder--;
-            if (folder < end && *folder != '.') snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
+            if (folder < end && *folder != '.')
+                snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
         }
         for (char *at = x->name; *at; at++)              /* fit for files, tables and JSON */
             if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '_';
@@ -718,7 +796,8 @@ static int check_models(mmix_ctx *m, settings *o)
                 size_t n = strlen(x->name);
                 snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
             }
-        snprintf(x->label, sizeof x->label, "%s%s", x->name, !x->file ? " (random)" : x->half ? " (bf16)" : "");
+        snprintf(x->label, sizeof x->label, "%s%s", x->name, !x->file ? " (random)" : x->half ?
+                 " (bf16)" : "");
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);
@@ -731,20 +810,26 @@ static int check_models(mmix_ctx *m, settings *o)
         if (o->list) continue;
         size_t patch = x->config.patch, a = o->unit, b = patch;
         if (o->size % patch)
-            return fail("--size %zu: no whole number of the %zu x %zu patches of %s; give %zu", o->size,
+            return fail("--size %zu: no whole number of the %zu x %zu patches of %s; give %zu",
+                        o->size,
                         patch, patch, x->name, (o->size / patch + 1) * patch);
-        while (b) { size_t rest = a % b; a = b; b = rest; }
+        while (b) {
+            size_t rest = a % b;
+            a = b;
+            b = rest;
+        }
         o->unit = o->unit / a * patch;
         if (o->blocks && o->block[o->blocks - 1] >= x->config.depth)
             return fail("--block %zu: %s has the blocks 0 to %zu", o->block[o->blocks - 1], x->name,
                         x->config.depth - 1);
         if (o->blocks_read > x->config.depth)
-            return fail("--blocks-read %zu: %s has %zu blocks", o->blocks_read, x->name, x->config.depth);
+            return fail("--blocks-read %zu: %s has %zu blocks", o->blocks_read, x->name,
+                        x->config.depth);
     }
     return 0;
 }
 
-/* ---- maps and AUC ----------------------------------------------------------------------------------- */
+/* ---- maps and AUC ---------------------------------------------------------------------------- */
 
 /* Adds what a map (h, w) of one picture says about its mask. */
 static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, int32_t label)
@@ -753,7 +838,8 @@ static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, in
     const size_t shape[3] = {1, v->h, v->w};
     mmix_auc auc;
     mmix_tensor *mask = maps_judge(m, &x->auc, map, v->mask, v->h, v->w, &auc);
-    mmix_tensor *side[2] = {mmix_from(m, 3, shape, map), mmix_from(m, 3, shape, map)};           /* as it is, turned */
+    /* as it is, turned */
+    mmix_tensor *side[2] = {mmix_from(m, 3, shape, map), mmix_from(m, 3, shape, map)};
     for (size_t i = 0; side[1] && i < pixels; i++) mmix_data(side[1])[i] = 1 - map[i];
     if (!mask || mmix_error(m)) return;
     x->brighter += auc.auc_raw[0] >= 0.5;
@@ -776,7 +862,8 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     options.token = token;
     options.layer = layer;
     const size_t shape[3] = {1, s->gh * s->gw, x->config.dim}, row[2] = {1, x->config.dim};
-    if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches), s->gh, s->gw, v->h,
+    if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches),
+                         s->gh, s->gw, v->h,
                          v->w, &map))
         return -1;
     for (size_t i = 0; i < v->w * v->h; i++) {           /* not a number: 0 */
@@ -787,14 +874,16 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     return 0;
 }
 
-/* What the class token of a shown picture (h, w, normalized) reads in the last block: each head's map, and the
-   mean of all, brought to a largest value of 1, and DINO's mask of it. Of Mamba, whose M has either sign, the
-   sizes. 0, or -1. */
-static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image, size_t h,
+/* What the class token of a shown picture (h, w, normalized) reads in the last block: each
+   head's map, and the mean of all, brought to a largest value of 1, and DINO's mask of it. Of
+   Mamba, whose M has either sign, the sizes. 0, or -1. */
+static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image,
+                      size_t h,
                       size_t w)
 {
     const size_t shape[4] = {1, 3, h, w};
-    mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image), x->config.depth - 1);
+    mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image),
+                                             x->config.depth - 1);
     if (!map) return -1;
     size_t H = mmix_shape(map, 1), cells = s->gh * s->gw;
     mmix_tensor *all = mmix_new3(m, H + 1, s->gh, s->gw);
@@ -822,7 +911,8 @@ static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, con
 }
 
 /* Makes of picture b of a batch, with patches (n, D), what the report shows. 0, or -1. */
-static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f, size_t b,
+static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f,
+                size_t b,
                 const mmix_real *patches, const mmix_real *token, const view *v)
 {
     static const char last[] = "last block after the final norm";
@@ -843,8 +933,8 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
         snprintf(x->head[++at], sizeof *x->head, "register %zu", r);
         if (add_map(m, x, s, at, x->head[at], last, query, patches, v)) return -1;
     }
-    /* Of attention the class token after the same block. Mamba's come without the residual, which its patches
-       have, so there it is the last block's. */
+    /* Of attention the class token after the same block. Mamba's come without the residual,
+       which its patches have, so there it is the last block's. */
     for (size_t k = 0; k < o->blocks; k++) {
         char layer[80];
         int own = x->config.mixer != MMIX_MIXER_SSD;
@@ -855,18 +945,19 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
         snprintf(x->head[++at], sizeof *x->head, "block %zu", o->block[k]);
         snprintf(layer, sizeof layer, "block %zu after the final norm", o->block[k]);
         if (add_map(m, x, s, at, own ? "class token of the same block" : x->registers ?
-                    "mean of the registers of the last block" : "class token of the last block", layer, query,
+                    "mean of the registers of the last block" : "class token of the last block",
+                    layer, query,
                     mmix_data(rows), v)) return -1;
     }
     return 0;
 }
 
-/* ---- principal components --------------------------------------------------------------------------- */
+/* ---- principal components -------------------------------------------------------------------- */
 
-/* The threshold that parts n values into two groups whose means are as far apart as they can be, weighed by
-   their numbers (Otsu 1979), among those that leave a tenth of the values on either side: single patches with
-   large values, which networks without registers have, would else be a foreground of their own. `sorted` is
-   scratch (n). */
+/* The threshold that parts n values into two groups whose means are as far apart as they can be,
+   weighed by their numbers (Otsu 1979), among those that leave a tenth of the values on either
+   side: single patches with large values, which networks without registers have, would else be a
+   foreground of their own. `sorted` is scratch (n). */
 static double otsu(const double *value, size_t n, double *sorted)
 {
     double left = 0, all = 0, most = -1, threshold = -INFINITY;
@@ -884,8 +975,8 @@ static double otsu(const double *value, size_t n, double *sorted)
     return threshold;                                    /* of equal values all are above it */
 }
 
-/* First components t of the shown pictures' patches, turned so that edges are low: a component has no sign of
-   its own, and objects touch the edges of pictures less often than ground. */
+/* First components t of the shown pictures' patches, turned so that edges are low: a component
+   has no sign of its own, and objects touch the edges of pictures less often than ground. */
 static void turn(const settings *o, const model *x, double *t)
 {
     double sum[2] = {0, 0}, count[2] = {0, 0};           /* at the edges, inside */
@@ -897,13 +988,15 @@ static void turn(const settings *o, const model *x, double *t)
             sum[inside] += t[rows];
             count[inside]++;
         }
-    if (sum[0] / count[0] > sum[1] / fmax(count[1], 1)) for (size_t i = 0; i < rows; i++) t[i] = -t[i];
+    if (sum[0] / count[0] > sum[1] / fmax(count[1], 1)) for (size_t i = 0; i < rows;
+            i++) t[i] = -t[i];
 }
 
-/* The colours of the shown pictures' patches, in two steps as DINOv2's authors do it: a first component tells
-   the foreground, the first three of the foreground's patches are red, green and blue. The first one is taken
-   after each picture's own mean: what then varies most is what parts the inside of pictures, not one from the
-   other, and the threshold is each picture's own, so that none is all foreground or all ground. 0, or -1. */
+/* The colours of the shown pictures' patches, in two steps as DINOv2's authors do it: a first
+   component tells the foreground, the first three of the foreground's patches are red, green and
+   blue. The first one is taken after each picture's own mean: what then varies most is what
+   parts the inside of pictures, not one from the other, and the threshold is each picture's own,
+   so that none is all foreground or all ground. 0, or -1. */
 static int colour_patches(mmix_ctx *m, const settings *o, model *x)
 {
     size_t D = x->config.dim, rows = 0, front = 0, row = 0, k = D < 3 ? D : 3;
@@ -929,12 +1022,13 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
     row = 0;
     for (const strip *s = x->shown; s < x->shown + o->show; s++) {
         size_t n = s->gh * s->gw;
-        double limit = otsu(t + row, n, sorted);         /* sorted, if anything is asked of it below */
+        double limit = otsu(t + row, n, sorted);  /* sorted, if anything is asked of it below */
         if (o->threshold >= 0) limit = sorted[0] + o->threshold * (sorted[n - 1] - sorted[0]);
         size_t before = front;
-        for (size_t p = 0; p < n; p++) {                 /* the foreground's rows move to the front */
+        for (size_t p = 0; p < n; p++) {  /* the foreground's rows move to the front */
             t[row + p] = t[row + p] >= limit;
-            if (t[row + p] > 0) memcpy(mmix_data(all) + front++ * D, s->patches + p * D, D * sizeof(mmix_real));
+            if (t[row + p] > 0) memcpy(mmix_data(all) + front++ * D, s->patches + p * D,
+                                       D * sizeof(mmix_real));
         }
         double share = (double)(front - before) / (double)n;
         x->front[0] = row ? fmin(x->front[0], share) : share;
@@ -942,9 +1036,12 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         row += n;
     }
     free(sorted);
-    snprintf(x->components, sizeof x->components, "foreground: where the first principal component of the "
-             "patches of all %zu pictures, each picture's mean taken off, is at least %s; it is turned so that "
-             "the pictures' edges are low, and %.0f%% of the patches are above. Their own first %zu components "
+    snprintf(x->components, sizeof x->components,
+             "foreground: where the first principal component of the "
+             "patches of all %zu pictures, each picture's mean taken off, is at least %s; it is "
+             "turned so that "
+             "the pictures' edges are low, and %.0f%% of the patches are above. Their own first "
+             "%zu components "
              "are red, green and blue, 2.5 deviations to either side", o->show, o->threshold < 0 ?
              "the picture's own threshold (Otsu's, a tenth of the patches on either side)" :
              "the given share of the picture's range", 100 * (double)front / (double)rows, k);
@@ -960,7 +1057,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
     return 0;
 }
 
-/* ---- measures --------------------------------------------------------------------------------------- */
+/* ---- measures -------------------------------------------------------------------------------- */
 
 static void put(model *x, int at, const score *s)
 {
@@ -1001,7 +1098,8 @@ static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
         put(x, KNN, &s);
     }
     for (int mean = 0; mean < 2 && o->ask & ASK_PROBE; mean++) {
-        if (evaluate_probe(m, x->vector, x->wide, mean ? x->wide : tokens, &a->teach, a->label, a->classes, &s))
+        if (evaluate_probe(m, x->vector, x->wide, mean ? x->wide : tokens, &a->teach, a->label,
+                           a->classes, &s))
             return -1;
         put(x, mean ? PROBE_MEAN : PROBE, &s);
     }
@@ -1022,14 +1120,17 @@ static score commonest(const voters *v, const int32_t *label, size_t classes)
         size_t votes = 0, asked = 0;
         for (size_t i = 0; i < n; i++) votes += (size_t)label[at[i]] == c;
         for (size_t i = 0; i < v->tests; i++) asked += (size_t)label[v->test[i]] == c;
-        if (votes > most) most = votes, winner = c;
+        if (votes > most) {
+            most = votes;
+            winner = c;
+        }
         tested += asked > 0;
     }
     for (size_t i = 0; i < v->tests; i++) count->both += (size_t)label[v->test[i]] == winner;
     count->label = v->tests;
     score s = score_of(count, 1);
     s.balanced = count->both ? 1 / (double)tested : 0;
-    s.balanced_error = 0;                                /* right in one class, wrong in all others */
+    s.balanced_error = 0;  /* right in one class, wrong in all others */
     return s;
 }
 
@@ -1040,12 +1141,14 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     score s;
     for (int kind = 0; kind < PLAINS; kind++) {
         if (o->ask & ASK_KNN) {
-            if (evaluate_knn(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->vote, a->label, a->classes, 0,
+            if (evaluate_knn(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->vote,
+                             a->label, a->classes, 0,
                              &s)) return -1;
             put(base + PLAIN + kind, KNN, &s);
         }
         if (!(o->ask & ASK_PROBE)) continue;
-        if (evaluate_probe(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->teach, a->label, a->classes, &s))
+        if (evaluate_probe(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->teach, a->label,
+                           a->classes, &s))
             return -1;
         put(base + PLAIN + kind, PROBE, &s);
     }
@@ -1064,10 +1167,11 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     return 0;
 }
 
-/* ---- features of all pictures ----------------------------------------------------------------------- */
+/* ---- features of all pictures ---------------------------------------------------------------- */
 
 /* OUT/NAME-WHAT.npy, (a, b, D), or (a, D) if b is 0; an error stays in m. */
-static void save(mmix_ctx *m, const settings *o, const model *x, const char *what, const mmix_real *data,
+static void save(mmix_ctx *m, const settings *o, const model *x, const char *what,
+                 const mmix_real *data,
                  size_t a, size_t b)
 {
     char path[1200];
@@ -1083,7 +1187,8 @@ static void save(mmix_ctx *m, const settings *o, const model *x, const char *wha
     mmix_archive_save(m, path, &e, 1, NULL);
 }
 
-typedef struct plain_job { album *a; const view *v; size_t first, n; int bad[PLAINS * BATCH]; } plain_job;
+typedef struct plain_job { album *a; const view *v; size_t first, n; int bad[PLAINS * BATCH];
+                          } plain_job;
 static void plain_task(void *arg, size_t i)
 {
     plain_job *job = (plain_job *)arg;
@@ -1119,8 +1224,10 @@ static int note(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n
     return 0;
 }
 
-/* The vectors that heads read, of a batch's pictures: class tokens of the last blocks, then the patches' mean. */
-static void join_vectors(model *x, const mmix_features *f, size_t first, size_t n, const mmix_real *patches)
+/* The vectors that heads read, of a batch's pictures: class tokens of the last blocks, then the
+   patches' mean. */
+static void join_vectors(model *x, const mmix_features *f, size_t first, size_t n,
+                         const mmix_real *patches)
 {
     size_t D = x->config.dim, cells = f->grid_h * f->grid_w, tokens = x->wide - D;
     for (size_t b = 0; b < n; b++) {
@@ -1138,7 +1245,8 @@ static void join_vectors(model *x, const mmix_features *f, size_t first, size_t 
     }
 }
 
-/* What is wanted of a batch: the last blocks' class tokens, and where pictures are shown other blocks' maps. */
+/* What is wanted of a batch: the last blocks' class tokens, and where pictures are shown other
+   blocks' maps. */
 static void wish(const settings *o, const model *x, int any, mmix_vision_options *options)
 {
     memset(options, 0, sizeof *options);
@@ -1151,8 +1259,10 @@ static void wish(const settings *o, const model *x, int any, mmix_vision_options
         options->n_last = x->config.depth - o->block[0];
 }
 
-/* Maps of a batch of judged pictures against their masks, and what the report keeps of them. 0, or -1. */
-static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_vision *v, model *x, size_t first,
+/* Maps of a batch of judged pictures against their masks, and what the report keeps of them. 0,
+   or -1. */
+static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_vision *v, model *x,
+                       size_t first,
                        size_t n, view *views, const mmix_features *f, const mmix_real *image,
                        const mmix_real *patches)
 {
@@ -1162,7 +1272,8 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
     memset(&words, 0, sizeof words);
     words.token = f->registers && x->registers ? "mean of the registers" : "class token";
     words.layer = "last block after the final norm";
-    if (mmix_feature_map(m, &words, f->token, f->patches, f->grid_h, f->grid_w, h, w, &map)) return -1;
+    if (mmix_feature_map(m, &words, f->token, f->patches, f->grid_h, f->grid_w, h, w, &map))
+        return -1;
     for (size_t b = 0; b < n; b++) {
         mmix_mark mark = mmix_mark_here(m);
         size_t i = first + b, k = shown_as(o, a, i);
@@ -1171,8 +1282,10 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
         mmix_tensor *middle = judged && x == o->model ? maps_middle(m, h, w) : NULL;
         if (middle) judge(m, x + o->models + MIDDLE, mmix_data(middle), &views[b], a->at[i].label);
         if (k < o->show &&
-            (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D, &views[b]) ||
-             (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h, w)))) return -1;
+            (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D,
+                  &views[b]) ||
+             (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h,
+                                        w)))) return -1;
         mmix_rewind(m, mark);
         if (k == o->show || a->shown[k].rgb) continue;
         a->shown[k] = views[b];                          /* the report takes the view over */
@@ -1182,7 +1295,8 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
 }
 
 /* A batch, pictures first … first + n - 1, through the network. 0, or -1. */
-static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model *x, size_t first, size_t n,
+static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model *x, size_t first,
+                size_t n,
                 view *views)
 {
     const size_t D = x->config.dim, h = views->h, w = views->w;
@@ -1204,13 +1318,16 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
     }
     size_t cells = f.grid_h * f.grid_w;
     mmix_tensor *rows = mmix_new2(m, n * cells, D);
-    if (!rows || mmix_read(f.patches, mmix_data(rows)) || mmix_read(f.token, x->token + first * D)) return -1;
-    if (judged && x->registers && mmix_read(f.registers, x->register_rows + first * x->registers * D)) return -1;
+    if (!rows || mmix_read(f.patches, mmix_data(rows)) || mmix_read(f.token, x->token + first * D))
+        return -1;
+    if (judged && x->registers &&
+        mmix_read(f.registers, x->register_rows + first * x->registers * D)) return -1;
     store *to = &x->dense.tokens[!judged];
     if (to->file && store_add(m, to, mmix_data(rows), n * cells)) return -1;
     if (x->vector) join_vectors(x, &f, first, n, mmix_data(rows));
     x->tokens = mmix_shape(f.tokens, 1);
-    if (judged && look_closer(m, o, a, v, x, first, n, views, &f, mmix_data(image), mmix_data(rows))) return -1;
+    if (judged && look_closer(m, o, a, v, x, first, n, views, &f, mmix_data(image),
+                              mmix_data(rows))) return -1;
     return mmix_error(m) ? -1 : 0;
 }
 
@@ -1227,20 +1344,24 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
     if (o->ask & ASK_PROBE) x->vector = (mmix_real *)malloc(a->all * x->wide * sizeof *x->vector);
     int bad = !x->token || !x->register_rows || !x->shown || (o->ask & ASK_PROBE && !x->vector);
     for (int kind = 0; x == o->model && kind < PLAINS && o->ask & (ASK_KNN | ASK_PROBE); kind++)
-        bad |= !(a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim * sizeof(mmix_real)));
-    if (bad) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", a->all);
+        bad |= !(a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim *
+                                                      sizeof(mmix_real)));
+    if (bad) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures",
+                              a->all);
     if (o->figures) return 0;
-    snprintf(path, sizeof path, o->patches ? "%s/%s-patches.npy" : "%s/%s-patches", o->out, x->name);
+    snprintf(path, sizeof path, o->patches ? "%s/%s-patches.npy" : "%s/%s-patches", o->out,
+             x->name);
     if (store_open(m, &x->dense.tokens[0], path, D * sizeof(mmix_real), NPY_HEAD)) return -1;
     if (!(o->ask & ASK_SEG)) return 0;
     snprintf(path, sizeof path, "%s/%s-train-patches", o->out, x->name);
-    if (a->all > a->count && store_open(m, &x->dense.tokens[1], path, D * sizeof(mmix_real), 0)) return -1;
+    if (a->all > a->count && store_open(m, &x->dense.tokens[1], path, D * sizeof(mmix_real), 0))
+        return -1;
     snprintf(path, sizeof path, "%s/labels", o->out);
     return x == o->model ? store_open(m, &a->labels, path, o->size * o->size, 0) : 0;
 }
 
-/* Each shown picture's nearest among those that vote, or of a folder without train pictures among the others,
-   by the class tokens' cosine. */
+/* Each shown picture's nearest among those that vote, or of a folder without train pictures
+   among the others, by the class tokens' cosine. */
 static void find_near(const settings *o, const album *a, model *x)
 {
     size_t D = x->config.dim, from = a->all > a->count ? a->count : 0;
@@ -1276,7 +1397,8 @@ static int see_all(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, mod
     progress p = progress_of(x->name, "reading", a->all);
     for (size_t done = 0, n; done < a->all && !mmix_error(m) && !interrupted; done += n) {
         mmix_mark mark = mmix_mark_here(m);
-        size_t end = done < a->count ? a->count : a->all, batch = o->whole ? 1 : BATCH;      /* whole ones differ */
+        /* whole ones differ */
+        size_t end = done < a->count ? a->count : a->all, batch = o->whole ? 1 : BATCH;
         n = end - done < batch ? end - done : batch;
         if (!read_views(m, o, a, done, n, views)) look(m, o, a, v, x, done, n, views);
         mmix_rewind(m, mark);
@@ -1319,13 +1441,14 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
     return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
 }
 
-/* ---- table and JSON --------------------------------------------------------------------------------- */
+/* ---- table and JSON -------------------------------------------------------------------------- */
 
 static void results(model *x)
 {
     double *value = x->value;
     double n = (double)x->auc.judged, best = -1;
-    const double cost[COST] = {(double)x->parameters, x->flops / 1e9, x->seconds * 1000 / (double)x->timed,
+    const double cost[COST] = {(double)x->parameters, x->flops / 1e9,
+                               x->seconds * 1000 / (double)x->timed,
                                (double)x->peak / 1048576, (double)x->tokens};
     for (int c = 0; c < COST; c++) value[c] = x->parameters ? cost[c] : NAN;
     if (!x->auc.judged) return;
@@ -1367,7 +1490,10 @@ static void print_table(const settings *o, int from, int to)
     int at[COLUMNS], n = 0;
     char name[100];
     for (int c = from; c < to; c++)
-        if (column[c].width && has_column(o, c)) chosen[n] = column[c], at[n++] = c;
+        if (column[c].width && has_column(o, c)) {
+            chosen[n] = column[c];
+            at[n++] = c;
+        }
     if (!n) return;
     snprintf(name, sizeof name, "%-24s", from ? "measures" : "costs");
     report_columns_text(chosen, n, name, NULL);
@@ -1381,21 +1507,25 @@ static void print_table(const settings *o, int from, int to)
 
 static void print_json(const settings *o, const album *a)
 {
-    printf("{\"pictures\": %zu, \"train_pictures\": %zu, \"images\": ", a->count, a->all - a->count);
+    printf("{\"pictures\": %zu, \"train_pictures\": %zu, \"images\": ", a->count,
+           a->all - a->count);
     report_json_text(o->images ? o->images : "scenes");
-    printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size, o->whole ? "true" : "false",
+    printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size,
+           o->whole ? "true" : "false",
            o->square ? "true" : "false");
     for (const model *x = o->model; x < last(o); x++) {
         size_t k = (size_t)(x - o->model), baseline = k >= o->models;
         if (k == o->models) printf("\n ], \"baselines\": [");
-        printf("%s\n {\"name\": \"%s\", ", k && k != o->models ? "," : "", baseline ? x->label : x->name);
+        printf("%s\n {\"name\": \"%s\", ", k && k != o->models ? "," : "", baseline ? x->label :
+               x->name);
         if (!baseline) {
             printf("\"kind\": \"%s\", \"random\": %s, \"foreground\": [%.9g, %.9g], \"weights\": ",
                    kind_name(&x->config), x->file ? "false" : "true", x->front[0], x->front[1]);
             report_json_text(x->file ? x->file : x->known);
             printf(", ");
         }
-        for (int c = baseline ? COST : 0; c < COLUMNS; c++) report_json(column[c].key, x->value[c], ", ");
+        for (int c = baseline ? COST : 0; c < COLUMNS; c++)
+            report_json(column[c].key, x->value[c], ", ");
         printf("\"classes\": {");
         for (size_t c = 0; c < a->classes; c++) {
             printf(c ? ", " : "");
@@ -1410,7 +1540,7 @@ static void print_json(const settings *o, const album *a)
 #include "features_report.h"
 #include "features_figures.h"
 
-/* ---- main ------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 /* pictures.txt: path, class, and for each model the grid. 0, or an exit status. */
 static int write_names(const settings *o, const album *a)
@@ -1425,7 +1555,8 @@ static int write_names(const settings *o, const album *a)
         else fprintf(f, "scene-%" PRIu64 "-%" PRIu64, o->seed, scene_number(a, i));
         fprintf(f, "\t%s", a->classes ? a->class_name[p->label] : "");
         for (size_t k = 0; k < o->models; k++)
-            fprintf(f, "\t%zux%zu", p->h / o->model[k].config.patch, p->w / o->model[k].config.patch);
+            fprintf(f, "\t%zux%zu", p->h / o->model[k].config.patch,
+                    p->w / o->model[k].config.patch);
         fputc('\n', f);
     }
     return fclose(f) ? fail("%s could not be written whole", path) : 0;
@@ -1456,7 +1587,8 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
     if (o->figures && o->models) o->limit = o->show;
     int bad = o->images && !o->list ? find_photos(a, o) : 0;
     if (bad) return bad;
-    if (!o->figures && !o->list) report_say("opening %zu network%s", o->models, o->models > 1 ? "s" : "");
+    if (!o->figures && !o->list)
+        report_say("opening %zu network%s", o->models, o->models > 1 ? "s" : "");
     bad = check_models(m, o);
     if (bad || o->list) return bad;
     if (o->figures) {

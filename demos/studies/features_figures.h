@@ -1,4 +1,5 @@
-/* features_figures.h - the figures of docs/03-backbones.md: orders of tokens, positions, angles, maps
+/* features_figures.h - the figures of docs/03-backbones.md: orders of tokens, positions, angles,
+   maps
 
    A part of features.c, which includes it behind its own types and features_report.h. */
 #ifndef FEATURES_FIGURES_H
@@ -9,7 +10,7 @@ typedef struct order {                                   /* of a model's tokens 
     const char *name;
     int registers;
     size_t patches, grid, tokens, count, at[SPECIAL];    /* class tokens or registers, rising; */
-    size_t unread;                                       /* the first so many of them are not the output */
+    size_t unread;  /* the first so many of them are not the output */
 } order;
 
 static order order_of(const char *name, mmix_vision_config c, size_t size)
@@ -48,9 +49,11 @@ static void draw_tokens(const char *folder, const order *all)
         const order *r = &all[m];
         double y = TOP + m * STEP;
         size_t patch = 0, next = 0;
-        svg_text(f, LEFT, y - 30, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of "
+        svg_text(f, LEFT, y - 30, 14, "start",
+                 "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of "
                  "them patches", r->name, r->tokens, r->patches);
-        svg_text(f, LEFT + CELL * (double)r->tokens + 3, y + HIGH - 8, 11, "start", "%zu", r->tokens - 1);
+        svg_text(f, LEFT + CELL * (double)r->tokens + 3, y + HIGH - 8, 11, "start", "%zu",
+                 r->tokens - 1);
         for (size_t i = 0, run; i < r->tokens; i += run) {
             double x = LEFT + CELL * (double)i;
             int special = next < r->count && r->at[next] == i;
@@ -58,11 +61,14 @@ static void draw_tokens(const char *folder, const order *all)
             if (special) {
                 svg_special(f, r, next, x - 0.5, y - 6, CELL + 1, HIGH + 12);
                 svg_text(f, x + CELL / 2, y - 11, 11, "middle", "%zu", i);
-                if (next++ >= r->unread) svg_text(f, x + CELL / 2, y + HIGH + 20, 11, "middle", "&#9650;");
+                if (next++ >= r->unread)
+                    svg_text(f, x + CELL / 2, y + HIGH + 20, 11, "middle", "&#9650;");
                 continue;
             }
-            while (i + run < (next < r->count ? r->at[next] : r->tokens) && (patch + run) % r->grid) run++;
-            svg_row(f, r, patch / r->grid, x, y, CELL * (double)run - 0.6, HIGH);    /* patches of one row */
+            while (i + run < (next < r->count ? r->at[next] : r->tokens) && (patch + run) % r->grid)
+                run++;
+            /* patches of one row */
+            svg_row(f, r, patch / r->grid, x, y, CELL * (double)run - 0.6, HIGH);
             patch += run;
         }
     }
@@ -84,11 +90,13 @@ static void draw_grids(const char *folder, const order *all)
 {
     enum { LEFT = 22, CELL = 15, GAP = 26, TOP = 44 };
     double side = CELL * (double)all->grid;
-    FILE *f = svg_open(folder, "grids.svg", 2 * LEFT + ORDERS * (side + GAP) - GAP, TOP + side + 58, "");
+    FILE *f = svg_open(folder, "grids.svg", 2 * LEFT + ORDERS * (side + GAP) - GAP, TOP + side + 58,
+                       "");
     for (int m = 0; m < ORDERS; m++) {
         const order *r = &all[m];
         double left = LEFT + m * (side + GAP);
-        svg_text(f, left + side / 2, TOP - 14, 14, "middle", "<tspan font-weight=\"bold\">%s</tspan>",
+        svg_text(f, left + side / 2, TOP - 14, 14, "middle",
+                 "<tspan font-weight=\"bold\">%s</tspan>",
                  r->name);
         for (size_t p = 0; p < r->patches; p++)
             svg_row(f, r, p / r->grid, left + CELL * (double)(p % r->grid),
@@ -102,22 +110,27 @@ static void draw_grids(const char *folder, const order *all)
             svg_text(f, x + (last ? -5 : 5), y + 12, 11, last ? "end" : "start", "%zu", r->at[k]);
         }
     }
-    svg_text(f, LEFT, TOP + side + 26, 13, "start", "Tokens follow the rows of patches from left to right. A "
+    svg_text(f, LEFT, TOP + side + 26, 13, "start",
+             "Tokens follow the rows of patches from left to right. A "
              "bar stands before the patch that comes after it in the sequence;");
-    svg_text(f, LEFT, TOP + side + 45, 13, "start", "the number is its place there. Filled: class token or "
+    svg_text(f, LEFT, TOP + side + 45, 13, "start",
+             "the number is its place there. Filled: class token or "
              "register that is read as the output; hollow: not read.");
     figure_close(f, "</svg>\n");
 }
 
-/* The positions of a model's patches for a grid of g x g, resized as the library does it: (g², D). */
+/* The positions of a model's patches for a grid of g x g, resized as the library does it: (g²,
+   D). */
 static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
 {
     static const int to_planes[4] = {0, 3, 1, 2}, to_tokens[4] = {0, 2, 3, 1};
     const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim}, n = c->grid * c->grid;
+    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim},
+        n = c->grid * c->grid;
     double scale = ((double)g + 0.1) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
-    p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape), to_planes);
+    p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape),
+                     to_planes);
     if (g != c->grid) p = mmix_interpolate(m, p, MMIX_RESIZE_BICUBIC, g, g, scale, scale);
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
 }
@@ -132,9 +145,10 @@ static void draw_positions(mmix_ctx *m, const settings *o)
         const model *x = &o->model[k];
         mmix_vision *v = open_model(m, x, 0);
         size_t grid = x->config.grid, small = (grid * 6 + 7) / 14;
-        size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};      /* 14 → 6, 7 → 14 and the like */
+        size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};  /* 14 → 6, 7 → 14 and the like */
         double y = TOP + (double)k * STEP;
-        svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s", x->label,
+        svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s",
+                 x->label,
                  kind_name(&x->config));
         for (size_t i = 0; v && i < 3; i++) {
             size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10;
@@ -149,10 +163,12 @@ static void draw_positions(mmix_ctx *m, const settings *o)
             if (!p || mmix_feature_map(m, &one, p, p, g, g, g, g, &map)) break;
             for (size_t j = 0; j < g * g; j++) {
                 report_heat((double)mmix_data(map.similarity)[j], rgb);
-                svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7, cell - 0.7,
+                svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7,
+                        cell - 0.7,
                         "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
             }
-            svg_box(f, left + cell * (double)(own % g), y + cell * (double)(own / g), cell - 1, cell - 1,
+            svg_box(f, left + cell * (double)(own % g), y + cell * (double)(own / g), cell - 1,
+                    cell - 1,
                     "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
             svg_text(f, left + PANEL / 2, y + PANEL + 18, 13, "middle", "%zu &#215; %zu, %s", g, g,
                      g == grid ? "as stored" : "resized");
@@ -160,18 +176,22 @@ static void draw_positions(mmix_ctx *m, const settings *o)
         mmix_reset(m);
         mmix_vision_destroy(v);
     }
-    svg_text(f, LEFT, TOP + (double)o->models * STEP - 10, 12, "start", "Cosine of the framed position with "
+    svg_text(f, LEFT, TOP + (double)o->models * STEP - 10, 12, "start",
+             "Cosine of the framed position with "
              "all others, from violet (0, below) to yellow (1).");
     figure_close(f, "</svg>\n");
 }
 
-/* features.png: a column for each picture; rows: picture, mask, then map and components of each model. */
+/* features.png: a column for each picture; rows: picture, mask, then map and components of each
+   model. */
 static void draw_features(const settings *o, const album *a)
 {
     tile t[TILES];
-    size_t rows = tiles_of(o, a, NULL, t), zoom = 1 + 111 / o->size, side = o->size * zoom, cell = side + 4;
+    size_t rows = tiles_of(o, a, NULL, t), zoom = 1 + 111 / o->size, side = o->size * zoom,
+        cell = side + 4;
     size_t width = o->show * cell - 4, height = rows * cell - 4;
-    uint8_t *sheet = (uint8_t *)malloc(width * height * 3), *rgb = (uint8_t *)malloc(o->size * o->size * 3);
+    uint8_t *sheet = (uint8_t *)malloc(width * height * 3),
+        *rgb = (uint8_t *)malloc(o->size * o->size * 3);
     if (!sheet || !rgb) exit(fail("no memory for features.png"));
     memset(sheet, 255, width * height * 3);
     for (size_t i = 0; i < o->show * rows; i++) {
@@ -184,7 +204,8 @@ static void draw_features(const settings *o, const album *a)
     }
     figure_png(o->figures, "features.png", sheet, width, height);
     printf("rows of features.png, from the top:\n");
-    for (size_t k = 0; k < rows; k++) printf("  %s%s%s\n", t[k].head, *t[k].how ? ": " : "", t[k].how);
+    for (size_t k = 0; k < rows; k++)
+        printf("  %s%s%s\n", t[k].head, *t[k].how ? ": " : "", t[k].how);
     free(sheet);
     free(rgb);
 }
@@ -199,21 +220,25 @@ static void draw_axial(const char *folder)
         size_t g = grid[i], own = g * 3 / 10 * g + g * 3 / 10;
         double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
         for (size_t j = 0; j < g * g; j++) {
-            double down = (double)(j / g) - (double)(own / g), right = (double)(j % g) - (double)(own % g), alike = 0;
+            double down = (double)(j / g) - (double)(own / g),
+                right = (double)(j % g) - (double)(own % g), alike = 0;
             uint8_t rgb[3];
             for (int p = 0; p < QUARTER; p++) {          /* coordinates run from -1 to 1 */
                 double turn = 2 * 6.283185307179586 / (double)g / pow(100, (double)p / QUARTER);
                 alike += (cos(turn * down) + cos(turn * right)) / (2 * QUARTER);
             }
             report_heat(alike, rgb);
-            svg_box(f, left + cell * (double)(j % g), TOP + cell * (double)(j / g), cell - 0.7, cell - 0.7,
+            svg_box(f, left + cell * (double)(j % g), TOP + cell * (double)(j / g), cell - 0.7,
+                    cell - 0.7,
                     "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
         }
-        svg_box(f, left + cell * (double)(own % g), TOP + cell * (double)(own / g), cell - 1, cell - 1,
+        svg_box(f, left + cell * (double)(own % g), TOP + cell * (double)(own / g), cell - 1,
+                cell - 1,
                 "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
         svg_text(f, left + PANEL / 2, TOP + PANEL + 18, 13, "middle", "%zu &#215; %zu", g, g);
     }
-    svg_text(f, LEFT, TOP + PANEL + 44, 12, "start", "Mean cosine of the angles, the framed patch with each: violet 0, yellow 1");
+    svg_text(f, LEFT, TOP + PANEL + 44, 12, "start",
+             "Mean cosine of the angles, the framed patch with each: violet 0, yellow 1");
     figure_close(f, "</svg>\n");
 }
 
@@ -222,7 +247,8 @@ static void draw_orders(const char *folder)
     mmix_vision_config middle = mmix_vision_config_dinovim(256);
     middle.class_token = MMIX_CLASS_MIDDLE;
     const order all[ORDERS] = {order_of("ViT", mmix_vision_config_vit(192, 16), 224),
-                               order_of("DinoVim, as released", mmix_vision_config_dinovim(256), 224),
+                               order_of("DinoVim, as released", mmix_vision_config_dinovim(256),
+                                        224),
                                order_of("DinoVim, middle only", middle, 224),
                                order_of("DinoMamba-Reg", mmix_vision_config_mambareg(256), 224)};
     draw_tokens(folder, all);

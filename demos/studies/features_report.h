@@ -1,10 +1,11 @@
 /* features_report.h - the page that features.c writes: the finding, pictures, measures, costs
 
-   A part of features.c, which includes it behind its own types. Sections: measures · pictures · the page. */
+   A part of features.c, which includes it behind its own types. Sections: measures · pictures ·
+   the page. */
 #ifndef FEATURES_REPORT_H
 #define FEATURES_REPORT_H
 
-/* ---- measures --------------------------------------------------------------------------------------- */
+/* ---- measures -------------------------------------------------------------------------------- */
 
 /* A measure in a sentence: its column, whose error is in the next one; what it says. */
 static const struct { int at; const char *says; } finding[] = {
@@ -23,19 +24,23 @@ static const model *best_plain(const settings *o, int c)
     return best;
 }
 
-/* Whether a network's measure lies more than two standard errors above (1) or below (-1) the best of those. */
+/* Whether a network's measure lies more than two standard errors above (1) or below (-1) the
+   best of those. */
 static int above_plain(const settings *o, const model *x, int c)
 {
     const model *best = x < o->model + o->models ? best_plain(o, c) : NULL;
-    return best ? report_differ(x->value[c], x->value[c + 1], best->value[c], best->value[c + 1]) : 0;
+    return best ? report_differ(x->value[c], x->value[c + 1], best->value[c],
+                                best->value[c + 1]) : 0;
 }
 
-/* The finding, in a sentence: which network is above what nobody has trained, in how many measures. */
+/* The finding, in a sentence: which network is above what nobody has trained, in how many
+   measures. */
 static void report_findings(report *h, const settings *o, const album *a)
 {
     const model *base = o->model + o->models;
     int any = 0;
-    for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) any += has_column(o, finding[k].at);
+    for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
+        any += has_column(o, finding[k].at);
     if (any) report_html(h, "<p>Beyond two standard errors ");
     for (const model *x = o->model; any && x < base; x++) {
         int above = 0;
@@ -46,7 +51,8 @@ static void report_findings(report *h, const settings *o, const album *a)
     }
     if (any) report_html(h, ".</p>\n");
     else if (!a->classes && !a->masks)
-        report_html(h, "<p>No label says anything about these pictures, so nothing is measured. What there is "
+        report_html(h, "<p>No label says anything about these pictures, so nothing is measured. "
+                       "What there is "
                     "to see: where the networks look, and which pictures they take for alike.</p>\n");
 }
 
@@ -69,7 +75,8 @@ static void report_words(report *h, const settings *o)
         for (const model *x = o->model; x < base; x++) {
             report_html(h, x > o->model ? "," : "");
             report_number(h, x->value + c);
-            report_html(h, "%s %s %s%s", share ? " of the pictures" : "", share ? "with" : "for", x->label,
+            report_html(h, "%s %s %s%s", share ? " of the pictures" : "", share ? "with" : "for",
+                        x->label,
                         report_sign[1 + above_plain(o, x, c)]);
         }
         if (best) {
@@ -78,16 +85,20 @@ static void report_words(report *h, const settings *o)
         }
         report_html(h, ".<br>\n");
     }
-    report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of the difference "
-                "above or below the best of what nobody has trained, as if the two had been measured on different "
+    report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of "
+                   "the difference "
+                "above or below the best of what nobody has trained, as if the two had been "
+                "measured on different "
                 "pictures. Less is no difference that can be told from chance.</p>\n");
 }
 
 static void report_measures(report *h, const settings *o, const album *a)
 {
     static const struct { int at, error; const char *head; } shows[] = {
-        {KNN, 1, "k-NN"}, {KNN + 2, 1, "k-NN, balanced"}, {PROBE, 1, "linear probe"}, {PROBE + 2, 1, "probe, balanced"},
-        {PROBE_MEAN, 1, "probe, with the patches' mean"}, {PROBE_MEAN + 2, 1, "the same, balanced"}, {SEG, 1, "mIoU"},
+        {KNN, 1, "k-NN"}, {KNN + 2, 1, "k-NN, balanced"}, {PROBE, 1, "linear probe"},
+            {PROBE + 2, 1, "probe, balanced"},
+        {PROBE_MEAN, 1, "probe, with the patches' mean"}, {PROBE_MEAN + 2, 1, "the same, balanced"},
+        {SEG, 1, "mIoU"},
         {SEG + 2, 0, "right pixels"}, {AUC, 1, "Binary-AUC"}};
     int count = (int)(sizeof shows / sizeof *shows), any = 0;
     char cells[2048] = "weights";
@@ -110,30 +121,42 @@ static void report_measures(report *h, const settings *o, const album *a)
             if (!has_column(o, shows[k].at)) continue;
             if (!isfinite(v)) snprintf(at, room, "|-");
             else if (!isfinite(e)) snprintf(at, room, "|%.3f", v);
-            else snprintf(at, room, "|%.3f ± %.3f%s", v, e, report_sign[1 + above_plain(o, x, shows[k].at)]);
+            else snprintf(at, room, "|%.3f ± %.3f%s", v, e,
+                          report_sign[1 + above_plain(o, x, shows[k].at)]);
         }
         report_row(h, "%s", cells);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Behind &plusmn; stands one standard error: binomial of shares, of the mean over "
-                "the pictures of Binary-AUC, of mIoU by the jackknife over pictures. Balanced: mean over the classes "
+    report_html(h, "<p class=\"soft\">Behind &plusmn; stands one standard error: binomial of "
+                   "shares, of the mean over "
+                "the pictures of Binary-AUC, of mIoU by the jackknife over pictures. Balanced: "
+                "mean over the classes "
                 "of their shares.");
     if (o->ask & ASK_KNN)
         report_html(h, " k-NN: the 20 nearest by the cosine of the class tokens vote, with weight "
-                    "e<sup>cosine/0.07</sup>; %zu pictures are judged by %s.", a->vote.tests, a->vote.trains ? "train pictures" : "all others");
+                    "e<sup>cosine/0.07</sup>; %zu pictures are judged by %s.", a->vote.tests,
+                    a->vote.trains ? "train pictures" : "all others");
     if (o->ask & ASK_PROBE)
-        report_html(h, " Linear probe: a linear head by SGD on the class token%s, features brought to mean 0 and "
-                    "deviation 1; %zu pictures teach, %zu are judged; the rate is chosen on a tenth of the "
-                    "teaching ones.", o->blocks_read > 1 ? "s of the last blocks" : "", a->teach.trains, a->teach.tests);
+        report_html(h, " Linear probe: a linear head by SGD on the class token%s, features "
+                       "brought to mean 0 and "
+                    "deviation 1; %zu pictures teach, %zu are judged; the rate is chosen on a "
+                    "tenth of the "
+                    "teaching ones.", o->blocks_read > 1 ? "s of the last blocks" : "",
+                    a->teach.trains, a->teach.tests);
     size_t kinds = 0;
     for (int c = 0; c < DENSE_VOID; c++) kinds += a->seen[c];
     if (o->ask & ASK_SEG)
-        report_html(h, " mIoU: a linear head on the patches' features, %zu pictures teach it with masks of %d x %d "
-                    "pixels, %zu are judged at %zu x %zu; %zu classes with the ground.", a->segment.trains, DENSE_SIDE,
+        report_html(h, " mIoU: a linear head on the patches' features, %zu pictures teach it with "
+                       "masks of %d x %d "
+                    "pixels, %zu are judged at %zu x %zu; %zu classes with the ground.",
+                    a->segment.trains, DENSE_SIDE,
                     DENSE_SIDE, a->segment.tests, o->size, o->size, kinds);
-    report_html(h, " Baselines go through the same calls: %d x %d x 3 pixels; a joint histogram of %d levels of red, "
-                "green and blue; histograms of the edges' directions in %d x %d cells; always the commonest class of "
-                "those that teach, of pixels always ground; of maps nearness to the middle.</p>\n", PLAIN_SIDE,
+    report_html(h, " Baselines go through the same calls: %d x %d x 3 pixels; a joint histogram "
+                   "of %d levels of red, "
+                "green and blue; histograms of the edges' directions in %d x %d cells; always the "
+                "commonest class of "
+                "those that teach, of pixels always ground; of maps nearness to the middle.</p>\n",
+                PLAIN_SIDE,
                 PLAIN_SIDE, PLAIN_LEVELS, PLAIN_CELLS, PLAIN_CELLS);
 }
 
@@ -142,7 +165,8 @@ static void report_lines(report *h, const settings *o, int from, int to)
 {
     report_columns_html(h, column + from, to - from, "weights", NULL, NULL);
     for (const model *x = o->model; x < last(o); x++)
-        if (has_row(x, from, to)) report_columns_html(h, column + from, to - from, x->label, x->value + from, NULL);
+        if (has_row(x, from, to))
+            report_columns_html(h, column + from, to - from, x->label, x->value + from, NULL);
     report_table(h, NULL);
 }
 
@@ -150,9 +174,12 @@ static void report_costs(report *h, const settings *o)
 {
     report_html(h, "<h2>Costs</h2>\n");
     report_lines(h, o, 0, COST);
-    report_html(h, "<p class=\"soft\">FLOPs: two for a multiply-add, of %zu x %zu pixels. Time: the forward "
-                "pass alone, %d at once, without the first batch. Memory: the most that the library held, "
-                "weights and their packed copies among it.</p>\n<ul class=\"soft\">\n", o->size, o->size,
+    report_html(h, "<p class=\"soft\">FLOPs: two for a multiply-add, of %zu x %zu pixels. Time: "
+                   "the forward "
+                "pass alone, %d at once, without the first batch. Memory: the most that the "
+                "library held, "
+                "weights and their packed copies among it.</p>\n<ul class=\"soft\">\n", o->size,
+                o->size,
                 o->whole ? 1 : BATCH);
     for (const model *x = o->model; x < o->model + o->models; x++) {
         report_html(h, "<li>%s: ", x->name);
@@ -174,14 +201,21 @@ static void report_auc(report *h, const settings *o, const album *a)
     roc.high = roc.square = roc.diagonal = 1;
     report_html(h, "<h2>Binary-AUC: do maps tell objects from background?</h2>\n");
     report_lines(h, o, AUC, COLUMNS);
-    report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map (DinoMamba-Reg: of "
-                "the registers' mean) against the mask, max(A, 1 - A), never below &frac12;: mean over the "
-                "pictures that have both object and background, and its standard error. Object brighter: "
-                "share of the pictures with A &ge; &frac12;. Best IoU: intersection over union of map &ge; "
-                "threshold and object, mean over the pictures, at the best of %d thresholds, one for all, 0 "
-                "being the whole picture; with a minus the map is turned round first. Nearness to the "
+    report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map "
+                   "(DinoMamba-Reg: of "
+                "the registers' mean) against the mask, max(A, 1 - A), never below &frac12;: mean "
+                "over the "
+                "pictures that have both object and background, and its standard error. Object "
+                "brighter: "
+                "share of the pictures with A &ge; &frac12;. Best IoU: intersection over union of "
+                "map &ge; "
+                "threshold and object, mean over the pictures, at the best of %d thresholds, one "
+                "for all, 0 "
+                "being the whole picture; with a minus the map is turned round first. Nearness to "
+                "the "
                 "middle: a map that has looked at no picture.</p>\n", LEVELS);
-    report_html(h, "<div class=\"row\">\n<div class=\"wide\"><table><tr><th>class</th><th>pictures</th>");
+    report_html(h, "<div class=\"row\">\n<div "
+                   "class=\"wide\"><table><tr><th>class</th><th>pictures</th>");
     for (const model *x = o->model; x <= end; x++) report_html(h, "<th>%s</th>", x->label);
     for (size_t c = 0; c < a->classes; c++) {
         report_html(h, "</tr>\n<tr><td>");
@@ -202,21 +236,22 @@ static void report_auc(report *h, const settings *o, const album *a)
     report_html(h, "</div>\n");
 }
 
-/* ---- pictures --------------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 /* The columns of a table of pictures. */
 enum { PICTURE, MASK, MAP, READ, COLOURS, PREDICTED };
 typedef struct tile { int what; const model *x; size_t at; char head[120]; const char *how; } tile;
 enum { TILES = 2 + 4 * MODELS };
 
-/* Picture, mask, then of all models map, what the class token reads, components, predicted masks (in figures
-   maps and components alone); or the picture and all maps of `one`. */
+/* Picture, mask, then of all models map, what the class token reads, components, predicted masks
+   (in figures maps and components alone); or the picture and all maps of `one`. */
 static size_t tiles_of(const settings *o, const album *a, const model *one, tile *t)
 {
     static const char *const name[] = {"", "", "map", "reads", "components", "segmentation"};
     tile *at = t;
     const tile picture = {PICTURE, NULL, 0, "picture", ""};
-    const tile mask = {MASK, NULL, 0, "mask", o->ask & ASK_SEG ? "a colour for each class, void white"
+    const tile mask = {MASK, NULL, 0, "mask", o->ask & ASK_SEG ?
+                       "a colour for each class, void white"
                                                : "white is object, gray void"};
     *at++ = picture;
     if (a->masks && !one) *at++ = mask;
@@ -229,22 +264,27 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
     }
     for (const model *x = o->model; !one && x < o->model + o->models; x++)
         for (int what = MAP; what <= PREDICTED; what++) {
-            if ((o->figures && what == READ) || (what == PREDICTED && !(o->ask & ASK_SEG))) continue;
+            if ((o->figures && what == READ) || (what == PREDICTED && !(o->ask & ASK_SEG)))
+                continue;
             at->what = what;
             at->x = x;
             at->at = 0;
             at->how = what == MAP ? x->how[0] : what == COLOURS ? x->components : what == READ ?
-                      "what the class token reads in the last block, mean of the heads: lit are the fewest patches "
-                      "that hold 60% of it" : "a linear head's classes for the patches, a colour for each";
+                      "what the class token reads in the last block, mean of the heads: lit are "
+                      "the fewest patches "
+                      "that hold 60% of it" :
+                      "a linear head's classes for the patches, a colour for each";
             snprintf(at++->head, sizeof at->head, "%s %s", x->label, name[what]);
         }
     return (size_t)(at - t);
 }
 
-/* A pixel under the colour of a class, hues that lie far apart for small numbers; 0 is left gray, void white. */
+/* A pixel under the colour of a class, hues that lie far apart for small numbers; 0 is left
+   gray, void white. */
 static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
 {
-    double gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2], turn = label * 0.6180339887;
+    double gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2],
+        turn = label * 0.6180339887;
     for (int c = 0; c < 3; c++) {
         double hue = fabs(fmod(6 * (turn - floor(turn)) + 2 * c, 6) - 3) - 1;
         double full = 255 * (hue < 0 ? 0 : hue > 1 ? 1 : hue);
@@ -261,24 +301,28 @@ static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
         size_t cell = s ? k / v->w * s->gh / v->h * s->gw + k % v->w * s->gw / v->w : 0;
         if (t->what == PICTURE) memcpy(rgb, pixel, 3);
         if (t->what == MASK && v->label) paint_label(rgb, pixel, v->label[k]);
-        else if (t->what == MASK) memset(rgb, !v->mask ? 90 : v->mask[k] == 255 ? 128 : v->mask[k] ? 255 : 0, 3);
+        else if (t->what == MASK)
+            memset(rgb, !v->mask ? 90 : v->mask[k] == 255 ? 128 : v->mask[k] ? 255 : 0, 3);
         if (t->what == MAP) report_heat(s->map[t->at * n + k] / 255.0, rgb);
         if (t->what == READ)
             for (int c = 0, lit = s->lit[t->x->read * s->gh * s->gw + cell]; c < 3; c++)
                 rgb[c] = (uint8_t)(pixel[c] >> (lit ? 0 : 2));
         if (t->what == COLOURS) memcpy(rgb, s->colours + 3 * cell, 3);
-        if (t->what == PREDICTED && !s->pred) memset(rgb, 90, 3);        /* not among those judged */
+        if (t->what == PREDICTED && !s->pred) memset(rgb, 90, 3);  /* not among those judged */
         else if (t->what == PREDICTED) paint_label(rgb, pixel, s->pred[k]);
     }
 }
 
-static const char *file_of(const album *a, size_t i) { return a->at[i].path ? a->at[i].path : "a drawn scene"; }
+static const char *file_of(const album *a, size_t i) { return a->at[i].path ? a->at[i].path :
+                                                      "a drawn scene"; }
 
-static void report_pictures(report *h, const settings *o, const album *a, const model *one, uint8_t *rgb)
+static void report_pictures(report *h, const settings *o, const album *a, const model *one,
+                            uint8_t *rgb)
 {
     tile t[TILES];
     size_t tiles = tiles_of(o, a, one, t);
-    int side = (int)fmax(72, fmin(SIDE, 1080 / (double)tiles - 5));          /* all in one row of the page, if they can be */
+    /* all in one row of the page, if they can be */
+    int side = (int)fmax(72, fmin(SIDE, 1080 / (double)tiles - 5));
     report_html(h, "<div class=\"wide\"><table class=\"pictures\">\n<tr>");
     for (size_t k = 0; k < tiles; k++) report_html(h, "<th>%s</th>", t[k].head);
     for (size_t i = 0; i < o->show; i++) {
@@ -297,7 +341,8 @@ static void report_pictures(report *h, const settings *o, const album *a, const 
         report_text(h, a->classes ? a->class_name[p->label] : "");
         report_html(h, "</td>");
     }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Maps run from violet (0) over green to yellow "
+    report_html(h, "</tr></table></div>\n<p class=\"soft\">Maps run from violet (0) over green to "
+                   "yellow "
                 "(1). How they were made:");
     for (size_t k = 1; k < tiles; k++) {
         report_html(h, "<br>\n%s: ", t[k].head);
@@ -315,22 +360,28 @@ static uint8_t *thumbnail(const view *v, size_t *high)
     if (!*high) *high = 1;
     mmix_resize_plan r = mmix_resize_plan_box(all, SMALL, *high);
     uint8_t *out = (uint8_t *)malloc(SMALL * *high * 3);
-    if (!out || picture_resize(out, in, r)) { free(out); out = NULL; }
+    if (!out || picture_resize(out, in, r)) {
+        free(out);
+        out = NULL;
+    }
     return out;
 }
 
-/* What the class token reads in the last block, head by head, and below the picture with the mask lit. */
+/* What the class token reads in the last block, head by head, and below the picture with the
+   mask lit. */
 static void report_heads(report *h, const settings *o, const album *a, const model *x)
 {
     size_t heads = x->read < HEADS ? x->read : HEADS;
-    report_html(h, "<h2>%s: what the class token reads, head by head</h2>\n<div class=\"wide\"><table class="
+    report_html(h, "<h2>%s: what the class token reads, head by head</h2>\n<div "
+                   "class=\"wide\"><table class="
                 "\"pictures\">\n<tr><th>picture</th>", x->label);
     for (size_t k = 0; k < heads; k++) report_html(h, "<th>head %zu</th>", k);
     report_html(h, "<th>mean</th>");
     for (size_t i = 0; i < o->show; i++) {
         const strip *s = &x->shown[i];
         size_t high;
-        uint8_t *thumb = thumbnail(&a->shown[i], &high), *rgb = (uint8_t *)malloc(thumb ? SMALL * high * 3 : 1);
+        uint8_t *thumb = thumbnail(&a->shown[i], &high),
+            *rgb = (uint8_t *)malloc(thumb ? SMALL * high * 3 : 1);
         report_html(h, "</tr>\n<tr><td>");
         if (thumb && rgb) report_picture(h, thumb, SMALL, high, SMALL, file_of(a, shown(o, a, i)));
         report_html(h, "</td>");
@@ -339,21 +390,26 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
             report_html(h, "<td>");
             for (int lit = 0; lit < 2; lit++) {
                 for (size_t p = 0; p < SMALL * high; p++) {
-                    size_t cell = first + p / SMALL * s->gh / high * s->gw + p % SMALL * s->gw / SMALL;
+                    size_t cell = first + p / SMALL * s->gh / high * s->gw + p % SMALL * s->gw /
+                        SMALL;
                     if (!lit) report_heat(s->heat[cell] / 255.0, rgb + 3 * p);
                     for (size_t c = 3 * p; lit && c < 3 * p + 3; c++)
                         rgb[c] = (uint8_t)(thumb[c] >> (s->lit[cell] ? 0 : 2));
                 }
-                report_picture(h, rgb, SMALL, high, SMALL, lit ? "60% of the mass" : "the head's map");
+                report_picture(h, rgb, SMALL, high, SMALL, lit ? "60% of the mass" :
+                               "the head's map");
             }
             report_html(h, "</td>");
         }
         free(thumb);
         free(rgb);
     }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the last block's M%s, from "
-                "violet (0) to yellow (the head's largest). Below: lit are the fewest patches that hold 60%% of the "
-                "head's mass, as DINO's authors show it.%s</p>\n", x->config.mixer != MMIX_MIXER_SSD ? "" : x->registers ?
+    report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the "
+                   "last block's M%s, from "
+                "violet (0) to yellow (the head's largest). Below: lit are the fewest patches "
+                "that hold 60%% of the "
+                "head's mass, as DINO's authors show it.%s</p>\n",
+                x->config.mixer != MMIX_MIXER_SSD ? "" : x->registers ?
                 ", the mean of the registers' and both directions' rows, sizes without sign" :
                 ", the token that is read, both directions' mean, sizes without sign",
                 x->read > HEADS ? " Only the first 16 heads are shown; the mean is of all." : "");
@@ -370,7 +426,8 @@ static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a
     thumb.square = 1;
     thumb.whole = thumb.ask = 0;
     plainly.masks = 0;
-    report_html(h, "<h2>%s: the nearest pictures</h2>\n<div class=\"wide\"><table class=\"pictures\">\n<tr>"
+    report_html(h, "<h2>%s: the nearest pictures</h2>\n<div class=\"wide\"><table "
+                   "class=\"pictures\">\n<tr>"
                 "<th>picture</th>", x->label);
     for (int k = 0; k < ALIKE; k++) report_html(h, "<th>%s</th>", k ? "" : "nearest");
     for (size_t i = 0; i < o->show && !bad; i++) {
@@ -392,12 +449,13 @@ static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a
             view_free(&v);
         }
     }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Cosine of the class tokens%s; squares from the middle of the "
+    report_html(h, "</tr></table></div>\n<p class=\"soft\">Cosine of the class tokens%s; squares "
+                   "from the middle of the "
                 "pictures.</p>\n", a->all > a->count ? "; found among the train pictures" : "");
     return bad;
 }
 
-/* ---- the page --------------------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static void report_head(mmix_ctx *m, report *h, const settings *o, const album *a)
 {
@@ -411,12 +469,17 @@ static void report_head(mmix_ctx *m, report *h, const settings *o, const album *
     if (a->all > a->count) report_html(h, " and %zu to learn from", a->all - a->count);
     if (o->whole) report_html(h, ", whole, the shorter side %zu pixels.</p>\n", o->size);
     else if (!o->images) report_html(h, ", %zu x %zu pixels.</p>\n", o->size, o->size);
-    else if (o->square) report_html(h, ", the square in the middle as %zu x %zu pixels.</p>\n", o->size, o->size);
-    else report_html(h, ", the shorter side brought to %zu, of that the middle %zu x %zu pixels.</p>\n",
+    else if (o->square) report_html(h, ", the square in the middle as %zu x %zu pixels.</p>\n",
+                                    o->size, o->size);
+    else report_html(h, ", the shorter side brought to %zu, of that the middle %zu x %zu "
+                        "pixels.</p>\n",
                      (o->size * 256 + 112) / 224, o->size, o->size);
     for (const model *x = o->model; x < o->model + o->models; x++)
-        if (!x->file) report_html(h, "%s%s", random++ ? ", " : "<p><b>Random weights:</b> ", x->name);
-    if (random) report_html(h, ". Nothing is trained there: what is seen is what the architecture alone "
+        if (!x->file) report_html(h, "%s%s", random++ ? ", " : "<p><b>Random weights:</b> ",
+                                  x->name);
+    if (random) report_html(h,
+                            ". Nothing is trained there: what is seen is what the architecture "
+                            "alone "
                             "makes of the pixels.</p>\n");
     report_html(h, "<p class=\"soft\">%s, seed %" PRIu64 ", %d threads, %s.</p>\n", date, o->seed,
                 mmix_threads(m), mmix_simd_name(m));
@@ -448,7 +511,8 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
                     x->registers && o->blocks ? " and " : "", o->blocks ? "blocks" : "");
         report_pictures(&h, o, a, x, rgb);
     }
-    for (const model *x = o->model; x < end && a->all > 1 && !bad; x++) bad = report_near(m, &h, o, a, x);
+    for (const model *x = o->model; x < end && a->all > 1 && !bad; x++)
+        bad = report_near(m, &h, o, a, x);
     report_measures(&h, o, a);
     if (end[MIDDLE].auc.judged) report_auc(&h, o, a);
     report_costs(&h, o);
@@ -456,7 +520,8 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
     if (o->patches) patches = ", NAME-patches.npy (pictures, patches, D)";
     if (o->patches && o->whole) patches = ", NAME-patches.npy (patches of all pictures, D)";
     report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">NAME-token.npy (%zu, D)%s and, of "
-                "registers, NAME-registers.npy (%zu, k, D), a row for each line of pictures.txt.%s</p>\n",
+                "registers, NAME-registers.npy (%zu, k, D), a row for each line of "
+                "pictures.txt.%s</p>\n",
                 a->count, patches, a->count, o->patches ? "" : " Features of patches: --patches.");
     free(rgb);
     if (bad) return report_drop(&h), bad;

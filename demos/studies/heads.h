@@ -1,15 +1,18 @@
-/* heads.h - what matrices of mixers (mmix_mix_matrix) are like: how far from one another, how local
+/* heads.h - what matrices of mixers (mmix_mix_matrix) are like: how far from one another, how
+   local
 
-   Each result is an array with a number for each matrix, or NULL. Include mamba_mix.h before this. */
+   Each result is an array with a number for each matrix, or NULL. Include mamba_mix.h before
+   this. */
 #ifndef HEADS_H
 #define HEADS_H
 
 #include <math.h>
 #include <stddef.h>
 
-/* Frobenius distance of matrices of `count` numbers, ‖a - b‖ and ‖a - b‖/‖a‖: a student's M against its
-   teacher's. */
-static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_t matrices, size_t count,
+/* Frobenius distance of matrices of `count` numbers, ‖a - b‖ and ‖a - b‖/‖a‖: a student's M
+   against its teacher's. */
+static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_t matrices,
+                                   size_t count,
                                    double *distance, double *relative)
 {
     for (size_t h = 0; h < matrices; h++) {
@@ -23,10 +26,11 @@ static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_
     }
 }
 
-/* How local heads are: of M (matrices, L, L), tokens on a grid of gh x gw = L, the share of Σ|M_ij| where i
-   and j are at most `radius` rows and columns apart, and the mean distance of i and j with weights |M_ij|, in
-   tokens. */
-static inline void head_reach(const mmix_real *M, size_t matrices, size_t gh, size_t gw, size_t radius,
+/* How local heads are: of M (matrices, L, L), tokens on a grid of gh x gw = L, the share of
+   Σ|M_ij| where i and j are at most `radius` rows and columns apart, and the mean distance of i
+   and j with weights |M_ij|, in tokens. */
+static inline void head_reach(const mmix_real *M, size_t matrices, size_t gh, size_t gw,
+                              size_t radius,
                               double *share, double *distance)
 {
     const size_t L = gh * gw;

@@ -1,4 +1,5 @@
-/* linear_figures.h - the figures of docs/06-linear-backbones.md: a block's matrices, and what resolution costs
+/* linear_figures.h - the figures of docs/06-linear-backbones.md: a block's matrices, and what
+   resolution costs
 
        int failed = linear_figures("docs/figures");      // converted.svg, linear-cost.svg
 
@@ -8,7 +9,8 @@
 
 /* ---- converted.svg: M of one head on equal tokens, so that what is left is the mixer ---- */
 
-enum { CONVERTED_SIDE = 4, CONVERTED_TOKENS = CONVERTED_SIDE * CONVERTED_SIDE + 1 };      /* the class token is the last */
+/* the class token is the last */
+enum { CONVERTED_SIDE = 4, CONVERTED_TOKENS = CONVERTED_SIDE * CONVERTED_SIDE + 1 };
 
 /* M (tokens, tokens) of a branch, windows of `window` cells, in layer `index`. NULL on error. */
 static mmix_tensor *converted_matrix(mmix_ctx *m, int branch, size_t window, size_t index)
@@ -20,9 +22,11 @@ static mmix_tensor *converted_matrix(mmix_ctx *m, int branch, size_t window, siz
     mmix_tensor *x = mmix_fill(mmix_new3(m, 1, CONVERTED_TOKENS, D), 1), *M = NULL;
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer layer;
-    if (p && !mmix_mmate_init(&layer, p, "", D, 1, 1, D, index, 0, &o) && !mmix_params_allocate(p)) {
+    if (p && !mmix_mmate_init(&layer, p, "", D, 1, 1, D, index, 0, &o) &&
+        !mmix_params_allocate(p)) {
         for (int d = 0; d < 2; d++)
-            if (layer.dir[d].dt_bias) mmix_fill(layer.dir[d].dt_bias, log(exp(0.3) - 1));       /* δ = 0.3 */
+            /* δ = 0.3 */
+            if (layer.dir[d].dt_bias) mmix_fill(layer.dir[d].dt_bias, log(exp(0.3) - 1));
         M = mmix_mmate_matrix(m, &layer, x, &layout);
     }
     mmix_params_destroy(p);
@@ -30,12 +34,15 @@ static mmix_tensor *converted_matrix(mmix_ctx *m, int branch, size_t window, siz
 }
 static int linear_converted(mmix_ctx *m, const char *folder)
 {
-    enum { PANELS = 4, LEFT = 14, TOP = 46, CELL = 9, WIDE = CELL * CONVERTED_TOKENS + 16, L = CONVERTED_TOKENS };
+    enum { PANELS = 4, LEFT = 14, TOP = 46, CELL = 9, WIDE = CELL * CONVERTED_TOKENS + 16,
+          L = CONVERTED_TOKENS };
     static const struct { const char *name; int branch; size_t window, index; } panel[PANELS] = {
-        {"attention", MMIX_BRANCH_SWIN, CONVERTED_SIDE, 0}, {"Flex-MA", MMIX_BRANCH_FLEX, CONVERTED_SIDE, 0},
+        {"attention", MMIX_BRANCH_SWIN, CONVERTED_SIDE, 0},
+            {"Flex-MA", MMIX_BRANCH_FLEX, CONVERTED_SIDE, 0},
         {"windows of 2 x 2", MMIX_BRANCH_SWIN, 2, 0}, {"shifted", MMIX_BRANCH_SWIN, 2, 1},
     };
-    FILE *f = svg_open(folder, "converted.svg", 2 * LEFT + PANELS * WIDE - 16, TOP + CELL * L + 34, "");
+    FILE *f = svg_open(folder, "converted.svg", 2 * LEFT + PANELS * WIDE - 16, TOP + CELL * L + 34,
+                       "");
     for (int k = 0; k < PANELS; k++) {
         mmix_tensor *M = converted_matrix(m, panel[k].branch, panel[k].window, panel[k].index);
         double most = 0, left = LEFT + k * WIDE;
@@ -47,11 +54,13 @@ static int linear_converted(mmix_ctx *m, const char *folder)
             const double share = fabs((double)mmix_data(M)[i]) / most;
             if (share > 0.005)
                 svg_box(f, left + i % L * CELL, TOP + i / L * CELL, CELL - 0.5, CELL - 0.5,
-                        "fill=\"%s\" fill-opacity=\"%.2f\"", i / L == L - 1 || i % L == L - 1 ? "#c8602a" : "#2f6fd0", sqrt(share));
+                        "fill=\"%s\" fill-opacity=\"%.2f\"", i / L == L - 1 || i % L == L - 1 ?
+                        "#c8602a" : "#2f6fd0", sqrt(share));
         }
         mmix_reset(m);
     }
-    svg_text(f, LEFT, TOP + CELL * L + 24, 13, "start", "Row: the token that takes. 4 x 4 patches, row by row; orange: the class token, "
+    svg_text(f, LEFT, TOP + CELL * L + 24, 13, "start",
+             "Row: the token that takes. 4 x 4 patches, row by row; orange: the class token, "
              "behind them.");
     figure_close(f, "</svg>\n");
     return 0;
@@ -63,8 +72,10 @@ static int linear_cost(mmix_ctx *m, const char *folder)
 {
     enum { CURVES = 4, POINTS = 32, LEFT = 62, TOP = 20, WIDE = 440, HIGH = 300 };
     static const struct { const char *name, *pen; int block, every; double down; } curve[CURVES] = {
-        {"attention", "#2f6fd0", MMIX_BLOCK_SOFTMAX, 1, 0}, {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
-        {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2}, {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 4},
+        {"attention", "#2f6fd0", MMIX_BLOCK_SOFTMAX, 1, 0},
+            {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
+        {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2},
+        {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 4},
     };
     const double low = log(10), high = log(2e4), first = log(200), last = log(25000);
     FILE *f = svg_open(folder, "linear-cost.svg", LEFT + WIDE + 170, TOP + HIGH + 56, "");
@@ -75,7 +86,8 @@ static int linear_cost(mmix_ctx *m, const char *folder)
     }
     for (int i = 0; i < 4; i++) {
         static const int side[4] = {224, 518, 1036, 2072};
-        const double x = LEFT + WIDE * (log((double)side[i] * side[i] / 196) - first) / (last - first);
+        const double x = LEFT + WIDE * (log((double)side[i] * side[i] / 196) - first) /
+            (last - first);
         fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#dde2e7\"/>\n", x, TOP, HIGH);
         svg_text(f, x, TOP + HIGH + 18, 13, "middle", "%d", side[i] / 14 * (side[i] / 14));
         svg_text(f, x, TOP + HIGH + 36, 12, "middle", "%d²", side[i]);
@@ -83,7 +95,8 @@ static int linear_cost(mmix_ctx *m, const char *folder)
     for (int k = 0; k < CURVES; k++) {
         mmix_vision_config c = mmix_vision_config_dinov2(384, 0);
         for (int b = 0; b < 12; b++)
-            c.blocks[b] = curve[k].every && b % curve[k].every == curve[k].every - 1 ? MMIX_BLOCK_SOFTMAX : curve[k].block;
+            c.blocks[b] = curve[k].every && b % curve[k].every == curve[k].every - 1 ?
+                MMIX_BLOCK_SOFTMAX : curve[k].block;
         mmix_vision *v = mmix_vision_create(m, c);
         double x = 0, y = 0;
         if (!v) return -1;
@@ -99,7 +112,8 @@ static int linear_cost(mmix_ctx *m, const char *folder)
         svg_text(f, x + 8, y + 5 + curve[k].down, 0, "start", "%s", curve[k].name);
         mmix_vision_destroy(v);
     }
-    svg_text(f, LEFT, TOP - 5, 13, "start", "GFLOP a picture, against patches and pixels (a ViT-S/14; windows of 16 x 16)");
+    svg_text(f, LEFT, TOP - 5, 13, "start",
+             "GFLOP a picture, against patches and pixels (a ViT-S/14; windows of 16 x 16)");
     figure_close(f, "</svg>\n");
     return 0;
 }

@@ -6,7 +6,7 @@
 #ifndef LINEAR_REPORT_H
 #define LINEAR_REPORT_H
 
-/* ---- results ------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* The name in JSON, the head on stdout and in the report. */
 enum { COST = 8, WORTH = 13 };
@@ -37,8 +37,10 @@ static const report_column cost[COST] = {
 };
 static void worths(const worth *w, double value[WORTH])
 {
-    const double all[WORTH] = {w->like.token, w->like.patches, w->like.error, w->knn.balanced, w->knn.balanced_error,
-                               w->knn.value, w->probe.balanced, w->probe.balanced_error, w->masks.value, w->masks.error,
+    const double all[WORTH] = {w->like.token, w->like.patches, w->like.error, w->knn.balanced,
+                               w->knn.balanced_error,
+                               w->knn.value, w->probe.balanced, w->probe.balanced_error,
+                               w->masks.value, w->masks.error,
                                maps_auc(&w->auc), maps_error(&w->auc),
                                w->auc.judged ? (double)w->auc.judged : NAN};
     memcpy(value, all, sizeof all);
@@ -47,7 +49,8 @@ static void worths(const worth *w, double value[WORTH])
 static void costs(const price *x, const price *teacher, double value[COST])
 {
     const double all[COST] = {x->patches, x->flops / 1e9, x->seconds, x->processor, 1 / x->seconds,
-                              teacher->processor / x->processor, x->bytes / 1048576, x->weights / 1048576};
+                              teacher->processor / x->processor, x->bytes / 1048576,
+                              x->weights / 1048576};
     memcpy(value, all, sizeof all);
 }
 
@@ -71,7 +74,8 @@ static void json_costs(const price *x, size_t sizes, size_t networks, const char
         printf("%s\n  {\"network\": \"%s\", ", i ? "," : "", name[i % networks]);
         report_json("pixels", x[i].pixels, ", ");
         costs(&x[i], &x[i / networks * networks], value);
-        for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], c + 1 < COST ? ", " : "}");
+        for (int c = 0; c < COST; c++)
+            report_json(cost[c].key, value[c], c + 1 < COST ? ", " : "}");
     }
     printf("]");
 }
@@ -100,23 +104,27 @@ static void print_table(const settings *o, const run *r, const worth *w, const p
     printf("\n");
 }
 
-static void print_json(const settings *o, const run *r, const worth *w, const price *x, const pictures *p)
+static void print_json(const settings *o, const run *r, const worth *w, const price *x,
+                       const pictures *p)
 {
     double value[WORTH];
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
-    printf("{\"train\": %zu, \"test\": %zu, \"mixer\": \"%s\", \"size\": %zu, \"steps\": %zu, ", p->train.count,
+    printf("{\"train\": %zu, \"test\": %zu, \"mixer\": \"%s\", \"size\": %zu, \"steps\": %zu, ",
+           p->train.count,
            p->test.count, kind[o->kind].name, o->size, r->done);
     report_json("seconds", r->seconds, ",\n \"networks\": [");
     for (int k = 0; k < NETWORKS; k++) {
         printf("%s\n  {\"network\": \"%s\", ", k ? "," : "", network_name[k]);
         worths(&w[k], value);
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
+        for (int c = 0; c < WORTH; c++)
+            report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
     }
     printf("],\n ");
     json_costs(x, LOOKS, 2, pair_name);
     printf(",\n \"blocks\": [");
     for (size_t b = 0; b < depth; b++) {
-        printf("%s\n  {\"block\": %zu, \"mixer\": \"%s\", ", b ? "," : "", b + 1, kind[kind_of(o, b)].name);
+        printf("%s\n  {\"block\": %zu, \"mixer\": \"%s\", ", b ? "," : "", b + 1,
+               kind[kind_of(o, b)].name);
         for (int k = 0; k < KINDS && o->kind == AUTO; k++) {
             char key[24];
             snprintf(key, sizeof key, "tried_%s", kind[k].name);
@@ -136,7 +144,7 @@ static void print_json(const settings *o, const run *r, const worth *w, const pr
     printf("]}\n");
 }
 
-/* ---- report -------------------------------------------------------------------------------------------- */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 static size_t replaced(const settings *o, size_t depth)  /* blocks without attention */
 {
@@ -145,31 +153,42 @@ static size_t replaced(const settings *o, size_t depth)  /* blocks without atten
     return n;
 }
 
-static void report_finding(report *h, const settings *o, const run *r, const worth *w, const price *x)
+static void report_finding(report *h, const settings *o, const run *r, const worth *w,
+                           const price *x)
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     const worth *t = &w[TEACHER], *s = &w[AFTER];
-    report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks and %.1f minutes of learning, patch tokens "
-                   "have a mean cosine of <b>%.3f</b> with the teacher&rsquo;s, before learning %.3f, and class tokens of "
-                   "<b>%.3f</b>, before %.3f", kind[o->kind].title, replaced(o, depth), depth, r->seconds / 60,
+    report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks and %.1f minutes of "
+                   "learning, patch tokens "
+                   "have a mean cosine of <b>%.3f</b> with the teacher&rsquo;s, before learning "
+                   "%.3f, and class tokens of "
+                   "<b>%.3f</b>, before %.3f", kind[o->kind].title, replaced(o, depth), depth,
+                   r->seconds / 60,
                 s->like.patches, w[BEFORE].like.patches, s->like.token, w[BEFORE].like.token);
     if (isfinite(s->knn.balanced))
-        report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in <b>%.1f&nbsp;%%</b> (the mean over the "
-                       "classes, &plusmn; %.1f), the teacher&rsquo;s in %.1f&nbsp;%%, before learning in %.1f&nbsp;%%", 100 * s->knn.balanced,
-                    100 * s->knn.balanced_error, 100 * t->knn.balanced, 100 * w[BEFORE].knn.balanced);
+        report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in "
+                       "<b>%.1f&nbsp;%%</b> (the mean over the "
+                       "classes, &plusmn; %.1f), the teacher&rsquo;s in %.1f&nbsp;%%, before "
+                       "learning in %.1f&nbsp;%%", 100 * s->knn.balanced,
+                    100 * s->knn.balanced_error, 100 * t->knn.balanced,
+                    100 * w[BEFORE].knn.balanced);
     if (s->auc.judged)
         report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning %.3f", maps_auc(&s->auc),
                     maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
     const price *largest = x + 2 * (LOOKS - 1);
-    report_html(h, ". At %.0f x %.0f pixels it takes %.2f of the teacher&rsquo;s time, at %.0f x %.0f %.2f.</p>\n", x->pixels,
-                x->pixels, x[1].processor / x->processor, largest->pixels, largest->pixels, largest[1].processor / largest->processor);
-    if (report_few(r->steps)) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
+    report_html(h, ". At %.0f x %.0f pixels it takes %.2f of the teacher&rsquo;s time, at %.0f x "
+                   "%.0f %.2f.</p>\n", x->pixels,
+                x->pixels, x[1].processor / x->processor, largest->pixels, largest->pixels,
+                largest[1].processor / largest->processor);
+    if (report_few(r->steps))
+        report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
 }
 
 static void report_maps(report *h, const worth *w, const pictures *p)
 {
     const size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
-    report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table class=\"pictures\">"
+    report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table "
+                   "class=\"pictures\">"
                    "<tr><th>picture</th>");
     for (int k = 0; k < NETWORKS; k++) report_html(h, "<th>%s</th>", network_name[k]);
     for (size_t i = 0; i < SHOWN && i < p->test.count; i++) {
@@ -184,8 +203,10 @@ static void report_maps(report *h, const worth *w, const pictures *p)
         report_html(h, "</td><td class=\"soft\">");
         report_text(h, name);
     }
-    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, at %zu x %zu pixels. Maps: cosine "
-                   "of class token and patch tokens after the final norm, each from its least (violet) to its greatest "
+    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, at %zu "
+                   "x %zu pixels. Maps: cosine "
+                   "of class token and patch tokens after the final norm, each from its least "
+                   "(violet) to its greatest "
                    "(yellow), bilinear.</p>\n", p->size, p->size);
 }
 
@@ -196,15 +217,18 @@ static void report_costs(report *h, const price *x, int threads)
     double value[COST];
     report_plot plot[2];
     memset(plot, 0, sizeof plot);
-    plot[0].y_label = "seconds a picture", plot[1].y_label = "MiB";
+    plot[0].y_label = "seconds a picture";
+    plot[1].y_label = "MiB";
     plot[0].caption = "Of the processor, all threads together.";
     plot[1].caption = "At the peak, weights and picture included.";
     for (size_t i = 0; i < LOOKS; i++) patches[i] = x[2 * i].patches;
     for (int k = 0; k < 2; k++) {
-        plot[k].x_label = "patches", plot[k].log_x = plot[k].log_y = 1;
+        plot[k].x_label = "patches";
+        plot[k].log_x = plot[k].log_y = 1;
         for (int n = 0; n < 2; n++) {
             for (size_t i = 0; i < LOOKS; i++)
-                y[k][n][i] = k ? x[2 * i + (size_t)n].bytes / 1048576 : x[2 * i + (size_t)n].processor;
+                y[k][n][i] = k ? x[2 * i + (size_t)n].bytes / 1048576 :
+                    x[2 * i + (size_t)n].processor;
             report_curve c = {pair_name[n], patches, y[k][n], LOOKS, n, 0};
             plot[k].curve[plot[k].curves++] = c;
         }
@@ -220,8 +244,10 @@ static void report_costs(report *h, const price *x, int threads)
         report_columns_html(h, cost, COST, name, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Of one picture; FLOPs: two for a multiply-add. %d thread%s, the least of up to three "
-                   "passes. Processor: the time of all threads together, which other programs on the machine change "
+    report_html(h, "<p class=\"soft\">Of one picture; FLOPs: two for a multiply-add. %d thread%s, "
+                   "the least of up to three "
+                   "passes. Processor: the time of all threads together, which other programs on "
+                   "the machine change "
                    "little; times: by that.</p>\n", threads, threads > 1 ? "s" : "");
 }
 
@@ -236,15 +262,24 @@ static void report_tables(report *h, const worth *w)
         report_columns_html(h, value_of, WORTH, network_name[k], value, k ? teacher : NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Of test pictures. Cosines: with the teacher&rsquo;s tokens after the final norm, means "
-                   "over at most %d pictures; relative error: mean square of what patch tokens differ by over the mean "
-                   "square of the teacher&rsquo;s. k-NN: share of the pictures whose class the 20 nearest of the other test "
-                   "pictures name (class token, cosine, temperature 0.07); balanced: the mean over the classes. Probe: the "
-                   "share whose class a linear head on class tokens names, learned from at most %d training pictures. mIoU: "
-                   "of object and background, what a linear head on patch tokens has in common with each over what the two "
-                   "cover together, mean; learned from every second of at most %d test pictures with masks, judged on the "
-                   "others. Binary-AUC: area under the ROC curve of a map, as drawn above, against the mask, max(A, 1 - A), "
-                   "mean. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than two of them "
+    report_html(h, "<p class=\"soft\">Of test pictures. Cosines: with the teacher&rsquo;s tokens "
+                   "after the final norm, means "
+                   "over at most %d pictures; relative error: mean square of what patch tokens "
+                   "differ by over the mean "
+                   "square of the teacher&rsquo;s. k-NN: share of the pictures whose class the 20 "
+                   "nearest of the other test "
+                   "pictures name (class token, cosine, temperature 0.07); balanced: the mean "
+                   "over the classes. Probe: the "
+                   "share whose class a linear head on class tokens names, learned from at most "
+                   "%d training pictures. mIoU: "
+                   "of object and background, what a linear head on patch tokens has in common "
+                   "with each over what the two "
+                   "cover together, mean; learned from every second of at most %d test pictures "
+                   "with masks, judged on the "
+                   "others. Binary-AUC: area under the ROC curve of a map, as drawn above, "
+                   "against the mask, max(A, 1 - A), "
+                   "mean. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: "
+                   "more than two of them "
                    "above or below the teacher.</p>\n", COMPARED, TAUGHT, SEGMENTED);
 }
 
@@ -253,10 +288,12 @@ static void report_tried(report *h, const settings *o, const run *r)
     report_html(h, "<h2>Which mixer comes nearest</h2>\n");
     report_table(h, "block|M-MATE|Flex-MA|Local-Swin|linear attention|taken");
     for (size_t b = 0; b < mmix_vision_config_of(r->teacher)->depth; b++)
-        report_row(h, "%zu|%.3f|%.3f|%.3f|%.3f|%s", b + 1, r->tried[0][b], r->tried[1][b], r->tried[2][b], r->tried[3][b],
+        report_row(h, "%zu|%.3f|%.3f|%.3f|%.3f|%s", b + 1, r->tried[0][b], r->tried[1][b],
+                   r->tried[2][b], r->tried[3][b],
                    kind[kind_of(o, b)].title);
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Relative error of what the mixer makes of what the teacher&rsquo;s block reads, of test "
+    report_html(h, "<p class=\"soft\">Relative error of what the mixer makes of what the "
+                   "teacher&rsquo;s block reads, of test "
                    "pictures, after it has learned alone for a short time.</p>\n");
 }
 
@@ -269,26 +306,37 @@ static void report_curves(report *h, const run *r, const worth *w)
     memset(&loss, 0, sizeof loss);
     loss.x_label = "step";
     like = error = blocks = loss;
-    loss.y_label = "loss", loss.caption = "Each stage has a loss of its own: what mixers make on the teacher's inputs; "
-        "what blocks make, end to end; class and patch tokens. From one curve to the next nothing can be compared. "
+    loss.y_label = "loss";
+    loss.caption = "Each stage has a loss of its own: what mixers make on the teacher's inputs; "
+        "what blocks make, end to end; class and patch tokens. From one curve to the next nothing "
+        "can be compared. "
         "Batches of large and small crops differ, so curves are rough.";
     for (size_t k = 0; k < STAGES; at += r->distill->config.stage[k++].steps) {
-        report_curve c = {stage_name[k], r->x + at, r->loss + at, r->distill->config.stage[k].steps, (int)k, 0};
+        report_curve c = {stage_name[k], r->x + at, r->loss + at, r->distill->config.stage[k].steps,
+                          (int)k, 0};
         if (c.count) loss.curve[loss.curves++] = c;
     }
-    like.y_label = "mean cosine", like.caption = "With the teacher, of test pictures, at the start, after each fifth and "
+    like.y_label = "mean cosine";
+    like.caption = "With the teacher, of test pictures, at the start, after each fifth and "
         "after each stage.";
-    error.y_label = "relative error", error.caption = "Of patch tokens, on the same pictures.";
+    error.y_label = "relative error";
+    error.caption = "Of patch tokens, on the same pictures.";
     report_curve token = {"class token", r->point[0], r->point[2], r->plotted, 0, 0};
     report_curve patches = {"patches", r->point[0], r->point[3], r->plotted, 1, 0};
     report_curve off = {"patches", r->point[0], r->point[1], r->plotted, 1, 0};
-    like.curve[like.curves++] = token, like.curve[like.curves++] = patches, error.curve[error.curves++] = off;
-    blocks.x_label = "block", blocks.y_label = "relative error", blocks.log_y = 1;
-    blocks.caption = "Of what each block makes, end to end: errors of the blocks before it are in it.";
+    like.curve[like.curves++] = token;
+    like.curve[like.curves++] = patches;
+    error.curve[error.curves++] = off;
+    blocks.x_label = "block";
+    blocks.y_label = "relative error";
+    blocks.log_y = 1;
+    blocks.caption = "Of what each block makes, end to end: errors of the blocks before it are in "
+                     "it.";
     for (size_t b = 0; b < depth; b++) block[b] = (double)(b + 1);
     report_curve before = {"before", block, w[BEFORE].like.block, depth, 1, 1};
     report_curve after = {"after", block, w[AFTER].like.block, depth, 0, 0};
-    blocks.curve[blocks.curves++] = before, blocks.curve[blocks.curves++] = after;
+    blocks.curve[blocks.curves++] = before;
+    blocks.curve[blocks.curves++] = after;
     report_html(h, "<h2>Learning</h2>\n<div class=\"row\">\n");
     report_chart(h, &like);
     report_chart(h, &error);
@@ -298,7 +346,8 @@ static void report_curves(report *h, const run *r, const worth *w)
 }
 
 /* 0, or an exit status. */
-static int write_report(mmix_ctx *m, const settings *o, const run *r, const worth *w, const price *x, const pictures *p)
+static int write_report(mmix_ctx *m, const settings *o, const run *r, const worth *w,
+                        const price *x, const pictures *p)
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     const mmix_distill_config *c = &r->distill->config;
@@ -318,11 +367,14 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const wort
     report_html(&h, ", %zu blocks, of which ", depth);
     for (size_t b = 0, n = 0; b < depth; b++)
         if (o->keep[b]) report_html(&h, "%s%zu", n++ ? ", " : "", b + 1);
-    report_html(&h, "%s keep attention. %zu training and %zu test pictures of ", replaced(o, depth) == depth ? "none" : "",
+    report_html(&h, "%s keep attention. %zu training and %zu test pictures of ",
+                replaced(o, depth) == depth ? "none" : "",
                 p->train.count, p->test.count);
     report_text(&h, o->images);
-    report_html(&h, "; %zu, %zu and %zu steps of %zu crops, %.0f s. %s, %d threads, %s.<br><code>", c->stage[0].steps,
-                c->stage[1].steps, c->stage[2].steps, o->batch, r->seconds, date, mmix_threads(m), mmix_simd_name(m));
+    report_html(&h, "; %zu, %zu and %zu steps of %zu crops, %.0f s. %s, %d threads, %s.<br><code>",
+                c->stage[0].steps,
+                c->stage[1].steps, c->stage[2].steps, o->batch, r->seconds, date, mmix_threads(m),
+                mmix_simd_name(m));
     report_text(&h, r->settings);
     report_html(&h, "</code></p>\n");
     if (report_close(&h)) return fail("%s", h.error);

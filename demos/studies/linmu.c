@@ -1,4 +1,5 @@
-/* linmu.c - attention out, M-MATE in: decoders turned linear by distillation in three stages (LinMU)
+/* linmu.c - attention out, M-MATE in: decoders turned linear by distillation in three stages
+   (LinMU)
 
        cc -O2 demos/studies/linmu.c -o linmu -lm -lpthread
        ./linmu                                       all four parts, small, under ten minutes
@@ -12,8 +13,8 @@
      scaling   time and memory from 1,024 tokens on, M-MATE beside attention, random weights
    Tables go to stdout, with curves, matrices and examples to OUT/report.html.
 
-   Sections: plan · options · tasks · files and progress · teachers · students · text · pictures and films · tables ·
-   heads · examples · the three parts that learn · scaling · main */
+   Sections: plan · options · tasks · files and progress · teachers · students · text · pictures
+   and films · tables · heads · examples · the three parts that learn · scaling · main */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -34,7 +35,7 @@
 
 #define fail report_refuse
 
-/* ---- plan: everything that decides a result, written down before there was one -------------------------- */
+/* ---- plan: everything that decides a result, written down before there was one --------------- */
 
 enum { TEXT, PICTURES, VIDEO, LEARNED, SCALING = LEARNED, PARTS };
 static const char *const part_name[PARTS] = {"text", "pictures", "video", "scaling"};
@@ -50,38 +51,47 @@ typedef struct budget {
     size_t longest;                                      /* tokens of the last step of scaling */
 } budget;
 static const budget budgets[2] = {
-    {"small", 1, {50, 50, 50}, {8, 32, 32}, {400, 1200, 1000}, 64, {1024, 4000, 3000}, {64, 250, 250}, 1000, 128, 8192},
-    {"full", 3, {300, 300, 300}, {8, 32, 32}, {3000, 3000, 3000}, 64, {4096, 20000, 10000}, {256, 1000, 1000}, 10000,
+    {"small", 1, {50, 50, 50}, {8, 32, 32}, {400, 1200, 1000}, 64, {1024, 4000, 3000},
+     {64, 250, 250}, 1000, 128, 8192},
+    {"full", 3, {300, 300, 300}, {8, 32, 32}, {3000, 3000, 3000}, 64, {4096, 20000, 10000},
+     {256, 1000, 1000}, 10000,
      256, 65536},
 };
 
-enum { STAGES = 3, STAGES_MOST = 4, SEEDS_MOST = 16, FULL = 0, WINDOW = 8 };         /* WINDOW: of Local-Swin in text */
-enum { IN_TEXT = 1 << TEXT, IN_PICTURES = 1 << PICTURES, IN_VIDEO = 1 << VIDEO, IN_ALL = 7, IN_QUESTIONS = 6 };
+/* WINDOW: of Local-Swin in text */
+enum { STAGES = 3, STAGES_MOST = 4, SEEDS_MOST = 16, FULL = 0, WINDOW = 8 };
+enum { IN_TEXT = 1 << TEXT, IN_PICTURES = 1 << PICTURES, IN_VIDEO = 1 << VIDEO, IN_ALL = 7,
+      IN_QUESTIONS = 6 };
 
-/* What a control changes: weights of the mixers random and not the teacher's; heads not brought to the teacher's sizes;
-   the branches in the other order. */
+/* What a control changes: weights of the mixers random and not the teacher's; heads not brought
+   to the teacher's sizes; the branches in the other order. */
 enum { AS_USUAL, RANDOM_START, NOT_CALIBRATED, SWIN_FIRST };
 /* A way to distil; the first is the paper's. All make the same number of optimizer steps. */
 typedef struct variant {
     const char *key, *name;
     int parts;
-    size_t stages;           /* 3; 2: without the first; 1: everything at once; 4: one of Local-Swin alone behind the first */
+    /* 3; 2: without the first; 1: everything at once; 4: one of Local-Swin alone behind the
+       first */
+    size_t stages;
     int hidden;                                          /* 0: without L_hid */
-    size_t rank;                                         /* of LoRA in the last stage; FULL: all weights instead */
+    size_t rank;  /* of LoRA in the last stage; FULL: all weights instead */
     int branches;
-    size_t window[3];                                    /* of Local-Swin on spans; 0: the library's default */
-    int control;                                         /* the same for all but controls, which --only names */
+    size_t window[3];  /* of Local-Swin on spans; 0: the library's default */
+    int control;  /* the same for all but controls, which --only names */
 } variant;
-enum { VARIANTS = 18, CONTROLS = 11, CURVES = 6 };       /* the first so many have curves; from CONTROLS on: --only */
+/* the first so many have curves; from CONTROLS on: --only */
+enum { VARIANTS = 18, CONTROLS = 11, CURVES = 6 };
 static const variant variants[VARIANTS] = {
     {"three", "three stages", IN_ALL, 3, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
     {"two", "two stages", IN_TEXT | IN_PICTURES, 2, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
     {"single", "single stage", IN_ALL, 1, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
-    {"nohid", "without L_hid", IN_TEXT | IN_PICTURES, 3, 0, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"nohid", "without L_hid", IN_TEXT | IN_PICTURES, 3, 0, 8, MMIX_BRANCH_BOTH, {0, 0, 0},
+     AS_USUAL},
     {"flex", "Flex-MA only", IN_ALL, 3, 1, 8, MMIX_BRANCH_FLEX, {0, 0, 0}, AS_USUAL},
     {"swin", "Local-Swin only", IN_ALL, 3, 1, 8, MMIX_BRANCH_SWIN, {0, 0, 0}, AS_USUAL},
     {"rank2", "LoRA of rank 2", IN_TEXT, 3, 1, 2, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
-    {"full", "all weights in place of LoRA", IN_TEXT, 3, 1, FULL, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"full", "all weights in place of LoRA", IN_TEXT, 3, 1, FULL, MMIX_BRANCH_BOTH, {0, 0, 0},
+     AS_USUAL},
     {"w222", "windows 2 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {2, 2, 2}, AS_USUAL},
     {"w144", "windows 1 x 4 x 4", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 4, 4}, AS_USUAL},
     {"w422", "windows 4 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {4, 2, 2}, AS_USUAL},
@@ -94,37 +104,49 @@ static const variant variants[VARIANTS] = {
     {"w4", "windows 4 x 4", IN_PICTURES, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 4, 4}, AS_USUAL},
 };
 
-enum { DIM = 64, HEADS = 4, FFN = 176, DECODER_DEPTH = 3, EYE_DEPTH = 3, PATCH = 8 };  /* of what is trained here */
+/* of what is trained here */
+enum { DIM = 64, HEADS = 4, FFN = 176, DECODER_DEPTH = 3, EYE_DEPTH = 3, PATCH = 8 };
 static const double teacher_rate = 1.5e-3, teacher_decay = 0.01;
-/* Times mmix_distill_config_linmu' learning rates: DIM is narrow. The last stage of text gets worse above 1. */
+/* Times mmix_distill_config_linmu' learning rates: DIM is narrow. The last stage of text gets
+   worse above 1. */
 static const double stage_rate[LEARNED] = {1, 2.5, 2.5};
 
-/* ---- options ------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "linmu [text|pictures|video|scaling|all|figures] - attention out, M-MATE in: distillation in three stages\n\n"
+    "linmu [text|pictures|video|scaling|all|figures] - attention out, M-MATE in: distillation in "
+    "three stages\n\n"
     "  --out DIR         where report.html goes                     (build/linmu-out)\n"
-    "  --budget NAME     small: under ten minutes in all, one seed; full: hours, three seeds  (small)\n"
+    "  --budget NAME     small: under ten minutes in all, one seed; full: hours, three seeds  "
+    "(small)\n"
     "  --steps N         optimizer steps a stage, instead of the budget's\n"
     "  --teach N         steps of a teacher that is trained here, instead of the budget's\n"
     "  --seed N          the first seed                             (1)\n"
     "  --seeds N         so many, one after another                 (small 1, full 3)\n"
-    "  --only LIST       of the ways to distil those alone: three, two, single, nohid, flex, swin, rank2, full, w222,\n"
-    "                    w144, w422; or controls, which run only if named: random (weights of the mixers), sizes (heads\n"
-    "                    are not calibrated), swinfirst, four (stages), w1, w2, w4 (windows on pictures)\n"
-    "  --frames N        video: films of N frames, a thing in each, and questions for its color in one of them\n"
+    "  --only LIST       of the ways to distil those alone: three, two, single, nohid, flex, "
+    "swin, rank2, full, w222,\n"
+    "                    w144, w422; or controls, which run only if named: random (weights of the "
+    "mixers), sizes (heads\n"
+    "                    are not calibrated), swinfirst, four (stages), w1, w2, w4 (windows on "
+    "pictures)\n"
+    "  --frames N        video: films of N frames, a thing in each, and questions for its color "
+    "in one of them\n"
     "  --data DIR        easy-VQA, DIR/train and DIR/test with questions.json and images/N.png\n"
     "                    (pictures drawn here)\n"
-    "  --teacher FILE    of text: llama2.c's .bin, or .safetensors  (../shared/data/stories260k/stories260K.bin,\n"
+    "  --teacher FILE    of text: llama2.c's .bin, or .safetensors  "
+    "(../shared/data/stories260k/stories260K.bin,\n"
     "                    or a small one trained here on stories from templates)\n"
-    "  --tokenizer FILE  llama2.c's, to show its stories            (tok512.bin beside the teacher)\n"
+    "  --tokenizer FILE  llama2.c's, to show its stories            (tok512.bin beside the "
+    "teacher)\n"
     "  --save PREFIX     files of runs, PREFIX-PART-SEED-RUN.…      (OUT/run)\n"
-    "  --load PREFIX     go on where the run of these files stopped; give the other options as they were\n"
+    "  --load PREFIX     go on where the run of these files stopped; give the other options as "
+    "they were\n"
     "  --threads N       (all cores)\n"
     "  --json            results as JSON on stdout\n"
     "  --help\n\n"
     "`figures` draws how M-MATE finds its tokens, four .svg files in DIR, and nothing else.\n"
-    "A student is saved every two minutes, a teacher when it has learned; Ctrl-C saves a student, too, and says how\n"
+    "A student is saved every two minutes, a teacher when it has learned; Ctrl-C saves a student, "
+    "too, and says how\n"
     "to go on.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
@@ -133,7 +155,7 @@ typedef struct settings {
     const budget *budget;
     int parts, json, figures;                            /* parts: bits 1 << TEXT, … */
     int only[VARIANTS];                                  /* 1: this way is taken */
-    size_t steps[LEARNED], teach[LEARNED], seeds, threads, frames;       /* frames 0: films of motion */
+    size_t steps[LEARNED], teach[LEARNED], seeds, threads, frames;  /* frames 0: films of motion */
     uint64_t seed;
     char prefix[1000], kept_tokenizer[1000];
 } settings;
@@ -152,15 +174,18 @@ static int read_only(settings *o, const char *text)
     for (size_t n; text; text = text[n] ? text + n + 1 : NULL) {
         int v = 0;
         n = strcspn(text, ",");
-        while (v < VARIANTS && (strlen(variants[v].key) != n || strncmp(variants[v].key, text, n))) v++;
-        if (v == VARIANTS) return fail("--only %.*s: no such way to distil; --help lists them", (int)n, text);
+        while (v < VARIANTS && (strlen(variants[v].key) != n || strncmp(variants[v].key, text, n)))
+            v++;
+        if (v == VARIANTS) return fail("--only %.*s: no such way to distil; --help lists them",
+                                       (int)n, text);
         o->only[v] = 1;
     }
     return 0;
 }
 
-enum { TEACHER = -2, BLIND = -1, COLUMNS = 1 + STAGES };                 /* rows before the variants */
-static int table_has(const settings *o, int part, int row)       /* whether a row is in the table of a part */
+enum { TEACHER = -2, BLIND = -1, COLUMNS = 1 + STAGES };  /* rows before the variants */
+/* whether a row is in the table of a part */
+static int table_has(const settings *o, int part, int row)
 {
     return row == TEACHER || (row == BLIND && part != TEXT)
         || (row >= 0 && o->only[row] && variants[row].parts >> part & 1);
@@ -201,15 +226,30 @@ static int read_options(settings *o, int argc, char **argv)
         int part = 0;
         unsigned long long n;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
-        if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
+        if (!strcmp(argv[i], "--json")) {
+            o->json = 1;
+            continue;
+        }
         while (part < PARTS && strcmp(argv[i], part_name[part])) part++;
-        if (part < PARTS) { o->parts |= 1 << part; continue; }
-        if (!strcmp(argv[i], "figures")) { o->figures = 1; continue; }
-        if (!strcmp(argv[i], "all")) { o->parts = (1 << PARTS) - 1; continue; }
+        if (part < PARTS) {
+            o->parts |= 1 << part;
+            continue;
+        }
+        if (!strcmp(argv[i], "figures")) {
+            o->figures = 1;
+            continue;
+        }
+        if (!strcmp(argv[i], "all")) {
+            o->parts = (1 << PARTS) - 1;
+            continue;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such part or option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
-        if (known[k].text) { *known[k].text = argv[i]; continue; }
+        if (known[k].text) {
+            *known[k].text = argv[i];
+            continue;
+        }
         if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
@@ -221,7 +261,8 @@ static int read_options(settings *o, int argc, char **argv)
     if (!named) o->parts = (1 << PARTS) - 1;
     for (int p = 0; p < LEARNED; p++) {
         if (!(o->parts >> p & 1) || table_has(o, p, first_way(o, p))) continue;
-        if (named) return fail("--only %s: no way to distil %s; leave it out, or %s", only, part_name[p], part_name[p]);
+        if (named) return fail("--only %s: no way to distil %s; leave it out, or %s", only,
+                               part_name[p], part_name[p]);
         o->parts &= ~(1 << p);
     }
     if (!o->seeds) o->seeds = o->budget->seeds;
@@ -230,10 +271,13 @@ static int read_options(settings *o, int argc, char **argv)
         o->steps[p] = steps ? steps : o->budget->stage_steps[p];
         o->teach[p] = teach ? teach : o->budget->teacher_steps[p];
     }
-    if (o->teacher && !there(o->teacher)) return fail("--teacher %s: %s", o->teacher, strerror(errno));
-    if (o->tokenizer && !there(o->tokenizer)) return fail("--tokenizer %s: %s", o->tokenizer, strerror(errno));
+    if (o->teacher && !there(o->teacher))
+        return fail("--teacher %s: %s", o->teacher, strerror(errno));
+    if (o->tokenizer && !there(o->tokenizer))
+        return fail("--tokenizer %s: %s", o->tokenizer, strerror(errno));
     if (o->data && !picture_is_folder(o->data)) return fail("--data %s: no such folder", o->data);
-    if (o->tokenizer && !o->teacher && !there(stories)) return fail("--tokenizer: give its --teacher, too");
+    if (o->tokenizer && !o->teacher && !there(stories))
+        return fail("--tokenizer: give its --teacher, too");
     if (!o->teacher && there(stories)) o->teacher = stories;
     if (o->teacher && !o->tokenizer) {
         const char *slash = strrchr(o->teacher, '/');
@@ -242,40 +286,45 @@ static int read_options(settings *o, int argc, char **argv)
         if (there(o->kept_tokenizer)) o->tokenizer = o->kept_tokenizer;
     }
     if (o->save && o->load && strcmp(o->save, o->load))
-        return fail("--save %s and --load %s: a run goes on in its own files; give one of them", o->save, o->load);
-    if (o->save || o->load) snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
+        return fail("--save %s and --load %s: a run goes on in its own files; give one of them",
+                    o->save, o->load);
+    if (o->save || o->load)
+        snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
     else snprintf(o->prefix, sizeof o->prefix, "%s/run", o->out);
     return 0;
 }
 
-/* ---- tasks: rows of words, each perhaps about a picture or a film --------------------------------------- */
+/* ---- tasks: rows of words, each perhaps about a picture or a film ---------------------------- */
 
-enum { PAD, END, WORDS_MOST = 512, WORD_ROOM = 24 };     /* END also begins a story, as token 1 does in llama2.c */
+/* END also begins a story, as token 1 does in llama2.c */
+enum { PAD, END, WORDS_MOST = 512, WORD_ROOM = 24 };
 
 typedef struct task {
-    size_t width, count, train;                          /* words of a row; rows, the first `train` to learn from */
-    int32_t *token, *target;                             /* (count, width): words; what is wanted after them, or -1 */
-    size_t *length, *clip;                               /* (count): words of a row but the padding; its clip */
-    char (*word)[WORD_ROOM];                             /* (WORDS_MOST): the vocabulary, unless the teacher has one */
+    size_t width, count, train;  /* words of a row; rows, the first `train` to learn from */
+    int32_t *token, *target;  /* (count, width): words; what is wanted after them, or -1 */
+    size_t *length, *clip;  /* (count): words of a row but the padding; its clip */
+    char (*word)[WORD_ROOM];  /* (WORDS_MOST): the vocabulary, unless the teacher has one */
     size_t words;
-    /* Clips (0: text alone): films of `frames` pictures, or pictures; rows first[c] … first[c + 1] - 1 ask about c. */
+    /* Clips (0: text alone): films of `frames` pictures, or pictures; rows first[c] … first[c +
+       1] - 1 ask about c. */
     size_t clips, train_clips, frames, *first;
-    int32_t *name;                                       /* (frames): the word behind each, NULL: none */
-    pictures look;                                       /* look.train: all pictures, clip after clip */
-    mmix_span span;                                      /* where a clip stands in a sequence: before the words */
-    mmix_real *media;                                    /* (clips, patches of a clip, DIM): what the encoder sees */
+    int32_t *name;  /* (frames): the word behind each, NULL: none */
+    pictures look;  /* look.train: all pictures, clip after clip */
+    mmix_span span;  /* where a clip stands in a sequence: before the words */
+    mmix_real *media;  /* (clips, patches of a clip, DIM): what the encoder sees */
 } task;
 
-static size_t patches(const task *t)                     /* tokens of a clip that the encoder makes … */
+static size_t patches(const task *t)  /* tokens of a clip that the encoder makes … */
 {
     return t->clips ? t->span.grid[0] * t->span.grid[1] * t->span.grid[2] : 0;
 }
-static size_t clip_tokens(const task *t)                 /* … and with the words behind its frames */
+static size_t clip_tokens(const task *t)  /* … and with the words behind its frames */
 {
     return patches(t) + t->span.grid[0] * t->span.separators;
 }
 
-static int task_rows(task *t, mmix_ctx *m, size_t rows, size_t width)    /* makes room for them: 0, or -1 */
+/* makes room for them: 0, or -1 */
+static int task_rows(task *t, mmix_ctx *m, size_t rows, size_t width)
 {
     t->width = width;
     t->token = (int32_t *)calloc(rows * width, sizeof *t->token);
@@ -322,26 +371,33 @@ static void task_free(task *t)
     memset(t, 0, sizeof *t);
 }
 
-/* The number of a word of n letters, a new one if it is new; -1 and an error if there is no room for it. */
+/* The number of a word of n letters, a new one if it is new; -1 and an error if there is no room
+   for it. */
 static int32_t task_word(task *t, mmix_ctx *m, const char *text, size_t n)
 {
     for (size_t w = END; w < t->words; w++)
         if (strlen(t->word[w]) == n && !strncmp(t->word[w], text, n)) return (int32_t)w;
     if (t->words == WORDS_MOST || n >= WORD_ROOM)
-        return mmix_fail(m, MMIX_ERROR_FILE, "\"%.*s\": %s", (int)n, text, n >= WORD_ROOM ? "a word too long" :
+        return mmix_fail(m, MMIX_ERROR_FILE, "\"%.*s\": %s", (int)n, text,
+                         n >= WORD_ROOM ? "a word too long" :
                          "more than 512 different words");
     snprintf(t->word[t->words], WORD_ROOM, "%.*s", (int)n, text);
     return (int32_t)t->words++;
 }
 
-/* The words of a text go into row t->count, from word `at` on; how many stand there then, 0 after an error. */
+/* The words of a text go into row t->count, from word `at` on; how many stand there then, 0
+   after an error. */
 static size_t task_text(task *t, mmix_ctx *m, const char *text, size_t at)
 {
     for (size_t n; *text; text += n) {
-        n = strcspn(text, " ?,");                        /* what divides words; of a "?" nothing is to be learned */
-        if (!n) { n = 1; continue; }
+        n = strcspn(text, " ?,");  /* what divides words; of a "?" nothing is to be learned */
+        if (!n) {
+            n = 1;
+            continue;
+        }
         int32_t w = task_word(t, m, text, n);
-        if (at == t->width) mmix_fail(m, MMIX_ERROR_FILE, "\"%s\": more than %zu words", text, t->width);
+        if (at == t->width) mmix_fail(m, MMIX_ERROR_FILE, "\"%s\": more than %zu words", text,
+                                      t->width);
         if (mmix_error(m)) return 0;
         t->token[t->count * t->width + at++] = w;
     }
@@ -363,16 +419,19 @@ static int task_ask(task *t, mmix_ctx *m, size_t clip, const char *question, con
     return 0;
 }
 
-/* B rows as a batch in step memory, with the media (B, patches, DIM), or what t->media has of them (NULL); blind: the
-   questions alone. 0, or -1. */
-static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, int blind, mmix_tensor *media,
+/* B rows as a batch in step memory, with the media (B, patches, DIM), or what t->media has of
+   them (NULL); blind: the questions alone. 0, or -1. */
+static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, int blind,
+                      mmix_tensor *media,
                       mmix_distill_batch *batch)
 {
-    size_t n = blind ? 0 : clip_tokens(t), grid = patches(t), frame = n / (t->clips ? t->frames : 1), L = n + t->width, shape[2];
+    size_t n = blind ? 0 : clip_tokens(t), grid = patches(t),
+        frame = n / (t->clips ? t->frames : 1), L = n + t->width, shape[2];
     shape[0] = B;
     shape[1] = L;
     memset(batch, 0, sizeof *batch);
-    mmix_tensor *token = mmix_new(m, MMIX_DTYPE_I32, 2, shape), *target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_tensor *token = mmix_new(m, MMIX_DTYPE_I32, 2, shape),
+        *target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_tensor *mask = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     if (n && !media) {
         media = mmix_new3(m, B, grid, DIM);
@@ -384,7 +443,8 @@ static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, i
     for (size_t b = 0; b < B; b++)
         for (size_t i = 0; i < L; i++) {
             size_t at = row[b] * t->width + i - n;
-            mmix_data_i32(token)[b * L + i] = i >= n ? t->token[at] : t->name && i % frame == frame - 1
+            mmix_data_i32(token)[b * L + i] = i >= n ? t->token[at] : t->name &&
+                i % frame == frame - 1
                 ? t->name[i / frame] : PAD;
             mmix_data_i32(target)[b * L + i] = i < n ? -1 : t->target[at];
             mmix_data_i32(mask)[b * L + i] = i < n + t->length[row[b]];
@@ -398,18 +458,22 @@ static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, i
     return 0;
 }
 
-typedef struct score { double loss, right; size_t asked; } score;    /* means over the targets; how many there were */
+/* means over the targets; how many there were */
+typedef struct score { double loss, right; size_t asked; } score;
 
 /* The i-th of n held-back rows that are looked at, spread over all of them. */
-static size_t held_row(const task *t, size_t i, size_t n) { return t->train + (t->count - t->train) * i / n; }
+static size_t held_row(const task *t, size_t i,
+                       size_t n) { return t->train + (t->count - t->train) * i / n; }
 static size_t held_rows(const task *t, const settings *o)
 {
     size_t held = t->count - t->train;
     return held < o->budget->tested ? held : o->budget->tested;
 }
 
-/* How a decoder does on n held-back rows; of questions also its answers, said (n, width) or NULL. 0, or -1. */
-static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int blind, score *s, int32_t *said)
+/* How a decoder does on n held-back rows; of questions also its answers, said (n, width) or
+   NULL. 0, or -1. */
+static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int blind, score *s,
+                int32_t *said)
 {
     enum { AT_ONCE = 32 };
     size_t row[AT_ONCE], B;
@@ -420,7 +484,8 @@ static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int
         B = n - first < AT_ONCE ? n - first : AT_ONCE;
         for (size_t b = 0; b < B; b++) row[b] = held_row(t, first + b, n);
         if (task_batch(t, m, row, B, blind, NULL, &batch)) break;
-        mmix_tensor *logits = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &batch.input, NULL));
+        mmix_tensor *logits = mmix_decoder_logits(m, d,
+                                                  mmix_decoder_forward(m, d, &batch.input, NULL));
         mmix_tensor *loss = mmix_cross_entropy(m, logits, batch.target, -1);
         if (!loss) break;
         size_t K = mmix_shape(logits, 2), L = mmix_shape(logits, 1), asked = 0;
@@ -437,29 +502,34 @@ static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int
         s->asked += asked;
         mmix_rewind(m, mark);
     }
-    if (s->asked) s->loss /= (double)s->asked, s->right /= (double)s->asked;
+    if (s->asked) {
+        s->loss /= (double)s->asked;
+        s->right /= (double)s->asked;
+    }
     return mmix_error(m) ? -1 : 0;
 }
 
-/* ---- files and progress -------------------------------------------------------------------------------- */
+/* ---- files and progress ---------------------------------------------------------------------- */
 
-enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
+enum { SAVE_SECONDS = 120 };  /* so much is lost at most if the machine goes down */
 enum { ROWS_OF_TEACHER = 1, ROWS_OF_STUDENT, FRAMES_ASKED };     /* purposes of random numbers */
 
 typedef struct job {                                     /* one part with one seed */
     mmix_ctx *m;
     const settings *o;
     int part;
-    uint64_t seed, print;                                /* print: of teacher and rows, so that no file is mixed up */
+    uint64_t seed, print;  /* print: of teacher and rows, so that no file is mixed up */
     task t;
     mmix_decoder *teacher;
     mmix_vision *eye;                                    /* the encoder; NULL for text */
     tokenizer *tokenizer;                           /* or NULL */
 } job;
 
-static const char *job_path(const job *j, const char *name, const char *ending, char *path, size_t room)
+static const char *job_path(const job *j, const char *name, const char *ending, char *path,
+                            size_t room)
 {
-    snprintf(path, room, "%s-%s-%" PRIu64 "-%s.%s", j->o->prefix, part_name[j->part], j->seed, name, ending);
+    snprintf(path, room, "%s-%s-%" PRIu64 "-%s.%s", j->o->prefix, part_name[j->part], j->seed, name,
+             ending);
     return path;
 }
 
@@ -497,28 +567,32 @@ static meter meter_start(size_t first)
     p.first = first;
     return p;
 }
-static void meter_show(meter *p, const job *j, const char *what, size_t step, size_t steps, double loss)
+static void meter_show(meter *p, const job *j, const char *what, size_t step, size_t steps,
+                       double loss)
 {
     double t = now(), rate_now = (double)(step - p->first) / (t - p->start);
     if (t - p->said < line_pause() && step < steps) return;
     size_t left = (size_t)((double)(steps - step) / rate_now);
     p->said = t;
-    fprintf(stderr, "%s, seed %" PRIu64 ", %-10s step %zu of %zu  %.1f a second  %zu:%02zu left", part_name[j->part],
+    fprintf(stderr, "%s, seed %" PRIu64 ", %-10s step %zu of %zu  %.1f a second  %zu:%02zu left",
+            part_name[j->part],
             j->seed, what, step, steps, rate_now, left / 60, left % 60);
     if (isfinite(loss)) fprintf(stderr, "  loss %.3f", loss);
     fputs(on_screen() && step < steps ? "   \r" : "   \n", stderr);
 }
 
-/* ---- teachers ------------------------------------------------------------------------------------------ */
+/* ---- teachers -------------------------------------------------------------------------------- */
 
 /* What the encoder says of n clips, (n, patches, DIM), recorded if the context records. */
-static mmix_tensor *see(mmix_ctx *m, const task *t, const mmix_vision *eye, const size_t *clip, size_t n)
+static mmix_tensor *see(mmix_ctx *m, const task *t, const mmix_vision *eye, const size_t *clip,
+                        size_t n)
 {
     size_t side = t->look.size, shape[3];
     mmix_tensor *image = mmix_new4(m, n * t->frames, 3, side, side);
     for (size_t i = 0; image && i < n * t->frames; i++)
         mmix_picture_normalize(mmix_data(image) + i * 3 * side * side,
-                               t->look.train.picture[clip[i / t->frames] * t->frames + i % t->frames], NULL, NULL);
+                               t->look.train.picture[clip[i / t->frames] * t->frames +
+                                                     i % t->frames], NULL, NULL);
     shape[0] = n;
     shape[1] = patches(t);
     shape[2] = DIM;
@@ -539,12 +613,14 @@ static int see_all(mmix_ctx *m, task *t, const mmix_vision *eye)
     return mmix_error(m) ? -1 : 0;
 }
 
-/* Of a teacher's questions so large a share wants another answer than yes or no, which say one bit at most: with rows
-   taken evenly an encoder needs many times the steps to tell shapes apart. */
+/* Of a teacher's questions so large a share wants another answer than yes or no, which say one
+   bit at most: with rows taken evenly an encoder needs many times the steps to tell shapes
+   apart. */
 static const double open_share = 0.6;
 
 /* One step's batch: any rows; or, of any clips, a row about each, with what the encoder sees. */
-static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, size_t *row, mmix_distill_batch *batch)
+static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, size_t *row,
+                  mmix_distill_batch *batch)
 {
     mmix_ctx *m = j->m;
     const task *t = &j->t;
@@ -552,11 +628,14 @@ static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, s
     size_t clip[256];
     for (size_t b = 0; b < B; b++) {
         uint32_t any = mmix_random_u32(m, ROWS_OF_TEACHER, step, 3 * b);
-        if (!t->clips) { row[b] = any % t->train; continue; }
+        if (!t->clips) {
+            row[b] = any % t->train;
+            continue;
+        }
         clip[b] = mmix_random_u32(m, ROWS_OF_TEACHER, step, 3 * b + 1) % t->train_clips;
         size_t n = t->first[clip[b] + 1] - t->first[clip[b]];
         int open = mmix_random_uniform(m, ROWS_OF_TEACHER, step, 3 * b + 2) < open_share;
-        for (size_t k = 0; k < n; k++) {                 /* the first such question from a random one on */
+        for (size_t k = 0; k < n; k++) {  /* the first such question from a random one on */
             row[b] = t->first[clip[b]] + (any + k) % n;
             const char *answer = t->word[t->target[row[b] * t->width + t->length[row[b]] - 1]];
             if (!open || (strcmp(answer, "yes") && strcmp(answer, "no"))) break;
@@ -566,7 +645,8 @@ static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, s
     return task_batch(t, m, row, B, !eye, media, batch);
 }
 
-/* Trains a decoder, and an encoder if there is one, to give the rows' targets. 0, 1 after Ctrl-C, -1. */
+/* Trains a decoder, and an encoder if there is one, to give the rows' targets. 0, 1 after
+   Ctrl-C, -1. */
 static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *eye)
 {
     mmix_ctx *m = j->m;
@@ -581,9 +661,11 @@ static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *e
     for (int k = 0; k < 1 + (eye != NULL); k++) mmix_adamw_init(&state[k], list[k]);
     for (size_t step = 0; step < steps && !interrupted && !mmix_error(m); step++) {
         mmix_record(m, 1);
-        adam.lr = mmix_schedule_cosine(teacher_rate, teacher_rate / 100, steps, 1, 1 + steps / 20, 0, step);
+        adam.lr = mmix_schedule_cosine(teacher_rate, teacher_rate / 100, steps, 1, 1 + steps / 20,
+                                       0, step);
         if (lesson(j, eye, step, B, row, &batch)) break;
-        mmix_tensor *logits = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &batch.input, NULL));
+        mmix_tensor *logits = mmix_decoder_logits(m, d,
+                                                  mmix_decoder_forward(m, d, &batch.input, NULL));
         mmix_tensor *loss = mmix_cross_entropy(m, logits, batch.target, -1);
         mmix_backward(m, loss);
         mmix_record(m, 0);
@@ -610,7 +692,7 @@ static mmix_decoder_config decoder_config(const task *t, int blind)
     c.heads = HEADS;
     if (t->clips && !blind) {
         c.media = DIM;
-        c.rope.sections[0] = 2;                          /* of the 8 pairs of a head: frames, rows, columns */
+        c.rope.sections[0] = 2;  /* of the 8 pairs of a head: frames, rows, columns */
         c.rope.sections[1] = c.rope.sections[2] = 3;
     }
     return c;
@@ -627,8 +709,9 @@ static mmix_vision *eye_create(mmix_ctx *m, size_t side)
     return mmix_vision_create(m, c);
 }
 
-/* The library's first values, of deviation 0.02, are made for widths of many hundreds: at 64 the signal dies out and a
-   teacher needs many times the steps. Matrices begin with 1/sqrt(inputs) here. */
+/* The library's first values, of deviation 0.02, are made for widths of many hundreds: at 64 the
+   signal dies out and a teacher needs many times the steps. Matrices begin with 1/sqrt(inputs)
+   here. */
 static void widen(mmix_params *p, uint64_t stream)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -638,8 +721,8 @@ static void widen(mmix_params *p, uint64_t stream)
     }
 }
 
-/* A decoder that learned j->t, and its encoder if `eye` is not NULL: from files of --load, or trained and saved. 0, 1
-   after Ctrl-C, -1; both are the caller's in any case. */
+/* A decoder that learned j->t, and its encoder if `eye` is not NULL: from files of --load, or
+   trained and saved. 0, 1 after Ctrl-C, -1; both are the caller's in any case. */
 static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **eye)
 {
     mmix_ctx *m = j->m;
@@ -662,11 +745,11 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
     return mmix_error(m) ? -1 : end;
 }
 
-/* ---- students ------------------------------------------------------------------------------------------ */
+/* ---- students -------------------------------------------------------------------------------- */
 
-enum { STRETCHES = 60 };                                 /* of a learning curve: means of so many stretches at most */
+enum { STRETCHES = 60 };  /* of a learning curve: means of so many stretches at most */
 typedef struct outcome {
-    score score[1 + STAGES_MOST];                             /* at the start and after each stage */
+    score score[1 + STAGES_MOST];  /* at the start and after each stage */
     size_t stages, done;                                 /* finished; optimizer steps made */
     double seconds, token[STRETCHES], hidden[STRETCHES];     /* sums of L_tok and L_hid … */
     size_t in[STRETCHES];                               /* … over so many steps */
@@ -686,7 +769,7 @@ static mmix_distill_config plan(const job *j, const variant *v)
     const size_t total = STAGES * j->o->steps[j->part];
     mmix_distill_config c = three;
     c.stages = v->stages;
-    c.calibrate = 0;                                     /* done before the first score: see student_create */
+    c.calibrate = 0;  /* done before the first score: see student_create */
     if (v->rank != FULL) {
         c.lora_rank = v->rank;
         c.lora_alpha = 2 * (double)v->rank;
@@ -697,12 +780,17 @@ static mmix_distill_config plan(const job *j, const variant *v)
         if (v->control == SWIN_FIRST ? !i : c.stages > STAGES && i == 1) s->train = MMIX_TRAIN_SWIN;
         s->steps = total * (i + 1) / c.stages - total * i / c.stages;
         s->warmup = s->steps / 20;
-        if (c.stages == 1) s->hidden = three.stage[0].hidden, s->lr = three.stage[0].lr;
+        if (c.stages == 1) {
+            s->hidden = three.stage[0].hidden;
+            s->lr = three.stage[0].lr;
+        }
         s->lr *= stage_rate[j->part];
         if (!v->hidden) s->hidden = 0;
-        if (v->rank == FULL && s->train & MMIX_TRAIN_LORA) s->train += MMIX_TRAIN_REST - MMIX_TRAIN_LORA;
+        if (v->rank == FULL && s->train & MMIX_TRAIN_LORA)
+            s->train += MMIX_TRAIN_REST - MMIX_TRAIN_LORA;
         if (v->branches == MMIX_BRANCH_FLEX) s->train &= ~MMIX_TRAIN_SWIN;
-        if (v->branches == MMIX_BRANCH_SWIN) s->train = (s->train | MMIX_TRAIN_SWIN) & ~MMIX_TRAIN_FLEX;
+        if (v->branches == MMIX_BRANCH_SWIN)
+            s->train = (s->train | MMIX_TRAIN_SWIN) & ~MMIX_TRAIN_FLEX;
     }
     return c;
 }
@@ -711,9 +799,11 @@ static mmix_distill_config plan(const job *j, const variant *v)
 static int exercise(const job *j, uint64_t number, mmix_distill_batch *batch)
 {
     size_t B = j->o->budget->batch[j->part], row[256];
-    for (size_t b = 0; b < B; b++) row[b] = mmix_random_u32(j->m, ROWS_OF_STUDENT, number, b) % j->t.train;
+    for (size_t b = 0; b < B; b++)
+        row[b] = mmix_random_u32(j->m, ROWS_OF_STUDENT, number, b) % j->t.train;
     if (task_batch(&j->t, j->m, row, B, 0, NULL, batch)) return -1;
-    if (j->part == TEXT || j->t.name) {  /* a story is what the teacher decoded; answers that stand apart: L_seq is L_sup */
+    /* a story is what the teacher decoded; answers that stand apart: L_seq is L_sup */
+    if (j->part == TEXT || j->t.name) {
         batch->decoded = &batch->input;
         batch->decoded_target = batch->target;
     }
@@ -733,29 +823,37 @@ static mmix_decoder *student_create(const job *j, const variant *v)
     mmix_params *p = student && v->control == RANDOM_START ? student->params : NULL;
     for (size_t i = 0; p && i < p->count; i++) {
         mmix_tensor *w = p->at[i].tensor;
-        if (strstr(p->at[i].name, ".mmate.") && strstr(p->at[i].name, "_proj.weight") && !strstr(p->at[i].name, ".dt_"))
+        if (strstr(p->at[i].name, ".mmate.") && strstr(p->at[i].name, "_proj.weight") &&
+            !strstr(p->at[i].name, ".dt_"))
             mmix_fill_normal(j->m, w, 1 / sqrt((double)mmix_shape(w, 1)), 5000 + i);
     }
-    if (student && v->branches != MMIX_BRANCH_SWIN && v->control != NOT_CALIBRATED && !exercise(j, 0, &batch))
+    if (student && v->branches != MMIX_BRANCH_SWIN && v->control != NOT_CALIBRATED &&
+        !exercise(j, 0, &batch))
         mmix_decoder_calibrate(student, j->teacher, &batch.input);
     mmix_reset(j->m);
     return student;
 }
 
-/* A run's note: what the run belongs to, then the numbers of its outcome. Text of at most NOTE_ROOM bytes. */
+/* A run's note: what the run belongs to, then the numbers of its outcome. Text of at most
+   NOTE_ROOM bytes. */
 enum { NOTE_ROOM = 16384 };
 static void write_note(const job *j, const variant *v, const outcome *out, char *note)
 {
-    size_t n = (size_t)snprintf(note, NOTE_ROOM, "linmu %s %s %zu %016" PRIx64 "\n%.3f %zu %zu\n", part_name[j->part],
-                                v->key, j->o->steps[j->part], j->print, out->seconds, out->done, out->stages);
+    size_t n = (size_t)snprintf(note, NOTE_ROOM, "linmu %s %s %zu %016" PRIx64 "\n%.3f %zu %zu\n",
+                                part_name[j->part],
+                                v->key, j->o->steps[j->part], j->print, out->seconds, out->done,
+                                out->stages);
     for (int i = 0; i <= STAGES_MOST; i++)
-        n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.17g %.17g %zu\n", out->score[i].loss, out->score[i].right,
+        n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.17g %.17g %zu\n", out->score[i].loss,
+                              out->score[i].right,
                               out->score[i].asked);
     for (int i = 0; i < STRETCHES; i++)
-        n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.9g %.9g %zu\n", out->token[i], out->hidden[i], out->in[i]);
+        n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.9g %.9g %zu\n", out->token[i],
+                              out->hidden[i], out->in[i]);
 }
 
-static int read_note(const job *j, const variant *v, const char *note, outcome *out)     /* 0, or -1: not its note */
+/* 0, or -1: not its note */
+static int read_note(const job *j, const variant *v, const char *note, outcome *out)
 {
     char *mine = (char *)malloc(NOTE_ROOM), *at;
     if (!mine) return -1;
@@ -786,7 +884,10 @@ static char *read_text(mmix_ctx *m, const char *path)
     FILE *f = fopen(path, "rb");
     long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
     char *text = size >= 0 && !fseek(f, 0, SEEK_SET) ? (char *)malloc((size_t)size + 1) : NULL;
-    if (text && fread(text, 1, (size_t)size, f) != (size_t)size) free(text), text = NULL;
+    if (text && fread(text, 1, (size_t)size, f) != (size_t)size) {
+        free(text);
+        text = NULL;
+    }
     if (f) fclose(f);
     if (text) text[size] = 0;
     else mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be read", path);
@@ -827,15 +928,17 @@ static int finished(const job *j, const variant *v, outcome *out, mmix_decoder *
     if (!j->o->load || !there(job_path(j, v->key, "txt", path, sizeof path))) return 0;
     char *note = read_text(j->m, path);
     if (note && read_note(j, v, note, out))
-        mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
+        mmix_fail(j->m, MMIX_ERROR_FILE,
+                  "%s: of a run with other settings; give them as they were, or begin anew "
                   "without --load", path);
     free(note);
-    *student = mmix_decoder_load(j->m, job_path(j, v->key, "student.safetensors", path, sizeof path));
+    *student = mmix_decoder_load(j->m, job_path(j, v->key, "student.safetensors", path,
+                                                sizeof path));
     return 1;
 }
 
-/* One variant from its start, or from where its file left it, to the end, scored after each stage. 0, 1 if it was
-   interrupted (and saved), -1; *student is the caller's in any case. */
+/* One variant from its start, or from where its file left it, to the end, scored after each
+   stage. 0, 1 if it was interrupted (and saved), -1; *student is the caller's in any case. */
 static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **student)
 {
     mmix_ctx *m = j->m;
@@ -848,7 +951,8 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
     if (j->o->load && there(job_path(j, v->key, "safetensors", path, sizeof path))) {
         run = mmix_distill_load(j->teacher, path, student);
         if (run && read_note(j, v, run->note, out))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
+            mmix_fail(m, MMIX_ERROR_FILE,
+                      "%s: of a run with other settings; give them as they were, or begin anew "
                       "without --load", path);
     } else {
         *student = student_create(j, v);
@@ -868,7 +972,8 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
         out->in[at]++;
         out->done++;
         mmix_reset(m);
-        if (s.step + 1 == s.steps) rate(m, &j->t, *student, held, 0, &out->score[++out->stages], NULL);
+        if (s.step + 1 == s.steps)
+            rate(m, &j->t, *student, held, 0, &out->score[++out->stages], NULL);
         out->seconds = before + now() - p.start;
         meter_show(&p, j, v->key, out->done, total, s.loss);
         if (now() - saved > SAVE_SECONDS && !save(j, v, run, out)) saved = now();
@@ -881,7 +986,7 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
     return mmix_error(m) ? -1 : stopped;
 }
 
-/* ---- text: stories ------------------------------------------------------------------------------------- */
+/* ---- text: stories --------------------------------------------------------------------------- */
 
 enum { TEMPLATE_WORDS = 64, TEMPLATES = 20000 };
 
@@ -898,8 +1003,8 @@ static int task_template(task *t, mmix_ctx *m, uint64_t seed, uint64_t index)
     return words ? 0 : -1;
 }
 
-/* The teacher tells stories, at temperature 1, each in a stream of random numbers of its own: they take the place of
-   j->t. 0, 1 after Ctrl-C, -1. */
+/* The teacher tells stories, at temperature 1, each in a stream of random numbers of its own:
+   they take the place of j->t. 0, 1 after Ctrl-C, -1. */
 static int tell_stories(job *j)
 {
     enum { AT_ONCE = 32 };
@@ -930,7 +1035,8 @@ static int tell_stories(job *j)
         mmix_fill(begin.tokens, END);
         if (!mmix_decoder_generate(m, j->teacher, &begin, &sampling, made, width)) break;
         for (size_t r = 0; r < AT_ONCE && j->t.count < rows; r++, j->t.count++) {
-            int32_t *token = j->t.token + j->t.count * width, *target = j->t.target + j->t.count * width;
+            int32_t *token = j->t.token + j->t.count * width, *target = j->t.target + j->t.count *
+                width;
             size_t n = 0;
             do {
                 token[n] = n ? target[n - 1] : END;
@@ -950,12 +1056,14 @@ static int prepare_text(job *j)
 {
     mmix_ctx *m = j->m;
     if (j->o->teacher) {
-        report_say("text, seed %" PRIu64 ": %s tells stories to learn from", j->seed, j->o->teacher);
+        report_say("text, seed %" PRIu64 ": %s tells stories to learn from", j->seed,
+                   j->o->teacher);
         j->teacher = mmix_decoder_load(m, j->o->teacher);
         if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
         return mmix_error(m) ? -1 : tell_stories(j);
     }
-    report_say("text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
+    report_say("text: no pretrained teacher here (--teacher names one): a small one learns "
+               "stories made of "
                "templates, words as tokens");
     if (task_rows(&j->t, m, TEMPLATES, TEMPLATE_WORDS)) return -1;
     for (size_t i = 0; i < TEMPLATES; i++)
@@ -965,10 +1073,11 @@ static int prepare_text(job *j)
     return end ? end : tell_stories(j);
 }
 
-/* ---- pictures and films: drawn ones, or easy-VQA ------------------------------------------------------ */
+/* ---- pictures and films: drawn ones, or easy-VQA --------------------------------------------- */
 
 enum { PICTURE_SIDE = 64, DRAWN_SIDE = 32, FRAMES = 4, QUESTION_WORDS = 12 };
-/* Of --frames: frames of so many pixels a side, behind each its number as a word; a row asks for the color in so many. */
+/* Of --frames: frames of so many pixels a side, behind each its number as a word; a row asks for
+   the color in so many. */
 enum { SMALL_SIDE = 8, RECALLED = 8 };
 
 typedef struct drawing { task *t; uint64_t seed; } drawing;
@@ -977,7 +1086,8 @@ static void draw_task(void *arg, size_t i)               /* picture i of all */
     const drawing *d = (const drawing *)arg;
     size_t frames = d->t->frames, side = d->t->look.size;
     scene_clip clip = scene_clip_make(d->seed, i / frames, (int)frames);
-    scene_clip_paint(&clip, (int)(i % frames), (int)side, d->t->look.train.rgb + i * side * side * 3);
+    scene_clip_paint(&clip, (int)(i % frames), (int)side, d->t->look.train.rgb + i * side * side *
+                     3);
 }
 
 static scene_clip still_of(uint64_t seed, size_t index)  /* a picture with one thing in it */
@@ -994,8 +1104,8 @@ static void draw_still(void *arg, size_t i)              /* frame i of all films
     scene_clip_paint(&c, 0, (int)side, d->t->look.train.rgb + i * side * side * 3);
 }
 
-/* Films of --frames pictures that have nothing to do with each other; a row of a film is RECALLED numbers of frames,
-   behind each of which its color is wanted. 0, or -1. */
+/* Films of --frames pictures that have nothing to do with each other; a row of a film is
+   RECALLED numbers of frames, behind each of which its color is wanted. 0, or -1. */
 static int draw_films(job *j)
 {
     const budget *b = j->o->budget;
@@ -1003,8 +1113,10 @@ static int draw_films(job *j)
     size_t train = b->examples[VIDEO], clips = train + b->held[VIDEO], frames = j->o->frames;
     drawing d = {t, j->seed};
     char number[32];
-    report_say("video, seed %" PRIu64 ": drawing %zu films of %zu pictures", j->seed, clips, frames);
-    if (task_rows(t, j->m, clips * SCENE_QUESTIONS, RECALLED) || task_clips(t, j->m, clips, train, frames, SMALL_SIDE))
+    report_say("video, seed %" PRIu64 ": drawing %zu films of %zu pictures", j->seed, clips,
+               frames);
+    if (task_rows(t, j->m, clips * SCENE_QUESTIONS, RECALLED) || task_clips(t, j->m, clips, train,
+            frames, SMALL_SIDE))
         return -1;
     mmix_parallel_for(j->m, clips * frames, draw_still, &d);
     t->span.separators = 1;
@@ -1034,9 +1146,11 @@ static int draw_films(job *j)
 static int draw_clips(job *j)
 {
     const budget *b = j->o->budget;
-    size_t train = b->examples[j->part], clips = train + b->held[j->part], frames = j->part == VIDEO ? FRAMES : 1;
+    size_t train = b->examples[j->part], clips = train + b->held[j->part],
+        frames = j->part == VIDEO ? FRAMES : 1;
     drawing d = {&j->t, j->seed};
-    report_say("%s, seed %" PRIu64 ": drawing %zu pictures of %d x %d pixels", part_name[j->part], j->seed,
+    report_say("%s, seed %" PRIu64 ": drawing %zu pictures of %d x %d pixels", part_name[j->part],
+               j->seed,
                clips * frames, DRAWN_SIDE, DRAWN_SIDE);
     if (task_rows(&j->t, j->m, clips * SCENE_QUESTIONS, QUESTION_WORDS)) return -1;
     if (task_clips(&j->t, j->m, clips, train, frames, DRAWN_SIDE)) return -1;
@@ -1045,13 +1159,15 @@ static int draw_clips(job *j)
         size_t c = i / SCENE_QUESTIONS;
         scene_clip clip = scene_clip_make(j->seed, c, (int)frames);
         char question[96];
-        const char *answer = scene_clip_ask(&clip, (int)(i % SCENE_QUESTIONS), question, sizeof question);
+        const char *answer = scene_clip_ask(&clip, (int)(i % SCENE_QUESTIONS), question,
+                                            sizeof question);
         if (task_ask(&j->t, j->m, c, question, answer)) return -1;
     }
     return 0;
 }
 
-/* The next "string" of easy-VQA's JSON (without escapes), its end replaced by 0; NULL if there is none. */
+/* The next "string" of easy-VQA's JSON (without escapes), its end replaced by 0; NULL if there
+   is none. */
 static char *json_string(char **at)
 {
     char *start = *at ? strchr(*at, '"') : NULL, *end = start ? strchr(start + 1, '"') : NULL;
@@ -1061,7 +1177,8 @@ static char *json_string(char **at)
     return start + 1;
 }
 
-/* easy-VQA: questions.json is [["question?", "answer", picture], …], pictures rising; the test set is held back. */
+/* easy-VQA: questions.json is [["question?", "answer", picture], …], pictures rising; the test
+   set is held back. */
 static int load_questions(job *j)
 {
     static const char *const half[2] = {"train", "test"};
@@ -1076,7 +1193,8 @@ static int load_questions(job *j)
         const char *last = text[k] ? strrchr(text[k], ',') : NULL;
         clips[k] = last ? strtoul(last + 1, NULL, 10) + 1 : 0;
         if (text[k] && (!last || clips[k] > 1000000))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected [[\"question?\", \"answer\", picture], ...]", path);
+            mmix_fail(m, MMIX_ERROR_FILE,
+                      "%s: expected [[\"question?\", \"answer\", picture], ...]", path);
     }
     if (!mmix_error(m) && !task_rows(&j->t, m, rows, QUESTION_WORDS))
         task_clips(&j->t, m, clips[0] + clips[1], clips[0], 1, PICTURE_SIDE);
@@ -1087,17 +1205,20 @@ static int load_questions(job *j)
             char *answer = json_string(&at), *end = at;
             size_t picture = answer && *at == ',' ? strtoul(at + 1, &end, 10) : clips[k];
             if (!answer || picture < before || picture >= clips[k] || *end != ']')
-                mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/questions.json: behind \"%s\": expected an answer and the number "
+                mmix_fail(m, MMIX_ERROR_FILE,
+                          "%s/%s/questions.json: behind \"%s\": expected an answer and the number "
                           "of a picture, not below the one before", j->o->data, half[k], question);
             else task_ask(&j->t, m, first + picture, question, answer);
             before = picture;
         }
         if (at && strchr(at, '"') && !mmix_error(m))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/questions.json: a string without end, or a \\ in one", j->o->data,
+            mmix_fail(m, MMIX_ERROR_FILE,
+                      "%s/%s/questions.json: a string without end, or a \\ in one", j->o->data,
                       half[k]);
         for (size_t c = 0; c < clips[k] && !mmix_error(m); c++) {
             if (j->t.first[first + c + 1] <= j->t.first[first + c])
-                mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/questions.json: none about picture %zu", j->o->data, half[k], c);
+                mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/questions.json: none about picture %zu",
+                          j->o->data, half[k], c);
             snprintf(path, sizeof path, "%s/%s/images/%zu.png", j->o->data, half[k], c);
             j->t.look.train.name[first + c] = picture_join(path, "", "");
         }
@@ -1123,11 +1244,13 @@ static int prepare_questions(job *j, score *blind)
     return end ? end : see_all(j->m, &j->t, j->eye);
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;       /* of one part and seed */
+/* of one part and seed */
+typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;
 
-/* What stands in a table's row and column of a seed, or NULL: the last stage is always in the last column. */
+/* What stands in a table's row and column of a seed, or NULL: the last stage is always in the
+   last column. */
 static const score *table_score(const result *r, int row, int column)
 {
     if (row < 0) return column < STAGES ? NULL : row == TEACHER ? &r->teacher : &r->blind;
@@ -1155,33 +1278,43 @@ static void wilson(double share, double n, double *low, double *high)
     *high = 100 * (middle + root) / (1 + z * z / n);
 }
 
-/* A share of right answers of all seeds together, and its standard error, in percent; NAN where there is none. */
+/* A share of right answers of all seeds together, and its standard error, in percent; NAN where
+   there is none. */
 static double table_share(const result *r, size_t seeds, int row, int column, double *error)
 {
     double right = 0, asked = 0;
     for (size_t s = 0; s < seeds; s++) {
         const score *one = table_score(&r[s], row, column);
-        if (one) right += one->right * (double)one->asked, asked += (double)one->asked;
+        if (one) {
+            right += one->right * (double)one->asked;
+            asked += (double)one->asked;
+        }
     }
     right /= asked;
     *error = 100 * sqrt(right * (1 - right) / asked);
     return 100 * right;
 }
 
-/* The mean over the seeds; of shares Wilson's interval of all seeds' answers together, [low high]; of several seeds the
-   least and the largest, (low to high). */
-static void table_cell(char *out, size_t room, int part, const result *r, size_t seeds, int row, int column)
+/* The mean over the seeds; of shares Wilson's interval of all seeds' answers together, [low
+   high]; of several seeds the least and the largest, (low to high). */
+static void table_cell(char *out, size_t room, int part, const result *r, size_t seeds, int row,
+                       int column)
 {
     double mean = 0, low = INFINITY, high = -INFINITY, asked = 0, a, b;
-    const char *format = part == TEXT ? "%.2f" : "%.1f", *spread = part == TEXT ? " (%.2f to %.2f)" : " (%.1f to %.1f)";
+    const char *format = part == TEXT ? "%.2f" : "%.1f", *spread = part == TEXT ?
+        " (%.2f to %.2f)" : " (%.1f to %.1f)";
     for (size_t s = 0; s < seeds; s++) {
         const score *one = table_score(&r[s], row, column);
         double v = one && one->asked ? score_value(part, one) : NAN;
         mean += v / (double)seeds;
-        low = fmin(low, v), high = fmax(high, v);
+        low = fmin(low, v);
+        high = fmax(high, v);
         asked += one ? (double)one->asked : 0;
     }
-    if (!isfinite(mean)) { snprintf(out, room, "-"); return; }
+    if (!isfinite(mean)) {
+        snprintf(out, room, "-");
+        return;
+    }
     size_t n = (size_t)snprintf(out, room, format, mean);
     wilson(mean / 100, asked, &a, &b);
     if (part != TEXT) n += (size_t)snprintf(out + n, room - n, " [%.1f %.1f]", a, b);
@@ -1193,8 +1326,10 @@ static void print_table(const settings *o, int part, const result *r)
     char cell[COLUMNS][64];
     int width = (part == TEXT ? 8 : 18) + (o->seeds > 1 ? 17 : 0);
     printf("%s: %s, %zu steps, %zu seed%s\n%-30s %*s %*s %*s %*s %8s\n", part_name[part],
-           part == TEXT ? "perplexity" : "right answers in percent", STAGES * o->steps[part], o->seeds,
-           o->seeds > 1 ? "s" : "", "", width, "start", width, "stage 1", width, "stage 2", width, "stage 3",
+           part == TEXT ? "perplexity" : "right answers in percent", STAGES * o->steps[part],
+           o->seeds,
+           o->seeds > 1 ? "s" : "", "", width, "start", width, "stage 1", width, "stage 2", width,
+           "stage 3",
            "seconds");
     for (int row = TEACHER; row < VARIANTS; row++) {
         if (!table_has(o, part, row)) continue;
@@ -1224,15 +1359,21 @@ static void report_stages(report *h, const settings *o, int part, const result *
         }
         char seconds[32] = "";
         if (row >= 0) snprintf(seconds, sizeof seconds, "%.0f", r[0].run[row].seconds);
-        report_row(h, "%s|%s|%s|%s|%s|%s", table_name(row), cell[0], cell[1], cell[2], cell[3], seconds);
+        report_row(h, "%s|%s|%s|%s|%s|%s", table_name(row), cell[0], cell[1], cell[2], cell[3],
+                   seconds);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer steps of %zu rows. Two "
-                   "stages: without the first; a single stage: everything trains, all losses at once; their last "
-                   "score stands under stage 3, as that of four does, the first of which has none here.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
-                part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked, part == TEXT ? "stories" : "questions",
+    report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer "
+                   "steps of %zu rows. Two "
+                   "stages: without the first; a single stage: everything trains, all losses at "
+                   "once; their last "
+                   "score stands under stage 3, as that of four does, the first of which has none "
+                   "here.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
+                part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked,
+                part == TEXT ? "stories" : "questions",
                 STAGES * o->steps[part], o->budget->batch[part],
-                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: more than two "
+                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: "
+                                    "more than two "
                 "standard errors above or below the start.",
                 o->seeds > 1 ? " Means over the seeds (least to largest)." : "");
 }
@@ -1245,8 +1386,10 @@ static void report_learning(report *h, const settings *o, int part, const result
     char caption[300];
     size_t total = STAGES * o->steps[part], n = stretches(o, part);
     memset(plot, 0, sizeof plot);
-    snprintf(caption, sizeof caption, "KL from the teacher's next token. Stages of three begin anew after %zu and "
-             "%zu steps: other weights and losses, so a curve may jump up there; that is no fault.", o->steps[part],
+    snprintf(caption, sizeof caption,
+             "KL from the teacher's next token. Stages of three begin anew after %zu and "
+             "%zu steps: other weights and losses, so a curve may jump up there; that is no fault.",
+             o->steps[part],
              2 * o->steps[part]);
     plot[0].y_label = "L_tok, nats";
     plot[0].caption = caption;
@@ -1283,7 +1426,8 @@ static void json_scores(const settings *o, int part, const result *r)
     for (size_t s = 0; s < o->seeds; s++)
         for (int row = TEACHER; row < VARIANTS; row++) {
             if (!table_has(o, part, row)) continue;
-            printf("%s\n  {\"seed\": %" PRIu64 ", \"run\": \"%s\", \"scores\": [", comma, o->seed + s,
+            printf("%s\n  {\"seed\": %" PRIu64 ", \"run\": \"%s\", \"scores\": [", comma,
+                   o->seed + s,
                    row == TEACHER ? "teacher" : row == BLIND ? "blind" : variants[row].key);
             comma = "";
             for (int c = 0; c < COLUMNS; c++) {
@@ -1298,13 +1442,13 @@ static void json_scores(const settings *o, int part, const result *r)
     printf("\n ]");
 }
 
-/* ---- heads: whose matrices are how near to the teacher's ------------------------------------------------ */
+/* ---- heads: whose matrices are how near to the teacher's ------------------------------------- */
 
 enum { HEAD_STORIES = 8, HEAD_TOKENS = 64, NEAREST = 4 };
 typedef struct head {
-    double share, reach;                                 /* of the teacher's: within NEAREST tokens; mean distance */
-    double own[2];                                       /* share of the student's, at the start and at the end */
-    double distance[2], sine[2];                         /* to the student's M, at the start and at the end */
+    double share, reach;  /* of the teacher's: within NEAREST tokens; mean distance */
+    double own[2];  /* share of the student's, at the start and at the end */
+    double distance[2], sine[2];  /* to the student's M, at the start and at the end */
 } head;
 
 /* The first `length` words of held-back story i as a sequence; 0, or -1 if it is shorter. */
@@ -1317,7 +1461,8 @@ static int head_sequence(const job *j, size_t i, size_t length, mmix_sequence *s
     return s->tokens ? 0 : -1;
 }
 
-static size_t head_length(const task *t) { return t->width / 2 < HEAD_TOKENS ? t->width / 2 : HEAD_TOKENS; }
+static size_t head_length(const task *t) { return t->width / 2 < HEAD_TOKENS ? t->width / 2 :
+                                          HEAD_TOKENS; }
 
 /* Adds one layer's matrices on one story to its heads. */
 static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decoder *const *student,
@@ -1329,7 +1474,10 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
     if (!M) return;
     const mmix_real *a = mmix_data(M);
     head_reach(a, H, 1, L, NEAREST, share, distance);
-    for (size_t k = 0; k < H; k++) h[k].share += share[k], h[k].reach += distance[k];
+    for (size_t k = 0; k < H; k++) {
+        h[k].share += share[k];
+        h[k].reach += distance[k];
+    }
     for (int s = 0; s < 2; s++) {
         mmix_tensor *S = mmix_decoder_matrix(m, student[s], sequence, layer);
         if (!S) return;
@@ -1344,9 +1492,10 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
                 ab += (double)a[i] * (double)b[i];
                 bb += (double)b[i] * (double)b[i];
             }
-            for (size_t i = k * n; bb > 0 && i < (k + 1) * n; i++) b[i] = (mmix_real)((double)b[i] * ab / bb);
+            for (size_t i = k * n; bb > 0 && i < (k + 1) * n; i++)
+                b[i] = (mmix_real)((double)b[i] * ab / bb);
         }
-        matrix_distance(a, b, H, n, NULL, distance);            /* after the best scaling: the angle's sine */
+        matrix_distance(a, b, H, n, NULL, distance);  /* after the best scaling: the angle's sine */
         for (size_t k = 0; k < H; k++) h[k].sine[s] += distance[k];
     }
 }
@@ -1357,7 +1506,8 @@ static size_t compare_heads(const job *j, const mmix_decoder *const *student, he
     const mmix_decoder_config *c = &j->teacher->config;
     size_t stories = 0, count = c->depth * c->heads;
     memset(h, 0, count * sizeof *h);
-    for (size_t i = 0; stories < HEAD_STORIES && j->t.train + i < j->t.count && !mmix_error(j->m); i++) {
+    for (size_t i = 0; stories < HEAD_STORIES && j->t.train + i < j->t.count && !mmix_error(j->m);
+         i++) {
         mmix_mark mark = mmix_mark_here(j->m);
         mmix_sequence s;
         if (head_sequence(j, i, head_length(&j->t), &s)) continue;
@@ -1367,9 +1517,11 @@ static size_t compare_heads(const job *j, const mmix_decoder *const *student, he
         stories++;
     }
     for (size_t k = 0; k < count; k++) {
-        h[k].share /= (double)stories, h[k].reach /= (double)stories;
+        h[k].share /= (double)stories;
+        h[k].reach /= (double)stories;
         for (int s = 0; s < 2; s++) {
-            h[k].distance[s] /= (double)stories, h[k].sine[s] /= (double)stories;
+            h[k].distance[s] /= (double)stories;
+            h[k].sine[s] /= (double)stories;
             h[k].own[s] /= (double)stories;
         }
     }
@@ -1377,7 +1529,8 @@ static size_t compare_heads(const job *j, const mmix_decoder *const *student, he
 }
 
 /* √(|M|/max) of one head as a picture. */
-static void report_matrix(report *h, const job *j, const mmix_decoder *d, const mmix_sequence *s, size_t at)
+static void report_matrix(report *h, const job *j, const mmix_decoder *d, const mmix_sequence *s,
+                          size_t at)
 {
     const mmix_decoder_config *c = &d->config;
     size_t L = mmix_shape(s->tokens, 1), n = L * L, layer = at / c->heads;
@@ -1388,14 +1541,16 @@ static void report_matrix(report *h, const job *j, const mmix_decoder *d, const 
     if (M && rgb) {
         const mmix_real *one = mmix_data(M) + at % c->heads * n;
         for (size_t i = 0; i < n; i++) most = fmax(most, fabs((double)one[i]));
-        for (size_t i = 0; i < n; i++) report_heat(most > 0 ? sqrt(fabs((double)one[i]) / most) : 0, rgb + 3 * i);
+        for (size_t i = 0; i < n; i++)
+            report_heat(most > 0 ? sqrt(fabs((double)one[i]) / most) : 0, rgb + 3 * i);
         snprintf(name, sizeof name, "M of layer %zu, head %zu", layer, at % c->heads);
         report_picture(h, rgb, L, L, 160, name);
     }
     free(rgb);
 }
 
-static void report_heads(report *h, const job *j, const mmix_decoder *start, const mmix_decoder *end)
+static void report_heads(report *h, const job *j, const mmix_decoder *start,
+                         const mmix_decoder *end)
 {
     const mmix_decoder_config *c = &j->teacher->config;
     const mmix_decoder *student[2], *shown[3];
@@ -1408,7 +1563,10 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
     student[1] = end;
     shown[0] = j->teacher;
     memcpy(shown + 1, student, sizeof student);
-    if (!all || c->heads > 64 || !compare_heads(j, student, all)) { free(all); return; }
+    if (!all || c->heads > 64 || !compare_heads(j, student, all)) {
+        free(all);
+        return;
+    }
     memset(sum, 0, sizeof sum);
     for (size_t k = 0; k < count; k++) {
         if (all[k].share > all[most[0]].share) most[0] = k;
@@ -1420,7 +1578,8 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
     report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>teacher</th>"
                    "<th>student at the start</th><th>after stage 3</th></tr>\n");
     for (int k = 0; k < 2; k++) {
-        report_html(h, "<tr><td class=\"soft\">the most %s head: %zu, %zu</td>", kind[k], most[k] / c->heads,
+        report_html(h, "<tr><td class=\"soft\">the most %s head: %zu, %zu</td>", kind[k],
+                    most[k] / c->heads,
                     most[k] % c->heads);
         for (int i = 0; i < 3; i++) {
             report_html(h, "<td>");
@@ -1429,10 +1588,13 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
         }
         report_html(h, "</tr>\n");
     }
-    report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet (0) to yellow (1)."
+    report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet "
+                   "(0) to yellow (1)."
                    "</p>\n");
-    report_table(h, "layer, head|teacher: within 4 tokens|mean distance|it is|student: within 4 tokens at the start|"
-                    "at the end|distance of M at the start|at the end|best scaled, at the start|at the end");
+    report_table(h, "layer, head|teacher: within 4 tokens|mean distance|it is|student: within 4 "
+                    "tokens at the start|"
+                    "at the end|distance of M at the start|at the end|best scaled, at the "
+                    "start|at the end");
     for (size_t k = 0; k < count; k++) {
         int distant = all[k].share < 0.5;
         local[distant]++;
@@ -1442,44 +1604,55 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
             sum[distant].own[i] += all[k].own[i];
         }
         sum[distant].share += all[k].share;
-        report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", k / c->heads, k % c->heads, all[k].share,
-                   all[k].reach, kind[distant], all[k].own[0], all[k].own[1], all[k].distance[0], all[k].distance[1],
+        report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", k / c->heads,
+                   k % c->heads, all[k].share,
+                   all[k].reach, kind[distant], all[k].own[0], all[k].own[1], all[k].distance[0],
+                   all[k].distance[1],
                    all[k].sine[0], all[k].sine[1]);
     }
     for (int distant = 0; distant < 2; distant++) {
         if (!(local[distant] > 0)) continue;
-        double n = local[distant], *d = sum[distant].distance, *e = sum[distant].sine, *w = sum[distant].own;
-        report_row(h, "mean of %g %s|%.2f|||%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", n, kind[distant], sum[distant].share / n, w[0] / n,
+        double n = local[distant], *d = sum[distant].distance, *e = sum[distant].sine,
+            *w = sum[distant].own;
+        report_row(h, "mean of %g %s|%.2f|||%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", n, kind[distant],
+                   sum[distant].share / n, w[0] / n,
                    w[1] / n, d[0] / n, d[1] / n, e[0] / n, e[1] / n);
         if (!j->o->json)
-            printf("text: %g %s heads: within %d tokens %.2f, the student %.2f -> %.2f; distance of M %.3f -> %.3f, best "
-                   "scaled %.3f -> %.3f\n", n, kind[distant], NEAREST, sum[distant].share / n, w[0] / n, w[1] / n, d[0] / n,
+            printf("text: %g %s heads: within %d tokens %.2f, the student %.2f -> %.2f; distance "
+                   "of M %.3f -> %.3f, best "
+                   "scaled %.3f -> %.3f\n", n, kind[distant], NEAREST, sum[distant].share / n,
+                   w[0] / n, w[1] / n, d[0] / n,
                    d[1] / n, e[0] / n, e[1] / n);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">On %zu tokens of held-back stories. Local: half of &Sigma;|M| or more lies "
-                   "within %d tokens. Distance: &Vert;M<sub>teacher</sub> &minus; M<sub>student</sub>&Vert; / "
+    report_html(h, "<p class=\"soft\">On %zu tokens of held-back stories. Local: half of "
+                   "&Sigma;|M| or more lies "
+                   "within %d tokens. Distance: &Vert;M<sub>teacher</sub> &minus; "
+                   "M<sub>student</sub>&Vert; / "
                    "&Vert;M<sub>teacher</sub>&Vert;; best scaled: the least over all multiples of "
-                   "M<sub>student</sub>, the sine of the angle between the two; the start&rsquo;s calibration scales "
+                   "M<sub>student</sub>, the sine of the angle between the two; the start&rsquo;s "
+                   "calibration scales "
                    "o_proj and leaves M as it is.</p>\n", length, NEAREST);
     mmix_reset(j->m);
     free(all);
 }
 
-/* ---- examples ------------------------------------------------------------------------------------------ */
+/* ---- examples -------------------------------------------------------------------------------- */
 
 /* What tokens mean. */
 static void report_tokens(report *h, const job *j, const int32_t *token, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (token[i] == END) continue;
-        const char *piece = j->tokenizer ? tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
+        const char *piece = j->tokenizer ? tokenizer_piece(j->tokenizer, token[i], NULL) :
+            j->t.word[token[i]];
         report_text(h, piece);
         if (!j->tokenizer) report_text(h, " ");
     }
 }
 
-static void report_stories(report *h, const job *j, const mmix_decoder *start, const mmix_decoder *end)
+static void report_stories(report *h, const job *j, const mmix_decoder *start,
+                           const mmix_decoder *end)
 {
     enum { PROMPT = 8, MORE = 80 };
     const mmix_decoder *d[3];
@@ -1506,7 +1679,8 @@ static void report_stories(report *h, const job *j, const mmix_decoder *start, c
     }
 }
 
-static void report_questions(report *h, const job *j, const mmix_decoder *start, const mmix_decoder *end)
+static void report_questions(report *h, const job *j, const mmix_decoder *start,
+                             const mmix_decoder *end)
 {
     enum { SHOWN = 8 };
     const task *t = &j->t;
@@ -1518,16 +1692,21 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     d[1] = start;
     d[2] = end;
     for (size_t k = 0; k < 3; k++)
-        if (!said || rate(j->m, t, d[k], SHOWN, 0, &s, said + k * SHOWN * t->width)) { free(said); return; }
+        if (!said || rate(j->m, t, d[k], SHOWN, 0, &s, said + k * SHOWN * t->width)) {
+            free(said);
+            return;
+        }
     report_html(h, "<h3>Some questions</h3>\n");
-    report_html(h, "<div class=\"wide\"><table class=\"pictures said\"><tr><th></th><th>question</th><th>answer</th>"
+    report_html(h, "<div class=\"wide\"><table class=\"pictures "
+                   "said\"><tr><th></th><th>question</th><th>answer</th>"
                    "<th>teacher</th><th>student at the start</th><th>after stage 3</th></tr>\n");
     for (size_t i = 0; i < SHOWN; i++) {
         size_t row = held_row(t, i, SHOWN), n = t->length[row];
         const int32_t *token = t->token + row * t->width;
         report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem\">");
         for (size_t f = 0; f < t->frames; f++)
-            report_picture(h, t->look.train.rgb + (t->clip[row] * t->frames + f) * bytes, side, side,
+            report_picture(h, t->look.train.rgb + (t->clip[row] * t->frames + f) * bytes, side,
+                           side,
                            t->frames > 1 ? 48 : 96, "");
         report_html(h, "</div></td><td>");
         for (size_t w = 0; w < n; w++) {
@@ -1546,7 +1725,7 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     free(said);
 }
 
-/* ---- the three parts that learn ------------------------------------------------------------------------- */
+/* ---- the three parts that learn -------------------------------------------------------------- */
 
 static void report_part(report *h, const job *j, const result *r, const mmix_decoder *student)
 {
@@ -1559,20 +1738,25 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
         report_html(h, "The teacher: ");
         if (o->teacher) report_text(h, o->teacher);
         else report_html(h, "trained here on %d stories from templates", TEMPLATES);
-        report_html(h, ". The data: %zu stories of at most %zu tokens that it told itself, at temperature 1; %zu more, "
-                       "from other streams of random numbers, are held back. M-MATE&rsquo;s window in text: %d tokens.",
+        report_html(h, ". The data: %zu stories of at most %zu tokens that it told itself, at "
+                       "temperature 1; %zu more, "
+                       "from other streams of random numbers, are held back. M-MATE&rsquo;s "
+                       "window in text: %d tokens.",
                     t->train, t->width, t->count - t->train, WINDOW);
     } else {
         report_html(h, "%zu questions about %zu %s, ", t->train, t->train_clips,
                     j->part == VIDEO ? "films" : "pictures");
         if (j->part == PICTURES && o->data) report_text(h, o->data);
         else report_html(h, "drawn here");
-        report_html(h, "; held back: %zu about %zu others. Encoder and teacher were trained here (%zu steps of %zu "
-                       "questions); the encoder stays as it is. Each is %zu x %zu x %zu tokens.", t->count - t->train,
+        report_html(h, "; held back: %zu about %zu others. Encoder and teacher were trained here "
+                       "(%zu steps of %zu "
+                       "questions); the encoder stays as it is. Each is %zu x %zu x %zu tokens.",
+                       t->count - t->train,
                     t->clips - t->train_clips, o->teach[j->part], o->budget->teacher_batch,
                     t->span.grid[0], t->span.grid[1], t->span.grid[2]);
     }
-    report_html(h, " The decoder: width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth, c->heads,
+    report_html(h, " The decoder: width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth,
+                c->heads,
                 j->part == VIDEO ? " Where no window is named it holds the whole film." : "");
     mmix_decoder *start = student_create(j, variants + first_way(o, j->part));
     if (start) (j->part == TEXT ? report_stories : report_questions)(h, j, start, student);
@@ -1608,7 +1792,8 @@ static void print_recall(const job *j, int row, const mmix_decoder *d)
             right[f * 4 / t->frames] += said[i] == t->target[at];
             asked[f * 4 / t->frames]++;
         }
-        printf("%zu frames, seed %" PRIu64 ", %-16s by quarter asked for:", t->frames, j->seed, table_name(row));
+        printf("%zu frames, seed %" PRIu64 ", %-16s by quarter asked for:", t->frames, j->seed,
+               table_name(row));
         for (int q = 0; q < 4; q++)
             if (asked[q]) printf(" %5.1f", 100 * (double)right[q] / (double)asked[q]);
         printf("  all %5.1f\n", 100 * s.right);
@@ -1617,7 +1802,8 @@ static void print_recall(const job *j, int row, const mmix_decoder *d)
     free(said);
 }
 
-/* One part, seed after seed; the last one's models are shown in the report. 0, 1 after Ctrl-C, -1. */
+/* One part, seed after seed; the last one's models are shown in the report. 0, 1 after Ctrl-C,
+   -1. */
 static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report *h)
 {
     int end = 0;
@@ -1662,7 +1848,7 @@ static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report 
     return end;
 }
 
-/* ---- scaling ------------------------------------------------------------------------------------------- */
+/* ---- scaling --------------------------------------------------------------------------------- */
 
 enum { LENGTHS_MOST = 16, FIRST_LENGTH = 1024, ASKED = 16, ANSWERED = 32 };
 enum { SIDE_TOKENS = PICTURE_SIDE / PATCH, FRAME_TOKENS = SIDE_TOKENS * SIDE_TOKENS };
@@ -1671,15 +1857,18 @@ enum { ATTENTION, FLEX, SWIN, BOTH, WAYS };
 static const char *const way_name[WAYS] = {"attention", "Flex-MA", "Local-Swin", "M-MATE"};
 typedef struct length {
     double tokens, see;                                  /* of the film; seconds of the encoder */
-    double first[WAYS], rate[WAYS], peak[WAYS], state[WAYS];     /* prefill, s; tokens a second; bytes */
+    /* prefill, s; tokens a second; bytes */
+    double first[WAYS], rate[WAYS], peak[WAYS], state[WAYS];
 } length;
 
 /* Seconds; with one thread of the processor, so that other programs on the machine don't count. */
-static double time_of(const mmix_ctx *m) { return mmix_threads(m) > 1 ? now() : (double)clock() / CLOCKS_PER_SEC; }
+static double time_of(const mmix_ctx *m) { return mmix_threads(m) > 1 ? now() :
+                                          (double)clock() / CLOCKS_PER_SEC; }
 
-/* Prefill of a film of n tokens and a question, then an answer, token by token; the best of up to three. In a context
-   of its own, so that its memory is all that is counted. 0, or -1. */
-static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real *media, size_t n, int which,
+/* Prefill of a film of n tokens and a question, then an answer, token by token; the best of up
+   to three. In a context of its own, so that its memory is all that is counted. 0, or -1. */
+static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real *media, size_t n,
+                        int which,
                         length *out)
 {
     size_t shape[2] = {1, n + ASKED}, one[2] = {1, 1};
@@ -1693,7 +1882,8 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
     mmix_decoder *d = own ? mmix_decoder_create(own, config) : NULL;
     size_t weights = d ? mmix_memory(own).bytes : 0;
     out->first[which] = INFINITY;
-    for (int turn = 0; d && turn < 3 && (!turn || spent < 6) && !interrupted && !mmix_error(own); turn++) {
+    for (int turn = 0; d && turn < 3 && (!turn || spent < 6) && !interrupted && !mmix_error(own);
+         turn++) {
         mmix_sequence film, word;
         memset(&film, 0, sizeof film);
         memset(&word, 0, sizeof word);
@@ -1730,14 +1920,17 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
     return bad ? -1 : 0;
 }
 
-/* The encoder's features (n, DIM) of a film of noise, 16 frames at a time. Returns seconds, the better of two runs. */
-static double time_encoder(mmix_ctx *m, const mmix_vision *eye, mmix_real *media, size_t n, int again)
+/* The encoder's features (n, DIM) of a film of noise, 16 frames at a time. Returns seconds, the
+   better of two runs. */
+static double time_encoder(mmix_ctx *m, const mmix_vision *eye, mmix_real *media, size_t n,
+                           int again)
 {
     double start = time_of(m), took;
     for (size_t at = 0, frames; at < n && !mmix_error(m); at += frames * FRAME_TOKENS) {
         frames = (n - at) / FRAME_TOKENS < 16 ? (n - at) / FRAME_TOKENS : 16;
         mmix_tensor *image = mmix_new4(m, frames, 3, PICTURE_SIDE, PICTURE_SIDE);
-        mmix_features f = mmix_vision_forward(m, eye, image ? mmix_fill_normal(m, image, 1, at) : NULL, NULL);
+        mmix_features f = mmix_vision_forward(m, eye, image ? mmix_fill_normal(m, image, 1, at) :
+                                              NULL, NULL);
         if (f.patches) mmix_read(f.patches, media + at * DIM);
         mmix_reset(m);
     }
@@ -1757,8 +1950,10 @@ enum { SCALING_COLUMNS = sizeof scaling_column / sizeof *scaling_column };
 
 static void scaling_values(const length *x, int way, double *value)
 {
-    const double mib = 1048576, all[SCALING_COLUMNS] = {x->see, x->first[way], 1e6 * x->first[way] / (x->tokens + ASKED),
-                                                        x->rate[way], x->peak[way] / mib, x->state[way] / mib};
+    const double mib = 1048576, all[SCALING_COLUMNS] = {x->see, x->first[way],
+                                                        1e6 * x->first[way] / (x->tokens + ASKED),
+                                                        x->rate[way], x->peak[way] / mib,
+                                                        x->state[way] / mib};
     memcpy(value, all, sizeof all);
 }
 
@@ -1777,18 +1972,21 @@ static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *length
     c.ffn = SCALE_FFN;
     c.media = DIM;
     if (!media) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu tokens", o->budget->longest);
-    for (size_t n = FIRST_LENGTH; n <= o->budget->longest && !mmix_error(m) && !interrupted; n *= 2) {
+    for (size_t n = FIRST_LENGTH; n <= o->budget->longest && !mmix_error(m) && !interrupted;
+         n *= 2) {
         length *at = &x[*lengths];
         memset(at, 0, sizeof *at);
         at->tokens = (double)n;
         at->see = time_encoder(m, eye, media, n, 1);
         for (int k = 0; k < WAYS && !mmix_error(m); k++) {
             c.mixer = k == ATTENTION ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MMATE;
-            c.mmate.branches = k == FLEX ? MMIX_BRANCH_FLEX : k == SWIN ? MMIX_BRANCH_SWIN : MMIX_BRANCH_BOTH;
+            c.mmate.branches = k == FLEX ? MMIX_BRANCH_FLEX : k == SWIN ? MMIX_BRANCH_SWIN :
+                MMIX_BRANCH_BOTH;
             time_decoder(m, c, media, n, k, at);
         }
         if (interrupted || mmix_error(m)) break;
-        fprintf(stderr, "scaling: %zu tokens, encoder %.3f s, attention %.3f s, M-MATE %.3f s\n", n, at->see,
+        fprintf(stderr, "scaling: %zu tokens, encoder %.3f s, attention %.3f s, M-MATE %.3f s\n", n,
+                at->see,
                 at->first[ATTENTION], at->first[BOTH]);
         ++*lengths;
     }
@@ -1818,7 +2016,10 @@ static void json_scaling(const length *x, size_t lengths)
         scaling_values(&x[i / WAYS], (int)(i % WAYS), value);
         printf("%s\n  {\"decoder\": \"%s\", ", i ? "," : "", way_name[i % WAYS]);
         report_json("tokens", x[i / WAYS].tokens, "");
-        for (int c = 0; c < SCALING_COLUMNS; c++) printf(", "), report_json(scaling_column[c].key, value[c], "");
+        for (int c = 0; c < SCALING_COLUMNS; c++) {
+            printf(", ");
+            report_json(scaling_column[c].key, value[c], "");
+        }
         printf("}");
     }
     printf("\n ]");
@@ -1826,14 +2027,18 @@ static void json_scaling(const length *x, size_t lengths)
 
 static void report_scaling(report *h, const length *x, size_t lengths)
 {
-    static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[WAYS][LENGTHS_MOST], rate_of[WAYS][LENGTHS_MOST],
+    static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[WAYS][LENGTHS_MOST],
+        rate_of[WAYS][LENGTHS_MOST],
         peak[WAYS][LENGTHS_MOST], state[WAYS][LENGTHS_MOST];
     double value[SCALING_COLUMNS];
     char cell[48];
     report_plot time_plot, rate_plot, memory;
-    report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d tokens, one sequence, "
-                   "random weights; the decoders: width %d, %d layers, %d heads, and M-MATE&rsquo;s standard windows, "
-                   "16 x 4 x 4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH, SCALE_HEADS);
+    report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d "
+                   "tokens, one sequence, "
+                   "random weights; the decoders: width %d, %d layers, %d heads, and "
+                   "M-MATE&rsquo;s standard windows, "
+                   "16 x 4 x 4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH,
+                   SCALE_HEADS);
     for (size_t i = 0; i < lengths; i++) {
         tokens[i] = x[i].tokens;
         see[i] = x[i].see;
@@ -1862,7 +2067,9 @@ static void report_scaling(report *h, const length *x, size_t lengths)
         c.y = peak[k];
         if (k != ATTENTION && k != BOTH) continue;
         memory.curve[memory.curves++] = c;
-        c.name = k ? "M-MATE, state" : "attention, state", c.y = state[k], c.dashed = 1;
+        c.name = k ? "M-MATE, state" : "attention, state";
+        c.y = state[k];
+        c.dashed = 1;
         memory.curve[memory.curves++] = c;
     }
     report_curve c = {"encoder", tokens, see, lengths, WAYS, 0};
@@ -1879,14 +2086,17 @@ static void report_scaling(report *h, const length *x, size_t lengths)
         report_columns_html(h, scaling_column, SCALING_COLUMNS, cell, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up to three; with one thread "
+    report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up "
+                   "to three; with one thread "
                    "the processor&rsquo;s.</p>\n");
 }
 
-/* ---- main ---------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
-/* What came out, in a sentence: of each part teacher, end and start of three stages; of the last length seconds. */
-static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, size_t lengths, char *out, size_t room)
+/* What came out, in a sentence: of each part teacher, end and start of three stages; of the last
+   length seconds. */
+static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, size_t lengths,
+                 char *out, size_t room)
 {
     static const char *const of[LEARNED] = {"a perplexity of <b>%s</b> on stories",
                                             "<b>%s&nbsp;%%</b> right answers about pictures",
@@ -1900,18 +2110,23 @@ static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, si
         table_cell(teacher, sizeof teacher, p, r[p], o->seeds, TEACHER, STAGES);
         table_cell(start, sizeof start, p, r[p], o->seeds, shown, 0);
         n += (size_t)snprintf(out + n, room - n, "%s",
-                              n ? ", " : "<p>Without attention, at the end of their stages, students reach ");
+                              n ? ", " : "<p>Without attention, at the end of their stages, "
+                                         "students reach ");
         n += (size_t)snprintf(out + n, room - n, of[p], end);
-        n += (size_t)snprintf(out + n, room - n, " (the teacher %s, the conversion alone %s)", teacher, start);
+        n += (size_t)snprintf(out + n, room - n, " (the teacher %s, the conversion alone %s)",
+                              teacher, start);
     }
     if (lengths)
-        n += (size_t)snprintf(out + n, room - n, "%s a film of %.0f tokens M-MATE's decoder reads in "
+        n += (size_t)snprintf(out + n, room - n,
+                              "%s a film of %.0f tokens M-MATE's decoder reads in "
                               "<b>%.2f&nbsp;s</b>, attention's in %.2f&nbsp;s", n ? ";" : "<p>",
-                              x[lengths - 1].tokens, x[lengths - 1].first[BOTH], x[lengths - 1].first[ATTENTION]);
+                              x[lengths - 1].tokens, x[lengths - 1].first[BOTH],
+                              x[lengths - 1].first[ATTENTION]);
     snprintf(out + n, room - n, ".</p>");
 }
 
-static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report *h)  /* 0, 1 after Ctrl-C, -1 */
+/* 0, 1 after Ctrl-C, -1 */
+static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report *h)
 {
     length x[LENGTHS_MOST];
     size_t lengths = 0;
@@ -1921,13 +2136,19 @@ static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report 
     char finding[REPORT_ROOM];
     long at = report_leave(h);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
-    report_html(h, "<p>A decoder with causal attention is converted: Flex-MA, a masked bidirectional Mamba-2, and "
-                   "Local-Swin, attention in windows, take its projections (M-MATE). Then it learns from the decoder "
-                   "that it was: stage 1 Flex-MA alone, stage 2 both branches, by the outputs of its mixers (L_hid) "
-                   "and its next tokens (L_tok); stage 3 both and LoRA, by next tokens, the teacher&rsquo;s answers "
+    report_html(h, "<p>A decoder with causal attention is converted: Flex-MA, a masked "
+                   "bidirectional Mamba-2, and "
+                   "Local-Swin, attention in windows, take its projections (M-MATE). Then it "
+                   "learns from the decoder "
+                   "that it was: stage 1 Flex-MA alone, stage 2 both branches, by the outputs of "
+                   "its mixers (L_hid) "
+                   "and its next tokens (L_tok); stage 3 both and LoRA, by next tokens, the "
+                   "teacher&rsquo;s answers "
                    "and the true ones.</p>\n"
-                   "<p class=\"soft\">%s, budget %s, %zu seed%s from %" PRIu64 ", %d threads, %s.</p>\n", date,
-                o->budget->name, o->seeds, o->seeds > 1 ? "s" : "", o->seed, mmix_threads(m), mmix_simd_name(m));
+                   "<p class=\"soft\">%s, budget %s, %zu seed%s from %" PRIu64 ", %d threads, "
+                                                                               "%s.</p>\n", date,
+                o->budget->name, o->seeds, o->seeds > 1 ? "s" : "", o->seed, mmix_threads(m),
+                mmix_simd_name(m));
     for (int p = 0; p < LEARNED && !end; p++)
         if (o->parts >> p & 1) end = run_part(m, o, p, r[p], h);
     if (!end && o->parts >> SCALING & 1) {
@@ -1986,7 +2207,8 @@ int main(int argc, char **argv)
         if (end < 0) status = fail("%s", mmix_error(m));
         else {
             const int saved = saved_before(&o);
-            fprintf(stderr, saved ? "\nlinmu: stopped; go on with the same options and --load \"%s\"\n"
+            fprintf(stderr, saved ?
+                    "\nlinmu: stopped; go on with the same options and --load \"%s\"\n"
                     : "\nlinmu: stopped before there was anything to save as %s\n", o.prefix);
             status = 130;
         }

@@ -1,4 +1,5 @@
-/* linmu_figures.h - the figures of docs/05-linmu.md: orders, windows and matrices as the library makes them
+/* linmu_figures.h - the figures of docs/05-linmu.md: orders, windows and matrices as the library
+   makes them
 
        int failed = linmu_figures("docs/figures");       // scan-orders, spans, windows, mmate, each an .svg
 
@@ -9,12 +10,17 @@
 static const char *const linmu_pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#8a929b"};
 
 /* A line with a tip at its end, drawn from `gap` behind one point to `gap` before the other. */
-static void linmu_arrow(FILE *f, double x0, double y0, double x1, double y1, double gap, const char *paint)
+static void linmu_arrow(FILE *f, double x0, double y0, double x1, double y1, double gap,
+                        const char *paint)
 {
     const double length = hypot(x1 - x0, y1 - y0), ux = (x1 - x0) / length, uy = (y1 - y0) / length;
-    x0 += gap * ux, y0 += gap * uy, x1 -= gap * ux, y1 -= gap * uy;
+    x0 += gap * ux;
+    y0 += gap * uy;
+    x1 -= gap * ux;
+    y1 -= gap * uy;
     fprintf(f, "<path d=\"M%.1f %.1fL%.1f %.1fM%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" %s/>\n", x0, y0, x1, y1,
-            x1 - 6 * ux - 3.5 * uy, y1 - 6 * uy + 3.5 * ux, x1, y1, x1 - 6 * ux + 3.5 * uy, y1 - 6 * uy - 3.5 * ux,
+            x1 - 6 * ux - 3.5 * uy, y1 - 6 * uy + 3.5 * ux, x1, y1, x1 - 6 * ux + 3.5 * uy,
+            y1 - 6 * uy - 3.5 * ux,
             paint);
 }
 
@@ -23,7 +29,8 @@ static void linmu_arrow(FILE *f, double x0, double y0, double x1, double y1, dou
 static void linmu_scan_orders(const char *folder)
 {
     enum { T = 2, Y = 3, X = 4, N = T * Y * X, WIDE = 350, HIGH = 220, LEFT = 44, TOP = 78 };
-    static const char *const title[4] = {"layers 0, 4, 8, …: frames, rows", "layers 1, 5, 9, …: frames, columns",
+    static const char *const title[4] = {"layers 0, 4, 8, …: frames, rows",
+                                         "layers 1, 5, 9, …: frames, columns",
                                          "layers 2, 6, 10, …: rows, time innermost",
                                          "layers 3, 7, 11, …: columns, time innermost"};
     FILE *f = svg_open(folder, "scan-orders.svg", 2 * WIDE, 2 * HIGH + 40, "");
@@ -38,27 +45,31 @@ static void linmu_scan_orders(const char *folder)
             x[r] = left + 66 * (cell % X) + 30 * t;
             y[r] = top + 56 * (cell / X) - 24 * t;
         }
-        for (int jumps = 1; jumps >= 0; jumps--)                         /* long lines first, below the others */
+        for (int jumps = 1; jumps >= 0; jumps--)  /* long lines first, below the others */
             for (int r = 0; r + 1 < N; r++) {
                 const int a = perm[r], b = perm[r + 1], ca = a % (Y * X), cb = b % (Y * X);
-                const int steps = abs(a / (Y * X) - b / (Y * X)) + abs(ca / X - cb / X) + abs(ca % X - cb % X);
+                const int steps = abs(a / (Y * X) - b / (Y * X)) + abs(ca / X - cb / X) +
+                    abs(ca % X - cb % X);
                 if ((steps > 1) != jumps) continue;
                 linmu_arrow(f, x[r], y[r], x[r + 1], y[r + 1], 11,
                             jumps ? "stroke=\"#aab2ba\" stroke-width=\"1\" stroke-dasharray=\"4 3\""
                             : "stroke=\"#1d2329\" stroke-width=\"1.8\"");
             }
         for (int r = 0; r < N; r++) {
-            fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"10\" fill=\"#fff\" stroke=\"%s\" stroke-width=\"2\"/>\n", x[r],
+            fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"10\" fill=\"#fff\" stroke=\"%s\" "
+                       "stroke-width=\"2\"/>\n", x[r],
                     y[r], linmu_pen[perm[r] / (Y * X)]);
             svg_text(f, x[r], y[r] + 4, 11, "middle", "%d", r);
         }
     }
     for (int t = 0; t < T; t++) {
-        fprintf(f, "<circle cx=\"%d\" cy=\"%d\" r=\"7\" fill=\"#fff\" stroke=\"%s\" stroke-width=\"2\"/>\n",
+        fprintf(f, "<circle cx=\"%d\" cy=\"%d\" r=\"7\" fill=\"#fff\" stroke=\"%s\" "
+                   "stroke-width=\"2\"/>\n",
                 37 + 86 * t, 2 * HIGH + 17, linmu_pen[t]);
         svg_text(f, 50 + 86 * t, 2 * HIGH + 22, 13, "start", "frame %d", t);
     }
-    svg_text(f, 216, 2 * HIGH + 22, 13, "start", "number: place in the order; broken: the next token is no neighbour");
+    svg_text(f, 216, 2 * HIGH + 22, 13, "start",
+             "number: place in the order; broken: the next token is no neighbour");
     figure_close(f, "</svg>\n");
 }
 
@@ -66,15 +77,17 @@ static void linmu_scan_orders(const char *folder)
 
 enum { LINMU_L = 31 };
 static const mmix_span linmu_span[2] = {{4, {1, 3, 3}, 0}, {17, {3, 2, 2}, 0}};
-static int linmu_in_span(int t)                          /* 0: text; else the span's number from 1 on */
+static int linmu_in_span(int t)  /* 0: text; else the span's number from 1 on */
 {
     for (int i = 0; i < 2; i++) {
         const mmix_span *s = &linmu_span[i];
-        if (t >= (int)s->start && t < (int)(s->start + s->grid[0] * s->grid[1] * s->grid[2])) return i + 1;
+        if (t >= (int)s->start && t < (int)(s->start + s->grid[0] * s->grid[1] * s->grid[2]))
+            return i + 1;
     }
     return 0;
 }
-/* Where M of a branch (0 causal attention, 1 Flex-MA, 2 Local-Swin) is not 0, as the library makes it. 0, or -1. */
+/* Where M of a branch (0 causal attention, 1 Flex-MA, 2 Local-Swin) is not 0, as the library
+   makes it. 0, or -1. */
 static int linmu_support(mmix_ctx *m, int branch, char *on)
 {
     enum { D = 8 };
@@ -90,7 +103,8 @@ static int linmu_support(mmix_ctx *m, int branch, char *on)
         layer.options.branches = branch == 1 ? MMIX_BRANCH_FLEX : MMIX_BRANCH_SWIN;
         M = branch ? mmix_mmate_matrix(m, &layer, x, &layout) : mmix_mix_matrix(m, &causal);
     }
-    for (int i = 0; M && i < LINMU_L * LINMU_L; i++) on[i] = mmix_data(M)[i] < 0 || mmix_data(M)[i] > 0;
+    for (int i = 0; M && i < LINMU_L * LINMU_L; i++)
+        on[i] = mmix_data(M)[i] < 0 || mmix_data(M)[i] > 0;
     mmix_params_destroy(p);
     return M ? 0 : -1;
 }
@@ -99,62 +113,78 @@ static int linmu_spans(mmix_ctx *m, const char *folder)
     enum { LEFT = 28, CELL = 20, TOP = 44, PANEL = 196, GAP = 28, MATRIX = 262 };
     static const char *const title[3] = {"causal attention", "Flex-MA", "Local-Swin"};
     static const char *const paint[3] = {"#e8ebee", "#cfe0f6", "#f6d9c8"};
-    static const char *const what[5] = {"text", "image, 1 x 3 x 3", "text", "video, 3 x 2 x 2", "text"};
+    static const char *const what[5] = {"text", "image, 1 x 3 x 3", "text", "video, 3 x 2 x 2",
+                                        "text"};
     char on[LINMU_L * LINMU_L];
     FILE *f = svg_open(folder, "spans.svg", 2 * LEFT + LINMU_L * CELL, MATRIX + PANEL + 44, "");
     for (int t = 0, from = 0, k = 0; t < LINMU_L; t++) {
         const int last = t + 1 == LINMU_L || linmu_in_span(t + 1) != linmu_in_span(t);
         svg_box(f, LEFT + CELL * t, TOP, CELL - 2, 28, "fill=\"%s\"", paint[linmu_in_span(t)]);
         if (!last) continue;
-        svg_text(f, LEFT + CELL * (from + t + 1) / 2.0 - 1, TOP - 12, 13, "middle", "%s", what[k++]);
+        svg_text(f, LEFT + CELL * (from + t + 1) / 2.0 - 1, TOP - 12, 13, "middle", "%s",
+                 what[k++]);
         from = t + 1;
     }
-    svg_text(f, LEFT, TOP + 52, 13, "start", "forward: all tokens, those of a span in its layer's order");
-    linmu_arrow(f, LEFT, TOP + 66, LEFT + LINMU_L * CELL - 2, TOP + 66, 0, "stroke=\"#2f6fd0\" stroke-width=\"2.4\"");
+    svg_text(f, LEFT, TOP + 52, 13, "start",
+             "forward: all tokens, those of a span in its layer's order");
+    linmu_arrow(f, LEFT, TOP + 66, LEFT + LINMU_L * CELL - 2, TOP + 66, 0,
+                "stroke=\"#2f6fd0\" stroke-width=\"2.4\"");
     svg_text(f, LEFT, TOP + 96, 13, "start", "reverse: in each span alone, from a state of 0");
     for (int i = 0; i < 2; i++) {
         const double a = LEFT + CELL * (double)linmu_span[i].start, n = i ? 12 : 9;
-        linmu_arrow(f, a + CELL * n - 2, TOP + 110, a, TOP + 110, 0, "stroke=\"#c8602a\" stroke-width=\"2.4\"");
+        linmu_arrow(f, a + CELL * n - 2, TOP + 110, a, TOP + 110, 0,
+                    "stroke=\"#c8602a\" stroke-width=\"2.4\"");
     }
-    svg_text(f, LEFT, TOP + 140, 13, "start", "Local-Swin: windows (here 1 x 2 x 2) in each frame; text takes nothing");
+    svg_text(f, LEFT, TOP + 140, 13, "start",
+             "Local-Swin: windows (here 1 x 2 x 2) in each frame; text takes nothing");
     for (int k = 0; k < 3; k++) {
         const double left = LEFT + k * (PANEL + GAP / 2.0), side = (PANEL - 6) / (double)LINMU_L;
         if (linmu_support(m, k, on)) return -1;
         svg_text(f, left + PANEL / 2 - 3, MATRIX - 28, 0, "middle", "%s", title[k]);
         svg_box(f, left, MATRIX - 16, LINMU_L * side, LINMU_L * side, "fill=\"#f4f6f8\"");
-        for (int i = 0; i < LINMU_L; i++)                /* a box for each run of tokens, on one side of the diagonal */
+        /* a box for each run of tokens, on one side of the diagonal */
+        for (int i = 0; i < LINMU_L; i++)
             for (int j = 0, end; j < LINMU_L; j = end) {
-                for (end = j + 1; end < LINMU_L && end != i + 1 && on[i * LINMU_L + end] == on[i * LINMU_L + j];) end++;
+                for (end = j + 1; end < LINMU_L && end != i + 1 && on[i * LINMU_L + end] ==
+                     on[i * LINMU_L + j];) end++;
                 if (on[i * LINMU_L + j])
-                    svg_box(f, left + j * side, MATRIX - 16 + i * side, (end - j) * side - 0.5, side - 0.5,
+                    svg_box(f, left + j * side, MATRIX - 16 + i * side, (end - j) * side - 0.5,
+                            side - 0.5,
                             "fill=\"%s\"", j > i ? "#c8602a" : "#2f6fd0");
             }
         for (int t = 1; t < LINMU_L; t++)                /* where spans begin and end */
             if (linmu_in_span(t) != linmu_in_span(t - 1))
-                fprintf(f, "<path d=\"M%.1f %.1fh%.1fM%.1f %dv%.1f\" stroke=\"#8a929b\" stroke-width=\"0.7\" "
-                        "stroke-dasharray=\"2 3\"/>\n", left, MATRIX - 16 + t * side, LINMU_L * side, left + t * side,
+                fprintf(f, "<path d=\"M%.1f %.1fh%.1fM%.1f %dv%.1f\" stroke=\"#8a929b\" "
+                           "stroke-width=\"0.7\" "
+                        "stroke-dasharray=\"2 3\"/>\n", left, MATRIX - 16 + t * side,
+                        LINMU_L * side, left + t * side,
                         MATRIX - 16, LINMU_L * side);
         mmix_reset(m);
     }
-    svg_text(f, LEFT, MATRIX + PANEL + 8, 13, "start", "Row: the token that takes; column: the token that it takes "
+    svg_text(f, LEFT, MATRIX + PANEL + 8, 13, "start",
+             "Row: the token that takes; column: the token that it takes "
              "from. Orange: a later one.");
-    svg_text(f, LEFT, MATRIX + PANEL + 28, 13, "start", "Orange lies inside of spans only, so no text depends on what "
+    svg_text(f, LEFT, MATRIX + PANEL + 28, 13, "start",
+             "Orange lies inside of spans only, so no text depends on what "
              "comes after it.");
     figure_close(f, "</svg>\n");
     return 0;
 }
 
-/* ---- windows.svg: windows of 4 x 4 on 10 x 10 tokens, and how far one token reaches in two layers ---- */
+/* ---- windows.svg: windows of 4 x 4 on 10 x 10 tokens, and how far one token reaches in two
+   layers ---- */
 
 static int linmu_windows(mmix_ctx *m, const char *folder)
 {
     enum { G = 10, N = G * G, LEFT = 24, TOP = 44, CELL = 19, GAP = 34, ONE = 34 };
-    static const char *const title[3] = {"even layers", "odd layers: shifted by half", "both, one after the other"};
+    static const char *const title[3] = {"even layers", "odd layers: shifted by half",
+                                         "both, one after the other"};
     static const char *const tone[4] = {"#cfe0f6", "#e4edf8", "#e4edf8", "#cfe0f6"};
     static const size_t grid[3] = {1, G, G}, window[3] = {1, 4, 4};
     static char on[2][N * N];
     FILE *f;
-    for (int shifted = 0; shifted < 2; shifted++) {      /* M of equal scores: not 0 where two share a window */
+    /* M of equal scores: not 0 where two share a window */
+    for (int shifted = 0; shifted < 2; shifted++) {
         mmix_tensor *q = mmix_fill(mmix_new4(m, 1, N, 1, 1), 0), *M;
         mmix_mixer x = mmix_mixer_softmax(q, q, q);
         mmix_mixer_windows(&x, 3, grid, window, shifted);
@@ -170,12 +200,13 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
             const char *see = on[k == 1] + ONE * N;
             int first = 0, rows = 0, cols = 0, seen = k < 2 && see[i];
             for (int j = 0; k == 2 && j < N; j++) seen |= on[1][ONE * N + j] && on[0][j * N + i];
-            if (k < 2) {                                 /* the window's first token tells its colour */
+            if (k < 2) {  /* the window's first token tells its colour */
                 while (!on[k][i * N + first]) first++;
                 for (int j = 0; j < first / G; j++) rows += !on[k][j * G * N + (j + 1) * G];
                 for (int j = 0; j < first % G; j++) cols += !on[k][j * N + j + 1];
             }
-            svg_box(f, left + CELL * (i % G), TOP + CELL * (i / G), CELL - 1.5, CELL - 1.5, "fill=\"%s\"",
+            svg_box(f, left + CELL * (i % G), TOP + CELL * (i / G), CELL - 1.5, CELL - 1.5,
+                    "fill=\"%s\"",
                     seen ? "#f0b897" : k == 2 ? "#eef1f4" : tone[rows % 2 * 2 + cols % 2]);
             if (k < 2 && i % G && !on[k][i * N + i - 1])
                 fprintf(f, "<path d=\"M%.2f %dv%d\" stroke=\"#2f6fd0\" stroke-width=\"2\"/>\n",
@@ -187,7 +218,8 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
         svg_box(f, left + CELL * (ONE % G) + 1, TOP + CELL * (ONE / G) + 1, CELL - 3.5, CELL - 3.5,
                 "fill=\"#c8602a\" stroke=\"#7a3410\"");
     }
-    svg_text(f, LEFT, TOP + G * CELL + 26, 13, "start", "10 x 10 tokens, windows of 4 x 4. Light orange: what the dark "
+    svg_text(f, LEFT, TOP + G * CELL + 26, 13, "start",
+             "10 x 10 tokens, windows of 4 x 4. Light orange: what the dark "
              "token takes from.");
     figure_close(f, "</svg>\n");
     return 0;
@@ -195,7 +227,8 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
 
 /* ---- mmate.svg: a decoder layer ---- */
 
-static void linmu_box(FILE *f, double x, double y, double w, double h, const char *fill, const char *one,
+static void linmu_box(FILE *f, double x, double y, double w, double h, const char *fill,
+                      const char *one,
                       const char *two)
 {
     svg_box(f, x, y, w, h, "rx=\"5\" fill=\"%s\" stroke=\"#8a929b\"", fill);
@@ -204,17 +237,22 @@ static void linmu_box(FILE *f, double x, double y, double w, double h, const cha
 }
 static void linmu_plus(FILE *f, double x, double y)
 {
-    fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"11\" fill=\"#fff\" stroke=\"#1d2329\" stroke-width=\"1.5\"/>\n"
-            "<path d=\"M%g %gh12M%g %gv12\" stroke=\"#1d2329\" stroke-width=\"1.5\"/>\n", x, y, x - 6, y, x, y - 6);
+    fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"11\" fill=\"#fff\" stroke=\"#1d2329\" "
+               "stroke-width=\"1.5\"/>\n"
+            "<path d=\"M%g %gh12M%g %gv12\" stroke=\"#1d2329\" stroke-width=\"1.5\"/>\n", x, y,
+            x - 6, y, x, y - 6);
 }
 static void linmu_block(const char *folder)
 {
-    static const char line[] = "stroke=\"#1d2329\" stroke-width=\"1.5\"", flex[] = "#dce8f8", swin[] = "#f6d9c8",
+    static const char line[] = "stroke=\"#1d2329\" stroke-width=\"1.5\"", flex[] = "#dce8f8",
+        swin[] = "#f6d9c8",
         plain[] = "#f4f6f8";
     enum { LOW = 318 };                                  /* the residual stream */
     FILE *f = svg_open(folder, "mmate.svg", 990, 356, "");
-    svg_box(f, 108, 12, 668, 266, "rx=\"8\" fill=\"none\" stroke=\"#8a929b\" stroke-dasharray=\"5 4\"");
-    svg_text(f, 122, 34, 0, "start", "<tspan font-weight=\"bold\">M-MATE</tspan>, in the place of attention");
+    svg_box(f, 108, 12, 668, 266,
+            "rx=\"8\" fill=\"none\" stroke=\"#8a929b\" stroke-dasharray=\"5 4\"");
+    svg_text(f, 122, 34, 0, "start",
+             "<tspan font-weight=\"bold\">M-MATE</tspan>, in the place of attention");
     linmu_arrow(f, 20, LOW, 976, LOW, 0, line);
     svg_text(f, 20, LOW + 24, 13, "start", "x, the residual stream");
     linmu_arrow(f, 57, LOW, 57, 226, 0, line);
@@ -243,7 +281,8 @@ static void linmu_block(const char *folder)
     linmu_arrow(f, 276, 228, 300, 228, 0, line);
     linmu_box(f, 300, 204, 96, 48, swin, "RoPE", "of Q and K");
     linmu_arrow(f, 396, 228, 430, 228, 0, line);
-    linmu_box(f, 430, 204, 230, 48, swin, "softmax attention in windows", "of a span, shifted in odd layers");
+    linmu_box(f, 430, 204, 230, 48, swin, "softmax attention in windows",
+              "of a span, shifted in odd layers");
     linmu_arrow(f, 660, 228, 682, 228, 0, line);
     linmu_box(f, 682, 204, 50, 48, swin, "W_O", NULL);
 

@@ -1,13 +1,15 @@
-/* mixers.c - the matrix M of token mixers as pictures: figures of the documents, and backbones looked into
+/* mixers.c - the matrix M of token mixers as pictures: figures of the documents, and backbones
+   looked into
 
        cc -O2 demos/studies/mixers.c -o mixers -lm -lpthread
        ./mixers                                    three backbones with random weights: build/mixers-out/report.html
        ./mixers --image photo.jpg --load run-ssd.safetensors         your own picture and weights
        ./mixers --figures docs/figures             the documents' figures, of a drawn scene
 
-   Figures: a picture is cut into 12 x 12 patches; random projections, the same in every run, make q, k and v
-   of them. Nothing is trained. Report: M of each layer and head, how far heads look, and what the ranks of M's
-   blocks are beside the bounds that arXiv 2511.18380 gives for them.
+   Figures: a picture is cut into 12 x 12 patches; random projections, the same in every run,
+   make q, k and v of them. Nothing is trained. Report: M of each layer and head, how far heads
+   look, and what the ranks of M's blocks are beside the bounds that arXiv 2511.18380 gives for
+   them.
 
    Sections: what both need · figures · report: measuring · report: writing · main */
 
@@ -25,13 +27,16 @@
 #include <inttypes.h>
 #include <time.h>
 
-enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 };       /* WIDTH is N and P */
+/* WIDTH is N and P */
+enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 };
 enum { SOFTMAX, LINEAR, NORMALIZED, FORWARD, REVERSE, BOTH, MIXERS };
-static const char *const named[MIXERS] = {"softmax", "linear", "normalized", "forward", "reverse", "both"};
+static const char *const named[MIXERS] = {"softmax", "linear", "normalized", "forward", "reverse",
+                                          "both"};
 
 #define fail report_refuse
 
-/* The largest square in the middle of a picture, brought to side x side pixels. 0, or an exit status. */
+/* The largest square in the middle of a picture, brought to side x side pixels. 0, or an exit
+   status. */
 static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb)
 {
     char why[512];
@@ -46,24 +51,27 @@ static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb
     p.rgb = pixels;
     int bad = picture_resize(rgb, p, mmix_resize_plan_box(box, side, side));
     picture_pixels_free(file, pixels);
-    return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width, p.height, side, side) : 0;
+    return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width,
+                      p.height, side, side) : 0;
 }
 
-/* ---- figures: M ---------------------------------------------------------------------------------------- */
+/* ---- figures: M ------------------------------------------------------------------------------ */
 
-/* (1, tokens, 1, width): a random projection of each patch, which is a convolution of stride PATCH. `stream`
-   tells the random numbers apart. */
+/* (1, tokens, 1, width): a random projection of each patch, which is a convolution of stride
+   PATCH. `stream` tells the random numbers apart. */
 static mmix_tensor *project(mmix_ctx *m, mmix_tensor *image, size_t width, uint64_t stream)
 {
     double deviation = 1 / sqrt(3.0 * PATCH * PATCH);
-    mmix_tensor *weight = mmix_fill_normal(m, mmix_new4(m, width, 3, PATCH, PATCH), deviation, stream);
+    mmix_tensor *weight = mmix_fill_normal(m, mmix_new4(m, width, 3, PATCH, PATCH), deviation,
+                                           stream);
     mmix_tensor *x = mmix_patch_embed(m, image, weight, NULL);
     size_t shape[4] = {1, mmix_shape(x, 1), 1, width};
     return mmix_reshape(m, x, 4, shape);
 }
 
-/* q and k, of width N, are one projection, each token brought to length √N: a patch asks for patches like itself.
-   SSD scores as softmax attention does (C is q/√N); its δ = softplus(projection - 2.25), about 0.1, and A = -0.3. */
+/* q and k, of width N, are one projection, each token brought to length √N: a patch asks for
+   patches like itself. SSD scores as softmax attention does (C is q/√N); its δ =
+   softplus(projection - 2.25), about 0.1, and A = -0.3. */
 static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
 {
     mmix_tensor *q = mmix_rms_norm(m, project(m, image, N, 1), NULL, 1e-6);
@@ -76,54 +84,70 @@ static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
                        mmix_affine(m, q, 1 / sqrt((double)N), 0));
     x.dt_bias = mmix_fill(mmix_new1(m, 1), -2.25);
     x.dt_softplus = 1;
-    x.direction = kind == FORWARD ? MMIX_SCAN_FORWARD : kind == REVERSE ? MMIX_SCAN_REVERSE : MMIX_SCAN_BOTH;
+    x.direction = kind == FORWARD ? MMIX_SCAN_FORWARD : kind == REVERSE ? MMIX_SCAN_REVERSE :
+        MMIX_SCAN_BOTH;
     return x;
 }
 
-/* t in 0 … 1, or signed in -1 … 1: blue below zero, white at it, orange above. 64 levels keep files small. */
+/* t in 0 … 1, or signed in -1 … 1: blue below zero, white at it, orange above. 64 levels keep
+   files small. */
 static void colour(double t, int is_signed, uint8_t *rgb)
 {
     static const double end[2][3] = {{29, 78, 160}, {196, 78, 20}};
     t = round((t < -1 ? -1 : t > 1 ? 1 : t) * 63) / 63;
     if (!is_signed) report_heat(t, rgb);
-    else for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)(255 + fabs(t) * (end[t > 0][c] - 255) + 0.5);
+    else for (int c = 0; c < 3; c++)
+        rgb[c] = (uint8_t)(255 + fabs(t) * (end[t > 0][c] - 255) + 0.5);
 }
 
-/* values (rows, cols) as squares of `zoom` pixels; `top` and above get the last colour. On a picture if there is one,
-   with a frame around square `framed`. */
-static void draw_values(const char *out, const char *kind, const char *which, const mmix_real *values, size_t rows,
-                        size_t cols, size_t zoom, double top, int is_signed, const uint8_t *picture, size_t framed)
+/* values (rows, cols) as squares of `zoom` pixels; `top` and above get the last colour. On a
+   picture if there is one, with a frame around square `framed`. */
+static void draw_values(const char *out, const char *kind, const char *which,
+                        const mmix_real *values, size_t rows,
+                        size_t cols, size_t zoom, double top, int is_signed, const uint8_t *picture,
+                        size_t framed)
 {
     static uint8_t rgb[4 * L * L * 3];
     char name[64];
     size_t width = cols * zoom, height = rows * zoom;
     for (size_t i = 0; i < width * height; i++) {
-        size_t y = i / width, x = i % width, at = y / zoom * cols + x / zoom, u = x % zoom, v = y % zoom;
+        size_t y = i / width, x = i % width, at = y / zoom * cols + x / zoom, u = x % zoom,
+            v = y % zoom;
         int frame = at == framed && (u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom);
-        const uint8_t *below = picture ? picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width) : NULL;
+        const uint8_t *below = picture ?
+            picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width) : NULL;
         if (values) colour((double)values[at] / top, is_signed, rgb + 3 * i);
         for (size_t c = 3 * i; below && c < 3 * i + 3; c++, below++)
-            rgb[c] = (uint8_t)(frame ? 0 : values ? (2 * rgb[c] + (*below & 240)) / 3 : *below & 248);
+            rgb[c] = (uint8_t)(frame ? 0 : values ? (2 * rgb[c] + (*below & 240)) / 3 :
+                               *below & 248);
     }
     snprintf(name, sizeof name, "%s%s.png", kind, which);
     figure_png(out, name, rgb, width, height);
 }
 
 typedef struct range { double low, high, sum; } range;
-static range range_of(const mmix_real *v, size_t n, size_t skip)                       /* of all but v[skip] */
+static range range_of(const mmix_real *v, size_t n, size_t skip)  /* of all but v[skip] */
 {
     range r = {INFINITY, -INFINITY, 0};
     for (size_t i = 0; i < n; i++)
-        if (i != skip) r.low = fmin(r.low, (double)v[i]), r.high = fmax(r.high, (double)v[i]), r.sum += (double)v[i];
+        if (i != skip) {
+            r.low = fmin(r.low, (double)v[i]);
+            r.high = fmax(r.high, (double)v[i]);
+            r.sum += (double)v[i];
+        }
     return r;
 }
 
 /* M of all mixers, on one scale for each sign; row `token` of each on the picture, on the scale of
    its other entries: a token weighs itself most. */
-static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture, size_t token)
+static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture,
+                          size_t token)
 {
     mmix_real plain[6 * L], both[6 * L];
-    for (int i = 0; i < 6 * L; i++) plain[i] = (mmix_real)(i % L) / (L - 1), both[i] = 2 * plain[i] - 1;
+    for (int i = 0; i < 6 * L; i++) {
+        plain[i] = (mmix_real)(i % L) / (L - 1);
+        both[i] = 2 * plain[i] - 1;
+    }
     draw_values(out, "scale-", "plain", plain, 6, L, 2, 1, 0, NULL, 0);
     draw_values(out, "scale-", "signed", both, 6, L, 2, 1, 1, NULL, 0);
     draw_values(out, "picture", "", NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token);
@@ -134,30 +158,37 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         if (!M) return;
         const mmix_real *row = mmix_data(M) + token * L;
         range r = range_of(row, L, token);
-        printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", named[k], (double)row[token], r.low, r.high, r.sum);
-        draw_values(out, "matrix-", named[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5, k >= FORWARD, NULL, 0);
-        draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH, fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
+        printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", named[k], (double)row[token], r.low, r.high,
+               r.sum);
+        draw_values(out, "matrix-", named[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5,
+                    k >= FORWARD, NULL, 0);
+        draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH,
+                    fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
                     picture, token);
     }
 }
 
-/* A level of a pixel in the light of the share `weight` of the largest weight; a little of it is always seen. */
+/* A level of a pixel in the light of the share `weight` of the largest weight; a little of it is
+   always seen. */
 static uint8_t lit(double weight, int level)
 {
     return (uint8_t)((0.2 + 0.8 * fmax(0, fmin(1, weight))) * level);
 }
 
-/* Y = M X in one picture: the scene, M of three mixers in the colours of draw_values, and the scene again, each
-   patch as bright as what patch `token` takes of it, on the scale of the largest. */
+/* Y = M X in one picture: the scene, M of three mixers in the colours of draw_values, and the
+   scene again, each patch as bright as what patch `token` takes of it, on the scale of the
+   largest. */
 enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANEL + 104, UNIT = 4,
        TRIO_WIDTH = 4 * PANEL + 5 * GAP, TRIO_HEIGHT = LOWER + PANEL + GAP };
 static void centred(uint8_t *rgb, size_t panel, double y, double unit, const char *text)
 {
-    double left = GAP + (PANEL + GAP) * (double)panel, room = PANEL - figure_words(NULL, 0, 0, 0, 0, unit, text);
+    double left = GAP + (PANEL + GAP) * (double)panel, room = PANEL - figure_words(NULL, 0, 0, 0, 0,
+            unit, text);
     figure_words(rgb, TRIO_WIDTH, TRIO_HEIGHT, left + room / 2, y, unit, text);
 }
 
-static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture, size_t token)
+static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture,
+                      size_t token)
 {
     static const struct { int kind; const char *name; double top; } of[3] = {
         {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05},
@@ -188,7 +219,8 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
             if (k && edge) memcpy(up, gray, 3);
         }
         for (size_t y = 0; k && y < 24; y++)             /* a triangle where the row begins */
-            memset(left + 3 * ((UPPER + ZOOM * token + y - 11) * TRIO_WIDTH) - 48, 29, 3 * (y < 12 ? y : 24 - y));
+            memset(left + 3 * ((UPPER + ZOOM * token + y - 11) * TRIO_WIDTH) - 48, 29,
+                   3 * (y < 12 ? y : 24 - y));
         snprintf(text, sizeof text, k ? "row %d over the scene" : "marked: patch %d", (int)token);
         centred(rgb, k, UPPER - 20, UNIT, k ? of[k - 1].name : "X: 144 patches");
         centred(rgb, k, k ? LOWER - 20 : UPPER + PANEL + 44, UNIT, text);
@@ -202,10 +234,10 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
 
 static const char thick[] = " stroke-width=\"2\"";        /* all lines of the drawings */
 
-/* ---- figures: cost ------------------------------------------------------------------------------------- */
+/* ---- figures: cost --------------------------------------------------------------------------- */
 
-/* Processor time of one mmix_mix on one thread, 4 heads, N = P = 64, in milliseconds: the least of five
-   means over 1/20 s. Curve 3 is linear attention in the other order, φ(Q) φ(K)ᵀ first. */
+/* Processor time of one mmix_mix on one thread, 4 heads, N = P = 64, in milliseconds: the least
+   of five means over 1/20 s. Curve 3 is linear attention in the other order, φ(Q) φ(K)ᵀ first. */
 static double cost(mmix_ctx *m, int curve, size_t n)
 {
     mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, n, 4, WIDTH), 1, 5);
@@ -215,7 +247,8 @@ static double cost(mmix_ctx *m, int curve, size_t n)
     mmix_mixer x = curve == 0 ? mmix_mixer_softmax(q, q, v) : mmix_mixer_linear(q, q, v);
     double best = INFINITY;
     if (curve == 2)
-        x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, 1, n, 4), 0.1), mmix_fill(mmix_new1(m, 4), -1), q, q);
+        x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, 1, n, 4), 0.1), mmix_fill(mmix_new1(m, 4), -1),
+                           q, q);
     for (int run = 0; run < 5 && !mmix_error(m); run++) {
         clock_t start = clock(), spent = 0;
         int calls = 0;
@@ -233,17 +266,20 @@ static double cost(mmix_ctx *m, int curve, size_t n)
 
 static void draw_cost(mmix_ctx *m, const char *out, const char *note)
 {
-    enum { LENGTHS = 7, LEFT = 64, STEP = 76, DECADE = 66, BOTTOM = 346 };         /* 0.01 ms … 1000 ms */
+    enum { LENGTHS = 7, LEFT = 64, STEP = 76, DECADE = 66, BOTTOM = 346 };  /* 0.01 ms … 1000 ms */
     static const char *const title[4] = {"softmax", "linear", "SSD", "linear, M first"};
-    static const char *const stroke[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#c8602a\" stroke-dasharray=\"5 4"};
+    static const char *const stroke[4] = {"#2f6fd0", "#c8602a", "#2d8f5a",
+                                          "#c8602a\" stroke-dasharray=\"5 4"};
     FILE *f = svg_open(out, "cost.svg", 690, BOTTOM + 66, thick);
     for (int d = 0; d < 6; d++) {
         fprintf(f, "<path d=\"M%d %dh496\" stroke=\"#d9dee4\"/>\n", LEFT, BOTTOM - DECADE * d);
         svg_text(f, LEFT - 6, BOTTOM - DECADE * d + 5, 0, "end", "%g ms", pow(10, d - 2));
     }
-    for (int i = 0; i < LENGTHS; i++) svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, 0, "middle", "%d", 64 << i);
+    for (int i = 0; i < LENGTHS; i++)
+        svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, 0, "middle", "%d", 64 << i);
     svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, 0, "middle", "tokens");
-    fprintf(f, "<text x=\"%d\" y=\"%d\">4 heads, N = P = 64; one thread, %s%s", LEFT, BOTTOM + 58, mmix_simd_name(m),
+    fprintf(f, "<text x=\"%d\" y=\"%d\">4 heads, N = P = 64; one thread, %s%s", LEFT, BOTTOM + 58,
+            mmix_simd_name(m),
             *note ? ", " : "");
     report_escape(f, note, strlen(note));
     fputs("</text>\n", f);
@@ -255,7 +291,7 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
         double y = 0;
         printf("%-15s", title[k]);
         fprintf(f, "<path fill=\"none\" stroke=\"%s\" d=\"", stroke[k]);
-        for (; i < LENGTHS - (k == 3); i++) {                                  /* 4 · 4096² floats would be 268 MB */
+        for (; i < LENGTHS - (k == 3); i++) {  /* 4 · 4096² floats would be 268 MB */
             double ms = cost(m, k, (size_t)64 << i);
             printf("%9.3f", ms);
             y = BOTTOM - DECADE * (log10(ms) + 2);
@@ -263,14 +299,14 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
         }
         putchar('\n');
         fputs("\"/>\n", f);
-        if (k == 2 && fabs(y - last) < 15) y = last + (y < last ? -15 : 15);              /* labels apart */
+        if (k == 2 && fabs(y - last) < 15) y = last + (y < last ? -15 : 15);  /* labels apart */
         svg_text(f, LEFT + STEP * i - 48, y + (k == 3 ? 14 : 4), 0, "start", "%s", title[k]);
         last = y;
     }
     figure_close(f, "</svg>\n");
 }
 
-/* ---- figures: ranks, decay, states --------------------------------------------------------------------- */
+/* ---- figures: ranks, decay, states ----------------------------------------------------------- */
 
 static const char *const pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a\" stroke-dasharray=\"7 5",
                                    "#8a929b\" stroke-width=\"1.5\" stroke-dasharray=\"2 4"};
@@ -282,11 +318,12 @@ static void svg_curve(FILE *f, const char *stroke, size_t n, const double *x, co
     fputs("\"/>\n", f);
 }
 
-/* What passes a block of M when queries and keys are narrower (N = 16) than the block is high. The block's rows
-   begin at token 72, its columns end before it: C = 8, 16 … 72 of each. Its numerical rank, and of the last its
-   singular values. */
+/* What passes a block of M when queries and keys are narrower (N = 16) than the block is high.
+   The block's rows begin at token 72, its columns end before it: C = 8, 16 … 72 of each. Its
+   numerical rank, and of the last its singular values. */
 enum { NARROW = 16, HALF = L / 2, SIZES = HALF / 8 };
-static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES], double sigma[3][HALF])
+static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES],
+                          double sigma[3][HALF])
 {
     static const int kind[3] = {SOFTMAX, LINEAR, FORWARD};
     mmix_mark mark = mmix_mark_here(m);
@@ -297,7 +334,8 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
         for (size_t c = 0; M && c < SIZES; c++) {
             size_t C = 8 * (c + 1);
             mmix_tensor *first = mmix_slice(m, M, 1, 0, 1);
-            if (mmix_block_rank(m, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C), 0, 0, &r)) return -1;
+            if (mmix_block_rank(m, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C),
+                                0, 0, &r)) return -1;
             rank[k][c] = r.numerical[0];
         }
         for (size_t i = 0; M && i < HALF; i++) sigma[k][i] = r.singular[i] / r.singular[0];
@@ -306,7 +344,8 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
 }
 
 enum { LEFT = 58, TOP = 28, STEP = 8, WIDE = STEP * HALF, BOTTOM = TOP + 320 };
-static FILE *plot_open(const char *out, const char *name, const char *title, const char *const *label, int labels)
+static FILE *plot_open(const char *out, const char *name, const char *title,
+                       const char *const *label, int labels)
 {
     FILE *f = svg_open(out, name, LEFT + WIDE + 86, BOTTOM + 46, thick);
     for (int i = 0; i < labels; i++) {
@@ -314,7 +353,8 @@ static FILE *plot_open(const char *out, const char *name, const char *title, con
         fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, y, WIDE);
         svg_text(f, LEFT - 8, y + 5, 0, "end", "%s", label[i]);
     }
-    for (int i = 8; i <= HALF; i += 8) svg_text(f, LEFT + STEP * i, BOTTOM + 20, 0, "middle", "%d", i);
+    for (int i = 8; i <= HALF; i += 8)
+        svg_text(f, LEFT + STEP * i, BOTTOM + 20, 0, "middle", "%d", i);
     svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, 0, "middle", "%s", title);
     return f;
 }
@@ -324,18 +364,23 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     static const char *const title[3] = {"softmax", "linear", "SSD"};
     static const char *const power[5] = {"1", "10⁻²", "10⁻⁴", "10⁻⁶", "10⁻⁸"};
     static const char *const count[6] = {"80", "64", "48", "32", "16", "0"};
-    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF], level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
+    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF],
+        level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
     if (measure_blocks(m, image, rank, sigma)) return;
     printf("\nrank of a block below the diagonal, N = %d\nC         ", NARROW);
     for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
-    FILE *f = plot_open(out, "singular.svg", "singular values of a block of 72 × 72, over the largest", power, 5);
+    FILE *f = plot_open(out, "singular.svg",
+                        "singular values of a block of 72 × 72, over the largest", power, 5);
     FILE *g = plot_open(out, "ranks.svg", "block size C", count, 6);
     svg_text(g, LEFT - 8, TOP - 11, 0, "end", "rank");
     for (int b = 0; b < 2; b++) {                                       /* the bounds */
         int at = b ? HALF : NARROW;
-        fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", LEFT + STEP * at, TOP, BOTTOM, pen[3]);
-        svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", b ? "softmax: C = 72" : "linear, SSD: N = 16");
-        fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM, LEFT + STEP * at,
+        fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", LEFT + STEP * at, TOP, BOTTOM,
+                pen[3]);
+        svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", b ? "softmax: C = 72" :
+                 "linear, SSD: N = 16");
+        fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM,
+                LEFT + STEP * at,
                 BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
         svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, 0, "start", b ? "C" : "min(C, 16)");
     }
@@ -351,11 +396,14 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
         printf("%-10s", title[k]);
         for (int c = 0; c < SIZES; c++) {
             printf("%4g%s", rank[k][c], c < SIZES - 1 ? "" : "\n");
-            x[c] = LEFT + 8 * STEP * (c + 1), y[c] = BOTTOM - 4 * rank[k][c];
-            fprintf(g, "<circle cx=\"%g\" cy=\"%g\" r=\"%d\" fill=\"%.7s\"/>\n", x[c], y[c], 6 - k, pen[k]);
+            x[c] = LEFT + 8 * STEP * (c + 1);
+            y[c] = BOTTOM - 4 * rank[k][c];
+            fprintf(g, "<circle cx=\"%g\" cy=\"%g\" r=\"%d\" fill=\"%.7s\"/>\n", x[c], y[c], 6 - k,
+                    pen[k]);
         }
         svg_curve(g, pen[k], SIZES, x, y);
-        if (k < 2) svg_text(g, x[6], y[6] + 24, 0, "middle", k ? "linear and SSD (broken)" : "softmax");
+        if (k < 2) svg_text(g, x[6], y[6] + 24, 0, "middle", k ? "linear and SSD (broken)" :
+                            "softmax");
     }
     svg_text(f, LEFT + 27 * STEP, TOP + 86, 0, "start", "softmax");
     svg_text(f, LEFT + 8 * STEP, BOTTOM - 78, 0, "middle", "linear (line)");
@@ -373,7 +421,8 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
     for (size_t i = 0; i < L; i++) {
         double delta = log1p(exp((double)mmix_data(x.dt)[i] + (double)mmix_data(x.dt_bias)[0]));
         for (size_t j = 0; i && j < i; j++)
-            decay[i * L + j] = decay[(i - 1) * L + j] * (mmix_real)exp(delta * (double)mmix_data(x.A)[0]);
+            decay[i * L + j] = decay[(i - 1) * L + j] *
+                (mmix_real)exp(delta * (double)mmix_data(x.A)[0]);
         decay[i * L + i] = 1;
     }
     draw_values(out, "decay", "", decay, L, L, 2, 1, 0, NULL, 0);
@@ -386,31 +435,39 @@ static void draw_plan(const char *out, const char *name, int width, int height, 
 {
     FILE *f = svg_open(out, name, width, height, thick);
     fputs(shapes, f);
-    for (size_t i = 0; i < notes; i++) svg_text(f, note[i].x, note[i].y, 0, "middle", "%s", note[i].text);
+    for (size_t i = 0; i < notes; i++)
+        svg_text(f, note[i].x, note[i].y, 0, "middle", "%s", note[i].text);
     figure_close(f, "</svg>\n");
 }
 
 static void draw_plans(const char *out)
 {
-    /* a causal matrix in three chunks, the last one shorter, with what each chunk computes beside it */
+    /* a causal matrix in three chunks, the last one shorter, with what each chunk computes
+       beside it */
     static const svg_note chunks[] = {
-        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"}, {72, 197, "p C₂ h₁"}, {132, 292, "p C₃ h₂"},
+        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"}, {72, 197, "p C₂ h₁"},
+            {132, 292, "p C₃ h₂"},
         {448, 76, "y₁ = W₁ x₁"}, {448, 136, "h₁ = Σ r δ Bᵀ x₁"}, {448, 196, "y₂ = W₂ x₂ + p C₂ h₁"},
         {448, 256, "h₂ = p h₁ + Σ r δ Bᵀ x₂"}, {448, 292, "y₃ = W₃ x₃ + p C₃ h₂"}};
     /* a block below the diagonal is a product through the state */
     static const svg_note factors[] = {
-        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"}, {298, 215, "rows i > t"}, {366, 215, "="},
+        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"}, {298, 215, "rows i > t"},
+            {366, 215, "="},
         {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"},
         {540, 50, "row i of the tall one:"}, {540, 70, "e^(a_{t+1} + … + a_i) C_i"},
         {540, 104, "column j of the wide one:"}, {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"},
         {490, 290, "between them h_t: N numbers a column of X"}};
     draw_plan(out, "chunks.svg", 560, 334,
-              "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 236h192v30h-192z\" "
-              "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 132v120h120zM252 252v70h70z\" "
+              "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 "
+              "236h192v30h-192z\" "
+              "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 "
+              "132v120h120zM252 252v70h70z\" "
               "fill=\"#f6d9c8\" stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
     draw_plan(out, "semiseparable.svg", 690, 304,
-              "<path d=\"M12 30h240v240h-240z\" fill=\"#f4f6f8\"/>\n<path d=\"M12 30v240h240z\" fill=\"#f6d9c8\"/>\n"
-              "<path d=\"M12 150h120v120h-120zM390 150h28v120h-28zM460 198h120v28h-120z\" fill=\"#dce8f8\" "
+              "<path d=\"M12 30h240v240h-240z\" fill=\"#f4f6f8\"/>\n<path d=\"M12 30v240h240z\" "
+              "fill=\"#f6d9c8\"/>\n"
+              "<path d=\"M12 150h120v120h-120zM390 150h28v120h-28zM460 198h120v28h-120z\" "
+              "fill=\"#dce8f8\" "
               "stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
 }
 
@@ -424,9 +481,11 @@ static void draw_backward(const char *out)
         int x = 72 + 150 * c;
         if (c < 4) {
             fprintf(f, "<path d=\"M%d 118h96v80h-96z\" fill=\"#f6d9c8\" stroke=\"#8a929b\"/>\n", x);
-            fprintf(f, "<path d=\"M%d 68v48m-5 -8l5 8l5 -8M%d 116v-48m-5 8l5 -8l5 8\" fill=\"none\" stroke=\"%s\"/>\n",
+            fprintf(f, "<path d=\"M%d 68v48m-5 -8l5 8l5 -8M%d 116v-48m-5 8l5 -8l5 8\" "
+                       "fill=\"none\" stroke=\"%s\"/>\n",
                     x + 28, x + 68, pen[0]);
-            fprintf(f, "<path d=\"M%d 248v-48m-5 8l5 -8l5 8M%d 200v48m-5 -8l5 8l5 -8\" fill=\"none\" stroke=\"%s\"/>\n",
+            fprintf(f, "<path d=\"M%d 248v-48m-5 8l5 -8l5 8M%d 200v48m-5 -8l5 8l5 -8\" "
+                       "fill=\"none\" stroke=\"%s\"/>\n",
                     x + 68, x + 28, pen[1]);
             svg_text(f, x + 48, 163, 0, "middle", "chunk %d", c + 1);
             svg_text(f, x + 28, 60, 0, "middle", "x%s", low[c + 1]);
@@ -439,15 +498,17 @@ static void draw_backward(const char *out)
         svg_text(f, x - 27, 130, 0, "middle", "h%s", low[c]);
         svg_text(f, x - 27, 198, 0, "middle", "dh%s", low[c]);
     }
-    svg_text(f, 345, 26, 0, "middle", "forward: a chunk takes the state, adds to it and hands it on");
-    svg_text(f, 345, 298, 0, "middle", "backward: from the last chunk on, the gradient of the state is handed back");
+    svg_text(f, 345, 26, 0, "middle",
+             "forward: a chunk takes the state, adds to it and hands it on");
+    svg_text(f, 345, 298, 0, "middle",
+             "backward: from the last chunk on, the gradient of the state is handed back");
     figure_close(f, "</svg>\n");
 }
 
-/* ---- figures: numbers ----------------------------------------------------------------------------------- */
+/* ---- figures: numbers ------------------------------------------------------------------------ */
 
-/* y by the loop over time. Softmax attention keeps all keys and values so far; the others keep a state: causal
-   linear attention is an SSD with δ = 1 and A = 0. */
+/* y by the loop over time. Softmax attention keeps all keys and values so far; the others keep a
+   state: causal linear attention is an SSD with δ = 1 and A = 0. */
 static mmix_tensor *loop(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_mixer s = *x;
@@ -466,7 +527,7 @@ static mmix_tensor *loop(mmix_ctx *m, const mmix_mixer *x)
     return y;
 }
 
-static double most(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)                             /* largest |a - b| */
+static double most(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)  /* largest |a - b| */
 {
     mmix_tensor *d = mmix_sub(m, a, b);
     range r = range_of(mmix_data(d), mmix_count(d), (size_t)-1);
@@ -476,21 +537,26 @@ static double most(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)                 
 static void print_tables(mmix_ctx *m, mmix_tensor *image)
 {
     size_t flat[2] = {2 * L, 2 * L}, rows[2] = {2 * L, WIDTH}, y_shape[4] = {1, 2 * L, 1, WIDTH};
-    mmix_tensor *pair[2] = {image, image}, *wide = mmix_concat(m, 3, pair, 2);          /* more than one chunk */
+    /* more than one chunk */
+    mmix_tensor *pair[2] = {image, image}, *wide = mmix_concat(m, 3, pair, 2);
     printf("\ny, three ways  largest |y|  chunked-matrix  loop-matrix  loop-chunked\n");
     for (int k = 0; k < BOTH; k++) {
         mmix_mixer x = mixer_of(m, wide, k, WIDTH);
         if (k == NORMALIZED) continue;
         x.mask = MMIX_MASK_CAUSAL;
-        mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x), *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
-        mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4, y_shape);
+        mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x),
+            *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
+        mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4,
+                                            y_shape);
         if (mmix_error(m)) return;
-        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_affine(m, y, 0, 0)), most(m, y, product),
+        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_affine(m, y, 0, 0)),
+               most(m, y, product),
                most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
     for (size_t side = 3; side <= GRID; side += 3) {
-        mmix_tensor *corner = mmix_slice(m, mmix_slice(m, image, 2, 0, side * PATCH), 3, 0, side * PATCH);
+        mmix_tensor *corner = mmix_slice(m, mmix_slice(m, image, 2, 0, side * PATCH), 3, 0,
+                                         side * PATCH);
         mmix_mixer x = mixer_of(m, corner, LINEAR, WIDTH);
         mmix_tensor *sums = mmix_sum_axis(m, mmix_mix_matrix(m, &x), 3);
         range r = range_of(mmix_data(sums), mmix_count(sums), L);
@@ -500,7 +566,8 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
     mmix_reset(m);
 }
 
-/* A blue ball and a small cone on an olive floor before a pale wall: what docs/01-mixers.md describes. */
+/* A blue ball and a small cone on an olive floor before a pale wall: what docs/01-mixers.md
+   describes. */
 static scene still_life(void)
 {
     const scene_object ball = {SCENE_BALL, 26000, 35500, 19500, 4096, 0, 1180, 1,
@@ -517,7 +584,9 @@ static scene still_life(void)
     s.floor = floor_paint;
     s.wall = wall_paint;
     s.horizon = 13700;
-    s.light_x = -120, s.light_y = -650, s.light_z = 780;
+    s.light_x = -120;
+    s.light_y = -650;
+    s.light_z = 780;
     s.ambient = 330;
     s.grain = 6;
     return s;
@@ -549,16 +618,18 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
     return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
 }
 
-/* ---- report: measuring --------------------------------------------------------------------------------- */
+/* ---- report: measuring ----------------------------------------------------------------------- */
 
-enum { MOST_MODELS = 8, MOST_LAYERS = 32, SOME_LAYERS = 6, MOST_TOKENS = 1026, MOST_CLASS = 64, RADIUS = 2 };
+enum { MOST_MODELS = 8, MOST_LAYERS = 32, SOME_LAYERS = 6, MOST_TOKENS = 1026, MOST_CLASS = 64,
+      RADIUS = 2 };
 enum { DIM = 192, DEPTH = 4, HEADS = 3, SQUARE = 224 };  /* of networks with random weights */
 enum { TRIO_SIDE = 197 };                                /* of matrices in the page, pixels */
 
-/* What is told of each head of a layer, in one direction. The first four are of the blocks beside the diagonal, of
-   one direction those on the side that is not zero. Of several blocks, and of all heads, it is the largest of what
-   is counted (no digits) and the mean of the rest. */
-enum { BOUND, RANK, EFFECTIVE, STABLE, DECAY, DIAG, DIAG_RANK, DIAG_EFFECTIVE, DIAG_STABLE, WHOLE, SUM, JOINED,
+/* What is told of each head of a layer, in one direction. The first four are of the blocks
+   beside the diagonal, of one direction those on the side that is not zero. Of several blocks,
+   and of all heads, it is the largest of what is counted (no digits) and the mean of the rest. */
+enum { BOUND, RANK, EFFECTIVE, STABLE, DECAY, DIAG, DIAG_RANK, DIAG_EFFECTIVE, DIAG_STABLE, WHOLE,
+      SUM, JOINED,
        SELF, CLOSE_BY, FAR_OFF, COLUMNS };
 static const report_column column[COLUMNS] = {
     {"off_bound", "bound", "off: bound", 5, 0},
@@ -578,11 +649,14 @@ static const report_column column[COLUMNS] = {
     {"distance", "far", "far", 5, 2},
 };
 
-static const struct { const char *name, *model, *title, *matrix, *bound, *on; } about[3] = {      /* on the diagonal */
+/* on the diagonal */
+static const struct { const char *name, *model, *title, *matrix, *bound, *on; } about[3] = {
     {"vit", "ViT", "ViT: softmax attention", "M = softmax(Q Kᵀ / √N)", "C", "C"},
-    {"linearvit", "LinearViT", "LinearViT: linear attention", "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features",
+    {"linearvit", "LinearViT", "LinearViT: linear attention",
+     "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features",
      "min(C, D_QK)", "the same"},
-    {"dinovim", "DinoVim", "DinoVim: Mamba-2 in both directions", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)",
+    {"dinovim", "DinoVim", "DinoVim: Mamba-2 in both directions",
+     "M = L ∘ (C Bᵀ) diag(δ) + diag(D)",
      "min(C, rank(L) · N)", "C"},
 };
 
@@ -592,20 +666,21 @@ typedef struct view {
     int reverse;
     mmix_real *M;                                        /* (H, L, L) */
     double (*head)[COLUMNS], all[COLUMNS];
-    double *curve;                                       /* (C): mean over heads of log10 σ/σ₁, one block beside
-                                                            the diagonal */
+    /* (C): mean over heads of log10 σ/σ₁, one block beside the diagonal */
+    double *curve;
 } view;
 
 typedef struct model {
     const char *file;                                    /* of the weights; NULL: random */
-    int run, told;                                       /* the file is a run of demos/studies/dino.c; names its config */
+    int run, told;  /* the file is a run of demos/studies/dino.c; names its config */
     mmix_vision *v;
     int kind;                                            /* MMIX_MIXER_SOFTMAX, … */
-    size_t patches, tokens, heads, N, block;             /* patches a side; N is D_QK of attention */
+    size_t patches, tokens, heads, N, block;  /* patches a side; N is D_QK of attention */
     size_t class_at[MOST_CLASS], classes;                /* where class tokens (registers) stand */
     size_t layer[MOST_LAYERS], layers, calls, views;
     view view[2 * MOST_LAYERS];
-    size_t decay[3], held, blocks, lemma, matrices;      /* blocks of L of rank 0, 1, more; … within their bound */
+    /* blocks of L of rank 0, 1, more; … within their bound */
+    size_t decay[3], held, blocks, lemma, matrices;
 } model;
 
 typedef struct settings {
@@ -642,17 +717,20 @@ static void measure_reach(const model *o, const mmix_real *M, mmix_real *scratch
     head_reach(scratch, 1, side, side, RADIUS, &value[CLOSE_BY], &value[FAR_OFF]);
 }
 
-/* One head's blocks. Beside the diagonal lie all full blocks I ≠ J, of one direction those on its side. */
+/* One head's blocks. Beside the diagonal lie all full blocks I ≠ J, of one direction those on
+   its side. */
 static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
 {
     const int ssd = o->kind == MMIX_MIXER_SSD;
-    const size_t full = o->tokens / o->block, n = r->M.rows, first = w->reverse ? 1 : n;        /* (0, 1), (1, 0) */
+    /* (0, 1), (1, 0) */
+    const size_t full = o->tokens / o->block, n = r->M.rows, first = w->reverse ? 1 : n;
     double *value = w->head[h], *off = value + BOUND, *diag = value + DIAG;
     for (int c = 0; c < COLUMNS; c++) value[c] = c < WHOLE ? 0 : NAN;
     for (size_t I = 0; I < full; I++)
         for (size_t J = 0; J < full; J++) {
             size_t at = (h * n + I) * n + J;
-            double *to = I == J ? diag : off, count = (double)(I == J ? full : full * (full - 1) / (size_t)(1 + ssd));
+            double *to = I == J ? diag : off,
+                count = (double)(I == J ? full : full * (full - 1) / (size_t)(1 + ssd));
             if (ssd && I != J && (I < J) != w->reverse) continue;
             to[0] = fmax(to[0], r->bound[at]);
             to[1] = fmax(to[1], r->M.numerical[at]);
@@ -673,7 +751,8 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
     o->matrices++;
     const double *sigma = r->M.singular + (h * n * n + first) * r->M.width;
     for (size_t k = 0; k < o->block; k++)
-        w->curve[k] += log10(fmax(sigma[k] / *sigma, 1e-9)) / (double)o->heads;      /* of a block of zeros: 1e-9 */
+        /* of a block of zeros: 1e-9 */
+        w->curve[k] += log10(fmax(sigma[k] / *sigma, 1e-9)) / (double)o->heads;
 }
 
 /* Is called with each mixer as the model runs. */
@@ -687,10 +766,12 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
     while (k < o->layers && o->layer[k] != layer) k++;
     if (k == o->layers) return;
     say(o, layer, mmix_vision_config_of(o->v)->depth);
-    snprintf(name, sizeof name, o->kind == MMIX_MIXER_SSD ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight",
+    snprintf(name, sizeof name, o->kind == MMIX_MIXER_SSD ? "layers.%d.mixer.out_proj.weight" :
+             "blocks.%d.attn.proj.weight",
              (int)layer);
     mmix_tensor *M = mmix_mix_matrix(m, x), *patches = mmix_new2(m, n, n);
-    if (!patches || mmix_mix_rank(m, x, mmix_params_find(mmix_vision_params(o->v), name), o->block, 0, &r)) return;
+    if (!patches || mmix_mix_rank(m, x, mmix_params_find(mmix_vision_params(o->v), name), o->block,
+                                  0, &r)) return;
     view *w = &o->view[o->views++];
     w->layer = layer;
     w->reverse = o->kind == MMIX_MIXER_SSD && x->direction == MMIX_SCAN_REVERSE;
@@ -700,7 +781,8 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
     w->head = (double (*)[COLUMNS])malloc(o->heads * sizeof *w->head);
     w->curve = (double *)calloc(o->block, sizeof *w->curve);
     if (!w->M || !w->head || !w->curve) {
-        mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the matrices of layer %d; give fewer --layers", (int)layer);
+        mmix_fail(m, MMIX_ERROR_MEMORY,
+                  "no memory for the matrices of layer %d; give fewer --layers", (int)layer);
         return;
     }
     mmix_read(M, w->M);
@@ -715,21 +797,26 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
             else w->all[c] = fmax(w->all[c], w->head[h][c]);
     }
     for (size_t i = 0, full = n / o->block; i < full * full; i++)
-        if (i / full != i % full) w->all[JOINED] = fmax(w->all[JOINED], r.joined[i / full * r.M.rows + i % full]);
+        if (i / full != i % full)
+            w->all[JOINED] = fmax(w->all[JOINED], r.joined[i / full * r.M.rows + i % full]);
 }
 
-/* Makes a model: random weights if there is no file. 0, or an exit status. Names and shapes in a file may leave open
-   what mixes and in how many heads: then --model and --heads say so. */
+/* Makes a model: random weights if there is no file. 0, or an exit status. Names and shapes in a
+   file may leave open what mixes and in how many heads: then --model and --heads say so. */
 static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const char *file)
 {
-    mmix_vision_config c = kind == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) : mmix_vision_config_vit(192, 16);
+    mmix_vision_config c = kind == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) :
+        mmix_vision_config_vit(192, 16);
     mmix_archive *a = file ? mmix_archive_open(m, file) : NULL;
     const char *format = mmix_archive_metadata(a, "format");
     o->told = mmix_archive_metadata(a, "config") != NULL;
     o->file = file;
-    o->run = format && !strncmp(format, "mamba_mix dino run", 18);           /* of demos/studies/dino.c */
-    if (!file) c.dim = DIM, c.depth = DEPTH, c.heads = HEADS;
-    else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
+    o->run = format && !strncmp(format, "mamba_mix dino run", 18);  /* of demos/studies/dino.c */
+    if (!file) {
+        c.dim = DIM;
+        c.depth = DEPTH;
+        c.heads = HEADS;
+    } else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
     if (!o->told && c.mixer != MMIX_MIXER_SSD) {
         c.mixer = kind;
         if (s->heads) c.heads = s->heads;
@@ -754,18 +841,22 @@ static int plan_model(model *o, const settings *s, size_t size)
     o->tokens = o->patches * o->patches + o->classes;
     o->block = s->block ? s->block : o->tokens / 2;
     if (!o->patches)
-        return fail("--size %zu: the %s has patches of %zu pixels; give more", size, about[o->kind].name, c->patch);
+        return fail("--size %zu: the %s has patches of %zu pixels; give more", size,
+                    about[o->kind].name, c->patch);
     if (o->tokens > MOST_TOKENS)
         return fail("--size %zu: %zu tokens are too many for singular values of M; give at most %zu", size, o->tokens,
                     32 * c->patch);
     if (o->block > o->tokens / 2)
-        return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu", o->block, o->tokens,
+        return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu",
+                    o->block, o->tokens,
                     o->tokens / 2);
     o->layers = s->layers ? s->layers : c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
     for (size_t i = 0; i < o->layers; i++) {
-        o->layer[i] = s->layers ? s->layer[i] : o->layers < 2 ? 0 : i * (c->depth - 1) / (o->layers - 1);
+        o->layer[i] = s->layers ? s->layer[i] : o->layers < 2 ? 0 : i * (c->depth - 1) /
+            (o->layers - 1);
         if (o->layer[i] >= c->depth)
-            return fail("--layers %zu: the %s has layers 0 … %zu", o->layer[i], about[o->kind].name, c->depth - 1);
+            return fail("--layers %zu: the %s has layers 0 … %zu", o->layer[i], about[o->kind].name,
+                        c->depth - 1);
     }
     return 0;
 }
@@ -780,7 +871,7 @@ static void close_model(model *o)
     mmix_vision_destroy(o->v);
 }
 
-/* ---- report: writing ----------------------------------------------------------------------------------- */
+/* ---- report: writing ------------------------------------------------------------------------- */
 
 static const char *way(const model *o, const view *w)
 {
@@ -794,7 +885,8 @@ static void print_views(const model *o, size_t models)
     report_columns_text(column, COLUMNS, "all heads of layer   ", NULL);
     for (; models-- > 0; o++)
         for (const view *w = o->view; w < o->view + o->views; w++) {
-            snprintf(text, sizeof text, "%-9s  %2zu %-7s", about[o->kind].name, w->layer, way(o, w));
+            snprintf(text, sizeof text, "%-9s  %2zu %-7s", about[o->kind].name, w->layer,
+                     way(o, w));
             report_columns_text(column, COLUMNS, text, w->all);
         }
 }
@@ -807,17 +899,21 @@ static void print_json(const model *o, size_t models, const settings *s, size_t 
     for (size_t k = 0; k < models; k++, o++) {
         printf("%s\n {\"model\": \"%s\", \"weights\": ", k ? "," : "", about[o->kind].name);
         report_json_text(o->file ? o->file : "random");
-        printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": %zu, ", o->tokens,
+        printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": "
+               "%zu, ", o->tokens,
                o->heads, o->N, o->block, o->blocks);
-        printf("\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], \"layers\": [", o->held,
+        printf("\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], "
+               "\"layers\": [", o->held,
                o->decay[0], o->decay[1], o->decay[2]);
         for (const view *w = o->view; w < o->view + o->views; w++) {
-            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"heads\": [", w > o->view ? "," : "", w->layer,
+            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"heads\": [", w > o->view ? "," :
+                   "", w->layer,
                    way(o, w));
-            for (size_t h = 0; h <= o->heads; h++) {                         /* after the last the layer itself */
+            for (size_t h = 0; h <= o->heads; h++) {  /* after the last the layer itself */
                 printf(h == 0 ? "\n   {" : h < o->heads ? ",\n   {" : "],\n   \"all\": {");
                 const double *value = h < o->heads ? w->head[h] : w->all;
-                for (int c = 0; c < COLUMNS; c++) report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
+                for (int c = 0; c < COLUMNS; c++)
+                    report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
             }
             printf("}");
         }
@@ -832,8 +928,8 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The scale of a model's matrices: percentiles 1 and 99 of a sample of what is neither on the diagonal nor zero;
-   where there are signs, ± percentile 99 of the sizes. */
+/* The scale of a model's matrices: percentiles 1 and 99 of a sample of what is neither on the
+   diagonal nor zero; where there are signs, ± percentile 99 of the sizes. */
 static int scale_of(const model *o, double scale[2])
 {
     enum { SAMPLE = 1 << 17 };
@@ -843,7 +939,8 @@ static int scale_of(const model *o, double scale[2])
     if (!sample) return -1;
     for (size_t i = 0; i < o->views * each; i += every) {
         double v = (double)o->view[i / each].M[i % each];
-        if (i % (n * n) % (n + 1) != 0 && fabs(v) > 0) sample[count++] = (mmix_real)(o->kind == MMIX_MIXER_SSD ? fabs(v) : v);
+        if (i % (n * n) % (n + 1) != 0 && fabs(v) > 0)
+            sample[count++] = (mmix_real)(o->kind == MMIX_MIXER_SSD ? fabs(v) : v);
     }
     qsort(sample, count, sizeof *sample, by_size);
     scale[1] = count ? (double)sample[count - 1 - count / 100] : 1;
@@ -854,7 +951,8 @@ static int scale_of(const model *o, double scale[2])
 }
 
 /* The mean of two matrices (or one twice) as a picture of at most 256 squares a side. */
-static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b, const double *scale,
+static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b,
+                          const double *scale,
                           uint8_t *rgb, int wide, const char *alt)
 {
     const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
@@ -870,9 +968,10 @@ static void report_matrix(report *r, const model *o, const mmix_real *a, const m
     report_picture(r, rgb, side, side, wide, alt);
 }
 
-/* What patch `at` takes in the first layer's first head, as light on the picture, which is size x size; `at` is
-   framed. Without `alt` the picture itself. */
-static void report_light(report *r, const model *o, size_t at, const uint8_t *picture, size_t size, const char *alt)
+/* What patch `at` takes in the first layer's first head, as light on the picture, which is size
+   x size; `at` is framed. Without `alt` the picture itself. */
+static void report_light(report *r, const model *o, size_t at, const uint8_t *picture, size_t size,
+                         const char *alt)
 {
     enum { MOST_SIDE = 224 };
     static uint8_t rgb[MOST_SIDE * MOST_SIDE * 3];
@@ -881,7 +980,10 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
     double *row = (double *)calloc(side * side, sizeof *row), top = 1e-30;
     size_t me = 0, to = 0;                               /* the token that is the patch */
     if (!row) return;
-    for (size_t i = 0; to <= at; i++) if (!is_class(o, i)) me = i, to++;
+    for (size_t i = 0; to <= at; i++) if (!is_class(o, i)) {
+        me = i;
+        to++;
+    }
     for (size_t j = to = 0; j < o->tokens; j++) {
         if (is_class(o, j)) continue;
         row[to] = fabs((double)(w->M[me * o->tokens + j] + other->M[me * o->tokens + j]));
@@ -889,8 +991,10 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
     }
     for (size_t i = 0; i < shown * shown; i++) {
         size_t y = i / shown, x = i % shown, p = y * side / shown * side + x * side / shown;
-        size_t v = y * side % shown, u = x * side % shown;           /* inside of the patch, in `side`ths of a pixel */
-        int frame = p == at && (u < 2 * side || v < 2 * side || u + 2 * side >= shown || v + 2 * side >= shown);
+        /* inside of the patch, in `side`ths of a pixel */
+        size_t v = y * side % shown, u = x * side % shown;
+        int frame = p == at && (u < 2 * side || v < 2 * side || u + 2 * side >= shown ||
+                                v + 2 * side >= shown);
         for (size_t c = 0; c < 3; c++) {
             uint8_t level = picture[3 * (y * size / shown * size + x * size / shown) + c];
             rgb[3 * i + c] = frame ? 255 : alt ? lit(row[p] / top, level) : level;
@@ -903,15 +1007,19 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
 static size_t middle_of(const model *o) { return o->patches / 2 * o->patches + o->patches / 2; }
 
 /* The page begins with M of one head of each network, and one row of it. */
-static int report_trio(report *r, const model *o, size_t models, const settings *s, const uint8_t *picture,
+static int report_trio(report *r, const model *o, size_t models, const settings *s,
+                       const uint8_t *picture,
                        size_t size)
 {
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     double scale[2];
     if (!rgb) return -1;
-    report_html(r, "<h2>Read row i</h2>\n<p>A token mixer is Y = M X: row i of M says what token i takes from each "
-                "token. Above, M of one head of each network, the first of layer %zu; below, the row of the framed "
-                "patch laid over the picture: as bright as it takes of a place, dark where it takes nothing.</p>\n",
+    report_html(r, "<h2>Read row i</h2>\n<p>A token mixer is Y = M X: row i of M says what token "
+                   "i takes from each "
+                "token. Above, M of one head of each network, the first of layer %zu; below, the "
+                "row of the framed "
+                "patch laid over the picture: as bright as it takes of a place, dark where it "
+                "takes nothing.</p>\n",
                 o->view->layer);
     report_html(r, "<table class=\"pictures fit\"><tr><th>X</th>");
     for (size_t k = 0; k < models; k++)
@@ -932,9 +1040,12 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     }
     report_html(r, "</tr></table>\n<p class=\"soft\">");
     report_text(r, s->image ? s->image : "A drawn scene");
-    report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class tokens stand among "
-                "them: in front in the ViTs, in the middle in DinoVim (in its released form in front, too). Light: "
-                "|M_ij| over the largest of the other patches', of DinoVim of both directions' mean.</p>\n", size, size,
+    report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class "
+                   "tokens stand among "
+                "them: in front in the ViTs, in the middle in DinoVim (in its released form in "
+                "front, too). Light: "
+                "|M_ij| over the largest of the other patches', of DinoVim of both directions' "
+                "mean.</p>\n", size, size,
                 size / o->patches, size / o->patches);
     free(rgb);
     return 0;
@@ -949,7 +1060,8 @@ static int report_sheet(report *r, const model *o)
     char text[64];
     double scale[2];
     if (!rgb || scale_of(o, scale)) return free(rgb), -1;
-    for (int i = 0; i < BAR * 8; i++) colour((double)(i % BAR) / (BAR - 1) * (1 + ssd) - ssd, ssd, rgb + 3 * i);
+    for (int i = 0; i < BAR * 8; i++)
+        colour((double)(i % BAR) / (BAR - 1) * (1 + ssd) - ssd, ssd, rgb + 3 * i);
     report_html(r, "<table class=\"pictures\"><tr><td>%.3g</td><td>", scale[0]);
     report_picture(r, rgb, BAR, 8, BAR, "colour scale");
     report_html(r, "</td><td>%.3g</td></tr></table>\n", scale[1]);
@@ -958,12 +1070,14 @@ static int report_sheet(report *r, const model *o)
     for (size_t i = 0; i < o->views * (ssd ? 3 : 2) / 2; i++) {
         const view *w = ssd ? &o->view[i / 3 * 2 + (i % 3 == 1)] : &o->view[i];
         const view *other = ssd && i % 3 == 2 ? w + 1 : w;
-        report_html(r, "</tr>\n<tr><th>layer %zu<br>%s</th>", w->layer, w != other ? "mean" : way(o, w));
+        report_html(r, "</tr>\n<tr><th>layer %zu<br>%s</th>", w->layer, w != other ? "mean" :
+                    way(o, w));
         for (size_t h = 0; h < o->heads; h++) {
             size_t at = h * o->tokens * o->tokens;
             snprintf(text, sizeof text, "M of layer %zu, head %zu", w->layer, h);
             report_html(r, "<td>");
-            report_matrix(r, o, w->M + at, other->M + at, scale, rgb, o->heads > 4 ? 148 : TRIO_SIDE, text);
+            report_matrix(r, o, w->M + at, other->M + at, scale, rgb, o->heads > 4 ? 148 :
+                          TRIO_SIDE, text);
             report_html(r, "</td>");
         }
     }
@@ -972,7 +1086,8 @@ static int report_sheet(report *r, const model *o)
     return 0;
 }
 
-/* "least … largest" of a column over all heads (of JOINED over all layers), as a cell of a table. */
+/* "least … largest" of a column over all heads (of JOINED over all layers), as a cell of a
+   table. */
 static void add_range(char *cells, size_t room, const model *o, int c)
 {
     double low = INFINITY, high = -INFINITY;
@@ -980,50 +1095,71 @@ static void add_range(char *cells, size_t room, const model *o, int c)
     for (size_t i = 0; i < o->views * o->heads; i++) {
         const view *w = &o->view[i / o->heads];
         double v = c == JOINED ? w->all[c] : w->head[i % o->heads][c];
-        low = fmin(low, v), high = fmax(high, v);
+        low = fmin(low, v);
+        high = fmax(high, v);
     }
     if (low > high) snprintf(cells + n, room - n, "|-");
-    else if (high > low) snprintf(cells + n, room - n, "|%.*f … %.*f", column[c].digits, low, column[c].digits, high);
+    else if (high > low) snprintf(cells + n, room - n, "|%.*f … %.*f", column[c].digits, low,
+                                  column[c].digits, high);
     else snprintf(cells + n, room - n, "|%.*f", column[c].digits, low);
 }
 
-/* In a sentence: how much of what a patch takes comes from near, and whether the ranks keep to their bounds. */
+/* In a sentence: how much of what a patch takes comes from near, and whether the ranks keep to
+   their bounds. */
 static void report_finding(report *r, const model *o, size_t models)
 {
     size_t held = 0, blocks = 0, random = 0;
     report_html(r, "<p>Of what a patch takes, ");
     for (size_t k = 0; k < models; k++) {
         double near_by = 0;
-        for (size_t i = 0; i < o[k].views; i++) near_by += o[k].view[i].all[CLOSE_BY] / (double)o[k].views;
-        report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", k ? k + 1 < models ? ", " : " and " : "", 100 * near_by,
+        for (size_t i = 0; i < o[k].views; i++)
+            near_by += o[k].view[i].all[CLOSE_BY] / (double)o[k].views;
+        report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", k ? k + 1 < models ? ", " : " and " : "",
+                    100 * near_by,
                     k ? "" : " comes from the 5 x 5 patches around it", about[o[k].kind].model);
-        held += o[k].held, blocks += o[k].blocks, random += !o[k].file;
+        held += o[k].held;
+        blocks += o[k].blocks;
+        random += !o[k].file;
     }
-    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held, blocks,
-                random < models ? "" : " All weights are random: this is what the architectures do before "
+    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held,
+                blocks,
+                random < models ? "" :
+                " All weights are random: this is what the architectures do before "
                 "anything is learned.");
 }
 
 static void report_claims(report *r, const model *o, size_t models)
 {
     static const struct { int column; const char *text; } row[] = {
-        {BOUND, "blocks beside the diagonal: bound"}, {RANK, "… numerical rank"}, {EFFECTIVE, "… effective rank"},
-        {STABLE, "… stable rank"}, {DECAY, "… rank of the block of L"}, {JOINED, "… all heads of a layer, projected"},
-        {DIAG, "blocks on the diagonal: bound"}, {DIAG_RANK, "… numerical rank"}, {DIAG_EFFECTIVE, "… effective rank"},
+        {BOUND, "blocks beside the diagonal: bound"}, {RANK, "… numerical rank"},
+            {EFFECTIVE, "… effective rank"},
+        {STABLE, "… stable rank"}, {DECAY, "… rank of the block of L"},
+        {JOINED, "… all heads of a layer, projected"},
+        {DIAG, "blocks on the diagonal: bound"}, {DIAG_RANK, "… numerical rank"},
+        {DIAG_EFFECTIVE, "… effective rank"},
         {WHOLE, "all of M: numerical rank"}, {SUM, "… which by the lemma is at least"}};
     char cells[1024] = "";
     size_t L_blocks[3] = {0, 0, 0}, lemma = 0, matrices = 0, n = 0;
     for (size_t k = 0; k < models; k++) {
-        n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s%s, C = %zu, %s = %zu", about[o[k].kind].name,
+        n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s%s, C = %zu, %s = %zu",
+                              about[o[k].kind].name,
                               o[k].file ? "" : " (random)", o[k].block, width_name(&o[k]), o[k].N);
         for (int i = 0; i < 3; i++) L_blocks[i] += o[k].decay[i];
-        if (o[k].kind == MMIX_MIXER_SSD) lemma += o[k].lemma, matrices += o[k].matrices;
+        if (o[k].kind == MMIX_MIXER_SSD) {
+            lemma += o[k].lemma;
+            matrices += o[k].matrices;
+        }
     }
-    report_html(r, "<h2>What is claimed and what is measured</h2>\n<p>M is cut into blocks of C x C tokens. What the "
-        "tokens of a block's columns tell those of its rows passes, for each number of a value, through as many "
-        "numbers as the block has rank. The supplement of arXiv 2511.18380 (appendix G) gives bounds for blocks "
-        "beside the diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear attention, and "
-        "expects the ranks to fall in this order; on the diagonal it expects C of all three. Below is the least and "
+    report_html(r, "<h2>What is claimed and what is measured</h2>\n<p>M is cut into blocks of C x "
+                   "C tokens. What the "
+        "tokens of a block's columns tell those of its rows passes, for each number of a value, "
+        "through as many "
+        "numbers as the block has rank. The supplement of arXiv 2511.18380 (appendix G) gives "
+        "bounds for blocks "
+        "beside the diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear "
+        "attention, and "
+        "expects the ranks to fall in this order; on the diagonal it expects C of all three. "
+        "Below is the least and "
         "the largest of all heads of the layers looked at.</p>\n");
     report_table(r, cells);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -1032,26 +1168,39 @@ static void report_claims(report *r, const model *o, size_t models)
         report_cells(r, "td", cells);
     }
     report_html(r, "<tr><td>blocks within their bound</td>");
-    for (size_t k = 0; k < models; k++) report_html(r, "<td>%zu of %zu</td>", o[k].held, o[k].blocks);
+    for (size_t k = 0; k < models; k++)
+        report_html(r, "<td>%zu of %zu</td>", o[k].held, o[k].blocks);
     report_html(r, "</tr>\n");
     report_table(r, NULL);
-    report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular values above C · ε · the "
-        "largest (of all of M: L · ε), ε = %.3g. Effective: e to the entropy of σ/Σσ. Stable: Σσ²/σ₁². Jacobi's "
+    report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular "
+                   "values above C · ε · the "
+        "largest (of all of M: L · ε), ε = %.3g. Effective: e to the entropy of σ/Σσ. Stable: "
+        "Σσ²/σ₁². Jacobi's "
         "method in double precision, on matrices in single.</p>\n", (double)FLT_EPSILON);
     if (matrices) {
-        report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement calls the rank of an "
-            "off-diagonal block of L “typically much higher” than 1. Of the %zu such blocks here %zu have rank 1, "
-            "%zu rank 0 (everything has faded) and %zu more. ", L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1],
+        report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement calls "
+                       "the rank of an "
+            "off-diagonal block of L “typically much higher” than 1. Of the %zu such blocks here "
+            "%zu have rank 1, "
+            "%zu rank 0 (everything has faded) and %zu more. ",
+            L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1],
             L_blocks[0], L_blocks[2]);
-        report_html(r, "With one number A a head it can't be otherwise, whatever was learned: for any token t between "
-            "columns and rows L_ij = e^(a_{j+1} + … + a_t) · e^(a_{t+1} + … + a_i), a column of numbers times a row. "
-            "So the bound of one head is N, as that of linear attention is D_QK, and which is larger is a choice of "
-            "widths. The lemma (rank(M) ≥ the sum of its diagonal blocks' ranks, M block triangular) holds in %zu of "
+        report_html(r, "With one number A a head it can't be otherwise, whatever was learned: for "
+                       "any token t between "
+            "columns and rows L_ij = e^(a_{j+1} + … + a_t) · e^(a_{t+1} + … + a_i), a column of "
+            "numbers times a row. "
+            "So the bound of one head is N, as that of linear attention is D_QK, and which is "
+            "larger is a choice of "
+            "widths. The lemma (rank(M) ≥ the sum of its diagonal blocks' ranks, M block "
+            "triangular) holds in %zu of "
             "%zu matrices.</p>\n", lemma, matrices);
     }
-    report_html(r, "<p><b>Attention has no triangle here.</b> ViTs use no mask. The lemma says nothing about them, and "
-        "a diagonal block of linear attention is a product φ(Q) φ(K)ᵀ as any other: rank D_QK at most, not C.</p>\n"
-        "<p><b>A bound is not a rank.</b> Softmax attention may reach C and need not: where all weights of a row are "
+    report_html(r, "<p><b>Attention has no triangle here.</b> ViTs use no mask. The lemma says "
+                   "nothing about them, and "
+        "a diagonal block of linear attention is a product φ(Q) φ(K)ᵀ as any other: rank D_QK at "
+        "most, not C.</p>\n"
+        "<p><b>A bound is not a rank.</b> Softmax attention may reach C and need not: where all "
+        "weights of a row are "
         "nearly equal, or a few tokens take all, few singular values count.</p>\n");
 }
 
@@ -1066,7 +1215,8 @@ static int report_singular(report *r, const model *o)
     for (size_t i = 0; i < o->block; i++) x[i] = (double)(i + 1);
     for (size_t k = 0; k < o->views && k < 12; k++) {
         const view *w = &o->view[k];
-        report_curve c = {name[k], x, w->curve, o->block, (int)(o->kind == MMIX_MIXER_SSD ? k / 2 : k), w->reverse};
+        report_curve c = {name[k], x, w->curve, o->block,
+                          (int)(o->kind == MMIX_MIXER_SSD ? k / 2 : k), w->reverse};
         snprintf(name[k], sizeof name[k], "layer %zu %s", w->layer, way(o, w));
         p.curve[p.curves++] = c;
     }
@@ -1074,8 +1224,10 @@ static int report_singular(report *r, const model *o)
     p.x_label = "number of the singular value";
     p.y_label = "log10 of it over the largest";
     p.caption = o->views > 12
-        ? "Singular values of the block beside the upper left one, means over heads; first 12. Below C ε none counts."
-        : "Singular values of the block beside the upper left one, means over heads. Below C ε none counts.";
+        ? "Singular values of the block beside the upper left one, means over heads; first 12. "
+          "Below C ε none counts."
+        : "Singular values of the block beside the upper left one, means over heads. Below C ε "
+          "none counts.";
     p.level = log10((double)o->block * (double)FLT_EPSILON);
     p.level_name = "C ε";
     p.mark = (double)o->N;
@@ -1087,7 +1239,8 @@ static int report_singular(report *r, const model *o)
     return 0;
 }
 
-/* All numbers of each head, then of all heads of the layer; at the end the reach of a matrix of ones. */
+/* All numbers of each head, then of all heads of the layer; at the end the reach of a matrix of
+   ones. */
 static int report_numbers(report *r, const model *o)
 {
     double even[COLUMNS];
@@ -1103,7 +1256,8 @@ static int report_numbers(report *r, const model *o)
     report_columns_html(r, column, COLUMNS, "layer, head", NULL, NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)
         for (size_t h = 0; h <= o->heads; h++) {
-            int n_text = snprintf(text, sizeof text, "%zu%s%s, ", w->layer, o->kind == MMIX_MIXER_SSD ? " " : "", way(o, w));
+            int n_text = snprintf(text, sizeof text, "%zu%s%s, ", w->layer,
+                                  o->kind == MMIX_MIXER_SSD ? " " : "", way(o, w));
             if (h < o->heads) snprintf(text + n_text, 24, "%zu", h);
             else snprintf(text + n_text, 24, "all");
             report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all, NULL);
@@ -1126,12 +1280,16 @@ static int report_model(report *r, const model *o)
         report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : ssd || o->told ? "" :
             ", which does not say what mixes nor in how many heads: see --model and --heads");
     }
-    report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu pixels, %zu %s%s. "
+    report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu "
+                   "pixels, %zu %s%s. "
         "%s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
-        o->classes, c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token", o->classes > 1 ? "s" : "",
+        o->classes, c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token",
+        o->classes > 1 ? "s" : "",
         about[o->kind].matrix);
-    report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from each token. One "
-        "scale for all: %s</p>\n", ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
+    report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from "
+                   "each token. One "
+        "scale for all: %s</p>\n",
+        ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
         "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
         "from the 1st to the 99th percentile off the diagonal.");
     if (report_sheet(r, o)) return -1;
@@ -1143,21 +1301,31 @@ static int report_ranks(report *r, const model *o)
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
     const int ssd = o->kind == MMIX_MIXER_SSD;
     report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
-    report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: beside the diagonal%s, "
-        "where the bound is %s; “of L”: rank of the same block of L; next four: on the diagonal, where it is %s. “M”: "
-        "rank of the whole matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the largest of its blocks, "
-        "effective and stable ranks the means; a layer's (“all”) the same of its heads. “Joined”: rank of what a block "
-        "adds to the layer's output, M X of all %zu heads side by side times the output projection%s; at most min(C, "
-        "D) = %zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound, about[o->kind].on,
-        o->heads, ssd ? " (the gated norm between left out)" : "", o->block < c->dim ? o->block : c->dim);
-    report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s (“self”) and for the "
-        "5 x 5 patches around it; “far”: mean distance of i and j with weights |M_ij|, in patches. The last row is "
+    report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: "
+                   "beside the diagonal%s, "
+        "where the bound is %s; “of L”: rank of the same block of L; next four: on the diagonal, "
+        "where it is %s. “M”: "
+        "rank of the whole matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the "
+        "largest of its blocks, "
+        "effective and stable ranks the means; a layer's (“all”) the same of its heads. “Joined”: "
+        "rank of what a block "
+        "adds to the layer's output, M X of all %zu heads side by side times the output "
+        "projection%s; at most min(C, "
+        "D) = %zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound,
+        about[o->kind].on,
+        o->heads, ssd ? " (the gated norm between left out)" : "", o->block < c->dim ? o->block :
+        c->dim);
+    report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s "
+                   "(“self”) and for the "
+        "5 x 5 patches around it; “far”: mean distance of i and j with weights |M_ij|, in "
+        "patches. The last row is "
         "what a matrix of equal numbers has.</p>\n", ssd ? ", D included" : "");
     return report_numbers(r, o);
 }
 
 /* All of it. 0, or an exit status. */
-static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path,
+static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s,
+                        const char *path,
                         const uint8_t *rgb, size_t size)
 {
     report r;
@@ -1172,30 +1340,35 @@ static int write_report(mmix_ctx *m, const model *o, size_t models, const settin
     report_claims(&r, o, models);
     report_html(&r, "<h2>All numbers</h2>\n");
     for (size_t k = 0; k < models; k++) bad |= report_ranks(&r, &o[k]);
-    report_html(&r, "<p class=\"soft\">%s, seed %" PRIu64 ", %s</p>\n", date, s->seed, mmix_simd_name(m));
+    report_html(&r, "<p class=\"soft\">%s, seed %" PRIu64 ", %s</p>\n", date, s->seed,
+                mmix_simd_name(m));
     if (report_close(&r)) return fail("%s", r.error);
     if (bad) return fail("no memory for all of %s", path);
     fprintf(stderr, "report: %s\n", path);
     return 0;
 }
 
-/* ---- main ---------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
-static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models)      /* an exit status */
+/* an exit status */
+static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models)
 {
     size_t size = s->size;
     char path[1000];
     int bad = 0, kind = 0;
     if (report_ready(s->out, path, sizeof path)) return 2;
-    report_say("the matrices of %zu network%s, and singular values of their blocks", models, models > 1 ? "s" : "");
+    report_say("the matrices of %zu network%s, and singular values of their blocks", models,
+               models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++, kind++) {
-        while (strcmp(s->model, "all") && kind < MMIX_MIXER_SSD && strcmp(s->model, about[kind].name)) kind++;
+        while (strcmp(s->model, "all") && kind < MMIX_MIXER_SSD &&
+               strcmp(s->model, about[kind].name)) kind++;
         bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
         if (bad) return bad;
         const mmix_vision_config *c = mmix_vision_config_of(o[k].v);
         if (!size) size = c->patch * (c->grid < 32 ? c->grid : 16);
         if (size % c->patch)
-            return fail("--size %zu: no whole number of the %s's %zu x %zu patches; give %zu", size, about[o[k].kind].name,
+            return fail("--size %zu: no whole number of the %s's %zu x %zu patches; give %zu", size,
+                        about[o[k].kind].name,
                         c->patch, c->patch, (size / c->patch + 1) * c->patch);
         bad = plan_model(&o[k], s, size);
     }
@@ -1223,24 +1396,31 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
 
 static const char help[] =
     "mixers - the matrix M of token mixers as pictures\n\n"
-    "M of the layers and heads of networks for one picture, the ranks of its blocks beside their bounds, how far\n"
-    "heads look; a table on stdout, all of it in OUT/report.html. Without options three networks with random weights\n"
+    "M of the layers and heads of networks for one picture, the ranks of its blocks beside their "
+    "bounds, how far\n"
+    "heads look; a table on stdout, all of it in OUT/report.html. Without options three networks "
+    "with random weights\n"
     "and a drawn scene.\n"
     "  --report       nothing more: that is what is made without --figures\n"
     "  --out DIR      where the report goes                      (build/mixers-out)\n"
-    "  --image FILE   a photograph: PPM; PNG, JPEG, ... if compiled with stb_image.h   (a drawn scene)\n"
+    "  --image FILE   a photograph: PPM; PNG, JPEG, ... if compiled with stb_image.h   (a drawn "
+    "scene)\n"
     "  --model NAME   vit, linearvit, dinovim or all             (all)\n"
-    "  --load FILE    weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; up to 8 times.\n"
-    "                 Where names cannot tell, --model linearvit says that it is not a vit, --heads how many\n"
+    "  --load FILE    weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; "
+    "up to 8 times.\n"
+    "                 Where names cannot tell, --model linearvit says that it is not a vit, "
+    "--heads how many\n"
     "                 heads it has                               (width / 64)\n"
     "  --heads N      of the ViTs                                (3)\n"
-    "  --size N       the picture is brought to N x N pixels     (as the first network was made for: 224)\n"
+    "  --size N       the picture is brought to N x N pixels     (as the first network was made "
+    "for: 224)\n"
     "  --layers LIST  which, as 0,3,11                           (all; of more than 6, 6)\n"
     "  --block C      ranks are of blocks of C x C tokens        (half of the tokens)\n"
     "  --seed N       of random weights and the drawn scene      (1)\n"
     "  --threads N    (all cores)\n"
     "  --json         results as JSON on stdout\n\n"
-    "  --figures DIR  the documents' figures instead, nothing trained, of --image or of a drawn scene\n"
+    "  --figures DIR  the documents' figures instead, nothing trained, of --image or of a drawn "
+    "scene\n"
     "  --patch I      the patch whose row they show, 0 ... 143   (77)\n"
     "  --note TEXT    machine and date, for the caption of cost.svg\n"
     "  --help\n\n"
@@ -1287,14 +1467,16 @@ static int read_options(settings *s, int argc, char **argv)
         if (known[k].text) {
             *known[k].text = argv[i];
             if (known[k].text != &load) continue;
-            if (s->loads == MOST_MODELS) return fail("--load %s: that is one too many; %d at most", load, MOST_MODELS);
+            if (s->loads == MOST_MODELS)
+                return fail("--load %s: that is one too many; %d at most", load, MOST_MODELS);
             s->load[s->loads++] = load;
             continue;
         }
         if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
-    if (figures && only) return fail("%s belongs to the figures, %s to the report: one of them", figures, only);
+    if (figures && only) return fail("%s belongs to the figures, %s to the report: one of them",
+                                     figures, only);
     if (figures && !s->figures) return fail("%s: give --figures, where they go", figures);
     if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
     s->seed = n;
@@ -1303,8 +1485,10 @@ static int read_options(settings *s, int argc, char **argv)
     if (!known_model) return fail("--model %s: give vit, linearvit, dinovim or all", s->model);
     for (const char *at = layers; at; at = *end ? end + 1 : NULL) {
         n = strtoull(at, &end, 10);
-        if (!isdigit((unsigned char)*at) || (*end && *end != ',') || n > 9999 || s->layers == MOST_LAYERS)
-            return fail("--layers %s: give up to %d numbers with commas between them, as 0,3", layers, MOST_LAYERS);
+        if (!isdigit((unsigned char)*at) || (*end && *end != ',') || n > 9999 ||
+            s->layers == MOST_LAYERS)
+            return fail("--layers %s: give up to %d numbers with commas between them, as 0,3",
+                        layers, MOST_LAYERS);
         s->layer[s->layers++] = (size_t)n;
     }
     return 0;

@@ -1,4 +1,5 @@
-/* pictures.h - a folder of pictures, with masks if there are any, as squares of one size in memory
+/* pictures.h - a folder of pictures, with masks if there are any, as squares of one size in
+   memory
 
    Three forms of folder:
        DIR/train/CLASS/NAME.jpg and DIR/test/CLASS/NAME.jpg
@@ -8,15 +9,18 @@
    background, 255 is void, all else is object; they are read for the test pictures only. Names are sorted, so
    that every machine sees the same order.
 
-   In place of a folder a packed file may stand, which pictures_pack has written: a .safetensors of 8-bit arrays that
-   is mapped, so that nothing is decoded, and uncut pictures take no memory of their own.
+   In place of a folder a packed file may stand, which pictures_pack has written: a .safetensors
+   of 8-bit arrays that is mapped, so that nothing is decoded, and uncut pictures take no memory
+   of their own.
 
-   JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it (Debian:
-   libstb-dev), PPM and PGM through ppm.h. A JPEG is turned as its camera says (exif.h). Pictures that cannot be
-   read are left out, and so are kinds that nothing here reads (.webp, .gif, …); stderr tells how many and why. A
-   folder that cannot be read is an error, for its class would be missing. Pictures are cut to the square in their middle and brought to
-   size x size: bicubic, masks by the nearest pixel. Train pictures are kept uncut, too, for random crops, if
-   `whole` says how long their shorter sides may be. Include mamba_mix.h with its implementation before this.
+   JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it
+   (Debian: libstb-dev), PPM and PGM through ppm.h. A JPEG is turned as its camera says (exif.h).
+   Pictures that cannot be read are left out, and so are kinds that nothing here reads (.webp,
+   .gif, …); stderr tells how many and why. A folder that cannot be read is an error, for its
+   class would be missing. Pictures are cut to the square in their middle and brought to size x
+   size: bicubic, masks by the nearest pixel. Train pictures are kept uncut, too, for random
+   crops, if `whole` says how long their shorter sides may be. Include mamba_mix.h with its
+   implementation before this.
 
        pictures p;
        if (pictures_load(&p, m, "photos", NULL, 96, 0) < 0) puts(p.error);    // which file, what to do
@@ -76,37 +80,39 @@
 #endif
 #endif
 
-/* One part of the pictures. `picture` is what the library's functions take; all point into one block. */
+/* One part of the pictures. `picture` is what the library's functions take; all point into one
+   block. */
 typedef struct picture_set {
     size_t count;
     mmix_picture *picture;                   /* (count), each size x size */
-    mmix_picture *whole;                     /* (count), uncut, each in memory of its own or in the file; or NULL */
+    mmix_picture *whole;  /* (count), uncut, each in memory of its own or in the file; or NULL */
     int32_t *label;                          /* (count) */
     char **name;                             /* (count): paths, or NULL */
     uint8_t *rgb;                            /* (count, size, size, 3) */
-    uint8_t *mask;                           /* (count, size, size): 0 background, 255 void; or NULL */
+    uint8_t *mask;  /* (count, size, size): 0 background, 255 void; or NULL */
 } picture_set;
 
 /* What was left out of a folder, and why. */
 typedef struct picture_notes {
-    size_t other, broken;                    /* files of kinds that are not read; those that turned out broken */
+    size_t other, broken;  /* files of kinds that are not read; those that turned out broken */
     char first_other[300];                   /* the name of the first */
     char first_broken[512];                  /* its name and the reason */
-    char denied[700];                        /* a folder that cannot be read, and the reason; or "" */
+    char denied[700];  /* a folder that cannot be read, and the reason; or "" */
 } picture_notes;
 
 typedef struct pictures {
     picture_set train, test;
     picture_notes notes;                     /* what was left out */
     char **class_name;
-    size_t classes, size, whole;             /* classes 0: the pictures have none; whole 0: none kept */
+    size_t classes, size, whole;  /* classes 0: the pictures have none; whole 0: none kept */
     mmix_archive *packed;                    /* what pictures lie in, or NULL */
     char error[1024];
 } pictures;
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-typedef struct picture_names { char **at; size_t count; int bad; } picture_names; /* bad: no memory for all */
+/* bad: no memory for all */
+typedef struct picture_names { char **at; size_t count; int bad; } picture_names;
 
 static inline char *picture_join(const char *a, const char *between, const char *b)
 {
@@ -134,10 +140,14 @@ static inline const char *picture_ending(const char *path)
     return dot && (!slash || dot > slash + 1) ? dot : path + strlen(path);
 }
 
-static inline int picture_ends(const char *path, const char *ending)         /* ".png", whatever the case */
+/* ".png", whatever the case */
+static inline int picture_ends(const char *path, const char *ending)
 {
     const char *dot = picture_ending(path);
-    while (*dot && (*dot | 32) == (*ending | 32)) dot++, ending++;
+    while (*dot && (*dot | 32) == (*ending | 32)) {
+        dot++;
+        ending++;
+    }
     return !*dot && !*ending;
 }
 
@@ -156,7 +166,8 @@ static inline int picture_is_picture(const char *path)
 /* A kind of picture that a folder may well have and nothing here reads. */
 static inline int picture_is_other(const char *path)
 {
-    static const char *const ending[] = {".webp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd"};
+    static const char *const ending[] = {".webp", ".gif", ".tif", ".tiff", ".heic", ".heif",
+                                         ".avif", ".jxl", ".jp2", ".psd"};
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         if (picture_ends(path, ending[i])) return 1;
     return 0;
@@ -166,10 +177,12 @@ static inline int picture_is_other(const char *path)
 static inline void picture_notes_say(const picture_notes *notes, size_t all)
 {
     if (notes->other)
-        fprintf(stderr, "left out: %zu of a kind that is not read (%s is the first); .jpg, .png, .bmp, .tga and .ppm are\n",
+        fprintf(stderr, "left out: %zu of a kind that is not read (%s is the first); .jpg, .png, "
+                        ".bmp, .tga and .ppm are\n",
                 notes->other, notes->first_other);
     if (notes->broken)
-        fprintf(stderr, "left out: %zu of %zu pictures, which cannot be read; the first: %s\n", notes->broken, all,
+        fprintf(stderr, "left out: %zu of %zu pictures, which cannot be read; the first: %s\n",
+                notes->broken, all,
                 notes->first_broken);
 }
 
@@ -183,7 +196,10 @@ static inline int picture_names_add(picture_names *list, const char *name)
     char **more = (char **)realloc(list->at, (list->count + 1) * sizeof *more);
     char *copy = picture_join(name, "", "");
     if (more) list->at = more;
-    if (!more || !copy) { free(copy); return -1; }
+    if (!more || !copy) {
+        free(copy);
+        return -1;
+    }
     list->at[list->count++] = copy;
     return 0;
 }
@@ -195,8 +211,10 @@ static inline void picture_names_free(picture_names *list)
     memset(list, 0, sizeof *list);
 }
 
-/* One name of a folder: into the list, if it is of the wanted sort; into the notes, if nothing here reads it. */
-static inline void picture_list_add(picture_names *list, const char *folder, const char *name, int folders,
+/* One name of a folder: into the list, if it is of the wanted sort; into the notes, if nothing
+   here reads it. */
+static inline void picture_list_add(picture_names *list, const char *folder, const char *name,
+                                    int folders,
                                     picture_notes *notes)
 {
     if (name[0] == '.') return;
@@ -219,11 +237,12 @@ static inline void picture_list_add(picture_names *list, const char *folder, con
 
 static inline void picture_list_denied(const char *folder, const char *why, picture_notes *notes)
 {
-    if (!*notes->denied) snprintf(notes->denied, sizeof notes->denied, "%s: this folder cannot be read: %s", folder, why);
+    if (!*notes->denied) snprintf(notes->denied, sizeof notes->denied,
+                                  "%s: this folder cannot be read: %s", folder, why);
 }
 
-/* What is in a folder, sorted: the folders (1) or the pictures (0). Hidden names are passed over; a folder that is
-   not there is an empty one. */
+/* What is in a folder, sorted: the folders (1) or the pictures (0). Hidden names are passed
+   over; a folder that is not there is an empty one. */
 static inline picture_names picture_list(const char *folder, int folders, picture_notes *notes)
 {
     picture_names list = {NULL, 0, 0};
@@ -233,7 +252,8 @@ static inline picture_names picture_list(const char *folder, int folders, pictur
     HANDLE h = pattern ? FindFirstFileA(pattern, &found) : INVALID_HANDLE_VALUE;
     free(pattern);
     if (h == INVALID_HANDLE_VALUE) {
-        if (GetLastError() == ERROR_ACCESS_DENIED) picture_list_denied(folder, "access is denied", notes);
+        if (GetLastError() == ERROR_ACCESS_DENIED)
+            picture_list_denied(folder, "access is denied", notes);
         return list;
     }
     do picture_list_add(&list, folder, found.cFileName, folders, notes);
@@ -256,10 +276,11 @@ static inline picture_names picture_list(const char *folder, int folders, pictur
     return list;
 }
 
-/* ---- pixels -------------------------------------------------------------------------------------------- */
+/* ---- pixels ---------------------------------------------------------------------------------- */
 
 #ifdef PICTURES_STB
-/* Pixels of a JPEG as they are to be seen, w and h with them. Without memory they stay as they lie. */
+/* Pixels of a JPEG as they are to be seen, w and h with them. Without memory they stay as they
+   lie. */
 static inline uint8_t *picture_upright(const char *path, uint8_t *rgb, int *w, int *h)
 {
     FILE *f = fopen(path, "rb");
@@ -283,7 +304,8 @@ static inline uint8_t *picture_upright(const char *path, uint8_t *rgb, int *w, i
 #endif
 
 /* A file's RGB pixels by ppm.h (m not NULL) or stb_image (may run in a task); NULL and why. */
-static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *width, size_t *height, char *why,
+static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *width, size_t *height,
+                                      char *why,
                                       size_t room)
 {
     FILE *there = fopen(path, "rb");
@@ -302,15 +324,18 @@ static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *wid
     int w = 0, h = 0, channels = 0;
     uint8_t *rgb = stbi_load(path, &w, &h, &channels, 3);
     if (!rgb)
-        snprintf(why, room, "%s: not a picture that can be read (%s); mend it or take it out of the folder",
+        snprintf(why, room, "%s: not a picture that can be read (%s); mend it or take it out of "
+                            "the folder",
                  path, stbi_failure_reason());
-    else if (picture_ends(path, ".jpg") || picture_ends(path, ".jpeg")) rgb = picture_upright(path, rgb, &w, &h);
+    else if (picture_ends(path, ".jpg") || picture_ends(path, ".jpeg"))
+        rgb = picture_upright(path, rgb, &w, &h);
     *width = (size_t)w;
     *height = (size_t)h;
     return rgb;
 #else
     *width = *height = 0;
-    snprintf(why, room, "%s: only .ppm and .pgm can be read, as this was compiled without stb_image.h; get "
+    snprintf(why, room, "%s: only .ppm and .pgm can be read, as this was compiled without "
+                        "stb_image.h; get "
              "it (Debian: libstb-dev) and compile again", path);
     return NULL;
 #endif
@@ -324,16 +349,19 @@ static inline void picture_pixels_free(const char *path, uint8_t *rgb)
 #endif
 }
 
-static inline mmix_box picture_square(size_t width, size_t height)           /* the largest in the middle */
+static inline mmix_box picture_square(size_t width, size_t height)  /* the largest in the middle */
 {
     size_t side = width < height ? width : height;
     mmix_box box;
-    box.left = (width - side) / 2, box.top = (height - side) / 2, box.width = box.height = side;
+    box.left = (width - side) / 2;
+    box.top = (height - side) / 2;
+    box.width = box.height = side;
     return box;
 }
 
-/* What a mask's pixel says, 0 background, 255 void: its gray, or the number of its colour in VOC's palette,
-   where bits 0, 3, 6 of the number are red's highest, 1, 4, 7 green's and 2, 5 blue's; 1 for other colours. */
+/* What a mask's pixel says, 0 background, 255 void: its gray, or the number of its colour in
+   VOC's palette, where bits 0, 3, 6 of the number are red's highest, 1, 4, 7 green's and 2, 5
+   blue's; 1 for other colours. */
 static inline uint8_t picture_mask_label(const uint8_t *rgb)
 {
     unsigned label = 0;
@@ -345,26 +373,30 @@ static inline uint8_t picture_mask_label(const uint8_t *rgb)
     return rgb[2] & 32 ? 1 : (uint8_t)label;
 }
 
-/* The same of all n pixels of a mask, into their red. The palette's 7 is a gray, 128: it is meant if the mask
-   has a colour anywhere. */
+/* The same of all n pixels of a mask, into their red. The palette's 7 is a gray, 128: it is
+   meant if the mask has a colour anywhere. */
 static inline void picture_mask_labels(uint8_t *rgb, size_t n)
 {
     int coloured = 0;
-    for (size_t i = 0; i < n && !coloured; i++) coloured = rgb[3 * i] != rgb[3 * i + 1] || rgb[3 * i] != rgb[3 * i + 2];
+    for (size_t i = 0; i < n && !coloured; i++)
+        coloured = rgb[3 * i] != rgb[3 * i + 1] || rgb[3 * i] != rgb[3 * i + 2];
     for (size_t i = 0; i < n; i++)
         rgb[3 * i] = coloured && rgb[3 * i] == 128 && rgb[3 * i + 1] == 128 && rgb[3 * i + 2] == 128
                      ? 7 : picture_mask_label(rgb + 3 * i);
 }
 
 /* A square of a mask w pixels wide, the nearest pixels of it, as labels (size, size). */
-static inline void picture_mask_square(uint8_t *out, const uint8_t *rgb, size_t w, mmix_box box, size_t size)
+static inline void picture_mask_square(uint8_t *out, const uint8_t *rgb, size_t w, mmix_box box,
+                                       size_t size)
 {
     for (size_t i = 0; i < size * size; i++)
-        out[i] = picture_mask_label(rgb + 3 * ((box.top + (2 * (i / size) + 1) * box.height / (2 * size)) * w + box.left +
+        out[i] = picture_mask_label(rgb + 3 * ((box.top + (2 * (i / size) + 1) * box.height /
+                                                (2 * size)) * w + box.left +
                                                (2 * (i % size) + 1) * box.width / (2 * size)));
 }
 
-/* mmix_picture_resize with scratch memory of its own; may run in a task. Whether there is none, or no such size. */
+/* mmix_picture_resize with scratch memory of its own; may run in a task. Whether there is none,
+   or no such size. */
 static inline int picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r)
 {
     void *scratch = malloc(mmix_picture_resize_scratch_bytes(r) + 1);
@@ -389,7 +421,8 @@ static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
 }
 
 /* Reads the mask of picture i, which has w x h pixels. 0, or -1 and why. */
-static inline int picture_read_mask(mmix_ctx *m, picture_set *set, size_t i, size_t size, size_t w, size_t h,
+static inline int picture_read_mask(mmix_ctx *m, picture_set *set, size_t i, size_t size, size_t w,
+                                    size_t h,
                                     const char *path, char *why, size_t room)
 {
     size_t mask_w = 0, mask_h = 0;
@@ -398,7 +431,8 @@ static inline int picture_read_mask(mmix_ctx *m, picture_set *set, size_t i, siz
     int fits = mask_w == w && mask_h == h;
     if (fits) picture_mask_square(set->mask + i * size * size, mask, w, picture_square(w, h), size);
     else
-        snprintf(why, room, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them equal",
+        snprintf(why, room, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them "
+                            "equal",
                  path, mask_w, mask_h, w, h);
     picture_pixels_free(path, mask);
     return fits ? 0 : -1;
@@ -423,7 +457,8 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
         snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
         return PICTURE_WRONG;
     }
-    if (mask_path && picture_read_mask(m, set, i, size, w, h, mask_path, why, room)) return PICTURE_WRONG;
+    if (mask_path && picture_read_mask(m, set, i, size, w, h, mask_path, why, room))
+        return PICTURE_WRONG;
     return PICTURE_READ;
 }
 
@@ -437,7 +472,8 @@ static inline int picture_readable(mmix_ctx *m, const char *path, char *why, siz
     return 1;
 }
 
-typedef struct picture_job { pictures *p; picture_set *set; char **mask; char (*why)[512]; int *became; } picture_job;
+typedef struct picture_job { pictures *p; picture_set *set; char **mask; char (*why)[512];
+                            int *became; } picture_job;
 
 /* PPM wants the context, and so is not read in a task. */
 static inline int picture_in_turn(const picture_job *job, size_t i)
@@ -448,7 +484,8 @@ static inline int picture_in_turn(const picture_job *job, size_t i)
 static inline void picture_job_read(picture_job *job, mmix_ctx *m, size_t i)
 {
     const char *mask = job->mask ? job->mask[i] : NULL;
-    job->became[i] = picture_read(m, job->set, i, job->p->size, job->p->whole, mask, job->why[i], sizeof job->why[i]);
+    job->became[i] = picture_read(m, job->set, i, job->p->size, job->p->whole, mask, job->why[i],
+                                  sizeof job->why[i]);
 }
 
 static inline void picture_task(void *arg, size_t i)
@@ -499,7 +536,8 @@ static inline void picture_set_mend(pictures *p, picture_set *set, const picture
             kept++;
             continue;
         }
-        if (!p->notes.broken) snprintf(p->notes.first_broken, sizeof p->notes.first_broken, "%s", job->why[i]);
+        if (!p->notes.broken)
+            snprintf(p->notes.first_broken, sizeof p->notes.first_broken, "%s", job->why[i]);
         p->notes.broken++;
         free(set->name[i]);
         set->name[i] = NULL;
@@ -525,20 +563,22 @@ static inline int picture_set_read(pictures *p, mmix_ctx *m, picture_set *set, c
     }
     if (!*p->error) picture_set_mend(p, set, &job);
     if (!*p->error && !set->count)
-        snprintf(p->error, sizeof p->error, "none of %zu pictures can be read; the first: %s", found, p->notes.first_broken);
+        snprintf(p->error, sizeof p->error, "none of %zu pictures can be read; the first: %s",
+                 found, p->notes.first_broken);
     free(job.why);
     free(job.became);
     return *p->error ? -1 : 0;
 }
 
-/* ---- folders ------------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static inline void pictures_free(pictures *p)
 {
     picture_set *both[2] = {&p->train, &p->test};
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; both[k]->name && i < both[k]->count; i++) free(both[k]->name[i]);
-        for (size_t i = 0; both[k]->whole && !p->packed && i < both[k]->count; i++) free((void *)both[k]->whole[i].rgb);
+        for (size_t i = 0; both[k]->whole && !p->packed && i < both[k]->count; i++)
+            free((void *)both[k]->whole[i].rgb);
         free(both[k]->whole);
         free(both[k]->picture);
         free(both[k]->label);
@@ -567,7 +607,10 @@ static inline char *picture_mask_path(const char *masks, const char *inside)
         char *full = picture_join(path, "", ending[k]);
         FILE *f = full ? fopen(full, "rb") : NULL;
         free(path);
-        if (f) { fclose(f); return full; }
+        if (f) {
+            fclose(f);
+            return full;
+        }
         free(full);
     }
     return NULL;
@@ -585,9 +628,10 @@ static inline int picture_part_add(picture_part *part, const char *name, size_t 
     return picture_names_add(&part->names, name);
 }
 
-/* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth to part[1].
-   0, or -1 without memory. */
-static inline int picture_collect(const char *folder, const char *inside, size_t label, picture_part *part,
+/* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth
+   to part[1]. 0, or -1 without memory. */
+static inline int picture_collect(const char *folder, const char *inside, size_t label,
+                                  picture_part *part,
                                   picture_part *to, picture_notes *notes)
 {
     char *path = picture_join(folder, *inside ? "/" : "", inside);
@@ -613,14 +657,16 @@ static inline int picture_is_split(const char *folder)
     return split;
 }
 
-/* Names and classes below a folder: parts 2 for training and testing, 1 for testing alone, then of a folder
-   without train and test all. 1 if it has these two, 0 if not, -1 without memory; notes->denied if something could
-   not be looked into. */
-static inline int picture_find(const char *folder, int parts, picture_part *part, picture_names *classes,
+/* Names and classes below a folder: parts 2 for training and testing, 1 for testing alone, then
+   of a folder without train and test all. 1 if it has these two, 0 if not, -1 without memory;
+   notes->denied if something could not be looked into. */
+static inline int picture_find(const char *folder, int parts, picture_part *part,
+                               picture_names *classes,
                                picture_notes *notes)
 {
     int split = picture_is_split(folder), bad = 0;
-    char *top = split ? picture_join(folder, "/", parts == 2 ? "train" : "test") : picture_join(folder, "", "");
+    char *top = split ? picture_join(folder, "/", parts == 2 ? "train" : "test") :
+        picture_join(folder, "", "");
     memset(classes, 0, sizeof *classes);
     memset(notes, 0, sizeof *notes);
     if (split < 0 || !top) return free(top), -1;
@@ -628,7 +674,8 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
     for (size_t c = 0; c < classes->count || c == 0; c++) {
         const char *name = classes->count ? classes->at[c] : "";
         for (int k = split && parts == 1; k < 1 + split; k++) {
-            char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" : "", name);
+            char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" :
+                                        "", name);
             picture_part *to = parts == 1 ? part : split ? &part[k] : NULL;
             bad = bad || !inside || picture_collect(folder, inside, c, part, to, notes);
             free(inside);
@@ -639,7 +686,8 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
 }
 
 /* 1 and why if DIR/test has a class that is not among DIR/train's, which are given. */
-static inline int picture_strays(const char *folder, const picture_names *classes, char *why, size_t room)
+static inline int picture_strays(const char *folder, const picture_names *classes, char *why,
+                                 size_t room)
 {
     char *test = picture_join(folder, "/", "test");
     picture_notes notes = {0, 0, "", "", ""};
@@ -648,7 +696,8 @@ static inline int picture_strays(const char *folder, const picture_names *classe
     for (size_t c = 0, k; c < tested.count && !bad; c++) {
         for (k = 0; k < classes->count && strcmp(classes->at[k], tested.at[c]); k++) continue;
         bad = k == classes->count;
-        if (bad) snprintf(why, room, "%s/test/%s: a class without training pictures; %s/train/%s is missing",
+        if (bad) snprintf(why, room,
+                          "%s/test/%s: a class without training pictures; %s/train/%s is missing",
                           folder, tested.at[c], folder, tested.at[c]);
     }
     picture_names_free(&tested);
@@ -656,13 +705,14 @@ static inline int picture_strays(const char *folder, const picture_names *classe
     return bad;
 }
 
-/* ---- one packed file ----------------------------------------------------------------------------------- */
+/* ---- one packed file ------------------------------------------------------------------------- */
 
-/* Entries: "train/CLASS/NAME" (h, w, 3), uncut; "test/CLASS/NAME" (size, size, 3), and of it "mask/CLASS/NAME" (size,
-   size). 0, or -1: p->error. */
+/* Entries: "train/CLASS/NAME" (h, w, 3), uncut; "test/CLASS/NAME" (size, size, 3), and of it
+   "mask/CLASS/NAME" (size, size). 0, or -1: p->error. */
 static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, const char *path)
 {
-    size_t n = p->train.count + p->test.count * (p->test.mask ? 2 : 1), at = 0, pixels = p->size * p->size;
+    size_t n = p->train.count + p->test.count * (p->test.mask ? 2 : 1), at = 0,
+        pixels = p->size * p->size;
     mmix_entry *e = (mmix_entry *)calloc(n + 1, sizeof *e);
     int split = p->packed ? 1 : picture_is_split(folder);
     for (int k = 0; e && split >= 0 && k < (p->test.mask ? 3 : 2); k++) {
@@ -672,20 +722,26 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
             if (split) name = strchr(name, '/') + 1;
             mmix_picture in = !k && set->whole ? set->whole[i] : set->picture[i];
             e[at].name = picture_join(k == 2 ? "mask" : k ? "test" : "train", "/", name);
-            e[at].dtype = MMIX_FILE_U8, e[at].ndim = k == 2 ? 2 : 3;
-            e[at].shape[0] = in.height, e[at].shape[1] = in.width, e[at].shape[2] = 3;
+            e[at].dtype = MMIX_FILE_U8;
+            e[at].ndim = k == 2 ? 2 : 3;
+            e[at].shape[0] = in.height;
+            e[at].shape[1] = in.width;
+            e[at].shape[2] = 3;
             e[at].data = k == 2 ? set->mask + i * pixels : in.rgb;
             if (!e[at].name) at = n;
         }
     }
-    if (!e || split < 0 || at > n) snprintf(p->error, sizeof p->error, "no memory for the names of %zu pictures", n);
-    else if (mmix_archive_save(m, path, e, n, NULL)) snprintf(p->error, sizeof p->error, "%s", mmix_error(m));
+    if (!e || split < 0 || at > n)
+        snprintf(p->error, sizeof p->error, "no memory for the names of %zu pictures", n);
+    else if (mmix_archive_save(m, path, e, n, NULL))
+        snprintf(p->error, sizeof p->error, "%s", mmix_error(m));
     for (size_t i = 0; e && i < n; i++) free((char *)(uintptr_t)e[i].name);
     free(e);
     return *p->error ? -1 : 0;
 }
 
-typedef struct picture_unpacking { pictures *p; picture_set *set; const mmix_entry **entry; } picture_unpacking;
+typedef struct picture_unpacking { pictures *p; picture_set *set; const mmix_entry **entry;
+                                  } picture_unpacking;
 static inline void picture_unpack_task(void *arg, size_t i)
 {
     picture_unpacking *job = (picture_unpacking *)arg;
@@ -702,49 +758,61 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
 {
     const char *begin = part ? "test/" : "train/";
     picture_set *set = part ? &p->test : &p->train;
-    size_t all = mmix_archive_count(p->packed), n = 0, skip = strlen(begin), pixels = p->size * p->size;
+    size_t all = mmix_archive_count(p->packed), n = 0, skip = strlen(begin),
+        pixels = p->size * p->size;
     const mmix_entry **entry = (const mmix_entry **)calloc(all + 1, sizeof *entry);
     picture_unpacking job = {p, set, entry};
     for (size_t i = 0; entry && i < all; i++) {
         const mmix_entry *e = mmix_archive_entry(p->packed, i);
         if (strncmp(e->name, begin, skip)) continue;
         if (e->dtype != MMIX_FILE_U8 || e->ndim != 3 || e->shape[2] != 3 || !mmix_entry_count(e))
-            return free((void *)entry), snprintf(p->error, sizeof p->error, "%s: %s is no 8-bit picture (h, w, 3)", path,
+            return free((void *)entry),
+                snprintf(p->error, sizeof p->error, "%s: %s is no 8-bit picture (h, w, 3)", path,
                                                  e->name), -1;
         entry[n++] = e;
     }
     if (p->whole && !part) set->whole = (mmix_picture *)calloc(n + 1, sizeof *set->whole);
-    if (!entry || picture_set_make(set, n, p->size, masks && part) || (p->whole && !part && !set->whole))
-        snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size", n);
+    if (!entry || picture_set_make(set, n, p->size, masks && part) ||
+        (p->whole && !part && !set->whole))
+        snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size",
+                 n);
     for (size_t i = 0; i < n && !*p->error; i++) {
         const char *inside = entry[i]->name + skip, *slash = strrchr(inside, '/');
         size_t length = slash ? (size_t)(slash - inside) : 0, c = 0;
         set->name[i] = picture_join(path, "/", entry[i]->name);
-        while (c < p->classes && (strncmp(p->class_name[c], inside, length) || p->class_name[c][length])) c++;
+        while (c < p->classes && (strncmp(p->class_name[c], inside, length) ||
+                                  p->class_name[c][length])) c++;
         set->label[i] = (int32_t)c;
         if (c == p->classes && length) {
             char **more = (char **)realloc(p->class_name, (c + 1) * sizeof *more);
-            if (more) p->class_name = more, more[c] = picture_join(inside, "", ""), p->classes += more[c] != NULL;
+            if (more) {
+                p->class_name = more;
+                more[c] = picture_join(inside, "", "");
+                p->classes += more[c] != NULL;
+            }
             if (c < p->classes) more[c][length] = 0;
         }
         char *name = set->mask ? picture_join("mask", "/", inside) : NULL;
         const mmix_entry *mask = name ? mmix_archive_find(p->packed, name) : NULL;
         free(name);
         if (set->mask && (!mask || mask->dtype != MMIX_FILE_U8 || mmix_entry_count(mask) != pixels))
-            snprintf(p->error, sizeof p->error, "%s: mask/%s is missing, or not (%zu, %zu); pack with the same --size",
+            snprintf(p->error, sizeof p->error,
+                     "%s: mask/%s is missing, or not (%zu, %zu); pack with the same --size",
                      path, inside, p->size, p->size);
         else if (set->mask) memcpy(set->mask + i * pixels, mask->data, pixels);
     }
     if (!*p->error) mmix_parallel_for(m, n, picture_unpack_task, &job);
     for (size_t i = 0; i < n && !*p->error; i++)
-        if (!entry[i]) snprintf(p->error, sizeof p->error, "%s: its pictures cannot be brought to size", path);
+        if (!entry[i]) snprintf(p->error, sizeof p->error,
+                                "%s: its pictures cannot be brought to size", path);
     free((void *)entry);
     return *p->error ? -1 : 0;
 }
 
-/* Reads a folder or a packed file, and the test pictures' masks if `masks` is given; whole 0: uncut pictures are not kept. 0, or
-   -1: p->error, nothing to free. */
-static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size,
+/* Reads a folder or a packed file, and the test pictures' masks if `masks` is given; whole 0:
+   uncut pictures are not kept. 0, or -1: p->error, nothing to free. */
+static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks,
+                                size_t size,
                                 size_t whole)
 {
     memset(p, 0, sizeof *p);
@@ -758,7 +826,8 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
             any |= !strncmp(mmix_archive_entry(p->packed, i)->name, "mask/", 5);
         for (int k = 0; k < 2 && !*p->error; k++) picture_unpack(p, m, k, any, folder);
         if (!*p->error && (!p->train.count || !p->test.count))
-            snprintf(p->error, sizeof p->error, "%s: no train/… or no test/… in it; dino --pack writes such files", folder);
+            snprintf(p->error, sizeof p->error,
+                     "%s: no train/… or no test/… in it; dino --pack writes such files", folder);
         if (*p->error) pictures_free(p);
         return *p->error ? -1 : 0;
     }
@@ -772,15 +841,18 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     memset(part, 0, sizeof part);
     picture_names classes;
     int split = picture_find(folder, 2, part, &classes, &p->notes);
-    if (split < 0) snprintf(p->error, sizeof p->error, "%s: no memory for the names of its pictures", folder);
+    if (split < 0) snprintf(p->error, sizeof p->error,
+                            "%s: no memory for the names of its pictures", folder);
     else if (*p->notes.denied) snprintf(p->error, sizeof p->error, "%s", p->notes.denied);
     if (split > 0 && !*p->error) picture_strays(folder, &classes, p->error, sizeof p->error);
     p->class_name = classes.at;
     p->classes = classes.count;
     if (!*p->error && (!part[0].names.count || !part[1].names.count))
         snprintf(p->error, sizeof p->error,
-                 "%s: %s; expected %s/train/CLASS/* and %s/test/CLASS/*, or %s/CLASS/*, or %s/*: .jpg, .png, "
-                 ".ppm, 5 or more", folder, part[0].names.count ? "no test pictures" : "no pictures", folder,
+                 "%s: %s; expected %s/train/CLASS/* and %s/test/CLASS/*, or %s/CLASS/*, or %s/*: "
+                 ".jpg, .png, "
+                 ".ppm, 5 or more", folder, part[0].names.count ? "no test pictures" :
+                 "no pictures", folder,
                  folder, folder, folder);
     if (*p->error) picture_notes_say(&p->notes, 0);
     size_t found = part[0].names.count + part[1].names.count;
@@ -790,15 +862,18 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
         size_t n = part[k].names.count;
         char **mask = k && masks ? (char **)calloc(n + 1, sizeof *mask) : NULL;
         if (!k && whole) set->whole = (mmix_picture *)calloc(n + 1, sizeof *set->whole);
-        if (picture_set_make(set, n, size, mask != NULL) < 0 || (k && masks && !mask) || (!k && whole && !set->whole))
-            snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size", n);
+        if (picture_set_make(set, n, size, mask != NULL) < 0 || (k && masks && !mask) ||
+            (!k && whole && !set->whole))
+            snprintf(p->error, sizeof p->error,
+                     "out of memory for %zu pictures; try a smaller --size", n);
         for (size_t i = 0; i < n && !*p->error; i++) {
             set->name[i] = picture_join(folder, "/", part[k].names.at[i]);
             set->label[i] = part[k].label[i];
             if (mask) mask[i] = picture_mask_path(masks, part[k].names.at[i]);
             const char *name = part[k].names.at[i];
             if (mask && !mask[i])
-                snprintf(p->error, sizeof p->error, "%s: no mask for it; expected %s/%.*s.png", set->name[i],
+                snprintf(p->error, sizeof p->error, "%s: no mask for it; expected %s/%.*s.png",
+                         set->name[i],
                          masks, (int)(picture_ending(name) - name), name);
         }
         if (!*p->error) picture_set_read(p, m, set, mask);
@@ -815,18 +890,22 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
 }
 
 /* Picture i of n that are spread evenly over `all`, all of them if there are fewer. */
-static inline size_t picture_spread(size_t i, size_t n, size_t all) { return n < all ? i * all / n : i; }
+static inline size_t picture_spread(size_t i, size_t n, size_t all) { return n < all ? i * all / n :
+        i; }
 
-/* At most `most` square pictures of a set, so spread, and their labels: few->picture is to be freed. 0, or -1. */
+/* At most `most` square pictures of a set, so spread, and their labels: few->picture is to be
+   freed. 0, or -1. */
 static inline int picture_few(picture_set *few, const picture_set *set, size_t most)
 {
     memset(few, 0, sizeof *few);
     few->count = set->count < most ? set->count : most;
-    few->picture = (mmix_picture *)malloc(few->count * (sizeof *few->picture + sizeof *few->label) + 1);
+    few->picture = (mmix_picture *)malloc(few->count * (sizeof *few->picture + sizeof *few->label) +
+                                          1);
     few->label = (int32_t *)(void *)(few->picture + few->count);
     for (size_t i = 0; few->picture && i < few->count; i++) {
         size_t k = picture_spread(i, few->count, set->count);
-        few->picture[i] = set->picture[k], few->label[i] = set->label[k];
+        few->picture[i] = set->picture[k];
+        few->label[i] = set->label[k];
     }
     return few->picture ? 0 : -1;
 }
@@ -839,8 +918,10 @@ static inline uint64_t pictures_fingerprint(const pictures *p)
     for (int k = 0; k < 2; k++) {
         size_t n = both[k]->count * p->size * p->size;
         for (size_t i = 0; i < 3 * n; i++) h = (h ^ both[k]->rgb[i]) * 0x100000001b3u;
-        for (size_t i = 0; k && both[k]->mask && i < n; i++) h = (h ^ both[k]->mask[i]) * 0x100000001b3u;
-        for (size_t i = 0; i < both[k]->count; i++) h = (h ^ (uint32_t)both[k]->label[i]) * 0x100000001b3u;
+        for (size_t i = 0; k && both[k]->mask && i < n; i++)
+            h = (h ^ both[k]->mask[i]) * 0x100000001b3u;
+        for (size_t i = 0; i < both[k]->count; i++)
+            h = (h ^ (uint32_t)both[k]->label[i]) * 0x100000001b3u;
     }
     return h;
 }

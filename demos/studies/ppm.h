@@ -5,10 +5,9 @@
        mmix_tensor *image = mmix_image(m, rgb, width, height, 224);
        ppm_free(rgb);
 
-   "P6" (RGB) or "P5" (gray), then width, height and the largest level as decimal numbers, each after white
-   space or comments (# to the end of the line), one byte of white space, then the rows.
-   http://netpbm.sourceforge.net/doc/ppm.html
-   Include mamba_mix.h before this. */
+   "P6" (RGB) or "P5" (gray), then width, height and the largest level as decimal numbers, each
+   after white space or comments (# to the end of the line), one byte of white space, then the
+   rows. http://netpbm.sourceforge.net/doc/ppm.html Include mamba_mix.h before this. */
 #ifndef PPM_H
 #define PPM_H
 
@@ -34,10 +33,11 @@ static inline long ppm_number(const uint8_t **at, const uint8_t *end)
     return value;
 }
 
-/* A file's bytes, called `name` in messages, as (height, width, 3) for ppm_free; gray becomes RGB, a smaller
-   largest level is spread to 255, what follows the picture is ignored. NULL with width and height 0 after
-   mmix_fail. */
-static inline uint8_t *ppm_read(mmix_ctx *m, const char *name, const void *bytes, size_t size, size_t *width,
+/* A file's bytes, called `name` in messages, as (height, width, 3) for ppm_free; gray becomes
+   RGB, a smaller largest level is spread to 255, what follows the picture is ignored. NULL with
+   width and height 0 after mmix_fail. */
+static inline uint8_t *ppm_read(mmix_ctx *m, const char *name, const void *bytes, size_t size,
+                                size_t *width,
                                 size_t *height)
 {
     const uint8_t *p = (const uint8_t *)bytes, *at = p + 2, *end = p + size;
@@ -48,10 +48,13 @@ static inline uint8_t *ppm_read(mmix_ctx *m, const char *name, const void *bytes
     uint8_t *rgb;
     *width = *height = 0;
     if (mmix_error(m)) return NULL;
-    for (int i = 0; magic && i < 3 && (!i || number[i - 1] >= 0); i++) number[i] = ppm_number(&at, end);
+    for (int i = 0; magic && i < 3 && (!i || number[i - 1] >= 0); i++)
+        number[i] = ppm_number(&at, end);
     if (!magic) expected = "P6 or P5 at the start: not a binary PPM or PGM";
-    else if (number[0] < 1 || number[1] < 1) expected = "width and height of 1 to 2^24 in the header";
-    else if (number[2] < 1 || number[2] > 255) expected = "a largest level of 1 to 255 in the header";
+    else if (number[0] < 1 || number[1] < 1)
+        expected = "width and height of 1 to 2^24 in the header";
+    else if (number[2] < 1 || number[2] > 255)
+        expected = "a largest level of 1 to 255 in the header";
     else if (at == end || !ppm_is_space(*at)) expected = "white space after the header";
     if (expected) {
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s", name, expected);
@@ -61,7 +64,8 @@ static inline uint8_t *ppm_read(mmix_ctx *m, const char *name, const void *bytes
     const unsigned most = (unsigned)number[2];
     at++;
     if (count * channels > (uint64_t)(end - at)) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %ld x %ld pixels after the header, found %.0f bytes", name,
+        mmix_fail(m, MMIX_ERROR_FILE,
+                  "%s: expected %ld x %ld pixels after the header, found %.0f bytes", name,
                   number[0], number[1], (double)(end - at));
         return NULL;
     }
@@ -89,14 +93,16 @@ static inline uint8_t *ppm_load(mmix_ctx *m, const char *path, size_t *width, si
 
 static inline void ppm_free(uint8_t *rgb) { if (rgb) BYTES_FREE(rgb); }
 
-/* Writes (height, width, channels) as P6 (3 channels) or P5 (1), by way of PATH.tmp, which then takes the
-   name. 0, or -1 after mmix_fail. */
-static inline int ppm_save(mmix_ctx *m, const char *path, const uint8_t *pixels, size_t width, size_t height,
+/* Writes (height, width, channels) as P6 (3 channels) or P5 (1), by way of PATH.tmp, which then
+   takes the name. 0, or -1 after mmix_fail. */
+static inline int ppm_save(mmix_ctx *m, const char *path, const uint8_t *pixels, size_t width,
+                           size_t height,
                            size_t channels)
 {
     if (mmix_error(m)) return -1;
     if (!pixels || !width || !height || width > PPM_SIDE_MAX || height > PPM_SIDE_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "ppm_save: expected sides of 1 to 2^24, found %.0f x %.0f%s",
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "ppm_save: expected sides of 1 to 2^24, found %.0f x %.0f%s",
                          (double)width, (double)height, pixels ? "" : " at NULL");
     char *draft = (char *)bytes_alloc(m, strlen(path) + 5, 1);
     if (!draft) return -1;
@@ -105,7 +111,8 @@ static inline int ppm_save(mmix_ctx *m, const char *path, const uint8_t *pixels,
     int bad = !f;
     if (f) {
         const size_t count = width * height * channels;
-        fprintf(f, "P%c\n%lu %lu\n255\n", channels == 3 ? '6' : '5', (unsigned long)width, (unsigned long)height);
+        fprintf(f, "P%c\n%lu %lu\n255\n", channels == 3 ? '6' : '5', (unsigned long)width,
+                (unsigned long)height);
         bad = fwrite(pixels, 1, count, f) != count;
         bad = fclose(f) || bad;
 #ifdef _WIN32
@@ -114,7 +121,8 @@ static inline int ppm_save(mmix_ctx *m, const char *path, const uint8_t *pixels,
         bad = bad || rename(draft, path);
         if (bad) remove(draft);
     }
-    if (bad) mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written by way of %s: %s", path, draft, strerror(errno));
+    if (bad) mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written by way of %s: %s", path, draft,
+                       strerror(errno));
     BYTES_FREE(draft);
     return bad ? -1 : 0;
 }

@@ -1,4 +1,5 @@
-/* program.h - what demos that work for long share: Ctrl-C, a clock, a screen, an order. Needs POSIX 2001, or Windows. */
+/* program.h - what demos that work for long share: Ctrl-C, a clock, a screen, an order. Needs
+   POSIX 2001, or Windows. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -15,7 +16,7 @@ static volatile sig_atomic_t interrupted;
 static void interrupt(int number)
 {
     interrupted = 1;
-    signal(number, SIG_DFL);                             /* a second Ctrl-C ends the program at once */
+    signal(number, SIG_DFL);  /* a second Ctrl-C ends the program at once */
 }
 
 /* Whether stderr is a screen, where a line of progress is written over. */
@@ -28,7 +29,8 @@ static inline int on_screen(void)
 #endif
 }
 
-/* Seconds between two lines of progress; where they stay, still so few that nobody thinks it hangs. */
+/* Seconds between two lines of progress; where they stay, still so few that nobody thinks it
+   hangs. */
 static inline double line_pause(void) { return on_screen() ? 0.5 : 5; }
 
 static double now(void)                                  /* seconds */

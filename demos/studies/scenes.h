@@ -1,29 +1,34 @@
-/* scenes.h - drawn pictures with exact masks, for demos and tests that must run without a download
+/* scenes.h - drawn pictures with exact masks, for demos and tests that must run without a
+   download
 
-   There are eight classes: ball, box, cone, ring, star, leaf, fish, mushroom, and two sets of pictures.
+   There are eight classes: ball, box, cone, ring, star, leaf, fish, mushroom, and two sets of
+   pictures.
 
-   A swarm shows eight to twelve things of one class, each of any colour, texture, tilt and size, on a ground
-   and in a light that are always the same. Nothing but shape tells the classes apart.
+   A swarm shows eight to twelve things of one class, each of any colour, texture, tilt and size,
+   on a ground and in a light that are always the same. Nothing but shape tells the classes
+   apart.
 
-   A scene is a ground (one texture, or a floor before a wall) with one main object and up to two smaller ones,
-   each of one of the classes. Place, size, tilt and light are drawn at random. As in photographs appearance and
-   surroundings are hints and no proof: two objects of three wear their class's own texture and tints, two
-   pictures of three are taken on ground where the main object's class is at home; the others wear and stand on
-   anything. (Colour alone nearly decides the class here.)
+   A scene is a ground (one texture, or a floor before a wall) with one main object and up to two
+   smaller ones, each of one of the classes. Place, size, tilt and light are drawn at random. As
+   in photographs appearance and surroundings are hints and no proof: two objects of three wear
+   their class's own texture and tints, two pictures of three are taken on ground where the main
+   object's class is at home; the others wear and stand on anything. (Colour alone nearly decides
+   the class here.)
 
        unsigned char rgb[96 * 96 * 3], mask[96 * 96];
        int kind = scene_draw(seed, index, 96, rgb, mask);       // the main object's class
        puts(scene_class[kind]);
 
-   The mask holds 0 for ground and 1 + class for every object's pixel, the main object's and the others';
-   shadows are ground.
+   The mask holds 0 for ground and 1 + class for every object's pixel, the main object's and the
+   others'; shadows are ground.
 
-   How it is made. scene_make and scene_swarm throw the dice: the same seed and index give the same scene. scene_paint paints
-   it at any size: for each pixel each object answers in its own coordinates (1024 is its radius) how deep
-   inside its outline the pixel lies, which way its surface faces and what colour it has there. All arithmetic
-   is on integers (fixed point, a hash for noise, an integer root), so the same pixels come out of every
-   compiler and machine. At the end: short films, questions with answers about pictures and films, and stories
-   made of sentences. */
+   How it is made. scene_make and scene_swarm throw the dice: the same seed and index give the
+   same scene. scene_paint paints it at any size: for each pixel each object answers in its own
+   coordinates (1024 is its radius) how deep inside its outline the pixel lies, which way its
+   surface faces and what colour it has there. All arithmetic is on integers (fixed point, a hash
+   for noise, an integer root), so the same pixels come out of every compiler and machine. At the
+   end: short films, questions with answers about pictures and films, and stories made of
+   sentences. */
 #ifndef SCENES_H
 #define SCENES_H
 
@@ -41,30 +46,30 @@ enum { SCENE_MAX_OBJECTS = 12 };
 
 typedef struct scene_colour { int r, g, b; } scene_colour;           /* 0 … 255 */
 typedef struct scene_paintwork {                                     /* a texture of two colours */
-    int kind, scale;                                                /* SCENE_PLAIN …; length of its pattern */
+    int kind, scale;  /* SCENE_PLAIN …; length of its pattern */
     uint32_t noise;                                                  /* seed of its noise */
     scene_colour dark, light;
 } scene_paintwork;
 typedef struct scene_object {
     int kind;                                                        /* class */
-    int x, y, radius;                                                /* the picture's side is 65536 */
+    int x, y, radius;  /* the picture's side is 65536 */
     int cosine, sine;                                                /* of its tilt, 4096 is 1 */
-    int squash, flip;                                         /* height is divided by squash/1024; flip: ±1 */
+    int squash, flip;  /* height is divided by squash/1024; flip: ±1 */
     scene_paintwork paint;
 } scene_object;
 typedef struct scene {
-    int objects;                                         /* at[0] is the main object; painted from the last */
+    int objects;  /* at[0] is the main object; painted from the last */
     scene_object at[SCENE_MAX_OBJECTS];
     scene_paintwork floor, wall;
-    int horizon, slope;                                  /* the wall is above: y < horizon + slope x / 1024 */
-    int light_x, light_y, light_z;                                   /* towards the light, 1024 is 1 */
-    int ambient;                                                     /* light in the shadow, of 1024 */
+    int horizon, slope;  /* the wall is above: y < horizon + slope x / 1024 */
+    int light_x, light_y, light_z;  /* towards the light, 1024 is 1 */
+    int ambient;  /* light in the shadow, of 1024 */
     uint32_t grain;                                                  /* seed of the last noise */
 } scene;
 
-/* ---- integers ------------------------------------------------------------------------------------------ */
+/* ---- integers -------------------------------------------------------------------------------- */
 
-static inline uint32_t scene_hash(uint32_t x)                 /* 32 bits well mixed: multiply, shift, twice */
+static inline uint32_t scene_hash(uint32_t x)  /* 32 bits well mixed: multiply, shift, twice */
 {
     x ^= x >> 16;
     x *= 0x7feb352du;
@@ -83,7 +88,7 @@ static inline int scene_dice(uint64_t *state, int low, int high)
     return low + (int)(((z >> 32) * (uint64_t)(high - low)) >> 32);
 }
 
-static inline int scene_root(int n)                                  /* ⌊√n⌋, one bit after another */
+static inline int scene_root(int n)  /* ⌊√n⌋, one bit after another */
 {
     int root = 0;
     for (int bit = 1 << 11; bit; bit >>= 1)
@@ -98,12 +103,14 @@ static inline int scene_sine(int a)
     return a & 512 ? -s : s;
 }
 
-static inline int scene_clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
+static inline int scene_clamp(int x, int low, int high) { return x < low ? low : x > high ? high :
+                                                         x; }
 static inline int scene_abs(int x) { return x < 0 ? -x : x; }
 static inline int scene_min(int a, int b) { return a < b ? a : b; }
 static inline int scene_max(int a, int b) { return a > b ? a : b; }
 
-/* Smooth noise, 0 … 255: hashed values at the corners of a lattice of 256 units, blended with 3t² - 2t³. */
+/* Smooth noise, 0 … 255: hashed values at the corners of a lattice of 256 units, blended with
+   3t² - 2t³. */
 static inline int scene_noise(uint32_t seed, int x, int y)
 {
     /* shifts of negatives are not portable */
@@ -118,9 +125,10 @@ static inline int scene_noise(uint32_t seed, int x, int y)
     return ((a * (256 - fx) + b * fx) * (256 - fy) + (c * (256 - fx) + d * fx) * fy) / 65536;
 }
 
-/* ---- surfaces ------------------------------------------------------------------------------------------ */
+/* ---- surfaces -------------------------------------------------------------------------------- */
 
-/* A texture at (u, v): a mixture of its two colours. Every kind is roughened by noise: no area is flat. */
+/* A texture at (u, v): a mixture of its two colours. Every kind is roughened by noise: no area
+   is flat. */
 static inline scene_colour scene_texture(const scene_paintwork *p, int u, int v)
 {
     int rough = scene_noise(p->noise, u * 512 / p->scale, v * 512 / p->scale), mix = rough;
@@ -129,7 +137,8 @@ static inline scene_colour scene_texture(const scene_paintwork *p, int u, int v)
     switch (p->kind) {
     case SCENE_STRIPES: mix = scene_abs(su - 512) < 256 ? 255 : 0; break;
     case SCENE_CHECKS:  mix = (su < 512) == (sv < 512) ? 255 : 0; break;
-    case SCENE_DOTS:    mix = (su - 512) * (su - 512) + (sv - 512) * (sv - 512) < 300 * 300 ? 255 : 0; break;
+    case SCENE_DOTS:    mix = (su - 512) * (su - 512) + (sv - 512) * (sv - 512) < 300 * 300 ? 255 :
+        0; break;
     case SCENE_MARBLE:  mix = scene_abs((su + sv + rough * 8) % 1024 - 512) / 2; break;
     default:            break;
     }
@@ -140,8 +149,9 @@ static inline scene_colour scene_texture(const scene_paintwork *p, int u, int v)
     return c;
 }
 
-/* One point of an object: how far inside the outline (negative: outside; 1024 is the radius), where its
-   surface faces (nx, ny; 1024 is sideways), and how light its material is (of 256; an eye is dark). */
+/* One point of an object: how far inside the outline (negative: outside; 1024 is the radius),
+   where its surface faces (nx, ny; 1024 is sideways), and how light its material is (of 256; an
+   eye is dark). */
 typedef struct scene_point { int depth, nx, ny, tint; } scene_point;
 
 static inline int scene_disc(int u, int v, int radius)
@@ -151,87 +161,113 @@ static inline int scene_disc(int u, int v, int radius)
 
 static inline scene_point scene_shape(int kind, int u, int v)
 {
-    static const int turn_x[5] = {0, 974, 602, -602, -974};          /* five directions, 72 degrees apart */
+    static const int turn_x[5] = {0, 974, 602, -602, -974};  /* five directions, 72 degrees apart */
     static const int turn_y[5] = {-1024, -316, 828, 828, -316};
     scene_point p = {0, 0, 0, 256};
     int au = scene_abs(u), side = u < 0 ? -1 : 1;
     switch (kind) {
     case SCENE_BALL:
-        p.depth = scene_disc(u, v, 1000), p.nx = u, p.ny = v;
+        p.depth = scene_disc(u, v, 1000);
+        p.nx = u;
+        p.ny = v;
         break;
-    case SCENE_BOX: {                                    /* a cube seen from above a corner: three lozenges */
+    case SCENE_BOX: {  /* a cube seen from above a corner: three lozenges */
         int a = (u * 512 + v * 887) / 1024, b = (u * 512 - v * 887) / 1024;
         p.depth = 840 - scene_max(au, scene_max(scene_abs(a), scene_abs(b)));
-        if (v < -au * 591 / 1024) p.ny = -560;                   /* the lid, or else the left or right face */
-        else p.nx = side * 830, p.ny = 420;
+        if (v < -au * 591 / 1024) p.ny = -560;  /* the lid, or else the left or right face */
+        else {
+            p.nx = side * 830;
+            p.ny = 420;
+        }
         break;
     }
     case SCENE_CONE: {
         int width = scene_max((v + 1000) * 780 / 1750, 1);
         int base = 750 + scene_root(scene_max(780 * 780 - u * u, 0)) / 4 - v;
         p.depth = scene_min(scene_min((width - au) * 9 / 10, v + 1000), base);
-        p.nx = scene_clamp(u * 1000 / width, -1000, 1000), p.ny = -250;
+        p.nx = scene_clamp(u * 1000 / width, -1000, 1000);
+        p.ny = -250;
         break;
     }
     case SCENE_RING: {
         int radius = 1024 - scene_disc(u, v, 1024), out = radius - 700;
         p.depth = 290 - scene_abs(out);
-        if (radius) p.nx = u * out / radius * 3, p.ny = v * out / radius * 3;
+        if (radius) {
+            p.nx = u * out / radius * 3;
+            p.ny = v * out / radius * 3;
+        }
         break;
     }
-    case SCENE_STAR: {                                   /* inside at least four of a pentagon's five sides */
+    case SCENE_STAR: {  /* inside at least four of a pentagon's five sides */
         int least = 1 << 20, second = 1 << 20;
         for (int i = 0; i < 5; i++) {
             int d = 400 - (u * turn_x[i] + v * turn_y[i]) / 1024;
-            if (d < least) second = least, least = d;
-            else if (d < second) second = d;
+            if (d < least) {
+                second = least;
+                least = d;
+            } else if (d < second) second = d;
         }
         for (int i = 0; i < 5; i++)
-            if (second == 400 - (u * turn_x[i] + v * turn_y[i]) / 1024)
-                p.nx = turn_x[i] * 7 / 10, p.ny = turn_y[i] * 7 / 10;
+            if (second == 400 - (u * turn_x[i] + v * turn_y[i]) / 1024) {
+                p.nx = turn_x[i] * 7 / 10;
+                p.ny = turn_y[i] * 7 / 10;
+            }
         p.depth = second;
         break;
     }
-    case SCENE_LEAF: {                                               /* where two discs overlap, with ribs */
+    case SCENE_LEAF: {  /* where two discs overlap, with ribs */
         int vein = scene_abs((v + au * 3 / 4 + 4096) % 256 - 128);
         p.depth = scene_min(scene_disc(u - 640, v, 1180), scene_disc(u + 640, v, 1180));
-        if (au < 40 && v > 0) p.depth = scene_max(p.depth, scene_min(40 - au, 1250 - v));      /* the stalk */
-        p.nx = side * (au < 50 ? -700 : 330), p.ny = au < 50 ? 0 : vein < 26 ? 600 : 40;
+        /* the stalk */
+        if (au < 40 && v > 0) p.depth = scene_max(p.depth, scene_min(40 - au, 1250 - v));
+        p.nx = side * (au < 50 ? -700 : 330);
+        p.ny = au < 50 ? 0 : vein < 26 ? 600 : 40;
         p.tint = au < 36 || vein < 18 ? 330 : 240;
         break;
     }
     case SCENE_FISH: {
-        int tail = scene_min(620 - scene_abs(u - 620) - 240, (u - 420) * 9 / 10 - scene_abs(v) + 180);
+        int tail = scene_min(620 - scene_abs(u - 620) - 240,
+                             (u - 420) * 9 / 10 - scene_abs(v) + 180);
         int body = scene_disc((u + 180) * 5 / 7, v * 7 / 5, 600) * 5 / 6;
         int fin = scene_min(scene_min(u + 260, 260 - u), scene_min(v + 720 + u / 3, -v));
         p.depth = scene_max(scene_max(body, tail), fin);
-        p.nx = body > 0 ? (u + 180) : 0, p.ny = body > 0 ? v * 2 : 0;
-        if (body > 0 && u > -420) p.ny += ((u + v * v / 500 + 4096) % 190 - 95) * 4;              /* scales */
-        if (scene_disc(u + 600, v + 110, 100) > 0) p.tint = scene_disc(u + 600, v + 110, 55) > 0 ? 20 : 500;
-        if (body <= 0) p.tint = scene_abs(v) % 170 < 50 ? 150 : 230;                    /* rays of the fins */
+        p.nx = body > 0 ? (u + 180) : 0;
+        p.ny = body > 0 ? v * 2 : 0;
+        if (body > 0 && u > -420) p.ny += ((u + v * v / 500 + 4096) % 190 - 95) * 4;  /* scales */
+        if (scene_disc(u + 600, v + 110, 100) > 0)
+            p.tint = scene_disc(u + 600, v + 110, 55) > 0 ? 20 : 500;
+        if (body <= 0) p.tint = scene_abs(v) % 170 < 50 ? 150 : 230;  /* rays of the fins */
         break;
     }
-    default: {                                                       /* a mushroom: a cap over a pale stem */
+    default: {  /* a mushroom: a cap over a pale stem */
         int stem = scene_min(230 + scene_max(v, 0) / 8 - au, scene_min(v + 100, 960 - v));
         int cap = scene_min(scene_disc(u * 8 / 9, v - 120, 1000) * 9 / 10, 200 - au / 9 - v);
         p.depth = scene_max(stem, cap);
-        if (cap > 0) p.nx = u, p.ny = v - 120;
-        else p.nx = scene_clamp(u * 4, -1000, 1000), p.ny = v < 330 ? 500 : 0, p.tint = v < 290 ? 210 : 400;
+        if (cap > 0) {
+            p.nx = u;
+            p.ny = v - 120;
+        } else {
+            p.nx = scene_clamp(u * 4, -1000, 1000);
+            p.ny = v < 330 ? 500 : 0;
+            p.tint = v < 290 ? 210 : 400;
+        }
         break;
     }
     }
     return p;
 }
 
-/* ---- a picture ----------------------------------------------------------------------------------------- */
+/* ---- a picture ------------------------------------------------------------------------------- */
 
-/* An object's answer at a point of the picture; the normal comes back in the picture's own directions. */
+/* An object's answer at a point of the picture; the normal comes back in the picture's own
+   directions. */
 static inline scene_point scene_look(const scene_object *o, int x, int y, int *u, int *v)
 {
     int dx = x - o->x, dy = y - o->y, r = o->radius * 4;
     *u = *v = 0;
     scene_point outside = {-1024, 0, 0, 0};
-    if (scene_abs(dx) > r * 3 / 8 || scene_abs(dy) > r * 3 / 8) return outside;      /* most of the picture */
+    /* most of the picture */
+    if (scene_abs(dx) > r * 3 / 8 || scene_abs(dy) > r * 3 / 8) return outside;
     *u = (dx * o->cosine + dy * o->sine) / r * o->flip;
     *v = (dy * o->cosine - dx * o->sine) / r * o->squash / 1024;
     scene_point p = scene_shape(o->kind, *u, *v);
@@ -241,7 +277,8 @@ static inline scene_point scene_look(const scene_object *o, int x, int y, int *u
     return p;
 }
 
-static inline scene_colour scene_lit(scene_colour c, int light, int shine)  /* light of 1024, shine 0 … 255 */
+/* light of 1024, shine 0 … 255 */
+static inline scene_colour scene_lit(scene_colour c, int light, int shine)
 {
     scene_colour out = {scene_clamp(c.r * light / 1024 + shine, 0, 255),
                         scene_clamp(c.g * light / 1024 + shine, 0, 255),
@@ -257,10 +294,11 @@ static inline void scene_paint(const scene *s, int size, unsigned char *rgb, uns
         for (int i = 0; i < size; i++) {
             int x = (2 * i + 1) * 32768 / size, y = (2 * j + 1) * 32768 / size, label = 0, u, v;
             int wall = y < s->horizon + x / 64 * s->slope / 16;
-            int deep = wall ? 0 : scene_max(y - s->horizon, 0) / 16;          /* the floor comes towards us */
+            /* the floor comes towards us */
+            int deep = wall ? 0 : scene_max(y - s->horizon, 0) / 16;
             int light = 1024 + ((x - 32768) * s->light_x + (y - 32768) * s->light_y) / 131072;
             scene_colour c = scene_texture(wall ? &s->wall : &s->floor, x, y + deep * deep / 256);
-            for (int k = s->objects - 1; k >= 0; k--) {                 /* shadows fall away from the light */
+            for (int k = s->objects - 1; k >= 0; k--) {  /* shadows fall away from the light */
                 const scene_object *o = &s->at[k];
                 int cast = o->radius / 4;
                 int from_x = x + s->light_x * cast / 1024, from_y = y + s->light_y * cast / 1024;
@@ -271,7 +309,8 @@ static inline void scene_paint(const scene *s, int size, unsigned char *rgb, uns
             for (int k = s->objects - 1; k >= 0; k--) {
                 const scene_object *o = &s->at[k];
                 scene_point p = scene_look(o, x, y, &u, &v);
-                int reach = scene_max(pixel * 1024 / o->radius, 1);        /* a pixel in the object's units */
+                /* a pixel in the object's units */
+                int reach = scene_max(pixel * 1024 / o->radius, 1);
                 int cover = scene_clamp(128 + p.depth * 256 / reach, 0, 256);
                 if (!cover) continue;
                 int nz = scene_root(scene_max(1024 * 1024 - p.nx * p.nx - p.ny * p.ny, 0));
@@ -306,9 +345,11 @@ static inline scene_colour scene_hue(int hue, int saturation, int value)
     return wheel[side];
 }
 
-/* Random paintwork: at most so saturated, a pattern low … high - 1 long, colours up to `contrast` apart. Two times of
-   three it keeps to `home`, a hue with 150 to either side, and is not gray. */
-static inline scene_paintwork scene_dip(uint64_t *dice, int home, int saturation, int low, int high, int contrast)
+/* Random paintwork: at most so saturated, a pattern low … high - 1 long, colours up to
+   `contrast` apart. Two times of three it keeps to `home`, a hue with 150 to either side, and is
+   not gray. */
+static inline scene_paintwork scene_dip(uint64_t *dice, int home, int saturation, int low, int high,
+                                        int contrast)
 {
     scene_paintwork p;
     int at_home = scene_dice(dice, 0, 3) > 0, least = at_home ? saturation / 2 : 0;
@@ -365,18 +406,23 @@ static inline scene scene_make(uint64_t seed, uint64_t index)
     return s;
 }
 
-/* The same for the other set: 8 to 12 things of one class, one in a cell of 4 x 4, on one ground in one light. */
+/* The same for the other set: 8 to 12 things of one class, one in a cell of 4 x 4, on one ground
+   in one light. */
 static inline scene scene_swarm(uint64_t seed, uint64_t index)
 {
     uint64_t dice = (seed + 1) * 0x9e6c63d0876a9a47u ^ (index + 1) * 0x2545f4914f6cdd1du;
     scene s;
     const scene_colour dark = {110, 110, 110}, light = {140, 140, 140};
-    const scene_paintwork ground = {SCENE_PLAIN, 10000, (uint32_t)scene_dice(&dice, 0, 1 << 30), dark, light};
+    const scene_paintwork ground = {SCENE_PLAIN, 10000, (uint32_t)scene_dice(&dice, 0, 1 << 30),
+                                    dark, light};
     int kind = scene_dice(&dice, 0, SCENE_CLASSES), cell = scene_dice(&dice, 0, 16);
     int step = scene_dice(&dice, 0, 2) ? 7 : 5;          /* through the cells; no divisor of 16 */
     s.floor = s.wall = ground;
     s.horizon = s.slope = 0;
-    s.light_x = -300, s.light_y = -580, s.light_z = 780, s.ambient = 350;
+    s.light_x = -300;
+    s.light_y = -580;
+    s.light_z = 780;
+    s.ambient = 350;
     s.grain = (uint32_t)scene_dice(&dice, 0, 1 << 30);
     s.objects = scene_dice(&dice, 8, SCENE_MAX_OBJECTS + 1);
     for (int k = 0; k < s.objects; k++, cell += step) {
@@ -390,20 +436,21 @@ static inline scene scene_swarm(uint64_t seed, uint64_t index)
     return s;
 }
 
-/* Picture `index` of the set `seed`: rgb size x size x 3, mask size x size (0 ground, 1 + class an object);
-   either may be NULL. Returns the class of the main object. */
-static inline int scene_draw(uint64_t seed, uint64_t index, int size, unsigned char *rgb, unsigned char *mask)
+/* Picture `index` of the set `seed`: rgb size x size x 3, mask size x size (0 ground, 1 + class
+   an object); either may be NULL. Returns the class of the main object. */
+static inline int scene_draw(uint64_t seed, uint64_t index, int size, unsigned char *rgb,
+                             unsigned char *mask)
 {
     scene s = scene_make(seed, index);
     scene_paint(&s, size, rgb, mask);
     return s.at[0].kind;
 }
 
-/* ---- clips and questions -------------------------------------------------------------------------------- */
+/* ---- clips and questions --------------------------------------------------------------------- */
 
-/* For questions with one answer: one or two bright, plain things that differ in colour and shape, in different quarters
-   of a picture, on a scene's ground. In a film of several frames there are two; each moves one way, and one of them
-   comes later than the other.
+/* For questions with one answer: one or two bright, plain things that differ in colour and
+   shape, in different quarters of a picture, on a scene's ground. In a film of several frames
+   there are two; each moves one way, and one of them comes later than the other.
 
        scene_clip c = scene_clip_make(seed, index, frames);                 // frames 1: a picture
        scene_clip_paint(&c, frame, 32, rgb);
@@ -413,7 +460,8 @@ static const char *const scene_colour_name[SCENE_COLOURS] = {"red", "yellow", "g
 static const int scene_colour_hue[SCENE_COLOURS] = {0, 256, 512, 1024};
 static const int scene_shape_kind[SCENE_SHAPES] = {SCENE_BALL, SCENE_BOX, SCENE_CONE, SCENE_STAR};
 
-typedef struct scene_thing { int colour, shape, x, y, dx, dy, from; } scene_thing;   /* a frame's step; first frame */
+/* a frame's step; first frame */
+typedef struct scene_thing { int colour, shape, x, y, dx, dy, from; } scene_thing;
 typedef struct scene_clip {
     scene ground;
     scene_thing at[2];
@@ -423,7 +471,7 @@ typedef struct scene_clip {
 
 static inline scene_clip scene_clip_make(uint64_t seed, uint64_t index, int frames)
 {
-    static const int way[4][2] = {{-1, 0}, {1, 0}, {0, -1}, {0, 1}};                 /* left, right, up, down */
+    static const int way[4][2] = {{-1, 0}, {1, 0}, {0, -1}, {0, 1}};  /* left, right, up, down */
     uint64_t dice = (seed + 77) * 0xd1342543de82ef95u ^ (index + 1) * 0x2545f4914f6cdd1du;
     scene_clip c;
     c.ground = scene_make(seed, index);
@@ -432,7 +480,7 @@ static inline scene_clip scene_clip_make(uint64_t seed, uint64_t index, int fram
     c.things = frames > 1 ? 2 : scene_dice(&dice, 1, 3);
     int colour = scene_dice(&dice, 0, SCENE_COLOURS), shape = scene_dice(&dice, 0, SCENE_SHAPES);
     int quarter = scene_dice(&dice, 0, 4), early = scene_dice(&dice, 0, 2);
-    for (int k = 0; k < 2; k++) {                        /* the second is so far from the first, in all three */
+    for (int k = 0; k < 2; k++) {  /* the second is so far from the first, in all three */
         scene_thing *t = &c.at[k];
         t->colour = (colour + k * scene_dice(&dice, 1, SCENE_COLOURS)) % SCENE_COLOURS;
         t->shape = (shape + k * scene_dice(&dice, 1, SCENE_SHAPES)) % SCENE_SHAPES;
@@ -441,10 +489,11 @@ static inline scene_clip scene_clip_make(uint64_t seed, uint64_t index, int fram
         t->y = 17500 + place / 2 * 30500 + scene_dice(&dice, -2500, 2501);
         t->dx = t->dy = t->from = 0;
         if (frames < 2) continue;
-        t->from = k == early ? 0 : scene_dice(&dice, 1, scene_max(frames - 1, 2));   /* two frames show a step */
+        /* two frames show a step */
+        t->from = k == early ? 0 : scene_dice(&dice, 1, scene_max(frames - 1, 2));
         t->dx = way[w][0] * 36000 / frames;
         t->dy = way[w][1] * 36000 / frames;
-        if (t->dx) t->x = 32768 - t->dx * (frames - 1 + t->from) / 2;                /* it crosses the middle */
+        if (t->dx) t->x = 32768 - t->dx * (frames - 1 + t->from) / 2;  /* it crosses the middle */
         if (t->dy) t->y = 32768 - t->dy * (frames - 1 + t->from) / 2;
     }
     c.dice = dice;
@@ -472,40 +521,46 @@ static inline void scene_clip_paint(const scene_clip *c, int frame, int size, un
     scene_paint(&s, size, rgb, NULL);
 }
 
-/* Question `number` about a clip; returns the answer, one word. Yes is as frequent as no. Of a picture: colour, shape,
-   whether a shape or a colour is there; of a film: which way each thing moves, which came first, whether one came
-   before the other. */
-static inline const char *scene_clip_ask(const scene_clip *c, int number, char *question, size_t room)
+/* Question `number` about a clip; returns the answer, one word. Yes is as frequent as no. Of a
+   picture: colour, shape, whether a shape or a colour is there; of a film: which way each thing
+   moves, which came first, whether one came before the other. */
+static inline const char *scene_clip_ask(const scene_clip *c, int number, char *question,
+                                         size_t room)
 {
     uint64_t dice = c->dice ^ ((uint64_t)number + 1) * 0xd1342543de82ef95u;
     const scene_thing *a = &c->at[scene_dice(&dice, 0, c->things)], *b = &c->at[a == c->at];
     int yes = scene_dice(&dice, 0, 2), other, there;
-    const char *colour = scene_colour_name[a->colour], *shape = scene_class[scene_shape_kind[a->shape]];
+    const char *colour = scene_colour_name[a->colour],
+        *shape = scene_class[scene_shape_kind[a->shape]];
     if (c->frames > 1) {
         const char *two = scene_colour_name[b->colour];
         if (number < 2) {
             a = &c->at[number];
-            snprintf(question, room, "which way does the %s one move?", scene_colour_name[a->colour]);
+            snprintf(question, room, "which way does the %s one move?",
+                     scene_colour_name[a->colour]);
             return a->dx < 0 ? "left" : a->dx > 0 ? "right" : a->dy < 0 ? "up" : "down";
         }
-        if (number == 2) snprintf(question, room, "which came first, the %s one or the %s one?", colour, two);
+        if (number == 2) snprintf(question, room, "which came first, the %s one or the %s one?",
+                                  colour, two);
         else snprintf(question, room, "did the %s one come before the %s one?", colour, two);
         return number == 2 ? a->from < b->from ? colour : two : a->from < b->from ? "yes" : "no";
     }
     do {                                                 /* what is not there */
         other = scene_dice(&dice, 0, 4);
         there = 0;
-        for (int k = 0; k < c->things; k++) there |= other == (number == 2 ? c->at[k].shape : c->at[k].colour);
+        for (int k = 0; k < c->things; k++)
+            there |= other == (number == 2 ? c->at[k].shape : c->at[k].colour);
     } while (there);
     if (number == 0) return snprintf(question, room, "what color is the %s?", shape), colour;
     if (number == 1) return snprintf(question, room, "what shape is the %s one?", colour), shape;
     if (number == 2)
-        snprintf(question, room, "is there a %s?", yes ? shape : scene_class[scene_shape_kind[other]]);
+        snprintf(question, room, "is there a %s?",
+                 yes ? shape : scene_class[scene_shape_kind[other]]);
     else snprintf(question, room, "is there a %s one?", yes ? colour : scene_colour_name[other]);
     return yes ? "yes" : "no";
 }
 
-/* ---- stories -------------------------------------------------------------------------------------------- */
+/* ---- stories --------------------------------------------------------------------------------- */
 
 /* In a sentence a digit stands for a word of that list, the same throughout a story. */
 static const char *const scene_story_word[7][6] = {
@@ -519,10 +574,12 @@ static const char *const scene_story_word[7][6] = {
 static const char *const scene_story_line[4][4] = {
     {"once upon a time there was a 0 1 named 2", "one day a 0 1 named 2 went to the 4",
      "there was a 1 in the 4 and it was very 0 its name was 2", "2 was a 0 1 who lived near the 4"},
-    {"2 liked to 5 in the 4 every day", "2 wanted to find a 3 and to 5 with it", "all day long 2 would 5 in the 4",
+    {"2 liked to 5 in the 4 every day", "2 wanted to find a 3 and to 5 with it",
+     "all day long 2 would 5 in the 4",
      "but 2 did not know how to 5"},
     {"then 2 saw a 3 in the 4 and wanted to have it", "a friend gave 2 a 3 and said let us 5",
-     "the 1 looked for the 3 but it was not in the 4", "suddenly the 3 fell into the 4 and 2 was very 6"},
+     "the 1 looked for the 3 but it was not in the 4",
+     "suddenly the 3 fell into the 4 and 2 was very 6"},
     {"2 was 6 and went home with the 3", "in the end the 1 was 6 and they all began to 5",
      "and the 0 1 was 6 for ever", "2 took the 3 home and felt 6"}};
 
@@ -534,9 +591,11 @@ static inline void scene_story(uint64_t seed, uint64_t index, char *text, size_t
     size_t n = 0;
     for (int k = 0; k < 7; k++) pick[k] = scene_dice(&dice, 0, 6);
     for (int k = 0; k < 4; k++)
-        for (const char *c = scene_story_line[k][scene_dice(&dice, 0, 4)]; *c && n + 24 < room; c++) {
+        for (const char *c = scene_story_line[k][scene_dice(&dice, 0, 4)]; *c && n + 24 < room;
+             c++) {
             if (*c < '0' || *c > '6') text[n++] = *c;
-            else n += (size_t)snprintf(text + n, room - n, "%s", scene_story_word[*c - '0'][pick[*c - '0']]);
+            else n += (size_t)snprintf(text + n, room - n, "%s",
+                                       scene_story_word[*c - '0'][pick[*c - '0']]);
             if (!c[1]) text[n++] = ' ';
         }
     text[n] = 0;

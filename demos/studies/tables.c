@@ -1,16 +1,19 @@
-/* tables.c - the counterparts of a paper's tables, at the user's scale, by one command that can be stopped
+/* tables.c - the counterparts of a paper's tables, at the user's scale, by one command that can
+   be stopped
 
        cc -O2 demos/studies/tables.c -o tables -lm -lpthread
        ./tables --images photos --masks masks --minutes 60           again and again, until it is done
        ./tables --report                                             what there is so far
 
-   A plan is a list of networks times a number of seeds: four token mixers, sizes, places of the class token, with
-   DINO and with labels. Each is trained for the same number of steps on the same pictures and judged on the way
-   and at the end; what is judged goes to OUT/NAME-SEED.txt, a line `name value error` each, the error one
-   standard error over the pictures. A file that is there is never made again, and a run that was stopped goes on
-   to the same bits. tables_report.h makes the tables of these files, whenever it is asked.
+   A plan is a list of networks times a number of seeds: four token mixers, sizes, places of the
+   class token, with DINO and with labels. Each is trained for the same number of steps on the
+   same pictures and judged on the way and at the end; what is judged goes to OUT/NAME-SEED.txt,
+   a line `name value error` each, the error one standard error over the pictures. A file that is
+   there is never made again, and a run that was stopped goes on to the same bits.
+   tables_report.h makes the tables of these files, whenever it is asked.
 
-   Sections: options · plan · pictures · features · corruptions · ranks · judging · training · once · main */
+   Sections: options · plan · pictures · features · corruptions · ranks · judging · training ·
+   once · main */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -29,31 +32,36 @@
 #include "learn.h"
 #include <inttypes.h>
 
-enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
+enum { SAVE_SECONDS = 120 };  /* so much is lost at most if the machine goes down */
 enum { SETS = 40, QUARTERS = 4, LAST_BLOCKS = 4 };
-enum { JUDGE = 7 };                                       /* the seed of all judgements; a network's is its own */
-enum { MAPS_JUDGED = 200, SEG_TRAINS = 192, SEG_TESTS = 160, CORRUPTED = 240 };  /* pictures at most */
+enum { JUDGE = 7 };  /* the seed of all judgements; a network's is its own */
+/* pictures at most */
+enum { MAPS_JUDGED = 200, SEG_TRAINS = 192, SEG_TESTS = 160, CORRUPTED = 240 };
 
 #define fail report_refuse
 
-/* ---- options ------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "tables - the counterparts of a paper's tables, by one command that can be stopped and called again\n\n"
+    "tables - the counterparts of a paper's tables, by one command that can be stopped and called "
+    "again\n\n"
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
     "  --out DIR       where all files go                             (build/tables-out)\n"
     "  --steps N       of each network (up to a multiple of 20)       (1200)\n"
     "  --seeds N       networks of each kind                          (3)\n"
-    "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones  (96)\n"
+    "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger "
+    "ones  (96)\n"
     "  --only NAME,…   of the plan these alone; --only list: all of them\n"
-    "  --set NAME=X    a number of all recipes, such as batch=64, again and again; --set list: all of them\n"
+    "  --set NAME=X    a number of all recipes, such as batch=64, again and again; --set list: "
+    "all of them\n"
     "  --minutes M     stop after so long; the next call goes on      (until it is done)\n"
     "  --report        train nothing: the tables of what is there\n"
     "  --threads N     (all cores)\n"
     "  --json          all that was measured as JSON on stdout, in place of tables\n"
     "  --help\n\n"
-    "OUT/plan.txt keeps images, masks, steps, size and recipes; a later call may leave them out, or repeat them.\n"
+    "OUT/plan.txt keeps images, masks, steps, size and recipes; a later call may leave them out, "
+    "or repeat them.\n"
     "A run is saved every two minutes; Ctrl-C saves it, too, and the same command goes on.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
@@ -62,7 +70,7 @@ typedef struct settings {
     int sets, report, json;
     size_t threads, steps, seeds, size;                  /* steps and size 0: not said */
     double minutes;                                      /* 0: until it is done */
-    char kept[3][4096];                                  /* images, masks and sets of OUT/plan.txt */
+    char kept[3][4096];  /* images, masks and sets of OUT/plan.txt */
 } settings;
 
 static int list_plan(void);
@@ -73,7 +81,8 @@ static int read_set(settings *o, const char *text)       /* 0, or an exit status
     recipe r = recipe_standard(MMIX_MIXER_SSD);
     const char *why = recipe_set(&r, text);
     if (!strcmp(text, "list")) return recipe_list(&r), -1;
-    if (!strncmp(text, "mixer=", 6)) return fail("--set %s: the plan says what mixes; --only list shows it", text);
+    if (!strncmp(text, "mixer=", 6))
+        return fail("--set %s: the plan says what mixes; --only list shows it", text);
     if (why) return fail("--set %s", why);
     if (o->sets == SETS) return fail("--set %s: %d are the most", text, SETS);
     o->set[o->sets++] = text;
@@ -91,7 +100,8 @@ static int read_options(settings *o, int argc, char **argv)
         {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL}, {"--only", &o->only, NULL, 0, 0, NULL},
         {"--set", &set, NULL, 0, 0, NULL}, {"--minutes", &minutes, NULL, 0, 0, NULL},
-        {"--steps", NULL, &o->steps, 1, 100000000, NULL}, {"--seeds", NULL, &o->seeds, 1, 100, NULL},
+        {"--steps", NULL, &o->steps, 1, 100000000, NULL},
+        {"--seeds", NULL, &o->seeds, 1, 100, NULL},
         {"--size", NULL, &o->size, 32, 1024, NULL}, {"--threads", NULL, &o->threads, 1, 64, NULL},
         {"--report", NULL, NULL, 0, 0, &o->report}, {"--json", NULL, NULL, 0, 0, &o->json},
     };
@@ -101,7 +111,10 @@ static int read_options(settings *o, int argc, char **argv)
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
-        if (known[k].flag) { *known[k].flag = 1; continue; }
+        if (known[k].flag) {
+            *known[k].flag = 1;
+            continue;
+        }
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &set) {
@@ -121,11 +134,11 @@ static int read_options(settings *o, int argc, char **argv)
     return in_plan(o->only);
 }
 
-/* ---- plan ---------------------------------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
 typedef struct network {
     const char *name;
-    int mixer, place, labels;                            /* place: MMIX_CLASS_…, or the mixer's own */
+    int mixer, place, labels;  /* place: MMIX_CLASS_…, or the mixer's own */
     double scale;                                        /* of width and heads */
     const char *what;
 } network;
@@ -138,7 +151,8 @@ static const network networks[] = {
     {"ssd-small", MMIX_MIXER_SSD, OWN, 0, 0.5, "DinoVim, half as wide"},
     {"softmax-small", MMIX_MIXER_SOFTMAX, OWN, 0, 0.5, "ViT, half as wide"},
     {"ssd-first", MMIX_MIXER_SSD, MMIX_CLASS_FIRST, 0, 1, "DinoVim, class token in front"},
-    {"ssd-released", MMIX_MIXER_SSD, MMIX_CLASS_RELEASED, 0, 1, "DinoVim, a second class token in front"},
+    {"ssd-released", MMIX_MIXER_SSD, MMIX_CLASS_RELEASED, 0, 1,
+     "DinoVim, a second class token in front"},
     {"softmax-labels", MMIX_MIXER_SOFTMAX, OWN, 1, 1, "ViT, supervised"},
     {"linear-labels", MMIX_MIXER_LINEAR, OWN, 1, 1, "LinearViT, supervised"},
     {"ssd-labels", MMIX_MIXER_SSD, OWN, 1, 1, "DinoVim, supervised"},
@@ -146,7 +160,8 @@ static const network networks[] = {
 };
 enum { NETWORKS = sizeof networks / sizeof *networks, BASELINES = NETWORKS, COST, PARTS };
 
-static const char *part_name(size_t k) { return k < NETWORKS ? networks[k].name : k == BASELINES ? "baselines" : "cost"; }
+static const char *part_name(size_t k) { return k < NETWORKS ? networks[k].name : k == BASELINES ?
+                                        "baselines" : "cost"; }
 
 static int list_plan(void)
 {
@@ -168,7 +183,8 @@ static int in_plan(const char *only)                     /* 0, or an exit status
     for (const char *at = only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         size_t n = strcspn(at, ","), k = 0;
         while (k < PARTS && (strlen(part_name(k)) != n || strncmp(at, part_name(k), n))) k++;
-        if (k == PARTS) return fail("--only %.*s: the plan has no such part; --only list shows it", (int)n, at);
+        if (k == PARTS) return fail("--only %.*s: the plan has no such part; --only list shows it",
+                                    (int)n, at);
     }
     return 0;
 }
@@ -178,7 +194,8 @@ static recipe recipe_of(const settings *o, const network *n)
 {
     recipe r = recipe_standard(n->mixer);
     for (int i = 0; i < o->sets; i++) recipe_set(&r, o->set[i]);
-    r.dim = floor(r.dim * n->scale), r.heads = fmax(1, floor(r.heads * n->scale));
+    r.dim = floor(r.dim * n->scale);
+    r.heads = fmax(1, floor(r.heads * n->scale));
     if (n->mixer >= MMIX_MIXER_SSD && n->scale != 1) r.dim = fmax(32, floor(r.dim / 32) * 32);
     r.deviation /= sqrt(n->scale);
     if (n->place != OWN) r.place = n->place;
@@ -198,10 +215,13 @@ static uint64_t recipes_fingerprint(const settings *o)   /* FNV-1a over their nu
     return h;
 }
 
-/* Sizes in pixels at which things are judged, as multiples of the crops': whole patches. The recipe's crops have 96. */
+/* Sizes in pixels at which things are judged, as multiples of the crops': whole patches. The
+   recipe's crops have 96. */
 enum { SEG_SIDES = 2, RANK_SIDES = 3, COST_SIDES = 5 };
-static const double map_times = 7.0 / 3, seg_times[SEG_SIDES] = {1, 2}, rank_times[RANK_SIDES] = {1, 1.5, 2},
-    cost_times[COST_SIDES] = {7.0 / 3, 4, 16.0 / 3, 8, 32.0 / 3};       /* 224; 96, 192; 96, 144, 192; 224 to 1024 */
+static const double map_times = 7.0 / 3, seg_times[SEG_SIDES] = {1, 2},
+    rank_times[RANK_SIDES] = {1, 1.5, 2},
+    /* 224; 96, 192; 96, 144, 192; 224 to 1024 */
+    cost_times[COST_SIDES] = {7.0 / 3, 4, 16.0 / 3, 8, 32.0 / 3};
 static size_t side_of(const settings *o, double times)
 {
     recipe r = recipe_of(o, &networks[0]);
@@ -212,17 +232,20 @@ static size_t side_of(const settings *o, double times)
 static int plan_line(settings *o, const char *path, char *line, const char *sets)
 {
     char *value = strchr(line, ' '), *end;
-    if (!value) return fail("%s: not a plan of this program (\"%s\"); give another --out", path, line);
+    if (!value) return fail("%s: not a plan of this program (\"%s\"); give another --out", path,
+                            line);
     *value++ = 0;
     size_t *number = !strcmp(line, "steps") ? &o->steps : !strcmp(line, "size") ? &o->size : NULL;
     if (number && *number && *number != strtoul(value, NULL, 10))
-        return fail("--%s %zu: the plan in %s has %s; leave it out, or give another --out", line, *number, o->out, value);
+        return fail("--%s %zu: the plan in %s has %s; leave it out, or give another --out", line,
+                    *number, o->out, value);
     if (number) *number = strtoul(value, NULL, 10);
     if (!strcmp(line, "images")) snprintf(o->kept[0], sizeof o->kept[0], "%s", value);
     if (!strcmp(line, "masks")) snprintf(o->kept[1], sizeof o->kept[1], "%s", value);
     if (strcmp(line, "set")) return 0;
     if (o->sets && strcmp(sets, value))
-        return fail("--set %s: the plan in %s has \"%s\"; leave it out, or give another --out", sets, o->out, value);
+        return fail("--set %s: the plan in %s has \"%s\"; leave it out, or give another --out",
+                    sets, o->out, value);
     snprintf(o->kept[2], sizeof o->kept[2], "%s", value);
     o->sets = 0;
     for (char *at = o->kept[2]; *at && o->sets < SETS; at = end) {
@@ -242,8 +265,8 @@ static void join_sets(const settings *o, char *sets, size_t room)
         n += (size_t)snprintf(sets + n, room - n, "%s%s", i ? " " : "", o->set[i]);
 }
 
-/* OUT/plan.txt into the options, if it is there; its fingerprints of pictures and recipes, 0 without. 0, or an
-   exit status. */
+/* OUT/plan.txt into the options, if it is there; its fingerprints of pictures and recipes, 0
+   without. 0, or an exit status. */
 static int read_plan(settings *o, uint64_t print[2])
 {
     char path[1100], line[4096], sets[4000];
@@ -266,14 +289,16 @@ static int read_plan(settings *o, uint64_t print[2])
     if (!o->size) o->size = 96;
     if (!o->images && *o->kept[0]) o->images = o->kept[0];
     if (!o->masks && *o->kept[1]) o->masks = o->kept[1];
-    if (!o->images) return fail("give --images, a folder of pictures in classes; --help says which form it has");
+    if (!o->images) return fail("give --images, a folder of pictures in classes; --help says "
+                                "which form it has");
     for (size_t k = 0; k < NETWORKS; k++) {
         recipe r = recipe_of(o, &networks[k]);
         const char *why = recipe_wrong(&r);
         if (why) return fail("--set %s (%s)", why, networks[k].name);
     }
     if (!f || o->report || print[1] == recipes_fingerprint(o)) return 0;
-    return fail("%s: this program's recipes are not those the plan began with; give another --out", path);
+    return fail("%s: this program's recipes are not those the plan began with; give another --out",
+                path);
 }
 
 /* Lines of text that grow: what goes to a file. */
@@ -284,8 +309,12 @@ static void put_text(mmix_ctx *m, lines *l, const char *text)
     size_t n = strlen(text), room = 2 * (l->count + n) + 1000;
     if (l->count + n >= l->room) {
         char *more = (char *)realloc(l->text, room);
-        if (!more) { mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for results"); return; }
-        l->text = more, l->room = room;
+        if (!more) {
+            mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for results");
+            return;
+        }
+        l->text = more;
+        l->room = room;
     }
     memcpy(l->text + l->count, text, n + 1);
     l->count += n;
@@ -341,7 +370,8 @@ static int is_there(const char *path)
     if (f) fclose(f);
     return f != NULL;
 }
-static const char *file_of(const settings *o, size_t part, size_t seed, const char *ending, char *path, size_t room)
+static const char *file_of(const settings *o, size_t part, size_t seed, const char *ending,
+                           char *path, size_t room)
 {
     if (part < NETWORKS) snprintf(path, room, "%s/%s-%zu%s", o->out, part_name(part), seed, ending);
     else snprintf(path, room, "%s/%s%s", o->out, part_name(part), ending);
@@ -360,7 +390,8 @@ static int write_plan(mmix_ctx *m, const settings *o, uint64_t print)        /* 
     put_text(m, &l, line);
     snprintf(line, sizeof line, "set %s\n", sets);
     put_text(m, &l, line);
-    snprintf(line, sizeof line, "steps %zu\nsize %zu\npictures %" PRIu64 "\nrecipes %" PRIu64 "\n", o->steps, o->size,
+    snprintf(line, sizeof line, "steps %zu\nsize %zu\npictures %" PRIu64 "\nrecipes %" PRIu64 "\n",
+             o->steps, o->size,
              print, recipes_fingerprint(o));
     put_text(m, &l, line);
     int bad = mmix_error(m) || write_whole(m, path, l.text);
@@ -368,7 +399,7 @@ static int write_plan(mmix_ctx *m, const settings *o, uint64_t print)        /* 
     return bad ? -1 : 0;
 }
 
-/* ---- pictures ------------------------------------------------------------------------------------------ */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 enum { NOISE, BLUR, DARKNESS, CONTRAST, COARSE, CORRUPTIONS, STRENGTHS = 5 };
 
@@ -381,15 +412,16 @@ typedef struct exam {
     int32_t *label;                                      /* (count) */
     size_t count, *at;                                   /* 0 … count - 1 */
     voters one_out, split;                               /* k-NN among all; heads */
-    int32_t *said, *base;                                /* (tests) by heads; by the head that others are compared with */
+    int32_t *said, *base;  /* (tests) by heads; by the head that others are compared with */
     double *pair;                                        /* (tests): differences */
-    store labels;                                        /* masks of the pictures where heads learn masks */
-    mmix_picture *masked;                                /* these pictures: seg_trains, then seg_tests */
+    store labels;  /* masks of the pictures where heads learn masks */
+    mmix_picture *masked;  /* these pictures: seg_trains, then seg_tests */
     size_t seg_trains, seg_tests;
     double spoke, start;                                 /* of progress; of this sitting */
 } exam;
 
-/* What a train picture's mask says at p.size x p.size pixels, as pictures.h does it. 1: there is none; -1: error. */
+/* What a train picture's mask says at p.size x p.size pixels, as pictures.h does it. 1: there is
+   none; -1: error. */
 static int train_mask(exam *e, size_t i, uint8_t *out)
 {
     size_t w, h, size = e->p.size;
@@ -404,10 +436,12 @@ static int train_mask(exam *e, size_t i, uint8_t *out)
     return rgb ? 0 : -1;
 }
 
-/* Masks for segmentation, of some train and some test pictures, spread over all: object or background. 0, or -1. */
+/* Masks for segmentation, of some train and some test pictures, spread over all: object or
+   background. 0, or -1. */
 static int read_masks(exam *e)
 {
-    size_t pixels = e->p.size * e->p.size, trains = e->p.train.count, tests = e->p.test.count, n = 0;
+    size_t pixels = e->p.size * e->p.size, trains = e->p.train.count, tests = e->p.test.count,
+        n = 0;
     char path[1200];
     uint8_t *mask = (uint8_t *)malloc(pixels);
     e->masked = (mmix_picture *)calloc(SEG_TRAINS + SEG_TESTS, sizeof *e->masked);
@@ -415,12 +449,14 @@ static int read_masks(exam *e)
     if (!mask || !e->masked) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     else store_open(e->m, &e->labels, path, pixels, 0);
     for (size_t k = 0; k < SEG_TRAINS + SEG_TESTS && !mmix_error(e->m) && !interrupted; k++) {
-        size_t test = k >= SEG_TRAINS, all = test ? tests : trains, most = test ? SEG_TESTS : SEG_TRAINS;
+        size_t test = k >= SEG_TRAINS, all = test ? tests : trains, most = test ? SEG_TESTS :
+            SEG_TRAINS;
         size_t j = k - test * SEG_TRAINS, i = picture_spread(j, most, all);
         if (j >= all) continue;
         if (test) memcpy(mask, e->p.test.mask + i * pixels, pixels);
         else if (train_mask(e, i, mask)) continue;
-        for (size_t b = 0; b < pixels; b++) mask[b] = mask[b] == DENSE_VOID ? DENSE_VOID : mask[b] != 0;
+        for (size_t b = 0; b < pixels; b++)
+            mask[b] = mask[b] == DENSE_VOID ? DENSE_VOID : mask[b] != 0;
         if (store_add(e->m, &e->labels, mask, 1)) break;
         e->masked[n++] = (test ? &e->p.test : &e->p.train)->picture[i];
         *(test ? &e->seg_tests : &e->seg_trains) += 1;
@@ -438,7 +474,8 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
     if (pictures_load(p, e->m, o->images, o->masks, o->size, o->size))
         return fail("%s", *p->error ? p->error : "out of memory for the pictures");
     if (p->classes < 2)
-        return fail("%s: its pictures have no classes to tell; expected %s/train/CLASS/*, or %s/CLASS/*", o->images,
+        return fail("%s: its pictures have no classes to tell; expected %s/train/CLASS/*, or "
+                    "%s/CLASS/*", o->images,
                     o->images, o->images);
     size_t trains = p->train.count, tests = p->test.count, n = trains + tests;
     e->count = n;
@@ -447,15 +484,19 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
     e->at = (size_t *)calloc(n, sizeof *e->at);
     e->said = (int32_t *)calloc(2 * tests, sizeof *e->said);
     e->pair = (double *)calloc((CORRUPTIONS + 1) * tests, sizeof *e->pair);
-    if (!e->square || !e->label || !e->at || !e->said || !e->pair) return fail("out of memory for the pictures");
+    if (!e->square || !e->label || !e->at || !e->said || !e->pair)
+        return fail("out of memory for the pictures");
     e->base = e->said + tests;
     for (size_t i = 0; i < n; i++) {
         const picture_set *set = i < trains ? &p->train : &p->test;
         size_t k = i < trains ? i : i - trains;
-        e->square[i] = set->picture[k], e->label[i] = set->label[k], e->at[i] = i;
+        e->square[i] = set->picture[k];
+        e->label[i] = set->label[k];
+        e->at[i] = i;
     }
     voters all = {0, NULL, n, e->at}, split = {trains, e->at, tests, e->at + trains};
-    e->one_out = all, e->split = split;
+    e->one_out = all;
+    e->split = split;
     return 0;
 }
 static void close_exam(exam *e)
@@ -470,9 +511,10 @@ static void close_exam(exam *e)
     pictures_free(&e->p);
 }
 
-/* ---- features ------------------------------------------------------------------------------------------ */
+/* ---- features -------------------------------------------------------------------------------- */
 
-/* A row has class token, mean and maximum of the patches (READS), then the class tokens of the last four blocks. */
+/* A row has class token, mean and maximum of the patches (READS), then the class tokens of the
+   last four blocks. */
 enum { ROW = READS + LAST_BLOCKS };
 static size_t blocks_of(const mmix_vision *v)
 {
@@ -480,8 +522,10 @@ static size_t blocks_of(const mmix_vision *v)
     return depth < LAST_BLOCKS ? depth : LAST_BLOCKS;
 }
 
-/* Rows (n, ROW, D) of n square pictures at `side` pixels. Of fewer than four blocks the first are 0. 0, or -1. */
-static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t side, mmix_real *x)
+/* Rows (n, ROW, D) of n square pictures at `side` pixels. Of fewer than four blocks the first
+   are 0. 0, or -1. */
+static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t side,
+               mmix_real *x)
 {
     size_t D = mmix_vision_config_of(v)->dim, blocks = blocks_of(v);
     mmix_ctx *m = e->m;
@@ -496,8 +540,10 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
         mmix_real *to = x + i * ROW * D;
         memset(to, 0, ROW * D * sizeof *to);
         for (int k = 0; k < READS; k++)
-            memcpy(to + (size_t)k * D, mmix_data(row[k]) + i * mmix_stride(row[k], 0), D * sizeof *to);
-        memcpy(to + (ROW - blocks) * D, mmix_data(f.intermediate) + i * mmix_stride(f.intermediate, 0),
+            memcpy(to + (size_t)k * D, mmix_data(row[k]) + i * mmix_stride(row[k], 0),
+                   D * sizeof *to);
+        memcpy(to + (ROW - blocks) * D, mmix_data(f.intermediate) + i * mmix_stride(f.intermediate,
+                0),
                blocks * D * sizeof *to);
     }
     mmix_rewind(m, mark);
@@ -509,7 +555,8 @@ static mmix_real *see_all(exam *e, const mmix_vision *v)
 {
     size_t D = mmix_vision_config_of(v)->dim, few = MMIX_MAX_INPUTS, side = side_of(e->o, 1);
     mmix_real *x = (mmix_real *)malloc(e->count * ROW * D * sizeof *x);
-    int bad = x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", e->count);
+    int bad = x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY,
+                                "no memory for the features of %zu pictures", e->count);
     for (size_t at = 0, n; at < e->count && !bad; at += n) {
         n = e->count - at < few ? e->count - at : few;
         bad = see(e, v, e->square + at, n, side, x + at * ROW * D);
@@ -529,7 +576,9 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
     for (size_t k = 0; rest && k < PARTS_OUT; k++) {
         size_t kept = 0;
         for (size_t i = 0; i < n; i++)
-            if (i % PARTS_OUT != k) memcpy(rest + kept++ * D, x + picture_spread(i, n, e->count) * stride, D * sizeof *rest);
+            if (i % PARTS_OUT != k)
+                memcpy(rest + kept++ * D, x + picture_spread(i, n, e->count) * stride,
+                       D * sizeof *rest);
         double r = effective_rank(e->m, rest, kept, D, D), off = r - mean;
         mean += off / (double)(k + 1);
         square += off * (r - mean);
@@ -538,7 +587,7 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
     return rest ? sqrt(square * (PARTS_OUT - 1) / PARTS_OUT) : NAN;
 }
 
-/* ---- corruptions --------------------------------------------------------------------------------------- */
+/* ---- corruptions ----------------------------------------------------------------------------- */
 
 /* Of 8-bit pixels v of a picture n pixels wide, c of them with numbers that depend on the picture's alone:
        noise      v + a g, g normal with deviation 1, of each pixel and channel its own
@@ -549,7 +598,8 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
    They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when pictures are not like
    those a network has learned from) of other pictures; no more is claimed. */
 static const struct { const char *name; double amount[STRENGTHS]; } corruption[CORRUPTIONS] = {
-    {"noise", {8, 16, 32, 48, 64}}, {"blur", {0.75, 1.5, 2.5, 4, 6}}, {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
+    {"noise", {8, 16, 32, 48, 64}}, {"blur", {0.75, 1.5, 2.5, 4, 6}},
+        {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
     {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}}, {"coarse", {32, 24, 16, 12, 8}}};
 
 static void coarsen(uint8_t *rgb, size_t size, size_t cells)
@@ -561,7 +611,10 @@ static void coarsen(uint8_t *rgb, size_t size, size_t cells)
                 for (size_t x = cx * size / cells; x < (cx + 1) * size / cells; x++) {
                     uint8_t *v = rgb + 3 * (y * size + x) + k % 3;
                     if (pass) *v = (uint8_t)((sum + n / 2) / n);
-                    else sum += *v, n++;
+                    else {
+                        sum += *v;
+                        n++;
+                    }
                 }
     }
 }
@@ -583,38 +636,51 @@ static void corrupt_task(void *arg, size_t i)
     memcpy(rgb, c->e->p.test.picture[c->at[i]].rgb, bytes);
     if (c->kind == NOISE)
         for (size_t k = 0; k < bytes; k++) {
-            double v = floor(rgb[k] + c->amount * mmix_random_normal(c->e->m, PURPOSE, c->at[i], k) + 0.5);
+            double v = floor(rgb[k] + c->amount * mmix_random_normal(c->e->m, PURPOSE, c->at[i],
+                    k) + 0.5);
             rgb[k] = (uint8_t)fmin(fmax(v, 0), 255);
         }
     if (c->kind == COARSE) coarsen(rgb, n, c->amount < (double)n ? (size_t)c->amount : n);
-    if (c->kind == DARKNESS) c->bad[i] = mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_BRIGHTNESS, c->amount, NULL);
-    if (c->kind == CONTRAST) c->bad[i] = mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_CONTRAST, c->amount, NULL);
+    if (c->kind == DARKNESS)
+        c->bad[i] = mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_BRIGHTNESS, c->amount, NULL);
+    if (c->kind == CONTRAST)
+        c->bad[i] = mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_CONTRAST, c->amount, NULL);
     if (c->kind != BLUR) return;
     void *scratch = malloc(mmix_picture_blur_scratch_bytes(n, n) + 1);
-    c->bad[i] = !scratch || mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_BLUR, c->amount * (double)n / 96, scratch);
+    c->bad[i] = !scratch || mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_BLUR,
+                                                c->amount * (double)n / 96, scratch);
     free(scratch);
 }
 
 /* n test pictures, corrupted, into rgb. 0, or -1. */
-static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n, uint8_t *rgb, mmix_picture *out)
+static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n, uint8_t *rgb,
+                   mmix_picture *out)
 {
     corrupting c;
     memset(&c, 0, sizeof c);
-    c.e = e, c.kind = kind, c.amount = amount, c.at = at, c.rgb = rgb;
+    c.e = e;
+    c.kind = kind;
+    c.amount = amount;
+    c.at = at;
+    c.rgb = rgb;
     mmix_parallel_for(e->m, n, corrupt_task, &c);
     for (size_t i = 0; i < n; i++) {
-        out[i].rgb = rgb + i * e->p.size * e->p.size * 3, out[i].width = out[i].height = e->p.size;
+        out[i].rgb = rgb + i * e->p.size * e->p.size * 3;
+        out[i].width = out[i].height = e->p.size;
         if (c.bad[i]) return mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for corrupted pictures");
     }
     return 0;
 }
 
-/* What a head that was taught clean pictures says of corrupted ones and, first, of the same as they are: of class
-   tokens of v, or, v NULL, of plain descriptor `kind`. 0, or -1. */
-static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe *head, lines *l, const char *prefix)
+/* What a head that was taught clean pictures says of corrupted ones and, first, of the same as
+   they are: of class tokens of v, or, v NULL, of plain descriptor `kind`. 0, or -1. */
+static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe *head, lines *l,
+                           const char *prefix)
 {
-    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size, side = side_of(e->o, 1), tests_all = e->p.test.count;
-    size_t stride = v ? ROW * head->scale.D : head->scale.D, every = (tests_all + CORRUPTED - 1) / CORRUPTED;
+    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size, side = side_of(e->o, 1),
+        tests_all = e->p.test.count;
+    size_t stride = v ? ROW * head->scale.D : head->scale.D, every = (tests_all + CORRUPTED - 1) /
+        CORRUPTED;
     size_t at[CORRUPTED];
     int32_t label[CORRUPTED];
     mmix_picture picture[MMIX_MAX_INPUTS];
@@ -623,31 +689,41 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
     char name[64];
     score s = {0, 0, 0, 0, 0};
     memset(e->pair, 0, (CORRUPTIONS + 1) * tests_all * sizeof *e->pair);
-    for (size_t i = 0; i < tests_all; i += every) label[tests] = e->p.test.label[i], at[tests++] = i;
+    for (size_t i = 0; i < tests_all; i += every) {
+        label[tests] = e->p.test.label[i];
+        at[tests++] = i;
+    }
     voters of = {0, NULL, tests, e->at};
     int bad = rgb && x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for corrupted pictures");
     for (int k = -1; k < CORRUPTIONS * STRENGTHS && !bad; k++) {
         int which = k < 0 ? CORRUPTIONS : k / STRENGTHS;
         for (size_t i = 0, n; i < tests && !bad; i += n) {
             n = tests - i < few ? tests - i : few;
-            bad = corrupt(e, which, k < 0 ? 0 : corruption[which].amount[k % STRENGTHS], at + i, n, rgb, picture);
+            bad = corrupt(e, which, k < 0 ? 0 : corruption[which].amount[k % STRENGTHS], at + i, n,
+                          rgb, picture);
             if (!bad && v) bad = see(e, v, picture, n, side, x + i * stride);
-            for (size_t b = 0; b < n && !bad && !v; b++) bad = describe_plain(e->m, kind, picture[b], x + (i + b) * stride);
+            for (size_t b = 0; b < n && !bad && !v; b++)
+                bad = describe_plain(e->m, kind, picture[b], x + (i + b) * stride);
         }
         bad = bad || interrupted || probe_say(e->m, head, x, stride, &of, e->said) ||
               score_said(e->m, &of, label, e->said, e->p.classes, &s);
-        for (size_t i = 0; i < tests && !bad; i++) {     /* clean less the mean of corrupted, of each kind and of all */
+        /* clean less the mean of corrupted, of each kind and of all */
+        for (size_t i = 0; i < tests && !bad; i++) {
             double right = e->said[i] == label[i];
             for (int c = 0; c < CORRUPTIONS; c++)
-                if (k < 0 || c == which) e->pair[(size_t)c * tests_all + i] += k < 0 ? right : -right / STRENGTHS;
-            e->pair[CORRUPTIONS * tests_all + i] += k < 0 ? right : -right / (CORRUPTIONS * STRENGTHS);
+                if (k < 0 || c == which)
+                    e->pair[(size_t)c * tests_all + i] += k < 0 ? right : -right / STRENGTHS;
+            e->pair[CORRUPTIONS * tests_all + i] += k < 0 ? right :
+                -right / (CORRUPTIONS * STRENGTHS);
         }
         if (k < 0) snprintf(name, sizeof name, "%sclean", prefix);
-        else snprintf(name, sizeof name, "%s%s/%d", prefix, corruption[which].name, 1 + k % STRENGTHS);
+        else snprintf(name, sizeof name, "%s%s/%d", prefix, corruption[which].name,
+                      1 + k % STRENGTHS);
         if (!bad) put_score(e->m, l, &s, name);
     }
     for (int c = 0; c <= CORRUPTIONS && !bad; c++) {
-        snprintf(name, sizeof name, "%slost/%s", prefix, c < CORRUPTIONS ? corruption[c].name : "all");
+        snprintf(name, sizeof name, "%slost/%s", prefix, c < CORRUPTIONS ? corruption[c].name :
+                 "all");
         put_mean(e->m, l, e->pair + (size_t)c * tests_all, tests, name);
     }
     free(rgb);
@@ -655,36 +731,40 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
     return bad ? -1 : 0;
 }
 
-/* ---- ranks --------------------------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
-/* Of M in four blocks of a network, up to the last, the mean over heads (and both directions of Mamba): numerical
-   rank of M's blocks beside the diagonal (half of the tokens wide; of one direction those on the side that is not
-   zero), its bound, their effective rank, the effective rank of all of M; and the rank of what such a block adds to
-   the output with all heads joined. */
+/* Of M in four blocks of a network, up to the last, the mean over heads (and both directions of
+   Mamba): numerical rank of M's blocks beside the diagonal (half of the tokens wide; of one
+   direction those on the side that is not zero), its bound, their effective rank, the effective
+   rank of all of M; and the rank of what such a block adds to the output with all heads joined. */
 enum { OFF, BOUND, OFF_EFFECTIVE, EFFECTIVE, JOINED, RANKS, RANK_PICTURES = 8 };
-static const char *const rank_name[RANKS] = {"off", "bound", "off_effective", "effective", "joined"};
+static const char *const rank_name[RANKS] = {"off", "bound", "off_effective", "effective",
+                                             "joined"};
 typedef struct ranker {
     const mmix_vision *v;
-    size_t calls, n, blocks;                             /* mixers so far; pictures; blocks that are measured */
-    double *value;                                       /* (blocks, RANKS, n), from the picture that is looked at on */
+    size_t calls, n, blocks;  /* mixers so far; pictures; blocks that are measured */
+    double *value;  /* (blocks, RANKS, n), from the picture that is looked at on */
 } ranker;
 
 static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     ranker *r = (ranker *)user;
     int ssd = x->kind == MMIX_MIXER_SSD;
-    size_t block = r->calls++ / (ssd ? 2 : 1), depth = mmix_vision_config_of(r->v)->depth, at_block = 0;
+    size_t block = r->calls++ / (ssd ? 2 : 1), depth = mmix_vision_config_of(r->v)->depth,
+        at_block = 0;
     while (at_block < r->blocks && (at_block + 1) * depth / r->blocks != block + 1) at_block++;
     if (at_block == r->blocks) return;
     mmix_mixer_rank k;
     char name[64];
-    snprintf(name, sizeof name, ssd ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight", (int)block);
+    snprintf(name, sizeof name, ssd ? "layers.%d.mixer.out_proj.weight" :
+             "blocks.%d.attn.proj.weight", (int)block);
     mmix_mixer mixes = *x;
-    mixes.D = NULL;                                      /* D x passes by: M would have full rank by that alone */
-    if (mmix_mix_rank(m, &mixes, mmix_params_find(mmix_vision_params(r->v), name), 0, 0, &k)) return;
+    mixes.D = NULL;  /* D x passes by: M would have full rank by that alone */
+    if (mmix_mix_rank(m, &mixes, mmix_params_find(mmix_vision_params(r->v), name), 0, 0, &k))
+        return;
     size_t H = k.M.matrices;
     double share = 0.5;                                  /* of two blocks, or two directions */
-    for (size_t i = 0; i < 4; i++) {                     /* an odd last token makes blocks of its own: left out */
+    for (size_t i = 0; i < 4; i++) {  /* an odd last token makes blocks of its own: left out */
         size_t I = i / 2, J = i % 2, at = I * k.M.cols + J;
         double *to = r->value + at_block * RANKS * r->n;
         if (I == J || (ssd && (I < J) != (x->direction == MMIX_SCAN_REVERSE))) continue;
@@ -699,9 +779,11 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
     }
 }
 
-/* Of n test pictures at `side` pixels: block after block, lines `of/SIDE/BLOCK/…`, and their mean; `of` NULL: the
-   mean alone, `matrix/…`. One picture at a time: of more the forward pass may make batches of its own. 0, or -1. */
-static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lines *l, const char *of)
+/* Of n test pictures at `side` pixels: block after block, lines `of/SIDE/BLOCK/…`, and their
+   mean; `of` NULL: the mean alone, `matrix/…`. One picture at a time: of more the forward pass
+   may make batches of its own. 0, or -1. */
+static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lines *l,
+                       const char *of)
 {
     size_t depth = blocks_of(v), tests = e->p.test.count;
     ranker r = {v, 0, n < tests ? n : tests, depth, NULL};
@@ -713,14 +795,16 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
         ranker one = r;
         one.value += i;
         mmix_mix_hook(e->m, rank_look, &one);
-        bad = !look_at(e->m, v, &e->p.test.picture[picture_spread(i, r.n, tests)], 1, 1, side).token;
+        bad = !look_at(e->m, v, &e->p.test.picture[picture_spread(i, r.n, tests)], 1, 1,
+                       side).token;
         mmix_mix_hook(e->m, NULL, NULL);
         mmix_rewind(e->m, mark);
     }
     for (size_t k = 0; k < depth * RANKS && !bad; k++) {
         double *mean = r.value + (depth * RANKS + k % RANKS) * r.n;
         for (size_t b = 0; b < r.n; b++) mean[b] += r.value[k * r.n + b] / (double)depth;
-        if (of) snprintf(name, sizeof name, "%s/%zu/%zu/%s", of, side, 1 + k / RANKS, rank_name[k % RANKS]);
+        if (of) snprintf(name, sizeof name, "%s/%zu/%zu/%s", of, side, 1 + k / RANKS,
+                         rank_name[k % RANKS]);
         if (of) put_mean(e->m, l, r.value + k * r.n, r.n, name);
     }
     for (size_t k = 0; k < RANKS && !bad; k++) {
@@ -732,7 +816,7 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
     return bad || interrupted || mmix_error(e->m) ? -1 : 0;
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 /* Says what one judgement took, on stderr. */
 static void took(exam *e, const char *what)
@@ -756,7 +840,8 @@ static int judge_maps(exam *e, const mmix_vision *v, size_t n, lines *l)
 }
 
 /* Leave-one-out k-NN of all pictures and the probe, of rows of D. 0, or -1. */
-static int judge_rows(exam *e, const mmix_real *x, size_t stride, size_t D, lines *l, const char *prefix)
+static int judge_rows(exam *e, const mmix_real *x, size_t stride, size_t D, lines *l,
+                      const char *prefix)
 {
     char name[64];
     score s = {0, 0, 0, 0, 0};
@@ -769,19 +854,21 @@ static int judge_rows(exam *e, const mmix_real *x, size_t stride, size_t D, line
     return mmix_error(e->m) || interrupted ? -1 : 0;
 }
 
-/* The short judgement, after a quarter q of the steps: lines `at Q/NAME …`. 0, or -1 and nothing is added. */
+/* The short judgement, after a quarter q of the steps: lines `at Q/NAME …`. 0, or -1 and nothing
+   is added. */
 static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
 {
     size_t D = mmix_vision_config_of(v)->dim;
     lines of = {NULL, 0, 0};
     char line[200];
     mmix_reset(e->m);
-    mmix_seed_set(e->m, JUDGE);                              /* all networks draw the same batches for their heads */
+    mmix_seed_set(e->m, JUDGE);  /* all networks draw the same batches for their heads */
     mmix_real *x = see_all(e, v);
     int bad = !x || judge_rows(e, x, ROW * D, D, &of, "") ||
               judge_maps(e, v, q < QUARTERS ? MAPS_JUDGED / 2 : MAPS_JUDGED, &of) ||
               judge_ranks(e, v, side_of(e->o, 1), RANK_PICTURES, &of, NULL);
-    if (!bad) put(e->m, &of, effective_rank(e->m, x, e->count, ROW * D, D), rank_error(e, x, ROW * D, D), "rank");
+    if (!bad) put(e->m, &of, effective_rank(e->m, x, e->count, ROW * D, D),
+                  rank_error(e, x, ROW * D, D), "rank");
     free(x);
     for (char *at = of.text, *end; at && *at && !bad; at = end + 1) {
         end = strchr(at, '\n');
@@ -792,9 +879,11 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
     return bad || mmix_error(e->m) ? -1 : 0;
 }
 
-/* What heads make of vectors of D numbers that lie `stride` apart; and NAME/gain, how much more of the pictures are
-   right than with the first head, that on the class token, in e->base. 0, or -1. */
-static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, const double *rate, size_t rates, double decay,
+/* What heads make of vectors of D numbers that lie `stride` apart; and NAME/gain, how much more
+   of the pictures are right than with the first head, that on the class token, in e->base. 0, or
+   -1. */
+static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, const double *rate,
+                       size_t rates, double decay,
                        lines *l, const char *format, ...)
 {
     mmix_mark mark = mmix_mark_here(e->m);
@@ -805,7 +894,8 @@ static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, con
     va_start(list, format);
     vsnprintf(name, sizeof name, format, list);
     va_end(list);
-    int bad = probe_learn(e->m, &p, x, stride, D, &e->split, e->label, e->p.classes, rate, rates, decay) ||
+    int bad = probe_learn(e->m, &p, x, stride, D, &e->split, e->label, e->p.classes, rate, rates,
+                          decay) ||
               probe_say(e->m, &p, x, stride, &e->split, e->said) ||
               score_said(e->m, &e->split, e->label, e->said, e->p.classes, &s);
     if (!bad) put_score(e->m, l, &s, name);
@@ -821,7 +911,8 @@ static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, con
     return bad || interrupted ? -1 : 0;
 }
 
-/* The probe's ways: class tokens of 1 to 4 last blocks, class strategies, rates, decays. 0, or -1. */
+/* The probe's ways: class tokens of 1 to 4 last blocks, class strategies, rates, decays. 0, or
+   -1. */
 static int judge_probes(exam *e, const mmix_real *x, size_t D, size_t blocks, lines *l)
 {
     static const double rate[] = {0.003, 0.03, 0.3, 3}, decay[] = {0, 1e-3, 5e-3, 1e-2};
@@ -831,21 +922,25 @@ static int judge_probes(exam *e, const mmix_real *x, size_t D, size_t blocks, li
     mmix_real *both = (mmix_real *)malloc(e->count * 2 * D * sizeof *both);
     if (!both) return mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for joined features");
     for (size_t k = 0; k < READS && !bad; k++)
-        bad = judge_probe(e, x + k * D, stride, D, probe_rate, PROBE_RATES, 0, l, "read/%s", strategy[k]);
+        bad = judge_probe(e, x + k * D, stride, D, probe_rate, PROBE_RATES, 0, l, "read/%s",
+                          strategy[k]);
     for (size_t k = 1; k <= blocks && !bad; k++)
-        bad = judge_probe(e, x + (ROW - k) * D, stride, k * D, probe_rate, PROBE_RATES, 0, l, "blocks/%zu", k);
+        bad = judge_probe(e, x + (ROW - k) * D, stride, k * D, probe_rate, PROBE_RATES, 0, l,
+                          "blocks/%zu", k);
     for (size_t k = READ_MEAN; k < READS && !bad; k++) {
         for (size_t i = 0; i < e->count; i++) {
             memcpy(both + i * 2 * D, x + i * stride, D * sizeof *both);
             memcpy(both + (i * 2 + 1) * D, x + i * stride + k * D, D * sizeof *both);
         }
-        bad = judge_probe(e, both, 2 * D, 2 * D, probe_rate, PROBE_RATES, 0, l, "read/%s", strategy[READS - 1 + k]);
+        bad = judge_probe(e, both, 2 * D, 2 * D, probe_rate, PROBE_RATES, 0, l, "read/%s",
+                          strategy[READS - 1 + k]);
     }
     free(both);
     for (size_t k = 0; k < sizeof rate / sizeof *rate && !bad; k++)
         bad = judge_probe(e, x, stride, D, &rate[k], 1, 0, l, "rate/%g", rate[k]);
     for (size_t k = 0; k < sizeof decay / sizeof *decay && !bad; k++)
-        bad = judge_probe(e, x, stride, D, probe_rate, PROBE_RATES, decay[k], l, "decay/%g", decay[k]);
+        bad = judge_probe(e, x, stride, D, probe_rate, PROBE_RATES, decay[k], l, "decay/%g",
+                          decay[k]);
     return bad;
 }
 
@@ -859,10 +954,13 @@ static void count_pixels(void *user, size_t picture, const uint8_t *pred)
     for (size_t i = 0; i < pixels; i++) {
         mmix_miou_count *of = c->of[picture - c->e->seg_trains];
         if (c->truth[i] == DENSE_VOID) continue;
-        of[c->truth[i]].label++, of[pred[i]].pred++, of[pred[i]].both += pred[i] == c->truth[i];
+        of[c->truth[i]].label++;
+        of[pred[i]].pred++;
+        of[pred[i]].both += pred[i] == c->truth[i];
     }
 }
-/* What mIoU gains from the first n counts to the next n, of the same pictures, and its jackknife error. */
+/* What mIoU gains from the first n counts to the next n, of the same pictures, and its jackknife
+   error. */
 static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
 {
     mmix_miou_count all[2][2];
@@ -871,7 +969,9 @@ static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
     for (size_t i = 0; i < 2 * n; i++)
         for (int c = 0; c < 2; c++) {
             mmix_miou_count *to = &all[i / n][c];
-            to->both += of[i][c].both, to->label += of[i][c].label, to->pred += of[i][c].pred;
+            to->both += of[i][c].both;
+            to->label += of[i][c].label;
+            to->pred += of[i][c].pred;
         }
     for (size_t i = 0; i <= n; i++) {                    /* without picture i; of all */
         double miou[2];
@@ -880,7 +980,9 @@ static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
             memcpy(rest, all[k], sizeof rest);
             for (int c = 0; c < 2 && i < n; c++) {
                 const mmix_miou_count *one = &of[k * n + i][c];
-                rest[c].both -= one->both, rest[c].label -= one->label, rest[c].pred -= one->pred;
+                rest[c].both -= one->both;
+                rest[c].label -= one->label;
+                rest[c].pred -= one->pred;
             }
             miou[k] = mmix_miou(rest, 2, NULL).miou;
         }
@@ -892,7 +994,8 @@ static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
     }
     put(e->m, l, gain, sqrt(square * (double)(n - 1) / (double)n), "seg/gain");
 }
-/* mIoU of object and background by a linear head on patches of pictures of two sizes, and what is gained. 0, or -1. */
+/* mIoU of object and background by a linear head on patches of pictures of two sizes, and what
+   is gained. 0, or -1. */
 static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
 {
     size_t n = e->seg_tests;
@@ -900,14 +1003,18 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
     voters split = {e->seg_trains, e->at, n, e->at + e->seg_trains};
     counting count = {e, NULL, (uint8_t *)malloc(e->p.size * e->p.size)};
     count.of = (mmix_miou_count (*)[2])calloc(2 * n + 1, sizeof *count.of);
-    int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
+    int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY,
+                                                      "no memory for masks");
     mmix_miou_count (*all)[2] = count.of;
     for (int k = 0; k < SEG_SIDES && e->seg_trains && n && !bad; k++, count.of += n) {
         size_t side = side_of(e->o, seg_times[k]);
         dense_set d;
         score s = {0, 0, 0, 0, 0};
         memset(&d, 0, sizeof d);
-        d.labels = &e->labels, d.split = e->count, d.w = d.h = e->p.size, d.classes = 2;
+        d.labels = &e->labels;
+        d.split = e->count;
+        d.w = d.h = e->p.size;
+        d.classes = 2;
         d.D = mmix_vision_config_of(v)->dim;
         snprintf(path, sizeof path, "%s/patches", e->o->out);
         bad = store_open(e->m, &d.tokens[0], path, d.D * sizeof(mmix_real), 0) ||
@@ -928,7 +1035,9 @@ static int judge_background(exam *e, lines *l)
     score s = {0, 0, 0, 0, 0};
     if (!e->seg_trains || !e->seg_tests) return 0;
     memset(&d, 0, sizeof d);
-    d.labels = &e->labels, d.w = d.h = e->p.size, d.classes = 2;
+    d.labels = &e->labels;
+    d.w = d.h = e->p.size;
+    d.classes = 2;
     voters of = {0, NULL, e->seg_tests, e->at + e->seg_trains};
     if (evaluate_dense(e->m, &d, &of, "", NULL, NULL, &s)) return -1;
     put(e->m, l, s.value, s.error, "background/seg");
@@ -938,7 +1047,8 @@ static int judge_background(exam *e, lines *l)
 /* The long judgement, of a network at its end. 0, or -1. */
 static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
 {
-    static const size_t pictures_of[RANK_SIDES] = {4, 3, 2};       /* singular values cost the third power of the tokens */
+    /* singular values cost the third power of the tokens */
+    static const size_t pictures_of[RANK_SIDES] = {4, 3, 2};
     size_t D = mmix_vision_config_of(v)->dim;
     mmix_reset(e->m);
     mmix_seed_set(e->m, JUDGE);
@@ -951,7 +1061,8 @@ static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
     int bad = judge_probes(e, x, D, blocks_of(v), l);
     if (!bad) took(e, "heads");
     mmix_mark mark = mmix_mark_here(e->m);
-    bad = bad || probe_learn(e->m, &p, x, ROW * D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||
+    bad = bad || probe_learn(e->m, &p, x, ROW * D, D, &e->split, e->label, e->p.classes, probe_rate,
+                             PROBE_RATES, 0) ||
           judge_corrupted(e, v, 0, &p, l, "");
     free(p.scale.mean);
     mmix_rewind(e->m, mark);
@@ -965,7 +1076,7 @@ static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
     return bad || mmix_error(e->m) ? -1 : 0;
 }
 
-/* ---- training ------------------------------------------------------------------------------------------ */
+/* ---- training -------------------------------------------------------------------------------- */
 
 /* A network on its way: with DINO or with labels. */
 typedef struct learner {
@@ -1005,7 +1116,8 @@ static int learner_begin(exam *e, learner *n, size_t seed, const char *path)
         put_text(e->m, &n->l, *end ? end + 1 : "");
     }
     free(note);
-    return ours ? 0 : mmix_fail(e->m, MMIX_ERROR_FILE, "%s: no run of this program; take it away", path);
+    return ours ? 0 : mmix_fail(e->m, MMIX_ERROR_FILE, "%s: no run of this program; take it away",
+                                path);
 }
 static int learner_save(exam *e, const learner *n, const char *path)         /* 0, or -1 */
 {
@@ -1013,7 +1125,8 @@ static int learner_save(exam *e, const learner *n, const char *path)         /* 
     snprintf(head, sizeof head, "done %zu %zu\n", n->done, n->judged);
     char *note = picture_join(head, "", n->l.text ? n->l.text : "");
     if (!note) return mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory to save a run");
-    int bad = n->of->labels ? supervised_save(e->m, &n->told, path, note) : mmix_dino_save(n->dino, path, note);
+    int bad = n->of->labels ? supervised_save(e->m, &n->told, path, note) :
+        mmix_dino_save(n->dino, path, note);
     free(note);
     return bad;
 }
@@ -1023,8 +1136,9 @@ static double learner_step(exam *e, learner *n, size_t seed)
     const picture_set *set = &e->p.train;
     mmix_dino_stats s;
     n->done++;
-    if (!n->of->labels) return mmix_dino_step(n->dino, crop_from(set), set->count, &s) > 0 ? s.loss : NAN;
-    mmix_seed_set(e->m, seed);                           /* crops and drop path are drawn by the context's */
+    if (!n->of->labels) return mmix_dino_step(n->dino, crop_from(set), set->count, &s) > 0 ?
+        s.loss : NAN;
+    mmix_seed_set(e->m, seed);  /* crops and drop path are drawn by the context's */
     return supervised_step(e->m, &n->told, crop_from(set), set->label, set->count);
 }
 static void learner_end(learner *n)
@@ -1034,17 +1148,22 @@ static void learner_end(learner *n)
     free(n->l.text);
 }
 
-static int time_is_up(const exam *e) { return e->o->minutes > 0 && now() - e->start > 60 * e->o->minutes; }
+static int time_is_up(const exam *e) { return e->o->minutes > 0 && now() - e->start > 60 *
+                                      e->o->minutes; }
 
 /* How far a network and the plan are. `left`: networks after this one. */
-static void show_progress(exam *e, const learner *n, size_t seed, double loss, double rate, size_t left)
+static void show_progress(exam *e, const learner *n, size_t seed, double loss, double rate,
+                          size_t left)
 {
-    double here = (double)(e->o->steps - n->done) / rate, all = here + (double)left * (double)e->o->steps / rate;
+    double here = (double)(e->o->steps - n->done) / rate,
+        all = here + (double)left * (double)e->o->steps / rate;
     size_t seconds = (size_t)here, minutes = (size_t)(all / 60);
     int stay = on_screen() && n->done < e->o->steps;      /* on a screen the line is written over */
     e->spoke = now();
-    fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, the plan about %zu:%02zu h%s",
-            n->of->name, seed, n->done, e->o->steps, rate, loss, seconds / 60, seconds % 60, minutes / 60, minutes % 60,
+    fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, the "
+                    "plan about %zu:%02zu h%s",
+            n->of->name, seed, n->done, e->o->steps, rate, loss, seconds / 60, seconds % 60,
+            minutes / 60, minutes % 60,
             stay ? " \r" : "\n");
 }
 
@@ -1059,7 +1178,8 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
             double t = now();
             if (judge_short(e, backbone(n), n->judged, &n->l)) break;
             n->judged++;
-            fprintf(stderr, "%s, seed %zu: judged after %zu steps, %.1f s\n", n->of->name, seed, n->done, now() - t);
+            fprintf(stderr, "%s, seed %zu: judged after %zu steps, %.1f s\n", n->of->name, seed,
+                    n->done, now() - t);
             if (learner_save(e, n, path)) break;
             saved = e->spoke = now();
             continue;
@@ -1067,7 +1187,8 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
         if (n->done == steps) return 0;
         double t = now(), loss = learner_step(e, n, seed);
         if (mmix_error(e->m)) break;
-        busy += now() - t, made++;
+        busy += now() - t;
+        made++;
         if (now() - saved > SAVE_SECONDS && !learner_save(e, n, path)) saved = now();
         if (now() - e->spoke > line_pause())
             show_progress(e, n, seed, loss, (double)made / busy, left);
@@ -1101,10 +1222,10 @@ static int make_network(exam *e, size_t k, size_t seed, size_t left)
     return end;
 }
 
-/* ---- once ---------------------------------------------------------------------------------------------- */
+/* ---- once ------------------------------------------------------------------------------------ */
 
-/* How many pictures there are; and the share of the commonest class among the test pictures, which heads are judged
-   on, and among all, which vote. */
+/* How many pictures there are; and the share of the commonest class among the test pictures,
+   which heads are judged on, and among all, which vote. */
 static void put_commonest(exam *e, lines *l)
 {
     put(e->m, l, (double)e->p.train.count, 0, "pictures/train");
@@ -1122,8 +1243,8 @@ static void put_commonest(exam *e, lines *l)
     }
 }
 
-/* What anyone has for nothing: descriptors that nobody has trained, the commonest class, background everywhere,
-   nearness to the middle. 0; 1: stopped; -1. */
+/* What anyone has for nothing: descriptors that nobody has trained, the commonest class,
+   background everywhere, nearness to the middle. 0; 1: stopped; -1. */
 static int make_baselines(exam *e)
 {
     mmix_ctx *m = e->m;
@@ -1142,10 +1263,12 @@ static int make_baselines(exam *e)
         mmix_real *x = (mmix_real *)malloc(e->count * D * sizeof *x);
         snprintf(prefix, sizeof prefix, "%s", name[k]);
         if (!x) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
-        for (size_t i = 0; i < e->count && !bad; i++) bad = describe_plain(m, k, e->square[i], x + i * D);
+        for (size_t i = 0; i < e->count && !bad; i++)
+            bad = describe_plain(m, k, e->square[i], x + i * D);
         p.scale.mean = NULL;
         bad = bad || judge_rows(e, x, D, D, &l, prefix) ||
-              probe_learn(m, &p, x, D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||
+              probe_learn(m, &p, x, D, D, &e->split, e->label, e->p.classes, probe_rate,
+                          PROBE_RATES, 0) ||
               judge_corrupted(e, NULL, k, &p, &l, prefix);
         free(p.scale.mean);
         free(x);
@@ -1158,22 +1281,25 @@ static int make_baselines(exam *e)
     mmix_tensor *map = maps_middle(m, e->p.size, e->p.size);
     for (size_t i = 0; map && e->p.test.mask && i < e->p.test.count; i += (size_t)every) {
         mmix_mark mark = mmix_mark_here(m);
-        maps_judge(m, &middle, mmix_data(map), e->p.test.mask + i * e->p.size * e->p.size, e->p.size, e->p.size, NULL);
+        maps_judge(m, &middle, mmix_data(map), e->p.test.mask + i * e->p.size * e->p.size,
+                   e->p.size, e->p.size, NULL);
         mmix_rewind(m, mark);
     }
     if (middle.judged) put(m, &l, maps_auc(&middle), maps_error(&middle), "middle/auc");
-    bad = bad || judge_background(e, &l) || write_whole(m, file_of(e->o, BASELINES, 0, ".txt", path, sizeof path), l.text);
+    bad = bad || judge_background(e, &l) ||
+        write_whole(m, file_of(e->o, BASELINES, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
     return !bad ? 0 : stopped(e->m) ? 1 : -1;
 }
 
-/* Milliseconds and MiB of one picture's way through an untrained network, at `side` pixels, in a context of its
-   own: the median of five, or of one that takes seconds. 0, or -1. */
+/* Milliseconds and MiB of one picture's way through an untrained network, at `side` pixels, in a
+   context of its own: the median of five, or of one that takes seconds. 0, or -1. */
 static int measure_cost(exam *e, size_t k, size_t side, lines *l)
 {
     mmix_options options;
     memset(&options, 0, sizeof options);
-    options.threads = (int)e->o->threads, options.seed = 1;
+    options.threads = (int)e->o->threads;
+    options.seed = 1;
     recipe r = recipe_of(e->o, &networks[k]);
     mmix_ctx *m = mmix_create(&options);
     mmix_vision *v = m ? mmix_vision_create(m, recipe_config(&r, EPOCHS, 1).vision) : NULL;
@@ -1191,9 +1317,11 @@ static int measure_cost(exam *e, size_t k, size_t side, lines *l)
     int bad = !v || mmix_error(m) || !n;
     if (!bad) {
         put(e->m, l, ms[n / 2], (ms[n - 1] - ms[0]) / 2, "%s/%zu/ms", networks[k].name, side);
-        put(e->m, l, (double)mmix_memory(m).peak / 1048576, 0, "%s/%zu/mib", networks[k].name, side);
+        put(e->m, l, (double)mmix_memory(m).peak / 1048576, 0, "%s/%zu/mib", networks[k].name,
+            side);
     }
-    if (bad && !interrupted) mmix_fail(e->m, MMIX_ERROR_MEMORY, "%zu pixels: %s", side, mmix_error(m));
+    if (bad && !interrupted)
+        mmix_fail(e->m, MMIX_ERROR_MEMORY, "%zu pixels: %s", side, mmix_error(m));
     mmix_vision_destroy(v);
     mmix_destroy(m);
     return bad ? -1 : 0;
@@ -1206,7 +1334,8 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
     mmix_reset(e->m);
     e->spoke = now();
     for (int i = 0; i < COST_SIDES && !bad; i++)
-        for (size_t k = 0; k < MIXERS && !bad; k++) bad = measure_cost(e, k, side_of(e->o, cost_times[i]), &l);
+        for (size_t k = 0; k < MIXERS && !bad; k++)
+            bad = measure_cost(e, k, side_of(e->o, cost_times[i]), &l);
     took(e, "time and memory");
     bad = bad || write_whole(e->m, file_of(e->o, COST, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
@@ -1215,10 +1344,10 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
 
 #include "tables_report.h"
 
-/* ---- main ---------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
-/* The parts that are missing, in their order: baselines, seed after seed of all networks, cost. 0, 1 if stopped,
-   -1. */
+/* The parts that are missing, in their order: baselines, seed after seed of all networks, cost.
+   0, 1 if stopped, -1. */
 static int make_parts(exam *e)
 {
     const settings *o = e->o;
@@ -1226,12 +1355,18 @@ static int make_parts(exam *e)
     char path[1100];
     for (int pass = 0; pass < 2; pass++)                 /* count, then do */
         for (size_t i = 0; i < all; i++) {
-            size_t k = i == 0 ? BASELINES : i + 1 == all ? COST : (i - 1) % NETWORKS, seed = 1 + (i - 1) / NETWORKS;
-            if (!chosen(o->only, k) || is_there(file_of(o, k, seed, ".txt", path, sizeof path))) continue;
-            if (!pass) { left += k < NETWORKS; continue; }
+            size_t k = i == 0 ? BASELINES : i + 1 == all ? COST : (i - 1) % NETWORKS,
+                seed = 1 + (i - 1) / NETWORKS;
+            if (!chosen(o->only, k) || is_there(file_of(o, k, seed, ".txt", path, sizeof path)))
+                continue;
+            if (!pass) {
+                left += k < NETWORKS;
+                continue;
+            }
             if (k < NETWORKS) left--;
             fprintf(stderr, "%s%s\n", path, k < NETWORKS ? "" : " …");
-            int end = k == BASELINES ? make_baselines(e) : k == COST ? make_cost(e) : make_network(e, k, seed, left);
+            int end = k == BASELINES ? make_baselines(e) : k == COST ? make_cost(e) :
+                make_network(e, k, seed, left);
             if (end < 0) return -1;
             if (end || interrupted || time_is_up(e)) return 1;
         }
@@ -1251,7 +1386,8 @@ static int work(exam *e, settings *o)                    /* an exit status */
     if (bad) return bad;
     print = pictures_fingerprint(&e->p);
     if (old[0] && old[0] != print)
-        return fail("%s: the plan in %s began with other pictures; give --images and --masks as it had, or another --out",
+        return fail("%s: the plan in %s began with other pictures; give --images and --masks as "
+                    "it had, or another --out",
                     o->images, o->out);
     if (!old[0] && write_plan(e->m, o, print)) return fail("%s", mmix_error(e->m));
     if (o->masks && read_masks(e) && !interrupted) return fail("%s", mmix_error(e->m));

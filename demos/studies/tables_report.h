@@ -1,28 +1,30 @@
 /* tables_report.h - the tables that tables.c makes of its measure files, on stdout and as a page
 
-   A part of tables.c, which includes it behind its own types. A mean over seeds comes with an interval of 95 %: its
-   variance is the error over pictures, squared, plus the deviation between seeds, squared, over the number of
-   seeds. Every table opens with what can be said of it; an order of two is claimed only where the interval of their
-   difference excludes 0.
+   A part of tables.c, which includes it behind its own types. A mean over seeds comes with an
+   interval of 95 %: its variance is the error over pictures, squared, plus the deviation between
+   seeds, squared, over the number of seeds. Every table opens with what can be said of it; an
+   order of two is claimed only where the interval of their difference excludes 0.
 
-   Sections: figures · intervals · findings · tables · ranks · correlations · costs · JSON · the page. */
+   Sections: figures · intervals · findings · tables · ranks · correlations · costs · JSON · the
+   page. */
 #ifndef TABLES_REPORT_H
 #define TABLES_REPORT_H
 
-/* ---- figures ----------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 enum { MOST_SEEDS = 100, MOST_ITEMS = 12 };
 typedef struct figure { char name[64]; double value, error; } figure;
 typedef struct results { figure *at; size_t count; } results;                /* of one file */
 typedef struct book {
     const settings *o;
-    results of[PARTS][MOST_SEEDS + 1];                   /* by part and seed, from 1 on; 0 for what is made once */
+    results of[PARTS][MOST_SEEDS + 1];  /* by part and seed, from 1 on; 0 for what is made once */
     size_t seeds, found[PARTS];
     report h;
     int wide;                                            /* letters of a cell on stdout */
 } book;
 
-static int read_results(results *r, const char *path)    /* 0, or an exit status; a missing file is empty */
+/* 0, or an exit status; a missing file is empty */
+static int read_results(results *r, const char *path)
 {
     char line[256];
     FILE *f = fopen(path, "r");
@@ -32,7 +34,8 @@ static int read_results(results *r, const char *path)    /* 0, or an exit status
         if (more) r->at = more;
         if (!more || sscanf(line, "%63s %lf %lf", x.name, &x.value, &x.error) != 3) {
             fclose(f);
-            return more ? fail("%s: not a file of this program at \"%.40s\"; take it away, it will be made again", path,
+            return more ? fail("%s: not a file of this program at \"%.40s\"; take it away, it "
+                               "will be made again", path,
                                line)
                         : fail("out of memory for results");
         }
@@ -45,10 +48,12 @@ static int read_book(book *b, const settings *o)         /* 0, or an exit status
 {
     char path[1100];
     memset(b, 0, sizeof *b);
-    b->o = o, b->seeds = o->seeds;
+    b->o = o;
+    b->seeds = o->seeds;
     for (size_t k = 0; k < PARTS; k++)
         for (size_t seed = k < NETWORKS; seed <= (k < NETWORKS ? MOST_SEEDS : 0); seed++) {
-            if (read_results(&b->of[k][seed], file_of(o, k, seed, ".txt", path, sizeof path))) return 2;
+            if (read_results(&b->of[k][seed], file_of(o, k, seed, ".txt", path, sizeof path)))
+                return 2;
             if (!b->of[k][seed].count) continue;
             b->found[k]++;
             if (seed > b->seeds) b->seeds = seed;
@@ -57,7 +62,8 @@ static int read_book(book *b, const settings *o)         /* 0, or an exit status
 }
 static void close_book(book *b)
 {
-    for (size_t k = 0; k < PARTS; k++) for (size_t s = 0; s <= MOST_SEEDS; s++) free(b->of[k][s].at);
+    for (size_t k = 0; k < PARTS; k++) for (size_t s = 0; s <= MOST_SEEDS;
+                                            s++) free(b->of[k][s].at);
 }
 
 /* Whether a name fits a pattern, whose * is a part between strokes. */
@@ -69,23 +75,28 @@ static int fits(const char *pattern, size_t n, const char *name)
     }
     return !*name;
 }
-/* The mean of all figures whose names fit prefix and pattern, and of their errors: these are of the same pictures, so
-   they do not shrink. NAN if there is none. */
+/* The mean of all figures whose names fit prefix and pattern, and of their errors: these are of
+   the same pictures, so they do not shrink. NAN if there is none. */
 static double measure(const results *r, const char *prefix, const char *of, double *error)
 {
     double sum = 0, errors = 0, count = 0;
     char pattern[128];
     size_t n = (size_t)snprintf(pattern, sizeof pattern, "%s%s", prefix, of);
     for (size_t i = 0; i < r->count; i++)
-        if (fits(pattern, n, r->at[i].name)) sum += r->at[i].value, errors += r->at[i].error, count++;
+        if (fits(pattern, n, r->at[i].name)) {
+            sum += r->at[i].value;
+            errors += r->at[i].error;
+            count++;
+        }
     *error = errors / count;
     return sum / count;
 }
 
-/* ---- intervals --------------------------------------------------------------------------------------- */
+/* ---- intervals ------------------------------------------------------------------------------- */
 
 typedef struct estimate { const char *label; double mean, error, square; size_t seeds; } estimate;
-                                                         /* square: sum of squared deviations between seeds */
+                                                         /* square: sum of squared deviations
+                                                            between seeds */
 static estimate estimate_of(const book *b, size_t part, const char *of, const char *label)
 {
     estimate e = {label, 0, 0, 0, 0};
@@ -103,17 +114,22 @@ static estimate estimate_of(const book *b, size_t part, const char *of, const ch
 /* Student's t: 95 % of a distribution with so many degrees of freedom lie within ± this. */
 static double student(size_t freedom)
 {
-    static const double t[] = {0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
+    static const double t[] = {0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262,
+                               2.228};
     return freedom < sizeof t / sizeof *t ? t[freedom] : 1.96 + 2.4 / (double)freedom;
 }
-/* Half the interval of a mean that errs by `error` over pictures and of `share` seeds (a sum of 1/seeds), when n
-   estimates together tell how far seeds lie apart; of one seed each nothing tells it. */
+/* Half the interval of a mean that errs by `error` over pictures and of `share` seeds (a sum of
+   1/seeds), when n estimates together tell how far seeds lie apart; of one seed each nothing
+   tells it. */
 static double half_of(const estimate *e, size_t n, double error, double share)
 {
     double square = 0;
     size_t freedom = 0;
     for (size_t i = 0; i < n; i++)
-        if (e[i].seeds > 1) square += e[i].square, freedom += e[i].seeds - 1;
+        if (e[i].seeds > 1) {
+            square += e[i].square;
+            freedom += e[i].seeds - 1;
+        }
     double seeds = freedom ? student(freedom) * sqrt(square / (double)freedom * share) : 0;
     return hypot(1.96 * error, seeds);
 }
@@ -123,14 +139,15 @@ static int one_seed(const estimate *e, size_t n)
     return 1;
 }
 
-/* Half the interval of e[k] of n: from three seeds on its own say how far they lie apart, else all of the n. */
+/* Half the interval of e[k] of n: from three seeds on its own say how far they lie apart, else
+   all of the n. */
 static double half_mean(const estimate *e, size_t n, size_t k)
 {
     int own = e[k].seeds > 2;
     return half_of(own ? &e[k] : e, own ? 1 : n, e[k].error, 1 / fmax((double)e[k].seeds, 1));
 }
 
-/* ---- findings ---------------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 static int letters(const char *s)                        /* of UTF-8 */
 {
@@ -167,7 +184,7 @@ static void say(book *b, const char *kind, const char *text)
     report_html(&b->h, *kind == 'b' ? "<p><b>" : "<p class=\"%s\">", kind);
     report_text(&b->h, text);
     report_html(&b->h, *kind == 'b' ? "</b></p>\n" : "</p>\n");
-    for (size_t at = 0, n = strlen(text); !b->o->json && at < n;) {          /* lines of at most 110 */
+    for (size_t at = 0, n = strlen(text); !b->o->json && at < n;) {  /* lines of at most 110 */
         size_t end = at + 110 < n ? at + 110 : n;
         while (end < n && end > at + 1 && text[end] != ' ') end--;
         printf("%.*s\n", (int)(end - at), text + at);
@@ -187,45 +204,61 @@ static void add(sentence *s, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    if (s->n < sizeof s->text) s->n += (size_t)vsnprintf(s->text + s->n, sizeof s->text - s->n, format, list);
+    if (s->n < sizeof s->text)
+        s->n += (size_t)vsnprintf(s->text + s->n, sizeof s->text - s->n, format, list);
     va_end(list);
 }
 
-/* What can be said of n estimates of one thing: which pairs differ. pair (pairs, 2) or NULL: all of them. `what` is
-   the subject, "Binary-AUC". */
-static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], size_t pairs, const char *what,
+/* What can be said of n estimates of one thing: which pairs differ. pair (pairs, 2) or NULL: all
+   of them. `what` is the subject, "Binary-AUC". */
+static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], size_t pairs,
+                    const char *what,
                     int digits)
 {
     sentence s = {"", 0};
     size_t there = 0, claims = 0, asked = 0;
     for (size_t i = 0; i < n; i++) there += e[i].seeds > 0;
-    if (there < 2) { say(b, "b", "Not enough has been measured yet to compare."); return; }
+    if (there < 2) {
+        say(b, "b", "Not enough has been measured yet to compare.");
+        return;
+    }
     add(&s, "%s: ", what);
     for (size_t k = 0; k < (pair ? pairs : n * n); k++) {
-        const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n], *y = &e[pair ? (size_t)pair[k][1] : k % n];
+        const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n],
+            *y = &e[pair ? (size_t)pair[k][1] : k % n];
         if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
-        if (x->mean < y->mean) { const estimate *t = x; x = y, y = t; }
+        if (x->mean < y->mean) { const estimate *t = x;
+        x = y;
+            y = t; }
         const estimate both[2] = {*x, *y};               /* of a difference the two say it */
         double apart = x->mean - y->mean;
-        double half = half_of(both, 2, hypot(x->error, y->error), 1 / (double)x->seeds + 1 / (double)y->seeds);
+        double half = half_of(both, 2, hypot(x->error, y->error),
+                              1 / (double)x->seeds + 1 / (double)y->seeds);
         asked++;
         if (one_seed(both, 2) || !(apart > half)) continue;
-        add(&s, "%s%s is above %s by %.*f ± %.*f", claims++ ? "; " : "", x->label, y->label, digits, apart, digits, half);
+        add(&s, "%s%s is above %s by %.*f ± %.*f", claims++ ? "; " : "", x->label, y->label, digits,
+            apart, digits, half);
     }
-    if (claims) add(&s, asked == claims ? "." : asked == claims + 1 ? "; the other difference does not exclude 0."
+    if (claims) add(&s, asked == claims ? "." : asked == claims + 1 ?
+                    "; the other difference does not exclude 0."
                     : "; of the other %zu differences none excludes 0.", asked - claims);
-    else if (one_seed(e, n)) add(&s, "one seed each, and how far another would be away is not known, so no order "
+    else if (one_seed(e, n))
+        add(&s, "one seed each, and how far another would be away is not known, so no order "
         "is claimed.");
-    else add(&s, asked == 1 ? "the difference does not exclude 0." : "none of %zu differences excludes 0.", asked);
+    else add(&s, asked == 1 ? "the difference does not exclude 0." :
+             "none of %zu differences excludes 0.", asked);
     say(b, "b", s.text);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-typedef struct column { const char *head, *of, *plain; int digits; } column;     /* plain: what baselines call it */
+/* plain: what baselines call it */
+typedef struct column { const char *head, *of, *plain; int digits; } column;
 static const struct { const char *label, *prefix; } baseline[] = {
-    {"raw 16 x 16 pixels", "pixels/"}, {"histogram of colours", "colours/"}, {"histograms of edges", "edges/"},
-    {"the commonest class", "commonest/"}, {"nearness to the middle", "middle/"}, {"background everywhere", "background/"}};
+    {"raw 16 x 16 pixels", "pixels/"}, {"histogram of colours", "colours/"},
+        {"histograms of edges", "edges/"},
+    {"the commonest class", "commonest/"}, {"nearness to the middle", "middle/"},
+    {"background everywhere", "background/"}};
 
 static size_t network_of(const char *name)               /* its number */
 {
@@ -244,7 +277,8 @@ static void cell(char *cells, size_t room, const char *format, ...)
 }
 
 /* Rows of networks (ends with NULL) by columns, then those baselines that have any of it. */
-static void table(book *b, const char *const *rows, const column *c, size_t columns, const char *first)
+static void table(book *b, const char *const *rows, const column *c, size_t columns,
+                  const char *first)
 {
     char cells[2048] = "";
     cell(cells, sizeof cells, "%s", first);
@@ -262,7 +296,8 @@ static void table(book *b, const char *const *rows, const column *c, size_t colu
             for (; rows[n]; n++) e[n] = estimate_of(b, network_of(rows[n]), c[k].of, rows[n]);
             double half = half_mean(e, n, r);
             if (!e[r].seeds) cell(cells, sizeof cells, "|-");
-            else if (half > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, e[r].mean, c[k].digits, half);
+            else if (half > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, e[r].mean,
+                                    c[k].digits, half);
             else cell(cells, sizeof cells, "|%.*f", c[k].digits, e[r].mean);
         }
         row(b, cells, 0);
@@ -272,10 +307,12 @@ static void table(book *b, const char *const *rows, const column *c, size_t colu
         *cells = 0;
         cell(cells, sizeof cells, "%s", baseline[i].label);
         for (size_t k = 0; k < columns; k++) {
-            double error = 0, v = c[k].plain ? measure(&b->of[BASELINES][0], baseline[i].prefix, c[k].plain, &error) : NAN;
+            double error = 0, v = c[k].plain ? measure(&b->of[BASELINES][0], baseline[i].prefix,
+                                                       c[k].plain, &error) : NAN;
             any |= isfinite(v);
             if (!isfinite(v)) cell(cells, sizeof cells, "|-");
-            else if (error > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, v, c[k].digits, 1.96 * error);
+            else if (error > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, v,
+                                     c[k].digits, 1.96 * error);
             else cell(cells, sizeof cells, "|%.*f", c[k].digits, v);
         }
         if (any) row(b, cells, 0);
@@ -285,7 +322,8 @@ static void table(book *b, const char *const *rows, const column *c, size_t colu
 static const char *const mixers_all[] = {"softmax", "linear", "ssd", "registers", NULL};
 
 /* The finding on one measure of some networks. */
-static void compare(book *b, const char *const *rows, const char *of, const int (*pair)[2], size_t pairs, const char *what,
+static void compare(book *b, const char *const *rows, const char *of, const int (*pair)[2],
+                    size_t pairs, const char *what,
                     int digits)
 {
     estimate e[MOST_ITEMS];
@@ -299,26 +337,33 @@ static void report_mixers(book *b)
     char seg[32], head[32];
     snprintf(seg, sizeof seg, "seg/%zu", side_of(b->o, seg_times[0]));
     snprintf(head, sizeof head, "mIoU, %zu pixels", side_of(b->o, seg_times[0]));
-    column c[] = {{"probe, top-1", "read/token", "probe", 3}, {"balanced", "read/token/balanced", "probe/balanced", 3},
-                  {"k-NN, balanced", "at4/knn/balanced", "knn/balanced", 3}, {"untrained", "at0/knn/balanced", NULL, 3},
-                  {head, seg, "seg", 3}, {"Binary-AUC", "at4/auc", "auc", 3}, {"untrained", "at0/auc", NULL, 3},
+    column c[] = {{"probe, top-1", "read/token", "probe", 3},
+                  {"balanced", "read/token/balanced", "probe/balanced", 3},
+                  {"k-NN, balanced", "at4/knn/balanced", "knn/balanced", 3},
+                  {"untrained", "at0/knn/balanced", NULL, 3},
+                  {head, seg, "seg", 3}, {"Binary-AUC", "at4/auc", "auc", 3},
+                  {"untrained", "at0/auc", NULL, 3},
                   {"rank of tokens", "at4/rank", NULL, 1}};
     begin(b, "Four mixers");
     compare(b, mixers_all, "read/token", NULL, 0, "Top-1 of the linear probe", 3);
     compare(b, mixers_all, "at4/auc", NULL, 0, "Binary-AUC of the maps", 3);
-    say(b, "soft", "The paper: ViT > Mamba > LinearViT, in feature maps and in downstream tasks; ViT's maps are "
+    say(b, "soft", "The paper: ViT > Mamba > LinearViT, in feature maps and in downstream tasks; "
+                   "ViT's maps are "
         "less noisy than Mamba's, LinearViT's are blurred.");
     table(b, mixers_all, c, sizeof c / sizeof *c, "network");
     row(b, NULL, 0);
 }
 
 /* Maps, probe and size of networks that differ in one thing. */
-static void report_kinds(book *b, const char *title, const char *const *rows, const int (*pair)[2], size_t pairs,
+static void report_kinds(book *b, const char *title, const char *const *rows, const int (*pair)[2],
+                         size_t pairs,
                          const char *paper)
 {
-    static const column c[] = {{"Binary-AUC", "at4/auc", "auc", 3}, {"probe, top-1", "read/token", "probe", 3},
+    static const column c[] = {{"Binary-AUC", "at4/auc", "auc", 3},
+                               {"probe, top-1", "read/token", "probe", 3},
                                {"k-NN, balanced", "at4/knn/balanced", "knn/balanced", 3},
-                               {"mean of patches", "read/mean", NULL, 3}, {"parameters", "parameters", NULL, 0},
+                               {"mean of patches", "read/mean", NULL, 3},
+                               {"parameters", "parameters", NULL, 0},
                                {"MFLOP a picture", "mflops", NULL, 1}};
     begin(b, title);
     compare(b, rows, "at4/auc", pair, pairs, "Binary-AUC of the maps", 3);
@@ -335,12 +380,16 @@ static void report_length(book *b)
         snprintf(text[k], sizeof text[k], "seg/%zu", side_of(b->o, seg_times[k]));
         snprintf(head[k], sizeof head[k], "%zu pixels", side_of(b->o, seg_times[k]));
     }
-    column c[] = {{head[0], text[0], "seg", 3}, {head[1], text[1], "seg", 3}, {"gained by size", "seg/gain", NULL, 3}};
+    column c[] = {{head[0], text[0], "seg", 3}, {head[1], text[1], "seg", 3},
+                  {"gained by size", "seg/gain", NULL, 3}};
     begin(b, "Segmentation at two input sizes: does the gap between mixers widen with length?");
     compare(b, mixers_all, "seg/gain", NULL, 0, "What mIoU gains by the larger input", 3);
-    say(b, "soft", "The paper: ViTs consistently benefit from larger inputs, where length and effective rank grow. If rank is "
-        "what holds the others back, the gap widens; where one mixer's gain is above another's, it does. mIoU of object "
-        "and background by a linear head on frozen patches; the larger input shows the same pictures, enlarged.");
+    say(b, "soft", "The paper: ViTs consistently benefit from larger inputs, where length and "
+                   "effective rank grow. If rank is "
+        "what holds the others back, the gap widens; where one mixer's gain is above another's, "
+        "it does. mIoU of object "
+        "and background by a linear head on frozen patches; the larger input shows the same "
+        "pictures, enlarged.");
     table(b, mixers_all, c, 3, "network");
     row(b, NULL, 0);
 }
@@ -348,21 +397,29 @@ static void report_length(book *b)
 static void report_robustness(book *b)
 {
     static const column c[] = {{"clean", "clean", "clean", 3}, {"noise", "noise/*", "noise/*", 3},
-                               {"blur", "blur/*", "blur/*", 3}, {"darkness", "darkness/*", "darkness/*", 3}, {"contrast", "contrast/*", "contrast/*", 3},
-                               {"coarse", "coarse/*", "coarse/*", 3}, {"lost, mean", "lost/all", "lost/all", 3}};
+                               {"blur", "blur/*", "blur/*", 3},
+                               {"darkness", "darkness/*", "darkness/*", 3},
+                               {"contrast", "contrast/*", "contrast/*", 3},
+                               {"coarse", "coarse/*", "coarse/*", 3},
+                               {"lost, mean", "lost/all", "lost/all", 3}};
     begin(b, "Robustness: five corruptions, means of five strengths");
     compare(b, mixers_all, "lost/all", NULL, 0, "Top-1 lost by corruption (more is worse)", 3);
-    say(b, "soft", "This stands in for ImageNet-Sketch, A and R, which ask what is left on pictures unlike those "
-        "learned from; no more is claimed. The probe was taught clean pictures. Normal noise, Gaussian blur, less "
-        "light, less contrast, cells of one colour; formulas and strengths in demos/studies/tables.c. All networks see the "
+    say(b, "soft", "This stands in for ImageNet-Sketch, A and R, which ask what is left on "
+                   "pictures unlike those "
+        "learned from; no more is claimed. The probe was taught clean pictures. Normal noise, "
+        "Gaussian blur, less "
+        "light, less contrast, cells of one colour; formulas and strengths in "
+        "demos/studies/tables.c. All networks see the "
         "same pixels.");
     table(b, mixers_all, c, sizeof c / sizeof *c, "network");
     row(b, NULL, 0);
 }
 
-/* A table of the probe's choices. The finding is of ssd: what each gains over the usual head, the ten-rate one on the
-   class token without decay, on the same pictures. The paper's own numbers are the last row. */
-static void report_choices(book *b, const char *title, const column *c, size_t columns, const char *paper)
+/* A table of the probe's choices. The finding is of ssd: what each gains over the usual head,
+   the ten-rate one on the class token without decay, on the same pictures. The paper's own
+   numbers are the last row. */
+static void report_choices(book *b, const char *title, const column *c, size_t columns,
+                           const char *paper)
 {
     estimate e[MOST_ITEMS];
     sentence s = {"", 0};
@@ -376,7 +433,8 @@ static void report_choices(book *b, const char *title, const column *c, size_t c
     add(&s, "Of ssd, against the usual head (the class token alone, no decay, the rate chosen): ");
     for (size_t k = 0; k < columns && e->seeds; k++) {
         double half = half_mean(e, columns, k);
-        if (fabs(e[k].mean) > half) add(&s, "%s%s %+.3f ± %.3f", claims++ ? "; " : "", e[k].label, e[k].mean, half);
+        if (fabs(e[k].mean) > half)
+            add(&s, "%s%s %+.3f ± %.3f", claims++ ? "; " : "", e[k].label, e[k].mean, half);
     }
     if (!e->seeds) say(b, "b", "Not enough has been measured yet to compare.");
     else {
@@ -390,13 +448,17 @@ static void report_choices(book *b, const char *title, const column *c, size_t c
 }
 static void report_ablations(book *b)
 {
-    static const column blocks[] = {{"1 block", "blocks/1", NULL, 3}, {"2 blocks", "blocks/2", NULL, 3},
-                                    {"3 blocks", "blocks/3", NULL, 3}, {"4 blocks", "blocks/4", NULL, 3}};
+    static const column blocks[] = {{"1 block", "blocks/1", NULL, 3},
+                                    {"2 blocks", "blocks/2", NULL, 3},
+                                    {"3 blocks", "blocks/3", NULL, 3},
+                                    {"4 blocks", "blocks/4", NULL, 3}};
     static const column reads[] = {{"mean", "read/mean", NULL, 3}, {"max", "read/max", NULL, 3},
-                                   {"token, mean", "read/token+mean", NULL, 3}, {"token, max", "read/token+max", NULL, 3},
+                                   {"token, mean", "read/token+mean", NULL, 3},
+                                   {"token, max", "read/token+max", NULL, 3},
                                    {"token", "read/token", NULL, 3}};
     static const column decays[] = {{"0", "decay/0", NULL, 3}, {"1e-2", "decay/0.01", NULL, 3},
-                                    {"5e-3", "decay/0.005", NULL, 3}, {"1e-3", "decay/0.001", NULL, 3}};
+                                    {"5e-3", "decay/0.005", NULL, 3},
+                                    {"1e-3", "decay/0.001", NULL, 3}};
     static const column rates[] = {{"0.003", "rate/0.003", NULL, 3}, {"0.03", "rate/0.03", NULL, 3},
                                    {"0.3", "rate/0.3", NULL, 3}, {"3", "rate/3", NULL, 3}};
     report_choices(b, "Table 5, left: class tokens of the last blocks, joined", blocks, 4,
@@ -406,34 +468,45 @@ static void report_ablations(book *b)
     report_choices(b, "Table 5, right: rate of the probe, for a batch of 256", rates, 4,
                    "the paper, at rates of its own|0.771|0.772|0.773|0.774");
     say(b, "soft", "The paper's rates are 2.5e-4, 5e-4, 1e-3 and 2e-3; features here are "
-        "brought to mean 0 and deviation 1 before the head, so rates are others. Elsewhere the rate is chosen from "
+        "brought to mean 0 and deviation 1 before the head, so rates are others. Elsewhere the "
+        "rate is chosen from "
         "ten on a tenth of the training pictures.");
     report_choices(b, "Table 6: class strategies", reads, 5,
                    "the paper, DinoVim small|0.759|0.746|0.765|0.763|0.772");
 }
 
-/* ---- ranks ------------------------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 static void report_ranks(book *b)
 {
-    static const char *const head[RANKS] = {"beside the diagonal", "its bound", "effective", "all of M, effective",
+    static const char *const head[RANKS] = {"beside the diagonal", "its bound", "effective",
+                                            "all of M, effective",
                                             "heads joined"};
     char of[RANKS][40], first[64];
     column c[RANKS];
     begin(b, "Ranks of M");
     for (int i = RANK_SIDES - 1; i >= 0; i--) {
-        size_t side = side_of(b->o, rank_times[i]), patch = (size_t)recipe_of(b->o, &networks[0]).patch;
+        size_t side = side_of(b->o, rank_times[i]),
+            patch = (size_t)recipe_of(b->o, &networks[0]).patch;
         for (int k = 0; k < RANKS; k++) {
             snprintf(of[k], sizeof of[k], "rank/%zu/mean/%s", side, rank_name[k]);
-            c[k].head = head[k], c[k].of = of[k], c[k].plain = NULL, c[k].digits = 1;
+            c[k].head = head[k];
+            c[k].of = of[k];
+            c[k].plain = NULL;
+            c[k].digits = 1;
         }
         if (i == RANK_SIDES - 1) {
             compare(b, mixers_all, of[OFF], NULL, 0, "Numerical rank of M beside the diagonal", 1);
-            compare(b, mixers_all, of[OFF_EFFECTIVE], NULL, 0, "Effective rank of M beside the diagonal", 1);
-            say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, C) > Mamba (at "
-                "most rank(L) N) > linear attention (at most D_QK). Blocks are half of the tokens wide; means over "
-                "heads, four blocks of the network and both directions. Numerical rank counts singular values "
-                "above the noise of a float, effective rank is e^entropy. Joined: the rank of what such a block "
+            compare(b, mixers_all, of[OFF_EFFECTIVE], NULL, 0,
+                    "Effective rank of M beside the diagonal", 1);
+            say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, "
+                           "C) > Mamba (at "
+                "most rank(L) N) > linear attention (at most D_QK). Blocks are half of the tokens "
+                "wide; means over "
+                "heads, four blocks of the network and both directions. Numerical rank counts "
+                "singular values "
+                "above the noise of a float, effective rank is e^entropy. Joined: the rank of "
+                "what such a block "
                 "adds to the output, all heads together. M is without its D, which passes by.");
         }
         snprintf(first, sizeof first, "%zu x %zu patches", side / patch, side / patch);
@@ -442,43 +515,59 @@ static void report_ranks(book *b)
     }
 }
 
-/* ---- correlations ------------------------------------------------------------------------------------ */
+/* ---- correlations ---------------------------------------------------------------------------- */
 
 enum { POINT_SEEDS = 10, MOST_POINTS = NETWORKS * POINT_SEEDS * (QUARTERS + 1), DRAWS = 1000 };
-typedef struct points { double x[MOST_POINTS], y[MOST_POINTS]; size_t of[MOST_POINTS], quarter[MOST_POINTS], n; } points;
+typedef struct points { double x[MOST_POINTS], y[MOST_POINTS];
+                       size_t of[MOST_POINTS], quarter[MOST_POINTS], n; } points;
 enum { PEARSON, SPEARMAN, WITHIN, BETWEEN, KINDS };
 
 static double pearson(const double *x, const double *y, size_t n)
 {
     double mx = 0, my = 0, xx = 0, yy = 0, xy = 0;
-    for (size_t i = 0; i < n; i++) mx += x[i] / (double)n, my += y[i] / (double)n;
-    for (size_t i = 0; i < n; i++)
-        xx += (x[i] - mx) * (x[i] - mx), yy += (y[i] - my) * (y[i] - my), xy += (x[i] - mx) * (y[i] - my);
+    for (size_t i = 0; i < n; i++) {
+        mx += x[i] / (double)n;
+        my += y[i] / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        xx += (x[i] - mx) * (x[i] - mx);
+        yy += (y[i] - my) * (y[i] - my);
+        xy += (x[i] - mx) * (y[i] - my);
+    }
     return n > 2 && xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
 }
-static void ranks_of(const double *x, size_t n, double *rank)        /* equal ones share their mean */
+static void ranks_of(const double *x, size_t n, double *rank)  /* equal ones share their mean */
 {
     for (size_t i = 0; i < n; i++) {
         rank[i] = 0.5;
         for (size_t j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1 : !(x[j] > x[i]) ? 0.5 : 0;
     }
 }
-/* Of all points together, of their ranks, of what is left of them after their own network's mean, and of these means. */
+/* Of all points together, of their ranks, of what is left of them after their own network's
+   mean, and of these means. */
 static void correlate(const points *p, double out[KINDS])
 {
     static double a[MOST_POINTS], b[MOST_POINTS];
     double mean[2][NETWORKS] = {{0}}, middle[2][NETWORKS];
     size_t count[NETWORKS] = {0}, groups = 0;
     out[PEARSON] = pearson(p->x, p->y, p->n);
-    ranks_of(p->x, p->n, a), ranks_of(p->y, p->n, b);
+    ranks_of(p->x, p->n, a);
+    ranks_of(p->y, p->n, b);
     out[SPEARMAN] = pearson(a, b, p->n);
-    for (size_t i = 0; i < p->n; i++) count[p->of[i]]++, mean[0][p->of[i]] += p->x[i], mean[1][p->of[i]] += p->y[i];
+    for (size_t i = 0; i < p->n; i++) {
+        count[p->of[i]]++;
+        mean[0][p->of[i]] += p->x[i];
+        mean[1][p->of[i]] += p->y[i];
+    }
     for (size_t k = 0; k < NETWORKS; k++) {
         if (!count[k]) continue;
         for (int v = 0; v < 2; v++) middle[v][groups] = mean[v][k] /= (double)count[k];
         groups++;
     }
-    for (size_t i = 0; i < p->n; i++) a[i] = p->x[i] - mean[0][p->of[i]], b[i] = p->y[i] - mean[1][p->of[i]];
+    for (size_t i = 0; i < p->n; i++) {
+        a[i] = p->x[i] - mean[0][p->of[i]];
+        b[i] = p->y[i] - mean[1][p->of[i]];
+    }
     out[WITHIN] = pearson(a, b, p->n);
     out[BETWEEN] = pearson(middle[0], middle[1], groups);
 }
@@ -496,7 +585,8 @@ static void gather(const book *b, const char *x, const char *y, points *p)
                 snprintf(name[1], sizeof name[1], "at%zu/%s", q, y);
                 p->x[p->n] = measure(&b->of[k][s], "", name[0], &unused);
                 p->y[p->n] = measure(&b->of[k][s], "", name[1], &unused);
-                p->of[p->n] = k, p->quarter[p->n] = q;
+                p->of[p->n] = k;
+                p->quarter[p->n] = q;
                 if (isfinite(p->x[p->n]) && isfinite(p->y[p->n])) p->n++;
             }
 }
@@ -508,22 +598,27 @@ static uint64_t draw(uint64_t *state)                    /* splitmix64 (Steele e
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
-/* Intervals of 95 % of the four correlations, by drawing networks with all their points, with replacement. A network
-   drawn twice is two networks. */
+/* Intervals of 95 % of the four correlations, by drawing networks with all their points, with
+   replacement. A network drawn twice is two networks. */
 static void bootstrap(const points *p, double low[KINDS], double high[KINDS])
 {
     static double got[KINDS][DRAWS];
     static points some;
     size_t there[NETWORKS], groups = 0, count[KINDS] = {0};
     uint64_t state = 1;
-    for (size_t i = 0; i < p->n; i++) if (!i || p->of[i] != p->of[i - 1]) there[groups++] = p->of[i];
+    for (size_t i = 0; i < p->n; i++)
+        if (!i || p->of[i] != p->of[i - 1]) there[groups++] = p->of[i];
     for (size_t d = 0; d < DRAWS && groups > 2; d++) {
         double r[KINDS];
         some.n = 0;
         for (size_t g = 0; g < groups; g++) {
             size_t k = there[draw(&state) % groups];
             for (size_t i = 0; i < p->n && some.n < MOST_POINTS; i++)
-                if (p->of[i] == k) some.x[some.n] = p->x[i], some.y[some.n] = p->y[i], some.of[some.n++] = g;
+                if (p->of[i] == k) {
+                    some.x[some.n] = p->x[i];
+                    some.y[some.n] = p->y[i];
+                    some.of[some.n++] = g;
+                }
         }
         correlate(&some, r);
         for (int k = 0; k < KINDS; k++) if (isfinite(r[k])) got[k][count[k]++] = r[k];
@@ -541,12 +636,20 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
     double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY, ticks[REPORT_TICKS];
     FILE *f = b->h.file;
     for (size_t i = 0; i < p->n; i++) {
-        x0 = fmin(x0, p->x[i]), x1 = fmax(x1, p->x[i]);
-        y0 = fmin(y0, p->y[i]), y1 = fmax(y1, p->y[i]);
+        x0 = fmin(x0, p->x[i]);
+        x1 = fmax(x1, p->x[i]);
+        y0 = fmin(y0, p->y[i]);
+        y1 = fmax(y1, p->y[i]);
     }
     if (!p->n) return;
-    if (!(x1 > x0)) x0 -= 0.5, x1 += 0.5;
-    if (!(y1 > y0)) y0 -= 0.5, y1 += 0.5;
+    if (!(x1 > x0)) {
+        x0 -= 0.5;
+        x1 += 0.5;
+    }
+    if (!(y1 > y0)) {
+        y0 -= 0.5;
+        y1 += 0.5;
+    }
     double kx = 330 / (x1 - x0), ky = 220 / (y1 - y0);
     fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 300\" role=\"img\">\n");
     for (int axis = 0; axis < 2; axis++)
@@ -554,7 +657,8 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
             double at = axis ? 246 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
             if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH398\"/>", at);
             else fprintf(f, "<path class=\"axis\" d=\"M%.1f 254v5\"/>", at);
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", axis ? 50 : at, axis ? at + 5 : 274,
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n",
+                    axis ? 50 : at, axis ? at + 5 : 274,
                     axis ? "end" : "middle", ticks[i]);
         }
     for (size_t i = 0; i < p->n; i++) {
@@ -562,11 +666,14 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
         report_mark(f, n->mixer, n->labels, 60 + (p->x[i] - x0) * kx, 246 - (p->y[i] - y0) * ky,
                     0.5 + 0.15 * (double)p->quarter[i]);
     }
-    fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" y=\"14\">%s</text></svg>"
-            "<figcaption>A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). "
+    fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" "
+               "y=\"14\">%s</text></svg>"
+            "<figcaption>A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of its "
+            "steps (small to large). "
             "Hollow: learned from labels.", x_label, y_label);
     for (int k = 0; k < MIXERS; k++) {
-        fprintf(f, " <span style=\"white-space:nowrap\"><svg viewBox=\"-6 -6 12 12\" style=\"display:inline;width:12px\">");
+        fprintf(f, " <span style=\"white-space:nowrap\"><svg viewBox=\"-6 -6 12 12\" "
+                   "style=\"display:inline;width:12px\">");
         report_mark(f, k, 0, 0, 0, 1);
         fprintf(f, "</svg>&nbsp;%s</span>", mixer_name[k]);
     }
@@ -576,7 +683,8 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
 static void report_correlations(book *b)
 {
     static const struct { const char *of, *says; } x[] = {
-        {"auc", "Binary-AUC"}, {"matrix/off_effective", "effective rank of M"}, {"rank", "effective rank of tokens"}};
+        {"auc", "Binary-AUC"}, {"matrix/off_effective", "effective rank of M"},
+            {"rank", "effective rank of tokens"}};
     static points p[3];
     sentence s = {"", 0};
     double r[3][KINDS], low[3][KINDS], high[3][KINDS];
@@ -591,21 +699,28 @@ static void report_correlations(book *b)
         for (int c = 0, any = 0; c < KINDS; c++)
             if (c != SPEARMAN && (low[k][c] > 0 || high[k][c] < 0))
                 add(&s, "%s %s (%.2f)", any++ ? "," : "", how[c], r[k][c]);
-            else if (c == BETWEEN && !any) add(&s, isfinite(low[k][0]) ? " in no way that excludes 0" : ": too few networks");
+            else if (c == BETWEEN && !any)
+                add(&s, isfinite(low[k][0]) ? " in no way that excludes 0" : ": too few networks");
     }
     add(&s, ".");
     say(b, "b", s.text);
-    say(b, "soft", "The paper: feature map quality and downstream performance follow the hierarchy of ranks, ViT > "
-        "Mamba > LinearViT. Pooled: all points together, which mixes two questions. Within: each network's mean is "
-        "taken off, so what is left is training, does one rise as the other does? Between: the networks' means "
-        "alone. The rank of M is that beside the diagonal. In brackets 95 %, by drawing whole networks with "
+    say(b, "soft", "The paper: feature map quality and downstream performance follow the "
+                   "hierarchy of ranks, ViT > "
+        "Mamba > LinearViT. Pooled: all points together, which mixes two questions. Within: each "
+        "network's mean is "
+        "taken off, so what is left is training, does one rise as the other does? Between: the "
+        "networks' means "
+        "alone. The rank of M is that beside the diagonal. In brackets 95 %, by drawing whole "
+        "networks with "
         "replacement.");
-    row(b, "with top-1 of the probe|points|Pearson, pooled|Spearman, pooled|within networks|between networks", 1);
+    row(b, "with top-1 of the probe|points|Pearson, pooled|Spearman, pooled|within "
+           "networks|between networks", 1);
     for (int k = 0; k < 3; k++) {
         *cells = 0;
         cell(cells, sizeof cells, "%s|%zu", x[k].says, p[k].n);
         for (int c = 0; c < KINDS; c++)
-            if (isfinite(low[k][c])) cell(cells, sizeof cells, "|%.2f (%.2f, %.2f)", r[k][c], low[k][c], high[k][c]);
+            if (isfinite(low[k][c]))
+                cell(cells, sizeof cells, "|%.2f (%.2f, %.2f)", r[k][c], low[k][c], high[k][c]);
             else if (isfinite(r[k][c])) cell(cells, sizeof cells, "|%.2f", r[k][c]);
             else cell(cells, sizeof cells, "|-");
         row(b, cells, 0);
@@ -616,7 +731,7 @@ static void report_correlations(book *b)
     report_html(&b->h, "</div>\n");
 }
 
-/* ---- costs ------------------------------------------------------------------------------------------- */
+/* ---- costs ----------------------------------------------------------------------------------- */
 
 static void report_costs(book *b)
 {
@@ -629,22 +744,31 @@ static void report_costs(book *b)
     for (int c = 0; c < 2; c++)
         for (int k = 0; k < MIXERS; k++)
             for (int i = 0; i < COST_SIDES; i++) {
-                snprintf(name, sizeof name, "%s/%zu/%s", networks[k].name, side_of(b->o, cost_times[i]), kind[c]);
+                snprintf(name, sizeof name, "%s/%zu/%s", networks[k].name,
+                         side_of(b->o, cost_times[i]), kind[c]);
                 v[c][k][i] = measure(r, "", name, &unused);
             }
     begin(b, "Time and memory of a forward pass, against resolution");
-    snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.3g ms and Mamba-2 %.3g ms, at "
-             "%zu %.3g ms and %.3g ms; memory there is %.3g and %.3g MiB.", side_of(b->o, cost_times[0]),
-             v[0][MMIX_MIXER_SOFTMAX][0], v[0][MMIX_MIXER_SSD][0], side_of(b->o, cost_times[last]), v[0][MMIX_MIXER_SOFTMAX][last],
-             v[0][MMIX_MIXER_SSD][last], v[1][MMIX_MIXER_SOFTMAX][last], v[1][MMIX_MIXER_SSD][last]);
+    snprintf(cells, sizeof cells,
+             "At %zu pixels a picture takes softmax attention %.3g ms and Mamba-2 %.3g ms, at "
+             "%zu %.3g ms and %.3g ms; memory there is %.3g and %.3g MiB.",
+             side_of(b->o, cost_times[0]),
+             v[0][MMIX_MIXER_SOFTMAX][0], v[0][MMIX_MIXER_SSD][0], side_of(b->o, cost_times[last]),
+             v[0][MMIX_MIXER_SOFTMAX][last],
+             v[0][MMIX_MIXER_SSD][last], v[1][MMIX_MIXER_SOFTMAX][last],
+             v[1][MMIX_MIXER_SSD][last]);
     say(b, "b", cells);
-    say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained networks, one "
-        "picture, all threads, the median of five; other work on the machine lengthens times. MiB: the most the "
+    say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained "
+                   "networks, one "
+        "picture, all threads, the median of five; other work on the machine lengthens times. "
+        "MiB: the most the "
         "library held, weights and picture included.");
     report_plot plot;
     double x[COST_SIDES];
     memset(&plot, 0, sizeof plot);
-    plot.x_label = "pixels a side", plot.y_label = "ms", plot.caption = "Milliseconds a picture.";
+    plot.x_label = "pixels a side";
+    plot.y_label = "ms";
+    plot.caption = "Milliseconds a picture.";
     plot.log_x = plot.log_y = 1;
     for (int c = 0; c < 2; c++) {
         snprintf(cells, sizeof cells, "%s", c ? "MiB" : "ms");
@@ -665,20 +789,23 @@ static void report_costs(book *b)
     report_chart(&b->h, &plot);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void print_results(const book *b)                 /* every figure: "name": [value, error] */
 {
     const char *comma = "";
-    printf("{\"steps\": %zu, \"size\": %zu, \"seeds\": %zu, \"parts\": [", b->o->steps, b->o->size, b->seeds);
+    printf("{\"steps\": %zu, \"size\": %zu, \"seeds\": %zu, \"parts\": [", b->o->steps, b->o->size,
+           b->seeds);
     for (size_t k = 0; k < PARTS; k++)
         for (size_t s = 0; s <= b->seeds; s++) {
             const results *r = &b->of[k][s];
             if (!r->count) continue;
-            printf("%s\n {\"name\": \"%s\", \"seed\": %zu, \"measures\": {", comma, part_name(k), s);
+            printf("%s\n {\"name\": \"%s\", \"seed\": %zu, \"measures\": {", comma, part_name(k),
+                   s);
             for (size_t i = 0; i < r->count; i++)
                 if (isfinite(r->at[i].value))
-                    printf("%s\n  \"%s\": [%.9g, %.9g]", i ? "," : "", r->at[i].name, r->at[i].value, r->at[i].error);
+                    printf("%s\n  \"%s\": [%.9g, %.9g]", i ? "," : "", r->at[i].name,
+                           r->at[i].value, r->at[i].error);
                 else printf("%s\n  \"%s\": null", i ? "," : "", r->at[i].name);
             printf("}}");
             comma = ",";
@@ -686,9 +813,10 @@ static void print_results(const book *b)                 /* every figure: "name"
     printf("\n]}\n");
 }
 
-/* ---- the page ---------------------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
-/* The page's first sentence: the best of the mixers by one measure beside the best of the baselines. */
+/* The page's first sentence: the best of the mixers by one measure beside the best of the
+   baselines. */
 static void add_best(book *b, sentence *s, const char *of, const char *plain, const char *what)
 {
     estimate e[MOST_ITEMS];
@@ -700,11 +828,17 @@ static void add_best(book *b, sentence *s, const char *of, const char *plain, co
     }
     if (!e[best].seeds) return;
     for (size_t k = 0; k < baselines; k++)
-        if ((v = measure(&b->of[BASELINES][0], baseline[k].prefix, plain, &sure)) > most) most = v, error = sure, i = k;
+        if ((v = measure(&b->of[BASELINES][0], baseline[k].prefix, plain, &sure)) > most) {
+            most = v;
+            error = sure;
+            i = k;
+        }
     half = half_mean(e, n, best);
-    add(s, "%s%s: of the mixers %s has most, %.3f", s->n ? " " : "", what, e[best].label, e[best].mean);
+    add(s, "%s%s: of the mixers %s has most, %.3f", s->n ? " " : "", what, e[best].label,
+        e[best].mean);
     if (half > 0) add(s, " ± %.3f", half);
-    if (i < baselines) add(s, "; of what nobody has trained, %s, %.3f ± %.3f", baseline[i].label, most, 1.96 * error);
+    if (i < baselines) add(s, "; of what nobody has trained, %s, %.3f ± %.3f", baseline[i].label,
+                           most, 1.96 * error);
     add(s, ".");
 }
 
@@ -720,18 +854,28 @@ static void report_state(book *b)
     add_best(b, &first, "read/token", "probe", "Top-1 of a linear probe on the class token");
     add_best(b, &first, "at4/auc", "auc", "Binary-AUC of the maps");
     say(b, "b", first.text);
-    for (size_t k = 0; k < NETWORKS; k++) networks_there += b->found[k] > 0, files += b->found[k];
-    add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there, (int)NETWORKS, files,
+    for (size_t k = 0; k < NETWORKS; k++) {
+        networks_there += b->found[k] > 0;
+        files += b->found[k];
+    }
+    add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there,
+        (int)NETWORKS, files,
         NETWORKS * b->seeds, b->o->steps);
     for (int i = 0; i < 3; i++) n[i] = measure(&b->of[BASELINES][0], "", name[i], &unused);
     if (isfinite(n[0]))
-        add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0], n[1], n[2],
+        add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0],
+            n[1], n[2],
             b->o->size, b->o->size);
-    add(&s, " Behind ± stands half of an interval of 95 %%, of the error over the pictures and the deviation between seeds "
-        "together; a network's own from three seeds on, else that of all in the table, and with one seed each it is not "
-        "known and left out. An order is claimed only where the interval of the difference excludes 0, as if the two had "
-        "been judged on different pictures, which makes it rather too wide; in 20 such claims one may be chance. The "
-        "paper's networks are larger, learned longer and from ImageNet: its orders can be compared, its numbers cannot.");
+    add(&s, " Behind ± stands half of an interval of 95 %%, of the error over the pictures and "
+            "the deviation between seeds "
+        "together; a network's own from three seeds on, else that of all in the table, and with "
+        "one seed each it is not "
+        "known and left out. An order is claimed only where the interval of the difference "
+        "excludes 0, as if the two had "
+        "been judged on different pictures, which makes it rather too wide; in 20 such claims one "
+        "may be chance. The "
+        "paper's networks are larger, learned longer and from ImageNet: its orders can be "
+        "compared, its numbers cannot.");
     say(b, "soft", s.text);
     if (!report_few(b->o->steps)) return;
     snprintf(few, sizeof few, "%zu steps a network: %s", b->o->steps, report_few(b->o->steps));
@@ -746,36 +890,48 @@ static void report_recipes(book *b)
         recipe r = recipe_of(b->o, &networks[k]);
         if (!b->found[k]) continue;
         report_html(&b->h, "<br><code>%s: %s;", networks[k].name, networks[k].what);
-        for (size_t i = 0; i < RECIPE_NUMBERS; i++) report_html(&b->h, " %s=%g", recipe_number[i].name, *recipe_at(&r, i));
+        for (size_t i = 0; i < RECIPE_NUMBERS; i++)
+            report_html(&b->h, " %s=%g", recipe_number[i].name, *recipe_at(&r, i));
         report_html(&b->h, "</code>");
     }
     report_html(&b->h, "</p>\n");
 }
 
-/* All that can be said of the files there are: on stdout and in OUT/report.html. 0, or an exit status. */
+/* All that can be said of the files there are: on stdout and in OUT/report.html. 0, or an exit
+   status. */
 static int write_tables(const settings *o)
 {
-    static const char *const sizes[] = {"ssd-small", "ssd", "ssd-large", "softmax-small", "softmax", NULL};
+    static const char *const sizes[] = {"ssd-small", "ssd", "ssd-large", "softmax-small", "softmax",
+                                        NULL};
     static const char *const places[] = {"ssd-first", "ssd", "ssd-released", "registers", NULL};
-    static const char *const told[] = {"softmax", "softmax-labels", "linear", "linear-labels", "ssd", "ssd-labels", NULL};
-    static const int size_pair[][2] = {{0, 1}, {0, 2}, {1, 2}, {3, 4}}, told_pair[][2] = {{0, 1}, {2, 3}, {4, 5}};
+    static const char *const told[] = {"softmax", "softmax-labels", "linear", "linear-labels",
+                                       "ssd", "ssd-labels", NULL};
+    static const int size_pair[][2] = {{0, 1}, {0, 2}, {1, 2}, {3, 4}},
+        told_pair[][2] = {{0, 1}, {2, 3}, {4, 5}};
     static book b;
     char path[1100];
     int bad = read_book(&b, o);
     snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (!bad && report_open(&b.h, path, "Token mixers, measured as a paper's tables are")) bad = fail("%s", b.h.error);
+    if (!bad && report_open(&b.h, path, "Token mixers, measured as a paper's tables are"))
+        bad = fail("%s", b.h.error);
     if (!bad) {
         report_html(&b.h, "<style>td{white-space:nowrap}</style>\n");
         report_state(&b);
         report_mixers(&b);
-        report_kinds(&b, "Sizes", sizes, size_pair, 4, "The paper's figure 9: of DinoVim the small model has the "
+        report_kinds(&b, "Sizes", sizes, size_pair, 4,
+                     "The paper's figure 9: of DinoVim the small model has the "
             "clearest maps.");
-        report_kinds(&b, "Where the class token stands", places, NULL, 0, "The paper's figure 8: the middle class "
-                     "token has clearer maps than the first. Here `ssd` has one in the middle, `ssd-released` one "
+        report_kinds(&b, "Where the class token stands", places, NULL, 0,
+                     "The paper's figure 8: the middle class "
+                     "token has clearer maps than the first. Here `ssd` has one in the middle, "
+                     "`ssd-released` one "
                      "in front as well, as the paper's code.");
-        report_kinds(&b, "With labels and without", told, told_pair, 3, "The paper's figure 11: self-supervised "
-                     "maps are clearer than supervised ones. The heads of the probe use labels in either case; the "
-                     "voters of k-NN hold training pictures, whose classes the supervised networks were told.");
+        report_kinds(&b, "With labels and without", told, told_pair, 3,
+                     "The paper's figure 11: self-supervised "
+                     "maps are clearer than supervised ones. The heads of the probe use labels in "
+                     "either case; the "
+                     "voters of k-NN hold training pictures, whose classes the supervised "
+                     "networks were told.");
         report_length(&b);
         report_robustness(&b);
         report_ablations(&b);

@@ -7,13 +7,15 @@
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
        tokenizer_free(t);
 
-   Byte-pair encoding with scores (Kudo & Richardson 2018): a text begins as single characters, and the adjacent
-   pair whose joined text is the piece of highest score is merged, again and again. The definition looks at all
-   pairs for each merge. Here pairs wait in a heap, the highest score first, of equal ones the leftmost; a pair
-   that a merge has changed is recognised when it comes up and dropped.
+   Byte-pair encoding with scores (Kudo & Richardson 2018): a text begins as single characters,
+   and the adjacent pair whose joined text is the piece of highest score is merged, again and
+   again. The definition looks at all pairs for each merge. Here pairs wait in a heap, the
+   highest score first, of equal ones the leftmost; a pair that a merge has changed is recognised
+   when it comes up and dropped.
 
-   This file needs no other; include mamba_mix.h before it. Memory comes from malloc, or from TEXT_MALLOC and TEXT_FREE
-   where these are defined before; errors go to the context (mmix_fail). */
+   This file needs no other; include mamba_mix.h before it. Memory comes from malloc, or from
+   TEXT_MALLOC and TEXT_FREE where these are defined before; errors go to the context
+   (mmix_fail). */
 #ifndef TEXT_H
 #define TEXT_H
 
@@ -38,7 +40,7 @@ typedef struct tokenizer {
     char byte[256][2];                       /* each byte as a text */
 } tokenizer;
 
-/* ---- memory and files ---------------------------------------------------------------------------------- */
+/* ---- memory and files ------------------------------------------------------------------------ */
 
 /* Memory for `count` things, for TEXT_FREE; NULL after an error, and mmix_fail if there is none. */
 static inline void *text_alloc(mmix_ctx *m, size_t count, size_t size)
@@ -46,11 +48,13 @@ static inline void *text_alloc(mmix_ctx *m, size_t count, size_t size)
     if (mmix_error(m)) return NULL;
     void *p = NULL;
     if (count <= SIZE_MAX / size) p = TEXT_MALLOC(count ? count * size : 1);
-    if (!p) mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more", (double)count * (double)size);
+    if (!p) mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more",
+                      (double)count * (double)size);
     return p;
 }
 
-/* The bytes of an open file, all of them; NULL if they cannot be read (a folder opens, but does not read). */
+/* The bytes of an open file, all of them; NULL if they cannot be read (a folder opens, but does
+   not read). */
 static inline unsigned char *text_read(mmix_ctx *m, FILE *f, size_t *size)
 {
     if (getc(f) == EOF && ferror(f)) return NULL;
@@ -80,11 +84,12 @@ static inline unsigned char *text_load(mmix_ctx *m, const char *path, size_t *si
     unsigned char *bytes = text_read(m, f, size);
     fclose(f);
     if (!bytes && !mmix_error(m))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found another thing", path);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found another thing",
+                  path);
     return bytes;
 }
 
-/* ---- pieces -------------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static inline int text_compare(const text_piece *p, const char *text, size_t n)
 {
@@ -106,10 +111,12 @@ static inline int32_t text_find(const tokenizer *t, const char *text, size_t n)
         if (text_compare(t->sorted[mid], text, n) < 0) low = mid + 1;
         else high = mid;
     }
-    return low < t->count && !text_compare(t->sorted[low], text, n) ? (int32_t)(t->sorted[low] - t->piece) : -1;
+    return low < t->count && !text_compare(t->sorted[low], text, n) ?
+        (int32_t)(t->sorted[low] - t->piece) : -1;
 }
 
-/* ---- the file: the longest piece's length, then score (float32), length (int32) and bytes of each piece -- */
+/* ---- the file: the longest piece's length, then score (float32), length (int32) and bytes of
+   each piece -- */
 
 static inline uint32_t text_u32(const unsigned char *p)                  /* little-endian */
 {
@@ -141,15 +148,18 @@ static inline void tokenizer_free(tokenizer *t)
 }
 
 /* A tokenizer from a file's bytes, called `name` in messages; NULL after mmix_fail. */
-static inline tokenizer *tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size)
+static inline tokenizer *tokenizer_from(mmix_ctx *m, const char *name, const void *bytes,
+                                        size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     size_t text = 0;
     if (mmix_error(m)) return NULL;
     const size_t n = bytes ? text_scan(p, size, &text) : 0;
     if (n < 3 + 256) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
-                  "of each of at least 259 pieces), found %.0f bytes that are none", name, (double)size);
+        mmix_fail(m, MMIX_ERROR_FILE,
+                  "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
+                  "of each of at least 259 pieces), found %.0f bytes that are none", name,
+                  (double)size);
         return NULL;
     }
     tokenizer *t = (tokenizer *)text_alloc(m, 1, sizeof *t);
@@ -193,15 +203,17 @@ static inline tokenizer *tokenizer_load(mmix_ctx *m, const char *path)
 }
 
 static inline size_t tokenizer_count(const tokenizer *t) { return t ? t->count : 0; }
-/* The bytes of a token, terminated by 0; *length (or NULL) for bytes that are 0 themselves. After token 1 a text
-   drops the first space: that is the caller's. "" for a number that is no token. */
+/* The bytes of a token, terminated by 0; *length (or NULL) for bytes that are 0 themselves.
+   After token 1 a text drops the first space: that is the caller's. "" for a number that is no
+   token. */
 static inline const char *tokenizer_piece(const tokenizer *t, int32_t token, size_t *length)
 {
     const int there = t && token >= 0 && (size_t)token < t->count;
     const char *text = there ? t->piece[token].text : "";
     size_t n = there ? t->piece[token].length : 0;
     unsigned byte;
-    if (n == 6 && !memcmp(text, "<0x", 3) && text[5] == '>' && sscanf(text + 3, "%2x", &byte) == 1) {
+    if (n == 6 && !memcmp(text, "<0x", 3) && text[5] == '>' && sscanf(text + 3, "%2x", &byte) ==
+        1) {
         text = t->byte[byte];                            /* a byte that stands for itself */
         n = 1;
     }
@@ -209,13 +221,13 @@ static inline const char *tokenizer_piece(const tokenizer *t, int32_t token, siz
     return text;
 }
 
-/* ---- encoding ------------------------------------------------------------------------------------------ */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
-typedef struct text_node { int32_t token; size_t before, after; } text_node;         /* SIZE_MAX: none */
+typedef struct text_node { int32_t token; size_t before, after; } text_node;  /* SIZE_MAX: none */
 typedef struct text_pair { float score; size_t at; int32_t left, right, joined; } text_pair;
 typedef struct text_merge {
     const tokenizer *t;
-    text_node *node;                         /* the text's pieces as a list; token -1: merged into another */
+    text_node *node;  /* the text's pieces as a list; token -1: merged into another */
     text_pair *heap;
     size_t pairs;
     char *joined;                            /* room for two pieces */
@@ -259,7 +271,8 @@ static inline text_pair text_pop(text_merge *e)
     }
     return top;
 }
-/* Nodes for " " and the code points of a text, or their bytes where a code point is no piece; how many. */
+/* Nodes for " " and the code points of a text, or their bytes where a code point is no piece;
+   how many. */
 static inline size_t text_begin(const text_merge *e, const char *text)
 {
     const size_t length = strlen(text);
@@ -284,7 +297,8 @@ static inline void text_merge_all(text_merge *e, size_t count)
     while (e->pairs) {
         const text_pair p = text_pop(e);
         text_node *left = &e->node[p.at];
-        if (left->token != p.left || left->after == SIZE_MAX || e->node[left->after].token != p.right) continue;
+        if (left->token != p.left || left->after == SIZE_MAX ||
+            e->node[left->after].token != p.right) continue;
         e->node[left->after].token = -1;
         left->token = p.joined;
         left->after = e->node[left->after].after;
@@ -294,16 +308,18 @@ static inline void text_merge_all(text_merge *e, size_t count)
     }
 }
 
-/* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of which the first
-   `room` are written; 0 after an error. */
-static inline size_t tokenizer_encode(const tokenizer *t, const char *text, int begin, int end, int32_t *tokens,
+/* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of
+   which the first `room` are written; 0 after an error. */
+static inline size_t tokenizer_encode(const tokenizer *t, const char *text, int begin, int end,
+                                      int32_t *tokens,
                                       size_t room)
 {
     text_merge e = {t, NULL, NULL, 0, NULL};
     size_t n = 0;
     if (!t || mmix_error(t->m)) return 0;
     if (!text || (room && !tokens)) {
-        mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "tokenizer_encode: expected a text and room for tokens, found NULL");
+        mmix_fail(t->m, MMIX_ERROR_ARGUMENT,
+                  "tokenizer_encode: expected a text and room for tokens, found NULL");
         return 0;
     }
     const size_t most = strlen(text) + 1;
