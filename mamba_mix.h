@@ -12725,6 +12725,16 @@ typedef struct mmixi_setting {
     MMIXI_REAL_OF(config, field, -DBL_MAX, DBL_MAX, files)
 #define MMIXI_SETTINGS_END { NULL, 0, 0, 0, 0, 0, 0 }
 
+/* The limits of a setting. DBL_MAX in a table stands for infinity, which not every compiler takes
+   for a constant. */
+static double mmixi_setting_low(const mmixi_setting *s)
+{
+    return s->low > -DBL_MAX ? s->low : -HUGE_VAL;
+}
+static double mmixi_setting_high(const mmixi_setting *s)
+{
+    return s->high < DBL_MAX ? s->high : HUGE_VAL;
+}
 /* Number i of a setting, read from its config. */
 static double mmixi_setting_number(const mmixi_setting *s, const void *config, size_t i)
 {
@@ -12763,7 +12773,7 @@ static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config
     for (const mmixi_setting *s = settings; s->name; s++)
         for (size_t i = 0; i < s->count; i++) {
             double number = mmixi_setting_number(s, config, i);
-            if (mmixi_within(m, who, s->name, number, s->low, s->high))
+            if (mmixi_within(m, who, s->name, number, mmixi_setting_low(s), mmixi_setting_high(s)))
                 return -1;
         }
     return 0;
@@ -24556,7 +24566,8 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name,
                                 const mmixi_setting *s, void *config)
 {
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
-    double high = s->high;
+    double low = mmixi_setting_low(s);
+    double high = mmixi_setting_high(s);
     size_t k = 0;
     if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
     /* A file can say anything. More blocks than it has arrays are not worth the time to make them. */
@@ -24565,13 +24576,13 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name,
         double x;
         if (list && *list == '[') item = mmixi_json_next(list, item, &unused);
         x = mmixi_json_number(item, (double)NAN);
-        if (!(x >= s->low && x <= high)) break;
+        if (!(x >= low && x <= high)) break;
         mmixi_setting_put(s, config, k, x);
         k++;
     }
     if (k < s->count || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to "
-                  "%.10g", f->a->path, name, (int)s->count, s->low, high);
+                  "%.10g", f->a->path, name, (int)s->count, low, high);
 }
 static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s,
                                 const void *config)
