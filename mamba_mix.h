@@ -1477,135 +1477,145 @@ MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
 
-   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1
-   with a message and a zeroed result. Nothing here is recorded.
+   Tensors go in, and results are plain arrays in step memory. Functions that return int return 0,
+   or -1 with a message and a zeroed result. Nothing here is recorded.
    ==================================================================================== */
 
-enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
+/* mmix_map_options.similarity */
+enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };
 typedef struct mmix_map_options {
-    int similarity;
-    const size_t *positions;             /* the tokens of query that count (registers); NULL: all */
+    int similarity;                          /* MMIX_MAP_… */
+    /* The n_positions tokens of query that count, such as registers. NULL: all of them. */
+    const size_t *positions;
     size_t n_positions;
     const char *token, *layer;             /* what query and patches are: "register 3", "block 2" */
 } mmix_map_options;
 typedef struct mmix_map {
     mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
-    mmix_tensor *scaled;                   /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
-    mmix_tensor *map;                        /* (B, 1, h, w): scaled, bilinear */
+    mmix_tensor *scaled;                     /* (B, 1, gh, gw): each image from 0 (least) to 1 */
+    mmix_tensor *map;                        /* (B, 1, h, w): scaled, resized bilinearly */
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
-/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw,
-   D). Of what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h,
-   f.grid_w. */
+/* Computes the similarity of the mean of query's tokens, (B, L, D) or (B, D), with each of patches
+   (B, gh·gw, D). From what mmix_vision_forward returns these are f.token (f.tokens with positions),
+   f.patches, f.grid_h and f.grid_w. The map gets h x w pixels. */
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
 
-/* Of each map (…, gh, gw), none negative, 1 at the fewest cells that hold at least `mass` of its
-   sum, the largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6
-   (Caron et al. 2021, figure 3). A tensor of map's shape, or NULL. */
+/* Returns a tensor of map's shape, or NULL on error. For each map (…, gh, gw), which has no
+   negative values, it is 1 at the fewest cells, the largest ones, that hold at least `mass` of the
+   map's sum, and 0 elsewhere. It shows what a head of mmix_vision_attention looks at; DINO's mass
+   is 0.6 (Caron et al. 2021, figure 3). */
 MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass);
 
 typedef struct mmix_auc_options {
-    size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
-                                                thresholds 1 - k/(T-1), the map scaled to [0,
-                                                                  1] first */
+    /* 0: every distinct value of the map is a threshold (exact). T ≥ 2: the map is scaled to 0 … 1,
+       and the thresholds are the T numbers 1 - k/(T-1). */
+    size_t thresholds;
     int32_t void_label;                      /* pixels of this label are left out; 0: none are */
-    int pooled;                       /* all pixels as one image, instead of the mean over images */
+    int pooled;                            /* 1: all pixels count as one image; 0: mean of images */
 } mmix_auc_options;
 typedef struct mmix_auc {
     double auc;                              /* max(raw, 1 - raw), the mean over images */
     double *auc_raw;                         /* (count): of each image, or the pooled one */
     size_t count;
-    /* The ROC curve (points), from (0,0) to (1,1). Of several images the mean curve: (0,0), then
-       what mmix_roc_add gives at fpr 0, 0.01, …, 1. */
+    /* The ROC curve, `points` of them, from (0,0) to (1,1). For several images it is the mean
+       curve: (0,0), then what mmix_roc_add gives at fpr 0, 0.01, …, 1. */
     double *fpr, *tpr;
     size_t points;
 } mmix_auc;
-/* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h,
-   map_w); mask (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes
-   they are compared on the map's grid: the mask is averaged over each cell by area, and a share s
-   counts s as foreground, 1 - s as background. An image without foreground or background is an
-   error that names it; pooled, only all together need both. */
+/* Computes how well a map tells foreground from background: the area under its ROC curve. map is
+   (N, map_h, map_w). mask is (N, h, w) of int32 labels: 0 is background, all others foreground. If
+   their sizes differ they are compared on the map's grid: the mask is averaged over each cell by
+   area, and a share s counts s as foreground and 1 - s as background. An image without foreground
+   or without background is an error that names it; pooled, only all images together need both. */
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
                             const mmix_tensor *mask, mmix_auc *result);
-/* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none);
-   1 if both are empty. map and mask (N, h, w). */
+/* Computes |P ∩ F| / |P ∪ F|, where P are the pixels with map ≥ threshold and F those with label ≠
+   0; pixels of void_label are left out (0: none are). It is 1 if both are empty. map and mask are
+   (N, h, w). */
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
                             double threshold, int32_t void_label, double *iou);
 
 /* A class of a confusion matrix: its diagonal, and the sums of its row and its column. */
 typedef struct mmix_miou_count { uint64_t both, label, pred; } mmix_miou_count;
-/* Adds pictures to count (classes), which is zeros at first; no picture is kept. pred and label are
-   int32 of one shape, 0 … classes-1; pixels of void_label are left out (-1, say: none are). 0, or
-   -1. */
+/* Adds pictures to count (classes), which is zeros at first. No picture is kept. pred and label are
+   int32 of one shape, with values 0 … classes-1. Pixels of void_label are left out; with -1, say,
+   none are. */
 MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
                           const mmix_tensor *pred, const mmix_tensor *label, int32_t void_label);
 typedef struct mmix_miou_result {
-    double miou;                           /* mean over the classes in pred or label of their IoU */
+    double miou;                             /* mean IoU of the classes that are in pred or label */
     double accuracy;                         /* share of right pixels */
-    double balanced;                      /* mean over the classes in label of their right shares */
+    double balanced;                         /* mean right share of the classes that are in label */
 } mmix_miou_result;
-/* What was added up. iou (classes) or NULL: both / (label + pred - both), of absent classes 0. */
+/* Returns the measures of what was added. iou is NULL, or (classes) for both / (label + pred -
+   both) of each class, 0 for absent ones. */
 MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou);
 
 typedef struct mmix_knn_result {
     double *votes;                           /* (tests, classes) */
-    int32_t *pred;                        /* (tests): the largest vote, the lowest label on a tie */
+    int32_t *pred;                        /* (tests): the largest vote, on a tie the lowest label */
     double top1;                             /* share of right ones; 0 without test labels */
-    double balanced;                        /* mean over the classes tested of their right shares */
+    double balanced;                         /* mean right share of the classes tested */
 } mmix_knn_result;
-/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for
-   their label; k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests,
-   D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be NULL. test NULL: leave
-   one out, each of at least two train rows is a test row, too, and all others vote. */
+/* Classifies test rows by their neighbours: the k train rows of largest cosine (of equal ones the
+   earlier) vote e^(cosine/temperature) for their label. k 0: 20. temperature 0: 0.07; others are at
+   least 0.002. train is (trains, D) and test (tests, D); labels are int32, (trains) and (tests),
+   from 0 to classes-1. test_label may be NULL. With test NULL one is left out: each of at least two
+   train rows is a test row, too, and all others vote. */
 MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label,
                      mmix_tensor *test, const mmix_tensor *test_label, size_t classes, size_t k,
                      double temperature, mmix_knn_result *result);
 
-/* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h,
-   w). It may make them by ops of the context, whose results are dropped after it; it may not reset.
-   Returns 0; anything else stops the call, with what it told mmix_fail, or else as
-   MMIX_ERROR_INTERRUPTED. */
+/* Writes n pictures, those of the numbers in `rows`, each below count: tokens to x (n, gh·gw, dim)
+   and labels to label (n, h, w). It may make them by ops of the context, whose results are dropped
+   after it; it may not reset. It returns 0. Any other number stops the call, with the error that it
+   gave to mmix_fail, or else with MMIX_ERROR_INTERRUPTED. */
 typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x,
                                  int32_t *label);
-/* Frozen features with labels, a batch at a time: in memory, in a file, or computed on the fly. */
+/* Frozen features with labels, which are read a batch at a time: from memory, from a file, or
+   computed on the fly. */
 typedef struct mmix_source {
     size_t count, dim;                       /* pictures; features of a token */
-    size_t gh, gw, h, w;            /* grid of tokens; of labels. 1, 1, 1, 1: a vector, its class */
+    size_t gh, gw, h, w;           /* grids of tokens and labels; 1, 1, 1, 1: a vector, its class */
     mmix_source_function *read;
     void *user;
 } mmix_source;
 
 #define MMIX_MAX_RATES 16
 typedef struct mmix_probe_config {
-    size_t classes, batch, epochs;        /* pictures read at a time; 0 epochs: `start` is judged */
+    size_t classes;
+    size_t batch;                            /* pictures read at a time */
+    size_t epochs;                           /* 0: `start` is judged as it is */
     size_t rates;                            /* heads that learn side by side */
-    double rate[MMIX_MAX_RATES];      /* of a batch of 256, scales with it; cosine to 0 by epochs */
+    double rate[MMIX_MAX_RATES];             /* for a batch of 256, scales with it; cosine to 0 */
     double momentum, weight_decay;           /* decay of weights and biases */
-    double held;                             /* share of the train pictures that only choose among rates; 0:
-                                                the first is taken */
-    int32_t void_label;                      /* pixels that do not count */
+    /* The share of the train pictures that only serve to choose among the rates. 0: the first rate
+       is taken. */
+    double held;
+    int32_t void_label;                      /* pixels of this label do not count */
     mmix_tensor *start;              /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
 } mmix_probe_config;
-/* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label
-   -1. The caller sets classes. */
+/* Returns DINO's setting: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay; and our own
+   held 0.1 and void_label -1. The caller sets classes. */
 MMIXDEF mmix_probe_config mmix_probe_config_default(void);
 typedef struct mmix_probe_result {
     mmix_tensor *head;                       /* (classes, dim + 1): that of the best rate */
     mmix_tensor *weight, *bias;         /* its columns for mmix_linear: (classes, dim), (classes) */
     size_t best, steps;                      /* index of the rate; batches learned */
     double *loss;                            /* (steps, rates): of each batch, before its step */
-    double *held;                         /* (rates): mIoU there, of one label a picture accuracy */
+    double *held;                            /* (rates): mIoU there; of whole pictures accuracy */
     mmix_miou_count *count;                  /* (classes): of the best head on the test source */
     mmix_miou_result test;
 } mmix_probe_result;
-/* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with
-   masks a segmentation head, whose logits become the mask's size as by mmix_interpolate
-   (MMIX_RESIZE_BILINEAR). Batches are drawn without replacement, anew each epoch; what is left of
-   one is left out. Of several rates the first that is best on the pictures held out, never the test
-   ones, is taken; a loss that is not finite loses. test may be NULL. Draws come from the context's
-   seed. Memory: a batch, twice its logits, three times the heads. */
+/* Trains linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or
+   with masks a segmentation head, whose logits are resized to the mask as by mmix_interpolate
+   (MMIX_RESIZE_BILINEAR). Batches are drawn without replacement, anew in each epoch, from the
+   context's seed; what is left of one is left out. Of several rates the first is taken that is best
+   on the pictures held out, never on the test ones; a loss that is not finite loses. test may be
+   NULL. It takes the memory of a batch, twice its logits, and three times the heads. */
 MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *config,
                               const mmix_source *train, const mmix_source *test,
                               mmix_probe_result *result);
@@ -1616,83 +1626,88 @@ typedef struct mmix_pca_result {
     double *variance;                        /* (k): falling; divided by rows - 1 */
     double *projection;                      /* (rows, k): (x - mean) · component */
 } mmix_pca_result;
-/* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
+/* Computes the k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
 
 typedef struct mmix_rank {
-    size_t matrices, rows, cols, width;     /* blocks down and across; singular values of a block */
-    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ);
-       Σσ²/σ₁². All 0 for a block of zeros */
+    size_t matrices, rows, cols;             /* of each matrix: blocks down and across */
+    size_t width;                            /* singular values of a block */
+    /* (matrices, rows, cols): the number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ);
+       Σσ²/σ₁². All are 0 for a block of zeros. */
     double *numerical, *effective, *stable;
-    double *singular;                 /* (matrices, rows, cols, width): σ, falling; zeros fill up */
+    double *singular;                    /* (matrices, rows, cols, width): σ, falling, then zeros */
 } mmix_rank;
-/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into
-   block x block (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what
-   it holds. */
+/* Computes ranks of the blocks of M (…, rows, cols), by singular values in double. Matrices are cut
+   into blocks of block x block, the last ones smaller; block 0 is one block. eps 0 is that of
+   mmix_real, the noise in what it holds. */
 MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps,
                             mmix_rank *result);
-/* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
-   rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a
-   mask, where I = J, too), ≤ C for softmax attention and on a causal diagonal. */
+/* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks of C
+   tokens. For SSD rank(M_IJ) ≤ rank(L_IJ) N, and for linear attention ≤ N, where I ≠ J (and without
+   a mask where I = J, too). For softmax attention and on a causal diagonal it is ≤ C. */
 typedef struct mmix_mixer_rank {
     size_t block;                            /* C */
     mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
-    double *decay;                 /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
-    double *bound;                   /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
+    double *decay;                           /* (B·H, n, n): of L's blocks; NULL but for SSD */
+    double *bound;                           /* (B·H, n, n): the bound; 0 for a block of zeros */
     double *diagonal;                   /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
-    double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
-                                                M_IJ x_J of all heads side by side, times out_projᵀ */
+    /* (B, n, n): rank of what the block adds to the layer's output, M_IJ x_J of all heads side by
+       side, times out_projᵀ. */
+    double *joined;
 } mmix_mixer_rank;
-/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_block_rank's. */
+/* Computes them. out_proj is (D, H·P), or NULL: without it. block 0 is ⌊L/2⌋. eps is as in
+   mmix_block_rank. */
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
                           double eps, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or
-   of all others. Class strategies: the class token; the mean or the maximum of all but class tokens
-   and registers; or both, joined by mmix_concat. */
+/* Returns feature vectors (B, D) of tokens (B, L, D), or NULL on error: the mean (max 0) or the
+   maximum (max 1) of the n tokens at positions (others 0) or of all others (others 1). Ways to
+   classify: the class token; the mean or the maximum of all but class tokens and registers; or
+   both, joined by mmix_concat. */
 MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
                                       const size_t *positions, size_t n, int others, int max);
 
-/* How the labels of a video's first frame travel (below). */
+/* How the labels of a video's first frame travel (mmix_video_create). */
 typedef struct mmix_video_config {
-    size_t frames;                  /* the context: the first frame and the last so many, or none */
+    size_t frames;                           /* the context: the first frame and the last so many */
     size_t radius;                      /* in tokens, of the square around a token; 0: everywhere */
     size_t k;                               /* tokens of all context that count, the most similar */
     double temperature;
 } mmix_video_config;
-/* DINO's on DAVIS: 7, 12, 5, 0.1. */
+/* Returns DINO's setting on DAVIS: 7, 12, 5, 0.1. */
 MMIXDEF mmix_video_config mmix_video_config_davis(void);
 typedef struct mmix_video mmix_video;
-/* Object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section 4.2.2): each
-   patch of a new frame takes the labels of the patches before it that look most alike. tokens
-   (gh·gw, D) or (1, gh·gw, D): of the first frame, as f.patches of mmix_vision_forward; mask (h, w)
-   of its labels 0 … K-1, int32, 0 the background. Holds frames + 1 frames' tokens and labels,
-   however long the video is. NULL on error. */
+/* Begins an object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section
+   4.2.2): each patch of a new frame takes the labels of the patches before it that look most alike.
+   tokens, (gh·gw, D) or (1, gh·gw, D), are those of the first frame, as f.patches of
+   mmix_vision_forward; mask (h, w) has its labels 0 … K-1, int32, 0 being the background. It holds
+   the tokens and labels of frames + 1 frames, however long the video is. Returns NULL on error. */
 MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
                                       const mmix_tensor *tokens, size_t gh, size_t gw,
                                       const mmix_tensor *mask, size_t K);
-/* NULL is allowed. */
+/* Frees it. NULL is allowed. */
 MMIXDEF void mmix_video_destroy(mmix_video *v);
 typedef struct mmix_video_frame {
-    mmix_tensor *soft;                       /* (K, gh, gw): sum 1 at each token */
-    mmix_tensor *labels;                     /* (h, w), int32: the largest of soft, bilinear, each label's
-                                                least → 0 and largest → 1 (a map of one value
-                                                stays); the lower label on a tie */
+    mmix_tensor *soft;                       /* (K, gh, gw): its sum is 1 at each token */
+    /* (h, w), int32: the label whose map is largest, the lower one on a tie. The maps are those of
+       soft, resized bilinearly, each scaled to 0 (least) … 1; a map of one value stays. */
+    mmix_tensor *labels;
 } mmix_video_frame;
-/* The next frame, of tokens of the first one's shape. 0, or -1: then the video stands where it
-   stood. */
+/* Labels the next frame, from tokens of the first one's shape. Returns 0, or -1: then the video
+   stands where it stood. */
 MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result);
 
-typedef struct mmix_video_scores {           /* zeros at first */
+/* Zeros at first. */
+typedef struct mmix_video_scores {
     size_t count;
     double J, F;                             /* means over what was measured */
     double J_recall, F_recall;               /* shares of it with more than 0.5 */
     double last_J, last_F;                   /* what was measured last */
 } mmix_video_scores;
-/* The measures of DAVIS (Perazzi et al. 2016), of one object in one frame, taken into scores: J,
-   the IoU of the region; F, of its boundary, from precision and recall. predicted, truth (h, w),
-   int32: the object is where they hold this label. Call it with each object (not the background) of
-   each frame but a video's first and last: then scores are DAVIS's of that video. Over several,
-   DAVIS averages objects: a struct each. 0, or -1: then scores is as it was. */
+/* Adds the measures of DAVIS (Perazzi et al. 2016) of one object in one frame to scores: J, the IoU
+   of the region; F of its boundary, from precision and recall. predicted and truth are (h, w),
+   int32, and the object is where they hold this label. Called with each object (not the background)
+   of each frame but a video's first and last, scores are DAVIS's of that video. Over several videos
+   DAVIS averages objects: use a struct for each. Returns 0, or -1: then scores is as it was. */
 MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth,
                           int32_t object, mmix_video_scores *scores);
 
