@@ -846,15 +846,15 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>api-files ====================================================================
    named arrays in files
 
-   A checkpoint is an archive of named arrays. Loading one by name:
+   A checkpoint is an archive of named arrays. One is loaded by its name:
 
        mmix_archive *a = mmix_archive_open(m, "vit.safetensors");
-       const mmix_entry *e = mmix_archive_find(a, "cls_token");           // NULL: not in the file
-       mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);         // any dtype becomes mmix_real
+       const mmix_entry *e = mmix_archive_find(a, "cls_token");        // NULL: not in the file
+       mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);      // of any dtype
        mmix_archive_close(a);
 
-   Nothing in a file is believed: a wrong one is refused with one line, what was expected and what
-   found.
+   Nothing in a file is believed. A wrong file is refused with a message of one line, which says
+   what was expected and what was found.
    ==================================================================================== */
 
 /* What the elements of an entry are. */
@@ -862,110 +862,115 @@ enum {
     MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
     MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
     MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
-    MMIX_FILE_REAL_AS_BF16,                /* saving only: mmix_real, rounded to BF16 in the file */
-    MMIX_FILE_OTHER = -1,          /* in an archive: a type that is not read, complex numbers say */
+    MMIX_FILE_REAL_AS_BF16,                 /* for saving: mmix_real, rounded to BF16 in the file */
+    MMIX_FILE_OTHER = -1,                    /* in an archive: a type that cannot be read */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
 
-/* One array: row-major, in this machine's byte order. */
+/* One array: row-major, in this machine's byte order. In an archive name and data are the
+   archive's; for saving they are the caller's. */
 #define MMIX_FILE_MAX_DIMS 8
 typedef struct mmix_entry {
-    const char *name;                        /* UTF-8; in an archive the archive's, as data is */
-    int dtype, ndim;                         /* ndim 0: a scalar */
+    const char *name;                        /* UTF-8 */
+    int dtype, ndim;                         /* MMIX_FILE_…; number of axes, 0 for a scalar */
     size_t shape[MMIX_FILE_MAX_DIMS];
-    size_t bytes;                         /* shape times element size; saving does not look at it */
-    const void *data;                 /* in an archive it may be unaligned: see the reading below */
-                                             /* of MMIX_FILE_OTHER as the file has them, or none at
-                                                all */
+    size_t bytes;                            /* of data; saving does not look at it */
+    /* In an archive it may be unaligned, so mmix_archive_read reads it; of MMIX_FILE_OTHER it is as
+       in the file, or NULL. */
+    const void *data;
 } mmix_entry;
 
 typedef struct mmix_archive mmix_archive;
 
-/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the
-   .index.json beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's
-   .pth (1.6 and later), whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token").
-   The pickle in it is read, never run. What stands beside the weights is left alone if
-   torch.load(weights_only=True) knows it, or if it is an array of NumPy, a path or a time; other
-   names are refused, and so is what is no file (a fifo, say). Arrays that cannot be read (complex
-   numbers, float8, texts, sparse and quantised tensors) are listed as MMIX_FILE_OTHER, and only
-   reading them is an error. Where the system can (POSIX) the file is mapped: do not shorten it
-   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are
-   small. What a file's arrays and names take is in proportion to its size, whatever it says. */
+/* Opens a file and returns its archive; NULL on error. Its first bytes say what it is:
+   - .safetensors, or the .index.json beside several of them;
+   - NumPy's .npy (one entry, "array") and .npz, not compressed;
+   - PyTorch's .pth (1.6 and later), where the keys of dictionaries are joined by dots
+     ("teacher.backbone.cls_token"). The pickle in it is read, never run. What stands beside the
+     weights is left alone if torch.load(weights_only=True) knows it, or if it is an array of NumPy, a
+     path or a time. Other names are refused.
+   What is no file, such as a fifo, is refused, too. Arrays that cannot be read (complex numbers,
+   float8, texts, sparse and quantized tensors) are listed as MMIX_FILE_OTHER, and only reading them
+   is an error.
+
+   Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors
+   only what is looked at is read; the others have checksums, or are small. The memory that a file's
+   arrays and names take is in proportion to the file's size, whatever the file says. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
-/* The same for a file that is in memory (and copied); name is for messages, and says where the
-   files of an index lie. There with MMIX_NO_STDIO, too. */
+/* Does the same for a file in memory, which it copies. name is for messages, and says where the
+   files of an index lie. It works with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes,
                                                size_t size);
 /* Frees the archive, its entries and names. NULL is allowed. */
 MMIXDEF void mmix_archive_close(mmix_archive *a);
 
-/* Number of entries; entry i, in the file's order, NULL beyond the end. A NULL archive is empty. */
+/* Returns the number of entries; an archive that is NULL has none. */
 MMIXDEF size_t mmix_archive_count(const mmix_archive *a);
+/* Returns entry i in the file's order, NULL beyond the end. */
 MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i);
-/* The entry of that name, or NULL if there is none, which is not an error. */
+/* Returns the entry of that name, or NULL if there is none, which is not an error. */
 MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name);
-/* The value of a key of the file's metadata, or NULL. */
+/* Returns the value of a key of the file's metadata, or NULL. */
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key);
-/* Number of elements. */
+/* Returns the number of elements. */
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 
-/* Copies the elements of an entry out as MMIX_FILE_REAL, F64, F32, I64 or I32; count must be
-   mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or
-   -1. */
+/* Copies the elements of an entry to values, as MMIX_FILE_REAL, F64, F32, I64 or I32. count must be
+   mmix_entry_count(e). Read as integers, floating entries and values that do not fit are refused.
+   Returns 0, or -1. */
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count);
 
-/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a
-   path that ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal
-   arguments give equal bytes. The file appears whole or not at all: PATH.PROCESS.0.tmp is written,
-   synced and renamed. A link is followed, an old file's mode kept; a device or fifo is written
-   into. 0, or -1. */
+/* Writes n entries as .safetensors, with metadata = key, value, key, value, …, NULL (or NULL for
+   none). If the path ends in .npy it writes one array (not of BF16) in NumPy's format 1.0, without
+   its name. Equal arguments give equal bytes. The file appears whole or not at all:
+   PATH.PROCESS.0.tmp is written, synced and renamed. A link is followed, and an old file's mode is
+   kept; a device or a fifo is written into. Returns 0, or -1. */
 MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                               const char *const *metadata);
 
 /* ==== >>api-images ===================================================================
    8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
 
-   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than
-   twice what the width does: tall pictures differ there by some levels from what is computed here
-   and from what the released weights were trained with.
-   Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so
-   they run inside parallel tasks. They return 0, or -1 with nothing written if an argument is out
-   of its range. Those that need scratch tell how much: `…_scratch` returns bytes, 0 if the
-   arguments are out of range. Scratch is aligned as malloc aligns. Sides are 1 … 2²⁴ pixels.
+   From 13.0 on Pillow resizes along the columns first, if the height shrinks by more than twice
+   what the width does. There tall pictures differ by some levels from what is computed here and
+   from what the released weights were trained with. Single steps (resize, blur, …) are in
+   >>api-expert.
    ==================================================================================== */
 
-/* Rows of interleaved R, G, B; owned by the caller. */
+/* Rows of interleaved R, G, B, which are the caller's. */
 typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
 
-/* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and
-   size. */
+/* Returns (1, 3, size, size), normalized, from a picture of any size, as for evaluation: the
+   shorter side becomes size · 256/224 (rounded), and the size x size pixels in the middle are kept.
+   NULL on error. */
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                 size_t size);
 
-/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order
-   they are applied: random box and resize, flip, jitter, gray, blur, solarize, normalize. Pairs are
-   ranges. */
+/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 of a picture are global, the others local.
+   The steps in their order: random box and resize, flip, jitter, gray, blur, solarize, normalize.
+   Pairs of numbers are ranges. */
 typedef struct mmix_augment {
-    size_t global_size, local_size;          /* pixels a side */
+    size_t global_size, local_size;          /* pixels of a side */
     size_t local_count;                      /* local crops of each picture; may be 0 */
     double global_scale[2], local_scale[2];  /* share of the picture's area */
     double aspect[2];                        /* width / height, log-uniform */
-    double flip, jitter, gray;               /* probabilities, … */
-    double blur[3], solarize[3];             /* … of global 0, global 1, locals */
+    double flip, jitter, gray;               /* probabilities of these steps */
+    double blur[3], solarize[3];             /* probabilities for global 0, global 1, locals */
     double brightness, contrast, saturation; /* strength s: a factor of 1 - s … 1 + s */
     double hue;                              /* -s … s of a turn; the four come in random order */
-    double sigma[2];                         /* of the blur, pixels */
-    double mean[3], deviation[3];
+    double sigma[2];                         /* of the blur, in pixels */
+    double mean[3], deviation[3];            /* of the channels, for normalizing */
 } mmix_augment;
-/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4,
-   0.2, 0.1), gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and
-   deviation. */
+/* Returns the paper's setting: crops of 2 x 224 (0.4-1) and 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip
+   0.5, jitter 0.8 (0.4, 0.4, 0.2, 0.1), gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 /
+   0, ImageNet's mean and standard deviation. */
 MMIXDEF mmix_augment mmix_augment_config_dino(void);
 
-/* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]]
-   (index NULL: pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s',
-   s') or NULL, both crop after crop. 0, or -1. */
+/* Makes all crops of the B pictures at places b = first … first + B - 1 of a batch, on all threads.
+   They are pictures[index[b]], or pictures[b] if index is NULL. It writes them crop after crop to
+   global (2B, 3, s, s) and to local (local_count·B, 3, s', s'), which may be NULL. Returns 0, or
+   -1. */
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
                                const mmix_picture *pictures, const size_t *index, size_t first,
                                size_t B, uint64_t step, mmix_tensor *global, mmix_tensor *local);
