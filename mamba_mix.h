@@ -2143,89 +2143,103 @@ MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n,
 
 /* ---- ops that few need ---- */
 
-/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each
-   sequence. */
+/* Returns x (B, L, D) with the tokens of part (B, n, D) added to those at index (n), int32, in each
+   sequence; NULL on error. */
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part,
                                    mmix_tensor *index);
-/* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
+/* Returns x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1,
+   D). NULL on error. */
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
-/* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
+/* Returns the matrix (K, D) whose rows are g_k v_k / ‖v_k‖, g (K, 1); NULL on error. Salimans &
+   Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
-/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r,
-   I), B (O, r); NULL: none. */
+/* Low-rank matrices A (r, I) and B (O, r), or NULL, beside a weight W (O, I) (LoRA, Hu et al.
+   2021). */
 typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-/* The linear layer itself with them. */
+/* Returns mmix_linear_residual with them: x Wᵀ + alpha/r (x Aᵀ) Bᵀ takes the place of x Wᵀ. */
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                       mmix_tensor *bias, const mmix_lora *lora,
                                       mmix_tensor *residual, mmix_tensor *s);
 
 /* ---- mixers ---- */
 
-/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not
-   recorded, for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
+/* Returns y of SSD by its definition, a loop over time, one token after another, for reading and
+   for tests: mmix_mix must equal it. It takes the options of mmix_mix except MMIX_SCAN_BOTH and is
+   not recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
-/* The bytes of all slots of a state. */
+/* Returns the bytes of all slots of a state. */
 MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
-/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by
-   `separators` more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X +
-   separators). By layer mod
-   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all
-   frames. With time innermost the separators come last. perm or inverse may be NULL. */
+/* Writes the order in which LinMU's layer `layer` visits T frames of Y x X tokens, each followed by
+   `separators` more. perm[r] is the token that is visited r-th, and inverse[perm[r]] = r; both have
+   T (Y X + separators) numbers, and either may be NULL. By layer mod 4 the order is
+   0: frames, rows in each;
+   1: frames, columns in each;
+   2: rows of all frames, time innermost;
+   3: columns of all frames, time innermost.
+   With time innermost the separators come last. */
 MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
                              int32_t *perm, int32_t *inverse);
 
 /* ---- memory ---- */
 
-/* Lets the peak begin anew at what is held now. */
+/* Lets the peak of mmix_memory begin anew at what is held now. */
 MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 
 #ifndef MMIX_MIXERS_ONLY
 /* ---- files and pictures ---- */
 
-/* "F64" … "BOOL", NULL for another number. */
+/* Returns the name of a MMIX_FILE_… type, "F64" … "BOOL", or NULL for another number. */
 MMIXDEF const char *mmix_file_dtype_name(int dtype);
-/* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
+/* Returns a decoder from a file of llama2.c's format in memory (Karpathy 2023): 7 int32, then
+   float32 weights. name is for messages. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
                                                 size_t size);
 
+/* Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so
+   that they run inside parallel tasks. They return 0, or -1 with nothing written if an argument is
+   out of its range. Sides are 1 … 2²⁴ pixels. Those that need scratch memory have a function that
+   returns its bytes, or 0 if the arguments are out of range. It is aligned as malloc aligns. */
+
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* `from` of a picture is brought to width x height, and `to` of that is kept. */
+/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept. */
 typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
-/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its
-   shorter side has become `side` >= crop. */
+/* Returns the plan that brings a whole box to width x height. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
+/* Returns the plan for evaluation: the shorter side becomes `side` ≥ crop, and the crop x crop
+   pixels in the middle are kept. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
                                                       size_t side, size_t crop);
-/* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
+/* Resizes bicubically (a = -1/2) with antialiasing, horizontally first. `out` is not `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
 
-/* What can be done to width x height pixels in place. */
+/* What mmix_picture_adjust can do, and what `amount` is. */
 enum {
-    /* by a factor of 0 … 1000, 1 changes nothing; saturation 0 is gray */
+    /* The amount is a factor of 0 … 1000, and 1 changes nothing; saturation 0 is gray. */
     MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_CONTRAST, MMIX_ADJUST_SATURATION,
     MMIX_ADJUST_HUE,                         /* by -1/2 … 1/2 of a turn */
-    MMIX_ADJUST_FLIP,                        /* columns reversed; 0 */
-    MMIX_ADJUST_GRAY,                    /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
-    MMIX_ADJUST_SOLARIZE,                 /* levels v from the amount (0 … 256) on become 255 - v */
+    MMIX_ADJUST_FLIP,                        /* columns are reversed; the amount is 0 */
+    MMIX_ADJUST_GRAY,                        /* 0.299 R + 0.587 G + 0.114 B in all channels; 0 */
+    MMIX_ADJUST_SOLARIZE,                    /* levels v from the amount (0 … 256) become 255 - v */
     MMIX_ADJUST_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
 };
-/* Scratch is for blur alone, else NULL. */
+/* Changes width x height pixels in place. Only the blur needs scratch, for others it is NULL. */
 MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height);
 MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change,
                                 double amount, void *scratch);
-/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's
-   (0.485, 0.456, 0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
+/* Writes out (3, height, width) = (v/255 - mean)/deviation. mean and deviation have 3 numbers, no
+   deviation being 0. NULL, NULL: ImageNet's (0.485, 0.456, 0.406; 0.229, 0.224, 0.225), which all
+   backbones here expect. */
 MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
-/* (1, 3, height, width) of what is kept of a picture, resized and normalized. NULL on error. */
+/* Returns what a plan keeps of a picture, resized and normalized, (1, 3, height, width). NULL on
+   error. */
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
 
-/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random
-   numbers depend on the context's seed and (step, image, crop) only, not on threads or the order of
-   calls. */
+/* Crop number `crop`, below 2¹⁶, of a picture that stands at place `image`, below 2⁴⁰, of a batch.
+   Its random numbers depend on the context's seed and on step, image and crop only. */
 typedef struct mmix_crop {
     const mmix_ctx *m;
     const mmix_augment *config;
@@ -2233,20 +2247,21 @@ typedef struct mmix_crop {
     uint64_t step;
     size_t image, crop;
 } mmix_crop;
-/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then
-   the largest box in the middle whose aspect is in range. */
+/* Returns the box that a crop takes from its picture, as torchvision's RandomResizedCrop finds it:
+   ten tries, then the largest box in the middle whose aspect is in range. */
 MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
-/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing
-   written if the picture is empty or too large, or a size is 0; the rest of config is taken as
-   checked (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
+/* Writes the crop to out (3, s, s), with s the global or local size; it may run inside a task. The
+   scratch memory is enough for any crop of a picture of these sides. Returns 0, or -1 with nothing
+   written if the picture is empty or too large, or if a size is 0. The rest of config is taken as
+   checked, which mmix_augment_batch does. */
 MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
 
 /* ---- layers ---- */
 
-/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate).
-   NULL without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step
-   apart. */
+/* Returns the factors s (B) of stochastic depth (Huang et al. 2016): each is 0 with probability
+   `rate`, else 1/(1 - rate). `stream`, below 2³², tells the layers and crops of one step apart.
+   With a rate of 0 it returns NULL without an error. */
 MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step,
                                            uint64_t stream);
 
@@ -2283,77 +2298,83 @@ typedef struct mmix_projections {
 
 typedef struct mmix_mmate_layer {
     mmix_mmate_options options;
-    size_t index;                            /* of the layer: tells scan order and shift */
+    size_t index;                            /* of the layer: it decides on scan order and shift */
     mmix_projections flex, swin;
     struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
     mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm;
     mmix_tensor *branch_gate_weight, *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0:
-   none. Adds, behind `prefix`:
-     for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
-     for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
-       unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
-       conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with norm;
-     branch_gate.weight and branch_gate.bias with branch_gate;
-     for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. 0, or -1. */
+/* Queries and values are both `width` wide (N = P). options may be NULL for the defaults. bias 1:
+   q, k and v have biases; 2: o has one, too; 0: none has. Returns 0, or -1. Adds, behind `prefix`:
+   - for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj,
+   v_proj
+     and o_proj;
+   - for Flex-MA, behind flex., too: dt_proj.weight, dt_bias and A_log; dt_proj_b.weight, dt_b_bias
+   and
+     A_log_b unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip;
+     conv1d.weight with conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with
+     norm;
+   - branch_gate.weight and branch_gate.bias with branch_gate;
+   - for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone.
-   options.branches may be set in a copy of the layer: of Local-Swin alone, what takes no part gets
-   0, without o_proj's bias. */
+/* Returns y (B, L, D) of x (B, L, D), plus residual unless that is NULL; NULL on error. layout
+   NULL: all is text. options.branches may be changed in a copy of the layer. With Local-Swin alone,
+   tokens that take no part get 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                         mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the
-   definition: what mmix_mmate_forward must equal. Of both branches their sum, weighted by their
-   gate, if any. Not recorded. */
+/* Returns M (B, H, L, L) by its definition, with y = M v for each head before o_proj (and without
+   output_gate and norm): mmix_mmate_forward must equal it. For both branches it is their sum,
+   weighted by their gate, if any. Nothing is recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
 /* ---- backbones, measures ---- */
 
-/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the
-   class token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
+/* Finds the tokens of which `features`' token is the mean, for n patches: the class token, or the
+   registers. Writes their places among all tokens to `at`, unless that is NULL, and returns how
+   many they are. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
-/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr
-   i/(points-1), the upper end where it rises vertically. A curve of area < ½ is turned first,
-   (1-fpr, 1-tpr), as `auc` is. Zero tpr before the first image; divide by their number after the
-   last. */
+/* Averages ROC curves vertically (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at
+   fpr i/(points-1), the upper end where it rises vertically. A curve of area below ½ is turned
+   first, (1-fpr, 1-tpr), as `auc` is. tpr is zeros before the first image and is divided by the
+   number of images after the last. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 
 /* ---- DINO's head and run ---- */
 
-/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp),
-   `hidden` wide and `bottleneck` at the end, L2 normalization, weight-normed linear map to K
-   prototypes (last_layer.weight_g, weight_v). */
+/* DINO's head: 1 to 8 linear layers with GELU between them, `hidden` wide and `bottleneck` wide at
+   the end, named mlp.0, mlp.2, … (a single one mlp); then L2 normalization; then a weight-normed
+   linear map to K prototypes, last_layer.weight_g and last_layer.weight_v. */
 typedef struct mmix_dino_head {
     mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
     size_t layers;
 } mmix_dino_head;
-/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight,
-   mlp.bias), last_layer.weight_g and last_layer.weight_v. 0, or -1. */
+/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (for one layer mlp.weight and
+   mlp.bias), last_layer.weight_g and last_layer.weight_v. Returns 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
-/* x (rows, D) → (rows, K). */
+/* Returns (rows, K) for x (rows, D); NULL on error. */
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head,
                                             mmix_tensor *x);
-/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the
-   centre (K), with iBOT that of patches behind it. */
+/* Returns the parameters of the student's (teacher 0) or the teacher's (1) head, with DINO's names
+   (mlp.0.weight, …); with iBOT mask_token stands before them. They are the run's. */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
+/* Returns the center (K); with iBOT that of patches stands behind it. It is the run's. */
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
-/* The note of the file that a run was loaded from, "" if there is none. */
+/* Returns the note of the file that a run was loaded from, "" if there is none. */
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
 /* ---- schedules ---- */
 
-/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the
-   last step is final. */
+/* Returns a value that goes from start_factor · base to base over `warmup` steps, and then from
+   base to final by (1 - progress)^power; the last step has final. */
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
                                   double start_factor, double power, size_t step);
-/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps)
-   reached. */
+/* Has the same warm-up, and then returns base times gamma to the power of the number of milestones
+   (in epochs of iters steps) reached. */
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
                                        size_t n, size_t iters, size_t warmup, double start_factor,
                                        size_t step);
