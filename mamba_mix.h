@@ -725,7 +725,8 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
 #endif
 
 /* ==== >>api-mixers ===================================================================
-   Y = M X on tensors: the mixers of >>api-kernels with gradients, their matrix, their steps
+   Y = M X on tensors: the mixers of >>api-kernels with gradients, their matrix, their steps;
+   rotary positions
 
    A complete program. It asks how much each token of a sequence moves the mean of the output:
 
@@ -887,8 +888,8 @@ typedef struct mmix_archive mmix_archive;
    - NumPy's .npy (one entry, "array") and .npz, not compressed;
    - PyTorch's .pth (1.6 and later), where the keys of dictionaries are joined by dots
      ("teacher.backbone.cls_token"). The pickle in it is read, never run. What stands beside the
-     weights is left alone if torch.load(weights_only=True) knows it, or if it is an array of NumPy, a
-     path or a time. Other names are refused.
+     weights is left alone if torch.load(weights_only=True) knows it, or if it is an array of
+     NumPy, a path or a time. Other names are refused.
    What is no file, such as a fifo, is refused, too. Arrays that cannot be read (complex numbers,
    float8, texts, sparse and quantized tensors) are listed as MMIX_FILE_OTHER, and only reading them
    is an error.
@@ -987,7 +988,8 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
    SPREAD: the same of numbers spread evenly on the logarithmic scale.
    LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing). */
 enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U',
-      MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
+      MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E',
+      MMIX_INIT_LAST_TAP = 'T' };
 typedef struct mmix_init { int kind; double a, b; } mmix_init;
 
 typedef struct mmix_param {
@@ -1141,17 +1143,19 @@ typedef struct mmix_mlp_layer {
 /* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
                           size_t F, size_t O);
-/* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
+/* Returns y (…, O) = fc2(gelu(fc1 x)) of x (…, D); residual and s as above. */
 MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                                       mmix_tensor *residual, mmix_tensor *s);
 
-/* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
-typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
+typedef struct mmix_swiglu_layer {
+    mmix_tensor *gate, *up, *down;      /* (F, D), (F, D), (D, F); up NULL: gate is both, (2F, D) */
+    mmix_tensor *bias[3];                    /* of gate, up and down; NULL: none */
+} mmix_swiglu_layer;
 /* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no
    biases. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
-/* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
+/* Returns y (…, D) = down(silu(gate x) · up x) of x (…, D) (Shazeer 2020). */
 MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer,
                                          mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s);
 
@@ -1366,8 +1370,8 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers;
-   demos/studies/text.h has llama2.c's tokenizer. Greedy continuation of a text:
+   A layer computes x += mixer(norm x) and then x += SwiGLU(norm x), with RMS norms. Tokens are
+   numbers; demos/studies/text.h has llama2.c's tokenizer. This continues a text greedily:
 
        mmix_decoder *d = mmix_decoder_load(m, "stories260K.bin");
        tokenizer *t = tokenizer_load(m, "tok512.bin");
@@ -1871,7 +1875,8 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
 
        mmix_decoder *student = mmix_decoder_student(teacher, NULL);
        mmix_distill *run = mmix_distill_create(teacher, student, mmix_distill_config_linmu());
-       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
+       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0)
+           mmix_reset(m);
    ==================================================================================== */
 
 /* Returns the mean of (student - teacher)² over the features of (B, L, D) and over the positions
@@ -2071,12 +2076,13 @@ typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_
    call->saved[slot], slot < MMIX_MAX_SAVED. NULL on error. */
 MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
-/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is.
-   Their functions have their tensors in the host's memory, kernels of mmix_device in the device's.
+/* The ops of the table. A program that computes elsewhere overrides them one by one, and the rest
+   stays as it is. These functions find their tensors in the host's memory; kernels of mmix_device
+   find theirs in the device's.
 
-   This list is the only one: an op's enumerator, its name, and the family of ops whose functions
-   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of
-   the API. */
+   There is no other list of ops. A line has an op's enumerator, its name, and the family of ops
+   whose functions mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops are put at the
+   end, because the numbers are part of the API. */
 #define MMIX_OPS(ONE)                                       \
     ONE(ADD, add, binary)                                   \
     ONE(MUL, mul, binary)                                   \
@@ -2101,17 +2107,17 @@ MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot
     ONE(LINEAR, linear, linear)                             \
     ONE(CAUSAL_CONV1D, causal_conv1d, conv)                 \
     ONE(INTERPOLATE, interpolate, resize)                   \
-    ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)            \
+    ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)        \
     ONE(WEIGHT_NORM, weight_norm, unit)                     \
     ONE(ROPE, rope, rope)                                   \
     ONE(SOFTMAX_ATTENTION, softmax_attention, mixer)        \
     ONE(LINEAR_ATTENTION, linear_attention, mixer)          \
     ONE(SSD, ssd, mixer)                                    \
-    ONE(DINO_LOSS, dino_loss, dino_loss)                        \
+    ONE(DINO_LOSS, dino_loss, dino_loss)                    \
     ONE(ADD_ROWS, add_rows, add_rows)                       \
     ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
-    ONE(KD_HIDDEN, kd_hidden, kd_hidden)                        \
-    ONE(KD_TOKEN, kd_token, kd_token)                           \
+    ONE(KD_HIDDEN, kd_hidden, kd_hidden)                    \
+    ONE(KD_TOKEN, kd_token, kd_token)                       \
     ONE(MAXIMUM, maximum, binary)                           \
     ONE(RELU, relu, unary)                                  \
     ONE(ABS, abs, unary)                                    \
@@ -2120,23 +2126,24 @@ MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot
     ONE(POW, pow, unary)
 #define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
 enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
-/* Overrides an op of this context; NULL restores the built-in functions. 0, or -1 for an unknown
-   op or functions without a forward. */
+/* Overrides an op of this context. functions NULL restores the built-in ones. Returns 0, or -1 for
+   an unknown op or for functions without a forward. */
 MMIXDEF int mmix_op_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
-/* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
+/* Returns the functions that run an op now, for an override that hands some of its calls on; NULLs
+   for an unknown op. */
 MMIXDEF mmix_op_functions mmix_op_get(const mmix_ctx *m, int op);
-/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or
-   by kernels (1). MMIX_OP_COUNT are custom ops. */
+/* Returns how many halves of an op, forwards and backwards, ran on the host (on_device 0) or by
+   kernels (on_device 1) in a context with a device. The op MMIX_OP_COUNT stands for custom ops. */
 MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
-/* A pointer that overrides keep with their context, NULL at first. */
+/* Set and return a pointer that overrides keep with their context. It is NULL at first. */
 MMIXDEF void mmix_op_user_set(mmix_ctx *m, void *user);
 MMIXDEF void *mmix_op_user(const mmix_ctx *m);
-/* The op's name, e.g. "linear". */
+/* Returns the op's name, such as "linear". */
 MMIXDEF const char *mmix_op_name(int op);
 
-/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
-   arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
-   for. */
+/* Runs an op of the caller's own and returns its output, which has the given shape; NULL on error.
+   `user` is kept as a pointer and arrives as call->options. forward may not be NULL; backward may,
+   if no gradient will be asked for. */
 MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
                                     const size_t *shape, mmix_op_functions functions,
                                     const void *user);
