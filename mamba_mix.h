@@ -725,7 +725,8 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
 #endif
 
 /* ==== >>api-mixers ===================================================================
-   Y = M X on tensors: the mixers of >>api-kernels with gradients, their matrix, their steps
+   Y = M X on tensors: the mixers of >>api-kernels with gradients, their matrix, their steps;
+   rotary positions
 
    A complete program. It asks how much each token of a sequence moves the mean of the output:
 
@@ -846,15 +847,15 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>api-files ====================================================================
    named arrays in files
 
-   A checkpoint is an archive of named arrays. Loading one by name:
+   A checkpoint is an archive of named arrays. One is loaded by its name:
 
        mmix_archive *a = mmix_archive_open(m, "vit.safetensors");
-       const mmix_entry *e = mmix_archive_find(a, "cls_token");           // NULL: not in the file
-       mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);         // any dtype becomes mmix_real
+       const mmix_entry *e = mmix_archive_find(a, "cls_token");        // NULL: not in the file
+       mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);      // of any dtype
        mmix_archive_close(a);
 
-   Nothing in a file is believed: a wrong one is refused with one line, what was expected and what
-   found.
+   Nothing in a file is believed. A wrong file is refused with a message of one line, which says
+   what was expected and what was found.
    ==================================================================================== */
 
 /* What the elements of an entry are. */
@@ -862,110 +863,115 @@ enum {
     MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
     MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
     MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
-    MMIX_FILE_REAL_AS_BF16,                /* saving only: mmix_real, rounded to BF16 in the file */
-    MMIX_FILE_OTHER = -1,          /* in an archive: a type that is not read, complex numbers say */
+    MMIX_FILE_REAL_AS_BF16,                 /* for saving: mmix_real, rounded to BF16 in the file */
+    MMIX_FILE_OTHER = -1,                    /* in an archive: a type that cannot be read */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
 
-/* One array: row-major, in this machine's byte order. */
+/* One array: row-major, in this machine's byte order. In an archive name and data are the
+   archive's; for saving they are the caller's. */
 #define MMIX_FILE_MAX_DIMS 8
 typedef struct mmix_entry {
-    const char *name;                        /* UTF-8; in an archive the archive's, as data is */
-    int dtype, ndim;                         /* ndim 0: a scalar */
+    const char *name;                        /* UTF-8 */
+    int dtype, ndim;                         /* MMIX_FILE_…; number of axes, 0 for a scalar */
     size_t shape[MMIX_FILE_MAX_DIMS];
-    size_t bytes;                         /* shape times element size; saving does not look at it */
-    const void *data;                 /* in an archive it may be unaligned: see the reading below */
-                                             /* of MMIX_FILE_OTHER as the file has them, or none at
-                                                all */
+    size_t bytes;                            /* of data; saving does not look at it */
+    /* In an archive it may be unaligned, so mmix_archive_read reads it; of MMIX_FILE_OTHER it is as
+       in the file, or NULL. */
+    const void *data;
 } mmix_entry;
 
 typedef struct mmix_archive mmix_archive;
 
-/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the
-   .index.json beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's
-   .pth (1.6 and later), whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token").
-   The pickle in it is read, never run. What stands beside the weights is left alone if
-   torch.load(weights_only=True) knows it, or if it is an array of NumPy, a path or a time; other
-   names are refused, and so is what is no file (a fifo, say). Arrays that cannot be read (complex
-   numbers, float8, texts, sparse and quantised tensors) are listed as MMIX_FILE_OTHER, and only
-   reading them is an error. Where the system can (POSIX) the file is mapped: do not shorten it
-   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are
-   small. What a file's arrays and names take is in proportion to its size, whatever it says. */
+/* Opens a file and returns its archive; NULL on error. Its first bytes say what it is:
+   - .safetensors, or the .index.json beside several of them;
+   - NumPy's .npy (one entry, "array") and .npz, not compressed;
+   - PyTorch's .pth (1.6 and later), where the keys of dictionaries are joined by dots
+     ("teacher.backbone.cls_token"). The pickle in it is read, never run. What stands beside the
+     weights is left alone if torch.load(weights_only=True) knows it, or if it is an array of
+     NumPy, a path or a time. Other names are refused.
+   What is no file, such as a fifo, is refused, too. Arrays that cannot be read (complex numbers,
+   float8, texts, sparse and quantized tensors) are listed as MMIX_FILE_OTHER, and only reading them
+   is an error.
+
+   Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors
+   only what is looked at is read; the others have checksums, or are small. The memory that a file's
+   arrays and names take is in proportion to the file's size, whatever the file says. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
-/* The same for a file that is in memory (and copied); name is for messages, and says where the
-   files of an index lie. There with MMIX_NO_STDIO, too. */
+/* Does the same for a file in memory, which it copies. name is for messages, and says where the
+   files of an index lie. It works with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes,
                                                size_t size);
 /* Frees the archive, its entries and names. NULL is allowed. */
 MMIXDEF void mmix_archive_close(mmix_archive *a);
 
-/* Number of entries; entry i, in the file's order, NULL beyond the end. A NULL archive is empty. */
+/* Returns the number of entries; an archive that is NULL has none. */
 MMIXDEF size_t mmix_archive_count(const mmix_archive *a);
+/* Returns entry i in the file's order, NULL beyond the end. */
 MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i);
-/* The entry of that name, or NULL if there is none, which is not an error. */
+/* Returns the entry of that name, or NULL if there is none, which is not an error. */
 MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name);
-/* The value of a key of the file's metadata, or NULL. */
+/* Returns the value of a key of the file's metadata, or NULL. */
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key);
-/* Number of elements. */
+/* Returns the number of elements. */
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 
-/* Copies the elements of an entry out as MMIX_FILE_REAL, F64, F32, I64 or I32; count must be
-   mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or
-   -1. */
+/* Copies the elements of an entry to values, as MMIX_FILE_REAL, F64, F32, I64 or I32. count must be
+   mmix_entry_count(e). Read as integers, floating entries and values that do not fit are refused.
+   Returns 0, or -1. */
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count);
 
-/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a
-   path that ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal
-   arguments give equal bytes. The file appears whole or not at all: PATH.PROCESS.0.tmp is written,
-   synced and renamed. A link is followed, an old file's mode kept; a device or fifo is written
-   into. 0, or -1. */
+/* Writes n entries as .safetensors, with metadata = key, value, key, value, …, NULL (or NULL for
+   none). If the path ends in .npy it writes one array (not of BF16) in NumPy's format 1.0, without
+   its name. Equal arguments give equal bytes. The file appears whole or not at all:
+   PATH.PROCESS.0.tmp is written, synced and renamed. A link is followed, and an old file's mode is
+   kept; a device or a fifo is written into. Returns 0, or -1. */
 MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                               const char *const *metadata);
 
 /* ==== >>api-images ===================================================================
    8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
 
-   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than
-   twice what the width does: tall pictures differ there by some levels from what is computed here
-   and from what the released weights were trained with.
-   Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so
-   they run inside parallel tasks. They return 0, or -1 with nothing written if an argument is out
-   of its range. Those that need scratch tell how much: `…_scratch` returns bytes, 0 if the
-   arguments are out of range. Scratch is aligned as malloc aligns. Sides are 1 … 2²⁴ pixels.
+   From 13.0 on Pillow resizes along the columns first, if the height shrinks by more than twice
+   what the width does. There tall pictures differ by some levels from what is computed here and
+   from what the released weights were trained with. Single steps (resize, blur, …) are in
+   >>api-expert.
    ==================================================================================== */
 
-/* Rows of interleaved R, G, B; owned by the caller. */
+/* Rows of interleaved R, G, B, which are the caller's. */
 typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
 
-/* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and
-   size. */
+/* Returns (1, 3, size, size), normalized, from a picture of any size, as for evaluation: the
+   shorter side becomes size · 256/224 (rounded), and the size x size pixels in the middle are kept.
+   NULL on error. */
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                 size_t size);
 
-/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order
-   they are applied: random box and resize, flip, jitter, gray, blur, solarize, normalize. Pairs are
-   ranges. */
+/* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 of a picture are global, the others local.
+   The steps in their order: random box and resize, flip, jitter, gray, blur, solarize, normalize.
+   Pairs of numbers are ranges. */
 typedef struct mmix_augment {
-    size_t global_size, local_size;          /* pixels a side */
+    size_t global_size, local_size;          /* pixels of a side */
     size_t local_count;                      /* local crops of each picture; may be 0 */
     double global_scale[2], local_scale[2];  /* share of the picture's area */
     double aspect[2];                        /* width / height, log-uniform */
-    double flip, jitter, gray;               /* probabilities, … */
-    double blur[3], solarize[3];             /* … of global 0, global 1, locals */
+    double flip, jitter, gray;               /* probabilities of these steps */
+    double blur[3], solarize[3];             /* probabilities for global 0, global 1, locals */
     double brightness, contrast, saturation; /* strength s: a factor of 1 - s … 1 + s */
     double hue;                              /* -s … s of a turn; the four come in random order */
-    double sigma[2];                         /* of the blur, pixels */
-    double mean[3], deviation[3];
+    double sigma[2];                         /* of the blur, in pixels */
+    double mean[3], deviation[3];            /* of the channels, for normalizing */
 } mmix_augment;
-/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4,
-   0.2, 0.1), gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and
-   deviation. */
+/* Returns the paper's setting: crops of 2 x 224 (0.4-1) and 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip
+   0.5, jitter 0.8 (0.4, 0.4, 0.2, 0.1), gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 /
+   0, ImageNet's mean and standard deviation. */
 MMIXDEF mmix_augment mmix_augment_config_dino(void);
 
-/* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]]
-   (index NULL: pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s',
-   s') or NULL, both crop after crop. 0, or -1. */
+/* Makes all crops of the B pictures at places b = first … first + B - 1 of a batch, on all threads.
+   They are pictures[index[b]], or pictures[b] if index is NULL. It writes them crop after crop to
+   global (2B, 3, s, s) and to local (local_count·B, 3, s', s'), which may be NULL. Returns 0, or
+   -1. */
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
                                const mmix_picture *pictures, const size_t *index, size_t first,
                                size_t B, uint64_t step, mmix_tensor *global, mmix_tensor *local);
@@ -982,7 +988,8 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
    SPREAD: the same of numbers spread evenly on the logarithmic scale.
    LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing). */
 enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U',
-      MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
+      MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E',
+      MMIX_INIT_LAST_TAP = 'T' };
 typedef struct mmix_init { int kind; double a, b; } mmix_init;
 
 typedef struct mmix_param {
@@ -1136,17 +1143,19 @@ typedef struct mmix_mlp_layer {
 /* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
                           size_t F, size_t O);
-/* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
+/* Returns y (…, O) = fc2(gelu(fc1 x)) of x (…, D); residual and s as above. */
 MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                                       mmix_tensor *residual, mmix_tensor *s);
 
-/* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
-typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
+typedef struct mmix_swiglu_layer {
+    mmix_tensor *gate, *up, *down;      /* (F, D), (F, D), (D, F); up NULL: gate is both, (2F, D) */
+    mmix_tensor *bias[3];                    /* of gate, up and down; NULL: none */
+} mmix_swiglu_layer;
 /* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no
    biases. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
-/* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
+/* Returns y (…, D) = down(silu(gate x) · up x) of x (…, D) (Shazeer 2020). */
 MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer,
                                          mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s);
 
@@ -1361,8 +1370,8 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers;
-   demos/studies/text.h has llama2.c's tokenizer. Greedy continuation of a text:
+   A layer computes x += mixer(norm x) and then x += SwiGLU(norm x), with RMS norms. Tokens are
+   numbers; demos/studies/text.h has llama2.c's tokenizer. This continues a text greedily:
 
        mmix_decoder *d = mmix_decoder_load(m, "stories260K.bin");
        tokenizer *t = tokenizer_load(m, "tok512.bin");
@@ -1477,135 +1486,145 @@ MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
 
-   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1
-   with a message and a zeroed result. Nothing here is recorded.
+   Tensors go in, and results are plain arrays in step memory. Functions that return int return 0,
+   or -1 with a message and a zeroed result. Nothing here is recorded.
    ==================================================================================== */
 
-enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
+/* mmix_map_options.similarity */
+enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };
 typedef struct mmix_map_options {
-    int similarity;
-    const size_t *positions;             /* the tokens of query that count (registers); NULL: all */
+    int similarity;                          /* MMIX_MAP_… */
+    /* The n_positions tokens of query that count, such as registers. NULL: all of them. */
+    const size_t *positions;
     size_t n_positions;
     const char *token, *layer;             /* what query and patches are: "register 3", "block 2" */
 } mmix_map_options;
 typedef struct mmix_map {
     mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
-    mmix_tensor *scaled;                   /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
-    mmix_tensor *map;                        /* (B, 1, h, w): scaled, bilinear */
+    mmix_tensor *scaled;                     /* (B, 1, gh, gw): each image from 0 (least) to 1 */
+    mmix_tensor *map;                        /* (B, 1, h, w): scaled, resized bilinearly */
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
-/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw,
-   D). Of what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h,
-   f.grid_w. */
+/* Computes the similarity of the mean of query's tokens, (B, L, D) or (B, D), with each of patches
+   (B, gh·gw, D). From what mmix_vision_forward returns these are f.token (f.tokens with positions),
+   f.patches, f.grid_h and f.grid_w. The map gets h x w pixels. */
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
 
-/* Of each map (…, gh, gw), none negative, 1 at the fewest cells that hold at least `mass` of its
-   sum, the largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6
-   (Caron et al. 2021, figure 3). A tensor of map's shape, or NULL. */
+/* Returns a tensor of map's shape, or NULL on error. For each map (…, gh, gw), which has no
+   negative values, it is 1 at the fewest cells, the largest ones, that hold at least `mass` of the
+   map's sum, and 0 elsewhere. It shows what a head of mmix_vision_attention looks at; DINO's mass
+   is 0.6 (Caron et al. 2021, figure 3). */
 MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass);
 
 typedef struct mmix_auc_options {
-    size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
-                                                thresholds 1 - k/(T-1), the map scaled to [0,
-                                                                  1] first */
+    /* 0: every distinct value of the map is a threshold (exact). T ≥ 2: the map is scaled to 0 … 1,
+       and the thresholds are the T numbers 1 - k/(T-1). */
+    size_t thresholds;
     int32_t void_label;                      /* pixels of this label are left out; 0: none are */
-    int pooled;                       /* all pixels as one image, instead of the mean over images */
+    int pooled;                            /* 1: all pixels count as one image; 0: mean of images */
 } mmix_auc_options;
 typedef struct mmix_auc {
     double auc;                              /* max(raw, 1 - raw), the mean over images */
     double *auc_raw;                         /* (count): of each image, or the pooled one */
     size_t count;
-    /* The ROC curve (points), from (0,0) to (1,1). Of several images the mean curve: (0,0), then
-       what mmix_roc_add gives at fpr 0, 0.01, …, 1. */
+    /* The ROC curve, `points` of them, from (0,0) to (1,1). For several images it is the mean
+       curve: (0,0), then what mmix_roc_add gives at fpr 0, 0.01, …, 1. */
     double *fpr, *tpr;
     size_t points;
 } mmix_auc;
-/* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h,
-   map_w); mask (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes
-   they are compared on the map's grid: the mask is averaged over each cell by area, and a share s
-   counts s as foreground, 1 - s as background. An image without foreground or background is an
-   error that names it; pooled, only all together need both. */
+/* Computes how well a map tells foreground from background: the area under its ROC curve. map is
+   (N, map_h, map_w). mask is (N, h, w) of int32 labels: 0 is background, all others foreground. If
+   their sizes differ they are compared on the map's grid: the mask is averaged over each cell by
+   area, and a share s counts s as foreground and 1 - s as background. An image without foreground
+   or without background is an error that names it; pooled, only all images together need both. */
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
                             const mmix_tensor *mask, mmix_auc *result);
-/* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none);
-   1 if both are empty. map and mask (N, h, w). */
+/* Computes |P ∩ F| / |P ∪ F|, where P are the pixels with map ≥ threshold and F those with label ≠
+   0; pixels of void_label are left out (0: none are). It is 1 if both are empty. map and mask are
+   (N, h, w). */
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
                             double threshold, int32_t void_label, double *iou);
 
 /* A class of a confusion matrix: its diagonal, and the sums of its row and its column. */
 typedef struct mmix_miou_count { uint64_t both, label, pred; } mmix_miou_count;
-/* Adds pictures to count (classes), which is zeros at first; no picture is kept. pred and label are
-   int32 of one shape, 0 … classes-1; pixels of void_label are left out (-1, say: none are). 0, or
-   -1. */
+/* Adds pictures to count (classes), which is zeros at first. No picture is kept. pred and label are
+   int32 of one shape, with values 0 … classes-1. Pixels of void_label are left out; with -1, say,
+   none are. */
 MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
                           const mmix_tensor *pred, const mmix_tensor *label, int32_t void_label);
 typedef struct mmix_miou_result {
-    double miou;                           /* mean over the classes in pred or label of their IoU */
+    double miou;                             /* mean IoU of the classes that are in pred or label */
     double accuracy;                         /* share of right pixels */
-    double balanced;                      /* mean over the classes in label of their right shares */
+    double balanced;                         /* mean right share of the classes that are in label */
 } mmix_miou_result;
-/* What was added up. iou (classes) or NULL: both / (label + pred - both), of absent classes 0. */
+/* Returns the measures of what was added. iou is NULL, or (classes) for both / (label + pred -
+   both) of each class, 0 for absent ones. */
 MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou);
 
 typedef struct mmix_knn_result {
     double *votes;                           /* (tests, classes) */
-    int32_t *pred;                        /* (tests): the largest vote, the lowest label on a tie */
+    int32_t *pred;                        /* (tests): the largest vote, on a tie the lowest label */
     double top1;                             /* share of right ones; 0 without test labels */
-    double balanced;                        /* mean over the classes tested of their right shares */
+    double balanced;                         /* mean right share of the classes tested */
 } mmix_knn_result;
-/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for
-   their label; k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests,
-   D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be NULL. test NULL: leave
-   one out, each of at least two train rows is a test row, too, and all others vote. */
+/* Classifies test rows by their neighbours: the k train rows of largest cosine (of equal ones the
+   earlier) vote e^(cosine/temperature) for their label. k 0: 20. temperature 0: 0.07; others are at
+   least 0.002. train is (trains, D) and test (tests, D); labels are int32, (trains) and (tests),
+   from 0 to classes-1. test_label may be NULL. With test NULL one is left out: each of at least two
+   train rows is a test row, too, and all others vote. */
 MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label,
                      mmix_tensor *test, const mmix_tensor *test_label, size_t classes, size_t k,
                      double temperature, mmix_knn_result *result);
 
-/* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h,
-   w). It may make them by ops of the context, whose results are dropped after it; it may not reset.
-   Returns 0; anything else stops the call, with what it told mmix_fail, or else as
-   MMIX_ERROR_INTERRUPTED. */
+/* Writes n pictures, those of the numbers in `rows`, each below count: tokens to x (n, gh·gw, dim)
+   and labels to label (n, h, w). It may make them by ops of the context, whose results are dropped
+   after it; it may not reset. It returns 0. Any other number stops the call, with the error that it
+   gave to mmix_fail, or else with MMIX_ERROR_INTERRUPTED. */
 typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x,
                                  int32_t *label);
-/* Frozen features with labels, a batch at a time: in memory, in a file, or computed on the fly. */
+/* Frozen features with labels, which are read a batch at a time: from memory, from a file, or
+   computed on the fly. */
 typedef struct mmix_source {
     size_t count, dim;                       /* pictures; features of a token */
-    size_t gh, gw, h, w;            /* grid of tokens; of labels. 1, 1, 1, 1: a vector, its class */
+    size_t gh, gw, h, w;           /* grids of tokens and labels; 1, 1, 1, 1: a vector, its class */
     mmix_source_function *read;
     void *user;
 } mmix_source;
 
 #define MMIX_MAX_RATES 16
 typedef struct mmix_probe_config {
-    size_t classes, batch, epochs;        /* pictures read at a time; 0 epochs: `start` is judged */
+    size_t classes;
+    size_t batch;                            /* pictures read at a time */
+    size_t epochs;                           /* 0: `start` is judged as it is */
     size_t rates;                            /* heads that learn side by side */
-    double rate[MMIX_MAX_RATES];      /* of a batch of 256, scales with it; cosine to 0 by epochs */
+    double rate[MMIX_MAX_RATES];             /* for a batch of 256, scales with it; cosine to 0 */
     double momentum, weight_decay;           /* decay of weights and biases */
-    double held;                             /* share of the train pictures that only choose among rates; 0:
-                                                the first is taken */
-    int32_t void_label;                      /* pixels that do not count */
+    /* The share of the train pictures that only serve to choose among the rates. 0: the first rate
+       is taken. */
+    double held;
+    int32_t void_label;                      /* pixels of this label do not count */
     mmix_tensor *start;              /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
 } mmix_probe_config;
-/* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label
-   -1. The caller sets classes. */
+/* Returns DINO's setting: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay; and our own
+   held 0.1 and void_label -1. The caller sets classes. */
 MMIXDEF mmix_probe_config mmix_probe_config_default(void);
 typedef struct mmix_probe_result {
     mmix_tensor *head;                       /* (classes, dim + 1): that of the best rate */
     mmix_tensor *weight, *bias;         /* its columns for mmix_linear: (classes, dim), (classes) */
     size_t best, steps;                      /* index of the rate; batches learned */
     double *loss;                            /* (steps, rates): of each batch, before its step */
-    double *held;                         /* (rates): mIoU there, of one label a picture accuracy */
+    double *held;                            /* (rates): mIoU there; of whole pictures accuracy */
     mmix_miou_count *count;                  /* (classes): of the best head on the test source */
     mmix_miou_result test;
 } mmix_probe_result;
-/* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with
-   masks a segmentation head, whose logits become the mask's size as by mmix_interpolate
-   (MMIX_RESIZE_BILINEAR). Batches are drawn without replacement, anew each epoch; what is left of
-   one is left out. Of several rates the first that is best on the pictures held out, never the test
-   ones, is taken; a loss that is not finite loses. test may be NULL. Draws come from the context's
-   seed. Memory: a batch, twice its logits, three times the heads. */
+/* Trains linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or
+   with masks a segmentation head, whose logits are resized to the mask as by mmix_interpolate
+   (MMIX_RESIZE_BILINEAR). Batches are drawn without replacement, anew in each epoch, from the
+   context's seed; what is left of one is left out. Of several rates the first is taken that is best
+   on the pictures held out, never on the test ones; a loss that is not finite loses. test may be
+   NULL. It takes the memory of a batch, twice its logits, and three times the heads. */
 MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *config,
                               const mmix_source *train, const mmix_source *test,
                               mmix_probe_result *result);
@@ -1616,83 +1635,88 @@ typedef struct mmix_pca_result {
     double *variance;                        /* (k): falling; divided by rows - 1 */
     double *projection;                      /* (rows, k): (x - mean) · component */
 } mmix_pca_result;
-/* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
+/* Computes the k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
 
 typedef struct mmix_rank {
-    size_t matrices, rows, cols, width;     /* blocks down and across; singular values of a block */
-    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ);
-       Σσ²/σ₁². All 0 for a block of zeros */
+    size_t matrices, rows, cols;             /* of each matrix: blocks down and across */
+    size_t width;                            /* singular values of a block */
+    /* (matrices, rows, cols): the number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ);
+       Σσ²/σ₁². All are 0 for a block of zeros. */
     double *numerical, *effective, *stable;
-    double *singular;                 /* (matrices, rows, cols, width): σ, falling; zeros fill up */
+    double *singular;                    /* (matrices, rows, cols, width): σ, falling, then zeros */
 } mmix_rank;
-/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into
-   block x block (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what
-   it holds. */
+/* Computes ranks of the blocks of M (…, rows, cols), by singular values in double. Matrices are cut
+   into blocks of block x block, the last ones smaller; block 0 is one block. eps 0 is that of
+   mmix_real, the noise in what it holds. */
 MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps,
                             mmix_rank *result);
-/* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
-   rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a
-   mask, where I = J, too), ≤ C for softmax attention and on a causal diagonal. */
+/* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks of C
+   tokens. For SSD rank(M_IJ) ≤ rank(L_IJ) N, and for linear attention ≤ N, where I ≠ J (and without
+   a mask where I = J, too). For softmax attention and on a causal diagonal it is ≤ C. */
 typedef struct mmix_mixer_rank {
     size_t block;                            /* C */
     mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
-    double *decay;                 /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
-    double *bound;                   /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
+    double *decay;                           /* (B·H, n, n): of L's blocks; NULL but for SSD */
+    double *bound;                           /* (B·H, n, n): the bound; 0 for a block of zeros */
     double *diagonal;                   /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
-    double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
-                                                M_IJ x_J of all heads side by side, times out_projᵀ */
+    /* (B, n, n): rank of what the block adds to the layer's output, M_IJ x_J of all heads side by
+       side, times out_projᵀ. */
+    double *joined;
 } mmix_mixer_rank;
-/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_block_rank's. */
+/* Computes them. out_proj is (D, H·P), or NULL: without it. block 0 is ⌊L/2⌋. eps is as in
+   mmix_block_rank. */
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
                           double eps, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or
-   of all others. Class strategies: the class token; the mean or the maximum of all but class tokens
-   and registers; or both, joined by mmix_concat. */
+/* Returns feature vectors (B, D) of tokens (B, L, D), or NULL on error: the mean (max 0) or the
+   maximum (max 1) of the n tokens at positions (others 0) or of all others (others 1). Ways to
+   classify: the class token; the mean or the maximum of all but class tokens and registers; or
+   both, joined by mmix_concat. */
 MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
                                       const size_t *positions, size_t n, int others, int max);
 
-/* How the labels of a video's first frame travel (below). */
+/* How the labels of a video's first frame travel (mmix_video_create). */
 typedef struct mmix_video_config {
-    size_t frames;                  /* the context: the first frame and the last so many, or none */
+    size_t frames;                           /* the context: the first frame and the last so many */
     size_t radius;                      /* in tokens, of the square around a token; 0: everywhere */
     size_t k;                               /* tokens of all context that count, the most similar */
     double temperature;
 } mmix_video_config;
-/* DINO's on DAVIS: 7, 12, 5, 0.1. */
+/* Returns DINO's setting on DAVIS: 7, 12, 5, 0.1. */
 MMIXDEF mmix_video_config mmix_video_config_davis(void);
 typedef struct mmix_video mmix_video;
-/* Object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section 4.2.2): each
-   patch of a new frame takes the labels of the patches before it that look most alike. tokens
-   (gh·gw, D) or (1, gh·gw, D): of the first frame, as f.patches of mmix_vision_forward; mask (h, w)
-   of its labels 0 … K-1, int32, 0 the background. Holds frames + 1 frames' tokens and labels,
-   however long the video is. NULL on error. */
+/* Begins an object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section
+   4.2.2): each patch of a new frame takes the labels of the patches before it that look most alike.
+   tokens, (gh·gw, D) or (1, gh·gw, D), are those of the first frame, as f.patches of
+   mmix_vision_forward; mask (h, w) has its labels 0 … K-1, int32, 0 being the background. It holds
+   the tokens and labels of frames + 1 frames, however long the video is. Returns NULL on error. */
 MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
                                       const mmix_tensor *tokens, size_t gh, size_t gw,
                                       const mmix_tensor *mask, size_t K);
-/* NULL is allowed. */
+/* Frees it. NULL is allowed. */
 MMIXDEF void mmix_video_destroy(mmix_video *v);
 typedef struct mmix_video_frame {
-    mmix_tensor *soft;                       /* (K, gh, gw): sum 1 at each token */
-    mmix_tensor *labels;                     /* (h, w), int32: the largest of soft, bilinear, each label's
-                                                least → 0 and largest → 1 (a map of one value
-                                                stays); the lower label on a tie */
+    mmix_tensor *soft;                       /* (K, gh, gw): its sum is 1 at each token */
+    /* (h, w), int32: the label whose map is largest, the lower one on a tie. The maps are those of
+       soft, resized bilinearly, each scaled to 0 (least) … 1; a map of one value stays. */
+    mmix_tensor *labels;
 } mmix_video_frame;
-/* The next frame, of tokens of the first one's shape. 0, or -1: then the video stands where it
-   stood. */
+/* Labels the next frame, from tokens of the first one's shape. Returns 0, or -1: then the video
+   stands where it stood. */
 MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result);
 
-typedef struct mmix_video_scores {           /* zeros at first */
+/* Zeros at first. */
+typedef struct mmix_video_scores {
     size_t count;
     double J, F;                             /* means over what was measured */
     double J_recall, F_recall;               /* shares of it with more than 0.5 */
     double last_J, last_F;                   /* what was measured last */
 } mmix_video_scores;
-/* The measures of DAVIS (Perazzi et al. 2016), of one object in one frame, taken into scores: J,
-   the IoU of the region; F, of its boundary, from precision and recall. predicted, truth (h, w),
-   int32: the object is where they hold this label. Call it with each object (not the background) of
-   each frame but a video's first and last: then scores are DAVIS's of that video. Over several,
-   DAVIS averages objects: a struct each. 0, or -1: then scores is as it was. */
+/* Adds the measures of DAVIS (Perazzi et al. 2016) of one object in one frame to scores: J, the IoU
+   of the region; F of its boundary, from precision and recall. predicted and truth are (h, w),
+   int32, and the object is where they hold this label. Called with each object (not the background)
+   of each frame but a video's first and last, scores are DAVIS's of that video. Over several videos
+   DAVIS averages objects: use a struct for each. Returns 0, or -1: then scores is as it was. */
 MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth,
                           int32_t object, mmix_video_scores *scores);
 
@@ -1851,7 +1875,8 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
 
        mmix_decoder *student = mmix_decoder_student(teacher, NULL);
        mmix_distill *run = mmix_distill_create(teacher, student, mmix_distill_config_linmu());
-       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
+       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0)
+           mmix_reset(m);
    ==================================================================================== */
 
 /* Returns the mean of (student - teacher)² over the features of (B, L, D) and over the positions
@@ -2051,12 +2076,13 @@ typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_
    call->saved[slot], slot < MMIX_MAX_SAVED. NULL on error. */
 MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
-/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is.
-   Their functions have their tensors in the host's memory, kernels of mmix_device in the device's.
+/* The ops of the table. A program that computes elsewhere overrides them one by one, and the rest
+   stays as it is. These functions find their tensors in the host's memory; kernels of mmix_device
+   find theirs in the device's.
 
-   This list is the only one: an op's enumerator, its name, and the family of ops whose functions
-   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of
-   the API. */
+   There is no other list of ops. A line has an op's enumerator, its name, and the family of ops
+   whose functions mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops are put at the
+   end, because the numbers are part of the API. */
 #define MMIX_OPS(ONE)                                       \
     ONE(ADD, add, binary)                                   \
     ONE(MUL, mul, binary)                                   \
@@ -2081,17 +2107,17 @@ MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot
     ONE(LINEAR, linear, linear)                             \
     ONE(CAUSAL_CONV1D, causal_conv1d, conv)                 \
     ONE(INTERPOLATE, interpolate, resize)                   \
-    ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)            \
+    ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)        \
     ONE(WEIGHT_NORM, weight_norm, unit)                     \
     ONE(ROPE, rope, rope)                                   \
     ONE(SOFTMAX_ATTENTION, softmax_attention, mixer)        \
     ONE(LINEAR_ATTENTION, linear_attention, mixer)          \
     ONE(SSD, ssd, mixer)                                    \
-    ONE(DINO_LOSS, dino_loss, dino_loss)                        \
+    ONE(DINO_LOSS, dino_loss, dino_loss)                    \
     ONE(ADD_ROWS, add_rows, add_rows)                       \
     ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
-    ONE(KD_HIDDEN, kd_hidden, kd_hidden)                        \
-    ONE(KD_TOKEN, kd_token, kd_token)                           \
+    ONE(KD_HIDDEN, kd_hidden, kd_hidden)                    \
+    ONE(KD_TOKEN, kd_token, kd_token)                       \
     ONE(MAXIMUM, maximum, binary)                           \
     ONE(RELU, relu, unary)                                  \
     ONE(ABS, abs, unary)                                    \
@@ -2100,112 +2126,127 @@ MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot
     ONE(POW, pow, unary)
 #define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
 enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
-/* Overrides an op of this context; NULL restores the built-in functions. 0, or -1 for an unknown
-   op or functions without a forward. */
+/* Overrides an op of this context. functions NULL restores the built-in ones. Returns 0, or -1 for
+   an unknown op or for functions without a forward. */
 MMIXDEF int mmix_op_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
-/* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
+/* Returns the functions that run an op now, for an override that hands some of its calls on; NULLs
+   for an unknown op. */
 MMIXDEF mmix_op_functions mmix_op_get(const mmix_ctx *m, int op);
-/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or
-   by kernels (1). MMIX_OP_COUNT are custom ops. */
+/* Returns how many halves of an op, forwards and backwards, ran on the host (on_device 0) or by
+   kernels (on_device 1) in a context with a device. The op MMIX_OP_COUNT stands for custom ops. */
 MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
-/* A pointer that overrides keep with their context, NULL at first. */
+/* Set and return a pointer that overrides keep with their context. It is NULL at first. */
 MMIXDEF void mmix_op_user_set(mmix_ctx *m, void *user);
 MMIXDEF void *mmix_op_user(const mmix_ctx *m);
-/* The op's name, e.g. "linear". */
+/* Returns the op's name, such as "linear". */
 MMIXDEF const char *mmix_op_name(int op);
 
-/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
-   arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
-   for. */
+/* Runs an op of the caller's own and returns its output, which has the given shape; NULL on error.
+   `user` is kept as a pointer and arrives as call->options. forward may not be NULL; backward may,
+   if no gradient will be asked for. */
 MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
                                     const size_t *shape, mmix_op_functions functions,
                                     const void *user);
 
 /* ---- ops that few need ---- */
 
-/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each
-   sequence. */
+/* Returns x (B, L, D) with the tokens of part (B, n, D) added to those at index (n), int32, in each
+   sequence; NULL on error. */
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part,
                                    mmix_tensor *index);
-/* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
+/* Returns x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1,
+   D). NULL on error. */
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
-/* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
+/* Returns the matrix (K, D) whose rows are g_k v_k / ‖v_k‖, g (K, 1); NULL on error. Salimans &
+   Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
-/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r,
-   I), B (O, r); NULL: none. */
+/* Low-rank matrices A (r, I) and B (O, r), or NULL, beside a weight W (O, I) (LoRA, Hu et al.
+   2021). */
 typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-/* The linear layer itself with them. */
+/* Returns mmix_linear_residual with them: x Wᵀ + alpha/r (x Aᵀ) Bᵀ takes the place of x Wᵀ. */
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                       mmix_tensor *bias, const mmix_lora *lora,
                                       mmix_tensor *residual, mmix_tensor *s);
 
 /* ---- mixers ---- */
 
-/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not
-   recorded, for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
+/* Returns y of SSD by its definition, a loop over time, one token after another, for reading and
+   for tests: mmix_mix must equal it. It takes the options of mmix_mix except MMIX_SCAN_BOTH and is
+   not recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
-/* The bytes of all slots of a state. */
+/* Returns the bytes of all slots of a state. */
 MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
-/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by
-   `separators` more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X +
-   separators). By layer mod
-   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all
-   frames. With time innermost the separators come last. perm or inverse may be NULL. */
+/* Writes the order in which LinMU's layer `layer` visits T frames of Y x X tokens, each followed by
+   `separators` more. perm[r] is the token that is visited r-th, and inverse[perm[r]] = r; both have
+   T (Y X + separators) numbers, and either may be NULL. By layer mod 4 the order is
+   0: frames, rows in each;
+   1: frames, columns in each;
+   2: rows of all frames, time innermost;
+   3: columns of all frames, time innermost.
+   With time innermost the separators come last. */
 MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
                              int32_t *perm, int32_t *inverse);
 
 /* ---- memory ---- */
 
-/* Lets the peak begin anew at what is held now. */
+/* Lets the peak of mmix_memory begin anew at what is held now. */
 MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 
 #ifndef MMIX_MIXERS_ONLY
 /* ---- files and pictures ---- */
 
-/* "F64" … "BOOL", NULL for another number. */
+/* Returns the name of a MMIX_FILE_… type, "F64" … "BOOL", or NULL for another number. */
 MMIXDEF const char *mmix_file_dtype_name(int dtype);
-/* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
+/* Returns a decoder from a file of llama2.c's format in memory (Karpathy 2023): 7 int32, then
+   float32 weights. name is for messages. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
                                                 size_t size);
 
+/* Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so
+   that they run inside parallel tasks. They return 0, or -1 with nothing written if an argument is
+   out of its range. Sides are 1 … 2²⁴ pixels. Those that need scratch memory have a function that
+   returns its bytes, or 0 if the arguments are out of range. It is aligned as malloc aligns. */
+
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* `from` of a picture is brought to width x height, and `to` of that is kept. */
+/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept. */
 typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
-/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its
-   shorter side has become `side` >= crop. */
+/* Returns the plan that brings a whole box to width x height. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
+/* Returns the plan for evaluation: the shorter side becomes `side` ≥ crop, and the crop x crop
+   pixels in the middle are kept. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
                                                       size_t side, size_t crop);
-/* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
+/* Resizes bicubically (a = -1/2) with antialiasing, horizontally first. `out` is not `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
 
-/* What can be done to width x height pixels in place. */
+/* What mmix_picture_adjust can do, and what `amount` is. */
 enum {
-    /* by a factor of 0 … 1000, 1 changes nothing; saturation 0 is gray */
+    /* The amount is a factor of 0 … 1000, and 1 changes nothing; saturation 0 is gray. */
     MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_CONTRAST, MMIX_ADJUST_SATURATION,
     MMIX_ADJUST_HUE,                         /* by -1/2 … 1/2 of a turn */
-    MMIX_ADJUST_FLIP,                        /* columns reversed; 0 */
-    MMIX_ADJUST_GRAY,                    /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
-    MMIX_ADJUST_SOLARIZE,                 /* levels v from the amount (0 … 256) on become 255 - v */
+    MMIX_ADJUST_FLIP,                        /* columns are reversed; the amount is 0 */
+    MMIX_ADJUST_GRAY,                        /* 0.299 R + 0.587 G + 0.114 B in all channels; 0 */
+    MMIX_ADJUST_SOLARIZE,                    /* levels v from the amount (0 … 256) become 255 - v */
     MMIX_ADJUST_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
 };
-/* Scratch is for blur alone, else NULL. */
+/* Changes width x height pixels in place. Only the blur needs scratch, for others it is NULL. */
 MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height);
 MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change,
                                 double amount, void *scratch);
-/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's
-   (0.485, 0.456, 0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
+/* Writes out (3, height, width) = (v/255 - mean)/deviation. mean and deviation have 3 numbers, no
+   deviation being 0. NULL, NULL: ImageNet's (0.485, 0.456, 0.406; 0.229, 0.224, 0.225), which all
+   backbones here expect. */
 MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
-/* (1, 3, height, width) of what is kept of a picture, resized and normalized. NULL on error. */
+/* Returns what a plan keeps of a picture, resized and normalized, (1, 3, height, width). NULL on
+   error. */
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
 
-/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random
-   numbers depend on the context's seed and (step, image, crop) only, not on threads or the order of
-   calls. */
+/* Crop number `crop`, below 2¹⁶, of a picture that stands at place `image`, below 2⁴⁰, of a batch.
+   Its random numbers depend on the context's seed and on step, image and crop only. */
 typedef struct mmix_crop {
     const mmix_ctx *m;
     const mmix_augment *config;
@@ -2213,20 +2254,21 @@ typedef struct mmix_crop {
     uint64_t step;
     size_t image, crop;
 } mmix_crop;
-/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then
-   the largest box in the middle whose aspect is in range. */
+/* Returns the box that a crop takes from its picture, as torchvision's RandomResizedCrop finds it:
+   ten tries, then the largest box in the middle whose aspect is in range. */
 MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
-/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing
-   written if the picture is empty or too large, or a size is 0; the rest of config is taken as
-   checked (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
+/* Writes the crop to out (3, s, s), with s the global or local size; it may run inside a task. The
+   scratch memory is enough for any crop of a picture of these sides. Returns 0, or -1 with nothing
+   written if the picture is empty or too large, or if a size is 0. The rest of config is taken as
+   checked, which mmix_augment_batch does. */
 MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
 
 /* ---- layers ---- */
 
-/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate).
-   NULL without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step
-   apart. */
+/* Returns the factors s (B) of stochastic depth (Huang et al. 2016): each is 0 with probability
+   `rate`, else 1/(1 - rate). `stream`, below 2³², tells the layers and crops of one step apart.
+   With a rate of 0 it returns NULL without an error. */
 MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step,
                                            uint64_t stream);
 
@@ -2263,77 +2305,83 @@ typedef struct mmix_projections {
 
 typedef struct mmix_mmate_layer {
     mmix_mmate_options options;
-    size_t index;                            /* of the layer: tells scan order and shift */
+    size_t index;                            /* of the layer: it decides on scan order and shift */
     mmix_projections flex, swin;
     struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
     mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm;
     mmix_tensor *branch_gate_weight, *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0:
-   none. Adds, behind `prefix`:
-     for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
-     for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
-       unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
-       conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with norm;
-     branch_gate.weight and branch_gate.bias with branch_gate;
-     for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. 0, or -1. */
+/* Queries and values are both `width` wide (N = P). options may be NULL for the defaults. bias 1:
+   q, k and v have biases; 2: o has one, too; 0: none has. Returns 0, or -1. Adds, behind `prefix`:
+   - for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj,
+   v_proj
+     and o_proj;
+   - for Flex-MA, behind flex., too: dt_proj.weight, dt_bias and A_log; dt_proj_b.weight, dt_b_bias
+   and
+     A_log_b unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip;
+     conv1d.weight with conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with
+     norm;
+   - branch_gate.weight and branch_gate.bias with branch_gate;
+   - for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone.
-   options.branches may be set in a copy of the layer: of Local-Swin alone, what takes no part gets
-   0, without o_proj's bias. */
+/* Returns y (B, L, D) of x (B, L, D), plus residual unless that is NULL; NULL on error. layout
+   NULL: all is text. options.branches may be changed in a copy of the layer. With Local-Swin alone,
+   tokens that take no part get 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                         mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the
-   definition: what mmix_mmate_forward must equal. Of both branches their sum, weighted by their
-   gate, if any. Not recorded. */
+/* Returns M (B, H, L, L) by its definition, with y = M v for each head before o_proj (and without
+   output_gate and norm): mmix_mmate_forward must equal it. For both branches it is their sum,
+   weighted by their gate, if any. Nothing is recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
 /* ---- backbones, measures ---- */
 
-/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the
-   class token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
+/* Finds the tokens of which `features`' token is the mean, for n patches: the class token, or the
+   registers. Writes their places among all tokens to `at`, unless that is NULL, and returns how
+   many they are. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
-/* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr
-   i/(points-1), the upper end where it rises vertically. A curve of area < ½ is turned first,
-   (1-fpr, 1-tpr), as `auc` is. Zero tpr before the first image; divide by their number after the
-   last. */
+/* Averages ROC curves vertically (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at
+   fpr i/(points-1), the upper end where it rises vertically. A curve of area below ½ is turned
+   first, (1-fpr, 1-tpr), as `auc` is. tpr is zeros before the first image and is divided by the
+   number of images after the last. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 
 /* ---- DINO's head and run ---- */
 
-/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp),
-   `hidden` wide and `bottleneck` at the end, L2 normalization, weight-normed linear map to K
-   prototypes (last_layer.weight_g, weight_v). */
+/* DINO's head: 1 to 8 linear layers with GELU between them, `hidden` wide and `bottleneck` wide at
+   the end, named mlp.0, mlp.2, … (a single one mlp); then L2 normalization; then a weight-normed
+   linear map to K prototypes, last_layer.weight_g and last_layer.weight_v. */
 typedef struct mmix_dino_head {
     mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
     size_t layers;
 } mmix_dino_head;
-/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight,
-   mlp.bias), last_layer.weight_g and last_layer.weight_v. 0, or -1. */
+/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (for one layer mlp.weight and
+   mlp.bias), last_layer.weight_g and last_layer.weight_v. Returns 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
-/* x (rows, D) → (rows, K). */
+/* Returns (rows, K) for x (rows, D); NULL on error. */
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head,
                                             mmix_tensor *x);
-/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the
-   centre (K), with iBOT that of patches behind it. */
+/* Returns the parameters of the student's (teacher 0) or the teacher's (1) head, with DINO's names
+   (mlp.0.weight, …); with iBOT mask_token stands before them. They are the run's. */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
+/* Returns the center (K); with iBOT that of patches stands behind it. It is the run's. */
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
-/* The note of the file that a run was loaded from, "" if there is none. */
+/* Returns the note of the file that a run was loaded from, "" if there is none. */
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
 /* ---- schedules ---- */
 
-/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the
-   last step is final. */
+/* Returns a value that goes from start_factor · base to base over `warmup` steps, and then from
+   base to final by (1 - progress)^power; the last step has final. */
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
                                   double start_factor, double power, size_t step);
-/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps)
-   reached. */
+/* Has the same warm-up, and then returns base times gamma to the power of the number of milestones
+   (in epochs of iters steps) reached. */
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
                                        size_t n, size_t iters, size_t warmup, double start_factor,
                                        size_t step);
