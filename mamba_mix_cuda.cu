@@ -117,7 +117,11 @@ MMIXDEF const char *mmix_cuda_error_text(int error);
 
 /* As mmix_head_view: an array (B, L, heads, width), width contiguous, its first element and by how
    many elements the next sequence, token and head are away; head h of H reads head h / share. */
-typedef struct mmix_cuda_head_view { void *p; ptrdiff_t batch, token, head; size_t share; } mmix_cuda_head_view;
+typedef struct mmix_cuda_head_view {
+    void *p;
+    ptrdiff_t batch, token, head;
+    size_t share;
+} mmix_cuda_head_view;
 MMIXDEF mmix_cuda_head_view mmix_cuda_head_view_rows(void *p, size_t L, size_t heads, size_t width,
                                                      size_t H);
 
@@ -1375,6 +1379,15 @@ template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_zero(float (&c)[S][4])
 {
     mmixi_cuda_strip_each(c, [](float &x, int, int) { x = 0; });
 }
+template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_scale(float (&c)[S][4], float by)
+{
+    mmixi_cuda_strip_each(c, [&](float &x, int, int) { x *= by; });
+}
+template <int S>
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_scale_rows(float (&c)[S][4], const float *by)
+{
+    mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= by[row]; });
+}
 /* c += a b for the groups of 8 columns from `first` to before `end`, both even; a(k) gives the
    fragment that begins at column k, b(k, i) the one of rows k … k + 15 and columns 8 i … 8 i + 15.
    DEPTH: as `depth`, or 0 where that is not a constant. */
@@ -2069,7 +2082,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_y(const mmixi_cuda_ssd_job &j,
         mmixi_cuda_strip_add<N>(c, 0, columns, n,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
             [&](int at, int i) { return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp); });
-        mmixi_cuda_strip_each(c, [&](float &e, int row, int) { e *= d->into[row0 + row]; });
+        mmixi_cuda_strip_scale_rows(c, d->into + row0);
         mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, s.x + p0, ldp);
         mmixi_cuda_ssd_add_skip(c, j, h, first_p + p0, s.x + row0 * ldp + p0, ldp);
         mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
@@ -2213,7 +2226,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
             float c[MMIXI_CUDA_STRIP][4];
             mmixi_cuda_strip_zero(c);
             mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.dy + row0 * ldp, s.h + n0 * ldp);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= s.d->into[row0 + row]; });
+            mmixi_cuda_strip_scale_rows(c, s.d->into + row0);
             mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_through<K>(c, dS, 0, warp + 1, columns, s.b + n0, ldn);
             mmixi_cuda_put_strip(c, dC, j.r.L, chunk.t, n0);
@@ -2321,7 +2334,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
             mmixi_cuda_strip_zero(c);
             mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.x + row0 * ldp, s.dh + n0 * ldp);
             mmixi_cuda_strip_dot(sums.alone, c, s.b + row0 * ldn + n0, ldn, columns);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= weight[row0 + row]; });
+            mmixi_cuda_strip_scale_rows(c, weight + row0);
             mmixi_cuda_strip_through<K>(c, dS, warp, strips, columns, s.c + n0, ldn);
             mmixi_cuda_put_strip(c, dB, j.r.L, chunk.t, n0);
         }
@@ -2335,7 +2348,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
             [&](int at, int i) {
                 return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp);
             });
-        mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= weight[row0 + row]; });
+        mmixi_cuda_strip_scale_rows(c, weight + row0);
         mmixi_cuda_strip_through<K>(c, W, warp, strips, columns, s.dy + p0, ldp);
         mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
         mmixi_cuda_put_strip(c, dx, j.r.L, chunk.t, p0);
@@ -3068,7 +3081,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_scores(float (&S)[MMIXI_CUDA_STRIP][4],
                                          const mmixi_cuda_own &own, const int *place, int first,
                                          const mmixi_cuda_seen &seen)
 {
-    if (!FIXED) mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
+    if (!FIXED) mmixi_cuda_strip_scale(S, j.scale2);
     if (own.bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
         x += MMIXI_CUDA_LOG2E * own.bias[own.place[row / 8] - place[column]];
     });
@@ -3288,6 +3301,18 @@ MMIXI_CUDA_INLINE void mmixi_cuda_dq_rows(const mmixi_cuda_attention_job &j,
         over[e] = there ? j.r.over[index] : 0;
     }
 }
+/* δ of a lane's two queries, for the other launch. */
+MMIXI_CUDA_INLINE void mmixi_cuda_store_delta(const mmixi_cuda_attention_job &j,
+                                              const mmixi_cuda_attention_piece &at, int lane_row,
+                                              const float (&delta)[2])
+{
+    float *rows = j.delta + (at.b * j.r.H + at.h) * j.r.L;
+    for (int e = 0; e < 2; e++) {
+        const int row = lane_row + 8 * e;
+        if (row >= at.w.queries || threadIdx.x % 4) continue;
+        rows[mmixi_cuda_window_token(at.w, row)] = delta[e];
+    }
+}
 /* W, FIXED: as above. */
 template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
@@ -3342,12 +3367,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
         stage ^= stages - 1;
     }
     mmixi_cuda_wait();
-    for (int e = 0; e < 2; e++) {
-        const int row = at.first + lane_row + 8 * e;
-        if (row >= w.queries || threadIdx.x % 4) continue;
-        j.delta[(at.b * j.r.H + at.h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row)] = delta[e];
-    }
-    mmixi_cuda_strip_each(dq, [&](float &x, int, int) { x *= j.scale; });
+    mmixi_cuda_store_delta(j, at, at.first + lane_row, delta);
+    mmixi_cuda_strip_scale(dq, j.scale);
     if (!j.r.dq.p) return;
     const mmixi_cuda_view<T> results = mmixi_cuda_view_of<WIDTH, T>(j.r.dq, at.b, at.h, j.r.N);
     mmixi_cuda_store_window(dq, results, w, at.first + row0, w.queries);
@@ -3393,6 +3414,25 @@ MMIXI_CUDA_INLINE void mmixi_cuda_key_mask(float (&S)[STRIP][4], float (&Z)[STRI
             S[i][e] = sees ? S[i][e] : 0;
             Z[i][e] = sees ? Z[i][e] : 0;
         }
+}
+/* The block's keys and values, and for a bias the places of a lane's two keys. */
+template <int FIXED, int WIDTH, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_dkv_begin(const mmixi_cuda_attention_job &j,
+                                            const mmixi_cuda_attention_tiles<T> &s,
+                                            const mmixi_cuda_attention_piece &at, size_t own, int n,
+                                            int p, int (&place)[2])
+{
+    const mmixi_cuda_window &w = at.w;
+    const int lane_row = (int)threadIdx.x / 32 * 16 + mmixi_cuda_lane_row();
+    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, at.b, own, j.r.N);
+    const mmixi_cuda_view<T> values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, at.b, own, j.r.P);
+    mmixi_cuda_load_window(s.own_n, n + 8, keys, w, at.first, w.keys, n);
+    mmixi_cuda_load_window(s.own_p, p + 8, values, w, at.first, w.keys, p);
+    if (FIXED || !j.r.bias) return;
+    for (int e = 0; e < 2; e++) {
+        const int key = at.first + lane_row + 8 * e;
+        place[e] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(key, w.keys - 1));
+    }
 }
 /* The first tile from i on with a query that sees one of the block's keys, and what its queries
    see. Of a simple mask the first tile is such, and all behind it are. */
@@ -3471,7 +3511,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_dkv_tile(float (&dk)[W][4], float (&dv)[W][4],
         mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, q + q0 * ldn);
         if (GRADIENTS & 2)
             mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, dy + q0 * ldp);
-        if (!FIXED) mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
+        if (!FIXED) mmixi_cuda_strip_scale(S, j.scale2);
         if (bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
             x += MMIXI_CUDA_LOG2E * bias[rows->place[q0 + column] - place[row / 8]];
         });
@@ -3493,7 +3533,6 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     const int stages = FIXED ? 2 : j.stages;
     const int n = WIDTH ? WIDTH : j.n;
     const int p = WIDTH ? WIDTH : j.p;
-    const int row0 = (int)threadIdx.x / 32 * 16;
     const size_t share = j.r.k.share;
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share, 0);
     const mmixi_cuda_window &w = at.w;
@@ -3503,20 +3542,14 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     int place[2] = { 0, 0 };
     if (at.first >= w.keys) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
-    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, at.b, own, j.r.N);
-    const mmixi_cuda_view<T> values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, at.b, own, j.r.P);
-    mmixi_cuda_load_window(s.own_n, n + 8, keys, w, at.first, w.keys, n);
-    mmixi_cuda_load_window(s.own_p, p + 8, values, w, at.first, w.keys, p);
-    for (int e = 0; e < 2 && !FIXED && j.r.bias; e++) {
-        const int key = at.first + row0 + mmixi_cuda_lane_row() + 8 * e;
-        place[e] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(key, w.keys - 1));
-    }
+    mmixi_cuda_dkv_begin<FIXED, WIDTH>(j, s, at, own, n, p, place);
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
     mmixi_cuda_query_tile tile;
     mmixi_cuda_seen then = { 0, 0, 0, 0 };       /* what the next tile's queries see */
     int begin = 0;
-    if (j.r.mask == MMIX_MASK_CAUSAL) begin = mmixi_cuda_max(at.first - (w.keys - w.queries), 0) / 64 * 64;
+    if (j.r.mask == MMIX_MASK_CAUSAL)
+        begin = mmixi_cuda_max(at.first - (w.keys - w.queries), 0) / 64 * 64;
     tile.h = own;
     tile.turn = 0;
     tile.stage = 0;
@@ -3547,10 +3580,10 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
         tile.h = next_h;
     }
     mmixi_cuda_wait();
-    mmixi_cuda_strip_each(dk, [&](float &x, int, int) { x *= j.scale; });
+    mmixi_cuda_strip_scale(dk, j.scale);
     const mmixi_cuda_view<T> to_v = mmixi_cuda_view_of<WIDTH, T>(j.r.dv, at.b, own, j.r.P);
     const mmixi_cuda_view<T> to_k = mmixi_cuda_view_of<WIDTH, T>(j.r.dk, at.b, own, j.r.N);
-    const int row = at.first + row0;
+    const int row = at.first + (int)threadIdx.x / 32 * 16;
     if ((GRADIENTS & 1) && j.r.dv.p) mmixi_cuda_store_window(dv, to_v, w, row, w.keys);
     if ((GRADIENTS & 2) && j.r.dk.p) mmixi_cuda_store_window(dk, to_k, w, row, w.keys);
 }
@@ -4021,18 +4054,19 @@ template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_columns(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread();
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
-    const size_t head = at.t * j.r.k.share;
+    const size_t n = i % j.r.N;
+    const size_t head = i / j.r.N % j.G * j.r.k.share;
+    const size_t b = i / j.r.N / j.G;
     float top = -INFINITY;
     float sum = 0;
-    if (at.b >= j.r.B) return;
+    if (b >= j.r.B) return;
     for (size_t t = 0; t < j.r.S; t++) {
-        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
-        top = fmaxf(top, mmixi_cuda_float(k[at.h]));
+        const T *k = mmixi_cuda_at<T>(j.r.k, b, t, head);
+        top = fmaxf(top, mmixi_cuda_float(k[n]));
     }
     for (size_t t = 0; t < j.r.S; t++) {
-        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
-        sum += expf(mmixi_cuda_float(k[at.h]) - top);
+        const T *k = mmixi_cuda_at<T>(j.r.k, b, t, head);
+        sum += expf(mmixi_cuda_float(k[n]) - top);
     }
     j.columns[3 * i] = top;
     j.columns[3 * i + 1] = 1 / sum;
@@ -4108,11 +4142,13 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dq(MMIXI_CUDA_JOB mmixi_c
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_column_dots(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread();
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
+    const size_t n = i % j.r.N;
+    const size_t g = i / j.r.N % j.G;
+    const size_t b = i / j.r.N / j.G;
     float sum = 0;
-    if (at.b >= j.r.B) return;
+    if (b >= j.r.B) return;
     for (size_t t = 0; t < j.r.S; t++) {
-        const size_t key = ((at.b * j.r.S + t) * j.G + at.t) * j.r.N + at.h;
+        const size_t key = ((b * j.r.S + t) * j.G + g) * j.r.N + n;
         sum += j.G1[key] * j.dG[key];
     }
     j.columns[3 * i + 2] = sum;
@@ -4470,21 +4506,25 @@ struct mmixi_cuda_spread {
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_spread(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
     const size_t i = mmixi_cuda_thread();
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H, j.count);         /* (B, H, count) */
-    const size_t group = at.b * (j.H / j.share) + at.t / j.share;
-    const int has = j.all || at.t % j.share == 0;
-    if (at.b < j.B) j.to[i] = has ? j.from[group * j.count + at.h] : 0;
+    const size_t e = i % j.count;
+    const size_t h = i / j.count % j.H;
+    const size_t b = i / j.count / j.H;
+    const size_t group = b * (j.H / j.share) + h / j.share;
+    const int has = j.all || h % j.share == 0;
+    if (b < j.B) j.to[i] = has ? j.from[group * j.count + e] : 0;
 }
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_gather(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
     const size_t i = mmixi_cuda_thread();
     /* (B, groups, count) */
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H / j.share, j.count);
-    const size_t first = at.b * j.H + at.t * j.share;
+    const size_t groups = j.H / j.share;
+    const size_t e = i % j.count;
+    const size_t first = i / j.count % groups * j.share;
+    const size_t b = i / j.count / groups;
     const size_t heads = j.all ? j.share : 1;
     float sum = 0;
-    if (at.b >= j.B) return;
-    for (size_t h = first; h < first + heads; h++) sum += j.from[h * j.count + at.h];
+    if (b >= j.B) return;
+    for (size_t h = first; h < first + heads; h++) sum += j.from[(b * j.H + h) * j.count + e];
     j.to[i] = sum;
 }
 /* 1, and zeros: δ and A */
