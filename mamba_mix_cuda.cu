@@ -1710,10 +1710,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays_low(mmixi_cuda_decays *d, int at)
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < 16; i++) {
         if (i > own) sum += d->a[first + i];
-        float near = mmixi_cuda_exp2(sum);
-        if (i == own) near = 1;
-        if (i < own) near = 0;
-        d->near[at][i] = near;
+        d->near[at][i] = i < own ? 0 : mmixi_cuda_exp2(sum);         /* 2^0 = 1 for i = own */
     }
     d->low[at] = mmixi_cuda_exp2(sum);
     d->step[at] = d->low[at] * d->delta[at];
