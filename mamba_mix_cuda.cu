@@ -1,7 +1,7 @@
 /* mamba_mix_cuda.cu - the token mixers of mamba_mix.h on a GPU
 
-   Softmax attention, linear attention and Mamba-2 (SSD), forward and backward, as hand-written kernels, and
-   one call that lets a program which ran on the CPU use them:
+   Softmax attention, linear attention and Mamba-2 (SSD), forward and backward, as hand-written
+   kernels, and one call that lets a program which ran on the CPU use them:
 
        #define MAMBA_MIX_IMPLEMENTATION
        #include "mamba_mix.h"
@@ -90,14 +90,16 @@ extern "C" {
 /* ==== >>cuda-api-kernels =============================================================
    the mixers on device pointers
 
-   The structs are those of >>api-kernels in mamba_mix.h with a precision, a workspace and a stream: zero one
-   first, then say sizes, options and where the arrays lie, all in device memory. Nothing is allocated and
-   nothing waits: calls queue their kernels on the stream and return. Gradients are written over what was
-   there, and left out where p is NULL. The same call gives the same bits each time.
+   The structs are those of >>api-kernels in mamba_mix.h with a precision, a workspace and a stream:
+   zero one first, then say sizes, options and where the arrays lie, all in device memory. Nothing
+   is allocated and nothing waits: calls queue their kernels on the stream and return. Gradients are
+   written over what was there, and left out where p is NULL. The same call gives the same bits each
+   time.
 
-   A call returns 0, MMIX_CUDA_UNSUPPORTED if the kernels have no form for these sizes (see each struct; with
-   `naive` there are no limits), or the CUDA runtime's error. The workspace, aligned as cudaMalloc aligns, has
-   the bytes that `…_workspace` says and may be used for something else after the call's kernels.
+   A call returns 0, MMIX_CUDA_UNSUPPORTED if the kernels have no form for these sizes (see each
+   struct; with `naive` there are no limits), or the CUDA runtime's error. The workspace, aligned as
+   cudaMalloc aligns, has the bytes that `…_workspace` says and may be used for something else after
+   the call's kernels.
 
        mmix_cuda_attention x = {0};
        x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64; x.scale = 0.125;
@@ -105,18 +107,23 @@ extern "C" {
        error = mmix_cuda_attention_forward(&x);
    ==================================================================================== */
 
-/* .precision. F32: arrays in float; products of three tf32 products each, which err by about 2⁻²¹. TF32:
-   arrays in float, products of one (about 2⁻¹¹). BF16: arrays (B, L, heads, width) in bf16, everything else,
-   sums and states in float. */
+/* .precision. F32: arrays in float; products of three tf32 products each, which err by about 2⁻²¹.
+   TF32: arrays in float, products of one (about 2⁻¹¹). BF16: arrays (B, L, heads, width) in bf16,
+   everything else, sums and states in float. */
 enum { MMIX_CUDA_F32, MMIX_CUDA_TF32, MMIX_CUDA_BF16 };
 enum { MMIX_CUDA_UNSUPPORTED = -1 };
 /* What a call returned, in words. */
 MMIXDEF const char *mmix_cuda_error_text(int error);
 
-/* As mmix_head_view: an array (B, L, heads, width), width contiguous, its first element and by how many elements
-   the next sequence, token and head are away; head h of H reads head h / share. */
-typedef struct mmix_cuda_head_view { void *p; ptrdiff_t batch, token, head; size_t share; } mmix_cuda_head_view;
-MMIXDEF mmix_cuda_head_view mmix_cuda_head_view_rows(void *p, size_t L, size_t heads, size_t width, size_t H);
+/* As mmix_head_view: an array (B, L, heads, width), width contiguous, its first element and by how
+   many elements the next sequence, token and head are away; head h of H reads head h / share. */
+typedef struct mmix_cuda_head_view {
+    void *p;
+    ptrdiff_t batch, token, head;
+    size_t share;
+} mmix_cuda_head_view;
+MMIXDEF mmix_cuda_head_view mmix_cuda_head_view_rows(void *p, size_t L, size_t heads, size_t width,
+                                                     size_t H);
 
 /* h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t,   a_t = δ_t A,   A < 0,
    δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (backward in float
@@ -145,8 +152,8 @@ MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward);
 MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x);
 /* Needs nothing of the forward but its inputs. */
 MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x);
-/* One token, L = 1, of any N and P: the state goes from initial_state to final_state, which may be the same.
-   No workspace. */
+/* One token, L = 1, of any N and P: the state goes from initial_state to final_state, which may be
+   the same. No workspace. */
 MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x);
 
 /* y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of scale · q_i·k_j (+ bias). Tiles: N, P ≤ 128. */
@@ -158,11 +165,11 @@ typedef struct mmix_cuda_attention {
     int mask;                                    /* MMIX_MASK_… */
     size_t prefix, left, right, grid[3], window[3], shift[3];    /* window[0] = 0: no windows */
     const int32_t *lefts;                        /* (L), with MMIX_MASK_BAND; or NULL */
-    const float *bias;                           /* (H, Π (2 window_a - 1)), with windows; or NULL */
+    const float *bias;  /* (H, Π (2 window_a - 1)), with windows; or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    /* (B, H, L): of each query the largest score t, times log2 e, and 1 / Σ e^(s - t). Forward writes them
-       unless NULL, backward reads them */
+    /* (B, H, L): of each query the largest score t, times log2 e, and 1 / Σ e^(s - t). Forward
+       writes them unless NULL, backward reads them */
     float *top, *over;
     mmix_cuda_head_view dy, dq, dk, dv;
     float *dbias;                                /* or NULL */
@@ -173,16 +180,16 @@ MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x);
 /* Needs y, top and over of the forward. */
 MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x);
 
-/* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalize` divided by Σ_j φ(q_i)·ψ(k_j) +
-   eps. Tiles, causal only: as SSD in float with P + normalize for P. */
+/* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalize` divided by Σ_j
+   φ(q_i)·ψ(k_j) + eps. Tiles, causal only: as SSD in float with P + normalize for P. */
 typedef struct mmix_cuda_linear_attention {
     int precision, naive;
     size_t B, L, S, H, N, P;
     mmix_cuda_head_view q, k, v, y;                  /* k and v have equal shares */
     int feature, normalize, causal;              /* MMIX_FEATURE_…; 1 or 0 */
     double eps;
-    /* causal only: states (B, H / share, P + normalize, N) or NULL, the final one may be the initial one;
-       (B, L), seq_batch from row to row, or NULL */
+    /* causal only: states (B, H / share, P + normalize, N) or NULL, the final one may be the
+       initial one; (B, L), seq_batch from row to row, or NULL */
     const float *initial_state;
     float *final_state;
     const int32_t *seq_idx;
@@ -192,49 +199,52 @@ typedef struct mmix_cuda_linear_attention {
     float *dinitial;                             /* or NULL */
     void *workspace, *stream;
 } mmix_cuda_linear_attention;
-MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x, int backward);
+MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x,
+                                                    int backward);
 MMIXDEF int mmix_cuda_linear_attention_forward(const mmix_cuda_linear_attention *x);
 MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention *x);
 
 /* ==== >>cuda-api-attach ==============================================================
    the mixers of a context on the GPU
 
-   Tensors stay in the host's memory. A mixer's call is packed into pinned memory, copied, run, and its result
-   copied back, all on one stream, before mmix_mix returns. What the kernels have no form for, and what is too
-   small to be worth the journey, the CPU does as before, and mmix_cuda_stats says so.
+   Tensors stay in the host's memory. A mixer's call is packed into pinned memory, copied, run, and
+   its result copied back, all on one stream, before mmix_mix returns. What the kernels have no form
+   for, and what is too small to be worth the journey, the CPU does as before, and mmix_cuda_stats
+   says so.
    ==================================================================================== */
 
 typedef struct mmix_cuda_options {
-    int device;                                  /* which GPU; becomes the calling thread's current one */
+    int device;  /* which GPU; becomes the calling thread's current one */
     int precision;                               /* MMIX_CUDA_… */
     /* 1: where the GPU, its driver or its memory fail, the CPU does the work, silently but for the
        statistics; 0: that is the context's error, of kind MMIX_ERROR_DEVICE */
     int quiet;
-    /* A call of fewer multiply-adds stays on the CPU; 0: a default, which was estimated and not measured;
-       1: none stays */
+    /* A call of fewer multiply-adds stays on the CPU; 0: a default, which was estimated and not
+       measured; 1: none stays */
     double least;
-    size_t memory;                               /* bytes of device memory to hold at most, 0: no limit */
+    size_t memory;  /* bytes of device memory to hold at most, 0: no limit */
     int naive;                                   /* the naive kernels, for tests */
 } mmix_cuda_options;
 
 /* What happened since the attachment. */
 typedef struct mmix_cuda_statistics {
     size_t device_calls, host_calls;             /* of the mixers, forward and backward each one */
-    size_t host_small, host_unsupported, host_failed;    /* why on the host; of a small one the forward counts */
+    /* why on the host; of a small one the forward counts */
+    size_t host_small, host_unsupported, host_failed;
     size_t copies, bytes_up, bytes_down;         /* transfers */
     size_t device_bytes, pinned_bytes;           /* held now */
-    size_t on_device[MMIX_OP_COUNT], on_host[MMIX_OP_COUNT];             /* calls of each op; mmix_op_name */
+    size_t on_device[MMIX_OP_COUNT], on_host[MMIX_OP_COUNT];  /* calls of each op; mmix_op_name */
     char failure[160];                           /* the last failure of the device, or "" */
 } mmix_cuda_statistics;
 
 #define mmix_cuda_attach MMIXI_JOIN(mmix_cuda_attach_, MMIX_REAL)
-/* From now on m's mixers run on the GPU; options may be NULL. Returns 0; 1 if there is no usable GPU and
-   options.quiet is set: then m is not attached, and nothing else has changed; or -1. To be detached before
-   mmix_destroy. */
+/* From now on m's mixers run on the GPU; options may be NULL. Returns 0; 1 if there is no usable
+   GPU and options.quiet is set: then m is not attached, and nothing else has changed; or -1. To be
+   detached before mmix_destroy. */
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options);
-/* Gives device memory back and the table of ops what it had before. What was recorded meanwhile can still be
-   differentiated, on the CPU. An error if an op was overridden in between and still is: last come, first
-   gone. */
+/* Gives device memory back and the table of ops what it had before. What was recorded meanwhile can
+   still be differentiated, on the CPU. An error if an op was overridden in between and still is:
+   last come, first gone. */
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m);
 /* All 0 if m is not attached. */
 MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics);
@@ -272,12 +282,12 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
 /* ==== >>cuda-device ==================================================================
    number formats, and each PTX instruction in a wrapper of its own
 
-   With MMIX_CUDA_HOST the same kernels are compiled for the CPU, one fiber a thread, and each wrapper calls
-   its twin from tests/cuda_host.h.
+   With MMIX_CUDA_HOST the same kernels are compiled for the CPU, one fiber a thread, and each
+   wrapper calls its twin from tests/cuda_host.h.
    ==================================================================================== */
 
-/* Functions of the device, of both sides; kernels of one thread a thing, and of blocks of 4 warps, with 255
-   registers a thread at most; their argument. */
+/* Functions of the device, of both sides; kernels of one thread a thing, and of blocks of 4 warps,
+   with 255 registers a thread at most; their argument. */
 #define MMIXI_CUDA_INLINE static __device__ __forceinline__
 #define MMIXI_CUDA_BOTH static __host__ __device__ __forceinline__
 #define MMIXI_CUDA_KERNEL static __global__ void
@@ -322,7 +332,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_set(mmixi_cuda_bf16 *to, float x)
 {
     to->bits = (uint16_t)mmixi_cuda_pack(x, 0);
 }
-/* Rounded to the 10 bits of fraction that tf32 has. (A NaN's bits must not be rounded up into a number.) */
+/* Rounded to the 10 bits of fraction that tf32 has. (A NaN's bits must not be rounded up into a
+   number.) */
 MMIXI_CUDA_INLINE uint32_t mmixi_cuda_tf32(float x)
 {
 #ifdef MMIX_CUDA_HOST
@@ -356,9 +367,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t
 #endif
 }
 
-/* ldmatrix: four (8, 8) tiles of 2-byte numbers. Lane l names row l % 8 of tile l / 8, 16 bytes of shared
-   memory, and gets of tile i in r[i] what a fragment wants of it: row l / 4, columns 2 (l % 4) and the next;
-   of its transpose where TRANSPOSED. */
+/* ldmatrix: four (8, 8) tiles of 2-byte numbers. Lane l names row l % 8 of tile l / 8, 16 bytes of
+   shared memory, and gets of tile i in r[i] what a fragment wants of it: row l / 4, columns 2 (l %
+   4) and the next; of its transpose where TRANSPOSED. */
 template <int TRANSPOSED> MMIXI_CUDA_INLINE void mmixi_cuda_ldmatrix(uint32_t *r, const void *row)
 {
 #ifdef MMIX_CUDA_HOST
@@ -373,8 +384,8 @@ template <int TRANSPOSED> MMIXI_CUDA_INLINE void mmixi_cuda_ldmatrix(uint32_t *r
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 #endif
 }
-/* cp.async: 16 bytes, or 4, of device memory to shared memory, zeros unless `seen`; they are there after the
-   wait, for the thread itself, and for the block after the barrier behind it. */
+/* cp.async: 16 bytes, or 4, of device memory to shared memory, zeros unless `seen`; they are there
+   after the wait, for the thread itself, and for the block after the barrier behind it. */
 template <int BYTES> MMIXI_CUDA_INLINE void mmixi_cuda_copy(void *to, const void *from, int seen)
 {
 #ifdef MMIX_CUDA_HOST
@@ -406,8 +417,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_store(void *to, const uint32_t *r)
 #endif
     *(uint4 *)to = v;
 }
-/* 2^x, 0 for -∞; off by 2⁻²² of it at most. Exponents are kept in base 2, multiplied by log2 e where they
-   arise. */
+/* 2^x, 0 for -∞; off by 2⁻²² of it at most. Exponents are kept in base 2, multiplied by log2 e
+   where they arise. */
 MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
 {
 #ifdef MMIX_CUDA_HOST
@@ -433,15 +444,16 @@ MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
 #ifndef MMIX_CUDA_HOST
 extern __shared__ uint4 mmixi_cuda_shared[];
 #endif
-/* What the runtime was asked of each device, and told of each kernel there: once, because these calls take
-   about as long as a launch does. Every access holds the lock. */
+/* What the runtime was asked of each device, and told of each kernel there: once, because these
+   calls take about as long as a launch does. Every access holds the lock. */
 static struct mmixi_cuda_known {
     std::mutex lock;
-    std::map<int, size_t> shared;                /* of a device: bytes of shared memory of a block */
-    std::set<std::pair<int, const void *> > allowed;     /* device and kernel: it may use all of them */
+    std::map<int, size_t> shared;  /* of a device: bytes of shared memory of a block */
+    /* device and kernel: it may use all of them */
+    std::set<std::pair<int, const void *> > allowed;
 } mmixi_cuda_known;
-/* Bytes of shared memory that a block can have on the current device: 227 KB on sm_90, 163 on sm_80, 99 on
-   sm_86, sm_89 and sm_120. */
+/* Bytes of shared memory that a block can have on the current device: 227 KB on sm_90, 163 on
+   sm_80, 99 on sm_86, sm_89 and sm_120. */
 static int mmixi_cuda_most(size_t *most)
 {
     int device = 0, bytes = 0;
@@ -460,8 +472,8 @@ static int mmixi_cuda_most(size_t *most)
     mmixi_cuda_known.shared[device] = *most;
     return 0;
 }
-/* Lets a kernel use more shared memory than the 48 KB that it has unasked: all that a block can have, since
-   the same kernel serves calls of other sizes. */
+/* Lets a kernel use more shared memory than the 48 KB that it has unasked: all that a block can
+   have, since the same kernel serves calls of other sizes. */
 template <class J> static int mmixi_cuda_allow(void (*kernel)(J), size_t shared)
 {
     size_t most;
@@ -481,8 +493,8 @@ template <class J> static int mmixi_cuda_allow(void (*kernel)(J), size_t shared)
 /* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
    mmixi_cuda_shared. */
 template <class J>
-static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads, size_t shared, void *stream,
-                             const J &job)
+static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads, size_t shared,
+                             void *stream, const J &job)
 {
     J copy = job;
     void *arguments[1];
@@ -497,7 +509,8 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
                                  (cudaStream_t)stream);
 }
 /* One thread for each of n things. */
-template <class J> static int mmixi_cuda_each(void (*kernel)(J), size_t n, void *stream, const J &job)
+template <class J> static int mmixi_cuda_each(void (*kernel)(J), size_t n, void *stream,
+                                              const J &job)
 {
     return mmixi_cuda_launch(kernel, (n + 127) / 128, 128, 0, stream, job);
 }
@@ -523,10 +536,11 @@ static inline float *mmixi_cuda_part(char *base, size_t *at, size_t floats)
 
 MMIXDEF const char *mmix_cuda_error_text(int error)
 {
-    return error == MMIX_CUDA_UNSUPPORTED ? "no kernel for these sizes"
-        : cudaGetErrorString((cudaError_t)error);
+    if (error == MMIX_CUDA_UNSUPPORTED) return "no kernel for these sizes";
+    return cudaGetErrorString((cudaError_t)error);
 }
-MMIXDEF mmix_cuda_head_view mmix_cuda_head_view_rows(void *p, size_t L, size_t heads, size_t width, size_t H)
+MMIXDEF mmix_cuda_head_view mmix_cuda_head_view_rows(void *p, size_t L, size_t heads, size_t width,
+                                                     size_t H)
 {
     mmix_cuda_head_view v;
     v.p = p;
@@ -549,21 +563,28 @@ static void mmixi_cuda_reverse(mmix_cuda_head_view *v, size_t L, size_t bytes)
     v->token = -v->token;
 }
 
-/* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width),
-   then their sum in the order of heads. A thread has EACH neighbouring numbers: 16 bytes where rows of both
-   begin on 16, or one. */
-struct mmixi_cuda_sum { const void *part; mmix_cuda_head_view to; size_t B, L, H, width; };
+/* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H,
+   width), then their sum in the order of heads. A thread has EACH neighbouring numbers: 16 bytes
+   where rows of both begin on 16, or one. */
+struct mmixi_cuda_sum {
+    const void *part;
+    mmix_cuda_head_view to;
+    size_t B, L, H, width;
+};
 template <class T, int EACH> struct alignas(EACH * sizeof(T)) mmixi_cuda_few { T v[EACH]; };
 template <class T, int EACH> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
 {
     typedef mmixi_cuda_few<T, EACH> few;
-    const size_t groups = j.H / j.to.share, columns = j.width / EACH, i = mmixi_cuda_thread();
+    const size_t groups = j.H / j.to.share;
+    const size_t columns = j.width / EACH;
+    const size_t i = mmixi_cuda_thread();
     const size_t column = i % columns * EACH;
     const size_t g = i / columns % groups;
     const size_t t = i / columns / groups % j.L;
     const size_t b = i / columns / groups / j.L;
     if (b >= j.B) return;
-    const T *from = (const T *)j.part + ((b * j.L + t) * j.H + g * j.to.share) * j.width + column;
+    const size_t first = (b * j.L + t) * j.H + g * j.to.share;
+    const T *from = (const T *)j.part + first * j.width + column;
     float sum[EACH] = { 0 };
     for (size_t h = 0; h < j.to.share; h++) {
         const few x = *(const few *)from;
@@ -577,14 +598,15 @@ template <class T, int EACH> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_J
     *(few *)(mmixi_cuda_at<T>(j.to, b, t, g * j.to.share) + column) = y;
 }
 /* Whether all of an array's rows begin on 16 bytes, and are of so many. */
-template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_head_view &v, size_t width)
+template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_head_view &v,
+                                                          size_t width)
 {
     const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
     return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
 }
 template <class T>
-static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_head_view &to, size_t B, size_t L, size_t H,
-                              size_t width, void *stream)
+static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_head_view &to, size_t B, size_t L,
+                              size_t H, size_t width, void *stream)
 {
     enum { EACH = 16 / sizeof(T) };
     if (!part || !to.p) return 0;
@@ -600,83 +622,109 @@ static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_head_view &to, s
         return mmixi_cuda_each(mmixi_cuda_sum_heads<T, EACH>, numbers / EACH, stream, j);
     return mmixi_cuda_each(mmixi_cuda_sum_heads<T, 1>, numbers, stream, j);
 }
-/* A gradient's place: the array, or its part where heads share it. */
-struct mmixi_cuda_place { mmix_cuda_head_view to; void *part; };
+/* Where a gradient goes: the array, or its part where heads share it. */
+struct mmixi_cuda_place {
+    mmix_cuda_head_view to;
+    void *part;
+};
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width, size_t b,
-                                      size_t t, size_t h, size_t w, float x)
+MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width,
+                                      size_t b, size_t t, size_t h, size_t w, float x)
 {
     if (d.part) mmixi_cuda_set((T *)d.part + ((b * L + t) * H + h) * width + w, x);
     else if (d.to.p) mmixi_cuda_set(mmixi_cuda_at<T>(d.to, b, t, h) + w, x);
 }
 
-/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). A block has a sequence, a
-   thread a stretch of it, walked once to the end, with where a run begins, and back, with where it ends. */
-struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t L; int32_t *runs; };
+/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). A block has a
+   sequence, a thread a stretch of it, walked once to the end, with where a run begins, and back,
+   with where it ends. */
+struct mmixi_cuda_runs {
+    const int32_t *seq_idx;
+    ptrdiff_t seq_batch;
+    size_t L;
+    int32_t *runs;
+};
+MMIXI_CUDA_INLINE int mmixi_cuda_run_begins(const int32_t *seq, int t)
+{
+    return t == 0 || seq[t] != seq[t - 1];
+}
 MMIXI_CUDA_TILES mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
 {
-    const int L = (int)j.L, tid = (int)threadIdx.x, stretch = (L + 127) / 128,
-        from = mmixi_cuda_min(tid * stretch, L), to = mmixi_cuda_min(from + stretch, L);
+    const int L = (int)j.L;
+    const int tid = (int)threadIdx.x;
+    const int stretch = (L + 127) / 128;
+    const int from = mmixi_cuda_min(tid * stretch, L);
+    const int to = mmixi_cuda_min(from + stretch, L);
     const int32_t *seq = j.seq_idx + (ptrdiff_t)blockIdx.x * j.seq_batch;
     int32_t *runs = j.runs + 2 * j.L * blockIdx.x;
-    int *first = (int *)mmixi_cuda_shared, *last = first + 128,    /* run begun in each stretch */
-        low = 0, high = L;
-    auto begins = [=](int t) { return !t || seq[t] != seq[t - 1]; };
+    int *first = (int *)mmixi_cuda_shared;  /* the first run that begins in each stretch, or L */
+    int *last = first + 128;                     /* the last one, or 0 */
+    int low = 0;
+    int high = L;
     first[tid] = L;
     last[tid] = 0;
-    for (int t = to; t-- > from;) if (begins(t)) first[tid] = t;
-    for (int t = from; t < to; t++) if (begins(t)) last[tid] = t;
+    for (int t = from; t < to; t++) {
+        if (!mmixi_cuda_run_begins(seq, t)) continue;
+        first[tid] = mmixi_cuda_min(first[tid], t);
+        last[tid] = t;
+    }
     __syncthreads();
     for (int i = 0; i < tid; i++) low = mmixi_cuda_max(low, last[i]);
     for (int i = tid + 1; i < 128; i++) high = mmixi_cuda_min(high, first[i]);
     for (int t = from; t < to; t++) {
-        if (begins(t)) low = t;
+        if (mmixi_cuda_run_begins(seq, t)) low = t;
         runs[2 * t] = low;
     }
-    for (int t = to; t-- > from;) {
+    for (int t = to - 1; t >= from; t--) {
         runs[2 * t + 1] = high;
-        if (begins(t)) high = t;
+        if (mmixi_cuda_run_begins(seq, t)) high = t;
     }
 }
-static int mmixi_cuda_runs_run(const int32_t *seq_idx, ptrdiff_t seq_batch, size_t B, size_t L, int32_t *runs,
-                               void *stream)
+static int mmixi_cuda_runs_run(const int32_t *seq_idx, ptrdiff_t seq_batch, size_t B, size_t L,
+                               int32_t *runs, void *stream)
 {
     mmixi_cuda_runs j;
-    j.seq_idx = seq_idx; j.seq_batch = seq_batch; j.L = L; j.runs = runs;
-    return seq_idx ? mmixi_cuda_launch(mmixi_cuda_find_runs, B, 128, 2 * 128 * sizeof(int), stream, j) : 0;
+    if (!seq_idx) return 0;
+    j.seq_idx = seq_idx;
+    j.seq_batch = seq_batch;
+    j.L = L;
+    j.runs = runs;
+    return mmixi_cuda_launch(mmixi_cuda_find_runs, B, 128, 2 * 128 * sizeof(int), stream, j);
 }
 
 /* ==== >>cuda-naive-ssd ===============================================================
    h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t
 
-   One thread a sequence and head, one loop over time: what the fast kernels must equal. Backward, with dh the
-   gradient of h_t, from the last token to the first:
+   One thread a sequence and head, one loop over time: what the fast kernels must equal. Backward,
+   with dh the gradient of h_t, from the last token to the first:
        dh += dy_t C_tᵀ;   dC_t = dy_t h_t;   dB_t = δ_t x_t dh;   dx_t = δ_t dh B_t + D dy_t
        da_t = e^(a_t) dh · h_{t-1};   dδ_t = dh · x_t B_tᵀ + A da_t;   dh ← e^(a_t) dh
    ==================================================================================== */
 
 struct mmixi_cuda_ssd_job {
-    mmix_cuda_ssd r;                             /* arrays begin at the scan's first token, whichever end */
+    mmix_cuda_ssd r;  /* arrays begin at the scan's first token, whichever end */
     ptrdiff_t seq_token;                         /* 1 or -1 */
     mmixi_cuda_place dx, db, dc;
-    float *dhead;                                /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
-    float *state, *all;                          /* naive: (B, H, P, N); of all tokens (B, H, L, P, N) */
-    /* What follows is for tiles, see >>cuda-ssd. A sequence has `chunks` of 64 tokens. It is cut into
-       `segments` pieces of `run` chunks each. */
+    float *dhead;  /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
+    float *state, *all;  /* naive: (B, H, P, N); of all tokens (B, H, L, P, N) */
+    /* What follows is for tiles, see >>cuda-ssd. A sequence has `chunks` of 64 tokens. It is cut
+       into `segments` pieces of `run` chunks each. */
     size_t chunks, segments, run;
-    size_t heads;                                /* that a block of the forward takes one after another */
-    /* N, and the columns of P that a block takes, both rounded up to 16; `splits` blocks take all columns. */
+    size_t heads;  /* that a block of the forward takes one after another */
+    /* N, and the columns of P that a block takes, both rounded up to 16; `splits` blocks take all
+       columns. */
     int n, p, splits;
-    float *begin, *end;                          /* (B, H, segments, N, P): h before a piece; dh after it */
-    float *sums;                                 /* (B, H, segments): sum of a over a piece, in base 2 */
-    void *states;                                /* (B, H, chunks, N, P): h before each chunk, for products */
+    float *begin, *end;  /* (B, H, segments, N, P): h before a piece; dh after it */
+    float *sums;  /* (B, H, segments): sum of a over a piece, in base 2 */
+    void *states;  /* (B, H, chunks, N, P): h before each chunk, for products */
 };
 
-/* δ of a token, what it came from, and a: -∞ where a packed sequence begins, which nothing decays into. */
+/* δ of a token, what it came from, and a: -∞ where a packed sequence begins, which nothing decays
+   into. */
 struct mmixi_cuda_token { float u, delta, a; };
 template <class T>
-MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job &j, size_t b, size_t t,
-                                                        size_t h)
+MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job &j, size_t b,
+                                                        size_t t, size_t h)
 {
     mmixi_cuda_token k;
     const float bias = j.r.dt_bias ? j.r.dt_bias[h] : 0;
@@ -695,7 +743,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job
     return k;
 }
 /* ∂/∂dt from dδ: nothing where the clamp holds δ, and softplus' slope is a sigmoid. */
-MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k, float d)
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k,
+                                           float d)
 {
     const int inside = k.delta > (float)r.dt_low && k.delta < (float)r.dt_high;
     if (r.dt_high > 0 && !inside) return 0;
@@ -722,8 +771,8 @@ MMIXI_CUDA_INLINE const float *mmixi_cuda_ssd_state_of(const float *states, size
 
 /* h ← e^a h + δ x Bᵀ and y = h C + D x of one token. */
 template <class T>
-static __device__ void mmixi_cuda_ssd_naive_token(const mmixi_cuda_ssd_job &j, size_t b, size_t t, size_t h,
-                                                  float *state)
+static __device__ void mmixi_cuda_ssd_naive_token(const mmixi_cuda_ssd_job &j, size_t b, size_t t,
+                                                  size_t h, float *state)
 {
     const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, t, h);
     const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h);
@@ -760,8 +809,9 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_c
 
 /* dh += dy Cᵀ, dC = dy h and dB = δ x dh of one token; returns what B adds to dδ. */
 template <class T>
-static __device__ float mmixi_cuda_ssd_naive_dbc(const mmixi_cuda_ssd_job &j, size_t b, size_t t, size_t h,
-                                                 const mmixi_cuda_token &k, float *dh, const float *now)
+static __device__ float mmixi_cuda_ssd_naive_dbc(const mmixi_cuda_ssd_job &j, size_t b, size_t t,
+                                                 size_t h, const mmixi_cuda_token &k, float *dh,
+                                                 const float *now)
 {
     const size_t L = j.r.L;
     const size_t H = j.r.H;
@@ -788,9 +838,9 @@ static __device__ float mmixi_cuda_ssd_naive_dbc(const mmixi_cuda_ssd_job &j, si
 }
 /* dx = δ dh B + D dy, dD += dy x and dh ← e^a dh of one token; returns dh · h_{t-1}. */
 template <class T>
-static __device__ float mmixi_cuda_ssd_naive_dx(const mmixi_cuda_ssd_job &j, size_t b, size_t t, size_t h,
-                                                const mmixi_cuda_token &k, float *dh, const float *before,
-                                                float *dD)
+static __device__ float mmixi_cuda_ssd_naive_dx(const mmixi_cuda_ssd_job &j, size_t b, size_t t,
+                                                size_t h, const mmixi_cuda_token &k, float *dh,
+                                                const float *before, float *dD)
 {
     const size_t N = j.r.N;
     const size_t P = j.r.P;
@@ -875,18 +925,19 @@ struct mmixi_cuda_attention_job {
     unsigned most;                               /* tokens of the largest window; 0: no windows */
     size_t distances;                            /* that bias has numbers for */
     unsigned pieces;                             /* of the batch's windows, for the tiles' dbias */
-    mmixi_cuda_place dbias;                      /* (1, 1, H · tiles of queries · pieces, distances) */
-    int n, p, stages;                            /* widths rounded up to 16; stages of tiles that move */
+    mmixi_cuda_place dbias;  /* (1, 1, H · tiles of queries · pieces, distances) */
+    int n, p, stages;  /* widths rounded up to 16; stages of tiles that move */
 };
 
-/* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`). */
+/* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at
+   `window`). */
 MMIXI_CUDA_BOTH size_t mmixi_cuda_window_of(size_t at, size_t window, size_t shift)
 {
     return shift ? (at + window - shift) / window : at / window;
 }
 /* Query i of sequence b sees the keys low … high - 1, and of them those in its window. */
-static __device__ void mmixi_cuda_span(const mmixi_cuda_attention_job &j, size_t b, size_t i, size_t *low,
-                                       size_t *high)
+static __device__ void mmixi_cuda_span(const mmixi_cuda_attention_job &j, size_t b, size_t i,
+                                       size_t *low, size_t *high)
 {
     const mmix_cuda_attention &r = j.r;
     const size_t at = i + r.S - r.L;
@@ -906,9 +957,10 @@ static __device__ void mmixi_cuda_span(const mmixi_cuda_attention_job &j, size_t
     }
 }
 /* Whether query i and key t lie in one window, and their distance as bias counts it. */
-static __device__ int mmixi_cuda_near(const mmix_cuda_attention &r, size_t i, size_t t, size_t *distance)
+static __device__ int mmixi_cuda_near(const mmix_cuda_attention &r, size_t i, size_t t,
+                                      size_t *distance)
 {
-    size_t across = 1;                           /* tokens from one coordinate of axis a to the next */
+    size_t across = 1;  /* tokens from one coordinate of axis a to the next */
     size_t apart = 1;                            /* and distances */
     int near = 1;
     *distance = 0;
@@ -933,8 +985,8 @@ template <class T> static __device__ float mmixi_cuda_dot(size_t n, const T *a, 
 }
 /* The score of query i and key t in base 2, -∞ where the query does not see the key. */
 template <class T>
-static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
-                                         size_t t)
+static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size_t b, size_t h,
+                                         size_t i, size_t t)
 {
     const T *q = mmixi_cuda_at<T>(j.r.q, b, i, h);
     const T *k = mmixi_cuda_at<T>(j.r.k, b, t, h);
@@ -970,8 +1022,8 @@ MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive(MMIXI_CUDA_JOB mmixi_cuda_attention
 }
 /* Returns ds_ij and gives p_ij in `weight`. */
 template <class T>
-static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
-                                          size_t t, float *weight)
+static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, size_t b, size_t h,
+                                          size_t i, size_t t, float *weight)
 {
     const size_t at = (b * j.r.H + h) * j.r.L + i;
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
@@ -1028,7 +1080,8 @@ MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dkv(MMIXI_CUDA_JOB mmixi_cuda_atten
     if (in_v && j.r.dv.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, t, first) + channel, dv);
 }
 /* The key that lies at this distance from query i: its token, or -1 where the grid has none. */
-static __device__ ptrdiff_t mmixi_cuda_key_at(const mmix_cuda_attention &r, size_t i, size_t distance)
+static __device__ ptrdiff_t mmixi_cuda_key_at(const mmix_cuda_attention &r, size_t i,
+                                              size_t distance)
 {
     size_t key = 0;
     size_t across = 1;
@@ -1064,17 +1117,18 @@ MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dbias(MMIXI_CUDA_JOB mmixi_cuda_att
 /* ==== >>cuda-products ================================================================
    16 x 64 strips of small matrix products on the tensor cores
 
-   A block has 4 warps. A warp makes a strip c (16, 64) = a (16, depth) b (depth, 64) of a product, 16 columns
-   of a and 16 rows of b at a time, in one mma.sync of bf16 or two of tf32 for each 8 columns of c. Lane l,
-   with g = l / 4 and t = 2 (l % 4), holds
+   A block has 4 warps. A warp makes a strip c (16, 64) = a (16, depth) b (depth, 64) of a product,
+   16 columns of a and 16 rows of b at a time, in one mma.sync of bf16 or two of tf32 for each 8
+   columns of c. Lane l, with g = l / 4 and t = 2 (l % 4), holds
 
        of a (16, 16): rows g and g + 8, columns t, t + 1, t + 8, t + 9
        of b (16, 8): rows t, t + 1, t + 8, t + 9, column g
        of c (16, 8): rows g and g + 8, columns t, t + 1
 
-   That is mma.m16n8k16's own order. m16n8k8 of tf32 wants columns l % 4 and l % 4 + 4: given t and t + 1, in
-   a and in b alike, it adds the same products in another order. So in every format two neighbouring columns
-   of one row are one load, and two results c are the a of the next product, as they lie in registers.
+   That is mma.m16n8k16's own order. m16n8k8 of tf32 wants columns l % 4 and l % 4 + 4: given t and
+   t + 1, in a and in b alike, it adds the same products in another order. So in every format two
+   neighbouring columns of one row are one load, and two results c are the a of the next product, as
+   they lie in registers.
    ==================================================================================== */
 
 enum { MMIXI_CUDA_THREADS = 128, MMIXI_CUDA_TILE = 64, MMIXI_CUDA_STRIP = 8 };
@@ -1082,7 +1136,8 @@ enum { MMIXI_CUDA_THREADS = 128, MMIXI_CUDA_TILE = 64, MMIXI_CUDA_STRIP = 8 };
 template <int K> struct mmixi_cuda_format { typedef float type; };
 template <> struct mmixi_cuda_format<MMIX_CUDA_BF16> { typedef mmixi_cuda_bf16 type; };
 
-/* Words of a and b; F32 splits a number into the tf32 nearest to it and the tf32 nearest to the rest. */
+/* Words of a and b; F32 splits a number into the tf32 nearest to it and the tf32 nearest to the
+   rest. */
 template <int K> struct mmixi_cuda_a { uint32_t r[8]; };
 template <int K> struct mmixi_cuda_b { uint32_t r[4]; };
 template <> struct mmixi_cuda_a<MMIX_CUDA_F32> { uint32_t r[8], rest[8]; };
@@ -1090,21 +1145,22 @@ template <> struct mmixi_cuda_b<MMIX_CUDA_F32> { uint32_t r[4], rest[4]; };
 template <> struct mmixi_cuda_a<MMIX_CUDA_BF16> { uint32_t r[4]; };
 template <> struct mmixi_cuda_b<MMIX_CUDA_BF16> { uint32_t r[2]; };
 
-/* Two neighbouring numbers into place e of a fragment: (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8) of a;
-   (t, g), (t + 8, g) of b. `step` is how far apart the two words of a tf32 fragment lie. */
+/* Two neighbouring numbers into place e of a fragment: (g, t), (g + 8, t), (g, t + 8), (g + 8, t +
+   8) of a; (t, g), (t + 8, g) of b. `step` is how far apart the two words of a tf32 fragment
+   lie. */
 MMIXI_CUDA_INLINE void mmixi_cuda_fill(uint32_t *r, int at, int step, float x, float y)
 {
     r[at] = mmixi_cuda_tf32(x);
     r[at + step] = mmixi_cuda_tf32(y);
 }
-/* The float that a product takes for a tf32: PTX leaves open what cvt writes into the lower 13 bits, and
-   mma.sync does not read them. */
+/* The float that a product takes for a tf32: PTX leaves open what cvt writes into the lower 13
+   bits, and mma.sync does not read them. */
 MMIXI_CUDA_INLINE float mmixi_cuda_tf32_value(uint32_t word)
 {
     return __uint_as_float(word & 0xffffe000u);
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step, float x,
-                                            float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step,
+                                            float x, float y)
 {
     rest[at] = mmixi_cuda_tf32(x - mmixi_cuda_tf32_value(r[at]));
     rest[at + step] = mmixi_cuda_tf32(y - mmixi_cuda_tf32_value(r[at + step]));
@@ -1141,9 +1197,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF3
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
-    /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16 columns
-       begin at 0 and are added as floats. Rest times rest is left out, 2⁻²² of the product at most. The rest
-       of an infinite number is none: ∞ - ∞. */
+    /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16
+       columns begin at 0 and are added as floats. Rest times rest is left out, 2⁻²² of the product
+       at most. The rest of an infinite number is none: ∞ - ∞. */
     float large[4] = { 0, 0, 0, 0 }, small[4] = { 0, 0, 0, 0 };
     mmixi_cuda_mma_tf32(small, a.rest, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(small, a.r, b.rest[0], b.rest[1]);
@@ -1152,7 +1208,10 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32
     mmixi_cuda_mma_tf32(large, a.r, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(large, a.r + 4, b.r[2], b.r[3]);
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 4; e++) c[e] += fabsf(large[e]) < INFINITY ? large[e] + small[e] : large[e];
+    for (int e = 0; e < 4; e++) {
+        const float sum = fabsf(large[e]) < INFINITY ? large[e] + small[e] : large[e];
+        c[e] += sum;
+    }
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
@@ -1200,8 +1259,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_set2(mmixi_cuda_bf16 *to, float x, float y)
 {
     *(uint32_t *)to = mmixi_cuda_pack(x, y);
 }
-/* Fragments out of tiles in shared memory. a = 16 rows, or columns; the right side of 16 columns of c, two b,
-   = the transpose of 16 rows, or 16 rows and columns. Of bf16 each is one ldmatrix. */
+/* Fragments out of tiles in shared memory. a = 16 rows, or columns; the right side of 16 columns of
+   c, two b, = the transpose of 16 rows, or 16 rows and columns. Of bf16 each is one ldmatrix. */
 template <int K> struct mmixi_cuda_b2 { mmixi_cuda_b<K> half[2]; };
 MMIXI_CUDA_INLINE int mmixi_cuda_lane_low(void) { return (int)(threadIdx.x % 8); }
 MMIXI_CUDA_INLINE int mmixi_cuda_lane_8(void) { return (int)(threadIdx.x / 8 % 2 * 8); }
@@ -1217,16 +1276,18 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const float
     }
     return a;
 }
-template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const mmixi_cuda_bf16 *tile, int ld)
+template <int K>
+MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const mmixi_cuda_bf16 *tile, int ld)
 {
+    const int row = mmixi_cuda_lane_low() + mmixi_cuda_lane_8();
     mmixi_cuda_a<K> a;
-    mmixi_cuda_ldmatrix<0>(a.r,
-                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
+    mmixi_cuda_ldmatrix<0>(a.r, tile + row * ld + mmixi_cuda_lane_16());
     return a;
 }
 /* a (16, 16), column c scaled by scale[c], for floats if there is a scale */
 template <int K>
-MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const float *tile, int ld, const float *scale)
+MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const float *tile, int ld,
+                                                       const float *scale)
 {
     return mmixi_cuda_a_of<K>([=](int row, int column) {
         return (scale ? scale[column] : 1) * tile[column * ld + row];
@@ -1236,9 +1297,9 @@ template <int K>
 MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const mmixi_cuda_bf16 *tile, int ld,
                                                        const float *scale)
 {
+    const int row = mmixi_cuda_lane_low() + mmixi_cuda_lane_16();
     mmixi_cuda_a<K> a;
-    mmixi_cuda_ldmatrix<1>(a.r,
-                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
+    mmixi_cuda_ldmatrix<1>(a.r, tile + row * ld + mmixi_cuda_lane_8());
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 4; e++) {
         const float2 by = mmixi_cuda_pair(scale + mmixi_cuda_lane_pair() + e / 2 * 8);
@@ -1246,6 +1307,16 @@ MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const mmixi_cuda_bf16 *ti
                                  by.y * __uint_as_float(a.r[e] & 0xffff0000u));
     }
     return a;
+}
+/* Two b of bf16, as ldmatrix gives them. */
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b2_of(const uint32_t (&r)[4])
+{
+    mmixi_cuda_b2<K> b;
+    b.half[0].r[0] = r[0];
+    b.half[0].r[1] = r[1];
+    b.half[1].r[0] = r[2];
+    b.half[1].r[1] = r[3];
+    return b;
 }
 template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const float *tile, int ld)
 {
@@ -1258,13 +1329,13 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const floa
     }
     return b;
 }
-template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const mmixi_cuda_bf16 *tile, int ld)
+template <int K>
+MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const mmixi_cuda_bf16 *tile, int ld)
 {
+    const int row = mmixi_cuda_lane_low() + mmixi_cuda_lane_16();
     uint32_t r[4];
-    mmixi_cuda_ldmatrix<0>(r,
-                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
-    const mmixi_cuda_b2<K> b = { { { { r[0], r[1] } }, { { r[2], r[3] } } } };
-    return b;
+    mmixi_cuda_ldmatrix<0>(r, tile + row * ld + mmixi_cuda_lane_8());
+    return mmixi_cuda_b2_of<K>(r);
 }
 template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const float *tile, int ld)
 {
@@ -1274,26 +1345,28 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const f
         b.half[i] = mmixi_cuda_b_of<K>([=](int row, int column) { return tile[row * ld + 8 * i + column]; });
     return b;
 }
-template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const mmixi_cuda_bf16 *tile, int ld)
+template <int K>
+MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const mmixi_cuda_bf16 *tile, int ld)
 {
+    const int row = mmixi_cuda_lane_low() + mmixi_cuda_lane_8();
     uint32_t r[4];
-    mmixi_cuda_ldmatrix<1>(r,
-                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
-    const mmixi_cuda_b2<K> b = { { { { r[0], r[1] } }, { { r[2], r[3] } } } };
-    return b;
+    mmixi_cuda_ldmatrix<1>(r, tile + row * ld + mmixi_cuda_lane_16());
+    return mmixi_cuda_b2_of<K>(r);
 }
 /* a = columns 16 i … 16 i + 15 of a strip in registers */
 template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_strip(const float (*c)[4], int i)
 {
     mmixi_cuda_a<K> a;
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 4; e++)
-        mmixi_cuda_set_pair(a, e, c[2 * i + e / 2][e % 2 * 2], c[2 * i + e / 2][e % 2 * 2 + 1]);
+    for (int e = 0; e < 4; e++) {
+        const float *pair = c[2 * i + e / 2] + e % 2 * 2;
+        mmixi_cuda_set_pair(a, e, pair[0], pair[1]);
+    }
     return a;
 }
 
-/* A strip: element e of c[i] is row g + 8 (e / 2), column 8 i + t + e % 2. f(c, row, column) for each of
-   them. */
+/* A strip: element e of c[i] is row g + 8 (e / 2), column 8 i + t + e % 2. f(c, row, column) for
+   each of them. */
 template <int S, class F> MMIXI_CUDA_INLINE void mmixi_cuda_strip_each(float (&c)[S][4], F f)
 {
     const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
@@ -1306,21 +1379,31 @@ template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_zero(float (&c)[S][4])
 {
     mmixi_cuda_strip_each(c, [](float &x, int, int) { x = 0; });
 }
-/* c += a b for the groups of 8 columns from `first` to before `end`, both even; a(k) gives the fragment that
-   begins at column k, b(k, i) the one of rows k … k + 15 and columns 8 i … 8 i + 15. DEPTH: as `depth`, or 0
-   where that is not a constant. */
+template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_scale(float (&c)[S][4], float by)
+{
+    mmixi_cuda_strip_each(c, [&](float &x, int, int) { x *= by; });
+}
+template <int S>
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_scale_rows(float (&c)[S][4], const float *by)
+{
+    mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= by[row]; });
+}
+/* c += a b for the groups of 8 columns from `first` to before `end`, both even; a(k) gives the
+   fragment that begins at column k, b(k, i) the one of rows k … k + 15 and columns 8 i … 8 i + 15.
+   DEPTH: as `depth`, or 0 where that is not a constant. */
 template <int DEPTH, int S, class A, class B>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a,
+                                            B b)
 {
     auto add = [&](int k) {
         const auto left = a(k);
         MMIXI_CUDA_UNROLL
-        for (int i = 0; i < S; i += 2)
-            if (i >= first && i < end) {
-                const auto right = b(k, i);
-                mmixi_cuda_mma(c[i], left, right.half[0]);
-                mmixi_cuda_mma(c[i + 1], left, right.half[1]);
-            }
+        for (int i = 0; i < S; i += 2) {
+            if (i < first || i >= end) continue;
+            const auto right = b(k, i);
+            mmixi_cuda_mma(c[i], left, right.half[0]);
+            mmixi_cuda_mma(c[i + 1], left, right.half[1]);
+        }
     };
     if (DEPTH) {
         MMIXI_CUDA_UNROLL
@@ -1332,8 +1415,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end
 }
 /* c += a bᵀ for rows 8 first … 8 end - 1 of b; tiles of `depth` columns. */
 template <int K, int DEPTH, int S, class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_rows(float (&c)[S][4], int first, int end, int depth, const T *a,
-                                             const T *b)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_rows(float (&c)[S][4], int first, int end, int depth,
+                                             const T *a, const T *b)
 {
     const int ld = depth + 8;
     mmixi_cuda_strip_add<DEPTH>(c, first, end, depth,
@@ -1342,23 +1425,27 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_rows(float (&c)[S][4], int first, int en
 }
 /* c += w b, w a strip in registers, of which columns 16 first … 16 end - 1 count. */
 template <int K, int S, int W, class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first, int end,
-                                                int columns, const T *b, int ld)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first,
+                                                int end, int columns, const T *b, int ld)
 {
     MMIXI_CUDA_UNROLL
-    for (int k = 0; k < W / 2; k++)
-        if (k >= first && k < end) {
-            const mmixi_cuda_a<K> left = mmixi_cuda_a_strip<K>(w, k);
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < S; i += 2)
-                if (i < columns) {
-                    const mmixi_cuda_b2<K> right = mmixi_cuda_b_columns<K>(b + 16 * k * ld + 8 * i, ld);
-                    mmixi_cuda_mma(c[i], left, right.half[0]);
-                    mmixi_cuda_mma(c[i + 1], left, right.half[1]);
-                }
+    for (int k = 0; k < W / 2; k++) {
+        if (k < first || k >= end) continue;
+        const mmixi_cuda_a<K> left = mmixi_cuda_a_strip<K>(w, k);
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < S; i += 2) {
+            if (i >= columns) continue;
+            const mmixi_cuda_b2<K> right = mmixi_cuda_b_columns<K>(b + 16 * k * ld + 8 * i, ld);
+            mmixi_cuda_mma(c[i], left, right.half[0]);
+            mmixi_cuda_mma(c[i + 1], left, right.half[1]);
         }
+    }
 }
-/* Two words in each of two lanes, `bit` apart: the lower one gets both x, the upper one both y. */
+/* Two words in each of two lanes, `bit` apart: the lower one gets both x, the upper one both y.
+
+       before   lower: x0 y0   upper: x1 y1         after   lower: x0 x1   upper: y0 y1
+
+   One swap for each bit of a lane's number transposes a square of words between lanes. */
 MMIXI_CUDA_INLINE void mmixi_cuda_swap(uint32_t &x, uint32_t &y, int bit)
 {
     const int upper = (int)threadIdx.x & bit;
@@ -1366,9 +1453,10 @@ MMIXI_CUDA_INLINE void mmixi_cuda_swap(uint32_t &x, uint32_t &y, int bit)
     if (upper) x = other;
     else y = other;
 }
-/* 16 bytes of a row, from 2 numbers each that the 4 lanes of the row have of 2 neighbouring c, or 4 for bf16;
-   returns at which column, counted from the first c's. */
-MMIXI_CUDA_INLINE int mmixi_cuda_strip_16(uint32_t (&r)[4], const float (*c)[4], int e, const float *)
+/* 16 bytes of a row, from 2 numbers each that the 4 lanes of the row have of 2 neighbouring c, or 4
+   for bf16; returns at which column, counted from the first c's. */
+MMIXI_CUDA_INLINE int mmixi_cuda_strip_16(uint32_t (&r)[4], const float (*c)[4], int e,
+                                          const float *)
 {
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < 4; i++) r[i] = __float_as_uint(c[i / 2][e + i % 2]);
@@ -1387,10 +1475,11 @@ MMIXI_CUDA_INLINE int mmixi_cuda_strip_16(uint32_t (&r)[4], const float (*c)[4],
     mmixi_cuda_swap(r[2], r[3], 1);
     return (int)threadIdx.x % 4 * 8;
 }
-/* A strip's first `rows` rows and `width` columns to row(r), which may lie anywhere; aligned: all begin on 16
-   bytes, and are of so many. */
+/* A strip's first `rows` rows and `width` columns to row(r), which may lie anywhere; aligned: all
+   begin on 16 bytes, and are of so many. */
 template <class T, int S, class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int rows, int width, int aligned, F row)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int rows, int width,
+                                              int aligned, F row)
 {
     const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
     MMIXI_CUDA_UNROLL
@@ -1425,55 +1514,71 @@ MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/* A block's threads as rows of `columns` of them, or of the next power of two, so that none is found by
-   division: begin with (row, column) and go on `step` rows below. */
+/* A block's threads as rows of `columns` of them, or of the next power of two, so that none is
+   found by division: begin with (row, column) and go on `step` rows below. */
 struct mmixi_cuda_threads { int row, column, step; };
 MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
 {
-    const int shift = columns > 1 ? 32 - __clz(columns - 1) : 0, tid = (int)threadIdx.x;
-    const mmixi_cuda_threads v = { tid >> shift, tid & ((1 << shift) - 1), MMIXI_CUDA_THREADS >> shift };
+    const int shift = columns > 1 ? 32 - __clz(columns - 1) : 0;
+    const int tid = (int)threadIdx.x;
+    mmixi_cuda_threads v;
+    v.row = tid >> shift;
+    v.column = tid & ((1 << shift) - 1);
+    v.step = MMIXI_CUDA_THREADS >> shift;
     return v;
 }
 template <class T> static int mmixi_cuda_fixed(const mmix_cuda_head_view &v, size_t width)
 {
     return mmixi_cuda_aligned<T>(v, width) && v.token == (int)v.token;
 }
-/* One head of one sequence of an array: rows of `width` numbers, from token to token; whether all begin on 16
-   bytes. WIDTH: the launch has seen that they do, and are of so many; or 0. */
-template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned; };
+/* One head of one sequence of an array: rows of `width` numbers, from token to token; whether all
+   begin on 16 bytes. WIDTH: the launch has seen that they do, and are of so many; or 0. */
+template <class T> struct mmixi_cuda_view {
+    T *p;
+    ptrdiff_t token;
+    int width, aligned;
+};
 template <int WIDTH, class T>
-MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_head_view &v, size_t b, size_t h,
-                                                        size_t width)
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_head_view &v, size_t b,
+                                                        size_t h, size_t width)
 {
-    const mmixi_cuda_view<T> x = { v.p ? mmixi_cuda_at<T>(v, b, 0, h) : NULL, WIDTH ? (int)v.token : v.token,
-        WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width) };
+    mmixi_cuda_view<T> x;
+    x.p = v.p ? mmixi_cuda_at<T>(v, b, 0, h) : NULL;
+    x.token = WIDTH ? (int)v.token : v.token;
+    x.width = WIDTH ? WIDTH : (int)width;
+    x.aligned = WIDTH || mmixi_cuda_aligned<T>(v, width);
     return x;
 }
-/* A tile of `rows` rows: those of the tokens token(0) … token(count - 1), the rest, up to `padded` columns,
-   zero. 16 bytes at a time where everything is aligned, which are under way until mmixi_cuda_wait. */
+/* A tile of `rows` rows: those of the tokens token(0) … token(count - 1), the rest, up to `padded`
+   columns, zero. 16 bytes at a time where everything is aligned, which are under way until
+   mmixi_cuda_wait. */
 template <class T, class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T> &v, int rows, int count,
-                                       int padded, F token)
+MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T> &v, int rows,
+                                       int count, int padded, F token)
 {
     const int each = v.aligned ? 16 / (int)sizeof(T) : 1;
     const mmixi_cuda_threads at = mmixi_cuda_threads_of(padded / each);
-    const int c = at.column * each, inside = c < v.width;
-    if (c >= padded) return;
+    const int column = at.column * each;
+    const int inside = column < v.width;
+    if (column >= padded) return;
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < rows; i += at.step) {
-        const int r = i + at.row;
-        const T *from = v.p + token(mmixi_cuda_min(r, count - 1)) * v.token + (inside ? c : 0);
-        if (r >= rows) break;
-        if (v.aligned) mmixi_cuda_copy<16>(tile + r * ld + c, from, inside && r < count);
-        else if (inside && r < count) tile[r * ld + c] = *from;
-        else mmixi_cuda_set(tile + r * ld + c, 0);
+        const int row = i + at.row;
+        const int seen = inside && row < count;
+        T *const to = tile + row * ld + column;
+        const T *from = v.p + token(mmixi_cuda_min(row, count - 1)) * v.token + (inside ? column : 0);
+        if (row >= rows) break;
+        if (v.aligned) mmixi_cuda_copy<16>(to, from, seen);
+        else if (seen) *to = *from;
+        else mmixi_cuda_set(to, 0);
     }
 }
-/* The same for tokens that follow each other, first … first + count - 1: a thread finds its first row by a
-   product and the next ones by adding. A row behind the last one is not read, whatever its address. */
+/* The same for tokens that follow each other, first … first + count - 1: a thread finds its first
+   row by a product and the next ones by adding. A row behind the last one is not read, whatever its
+   address. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v, int first,
-                                              int count, int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v,
+                                              int first, int count, int padded)
 {
     const int each = v.aligned ? 16 / (int)sizeof(T) : 1;
     const mmixi_cuda_threads at = mmixi_cuda_threads_of(padded / each);
@@ -1505,17 +1610,17 @@ MMIXI_CUDA_BOTH int mmixi_cuda_tokens_from(size_t t, size_t L)
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h,      h ← p_Q h + Σ_j r_j δ_j B_jᵀ x_j
        W_ij = L_ij S_ij δ_j, S = C Bᵀ, L_ij = e^(a_{j+1} + … + a_i), p_i = e^(a_1 + … + a_i), r_j = L_Qj
 
-   A block of 4 warps walks along its sequence and head, chunk after chunk, and keeps h (N, P) in shared
-   memory: what goes through device memory is x, dt, B, C and y, once. Warp w owns tokens 16 w … 16 w + 15 of
-   a chunk: its strips of S and W never leave its registers. Heads that share B and C can be taken by one
-   block, S once for all of them.
+   A block of 4 warps walks along its sequence and head, chunk after chunk, and keeps h (N, P) in
+   shared memory: what goes through device memory is x, dt, B, C and y, once. Warp w owns tokens 16
+   w … 16 w + 15 of a chunk: its strips of S and W never leave its registers. Heads that share B and
+   C can be taken by one block, S once for all of them.
 
-   Where B · H blocks are too few for the GPU's processors, a sequence is cut into pieces: a first launch
-   finds what each piece leaves in an h that was 0, a scan over the pieces makes of that the h before each,
-   and the same forward kernel starts from there.
+   Where B · H blocks are too few for the GPU's processors, a sequence is cut into pieces: a first
+   launch finds what each piece leaves in an h that was 0, a scan over the pieces makes of that the
+   h before each, and the same forward kernel starts from there.
 
-   L. The exponents are sums of terms ≤ 0, and each factor is e to a sum of its own terms, never a difference
-   of prefix sums and never a quotient: a chunk has 4 blocks of 16 tokens, with
+   L. The exponents are sums of terms ≤ 0, and each factor is e to a sum of its own terms, never a
+   difference of prefix sums and never a quotient: a chunk has 4 blocks of 16 tokens, with
 
        L_ij = near_ij                          i and j in one block: 120 true exponentials a block
             = high_i · across_IJ · low_j       high_i = e^(sum from I's first token to i),
@@ -1529,12 +1634,13 @@ MMIXI_CUDA_BOTH int mmixi_cuda_tokens_from(size_t t, size_t L)
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j          dh ← p_Q dh + Σ_i p_i C_iᵀ dy_i
        dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i hᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
        da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i dy_i hᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j + p_Q h·dh
-   A block first walks forward to leave the h before each of its chunks in device memory, then back. Once with
-   its 16 tokens as rows i of S and T, for dC, and once as columns j, for dB and dx, a warp makes its strips
-   itself: 2 of 11 products are made twice, and none goes through shared memory. The sum over j < k ≤ i has
-   only terms of its own: whole blocks before k's by rows, blocks behind it by columns, and k's own block
-   number by number; a difference of row and column sums would leave the rounding of large terms in small
-   ones. Where heads share x, B or C the sums over them are a second launch, in a fixed order.
+   A block first walks forward to leave the h before each of its chunks in device memory, then back.
+   Once with its 16 tokens as rows i of S and T, for dC, and once as columns j, for dB and dx, a
+   warp makes its strips itself: 2 of 11 products are made twice, and none goes through shared
+   memory. The sum over j < k ≤ i has only terms of its own: whole blocks before k's by rows, blocks
+   behind it by columns, and k's own block number by number; a difference of row and column sums
+   would leave the rounding of large terms in small ones. Where heads share x, B or C the sums over
+   them are a second launch, in a fixed order.
    ==================================================================================== */
 
 struct mmixi_cuda_decays {
@@ -1544,96 +1650,128 @@ struct mmixi_cuda_decays {
     float near[64][17];
     float block[4], across[4][4], sum, total;    /* total: p_Q = 2^sum */
 };
-/* Sums of Z = T ∘ W, strictly below the diagonal: block: of I's rows and J's columns, J < I; near: the
-   numbers of the blocks on the diagonal. row: of row i left of its block, and what enters it from h; column:
-   of column j below its block, and what it leaves in h; enters, leaves: these, of each block. whole: column
-   sums without δ_j, diagonal included; alone: what j leaves in h without r_j δ_j. */
+/* Sums of Z = T ∘ W, strictly below the diagonal: block: of I's rows and J's columns, J < I; near:
+   the numbers of the blocks on the diagonal. row: of row i left of its block, and what enters it
+   from h; column: of column j below its block, and what it leaves in h; enters, leaves: these, of
+   each block. whole: column sums without δ_j, diagonal included; alone: what j leaves in h without
+   r_j δ_j. */
 struct mmixi_cuda_ssd_sums {
     float row[64], column[64], whole[64], alone[64], near[64][17], block[4][4], enters[4], leaves[4], part[4];
 };
 
-/* Where tiles lie in shared memory: (64, n) B and C, (64, p) x and dy, (n, p) h of each head, and dh, as
-   products read them; states as they are summed, in float, are others where those are bf16. Returns bytes. */
+/* Where tiles lie in shared memory: (64, n) B and C, (64, p) x and dy, (n, p) h of each head, and
+   dh, as products read them; states as they are summed, in float, are others where those are bf16.
+   Returns bytes. */
 template <class T> struct mmixi_cuda_ssd_tiles {
     T *b, *c, *x, *dy, *h, *dh;
-    float *sum_h, *sum_dh;                       /* in one place for bf16: first the one, then the other */
+    float *sum_h, *sum_dh;  /* in one place for bf16: first the one, then the other */
     mmixi_cuda_decays *d;
     mmixi_cuda_ssd_sums *s;
 };
-template <class T>
-MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *base, int n, int p, int heads,
-                                             int back)
+/* The next `bytes` of shared memory, counted in multiples of 16. */
+MMIXI_CUDA_BOTH char *mmixi_cuda_take(char *base, size_t *at, size_t bytes)
 {
-    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T),
-        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T),
-        state = (size_t)n * (size_t)(p + 8);
+    char *p = base + *at;
+    *at += (bytes + 15) / 16 * 16;
+    return p;
+}
+template <class T>
+MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *base, int n, int p,
+                                             int heads, int back)
+{
+    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T);
+    const size_t rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T);
+    const size_t state = (size_t)n * (size_t)(p + 8);
     const int apart = sizeof(T) != sizeof(float);
     size_t at = 0;
-    v->b = (T *)(base + at); at += rows_n;
-    v->c = (T *)(base + at); at += rows_n;
-    v->x = (T *)(base + at); at += rows_p;
-    v->dy = (T *)(base + at); at += back ? rows_p : 0;
-    v->h = (T *)(base + at); at += (size_t)heads * state * sizeof(T);
-    v->dh = (T *)(base + at); at += back ? state * sizeof(T) : 0;
-    v->sum_h = (float *)(apart ? base + at : (char *)v->h);
-    v->sum_dh = (float *)(apart ? base + at : (char *)v->dh);
-    at += apart ? (size_t)heads * state * sizeof(float) : 0;
-    v->d = (mmixi_cuda_decays *)(base + at); at += (sizeof *v->d + 15) / 16 * 16;
-    v->s = (mmixi_cuda_ssd_sums *)(base + at); at += back ? (sizeof *v->s + 15) / 16 * 16 : 0;
+    v->b = (T *)mmixi_cuda_take(base, &at, rows_n);
+    v->c = (T *)mmixi_cuda_take(base, &at, rows_n);
+    v->x = (T *)mmixi_cuda_take(base, &at, rows_p);
+    v->dy = (T *)mmixi_cuda_take(base, &at, back ? rows_p : 0);
+    v->h = (T *)mmixi_cuda_take(base, &at, (size_t)heads * state * sizeof(T));
+    v->dh = (T *)mmixi_cuda_take(base, &at, back ? state * sizeof(T) : 0);
+    v->sum_h = (float *)v->h;
+    v->sum_dh = (float *)v->dh;
+    if (apart) {
+        v->sum_h = (float *)mmixi_cuda_take(base, &at, (size_t)heads * state * sizeof(float));
+        v->sum_dh = v->sum_h;
+    }
+    v->d = (mmixi_cuda_decays *)mmixi_cuda_take(base, &at, sizeof *v->d);
+    v->s = (mmixi_cuda_ssd_sums *)mmixi_cuda_take(base, &at, back ? sizeof *v->s : 0);
     return at;
 }
 
-/* All of mmixi_cuda_decays for the chunk at token t; the block has come together since the last one's were
-   read, and ends together, with the tiles that were loaded before. */
-template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d, size_t b,
-                                             size_t t, size_t h)
+/* The first 64 threads: near_ij, low_j and low_j δ_j of token `at` of the chunk. */
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays_low(mmixi_cuda_decays *d, int at)
 {
-    const int at = (int)threadIdx.x % 64, own = at % 16, first = at - own, I = at / 16;
-    float sum = 0, other = 0;
-    if (threadIdx.x < 64) {
-        mmixi_cuda_token k = { 0, 0, 0 };        /* behind the end: nothing enters and nothing decays */
+    const int own = at % 16;
+    const int first = at - own;
+    float sum = 0;
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 16; i++) {
+        if (i > own) sum += d->a[first + i];
+        d->near[at][i] = i < own ? 0 : mmixi_cuda_exp2(sum);         /* 2^0 = 1 for i = own */
+    }
+    d->low[at] = mmixi_cuda_exp2(sum);
+    d->step[at] = d->low[at] * d->delta[at];
+}
+/* The other 64: high_i, and with a block's last token the block's sum. */
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays_high(mmixi_cuda_decays *d, int at)
+{
+    const int own = at % 16;
+    const int first = at - own;
+    float sum = 0;
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 16; i++)
+        if (i <= own) sum += d->a[first + i];
+    d->high[at] = mmixi_cuda_exp2(sum);
+    if (own == 15) d->block[at / 16] = sum;
+}
+/* across_IJ: what the blocks between J and I decay. */
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays_across(mmixi_cuda_decays *d, int I, int J)
+{
+    float sum = 0;
+    for (int i = 1; i < 3; i++)
+        if (i > J && i < I) sum += d->block[i];
+    d->across[I][J] = mmixi_cuda_exp2(sum);
+}
+/* All of mmixi_cuda_decays for the chunk at token t; the block has come together since the last
+   one's were read, and ends together, with the tiles that were loaded before. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d,
+                                             size_t b, size_t t, size_t h)
+{
+    const int at = (int)threadIdx.x % 64;
+    const int lower = threadIdx.x < 64;
+    const int I = at / 16;
+    float other = 0;  /* exponents of the blocks behind, or before, the token's */
+    if (lower) {
+        mmixi_cuda_token k = { 0, 0, 0 };  /* behind the end: nothing enters and nothing decays */
         if (t + (size_t)at < j.r.L) k = mmixi_cuda_ssd_token<T>(j, b, t + (size_t)at, h);
         d->u[at] = k.u;
         d->delta[at] = k.delta;
         d->a[at] = MMIXI_CUDA_LOG2E * k.a;
     }
     __syncthreads();
-    if (threadIdx.x < 64) {
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < 16; i++) {
-            if (i > own) sum += d->a[first + i];
-            d->near[at][i] = i < own ? 0 : i == own ? 1 : mmixi_cuda_exp2(sum);
-        }
-        d->low[at] = mmixi_cuda_exp2(sum);
-        d->step[at] = d->low[at] * d->delta[at];
-    } else {
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < 16; i++)
-            if (i <= own) sum += d->a[first + i];
-        d->high[at] = mmixi_cuda_exp2(sum);
-        if (own == 15) d->block[I] = sum;
-    }
+    if (lower) mmixi_cuda_ssd_decays_low(d, at);
+    else mmixi_cuda_ssd_decays_high(d, at);
     __syncthreads();
-    for (int J = 0; J < 4; J++)
-        if (threadIdx.x < 64 ? J > I : J < I) other += d->block[J];
-    if (threadIdx.x < 64) d->weight[at] = d->step[at] * mmixi_cuda_exp2(other);
+    for (int J = 0; J < 4; J++) {
+        const int counts = lower ? J > I : J < I;
+        if (counts) other += d->block[J];
+    }
+    if (lower) d->weight[at] = d->step[at] * mmixi_cuda_exp2(other);
     else d->into[at] = d->high[at] * mmixi_cuda_exp2(other);
-    if (threadIdx.x < 16) {
-        const int J = at % 4, from = at / 4;     /* across[I][J], the blocks between J and I = from */
-        sum = 0;
-        for (int i = 1; i < 3; i++)
-            if (i > J && i < from) sum += d->block[i];
-        d->across[from][J] = mmixi_cuda_exp2(sum);
-    } else if (threadIdx.x == 64) {
+    if (threadIdx.x < 16) mmixi_cuda_ssd_decays_across(d, at / 4, at % 4);
+    if (threadIdx.x == 64) {
         d->sum = d->block[0] + d->block[1] + d->block[2] + d->block[3];
         d->total = mmixi_cuda_exp2(d->sum);
     }
     mmixi_cuda_wait();
     __syncthreads();
 }
-/* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t rows (64, n), values (64, p); `copy`: as
-   products read it. A warp has rows of its own. */
+/* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t rows (64, n), values (64, p); `copy`:
+   as products read it. A warp has rows of its own. */
 template <int K, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, float total,
                                            const float *scale, const T *rows, const T *values)
@@ -1660,33 +1798,52 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, 
                 }
         }
 }
-/* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. Of P's columns those
-   from p0 on, of which there are `width`. */
+/* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. Of P's columns
+   those from p0 on, of which there are `width`. Neighbouring threads have neighbouring numbers of
+   the array. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, int n, int p, float *state,
-                                                 T *copy, const float *np, const float *pn, int p0, int width)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, int n, int p,
+                                                 float *state, T *copy, const float *np,
+                                                 const float *pn, int p0, int width)
 {
-    const int N = (int)j.r.N, P = (int)j.r.P;
-    const mmixi_cuda_threads v = mmixi_cuda_threads_of(np ? p : n);
-    for (int r = v.row; r < (np ? n : p); r += v.step) {
-        const int row = np ? r : v.column, column = np ? v.column : r;
-        if (v.column >= (np ? p : n)) break;
-        const float x = row >= N || column >= width ? 0 : np ? np[row * P + p0 + column]
-            : pn ? pn[(p0 + column) * N + row] : 0;
+    const int N = (int)j.r.N;
+    const int P = (int)j.r.P;
+    const int rows = np ? n : p;
+    const int columns = np ? p : n;
+    const mmixi_cuda_threads v = mmixi_cuda_threads_of(columns);
+    for (int r = v.row; r < rows; r += v.step) {
+        const int row = np ? r : v.column;
+        const int column = np ? v.column : r;
+        const int inside = row < N && column < width;
+        float x = 0;
+        if (v.column >= columns) break;
+        if (inside && np) x = np[row * P + p0 + column];
+        else if (inside && pn) x = pn[(p0 + column) * N + row];
         state[row * (p + 8) + column] = x;
         mmixi_cuda_set(copy + row * (p + 8) + column, x);
     }
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, int p, const float *state,
-                                                  float *np, float *pn, int p0, int width)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store_np(const mmixi_cuda_ssd_job &j, int p,
+                                                     const float *state, float *np, int p0,
+                                                     int width)
 {
-    const int N = (int)j.r.N, P = (int)j.r.P;
-    const mmixi_cuda_threads v = mmixi_cuda_threads_of(np ? width : N);
-    for (int r = v.row; r < (np ? N : width) && v.column < (np ? width : N); r += v.step)
-        if (np) np[r * P + p0 + v.column] = state[r * (p + 8) + v.column];
-        else pn[(p0 + r) * N + v.column] = state[v.column * (p + 8) + r];
+    const mmixi_cuda_threads v = mmixi_cuda_threads_of(width);
+    if (v.column >= width) return;
+    for (int r = v.row; r < (int)j.r.N; r += v.step)
+        np[r * (int)j.r.P + p0 + v.column] = state[r * (p + 8) + v.column];
 }
-/* The h before a chunk, (N, P) of a workspace, as products read it; and back: behind mmixi_cuda_wait. */
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store_pn(const mmixi_cuda_ssd_job &j, int p,
+                                                     const float *state, float *pn, int p0,
+                                                     int width)
+{
+    const int N = (int)j.r.N;
+    const mmixi_cuda_threads v = mmixi_cuda_threads_of(N);
+    if (v.column >= N) return;
+    for (int r = v.row; r < width; r += v.step)
+        pn[(p0 + r) * N + v.column] = state[v.column * (p + 8) + r];
+}
+/* The h before a chunk, (N, P) of a workspace, as products read it; and back: behind
+   mmixi_cuda_wait. */
 template <class T>
 MMIXI_CUDA_INLINE int mmixi_cuda_ssd_rows_aligned(const mmixi_cuda_ssd_job &j)
 {
@@ -1696,24 +1853,33 @@ template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_store(const mmixi_cuda_ssd_job &j, int p, const T *h,
                                                   size_t index)
 {
-    const int N = (int)j.r.N, P = (int)j.r.P,
-        each = mmixi_cuda_ssd_rows_aligned<T>(j) ? 16 / (int)sizeof(T) : 1;
-    T *to = (T *)j.states + index * j.r.N * j.r.P;
+    const int N = (int)j.r.N;
+    const int P = (int)j.r.P;
+    const int each = mmixi_cuda_ssd_rows_aligned<T>(j) ? 16 / (int)sizeof(T) : 1;
     const mmixi_cuda_threads v = mmixi_cuda_threads_of(P / each);
-    const int c = v.column * each;
-    for (int r = v.row; r < N && c < P; r += v.step)
-        if (each > 1) *(uint4 *)(to + r * P + c) = *(const uint4 *)(h + r * (p + 8) + c);
-        else to[r * P + c] = h[r * (p + 8) + c];
+    const int column = v.column * each;
+    T *states = (T *)j.states + index * j.r.N * j.r.P;
+    if (column >= P) return;
+    for (int r = v.row; r < N; r += v.step) {
+        T *to = states + r * P + column;
+        const T *from = h + r * (p + 8) + column;
+        if (each > 1) *(uint4 *)to = *(const uint4 *)from;
+        else *to = *from;
+    }
 }
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_load(const mmixi_cuda_ssd_job &j, int n, int p, T *h,
                                                  size_t index)
 {
-    const mmixi_cuda_view<T> v = { (T *)j.states + index * j.r.N * j.r.P, (ptrdiff_t)j.r.P, (int)j.r.P,
-        mmixi_cuda_ssd_rows_aligned<T>(j) };
+    mmixi_cuda_view<T> v;
+    v.p = (T *)j.states + index * j.r.N * j.r.P;
+    v.token = (ptrdiff_t)j.r.P;
+    v.width = (int)j.r.P;
+    v.aligned = mmixi_cuda_ssd_rows_aligned<T>(j);
     mmixi_cuda_load(h, p + 8, v, n, (int)j.r.N, p, [](int r) { return r; });
 }
-/* The sum of a number of each thread, in their order, in all of them; parts: 128 floats of shared memory. */
+/* The sum of a number of each thread, in their order, in all of them; parts: 128 floats of shared
+   memory. */
 MMIXI_CUDA_INLINE float mmixi_cuda_block_sum(float *parts, float x)
 {
     float sum = 0;
@@ -1729,14 +1895,20 @@ MMIXI_CUDA_INLINE float mmixi_cuda_column_sum(float x)
     for (int lanes = 4; lanes < 32; lanes *= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
     return x;
 }
-/* Which sequence, head, piece of the sequence and columns of P this block has, and its chunks, from first to
-   before end. */
-struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; int p0, width; };
-MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
+/* Which sequence, head, piece of the sequence and columns of P this block has, and its chunks, from
+   first to before end. */
+struct mmixi_cuda_ssd_piece {
+    size_t b, h, piece, index, first, end;
+    int p0, width;
+};
+MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j,
+                                                               size_t heads)
 {
     mmixi_cuda_ssd_piece v;
-    const unsigned splits = (unsigned)j.splits, segments = (unsigned)j.segments, i = blockIdx.x / splits,
-        blocks = (unsigned)j.r.H / (unsigned)heads;
+    const unsigned splits = (unsigned)j.splits;
+    const unsigned segments = (unsigned)j.segments;
+    const unsigned blocks = (unsigned)j.r.H / (unsigned)heads;
+    const unsigned i = blockIdx.x / splits;
     v.p0 = (int)(blockIdx.x % splits) * j.p;
     v.width = mmixi_cuda_min(j.p, (int)j.r.P - v.p0);
     v.piece = i % segments;
@@ -1749,7 +1921,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_
 }
 /* Its columns of a head. */
 template <int WIDTH, class T>
-MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_head_view &v, const mmixi_cuda_ssd_job &j,
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_head_view &v,
+                                                        const mmixi_cuda_ssd_job &j,
                                                         const mmixi_cuda_ssd_piece &piece, size_t h)
 {
     mmixi_cuda_view<T> x = mmixi_cuda_view_of<WIDTH, T>(v, piece.b, h, j.r.P);
@@ -1758,57 +1931,68 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_head_vie
     return x;
 }
 
-/* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. N, P: widths, where they
-   are constants, or 0. */
+/* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. N, P: widths,
+   where they are constants, or 0. */
 template <int K, int N, int P, int BACK>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int n = N ? N : j.n, p = P ? P : j.p;
+    const int n = N ? N : j.n;
+    const int p = P ? P : j.p;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
-    const mmixi_cuda_view<T> rows = mmixi_cuda_view_of<N, T>(BACK ? j.r.c : j.r.b, v.b, v.h, j.r.N),
-        values = mmixi_cuda_columns<P, T>(BACK ? j.r.dy : j.r.x, j, v, v.h);
+    const mmix_cuda_head_view &left = BACK ? j.r.c : j.r.b;
+    const mmix_cuda_head_view &right = BACK ? j.r.dy : j.r.x;
+    const mmixi_cuda_view<T> rows = mmixi_cuda_view_of<N, T>(left, v.b, v.h, j.r.N);
+    const mmixi_cuda_view<T> values = mmixi_cuda_columns<P, T>(right, j, v, v.h);
     mmixi_cuda_ssd_tiles<T> s;
     float sum = 0;
     mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, 0);
     mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, NULL, NULL, v.p0, v.width);
     for (size_t i = v.first; i < v.end; i++) {
-        const size_t chunk = BACK ? v.first + v.end - 1 - i : i, t = chunk * 64;
+        const size_t chunk = BACK ? v.first + v.end - 1 - i : i;
+        const size_t t = chunk * 64;
         const int tokens = mmixi_cuda_tokens_from(t, j.r.L);
+        const float *scale = BACK ? s.d->into : s.d->weight;
         __syncthreads();
         mmixi_cuda_load_tokens(s.b, n + 8, rows, (int)t, tokens, n);
         mmixi_cuda_load_tokens(s.x, p + 8, values, (int)t, tokens, p);
         mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, v.h);
-        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, s.d->total, BACK ? s.d->into : s.d->weight, s.b, s.x);
+        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, s.d->total, scale, s.b, s.x);
         sum += s.d->sum;
     }
     __syncthreads();
-    mmixi_cuda_ssd_state_store(j, p, s.sum_h, (BACK ? j.end : j.begin) + v.index * j.r.N * j.r.P, NULL, v.p0,
-                               v.width);
+    float *states = BACK ? j.end : j.begin;
+    mmixi_cuda_ssd_state_store_np(j, p, s.sum_h, states + v.index * j.r.N * j.r.P, v.p0, v.width);
     if (!BACK && !v.p0 && !threadIdx.x) j.sums[v.index] = sum;
 }
-/* From what the pieces leave to the h before, or the dh behind, each of them: one thread for each number. */
+/* From what the pieces leave to the h before, or the dh behind, each of them: one thread for each
+   number. */
 template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
-    const size_t N = j.r.N, P = j.r.P, NP = N * P, i = mmixi_cuda_thread(), e = i % NP, head = i / NP,
-        other = head * NP + e % P * N + e / P;
+    const size_t N = j.r.N;
+    const size_t P = j.r.P;
+    const size_t e = mmixi_cuda_thread() % (N * P);          /* of (N, P), as pieces leave it */
+    const size_t head = mmixi_cuda_thread() / (N * P);
+    const size_t n = e / P;
+    const size_t p = e % P;
     const float *from = BACK ? j.r.dfinal : j.r.initial_state;
-    float *states = BACK ? j.end : j.begin, carry;
+    float *states = BACK ? j.end : j.begin;
     if (head >= j.r.B * j.r.H) return;
-    carry = from ? from[other] : 0;
+    float carry = from ? from[head * N * P + p * N + n] : 0;
     for (size_t k = 0; k < j.segments; k++) {
         const size_t at = head * j.segments + (BACK ? j.segments - 1 - k : k);
-        const float left = states[at * NP + e];
-        states[at * NP + e] = carry;
+        const float left = states[at * N * P + e];
+        states[at * N * P + e] = carry;
         carry = exp2f(j.sums[at]) * carry + left;
     }
 }
 
-/* W = S ∘ L, column j times δ_j, of this warp's rows up to their block on the diagonal. f(w, s, J, row,
-   column) makes more of a weight w and the s that it came from; rows and columns are those of the chunk. */
+/* W = S ∘ L, column j times δ_j, of this warp's rows up to their block on the diagonal. f(w, s, J,
+   row, column) makes more of a weight w and the s that it came from; rows and columns are those of
+   the chunk. */
 template <class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_decays *d,
-                                              F f)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4],
+                                              const mmixi_cuda_decays *d, F f)
 {
     const int warp = (int)threadIdx.x / 32, own = 16 * warp + mmixi_cuda_lane_row();
     const float high[2] = { d->high[own], d->high[own + 8] };
@@ -1833,8 +2017,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4], c
 
 /* c += D x, or D dy, for columns p0 … of P; tile: x's rows. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_ssd_job &j,
-                                               size_t h, int p0, const T *tile, int ld)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4],
+                                               const mmixi_cuda_ssd_job &j, size_t h, int p0,
+                                               const T *tile, int ld)
 {
     if (!j.r.D) return;
     const int wide = j.r.D_width > 1, last = (int)j.r.P - 1;
@@ -1859,40 +2044,79 @@ template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
                                             const mmixi_cuda_view<T> &v, size_t L, size_t t, int p0)
 {
-    const int row0 = (int)threadIdx.x / 32 * 16, rows = (int)mmixi_cuda_min(L - t, (size_t)64) - row0;
+    const int row0 = (int)threadIdx.x / 32 * 16;
+    const int rows = (int)mmixi_cuda_min(L - t, (size_t)64) - row0;
     T *const to = v.p + (ptrdiff_t)(t + (size_t)row0) * v.token + p0;
-    if (v.p) mmixi_cuda_strip_store<T>(c, rows, v.width - p0, v.aligned,
-                                       [&](int row) { return to + row * v.token; });
+    if (!v.p) return;
+    mmixi_cuda_strip_store<T>(c, rows, v.width - p0, v.aligned,
+                              [&](int row) { return to + row * v.token; });
 }
 
+/* y of this warp's tokens of a chunk: p_i C h + W x + D x, 64 columns at a time. S = C Bᵀ is not
+   changed: the block's next head takes it, too. */
+template <int K, int N, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_y(const mmixi_cuda_ssd_job &j,
+                                              const mmixi_cuda_ssd_tiles<T> &s,
+                                              const float (&S)[MMIXI_CUDA_STRIP][4], const T *state,
+                                              int n, int p, const mmixi_cuda_view<T> &y, size_t t,
+                                              size_t h, int first_p)
+{
+    const int ldn = n + 8;
+    const int ldp = p + 8;
+    const int warp = (int)threadIdx.x / 32;
+    const int row0 = 16 * warp;
+    const mmixi_cuda_decays *d = s.d;
+    float W[MMIXI_CUDA_STRIP][4];
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) W[i][e] = S[i][e];
+    mmixi_cuda_ssd_weights(W, d, [](float &, int, int, int, int) {});
+    for (int p0 = 0; p0 < p; p0 += 64) {
+        const int columns = mmixi_cuda_min(8, (p - p0) / 8);
+        float c[MMIXI_CUDA_STRIP][4];
+        mmixi_cuda_strip_zero(c);
+        mmixi_cuda_strip_add<N>(c, 0, columns, n,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
+            [&](int at, int i) { return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp); });
+        mmixi_cuda_strip_scale_rows(c, d->into + row0);
+        mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, s.x + p0, ldp);
+        mmixi_cuda_ssd_add_skip(c, j, h, first_p + p0, s.x + row0 * ldp + p0, ldp);
+        mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
+    }
+}
 template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, warp = (int)threadIdx.x / 32,
-        row0 = 16 * warp, heads = (int)j.heads;
+    const int n = N ? N : j.n;
+    const int p = P ? P : j.p;
+    const int ldn = n + 8;
+    const int ldp = p + 8;
+    const int warp = (int)threadIdx.x / 32;
+    const int heads = (int)j.heads;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, j.heads);
-    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, v.b, v.h, j.r.N),
-        C = mmixi_cuda_view_of<N, T>(j.r.c, v.b, v.h, j.r.N);
-    mmixi_cuda_view<T> x = mmixi_cuda_columns<P, T>(j.r.x, j, v, v.h),
-        y = mmixi_cuda_columns<P, T>(j.r.y, j, v, v.h);
+    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, v.b, v.h, j.r.N);
+    const mmixi_cuda_view<T> C = mmixi_cuda_view_of<N, T>(j.r.c, v.b, v.h, j.r.N);
+    mmixi_cuda_view<T> x = mmixi_cuda_columns<P, T>(j.r.x, j, v, v.h);
+    mmixi_cuda_view<T> y = mmixi_cuda_columns<P, T>(j.r.y, j, v, v.h);
     const size_t NP = j.r.N * j.r.P;
     mmixi_cuda_ssd_tiles<T> s;
     float S[MMIXI_CUDA_STRIP][4];
     mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, n, p, heads, 0);
     for (int k = 0; k < heads; k++) {
         const size_t head = v.b * j.r.H + v.h + (size_t)k;
-        mmixi_cuda_ssd_state_load(j, n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp,
-                                  j.begin ? j.begin + (head * j.segments + v.piece) * NP : NULL,
-                                  j.r.initial_state ? j.r.initial_state + head * NP : NULL, v.p0, v.width);
+        const float *begin = mmixi_cuda_ssd_state_of(j.begin, head * j.segments + v.piece, NP);
+        const float *initial = mmixi_cuda_ssd_state_of(j.r.initial_state, head, NP);
+        mmixi_cuda_ssd_state_load(j, n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, begin, initial, v.p0,
+                                  v.width);
     }
     for (size_t chunk = v.first; chunk < v.end; chunk++)
         for (int k = 0; k < heads; k++) {
-            const size_t t = chunk * 64, h = v.h + (size_t)k;
+            const size_t t = chunk * 64;
+            const size_t h = v.h + (size_t)k;
             const int tokens = mmixi_cuda_tokens_from(t, j.r.L);
-            const T *state = s.h + k * n * ldp;
-            const mmixi_cuda_decays *d = s.d;
-            float W[MMIXI_CUDA_STRIP][4];
+            T *state = s.h + k * n * ldp;
             __syncthreads();                     /* the last chunk's tiles were read */
             if (!k) {
                 mmixi_cuda_load_tokens(s.b, ldn, B, (int)t, tokens, n);
@@ -1904,46 +2128,29 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             }
             mmixi_cuda_load_tokens(s.x, ldp, x, (int)t, tokens, p);
             mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, h);
-            if (row0 < tokens) {                 /* this warp has a token */
+            if (16 * warp < tokens) {            /* this warp has a token */
                 if (!k) {                        /* S, up to the block on the diagonal */
                     mmixi_cuda_strip_zero(S);
-                    mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
+                    mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + 16 * warp * ldn, s.b);
                 }
-                MMIXI_CUDA_UNROLL
-                for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                    MMIXI_CUDA_UNROLL
-                    for (int e = 0; e < 4; e++) W[i][e] = S[i][e];
-                mmixi_cuda_ssd_weights(W, d, [](float &, int, int, int, int) {});
-                for (int p0 = 0; p0 < p; p0 += 64) {
-                    float c[MMIXI_CUDA_STRIP][4];
-                    const int columns = mmixi_cuda_min(8, (p - p0) / 8);
-                    mmixi_cuda_strip_zero(c);
-                    mmixi_cuda_strip_add<N>(c, 0, columns, n,
-                        [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
-                        [&](int at, int i) {
-                            return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp);
-                        });
-                    mmixi_cuda_strip_each(c, [&](float &e, int row, int) { e *= d->into[row0 + row]; });
-                    mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, s.x + p0, ldp);
-                    mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
-                    mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
-                }
+                mmixi_cuda_ssd_chunk_y<K, N>(j, s, S, (const T *)state, n, p, y, t, h, v.p0);
             }
             __syncthreads();                     /* h was read */
             if (chunk + 1 < v.end || j.r.final_state)    /* or nobody reads the h behind it */
-                mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total,
-                                       d->weight, s.b, s.x);
+                mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, state, s.d->total, s.d->weight, s.b, s.x);
         }
     __syncthreads();
-    for (int k = 0; k < heads && j.r.final_state && v.piece + 1 == j.segments; k++)
-        mmixi_cuda_ssd_state_store(j, p, s.sum_h + k * n * ldp, NULL,
-                                   j.r.final_state + (v.b * j.r.H + v.h + (size_t)k) * NP, v.p0, v.width);
+    if (!j.r.final_state || v.piece + 1 < j.segments) return;
+    for (int k = 0; k < heads; k++) {
+        float *final_state = j.r.final_state + (v.b * j.r.H + v.h + (size_t)k) * NP;
+        mmixi_cuda_ssd_state_store_pn(j, p, s.sum_h + k * n * ldp, final_state, v.p0, v.width);
+    }
 }
 
 /* Where a gradient goes: to its array, or to its part where heads share it. */
 template <int WIDTH, class T>
-MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place &d, size_t L, size_t H,
-                                                         size_t width, size_t b, size_t h)
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place &d, size_t L,
+                                                         size_t H, size_t width, size_t b, size_t h)
 {
     mmixi_cuda_view<T> v = mmixi_cuda_view_of<WIDTH, T>(d.to, b, h, width);
     if (!d.part) return v;
@@ -1952,10 +2159,11 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place 
     v.aligned = WIDTH || width * sizeof(T) % 16 == 0;
     return v;
 }
-/* The sum of c over each row of a tile, number by number: of a lane's two rows, this lane's part. */
+/* The sum of c over each row of a tile, number by number: of a lane's two rows, this lane's
+   part. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_CUDA_STRIP][4], const T *tile,
-                                            int ld, int columns)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_CUDA_STRIP][4],
+                                            const T *tile, int ld, int columns)
 {
     tile += mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
     MMIXI_CUDA_UNROLL
@@ -1967,13 +2175,15 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_C
         }
 }
 
-/* A chunk of the backward: its first token, how many groups of 16 tokens it has, widths, and its tiles. */
+/* A chunk of the backward: its first token, how many groups of 16 tokens it has, widths, and its
+   tiles. */
 template <class T> struct mmixi_cuda_ssd_chunk {
     size_t t;
     int strips, n, p;
     mmixi_cuda_ssd_tiles<T> s;
 };
-/* This warp's tokens as i. S = C Bᵀ and T = dY Xᵀ up to the diagonal, then dS = T ∘ L δ_j in T's place, and
+/* This warp's tokens as i. S = C Bᵀ and T = dY Xᵀ up to the diagonal, then dS = T ∘ L δ_j in T's
+   place, and
        dC = dS B + p (dY hᵀ)
    Of the terms of da it leaves what enters each of its tokens, Σ_j Z_ij over earlier blocks and
    p_i dy_i hᵀ·C_i, and the Z_ij of its own block one by one. */
@@ -1983,11 +2193,17 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
                                                 const mmixi_cuda_view<T> &dC)
 {
     const mmixi_cuda_ssd_tiles<T> &s = chunk.s;
-    const int n = N ? N : chunk.n, p = P ? P : chunk.p, ldn = n + 8, ldp = p + 8;
-    const int tid = (int)threadIdx.x, warp = tid / 32, row0 = 16 * warp;
+    const int n = N ? N : chunk.n;
+    const int p = P ? P : chunk.p;
+    const int ldn = n + 8;
+    const int ldp = p + 8;
+    const int tid = (int)threadIdx.x;
+    const int warp = tid / 32;
+    const int row0 = 16 * warp;
     const int own = row0 + mmixi_cuda_lane_row();
-    float block[4] = { 0, 0, 0, 0 };             /* Σ Z of this warp's rows and each block's columns */
-    float enters[2] = { 0, 0 }, left[2] = { 0, 0 };      /* of the lane's two rows: from h, from blocks */
+    float block[4] = { 0, 0, 0, 0 };  /* Σ Z of this warp's rows and each block's columns */
+    /* of the lane's two rows: from h, from blocks */
+    float enters[2] = { 0, 0 }, left[2] = { 0, 0 };
     if (warp < chunk.strips) {
         float S[MMIXI_CUDA_STRIP][4], dS[MMIXI_CUDA_STRIP][4];
         mmixi_cuda_strip_zero(S);
@@ -2007,7 +2223,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
             float c[MMIXI_CUDA_STRIP][4];
             mmixi_cuda_strip_zero(c);
             mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.dy + row0 * ldp, s.h + n0 * ldp);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= s.d->into[row0 + row]; });
+            mmixi_cuda_strip_scale_rows(c, s.d->into + row0);
             mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_through<K>(c, dS, 0, warp + 1, columns, s.b + n0, ldn);
             mmixi_cuda_put_strip(c, dC, j.r.L, chunk.t, n0);
@@ -2027,7 +2243,63 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
         if (tid % 32 == 0) s.s->block[warp][i] = sum;
     }
 }
-/* The same tokens as j. Sᵀ = B Cᵀ and Tᵀ = X dYᵀ from the diagonal on, then Wᵀ and dSᵀ in their places, and
+/* Of the lane's two columns: Σ Z below their block; Σ T L S, which δ_j multiplies; the share of
+   dh. */
+struct mmixi_cuda_column_sums { float column[2], whole[2], alone[2]; };
+/* From Sᵀ and Tᵀ to Wᵀ and dSᵀ in their places, from this warp's block on the diagonal on. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_weights(float (&W)[MMIXI_CUDA_STRIP][4],
+                                                   float (&dS)[MMIXI_CUDA_STRIP][4],
+                                                   const mmixi_cuda_ssd_tiles<T> &s,
+                                                   mmixi_cuda_column_sums *sums)
+{
+    const mmixi_cuda_decays *d = s.d;
+    const int warp = (int)threadIdx.x / 32;
+    const int own = 16 * warp + mmixi_cuda_lane_row();
+    const float low[2] = { d->low[own], d->low[own + 8] };
+    const float delta[2] = { d->delta[own], d->delta[own + 8] };
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+        const int at = 8 * i + mmixi_cuda_lane_pair();
+        const float across = d->across[i / 2][warp];
+        if (i / 2 < warp) continue;
+        const float2 high = mmixi_cuda_pair(d->high + at);
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) {
+            float decay = (e % 2 ? high.y : high.x) * across * low[e / 2];
+            if (i / 2 == warp) decay = d->near[own + e / 2 * 8][(at + e % 2) % 16];
+            const float z = dS[i][e] * W[i][e] * decay;
+            sums->whole[e / 2] += z;
+            if (i / 2 > warp) sums->column[e / 2] += z * delta[e / 2];
+            W[i][e] *= decay * delta[e / 2];
+            dS[i][e] *= decay * delta[e / 2];
+        }
+    }
+}
+/* What the lanes of a column have found, added and left in shared memory. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_leave(const mmixi_cuda_ssd_tiles<T> &s,
+                                                 mmixi_cuda_column_sums *sums)
+{
+    const int tid = (int)threadIdx.x;
+    const int warp = tid / 32;
+    const int own = 16 * warp + mmixi_cuda_lane_row();
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        const float column = mmixi_cuda_row_sum(sums->column[e]);
+        const float whole = mmixi_cuda_row_sum(sums->whole[e]);
+        const float alone = mmixi_cuda_row_sum(sums->alone[e]);
+        sums->alone[e] = alone * s.d->weight[own + 8 * e];
+        if (tid % 4) continue;
+        s.s->whole[own + 8 * e] = whole;
+        s.s->alone[own + 8 * e] = alone;
+        s.s->column[own + 8 * e] = column + sums->alone[e];
+    }
+    const float leaves = mmixi_cuda_column_sum(sums->alone[0] + sums->alone[1]);
+    if (tid % 32 == 0) s.s->leaves[warp] = leaves;
+}
+/* The same tokens as j. Sᵀ = B Cᵀ and Tᵀ = X dYᵀ from the diagonal on, then Wᵀ and dSᵀ in their
+   places, and
        dB = dSᵀ C + r δ (X dhᵀ),   dX = Wᵀ dY + r δ (B dh) + D dY
    Of the terms of da it leaves what leaves each of its tokens: Σ_i Z_ij over later blocks and
    r_j δ_j x_j dhᵀ·B_j. */
@@ -2038,68 +2310,42 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
                                                    const mmixi_cuda_view<T> &dx)
 {
     const mmixi_cuda_ssd_tiles<T> &s = chunk.s;
-    const mmixi_cuda_decays *d = s.d;
-    const int n = N ? N : chunk.n, p = P ? P : chunk.p, ldn = n + 8, ldp = p + 8, strips = chunk.strips;
-    const int tid = (int)threadIdx.x, warp = tid / 32, row0 = 16 * warp;
-    const int own = row0 + mmixi_cuda_lane_row();
-    /* of the lane's two columns: Σ Z below their block; Σ T L S, which δ_j multiplies; the share of dh */
-    float column[2] = { 0, 0 }, whole[2] = { 0, 0 }, alone[2] = { 0, 0 };
+    const float *weight = s.d->weight;
+    const int n = N ? N : chunk.n;
+    const int p = P ? P : chunk.p;
+    const int ldn = n + 8;
+    const int ldp = p + 8;
+    const int strips = chunk.strips;
+    const int warp = (int)threadIdx.x / 32;
+    const int row0 = 16 * warp;
+    mmixi_cuda_column_sums sums = { { 0, 0 }, { 0, 0 }, { 0, 0 } };
     float W[MMIXI_CUDA_STRIP][4], dS[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4];
     if (warp < strips) {
-        const float low[2] = { d->low[own], d->low[own + 8] };
-        const float delta[2] = { d->delta[own], d->delta[own + 8] };
         mmixi_cuda_strip_zero(W);
         mmixi_cuda_strip_zero(dS);
         mmixi_cuda_strip_rows<K, N>(W, 2 * warp, 2 * strips, n, s.b + row0 * ldn, s.c);
         mmixi_cuda_strip_rows<K, P>(dS, 2 * warp, 2 * strips, p, s.x + row0 * ldp, s.dy);
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
-            const int at = 8 * i + mmixi_cuda_lane_pair();
-            const float across = d->across[i / 2][warp];
-            if (i / 2 < warp) continue;
-            const float2 high = mmixi_cuda_pair(d->high + at);
-            MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) {
-                float decay = (e % 2 ? high.y : high.x) * across * low[e / 2];
-                if (i / 2 == warp) decay = d->near[own + e / 2 * 8][(at + e % 2) % 16];
-                const float z = dS[i][e] * W[i][e] * decay;
-                whole[e / 2] += z;
-                if (i / 2 > warp) column[e / 2] += z * delta[e / 2];
-                W[i][e] *= decay * delta[e / 2];
-                dS[i][e] *= decay * delta[e / 2];
-            }
-        }
+        mmixi_cuda_ssd_back_weights(W, dS, s, &sums);
         for (int n0 = 0; n0 < n; n0 += 64) {
             const int columns = mmixi_cuda_min(8, (n - n0) / 8);
             mmixi_cuda_strip_zero(c);
             mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.x + row0 * ldp, s.dh + n0 * ldp);
-            mmixi_cuda_strip_dot(alone, c, s.b + row0 * ldn + n0, ldn, columns);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
+            mmixi_cuda_strip_dot(sums.alone, c, s.b + row0 * ldn + n0, ldn, columns);
+            mmixi_cuda_strip_scale_rows(c, weight + row0);
             mmixi_cuda_strip_through<K>(c, dS, warp, strips, columns, s.c + n0, ldn);
             mmixi_cuda_put_strip(c, dB, j.r.L, chunk.t, n0);
         }
     }
-    MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 2; e++) {
-        column[e] = mmixi_cuda_row_sum(column[e]);
-        whole[e] = mmixi_cuda_row_sum(whole[e]);
-        alone[e] = mmixi_cuda_row_sum(alone[e]);
-        if (tid % 4 == 0) {
-            s.s->whole[own + 8 * e] = whole[e];
-            s.s->alone[own + 8 * e] = alone[e];
-        }
-        alone[e] *= d->weight[own + 8 * e];
-        if (tid % 4 == 0) s.s->column[own + 8 * e] = column[e] + alone[e];
-    }
-    alone[0] = mmixi_cuda_column_sum(alone[0] + alone[1]);
-    if (tid % 32 == 0) s.s->leaves[warp] = alone[0];
+    mmixi_cuda_ssd_back_leave(s, &sums);
     for (int p0 = 0; p0 < p && warp < strips; p0 += 64) {
         const int columns = mmixi_cuda_min(8, (p - p0) / 8);
         mmixi_cuda_strip_zero(c);
         mmixi_cuda_strip_add<N>(c, 0, columns, n,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
-            [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp); });
-        mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
+            [&](int at, int i) {
+                return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp);
+            });
+        mmixi_cuda_strip_scale_rows(c, weight + row0);
         mmixi_cuda_strip_through<K>(c, W, warp, strips, columns, s.dy + p0, ldp);
         mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
         mmixi_cuda_put_strip(c, dx, j.r.L, chunk.t, p0);
@@ -2120,13 +2366,20 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_dot(const mmixi_cuda_ssd_tiles<T> &s,
     for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
     if (threadIdx.x % 32 == 0) s.s->part[threadIdx.x / 32] = dot;
 }
-/* da of this thread's token, which it shares with the other lane of its pair: a sum of terms that are all its
-   own. In its block a token has those that enter it or a later token, those that leave an earlier one, and
-   the Z_ij with j < k ≤ i; of other blocks the sums that pass over it. */
-MMIXI_CUDA_INLINE float mmixi_cuda_ssd_back_da(const mmixi_cuda_decays *d, const mmixi_cuda_ssd_sums *sums)
+/* da of this thread's token, which it shares with the other lane of its pair: a sum of terms that
+   are all its own. In its block a token has those that enter it or a later token, those that leave
+   an earlier one, and the Z_ij with j < k ≤ i; of other blocks the sums that pass over it. */
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_back_da(const mmixi_cuda_decays *d,
+                                               const mmixi_cuda_ssd_sums *sums)
 {
-    const int tid = (int)threadIdx.x, warp = tid / 32, lane = tid % 32, k = tid / 2, at = k % 16;
-    float suffix = sums->row[k], prefix = sums->column[k], inner = 0;
+    const int tid = (int)threadIdx.x;
+    const int warp = tid / 32;
+    const int lane = tid % 32;
+    const int k = tid / 2;
+    const int at = k % 16;
+    float suffix = sums->row[k];
+    float prefix = sums->column[k];
+    float inner = 0;
     float da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total;
     for (int lanes = 2; lanes < 32; lanes *= 2) {
         const float behind = __shfl_down_sync(0xffffffffu, suffix, lanes);
@@ -2147,14 +2400,14 @@ MMIXI_CUDA_INLINE float mmixi_cuda_ssd_back_da(const mmixi_cuda_decays *d, const
     }
     return da;
 }
-/* Sums over a block's tokens: of dA and dbias each thread has those of token tid / 2 of each chunk, of dD that
-   of channel tid. */
+/* Sums over a block's tokens: of dA and dbias each thread has those of token tid / 2 of each chunk,
+   of dD that of channel tid. */
 struct mmixi_cuda_ssd_own { float dA, dbias, dD; };
 /* From da to ddt, and to dA and dbias; two lanes a token, a warp a block of 16. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_steps(const mmixi_cuda_ssd_job &j,
-                                                 const mmixi_cuda_ssd_chunk<T> &chunk, size_t b, size_t h,
-                                                 mmixi_cuda_ssd_own *own)
+                                                 const mmixi_cuda_ssd_chunk<T> &chunk, size_t b,
+                                                 size_t h, mmixi_cuda_ssd_own *own)
 {
     const mmixi_cuda_decays *d = chunk.s.d;
     const mmixi_cuda_ssd_sums *sums = chunk.s.s;
@@ -2162,7 +2415,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_steps(const mmixi_cuda_ssd_job &j,
     const float da = mmixi_cuda_ssd_back_da(d, sums);
     if (threadIdx.x % 2 || chunk.t + (size_t)k >= j.r.L) return;
     const mmixi_cuda_token token = { d->u[k], d->delta[k], 0 };
-    float after = 0;                             /* the exponent of what lies behind the token's block */
+    float after = 0;  /* the exponent of what lies behind the token's block */
     for (int i = warp + 1; i < 4; i++) after += d->block[i];
     float ddelta = sums->whole[k] + d->low[k] * mmixi_cuda_exp2(after) * sums->alone[k] + j.r.A[h] * da;
     ddelta = mmixi_cuda_ssd_ddt(j.r, token, ddelta);
@@ -2170,17 +2423,45 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_steps(const mmixi_cuda_ssd_job &j,
     own->dbias += ddelta;
     if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, chunk.t + (size_t)k, h), ddelta);
 }
-/* Forward, for the h before each chunk of a piece, which goes to the workspace; the last one's stays in
-   shared memory. */
+/* dD of a chunk: Σ dy x over its tokens, a thread a channel. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_skip(const mmixi_cuda_ssd_tiles<T> &s, int p,
+                                                mmixi_cuda_ssd_own *own)
+{
+    const int tid = (int)threadIdx.x;
+    const int ldp = p + 8;
+    if (tid >= p) return;
+    for (int i = 0; i < 64; i++)
+        own->dD += mmixi_cuda_float(s.dy[i * ldp + tid]) * mmixi_cuda_float(s.x[i * ldp + tid]);
+}
+/* The head's own gradients: dA and dbias are sums over tokens, dD is a number for each channel or
+   their sum. */
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_head(const mmixi_cuda_ssd_job &j, float *parts,
+                                                float *dhead, mmixi_cuda_ssd_own own)
+{
+    const size_t tid = threadIdx.x;
+    own.dA = mmixi_cuda_block_sum(parts, own.dA);
+    own.dbias = mmixi_cuda_block_sum(parts, own.dbias);
+    if (j.r.D_width == 1) own.dD = mmixi_cuda_block_sum(parts, own.dD);
+    if (!tid) {
+        dhead[0] = own.dA;
+        dhead[1] = own.dbias;
+    }
+    if (tid < j.r.D_width) dhead[2 + tid] = own.dD;
+}
+/* Forward, for the h before each chunk of a piece, which goes to the workspace; the last one's
+   stays in shared memory. */
 template <int K, int N, int P, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_states(const mmixi_cuda_ssd_job &j,
                                                   const mmixi_cuda_ssd_piece &v,
                                                   const mmixi_cuda_ssd_tiles<T> &s, int n, int p,
-                                                  const mmixi_cuda_view<T> &B, const mmixi_cuda_view<T> &x)
+                                                  const mmixi_cuda_view<T> &B,
+                                                  const mmixi_cuda_view<T> &x)
 {
-    const size_t head = v.b * j.r.H + v.h, NP = j.r.N * j.r.P;
-    mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, j.begin ? j.begin + v.index * NP : NULL,
-                              j.r.initial_state ? j.r.initial_state + head * NP : NULL, 0, (int)j.r.P);
+    const size_t head = v.b * j.r.H + v.h;
+    const size_t NP = j.r.N * j.r.P;
+    mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, mmixi_cuda_ssd_state_of(j.begin, v.index, NP),
+                              mmixi_cuda_ssd_state_of(j.r.initial_state, head, NP), 0, (int)j.r.P);
     for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
         const int first = (int)(64 * chunk);     /* of 64 tokens: only the last chunk has fewer */
         __syncthreads();
@@ -2196,9 +2477,13 @@ template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x;
+    const int n = N ? N : j.n;
+    const int p = P ? P : j.p;
+    const int ldn = n + 8;
+    const int ldp = p + 8;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
-    const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, NP = j.r.N * j.r.P, head = b * H + h;
+    const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, NP = j.r.N * j.r.P;
+    const size_t head = b * H + h;
     const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, b, h, j.r.N);
     const mmixi_cuda_view<T> C = mmixi_cuda_view_of<N, T>(j.r.c, b, h, j.r.N);
     const mmixi_cuda_view<T> x = mmixi_cuda_view_of<P, T>(j.r.x, b, h, j.r.P);
@@ -2213,8 +2498,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     mmixi_cuda_ssd_layout(&chunk.s, (char *)mmixi_cuda_shared, n, p, 1, 1);
     const mmixi_cuda_ssd_tiles<T> &s = chunk.s;
     mmixi_cuda_ssd_back_states<K, N, P>(j, v, s, n, p, B, x);
-    mmixi_cuda_ssd_state_load(j, n, p, s.sum_dh, s.dh, j.end ? j.end + v.index * NP : NULL,
-                              j.r.dfinal ? j.r.dfinal + head * NP : NULL, 0, (int)j.r.P);
+    mmixi_cuda_ssd_state_load(j, n, p, s.sum_dh, s.dh, mmixi_cuda_ssd_state_of(j.end, v.index, NP),
+                              mmixi_cuda_ssd_state_of(j.r.dfinal, head, NP), 0, (int)j.r.P);
     for (size_t index = v.end; index-- > v.first;) {
         const int tokens = mmixi_cuda_tokens_from(64 * index, L);
         const int first = (int)(64 * index);
@@ -2229,8 +2514,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         mmixi_cuda_ssd_decays<T>(j, s.d, b, chunk.t, h);
         mmixi_cuda_ssd_back_rows<K, N, P>(j, chunk, dC);
         mmixi_cuda_ssd_back_columns<K, N, P>(j, chunk, h, dB, dx);
-        for (int i = 0; j.r.dD && tid < p && i < 64; i++)
-            own.dD += mmixi_cuda_float(s.dy[i * ldp + tid]) * mmixi_cuda_float(s.x[i * ldp + tid]);
+        if (j.r.dD) mmixi_cuda_ssd_back_skip(s, p, &own);
         mmixi_cuda_ssd_back_dot(s, n, p);
         __syncthreads();                         /* the sums have come; h and dh were read */
         mmixi_cuda_ssd_back_steps(j, chunk, b, h, &own);
@@ -2239,182 +2523,241 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     }
     __syncthreads();
     if (j.r.dinitial && !v.piece)
-        mmixi_cuda_ssd_state_store(j, p, s.sum_dh, NULL, j.r.dinitial + head * NP, 0, (int)j.r.P);
-
-    /* the head's own: dA and dbias are sums over tokens, dD is a number for each channel or their sum */
-    float *dhead = j.dhead + v.index * (2 + j.r.D_width);
-    own.dA = mmixi_cuda_block_sum((float *)s.x, own.dA);
-    own.dbias = mmixi_cuda_block_sum((float *)s.x, own.dbias);
-    if (j.r.D_width == 1) own.dD = mmixi_cuda_block_sum((float *)s.x, own.dD);
-    if (!tid) {
-        dhead[0] = own.dA;
-        dhead[1] = own.dbias;
-    }
-    if ((size_t)tid < j.r.D_width) dhead[2 + tid] = own.dD;
+        mmixi_cuda_ssd_state_store_pn(j, p, s.sum_dh, j.r.dinitial + head * NP, 0, (int)j.r.P);
+    mmixi_cuda_ssd_back_head(j, (float *)s.x, j.dhead + v.index * (2 + j.r.D_width), own);
 }
 
-/* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for each row of
-   h. */
+/* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for
+   each row of h. */
 template <class T> MMIXI_CUDA_TILES mmixi_cuda_ssd_step(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
-    const size_t i = blockIdx.x, H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H,
-        lane = threadIdx.x % 32;
+    const size_t N = j.r.N;
+    const size_t P = j.r.P;
+    const size_t b = blockIdx.x / j.r.H;
+    const size_t h = blockIdx.x % j.r.H;
+    const size_t lane = threadIdx.x % 32;
     const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, 0, h);
-    const T *x = mmixi_cuda_at<T>(j.r.x, b, 0, h), *B = mmixi_cuda_at<T>(j.r.b, b, 0, h),
-        *C = mmixi_cuda_at<T>(j.r.c, b, 0, h);
+    const T *x = mmixi_cuda_at<T>(j.r.x, b, 0, h);
+    const T *B = mmixi_cuda_at<T>(j.r.b, b, 0, h);
+    const T *C = mmixi_cuda_at<T>(j.r.c, b, 0, h);
     const float decay = expf(k.a);
     for (size_t p = threadIdx.x / 32; p < P; p += MMIXI_CUDA_THREADS / 32) {
         const float xp = mmixi_cuda_float(x[p]);
         float y = 0;
         for (size_t n = lane; n < N; n += 32) {
-            const size_t at = (i * P + p) * N + n;
-            const float before = j.r.initial_state ? j.r.initial_state[at] : 0,
-                s = decay * before + k.delta * xp * mmixi_cuda_float(B[n]);
-            if (j.r.final_state) j.r.final_state[at] = s;
-            y += s * mmixi_cuda_float(C[n]);
+            const size_t at = (blockIdx.x * P + p) * N + n;
+            const float before = j.r.initial_state ? j.r.initial_state[at] : 0;
+            const float state = decay * before + k.delta * xp * mmixi_cuda_float(B[n]);
+            if (j.r.final_state) j.r.final_state[at] = state;
+            y += state * mmixi_cuda_float(C[n]);
         }
         for (int lanes = 16; lanes; lanes /= 2) y += __shfl_xor_sync(0xffffffffu, y, lanes);
-        if (!lane && j.r.y.p)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p, xp));
+        if (lane || !j.r.y.p) continue;
+        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p, xp));
     }
 }
 
+/* Bytes of shared memory of a block that has `heads` heads. */
 static size_t mmixi_cuda_ssd_bytes(const mmixi_cuda_ssd_job *j, int back, int heads)
 {
-    mmixi_cuda_ssd_tiles<float> f;
-    mmixi_cuda_ssd_tiles<mmixi_cuda_bf16> h;
-    return j->r.precision == MMIX_CUDA_BF16 ? mmixi_cuda_ssd_layout(&h, NULL, j->n, j->p, heads, back)
-        : mmixi_cuda_ssd_layout(&f, NULL, j->n, j->p, heads, back);
+    mmixi_cuda_ssd_tiles<float> floats;
+    mmixi_cuda_ssd_tiles<mmixi_cuda_bf16> halves;
+    if (j->r.precision == MMIX_CUDA_BF16)
+        return mmixi_cuda_ssd_layout(&halves, NULL, j->n, j->p, heads, back);
+    return mmixi_cuda_ssd_layout(&floats, NULL, j->n, j->p, heads, back);
 }
 enum { MMIXI_CUDA_BUSY = 264 };                  /* blocks that keep a GPU busy */
-/* So many heads that share B and C as leave blocks enough, and room for two blocks where one can have `most`
-   bytes; at most 4. Each head's sums are the same for any number of heads. */
+/* So many heads that share B and C as leave blocks enough, and room for two blocks where one can
+   have `most` bytes; at most 4. Each head's sums are the same for any number of heads. */
 static size_t mmixi_cuda_ssd_together(const mmixi_cuda_ssd_job *j, size_t most)
 {
     size_t heads = 1;
-    for (size_t k = 2; j->segments == 1 && j->splits == 1 && k <= 4; k *= 2)
-        if (j->r.b.share % k == 0 && j->r.c.share % k == 0 && j->r.B * j->r.H / k >= MMIXI_CUDA_BUSY
-            && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= most / 2) heads = k;
+    if (j->segments > 1 || j->splits > 1) return 1;
+    for (size_t k = 2; k <= 4; k *= 2) {
+        const int shared = j->r.b.share % k == 0 && j->r.c.share % k == 0;
+        const int busy = j->r.B * j->r.H / k >= MMIXI_CUDA_BUSY;
+        const int room = mmixi_cuda_ssd_bytes(j, 0, (int)k) <= most / 2;
+        if (shared && busy && room) heads = k;
+    }
     return heads;
 }
-/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. All that
-   decides the order of sums depends on the shapes alone, never on the GPU: it is part of the result. */
-static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x, int back, char *base)
+/* Turns the arrays around, so that a scan from the last token to the first runs forward. */
+static void mmixi_cuda_ssd_reverse(mmixi_cuda_ssd_job *j, size_t bytes)
 {
-    const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4, B = x->B, L = x->L, H = x->H, N = x->N,
-        P = x->P;
+    mmix_cuda_ssd *r = &j->r;
+    mmix_cuda_head_view *views[] = { &r->x, &r->dt, &r->b, &r->c, &r->y, &r->dy, &r->dx, &r->ddt, &r->db,
+                                     &r->dc };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) mmixi_cuda_reverse(views[i], r->L, bytes);
+    if (r->seq_idx) r->seq_idx += r->L - 1;
+    j->seq_token = -1;
+}
+/* Into how many pieces a sequence is cut: as asked for, or so many that few sequences keep a GPU
+   busy. */
+static size_t mmixi_cuda_ssd_segments(const mmixi_cuda_ssd_job *j)
+{
+    const size_t heads = j->r.B * j->r.H;
+    const int few = heads > 0 && heads < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8;
+    size_t segments = j->r.segments;
+    if (j->r.naive) return 1;
+    if (!segments) segments = few ? MMIXI_CUDA_BUSY / heads : 1;
+    return mmixi_cuda_max(mmixi_cuda_min(segments, j->chunks), (size_t)1);
+}
+/* Room for (B, L, H, width) in the workspace, where heads share a gradient's array and are added
+   later. */
+static void *mmixi_cuda_ssd_part(const mmixi_cuda_ssd_job *j, const mmix_cuda_head_view *v,
+                                 size_t width, size_t bytes, char *base, size_t *at)
+{
+    if (v->share <= 1) return NULL;
+    return mmixi_cuda_part(base, at, (j->r.B * j->r.L * j->r.H * width * bytes + 3) / 4);
+}
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. All
+   that decides the order of sums depends on the shapes alone, never on the GPU: it is part of the
+   result. */
+static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x, int back,
+                                   char *base)
+{
+    const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4;
+    const size_t heads = x->B * x->H;
+    const size_t state = x->N * x->P;
     size_t at = 0;
     memset(j, 0, sizeof *j);
     j->r = *x;
     j->r.D_width = mmixi_cuda_max(x->D_width, (size_t)1);
-    j->seq_token = x->reverse ? -1 : 1;
-    if (x->reverse) {
-        mmix_cuda_head_view *v[] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
-            &j->r.dc, &j->r.dy };
-        for (size_t i = 0; i < sizeof v / sizeof *v; i++) mmixi_cuda_reverse(v[i], L, bytes);
-        if (x->seq_idx) j->r.seq_idx += L - 1;
-    }
-    j->chunks = (L + 63) / 64;
-    j->n = (int)mmixi_cuda_round_up(N, 16);
-    j->p = (int)mmixi_cuda_round_up(P, 16);
-    j->heads = j->segments = 1;
+    j->seq_token = 1;
+    if (x->reverse) mmixi_cuda_ssd_reverse(j, bytes);
+    j->chunks = (x->L + 63) / 64;
+    j->n = (int)mmixi_cuda_round_up(x->N, 16);
+    j->p = (int)mmixi_cuda_round_up(x->P, 16);
+    j->heads = 1;
     j->splits = 1;
-    if (!x->naive) {
-        j->segments = x->segments ? x->segments : B * H > 0 && B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
-            ? MMIXI_CUDA_BUSY / (B * H) : 1;
-        j->segments = mmixi_cuda_max(mmixi_cuda_min(j->segments, j->chunks), (size_t)1);
-    }
-    if (L) {                                     /* without a token: one piece of no chunks */
+    j->segments = mmixi_cuda_ssd_segments(j);
+    if (x->L) {                                  /* without a token: one piece of no chunks */
         j->run = (j->chunks + j->segments - 1) / j->segments;
         j->segments = (j->chunks + j->run - 1) / j->run;
     }
     if (j->segments > 1) {
-        j->begin = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
-        j->sums = mmixi_cuda_part(base, &at, B * H * j->segments);
-        if (back) j->end = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
+        j->begin = mmixi_cuda_part(base, &at, heads * j->segments * state);
+        j->sums = mmixi_cuda_part(base, &at, heads * j->segments);
+        if (back) j->end = mmixi_cuda_part(base, &at, heads * j->segments * state);
     }
     if (x->naive) {
-        j->state = mmixi_cuda_part(base, &at, B * H * P * N);
-        if (back) j->all = mmixi_cuda_part(base, &at, B * H * L * P * N);
-    }
-    else if (back && j->run > 1)
-        j->states = mmixi_cuda_part(base, &at, (B * H * j->chunks * N * P * bytes + 3) / 4);
-    if (back) {
-        j->dx.to = j->r.dx; j->db.to = j->r.db; j->dc.to = j->r.dc;
-        if (x->x.share > 1) j->dx.part = mmixi_cuda_part(base, &at, (B * L * H * P * bytes + 3) / 4);
-        if (x->b.share > 1) j->db.part = mmixi_cuda_part(base, &at, (B * L * H * N * bytes + 3) / 4);
-        if (x->c.share > 1) j->dc.part = mmixi_cuda_part(base, &at, (B * L * H * N * bytes + 3) / 4);
-        j->dhead = mmixi_cuda_part(base, &at, B * H * j->segments * (2 + j->r.D_width));
-    }
+        j->state = mmixi_cuda_part(base, &at, heads * state);
+        if (back) j->all = mmixi_cuda_part(base, &at, heads * x->L * state);
+    } else if (back && j->run > 1)
+        j->states = mmixi_cuda_part(base, &at, (heads * j->chunks * state * bytes + 3) / 4);
+    if (!back) return at;
+    j->dx.to = j->r.dx;
+    j->db.to = j->r.db;
+    j->dc.to = j->r.dc;
+    j->dx.part = mmixi_cuda_ssd_part(j, &x->x, x->P, bytes, base, &at);
+    j->db.part = mmixi_cuda_ssd_part(j, &x->b, x->N, bytes, base, &at);
+    j->dc.part = mmixi_cuda_ssd_part(j, &x->c, x->N, bytes, base, &at);
+    j->dhead = mmixi_cuda_part(base, &at, heads * j->segments * (2 + j->r.D_width));
     return at;
 }
+/* Where a sequence is cut into pieces: the h before each of them, and for a backward the dh
+   behind. */
 template <int K, int N, int P>
-static int mmixi_cuda_ssd_tiled(const mmixi_cuda_ssd_job &j, const mmixi_cuda_ssd_job &forward, int back)
+static int mmixi_cuda_ssd_pieces(const mmixi_cuda_ssd_job &j, const mmixi_cuda_ssd_job &forward,
+                                 int back)
 {
-    const size_t pieces = j.r.B * j.r.H * j.segments, all = pieces * (size_t)forward.splits,
-        one = mmixi_cuda_ssd_bytes(&forward, 0, 1), states = j.r.B * j.r.H * j.r.N * j.r.P;
+    const size_t blocks = j.r.B * j.r.H * j.segments * (size_t)forward.splits;
+    const size_t bytes = mmixi_cuda_ssd_bytes(&forward, 0, 1);
+    const size_t states = j.r.B * j.r.H * j.r.N * j.r.P;
     void *stream = j.r.stream;
-    int error = 0;
-    if (j.segments > 1) {
-        error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 0>, all, 128, one, stream, forward);
-        if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, states, stream, j);
-        if (!error && back)
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 1>, all, 128, one, stream, forward);
-        if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<1>, states, stream, j);
+    if (j.segments == 1) return 0;
+    int error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 0>, blocks, 128, bytes, stream, forward);
+    if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, states, stream, j);
+    if (error || !back) return error;
+    error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 1>, blocks, 128, bytes, stream, forward);
+    if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<1>, states, stream, j);
+    return error;
+}
+template <int K, int N, int P>
+static int mmixi_cuda_ssd_tiled(const mmixi_cuda_ssd_job &j, const mmixi_cuda_ssd_job &forward,
+                                int back)
+{
+    const size_t pieces = j.r.B * j.r.H * j.segments;
+    const size_t blocks = pieces * (size_t)forward.splits / forward.heads;
+    const int error = mmixi_cuda_ssd_pieces<K, N, P>(j, forward, back);
+    if (error) return error;
+    if (back)
+        return mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
+                                 j.r.stream, j);
+    return mmixi_cuda_launch(mmixi_cuda_ssd_forward<K, N, P>, blocks, 128,
+                             mmixi_cuda_ssd_bytes(&forward, 0, (int)forward.heads), j.r.stream, forward);
+}
+/* Whether kernels of fixed widths can have the call: P is 64, and all rows are aligned. */
+template <class T> static int mmixi_cuda_ssd_fixed(const mmixi_cuda_ssd_job &j)
+{
+    int fixed = j.r.P == 64;
+    for (const mmix_cuda_head_view *v : { &j.r.x, &j.r.y, &j.r.dy, &j.r.dx })
+        fixed &= mmixi_cuda_fixed<T>(*v, j.r.P);
+    for (const mmix_cuda_head_view *v : { &j.r.b, &j.r.c, &j.r.db, &j.r.dc })
+        fixed &= mmixi_cuda_fixed<T>(*v, j.r.N);
+    return fixed;
+}
+template <int K> static int mmixi_cuda_ssd_by_tiles(const mmixi_cuda_ssd_job &j, int back)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    enum { HALF = K == MMIX_CUDA_BF16 };         /* which has kernels for the usual widths */
+    mmixi_cuda_ssd_job forward = j;
+    size_t most;
+    const int error = mmixi_cuda_most(&most);
+    if (error) return error;
+    if (j.n > 128 || j.p > 128) return MMIX_CUDA_UNSUPPORTED;
+    if (back && mmixi_cuda_ssd_bytes(&j, 1, 1) > most) return MMIX_CUDA_UNSUPPORTED;
+    /* columns of P do not know of each other: a block of the forward takes as many as it has room
+       for */
+    while (mmixi_cuda_ssd_bytes(&forward, 0, 1) > most && forward.p > 16)
+        forward.p = (int)mmixi_cuda_round_up((size_t)forward.p / 2, 16);
+    forward.splits = ((int)j.r.P + forward.p - 1) / forward.p;
+    forward.heads = mmixi_cuda_ssd_together(&forward, most);
+    const int fixed = HALF && forward.p == 64 && mmixi_cuda_ssd_fixed<T>(j);
+    if (fixed && j.r.N == 64) return mmixi_cuda_ssd_tiled<K, HALF * 64, HALF * 64>(j, forward, back);
+    if (fixed && j.r.N == 128) return mmixi_cuda_ssd_tiled<K, HALF * 128, HALF * 64>(j, forward, back);
+    return mmixi_cuda_ssd_tiled<K, 0, 0>(j, forward, back);
+}
+template <class T> static int mmixi_cuda_ssd_by_loops(const mmixi_cuda_ssd_job &j, int back)
+{
+    const size_t heads = j.r.B * j.r.H;
+    mmixi_cuda_ssd_job forward = j;
+    if (back) {                                  /* whose forward is for the states alone */
+        forward.r.y.p = NULL;
+        forward.r.final_state = NULL;
     }
-    return error ? error
-        : back ? mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces, 128,
-                                   mmixi_cuda_ssd_bytes(&j, 1, 1), stream, j)
-        : mmixi_cuda_launch(mmixi_cuda_ssd_forward<K, N, P>, all / forward.heads, 128,
-                            mmixi_cuda_ssd_bytes(&forward, 0, (int)forward.heads), stream, forward);
+    int error = mmixi_cuda_each(mmixi_cuda_ssd_naive<T>, heads, j.r.stream, forward);
+    if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_naive_backward<T>, heads, j.r.stream, j);
+    return error;
+}
+/* Sums of gradients over the heads that share an array, and over the sequences. */
+template <class T> static int mmixi_cuda_ssd_add_up(const mmixi_cuda_ssd_job &j)
+{
+    const mmix_cuda_ssd &r = j.r;
+    const size_t numbers = r.H * (2 + r.D_width);
+    int error = mmixi_cuda_sum_run<T>(j.dx.part, j.dx.to, r.B, r.L, r.H, r.P, r.stream);
+    if (!error) error = mmixi_cuda_sum_run<T>(j.db.part, j.db.to, r.B, r.L, r.H, r.N, r.stream);
+    if (!error) error = mmixi_cuda_sum_run<T>(j.dc.part, j.dc.to, r.B, r.L, r.H, r.N, r.stream);
+    if (!error && (r.dA || r.ddt_bias || r.dD))
+        error = mmixi_cuda_each(mmixi_cuda_ssd_sum_sequences, numbers, r.stream, j);
+    return error;
 }
 template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int back)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    enum { HALF = K == MMIX_CUDA_BF16 };         /* which has kernels for the usual widths */
-    const size_t heads = j.r.B * j.r.H;
-    void *stream = j.r.stream;
-    int error = 0;
-    mmixi_cuda_ssd_job forward = j;
-    if (j.r.naive) {
-        if (back) forward.r.y.p = forward.r.final_state = NULL;
-        error = mmixi_cuda_each(mmixi_cuda_ssd_naive<T>, heads, stream, forward);
-        if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_naive_backward<T>, heads, stream, j);
-    } else {
-        size_t most;
-        error = mmixi_cuda_most(&most);
-        if (error) return error;
-        if (j.n > 128 || j.p > 128 || (back && mmixi_cuda_ssd_bytes(&j, 1, 1) > most))
-            return MMIX_CUDA_UNSUPPORTED;
-        /* columns of P do not know of each other: a block of the forward takes as many as it has room for */
-        while (mmixi_cuda_ssd_bytes(&forward, 0, 1) > most && forward.p > 16)
-            forward.p = (int)mmixi_cuda_round_up((size_t)forward.p / 2, 16);
-        forward.splits = ((int)j.r.P + forward.p - 1) / forward.p;
-        forward.heads = mmixi_cuda_ssd_together(&forward, most);
-        int fixed = HALF && j.r.P == 64 && forward.p == 64;
-        for (const mmix_cuda_head_view *v : { &j.r.x, &j.r.y, &j.r.dy, &j.r.dx })
-            fixed &= mmixi_cuda_fixed<T>(*v, j.r.P);
-        for (const mmix_cuda_head_view *v : { &j.r.b, &j.r.c, &j.r.db, &j.r.dc })
-            fixed &= mmixi_cuda_fixed<T>(*v, j.r.N);
-        error = fixed && j.r.N == 64 ? mmixi_cuda_ssd_tiled<K, HALF * 64, HALF * 64>(j, forward, back)
-            : fixed && j.r.N == 128 ? mmixi_cuda_ssd_tiled<K, HALF * 128, HALF * 64>(j, forward, back)
-            : mmixi_cuda_ssd_tiled<K, 0, 0>(j, forward, back);
-    }
-    if (!back || error) return error;
-    error = mmixi_cuda_sum_run<T>(j.dx.part, j.dx.to, j.r.B, j.r.L, j.r.H, j.r.P, stream);
-    if (!error) error = mmixi_cuda_sum_run<T>(j.db.part, j.db.to, j.r.B, j.r.L, j.r.H, j.r.N, stream);
-    if (!error) error = mmixi_cuda_sum_run<T>(j.dc.part, j.dc.to, j.r.B, j.r.L, j.r.H, j.r.N, stream);
-    if (!error && (j.r.dA || j.r.ddt_bias || j.r.dD))
-        error = mmixi_cuda_each(mmixi_cuda_ssd_sum_sequences, j.r.H * (2 + j.r.D_width), stream, j);
-    return error;
+    const int error = j.r.naive ? mmixi_cuda_ssd_by_loops<T>(j, back) : mmixi_cuda_ssd_by_tiles<K>(j, back);
+    if (error || !back) return error;
+    return mmixi_cuda_ssd_add_up<T>(j);
 }
 static int mmixi_cuda_ssd_call(const mmix_cuda_ssd *x, int back)
 {
     mmixi_cuda_ssd_job j;
     mmixi_cuda_ssd_begin(&j, x, back, (char *)x->workspace);
-    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_ssd_run<MMIX_CUDA_BF16>(j, back)
-        : x->precision == MMIX_CUDA_TF32 ? mmixi_cuda_ssd_run<MMIX_CUDA_TF32>(j, back)
-        : mmixi_cuda_ssd_run<MMIX_CUDA_F32>(j, back);
+    switch (x->precision) {
+    case MMIX_CUDA_BF16: return mmixi_cuda_ssd_run<MMIX_CUDA_BF16>(j, back);
+    case MMIX_CUDA_TF32: return mmixi_cuda_ssd_run<MMIX_CUDA_TF32>(j, back);
+    default: return mmixi_cuda_ssd_run<MMIX_CUDA_F32>(j, back);
+    }
 }
 MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward)
 {
@@ -2429,39 +2772,44 @@ MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x) { return mmixi_cuda_s
 MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
 {
     mmixi_cuda_ssd_job j;
+    const size_t heads = x->B * x->H;
     mmixi_cuda_ssd_begin(&j, x, 0, NULL);
-    return x->precision == MMIX_CUDA_BF16
-        ? mmixi_cuda_launch(mmixi_cuda_ssd_step<mmixi_cuda_bf16>, x->B * x->H, 128, 0, x->stream, j)
-        : mmixi_cuda_launch(mmixi_cuda_ssd_step<float>, x->B * x->H, 128, 0, x->stream, j);
+    if (x->precision == MMIX_CUDA_BF16)
+        return mmixi_cuda_launch(mmixi_cuda_ssd_step<mmixi_cuda_bf16>, heads, 128, 0, x->stream, j);
+    return mmixi_cuda_launch(mmixi_cuda_ssd_step<float>, heads, 128, 0, x->stream, j);
 }
 
 /* ==== >>cuda-attention ===============================================================
    softmax attention in tiles of 64 keys, without an L x L matrix
 
-   A block has 64 queries of a head, a warp 16 of them. Scores of one tile of keys, in base 2, are a strip in
-   registers; a running maximum t and sum l of each row let the next tile be added, as in >>softmax attention
-   of mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V.
+   A block has 64 queries of a head, a warp 16 of them. Scores of one tile of keys, in base 2, are a
+   strip in registers; a running maximum t and sum l of each row let the next tile be added, as in
+   >>softmax attention of mamba_mix.h. The strip of weights is, as it lies, the left side of the
+   product with V.
 
-   Of the tiles that move past the block's own one is multiplied while the next one is under way: two stages,
-   where shared memory has room. Only tiles that a mask's edge crosses look at single keys; those outside are
-   not loaded.
+   Of the tiles that move past the block's own one is multiplied while the next one is under way:
+   two stages, where shared memory has room. Only tiles that a mask's edge crosses look at single
+   keys; those outside are not loaded.
 
-   Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
-   (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
-   queries of all heads that share the keys (two, one for each, for widths above 64). They make the weights
-   again from t and 1/l. 7 products (8) against the 5 of a kernel that adds dq with atomics, whose bits change
-   from run to run. A bias's gradient is a launch of its own.
+   Backward in two launches, and no sum is made by more than one block: one with 64 queries a block,
+   for dq (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv,
+   that walks over the queries of all heads that share the keys (two, one for each, for widths above
+   64). They make the weights again from t and 1/l. 7 products (8) against the 5 of a kernel that
+   adds dq with atomics, whose bits change from run to run. A bias's gradient is a launch of its
+   own.
 
-   Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with
-   the roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
+   Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number,
+   but with the roundings of what it is subtracted from, so that a query with one key has a gradient
+   of exactly 0.
 
    A window of a grid is a sequence of its own: rows are fetched from the tokens that lie in it.
    ==================================================================================== */
 
-/* The tokens that a block looks at: all, or a window's: extent tokens on each axis from origin on. */
+/* The tokens that a block looks at: all, or a window's: extent tokens on each axis from origin
+   on. */
 struct mmixi_cuda_window {
     int windows, origin[3], extent[3], grid[3], queries, keys;
-    unsigned over[2];                            /* 2³² over extent 1 · extent 2, and extent 2, rounded up */
+    unsigned over[2];  /* 2³² over extent 1 · extent 2, and extent 2, rounded up */
 };
 MMIXI_CUDA_INLINE void mmixi_cuda_window_sized(mmixi_cuda_window *v)
 {
@@ -2470,7 +2818,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_window_sized(mmixi_cuda_window *v)
     v->over[1] = 0xffffffffu / (unsigned)v->extent[2] + 1;
 }
 template <int FIXED>
-MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, unsigned index)
+MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j,
+                                                         unsigned index)
 {
     mmixi_cuda_window v;
     v.windows = !FIXED && j.window_count != 0;
@@ -2479,9 +2828,11 @@ MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attent
     if (!v.windows) return v;
     MMIXI_CUDA_UNROLL
     for (int a = 2; a >= 0; a--) {
-        const int w = (int)(index % j.windows[a]), window = (int)j.r.window[a], shift = (int)j.r.shift[a],
-            grid = (int)j.r.grid[a],
-            begin = shift ? shift + (w - 1) * window : w * window;
+        const int of_axis = (int)(index % j.windows[a]);
+        const int window = (int)j.r.window[a];
+        const int shift = (int)j.r.shift[a];
+        const int grid = (int)j.r.grid[a];
+        const int begin = shift ? shift + (of_axis - 1) * window : of_axis * window;
         index /= j.windows[a];
         v.origin[a] = mmixi_cuda_max(begin, 0);
         v.extent[a] = mmixi_cuda_min(begin + window, grid) - v.origin[a];
@@ -2490,11 +2841,13 @@ MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attent
     mmixi_cuda_window_sized(&v);
     return v;
 }
-/* i / d by 2³² / d, which is exact for products below 2³² */
+/* i / d by 2³² / d, which is exact for products below 2³². */
 MMIXI_CUDA_INLINE int mmixi_cuda_window_row(const mmixi_cuda_window &v, int i, int d, unsigned over)
 {
-    return d == 1 ? i : v.keys < 65536 ? (int)__umulhi((unsigned)i, over) : i / d;
+    if (d == 1) return i;
+    return v.keys < 65536 ? (int)__umulhi((unsigned)i, over) : i / d;
 }
+/* A token's coordinates within its window. */
 struct mmixi_cuda_place3 { int at[3]; };
 MMIXI_CUDA_INLINE mmixi_cuda_place3 mmixi_cuda_window_place3(const mmixi_cuda_window &v, int i)
 {
@@ -2505,7 +2858,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_place3 mmixi_cuda_window_place3(const mmixi_cuda_wi
     p.at[2] = i - p.at[1] * v.extent[2];
     return p;
 }
-MMIXI_CUDA_INLINE int mmixi_cuda_window_token3(const mmixi_cuda_window &v, const mmixi_cuda_place3 &p)
+MMIXI_CUDA_INLINE int mmixi_cuda_window_token3(const mmixi_cuda_window &v,
+                                               const mmixi_cuda_place3 &p)
 {
     return ((v.origin[0] + p.at[0]) * v.grid[1] + v.origin[1] + p.at[1]) * v.grid[2] + v.origin[2] + p.at[2];
 }
@@ -2514,18 +2868,27 @@ MMIXI_CUDA_INLINE int mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
     return v.windows ? mmixi_cuda_window_token3(v, mmixi_cuda_window_place3(v, i)) : i;
 }
 /* A number of each token of a window; differences of two tell their distance. */
-MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &v,
-                                              int i)
+MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j,
+                                              const mmixi_cuda_window &v, int i)
 {
     const mmixi_cuda_place3 p = mmixi_cuda_window_place3(v, i);
     return (p.at[0] * (2 * (int)j.r.window[1] - 1) + p.at[1]) * (2 * (int)j.r.window[2] - 1) + p.at[2];
 }
 
-/* Of 64 queries the keys they see, and what two warps found of these. */
+/* What 64 queries see: one of them something from the key `least` on and before `most`, all of them
+   all keys from `all` to before `end`. */
 struct mmixi_cuda_seen { int least, most, all, end; };
-struct mmixi_cuda_spans { int low[64], high[64]; mmixi_cuda_seen part[2]; };
-/* Of the queries of a stage t, 1/l and δ; of a stage's tokens the places in their window. */
-struct mmixi_cuda_stage { float top[64], over[64], delta[64]; int place[64]; };
+/* The keys low … high - 1 that each of the 64 sees, and what each of two warps' 32 see together. */
+struct mmixi_cuda_spans {
+    int low[64], high[64];
+    mmixi_cuda_seen part[2];
+};
+/* Of the queries of a stage what the forward left of their softmax, and δ; of a stage's tokens the
+   places in their window. */
+struct mmixi_cuda_stage {
+    float top[64], over[64], delta[64];
+    int place[64];
+};
 /* A block's own tile of n and of p columns, those of each stage, and what belongs to them. */
 template <class T> struct mmixi_cuda_attention_tiles {
     T *own_n, *own_p, *n, *p;
@@ -2533,23 +2896,24 @@ template <class T> struct mmixi_cuda_attention_tiles {
     mmixi_cuda_stage *rows;
 };
 template <class T>
-MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base, int n, int p,
-                                                   int back, int stages)
+MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base,
+                                                   int n, int p, int back, int stages)
 {
-    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T),
-        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T);
+    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T);
+    const size_t rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T);
     size_t at = 0;
-    s->own_n = (T *)(base + at); at += rows_n;
-    s->own_p = (T *)(base + at); at += back ? rows_p : 0;
-    s->n = (T *)(base + at); at += (size_t)stages * rows_n;
-    s->p = (T *)(base + at); at += (size_t)stages * rows_p;
-    s->spans = (mmixi_cuda_spans *)(base + at); at += 2 * sizeof *s->spans;
-    s->rows = (mmixi_cuda_stage *)(base + at); at += (size_t)stages * sizeof *s->rows;
+    s->own_n = (T *)mmixi_cuda_take(base, &at, rows_n);
+    s->own_p = (T *)mmixi_cuda_take(base, &at, back ? rows_p : 0);
+    s->n = (T *)mmixi_cuda_take(base, &at, (size_t)stages * rows_n);
+    s->p = (T *)mmixi_cuda_take(base, &at, (size_t)stages * rows_p);
+    s->spans = (mmixi_cuda_spans *)mmixi_cuda_take(base, &at, 2 * sizeof *s->spans);
+    s->rows = (mmixi_cuda_stage *)mmixi_cuda_take(base, &at, (size_t)stages * sizeof *s->rows);
     return at;
 }
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmixi_cuda_view<T> &v,
-                                              const mmixi_cuda_window &w, int first, int end, int padded)
+                                              const mmixi_cuda_window &w, int first, int end,
+                                              int padded)
 {
     const int count = mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE);
     if (!w.windows) {
@@ -2568,21 +2932,33 @@ MMIXI_CUDA_INLINE void mmixi_cuda_places(const mmixi_cuda_attention_job &j, int 
         place[threadIdx.x] = mmixi_cuda_window_place(j, w,
                                                      mmixi_cuda_min(first + (int)threadIdx.x, w.keys - 1));
 }
-/* What queries i … i + 63 see, in places of the window: one of them sees something from `least` on and before
-   `most`, all of them all from `all` to `end`. The block comes together. */
+/* The keys that query i of the window sees, as places of the window; none if there is no such
+   query. */
+MMIXI_CUDA_INLINE void mmixi_cuda_window_span(const mmixi_cuda_attention_job &j,
+                                              const mmixi_cuda_window &w, size_t b, int i,
+                                              size_t *low, size_t *high)
+{
+    *low = 0;
+    *high = 0;
+    if (i >= w.queries) return;
+    if (!w.windows) mmixi_cuda_span(j, b, (size_t)i, low, high);
+    else if (j.r.mask == MMIX_MASK_CAUSAL) *high = (size_t)i + 1;
+    else *high = (size_t)w.keys;
+}
+/* What queries i … i + 63 see, in places of the window. The block comes together. */
 MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention_job &j,
                                                       mmixi_cuda_spans *spans,
                                                       const mmixi_cuda_window &w, size_t b, int i)
 {
     __syncthreads();
     if (threadIdx.x < 64) {
-        const int at = i + (int)threadIdx.x;
-        size_t low = 0, high = 0;
-        if (at < w.queries && w.windows)
-            high = j.r.mask == MMIX_MASK_CAUSAL ? (size_t)at + 1 : (size_t)w.keys;
-        else if (at < w.queries) mmixi_cuda_span(j, b, (size_t)at, &low, &high);
-        mmixi_cuda_seen v = { low < high ? (int)low : w.keys, low < high ? (int)high : 0, (int)low,
-                              (int)high };
+        size_t low, high;
+        mmixi_cuda_window_span(j, w, b, i + (int)threadIdx.x, &low, &high);
+        mmixi_cuda_seen v;
+        v.least = low < high ? (int)low : w.keys;
+        v.most = low < high ? (int)high : 0;
+        v.all = (int)low;
+        v.end = (int)high;
         spans->low[threadIdx.x] = (int)low;
         spans->high[threadIdx.x] = (int)high;
         for (int lanes = 16; lanes; lanes /= 2) {
@@ -2594,21 +2970,26 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention
         if (threadIdx.x % 32 == 0) spans->part[threadIdx.x / 32] = v;
     }
     __syncthreads();
-    const mmixi_cuda_seen a = spans->part[0], c = spans->part[1],
-        both = { mmixi_cuda_min(a.least, c.least), mmixi_cuda_max(a.most, c.most),
-                 mmixi_cuda_max(a.all, c.all), mmixi_cuda_min(a.end, c.end) };
+    const mmixi_cuda_seen first = spans->part[0];
+    const mmixi_cuda_seen second = spans->part[1];
+    mmixi_cuda_seen both;
+    both.least = mmixi_cuda_min(first.least, second.least);
+    both.most = mmixi_cuda_max(first.most, second.most);
+    both.all = mmixi_cuda_max(first.all, second.all);
+    both.end = mmixi_cuda_min(first.end, second.end);
     return both;
 }
-/* A fixed kernel has a simple mask: every query sees all keys, or all up to its own, and nothing else has a
-   say. What a block of queries sees is then said by two sums, with no barrier and no memory. */
+/* A fixed kernel has a simple mask: every query sees all keys, or all up to its own, and nothing
+   else has a say. What a block of queries sees is then said by two sums, with no barrier and no
+   memory. */
 static int mmixi_cuda_simple_mask(const mmix_cuda_attention &r)
 {
     const int simple = r.mask == MMIX_MASK_NONE || r.mask == MMIX_MASK_CAUSAL;
     return simple && !r.window[0] && !r.seq_idx;
 }
 /* Before which key query i of a simple mask stops; a query behind the last one sees nothing. */
-MMIXI_CUDA_INLINE int mmixi_cuda_simple_end(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
-                                            int i)
+MMIXI_CUDA_INLINE int mmixi_cuda_simple_end(const mmixi_cuda_attention_job &j,
+                                            const mmixi_cuda_window &w, int i)
 {
     const int end = j.r.mask == MMIX_MASK_CAUSAL ? i + w.keys - w.queries + 1 : w.keys;
     return i < w.queries ? end : 0;
@@ -2616,8 +2997,8 @@ MMIXI_CUDA_INLINE int mmixi_cuda_simple_end(const mmixi_cuda_attention_job &j, c
 /* What queries i … i + 63 see; `spans` says it of each of them where the mask is not simple. */
 template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_seen_of(const mmixi_cuda_attention_job &j,
-                                                     mmixi_cuda_spans *spans, const mmixi_cuda_window &w,
-                                                     size_t b, int i)
+                                                     mmixi_cuda_spans *spans,
+                                                     const mmixi_cuda_window &w, size_t b, int i)
 {
     if (!FIXED) return mmixi_cuda_spans_of(j, spans, w, b, i);
     mmixi_cuda_seen seen;
@@ -2630,20 +3011,27 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_seen_of(const mmixi_cuda_attention_
 /* Queries, or keys, of the largest window, or all. */
 MMIXI_CUDA_BOTH size_t mmixi_cuda_most_tokens(const mmixi_cuda_attention_job &j, int queries)
 {
-    return j.window_count ? j.most : queries ? j.r.L : j.r.S;
+    if (j.window_count) return j.most;
+    return queries ? j.r.L : j.r.S;
 }
-/* Which block of queries, or of keys, of which window, head (or group) and sequence; of causal queries the
-   longest rows first. */
-struct mmixi_cuda_attention_piece { size_t b, h; int first; mmixi_cuda_window w; };
+/* Which block of queries, or of keys, of which window, head (or group) and sequence; of causal
+   queries the longest rows first. */
+struct mmixi_cuda_attention_piece {
+    size_t b, h;
+    int first;
+    mmixi_cuda_window w;
+};
 template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_attention_piece
 mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j, size_t heads, int queries)
 {
     mmixi_cuda_attention_piece v;
-    const unsigned tiles = (unsigned)((mmixi_cuda_most_tokens(j, queries) + 63) / 64),
-        windows = FIXED ? 1 : mmixi_cuda_max(j.window_count, 1u),
-        i = blockIdx.x, rest = i / tiles, tile = i % tiles;
-    v.first = (int)((queries && j.r.mask == MMIX_MASK_CAUSAL ? tiles - 1 - tile : tile) * 64);
+    const unsigned tiles = (unsigned)((mmixi_cuda_most_tokens(j, queries) + 63) / 64);
+    const unsigned windows = FIXED ? 1 : mmixi_cuda_max(j.window_count, 1u);
+    const unsigned tile = blockIdx.x % tiles;
+    const unsigned rest = blockIdx.x / tiles;
+    const int backwards = queries && j.r.mask == MMIX_MASK_CAUSAL;
+    v.first = (int)((backwards ? tiles - 1 - tile : tile) * 64);
     v.w = mmixi_cuda_window_at<FIXED>(j, rest % windows);
     v.h = rest / windows % (unsigned)heads;
     v.b = rest / windows / (unsigned)heads;
@@ -2651,40 +3039,46 @@ mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j, size_t heads, i
 }
 
 /* Of a lane's two queries what they see, their places, and their head's bias, at distance 0. */
-struct mmixi_cuda_own { int low[2], high[2], place[2]; const float *bias; };
+struct mmixi_cuda_own {
+    int low[2], high[2], place[2];
+    const float *bias;
+};
 template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_own mmixi_cuda_own_of(const mmixi_cuda_attention_job &j,
                                                    const mmixi_cuda_window &w,
-                                                   const mmixi_cuda_spans *spans, size_t h, int first,
-                                                   int row)
+                                                   const mmixi_cuda_spans *spans, size_t h,
+                                                   int first, int row)
 {
     mmixi_cuda_own v;
     v.bias = !FIXED && j.r.bias ? j.r.bias + (h * j.distances + j.distances / 2) : NULL;
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 2; e++) {
-        v.low[e] = FIXED ? 0 : spans->low[row + 8 * e];
-        v.high[e] = FIXED ? mmixi_cuda_simple_end(j, w, first + row + 8 * e) : spans->high[row + 8 * e];
-        v.place[e] = v.bias ? mmixi_cuda_window_place(j, w,
-                                                      mmixi_cuda_min(first + row + 8 * e, w.keys - 1)) : 0;
+        const int at = row + 8 * e;
+        v.low[e] = FIXED ? 0 : spans->low[at];
+        v.high[e] = FIXED ? mmixi_cuda_simple_end(j, w, first + at) : spans->high[at];
+        v.place[e] = 0;
+        if (v.bias) v.place[e] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(first + at, w.keys - 1));
     }
     return v;
 }
-/* What a score is multiplied by when its exponential is taken, in the same instruction as the subtraction of
-   the row's largest. A fixed kernel leaves products q · k as they are until then (its scale is positive, so
-   that the largest product is the largest score); the others have scaled them, for the bias, and multiply
-   by 1. */
-template <int FIXED> MMIXI_CUDA_INLINE float mmixi_cuda_late_scale(const mmixi_cuda_attention_job &j)
+/* What a score is multiplied by when its exponential is taken, in the same instruction as the
+   subtraction of the row's largest. A fixed kernel leaves products q · k as they are until then
+   (its scale is positive, so that the largest product is the largest score); the others have scaled
+   them, for the bias, and multiply by 1. */
+template <int FIXED>
+MMIXI_CUDA_INLINE float mmixi_cuda_late_scale(const mmixi_cuda_attention_job &j)
 {
     return FIXED ? j.scale2 : 1;
 }
-/* From products q · k with the keys first … to scores in base 2, up to the late scale; -∞ where a query does
-   not see the key. */
+/* From products q · k with the keys first … to scores in base 2, up to the late scale; -∞ where a
+   query does not see the key. */
 template <int FIXED>
-MMIXI_CUDA_INLINE void mmixi_cuda_scores(float (&S)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_attention_job &j,
+MMIXI_CUDA_INLINE void mmixi_cuda_scores(float (&S)[MMIXI_CUDA_STRIP][4],
+                                         const mmixi_cuda_attention_job &j,
                                          const mmixi_cuda_own &own, const int *place, int first,
                                          const mmixi_cuda_seen &seen)
 {
-    if (!FIXED) mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
+    if (!FIXED) mmixi_cuda_strip_scale(S, j.scale2);
     if (own.bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
         x += MMIXI_CUDA_LOG2E * own.bias[own.place[row / 8] - place[column]];
     });
@@ -2709,8 +3103,9 @@ MMIXI_CUDA_INLINE int mmixi_cuda_strips_of(int tokens)
     return (mmixi_cuda_min(tokens, (int)MMIXI_CUDA_TILE) + 15) / 16;
 }
 
-/* One tile's step of the online softmax. S: scores of the lane's two rows, then their weights e^(s - t), t the
-   largest score so far; top, sum: t and Σ weights; what was summed before, y too, is scaled to the new t. */
+/* One tile's step of the online softmax. S: scores of the lane's two rows, then their weights e^(s
+   - t), t the largest score so far; top, sum: t and Σ weights; what was summed before, y too, is
+   scaled to the new t. */
 template <int W>
 MMIXI_CUDA_INLINE void mmixi_cuda_online_softmax(float (&S)[MMIXI_CUDA_STRIP][4], float (&y)[W][4],
                                                  float (&top)[2], float (&sum)[2], float late)
@@ -2739,70 +3134,94 @@ MMIXI_CUDA_INLINE void mmixi_cuda_online_softmax(float (&S)[MMIXI_CUDA_STRIP][4]
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
 }
-/* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, there
-   is room for two stages, the mask is simple and the scale positive. */
-template <int K, int W, int FIXED>
-MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+/* The tile of keys and values from `first` on, to a stage. */
+template <int FIXED, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_load_keys(const mmixi_cuda_attention_job &j,
+                                            const mmixi_cuda_attention_tiles<T> &s,
+                                            const mmixi_cuda_window &w,
+                                            const mmixi_cuda_view<T> &keys,
+                                            const mmixi_cuda_view<T> &values, int n, int p,
+                                            int first, int stage)
 {
-    typedef typename mmixi_cuda_format<K>::type T;
-    constexpr int WIDTH = FIXED ? 8 * W : 0;
-    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
-        ldp = p + 8, row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
-    const mmixi_cuda_window &w = at.w;
-    const size_t b = at.b, h = at.h;
-    mmixi_cuda_attention_tiles<T> s;
-    const float late = mmixi_cuda_late_scale<FIXED>(j);
-    float y[W][4], top[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 };
-    if (at.first >= w.queries) return;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 0, stages);
-    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
-        values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
-    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first,
-                           w.queries, n);
-    const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, b, at.first);
-    auto load = [&](int first, int stage) {
-        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, keys, w, first, w.keys, n);
-        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, values, w, first, w.keys, p);
-        mmixi_cuda_places<FIXED>(j, s.rows[stage].place, w, first);
-    };
-    const mmixi_cuda_own own = mmixi_cuda_own_of<FIXED>(j, w, s.spans, h, at.first, lane_row);
-    mmixi_cuda_strip_zero(y);
-    load(seen.least / 64 * 64, 0);
-    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= stages - 1) {
-        const T *k = s.n + stage * 64 * ldn, *v = s.p + stage * 64 * ldp;
-        float S[MMIXI_CUDA_STRIP][4];
-        mmixi_cuda_wait();
-        __syncthreads();                         /* this tile has come, and the one before was read */
-        if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
-        if (at.first + row0 < w.queries) {       /* this warp has a query */
-            const int strips = mmixi_cuda_strips_of(seen.most - first);
-            mmixi_cuda_strip_zero(S);
-            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, k);
-            mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
-            mmixi_cuda_online_softmax(S, y, top, sum, late);
-            mmixi_cuda_strip_through<K>(y, S, 0, strips, p / 8, v, ldp);
-        }
-        if (stages == 1 && first + 64 < seen.most) {
-            __syncthreads();
-            load(first + 64, 0);
-        }
-    }
-    mmixi_cuda_wait();                           /* where no key is seen */
+    mmixi_cuda_load_window(s.n + stage * 64 * (n + 8), n + 8, keys, w, first, w.keys, n);
+    mmixi_cuda_load_window(s.p + stage * 64 * (p + 8), p + 8, values, w, first, w.keys, p);
+    mmixi_cuda_places<FIXED>(j, s.rows[stage].place, w, first);
+}
+/* What the backward wants of a lane's two queries: the largest score and 1 / Σ of their softmax.
+   `sum` is the lane's part of Σ, and becomes 1 / Σ. */
+MMIXI_CUDA_INLINE void mmixi_cuda_store_softmax(const mmixi_cuda_attention_job &j,
+                                                const mmixi_cuda_window &w, size_t b, size_t h,
+                                                int lane_row, const float (&top)[2],
+                                                float (&sum)[2])
+{
     for (int e = 0; e < 2; e++) {
-        const int row = at.first + lane_row + 8 * e;
+        const int row = lane_row + 8 * e;
         sum[e] = 1 / mmixi_cuda_row_sum(sum[e]);
         if (row >= w.queries || threadIdx.x % 4) continue;
         const size_t index = (b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row);
         if (j.r.top) j.r.top[index] = top[e];
         if (j.r.over) j.r.over[index] = sum[e];
     }
+}
+/* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are
+   aligned, there is room for two stages, the mask is simple and the scale positive. */
+template <int K, int W, int FIXED>
+MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    constexpr int WIDTH = FIXED ? 8 * W : 0;
+    const int stages = FIXED ? 2 : j.stages;
+    const int n = WIDTH ? WIDTH : j.n;
+    const int p = WIDTH ? WIDTH : j.p;
+    const int row0 = (int)(threadIdx.x / 32) * 16;
+    const int lane_row = row0 + mmixi_cuda_lane_row();
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
+    const mmixi_cuda_window &w = at.w;
+    const float late = mmixi_cuda_late_scale<FIXED>(j);
+    mmixi_cuda_attention_tiles<T> s;
+    float y[W][4], top[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 };
+    if (at.first >= w.queries) return;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 0, stages);
+    const mmixi_cuda_view<T> queries = mmixi_cuda_view_of<WIDTH, T>(j.r.q, at.b, at.h, j.r.N);
+    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, at.b, at.h, j.r.N);
+    const mmixi_cuda_view<T> values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, at.b, at.h, j.r.P);
+    mmixi_cuda_load_window(s.own_n, n + 8, queries, w, at.first, w.queries, n);
+    const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, at.b, at.first);
+    const mmixi_cuda_own own = mmixi_cuda_own_of<FIXED>(j, w, s.spans, at.h, at.first, lane_row);
+    mmixi_cuda_strip_zero(y);
+    mmixi_cuda_load_keys<FIXED>(j, s, w, keys, values, n, p, seen.least / 64 * 64, 0);
+    int stage = 0;
+    for (int first = seen.least / 64 * 64; first < seen.most; first += 64) {
+        const T *k = s.n + stage * 64 * (n + 8);
+        const T *v = s.p + stage * 64 * (p + 8);
+        const int more = first + 64 < seen.most;
+        float S[MMIXI_CUDA_STRIP][4];
+        mmixi_cuda_wait();
+        __syncthreads();  /* this tile has come, and the one before was read */
+        if (stages > 1 && more)
+            mmixi_cuda_load_keys<FIXED>(j, s, w, keys, values, n, p, first + 64, stage ^ 1);
+        if (at.first + row0 < w.queries) {       /* this warp has a query */
+            const int strips = mmixi_cuda_strips_of(seen.most - first);
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * (n + 8), k);
+            mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
+            mmixi_cuda_online_softmax(S, y, top, sum, late);
+            mmixi_cuda_strip_through<K>(y, S, 0, strips, p / 8, v, p + 8);
+        }
+        if (stages == 1 && more) {
+            __syncthreads();
+            mmixi_cuda_load_keys<FIXED>(j, s, w, keys, values, n, p, first + 64, 0);
+        }
+        stage ^= stages - 1;
+    }
+    mmixi_cuda_wait();                           /* where no key is seen */
+    mmixi_cuda_store_softmax(j, w, at.b, at.h, at.first + lane_row, top, sum);
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < W; i++)
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e++) y[i][e] *= sum[e / 2];
-    mmixi_cuda_store_window(y, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first + row0,
-                            w.queries);
+    const mmixi_cuda_view<T> results = mmixi_cuda_view_of<WIDTH, T>(j.r.y, at.b, at.h, j.r.P);
+    mmixi_cuda_store_window(y, results, w, at.first + row0, w.queries);
 }
 
 /* δ_i = dy_i · y_i of the block's 64 queries, half a row a thread, from tiles of 64 rows. */
@@ -2819,11 +3238,12 @@ MMIXI_CUDA_INLINE void mmixi_cuda_row_deltas(float *delta, const T *dy, const T 
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
     if (threadIdx.x % 2 == 0) delta[row] = sum;
 }
-/* From scores S and Z_ij = dy_i · v_j to ds_ij = p_ij (Z_ij - δ_i), in S's place. `one`: all keys lie in this
-   tile, and δ_i is made of its products (see the room's head). */
+/* From scores S and Z_ij = dy_i · v_j to ds_ij = p_ij (Z_ij - δ_i), in S's place. `one`: all keys
+   lie in this tile, and δ_i is made of its products (see the room's head). */
 MMIXI_CUDA_INLINE void mmixi_cuda_dscores(float (&S)[MMIXI_CUDA_STRIP][4],
-                                          const float (&Z)[MMIXI_CUDA_STRIP][4], const float (&top)[2],
-                                          const float (&over)[2], float (&delta)[2], float late, int one)
+                                          const float (&Z)[MMIXI_CUDA_STRIP][4],
+                                          const float (&top)[2], const float (&over)[2],
+                                          float (&delta)[2], float late, int one)
 {
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
@@ -2843,88 +3263,116 @@ MMIXI_CUDA_INLINE void mmixi_cuda_dscores(float (&S)[MMIXI_CUDA_STRIP][4],
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - delta[e / 2];
 }
+/* The block's queries and dy; and δ of a lane's two queries, with what the forward left of their
+   softmax. The rows of y lie for that where the first values come later. */
+template <int WIDTH, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_dq_begin(const mmixi_cuda_attention_job &j,
+                                           const mmixi_cuda_attention_tiles<T> &s,
+                                           const mmixi_cuda_attention_piece &at, int n, int p)
+{
+    const mmixi_cuda_view<T> q = mmixi_cuda_view_of<WIDTH, T>(j.r.q, at.b, at.h, j.r.N);
+    const mmixi_cuda_view<T> dy = mmixi_cuda_view_of<WIDTH, T>(j.r.dy, at.b, at.h, j.r.P);
+    const mmixi_cuda_view<T> y = mmixi_cuda_view_of<WIDTH, T>(j.r.y, at.b, at.h, j.r.P);
+    mmixi_cuda_load_window(s.own_n, n + 8, q, at.w, at.first, at.w.queries, n);
+    mmixi_cuda_load_window(s.own_p, p + 8, dy, at.w, at.first, at.w.queries, p);
+    mmixi_cuda_load_window(s.p, p + 8, y, at.w, at.first, at.w.queries, p);
+}
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_dq_rows(const mmixi_cuda_attention_job &j,
+                                          const mmixi_cuda_attention_tiles<T> &s,
+                                          const mmixi_cuda_attention_piece &at, int p, int lane_row,
+                                          float (&top)[2], float (&over)[2], float (&delta)[2])
+{
+    mmixi_cuda_wait();
+    __syncthreads();                             /* y and dy have come */
+    mmixi_cuda_row_deltas(s.rows->delta, s.own_p, s.p, p, p + 8);
+    __syncthreads();
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        const int row = at.first + lane_row + 8 * e;
+        const int there = row < at.w.queries;
+        const size_t token = there ? (size_t)mmixi_cuda_window_token(at.w, row) : 0;
+        const size_t index = (at.b * j.r.H + at.h) * j.r.L + token;
+        delta[e] = s.rows->delta[lane_row + 8 * e];
+        top[e] = there ? j.r.top[index] : 0;
+        over[e] = there ? j.r.over[index] : 0;
+    }
+}
+/* δ of a lane's two queries, for the other launch. */
+MMIXI_CUDA_INLINE void mmixi_cuda_store_delta(const mmixi_cuda_attention_job &j,
+                                              const mmixi_cuda_attention_piece &at, int lane_row,
+                                              const float (&delta)[2])
+{
+    float *rows = j.delta + (at.b * j.r.H + at.h) * j.r.L;
+    for (int e = 0; e < 2; e++) {
+        const int row = lane_row + 8 * e;
+        if (row >= at.w.queries || threadIdx.x % 4) continue;
+        rows[mmixi_cuda_window_token(at.w, row)] = delta[e];
+    }
+}
 /* W, FIXED: as above. */
 template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
-    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
-        ldp = p + 8, row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
+    const int stages = FIXED ? 2 : j.stages;
+    const int n = WIDTH ? WIDTH : j.n;
+    const int p = WIDTH ? WIDTH : j.p;
+    const int row0 = (int)(threadIdx.x / 32) * 16;
+    const int lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
     const mmixi_cuda_window &w = at.w;
-    const size_t b = at.b, h = at.h;
-    mmixi_cuda_attention_tiles<T> s;
     const float late = mmixi_cuda_late_scale<FIXED>(j);
+    mmixi_cuda_attention_tiles<T> s;
     float dq[W][4], top[2], over[2], delta[2];
     if (at.first >= w.queries) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
-    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
-        values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
-    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first,
-                           w.queries, n);
-    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P), w, at.first,
-                           w.queries, p);
-    mmixi_cuda_load_window(s.p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first,
-                           w.queries, p);
-    const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, b, at.first);
-    mmixi_cuda_wait();
-    __syncthreads();                             /* y and dy have come */
-    mmixi_cuda_row_deltas(s.rows->delta, s.own_p, s.p, p, ldp);
-    __syncthreads();
-    MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 2; e++) {
-        const int row = at.first + lane_row + 8 * e;
-        const size_t token = row < w.queries ? (size_t)mmixi_cuda_window_token(w, row) : 0,
-            index = (b * j.r.H + h) * j.r.L + token;
-        delta[e] = s.rows->delta[lane_row + 8 * e];
-        top[e] = row < w.queries ? j.r.top[index] : 0;
-        over[e] = row < w.queries ? j.r.over[index] : 0;
-    }
-    auto load = [&](int first, int stage) {
-        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, keys, w, first, w.keys, n);
-        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, values, w, first, w.keys, p);
-        mmixi_cuda_places<FIXED>(j, s.rows[stage].place, w, first);
-    };
-    const mmixi_cuda_own own = mmixi_cuda_own_of<FIXED>(j, w, s.spans, h, at.first, lane_row);
+    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, at.b, at.h, j.r.N);
+    const mmixi_cuda_view<T> values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, at.b, at.h, j.r.P);
+    mmixi_cuda_dq_begin<WIDTH>(j, s, at, n, p);
+    const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, at.b, at.first);
+    mmixi_cuda_dq_rows(j, s, at, p, lane_row, top, over, delta);
+    const mmixi_cuda_own own = mmixi_cuda_own_of<FIXED>(j, w, s.spans, at.h, at.first, lane_row);
     const int one = seen.least / 64 == (seen.most - 1) / 64;
     mmixi_cuda_strip_zero(dq);
-    load(seen.least / 64 * 64, 0);
-    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= stages - 1) {
-        const T *k = s.n + stage * 64 * ldn, *v = s.p + stage * 64 * ldp;
+    mmixi_cuda_load_keys<FIXED>(j, s, w, keys, values, n, p, seen.least / 64 * 64, 0);
+    int stage = 0;
+    for (int first = seen.least / 64 * 64; first < seen.most; first += 64) {
+        const T *k = s.n + stage * 64 * (n + 8);
+        const T *v = s.p + stage * 64 * (p + 8);
+        const int more = first + 64 < seen.most;
         float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4];
         mmixi_cuda_wait();
         __syncthreads();
-        if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
+        if (stages > 1 && more)
+            mmixi_cuda_load_keys<FIXED>(j, s, w, keys, values, n, p, first + 64, stage ^ 1);
         if (at.first + row0 < w.queries) {       /* this warp has a query */
             const int strips = mmixi_cuda_strips_of(seen.most - first);
             mmixi_cuda_strip_zero(S);
             mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, k);
-            mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, v);
+            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * (n + 8), k);
+            mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * (p + 8), v);
             mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
             mmixi_cuda_dscores(S, Z, top, over, delta, late, one);
-            mmixi_cuda_strip_through<K>(dq, S, 0, strips, n / 8, k, ldn);
+            mmixi_cuda_strip_through<K>(dq, S, 0, strips, n / 8, k, n + 8);
         }
-        if (stages == 1 && first + 64 < seen.most) {
+        if (stages == 1 && more) {
             __syncthreads();
-            load(first + 64, 0);
+            mmixi_cuda_load_keys<FIXED>(j, s, w, keys, values, n, p, first + 64, 0);
         }
+        stage ^= stages - 1;
     }
     mmixi_cuda_wait();
-    for (int e = 0; e < 2; e++) {
-        const int row = at.first + lane_row + 8 * e;
-        if (row < w.queries && threadIdx.x % 4 == 0)
-            j.delta[(b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row)] = delta[e];
-    }
-    mmixi_cuda_strip_each(dq, [&](float &x, int, int) { x *= j.scale; });
-    if (j.r.dq.p)
-        mmixi_cuda_store_window(dq, mmixi_cuda_view_of<WIDTH, T>(j.r.dq, b, h, j.r.N), w, at.first + row0,
-                                w.queries);
+    mmixi_cuda_store_delta(j, at, at.first + lane_row, delta);
+    mmixi_cuda_strip_scale(dq, j.scale);
+    if (!j.r.dq.p) return;
+    const mmixi_cuda_view<T> results = mmixi_cuda_view_of<WIDTH, T>(j.r.dq, at.b, at.h, j.r.N);
+    mmixi_cuda_store_window(dq, results, w, at.first + row0, w.queries);
 }
 
-/* From products S_ji = k_j · q_i (scaled already, unless `late` is to do it) and Z_ji = v_j · dy_i, of this
-   warp's keys and the queries q0 … of a stage, to p_ij and ds_ij = p_ij (Z_ji - δ_i). */
+/* From products S_ji = k_j · q_i (scaled already, unless `late` is to do it) and Z_ji = v_j · dy_i,
+   of this warp's keys and the queries q0 … of a stage, to p_ij and ds_ij = p_ij (Z_ji - δ_i). */
 template <int STRIP>
 MMIXI_CUDA_INLINE void mmixi_cuda_key_weights(float (&S)[STRIP][4], float (&Z)[STRIP][4],
                                               const mmixi_cuda_stage *rows, int q0, float late)
@@ -2946,8 +3394,10 @@ MMIXI_CUDA_INLINE void mmixi_cuda_key_weights(float (&S)[STRIP][4], float (&Z)[S
 /* Zeros where query i0 + q0 + column does not see the key. */
 template <int FIXED, int STRIP>
 MMIXI_CUDA_INLINE void mmixi_cuda_key_mask(float (&S)[STRIP][4], float (&Z)[STRIP][4],
-                                           const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
-                                           const mmixi_cuda_spans *spans, int first_key, int i0, int q0)
+                                           const mmixi_cuda_attention_job &j,
+                                           const mmixi_cuda_window &w,
+                                           const mmixi_cuda_spans *spans, int first_key, int i0,
+                                           int q0)
 {
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < STRIP; i++)
@@ -2962,260 +3412,397 @@ MMIXI_CUDA_INLINE void mmixi_cuda_key_mask(float (&S)[STRIP][4], float (&Z)[STRI
             Z[i][e] = sees ? Z[i][e] : 0;
         }
 }
+/* The block's keys and values, and for a bias the places of a lane's two keys. */
+template <int FIXED, int WIDTH, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_dkv_begin(const mmixi_cuda_attention_job &j,
+                                            const mmixi_cuda_attention_tiles<T> &s,
+                                            const mmixi_cuda_attention_piece &at, size_t own, int n,
+                                            int p, int (&place)[2])
+{
+    const mmixi_cuda_window &w = at.w;
+    const int lane_row = (int)threadIdx.x / 32 * 16 + mmixi_cuda_lane_row();
+    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, at.b, own, j.r.N);
+    const mmixi_cuda_view<T> values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, at.b, own, j.r.P);
+    mmixi_cuda_load_window(s.own_n, n + 8, keys, w, at.first, w.keys, n);
+    mmixi_cuda_load_window(s.own_p, p + 8, values, w, at.first, w.keys, p);
+    if (FIXED || !j.r.bias) return;
+    for (int e = 0; e < 2; e++) {
+        const int key = at.first + lane_row + 8 * e;
+        place[e] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(key, w.keys - 1));
+    }
+}
+/* The first tile from i on with a query that sees one of the block's keys, and what its queries
+   see. Of a simple mask the first tile is such, and all behind it are. */
+template <int FIXED>
+MMIXI_CUDA_INLINE int mmixi_cuda_next_queries(const mmixi_cuda_attention_job &j,
+                                              mmixi_cuda_spans *spans,
+                                              const mmixi_cuda_attention_piece &at, int i,
+                                              mmixi_cuda_seen *found)
+{
+    for (; i < at.w.queries; i += 64) {
+        *found = mmixi_cuda_seen_of<FIXED>(j, spans, at.w, at.b, i);
+        if (FIXED || (found->least < at.first + 64 && found->most > at.first)) break;
+    }
+    return i;
+}
+/* The tile of queries i0 … of head h to a stage: q, dy, what the forward left of their softmax, and
+   δ. */
+template <int FIXED, int WIDTH, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_load_queries(const mmixi_cuda_attention_job &j,
+                                               const mmixi_cuda_attention_tiles<T> &s,
+                                               const mmixi_cuda_attention_piece &at, int n, int p,
+                                               int i0, size_t h, int stage)
+{
+    const mmixi_cuda_window &w = at.w;
+    const int tid = (int)threadIdx.x;
+    mmixi_cuda_stage *rows = s.rows + stage;
+    const mmixi_cuda_view<T> q = mmixi_cuda_view_of<WIDTH, T>(j.r.q, at.b, h, j.r.N);
+    const mmixi_cuda_view<T> dy = mmixi_cuda_view_of<WIDTH, T>(j.r.dy, at.b, h, j.r.P);
+    mmixi_cuda_load_window(s.n + stage * 64 * (n + 8), n + 8, q, w, i0, w.queries, n);
+    mmixi_cuda_load_window(s.p + stage * 64 * (p + 8), p + 8, dy, w, i0, w.queries, p);
+    mmixi_cuda_places<FIXED>(j, rows->place, w, i0);
+    if (tid >= 64) return;
+    const int there = i0 + tid < w.queries;
+    const size_t token = (size_t)(there ? mmixi_cuda_window_token(w, i0 + tid) : 0);
+    const size_t index = (at.b * j.r.H + h) * j.r.L + token;
+    mmixi_cuda_copy<4>(rows->top + tid, j.r.top + index, there);
+    mmixi_cuda_copy<4>(rows->over + tid, j.r.over + index, there);
+    mmixi_cuda_copy<4>(rows->delta + tid, j.delta + index, there);
+}
+/* A tile of queries i0 … of head h, as it lies in its stage, and what they see. */
+struct mmixi_cuda_query_tile {
+    int i0, stage, turn;
+    size_t h;
+    mmixi_cuda_seen seen;
+};
+/* dv += P dy and dk += dS q for this warp's keys and one tile of queries, 8 STRIP of them at a
+   time. `place`: of a lane's two keys, for a bias. GRADIENTS: 1 dv, 2 dk, 3 both. */
+template <int K, int FIXED, int GRADIENTS, int STRIP, int WIDTH, int W, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_dkv_tile(float (&dk)[W][4], float (&dv)[W][4],
+                                           const mmixi_cuda_attention_job &j,
+                                           const mmixi_cuda_attention_tiles<T> &s,
+                                           const mmixi_cuda_attention_piece &at,
+                                           const mmixi_cuda_query_tile &tile, int n, int p,
+                                           const int (&place)[2])
+{
+    const mmixi_cuda_window &w = at.w;
+    const int row0 = (int)threadIdx.x / 32 * 16;
+    const int ldn = n + 8;
+    const int ldp = p + 8;
+    const float late = mmixi_cuda_late_scale<FIXED>(j);
+    const mmixi_cuda_stage *rows = s.rows + tile.stage;
+    const mmixi_cuda_spans *spans = s.spans + tile.turn;
+    const T *q = s.n + tile.stage * 64 * ldn;
+    const T *dy = s.p + tile.stage * 64 * ldp;
+    const size_t center = tile.h * j.distances + j.distances / 2;
+    const float *bias = !FIXED && j.r.bias ? j.r.bias + center : NULL;
+    const int whole = at.first >= tile.seen.all && at.first + 64 <= tile.seen.end;
+    /* this warp's keys, and the queries there are */
+    const int end = at.first + row0 < w.keys ? mmixi_cuda_min(64, w.queries - tile.i0) : 0;
+    MMIXI_CUDA_ROLLED
+    for (int q0 = 0; q0 < end; q0 += 8 * STRIP) {
+        const int strips = mmixi_cuda_min((int)STRIP / 2, mmixi_cuda_strips_of(end - q0));
+        float S[STRIP][4], Z[STRIP][4];
+        mmixi_cuda_strip_zero(S);
+        mmixi_cuda_strip_zero(Z);
+        mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, q + q0 * ldn);
+        if (GRADIENTS & 2)
+            mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, dy + q0 * ldp);
+        if (!FIXED) mmixi_cuda_strip_scale(S, j.scale2);
+        if (bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
+            x += MMIXI_CUDA_LOG2E * bias[rows->place[q0 + column] - place[row / 8]];
+        });
+        mmixi_cuda_key_weights(S, Z, rows, q0, late);
+        if (!whole) mmixi_cuda_key_mask<FIXED>(S, Z, j, w, spans, at.first + row0, tile.i0, q0);
+        if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, strips, p / 8, dy + q0 * ldp, ldp);
+        if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, strips, n / 8, q + q0 * ldn, ldn);
+    }
+}
 /* GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are more than a thread has registers for. */
 template <int K, int W, int FIXED, int GRADIENTS>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    /* queries that the scores' strip has: half of them where dk or dv take twice the registers, and for
-       floats, whose sums outside of the mma take some more */
-    constexpr int STRIP = MMIXI_CUDA_STRIP / (W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? 2 : 1),
-        WIDTH = FIXED ? 8 * W : 0;
-    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
-        ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16;
+    /* queries that the scores' strip has: half of them where dk or dv take twice the registers, and
+       for floats, whose sums outside of the mma take some more */
+    constexpr int STRIP = MMIXI_CUDA_STRIP / (W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? 2 : 1);
+    constexpr int WIDTH = FIXED ? 8 * W : 0;
+    const int stages = FIXED ? 2 : j.stages;
+    const int n = WIDTH ? WIDTH : j.n;
+    const int p = WIDTH ? WIDTH : j.p;
     const size_t share = j.r.k.share;
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share, 0);
     const mmixi_cuda_window &w = at.w;
-    const size_t b = at.b, own = at.h * share;
-    const float late = mmixi_cuda_late_scale<FIXED>(j);
+    const size_t own = at.h * share;             /* the first head that shares the keys */
     mmixi_cuda_attention_tiles<T> s;
     float dk[W][4], dv[W][4];
     int place[2] = { 0, 0 };
     if (at.first >= w.keys) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
-    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, own, j.r.N), w, at.first,
-                           w.keys, n);
-    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, own, j.r.P), w, at.first,
-                           w.keys, p);
-    for (int e = 0; e < 2 && !FIXED && j.r.bias; e++)
-        place[e] = mmixi_cuda_window_place(
-            j, w, mmixi_cuda_min(at.first + row0 + mmixi_cuda_lane_row() + 8 * e, w.keys - 1));
-    /* The first tile from i on with a query that sees one of the keys, and what its queries see. Of a simple
-       mask the first one is such, and all behind it are. */
-    auto visible = [&](int i, int turn, mmixi_cuda_seen *found) {
-        for (; i < w.queries; i += 64) {
-            *found = mmixi_cuda_seen_of<FIXED>(j, s.spans + turn, w, b, i);
-            if (FIXED || (found->least < at.first + 64 && found->most > at.first)) break;
-        }
-        return i;
-    };
-    auto load = [&](int i0, size_t h, int stage) {
-        mmixi_cuda_stage *rows = s.rows + stage;
-        const mmixi_cuda_view<T> q = mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N),
-            dy = mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P);
-        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, q, w, i0, w.queries, n);
-        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, dy, w, i0, w.queries, p);
-        mmixi_cuda_places<FIXED>(j, rows->place, w, i0);
-        if (tid >= 64) return;
-        const int there = i0 + tid < w.queries;
-        const size_t index = (b * j.r.H + h) * j.r.L
-            + (size_t)(there ? mmixi_cuda_window_token(w, i0 + tid) : 0);
-        mmixi_cuda_copy<4>(rows->top + tid, j.r.top + index, there);
-        mmixi_cuda_copy<4>(rows->over + tid, j.r.over + index, there);
-        mmixi_cuda_copy<4>(rows->delta + tid, j.delta + index, there);
-    };
+    mmixi_cuda_dkv_begin<FIXED, WIDTH>(j, s, at, own, n, p, place);
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
-    size_t h = own;
-    mmixi_cuda_seen seen, then = { 0, 0, 0, 0 }; /* what this tile's queries see, and the next one's */
-    int turn = 0, stage = 0, begin = 0;
-    if (j.r.mask == MMIX_MASK_CAUSAL) begin = mmixi_cuda_max(at.first - (w.keys - w.queries), 0) / 64 * 64;
-    int i0 = visible(begin, 0, &seen);
-    if (i0 < w.queries) load(i0, h, 0);
-    while (i0 < w.queries) {
-        const int same = h + 1 < own + share;
-        const int next = same ? i0 : visible(i0 + 64, turn ^ 1, &then);
-        const size_t next_h = same ? h + 1 : own;
-        const mmixi_cuda_stage *rows = s.rows + stage;
-        const mmixi_cuda_spans *spans = s.spans + turn;
-        const T *q = s.n + stage * 64 * ldn, *dy = s.p + stage * 64 * ldp;
-        const float *bias = !FIXED && j.r.bias ? j.r.bias + (h * j.distances + j.distances / 2) : NULL;
-        const int whole = at.first >= seen.all && at.first + 64 <= seen.end;
-        /* this warp's keys, and the queries there are */
-        const int end = at.first + row0 < w.keys ? mmixi_cuda_min(64, w.queries - i0) : 0;
+    mmixi_cuda_query_tile tile;
+    mmixi_cuda_seen then = { 0, 0, 0, 0 };       /* what the next tile's queries see */
+    int begin = 0;
+    if (j.r.mask == MMIX_MASK_CAUSAL)
+        begin = mmixi_cuda_max(at.first - (w.keys - w.queries), 0) / 64 * 64;
+    tile.h = own;
+    tile.turn = 0;
+    tile.stage = 0;
+    tile.i0 = mmixi_cuda_next_queries<FIXED>(j, s.spans, at, begin, &tile.seen);
+    if (tile.i0 < w.queries) mmixi_cuda_load_queries<FIXED, WIDTH>(j, s, at, n, p, tile.i0, own, 0);
+    /* the tile's queries of each head, then the next tile */
+    while (tile.i0 < w.queries) {
+        const int same = tile.h + 1 < own + share;
+        const size_t next_h = same ? tile.h + 1 : own;
+        int next = tile.i0;
+        if (!same)
+            next = mmixi_cuda_next_queries<FIXED>(j, s.spans + (tile.turn ^ 1), at, tile.i0 + 64, &then);
         mmixi_cuda_wait();
         __syncthreads();
-        if (stages > 1 && next < w.queries) load(next, next_h, stage ^ 1);
-        MMIXI_CUDA_ROLLED
-        for (int q0 = 0; q0 < end; q0 += 8 * STRIP) {
-            const int strips = mmixi_cuda_min((int)STRIP / 2, mmixi_cuda_strips_of(end - q0));
-            float S[STRIP][4], Z[STRIP][4];
-            mmixi_cuda_strip_zero(S);
-            mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, q + q0 * ldn);
-            if (GRADIENTS & 2)
-                mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, dy + q0 * ldp);
-            if (!FIXED) mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
-            if (bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
-                x += MMIXI_CUDA_LOG2E * bias[rows->place[q0 + column] - place[row / 8]];
-            });
-            mmixi_cuda_key_weights(S, Z, rows, q0, late);
-            if (!whole) mmixi_cuda_key_mask<FIXED>(S, Z, j, w, spans, at.first + row0, i0, q0);
-            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, strips, p / 8, dy + q0 * ldp, ldp);
-            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, strips, n / 8, q + q0 * ldn, ldn);
-        }
+        if (stages > 1 && next < w.queries)
+            mmixi_cuda_load_queries<FIXED, WIDTH>(j, s, at, n, p, next, next_h, tile.stage ^ 1);
+        mmixi_cuda_dkv_tile<K, FIXED, GRADIENTS, STRIP, WIDTH>(dk, dv, j, s, at, tile, n, p, place);
         if (stages == 1 && next < w.queries) {
             __syncthreads();
-            load(next, next_h, 0);
+            mmixi_cuda_load_queries<FIXED, WIDTH>(j, s, at, n, p, next, next_h, 0);
         }
         if (!same) {
-            turn ^= 1;
-            seen = then;
+            tile.turn ^= 1;
+            tile.seen = then;
         }
-        stage ^= stages - 1;
-        i0 = next;
-        h = next_h;
+        tile.stage ^= stages - 1;
+        tile.i0 = next;
+        tile.h = next_h;
     }
     mmixi_cuda_wait();
-    mmixi_cuda_strip_each(dk, [&](float &x, int, int) { x *= j.scale; });
-    if ((GRADIENTS & 1) && j.r.dv.p)
-        mmixi_cuda_store_window(dv, mmixi_cuda_view_of<WIDTH, T>(j.r.dv, b, own, j.r.P), w, at.first + row0,
-                                w.keys);
-    if ((GRADIENTS & 2) && j.r.dk.p)
-        mmixi_cuda_store_window(dk, mmixi_cuda_view_of<WIDTH, T>(j.r.dk, b, own, j.r.N), w, at.first + row0,
-                                w.keys);
+    mmixi_cuda_strip_scale(dk, j.scale);
+    const mmixi_cuda_view<T> to_v = mmixi_cuda_view_of<WIDTH, T>(j.r.dv, at.b, own, j.r.P);
+    const mmixi_cuda_view<T> to_k = mmixi_cuda_view_of<WIDTH, T>(j.r.dk, at.b, own, j.r.N);
+    const int row = at.first + (int)threadIdx.x / 32 * 16;
+    if ((GRADIENTS & 1) && j.r.dv.p) mmixi_cuda_store_window(dv, to_v, w, row, w.keys);
+    if ((GRADIENTS & 2) && j.r.dk.p) mmixi_cuda_store_window(dk, to_k, w, row, w.keys);
 }
 
-/* dbias. All windows have the places of one box: a pair of places has the same distance in each of them, and
-   adds nothing where a window at the grid's edge lacks one of the two. A block has 64 places of queries of a
-   head. For each 64 places of keys it walks over a piece of the batch's windows, with the sums of ds of its
-   pairs in registers; then pairs of one distance are added, in the order of queries. */
+/* dbias. All windows have the places of one box: a pair of places has the same distance in each of
+   them, and adds nothing where a window at the grid's edge lacks one of the two. A block has 64
+   places of queries of a head. For each 64 places of keys it walks over a piece of the batch's
+   windows, with the sums of ds of its pairs in registers; then pairs of one distance are added, in
+   the order of queries. */
 enum { MMIXI_CUDA_PAIRS = 64 * 65 };
-template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+/* The box of all windows, and the one at hand, which has the box's first places on each axis or
+   fewer. */
+struct mmixi_cuda_box { mmixi_cuda_window box, window; };
+/* The token at a place of the box, or one near to it where the window lacks it. */
+MMIXI_CUDA_INLINE int mmixi_cuda_box_token(const mmixi_cuda_box &v, int i)
+{
+    mmixi_cuda_place3 at = mmixi_cuda_window_place3(v.box, mmixi_cuda_min(i, v.box.keys - 1));
+    for (int a = 0; a < 3; a++) at.at[a] = mmixi_cuda_min(at.at[a], v.window.extent[a] - 1);
+    return mmixi_cuda_window_token3(v.window, at);
+}
+/* Whether the window has this place of the box. */
+MMIXI_CUDA_INLINE int mmixi_cuda_box_has(const mmixi_cuda_box &v, int i)
+{
+    const mmixi_cuda_place3 at = mmixi_cuda_window_place3(v.box, i);
+    int inside = i < v.box.keys;
+    for (int a = 0; a < 3; a++) inside &= at.at[a] < v.window.extent[a];
+    return inside;
+}
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_load_box(T *tile, const mmix_cuda_head_view &v,
+                                           const mmixi_cuda_box &box, size_t b, size_t h,
+                                           size_t width, int padded, int first)
+{
+    const mmixi_cuda_view<T> rows = mmixi_cuda_view_of<0, T>(v, b, h, width);
+    mmixi_cuda_load(tile, padded + 8, rows, 64, 64, padded,
+                    [&](int r) { return mmixi_cuda_box_token(box, first + r); });
+}
+/* Of a lane's two queries what the forward left of their softmax, δ, the place in the box, and the
+   place of the first key that is not seen. */
+struct mmixi_cuda_pair_rows {
+    float top[2], over[2], delta[2];
+    int place[2], high[2];
+};
+MMIXI_CUDA_INLINE void mmixi_cuda_pair_rows_load(mmixi_cuda_pair_rows *v,
+                                                 const mmixi_cuda_attention_job &j,
+                                                 const mmixi_cuda_box &box, size_t b, size_t h,
+                                                 int row0)
+{
+    for (int e = 0; e < 2; e++) {
+        const int row = row0 + 8 * e;
+        const size_t index = (b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_box_token(box, row);
+        v->top[e] = j.r.top[index];
+        v->over[e] = j.r.over[index];
+        v->delta[e] = j.delta[index];
+        v->high[e] = j.r.mask == MMIX_MASK_CAUSAL ? row + 1 : box.box.keys;
+        if (!mmixi_cuda_box_has(box, row)) v->high[e] = 0;
+    }
+}
+/* sum_ij += ds_ij = p_ij (dy_i · v_j - δ_i) of this warp's queries and the tile's keys in one
+   window, from the tiles that were loaded. */
+template <int K, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_pairs_add(float (&sum)[MMIXI_CUDA_STRIP][4],
+                                            const mmixi_cuda_attention_job &j,
+                                            const mmixi_cuda_attention_tiles<T> &s,
+                                            const mmixi_cuda_pair_rows &rows, const float *bias,
+                                            int key)
+{
+    const int row0 = (int)threadIdx.x / 32 * 16;
+    float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4];
+    mmixi_cuda_strip_zero(S);
+    mmixi_cuda_strip_zero(Z);
+    mmixi_cuda_strip_rows<K, 0>(S, 0, 8, j.n, s.own_n + row0 * (j.n + 8), s.n);
+    mmixi_cuda_strip_rows<K, 0>(Z, 0, 8, j.p, s.own_p + row0 * (j.p + 8), s.p);
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) {
+            const int row = e / 2;
+            const int column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+            const int place = s.rows->place[column];
+            if (place < 0 || key + column >= rows.high[row]) continue;
+            const float of_pair = MMIXI_CUDA_LOG2E * bias[rows.place[row] - place];
+            const float weight = mmixi_cuda_exp2(j.scale2 * S[i][e] + of_pair - rows.top[row]);
+            sum[i][e] += rows.over[row] * (Z[i][e] - rows.delta[row]) * weight;
+        }
+}
+/* to[d] += the pairs of each distance d, in the order of queries: those of places first … of
+   queries and key … of keys, (64, 65) in `pairs`. */
+MMIXI_CUDA_INLINE void mmixi_cuda_pairs_store(const mmixi_cuda_attention_job &j,
+                                              const mmixi_cuda_window &box, const float *pairs,
+                                              float *to, int first, int key)
+{
+    const int center = (int)j.distances / 2;
+    const int last = mmixi_cuda_min(first + 64, box.keys) - 1;
+    const int end = mmixi_cuda_min(key + 64, box.keys) - 1;
+    const int low = mmixi_cuda_window_place(j, box, first) - mmixi_cuda_window_place(j, box, end);
+    const int high = mmixi_cuda_window_place(j, box, last) - mmixi_cuda_window_place(j, box, key);
+    for (int d = (int)threadIdx.x; d < (int)j.distances; d += MMIXI_CUDA_THREADS) {
+        const int none = d < low + center || d > high + center;
+        float total = key ? to[d] : 0;
+        int apart[3];
+        int left = d;
+        for (int a = 2; a >= 0; a--) {
+            const int span = 2 * (int)j.r.window[a] - 1;
+            apart[a] = left % span - (int)j.r.window[a] + 1;
+            left /= span;
+        }
+        for (int i = first; !none && i <= last; i++) {
+            const mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, i);
+            int t = 0;
+            int inside = 1;
+            for (int a = 0; a < 3; a++) {
+                const int x = at.at[a] - apart[a];
+                inside &= x >= 0 && x < box.extent[a];
+                t = t * box.extent[a] + x;
+            }
+            if (inside && t >= key && t <= end) total += pairs[(i - first) * 65 + t - key];
+        }
+        to[d] = total;
+    }
+}
+template <int K>
+MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int n = j.n, p = j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16,
-        lane_row = row0 + mmixi_cuda_lane_row(), center = (int)j.distances / 2;
-    const unsigned tiles = (j.most + 63) / 64, piece = blockIdx.x % j.pieces, rest = blockIdx.x / j.pieces,
-        walk = (unsigned)j.r.B * j.window_count;
+    const int tid = (int)threadIdx.x;
+    const int row0 = tid / 32 * 16;
+    const unsigned tiles = (j.most + 63) / 64;
+    const unsigned piece = blockIdx.x % j.pieces;
+    const unsigned rest = blockIdx.x / j.pieces;
+    const unsigned walk = (unsigned)j.r.B * j.window_count;
     const int first = (int)(rest % tiles) * 64;
+    const int lane_row = first + row0 + mmixi_cuda_lane_row();
     const size_t h = rest / tiles;
-    float *pairs = (float *)mmixi_cuda_shared,   /* where the tiles were */
-        *to = mmixi_cuda_place_of<0, float>(j.dbias, 1, gridDim.x, j.distances, 0, blockIdx.x).p;
-    const float *bias = j.r.bias + h * j.distances + center;
+    const float *bias = j.r.bias + h * j.distances + j.distances / 2;
+    float *pairs = (float *)mmixi_cuda_shared;   /* where the tiles were */
+    float *to = mmixi_cuda_place_of<0, float>(j.dbias, 1, gridDim.x, j.distances, 0, blockIdx.x).p;
     mmixi_cuda_attention_tiles<T> s;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, 1);
-    mmixi_cuda_window box = mmixi_cuda_window_at<0>(j, 0), w = box;
-    for (int a = 0; a < 3; a++) box.extent[a] = (int)mmixi_cuda_min(j.r.window[a], j.r.grid[a]);
-    mmixi_cuda_window_sized(&box);
-    /* the token at a place of the box, or one near to it; whether it is there */
-    auto token = [&](int i) {
-        mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, mmixi_cuda_min(i, box.keys - 1));
-        for (int a = 0; a < 3; a++) at.at[a] = mmixi_cuda_min(at.at[a], w.extent[a] - 1);
-        return mmixi_cuda_window_token3(w, at);
-    };
-    auto there = [&](int i) {
-        const mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, i);
-        return i < box.keys && at.at[0] < w.extent[0] && at.at[1] < w.extent[1] && at.at[2] < w.extent[2];
-    };
-    int own[2];
+    mmixi_cuda_pair_rows rows;
+    mmixi_cuda_box box;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, 1, 1);
+    box.box = mmixi_cuda_window_at<0>(j, 0);
+    for (int a = 0; a < 3; a++) box.box.extent[a] = (int)mmixi_cuda_min(j.r.window[a], j.r.grid[a]);
+    mmixi_cuda_window_sized(&box.box);
+    const int keys = box.box.keys;
+    const int key_end = j.r.mask == MMIX_MASK_CAUSAL ? mmixi_cuda_min(keys, first + 64) : keys;
     for (int e = 0; e < 2; e++)
-        own[e] = mmixi_cuda_window_place(j, box, mmixi_cuda_min(first + lane_row + 8 * e, box.keys - 1));
-    for (int key = 0; key < box.keys && (j.r.mask != MMIX_MASK_CAUSAL || key <= first); key += 64) {
+        rows.place[e] = mmixi_cuda_window_place(j, box.box, mmixi_cuda_min(lane_row + 8 * e, keys - 1));
+    for (int key = 0; key < key_end; key += 64) {
         float sum[MMIXI_CUDA_STRIP][4];
         mmixi_cuda_strip_zero(sum);
         for (unsigned turn = piece; turn < walk; turn += j.pieces) {
-            float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], top[2], over[2], delta[2];
-            int high[2];                         /* keys before it are seen */
             const size_t b = turn / j.window_count;
-            w = mmixi_cuda_window_at<0>(j, turn % j.window_count);
+            box.window = mmixi_cuda_window_at<0>(j, turn % j.window_count);
             __syncthreads();                     /* the last tiles, or pairs, were read */
-            auto load = [&](T *tile, const mmix_cuda_head_view &v, size_t width, int padded, int place) {
-                mmixi_cuda_load(tile, padded + 8, mmixi_cuda_view_of<0, T>(v, b, h, width), 64, 64, padded,
-                                [&](int r) { return token(place + r); });
-            };
-            load(s.own_n, j.r.q, j.r.N, n, first);
-            load(s.own_p, j.r.dy, j.r.P, p, first);
-            load(s.n, j.r.k, j.r.N, n, key);
-            load(s.p, j.r.v, j.r.P, p, key);
-            if (tid < 64)
-                s.rows->place[tid] = there(key + tid) ? mmixi_cuda_window_place(j, box, key + tid) : -1;
-            for (int e = 0; e < 2; e++) {
-                const int row = first + lane_row + 8 * e;
-                const size_t index = (b * j.r.H + h) * j.r.L + (size_t)token(row);
-                top[e] = j.r.top[index];
-                over[e] = j.r.over[index];
-                delta[e] = j.delta[index];
-                high[e] = !there(row) ? 0 : j.r.mask == MMIX_MASK_CAUSAL ? row + 1 : box.keys;
+            mmixi_cuda_load_box(s.own_n, j.r.q, box, b, h, j.r.N, j.n, first);
+            mmixi_cuda_load_box(s.own_p, j.r.dy, box, b, h, j.r.P, j.p, first);
+            mmixi_cuda_load_box(s.n, j.r.k, box, b, h, j.r.N, j.n, key);
+            mmixi_cuda_load_box(s.p, j.r.v, box, b, h, j.r.P, j.p, key);
+            if (tid < 64) {
+                const int there = mmixi_cuda_box_has(box, key + tid);
+                s.rows->place[tid] = there ? mmixi_cuda_window_place(j, box.box, key + tid) : -1;
             }
+            mmixi_cuda_pair_rows_load(&rows, j, box, b, h, lane_row);
             mmixi_cuda_wait();
             __syncthreads();
-            mmixi_cuda_strip_zero(S);
-            mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_rows<K, 0>(S, 0, 8, n, s.own_n + row0 * ldn, s.n);
-            mmixi_cuda_strip_rows<K, 0>(Z, 0, 8, p, s.own_p + row0 * ldp, s.p);
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) {
-                    const int column = 8 * i + mmixi_cuda_lane_pair() + e % 2, place = s.rows->place[column];
-                    if (place < 0 || key + column >= high[e / 2]) continue;
-                    sum[i][e] += over[e / 2] * (Z[i][e] - delta[e / 2])
-                        * mmixi_cuda_exp2(j.scale2 * S[i][e] + MMIXI_CUDA_LOG2E * bias[own[e / 2] - place]
-                                          - top[e / 2]);
-                }
+            mmixi_cuda_pairs_add<K>(sum, j, s, rows, bias, key);
         }
         __syncthreads();
         mmixi_cuda_strip_each(sum, [&](float &x, int row, int column) {
             pairs[(row0 + row) * 65 + column] = x;
         });
         __syncthreads();
-        const int last = mmixi_cuda_min(first + 64, box.keys) - 1,
-            end = mmixi_cuda_min(key + 64, box.keys) - 1,
-            least = mmixi_cuda_window_place(j, box, first) - mmixi_cuda_window_place(j, box, end) + center,
-            most = mmixi_cuda_window_place(j, box, last) - mmixi_cuda_window_place(j, box, key) + center;
-        for (int d = tid; d < (int)j.distances; d += MMIXI_CUDA_THREADS) {
-            float total = key ? to[d] : 0;
-            int apart[3];
-            for (int a = 3, left = d; a-- > 0; left /= 2 * (int)j.r.window[a] - 1)
-                apart[a] = left % (2 * (int)j.r.window[a] - 1) - (int)j.r.window[a] + 1;
-            for (int i = first; d >= least && d <= most && i <= last; i++) {
-                const mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, i);
-                int t = 0, inside = 1;
-                for (int a = 0; a < 3; a++) {
-                    const int x = at.at[a] - apart[a];
-                    inside &= x >= 0 && x < box.extent[a];
-                    t = t * box.extent[a] + x;
-                }
-                if (inside && t >= key && t <= end) total += pairs[(i - first) * 65 + t - key];
-            }
-            to[d] = total;
-        }
+        mmixi_cuda_pairs_store(j, box.box, pairs, to, first, key);
     }
 }
 
-static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back,
-                                         char *base)
+/* The windows of a grid: how many on each axis, and of how many tokens the largest is. */
+static void mmixi_cuda_attention_windows(mmixi_cuda_attention_job *j)
 {
-    size_t at = 0, most = 1;
+    const mmix_cuda_attention &r = j->r;
+    size_t most = 1;
+    j->distances = 1;
+    if (!r.window[0]) return;
+    for (int a = 0; a < 3; a++) {
+        const size_t last = mmixi_cuda_window_of(r.grid[a] - 1, r.window[a], r.shift[a]);
+        j->windows[a] = (unsigned)last + 1;
+        j->distances *= 2 * r.window[a] - 1;
+        most *= mmixi_cuda_min(r.window[a], r.grid[a]);
+    }
+    j->window_count = j->windows[0] * j->windows[1] * j->windows[2];
+    j->most = (unsigned)most;
+}
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace.
+   Shapes alone say what is added first, as in SSD. */
+static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x,
+                                         int back, char *base)
+{
+    size_t at = 0;
     memset(j, 0, sizeof *j);
     j->r = *x;
     j->scale = (float)x->scale;
     j->scale2 = (float)(x->scale * 1.4426950408889634);
-    j->distances = 1;
-    for (int a = 0; a < 3 && x->window[0]; a++) {
-        j->windows[a] = (unsigned)mmixi_cuda_window_of(x->grid[a] - 1, x->window[a], x->shift[a]) + 1;
-        j->distances *= 2 * x->window[a] - 1;
-        most *= mmixi_cuda_min(x->window[a], x->grid[a]);
-    }
-    if (x->window[0])
-        j->window_count = j->windows[0] * j->windows[1] * j->windows[2], j->most = (unsigned)most;
+    mmixi_cuda_attention_windows(j);
     j->n = (int)mmixi_cuda_round_up(x->N, 16);
     j->p = (int)mmixi_cuda_round_up(x->P, 16);
     if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
-    if (back && !x->naive) j->delta = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
-    if (back && !x->naive && x->dbias && x->bias) {      /* shapes alone say what is added first, as in SSD */
-        const size_t tiles = (most + 63) / 64, walk = x->B * j->window_count, blocks = x->H * tiles;
-        j->pieces = (unsigned)mmixi_cuda_max(mmixi_cuda_min(MMIXI_CUDA_BUSY / blocks, walk), (size_t)1);
-        j->dbias.to = mmix_cuda_head_view_rows(x->dbias, 1, x->H, j->distances, blocks * j->pieces);
-        if (j->dbias.to.share > 1)
-            j->dbias.part = mmixi_cuda_part(base, &at, blocks * j->pieces * j->distances);
-    }
+    if (!back || x->naive) return at;
+    j->delta = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
+    if (!x->dbias || !x->bias) return at;
+    const size_t tiles = (mmixi_cuda_max(j->most, 1u) + 63) / 64;
+    const size_t walk = x->B * j->window_count;
+    const size_t blocks = x->H * tiles;
+    j->pieces = (unsigned)mmixi_cuda_max(mmixi_cuda_min(MMIXI_CUDA_BUSY / blocks, walk), (size_t)1);
+    j->dbias.to = mmix_cuda_head_view_rows(x->dbias, 1, x->H, j->distances, blocks * j->pieces);
+    if (j->dbias.to.share > 1)
+        j->dbias.part = mmixi_cuda_part(base, &at, blocks * j->pieces * j->distances);
     return at;
 }
 /* Bytes of shared memory; two stages where as many blocks fit as with one, or two. */
-template <int K> static size_t mmixi_cuda_attention_bytes(const mmixi_cuda_attention_job &j, int back,
-                                                          int stages)
+template <int K> static size_t mmixi_cuda_attention_bytes(const mmixi_cuda_attention_job &j,
+                                                          int back, int stages)
 {
     mmixi_cuda_attention_tiles<typename mmixi_cuda_format<K>::type> s;
     return mmixi_cuda_attention_layout(&s, NULL, j.n, j.p, back, stages);
@@ -3223,81 +3810,130 @@ template <int K> static size_t mmixi_cuda_attention_bytes(const mmixi_cuda_atten
 template <int K> static int mmixi_cuda_attention_stages(const mmixi_cuda_attention_job &j, int back,
                                                         size_t most)
 {
-    const size_t one = most / mmixi_cuda_attention_bytes<K>(j, back, 1),
-        two = most / mmixi_cuda_attention_bytes<K>(j, back, 2);
+    const size_t one = most / mmixi_cuda_attention_bytes<K>(j, back, 1);
+    const size_t two = most / mmixi_cuda_attention_bytes<K>(j, back, 2);
     return two && two >= mmixi_cuda_min(one, (size_t)2) ? 2 : 1;
+}
+/* Blocks of 64 queries of each window and head, and of 64 keys of each window and group of
+   heads. */
+static size_t mmixi_cuda_query_blocks(const mmixi_cuda_attention_job &j)
+{
+    const size_t windows = mmixi_cuda_max(j.window_count, 1u);
+    return j.r.B * j.r.H * windows * ((mmixi_cuda_most_tokens(j, 1) + 63) / 64);
+}
+static size_t mmixi_cuda_key_blocks(const mmixi_cuda_attention_job &j)
+{
+    const size_t windows = mmixi_cuda_max(j.window_count, 1u);
+    return j.r.B * (j.r.H / j.r.k.share) * windows * ((mmixi_cuda_most_tokens(j, 0) + 63) / 64);
+}
+/* dk and dv: one launch for widths up to 64, one each above. */
+template <int K, int W, int FIXED>
+static int mmixi_cuda_attention_tiled_dkv(const mmixi_cuda_attention_job &j, size_t bytes)
+{
+    constexpr int FIRST = W > 8 ? 1 : 3;         /* 1 dv, 2 dk, 3 both */
+    constexpr int SECOND = W > 8 ? 2 : 3;
+    const size_t blocks = mmixi_cuda_key_blocks(j);
+    const int two = FIRST == 1;
+    int error = 0;
+    if (j.r.dv.p || (!two && j.r.dk.p))
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, FIRST>, blocks, 128, bytes,
+                                  j.r.stream, j);
+    if (error || !two || !j.r.dk.p) return error;
+    return mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, SECOND>, blocks, 128, bytes, j.r.stream,
+                             j);
+}
+/* A bias's gradient, and the sum of its pieces. */
+template <int K> static int mmixi_cuda_attention_tiled_dbias(const mmixi_cuda_attention_job &j)
+{
+    const size_t parts = j.r.H * j.dbias.to.share;
+    const size_t tiles = mmixi_cuda_attention_bytes<K>(j, 1, 1);
+    const size_t bytes = mmixi_cuda_max(tiles, MMIXI_CUDA_PAIRS * sizeof(float));
+    const int error = mmixi_cuda_launch(mmixi_cuda_attention_dbias<K>, parts, 128, bytes, j.r.stream, j);
+    if (error) return error;
+    return mmixi_cuda_sum_run<float>(j.dbias.part, j.dbias.to, 1, 1, parts, j.distances, j.r.stream);
 }
 template <int K, int W, int FIXED>
 static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
 {
-    const size_t windows = mmixi_cuda_max(j.window_count, 1u),
-        queries = (mmixi_cuda_most_tokens(j, 1) + 63) / 64, keys = (mmixi_cuda_most_tokens(j, 0) + 63) / 64,
-        blocks = j.r.B * (j.r.H / j.r.k.share) * windows * keys;
-    const int both = W > 8 ? 1 : 3;
+    const size_t blocks = mmixi_cuda_query_blocks(j);
     size_t most;
     int error = mmixi_cuda_most(&most);
     if (error) return error;
     j.stages = mmixi_cuda_attention_stages<K>(j, back, most);
     const size_t bytes = mmixi_cuda_attention_bytes<K>(j, back, j.stages);
     if (!back)
-        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>,
-                                 j.r.B * j.r.H * windows * queries, 128, bytes, j.r.stream, j);
-    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W, FIXED>, j.r.B * j.r.H * windows * queries, 128,
-                              bytes, j.r.stream, j);
-    if (!error && (j.r.dv.p || (both == 3 && j.r.dk.p)))
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both>, blocks, 128, bytes,
-                                  j.r.stream, j);
-    if (!error && both == 1 && j.r.dk.p)
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both == 1 ? 2 : 3>, blocks, 128,
-                                  bytes, j.r.stream, j);
-    if (error || !j.dbias.to.p) return error;
-    const size_t parts = j.r.H * j.dbias.to.share;
-    error = mmixi_cuda_launch(mmixi_cuda_attention_dbias<K>, parts, 128,
-                              mmixi_cuda_max(mmixi_cuda_attention_bytes<K>(j, 1, 1),
-                                             MMIXI_CUDA_PAIRS * sizeof(float)), j.r.stream, j);
-    return error ? error
-        : mmixi_cuda_sum_run<float>(j.dbias.part, j.dbias.to, 1, 1, parts, j.distances, j.r.stream);
+        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>, blocks, 128, bytes, j.r.stream,
+                                 j);
+    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W, FIXED>, blocks, 128, bytes, j.r.stream, j);
+    if (!error) error = mmixi_cuda_attention_tiled_dkv<K, W, FIXED>(j, bytes);
+    if (!error && j.dbias.to.p) error = mmixi_cuda_attention_tiled_dbias<K>(j);
+    return error;
+}
+/* Whether kernels of fixed widths can have the call. */
+template <int K> static int mmixi_cuda_attention_fixed(const mmixi_cuda_attention_job &j, int back,
+                                                       size_t most)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const mmix_cuda_attention &r = j.r;
+    const int usual = r.N == r.P && (r.N == 64 || r.N == 128);
+    if (K != MMIX_CUDA_BF16 || !usual || !(j.scale2 > 0) || !mmixi_cuda_simple_mask(r)) return 0;
+    if (mmixi_cuda_attention_stages<K>(j, back, most) != 2) return 0;
+    for (const mmix_cuda_head_view *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
+        if (!mmixi_cuda_fixed<T>(*v, r.N)) return 0;
+    return 1;
+}
+template <int K> static int mmixi_cuda_attention_by_tiles(const mmixi_cuda_attention_job &j,
+                                                          int back)
+{
+    enum { HALF = K == MMIX_CUDA_BF16 };         /* which has kernels for the usual widths */
+    const int narrow = j.n <= 64 && j.p <= 64;
+    size_t most;
+    const int error = mmixi_cuda_most(&most);
+    if (j.n > 128 || j.p > 128) return MMIX_CUDA_UNSUPPORTED;
+    if (error) return error;
+    if (mmixi_cuda_attention_fixed<K>(j, back, most))
+        return narrow ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back)
+            : mmixi_cuda_attention_tiled<K, 16, HALF>(j, back);
+    return narrow ? mmixi_cuda_attention_tiled<K, 8, 0>(j, back)
+        : mmixi_cuda_attention_tiled<K, 16, 0>(j, back);
+}
+template <class T> static int mmixi_cuda_attention_by_loops(const mmixi_cuda_attention_job &j)
+{
+    return mmixi_cuda_each(mmixi_cuda_attention_naive<T>, j.r.B * j.r.H * j.r.L, j.r.stream, j);
+}
+template <class T>
+static int mmixi_cuda_attention_by_loops_backward(const mmixi_cuda_attention_job &j)
+{
+    const mmix_cuda_attention &r = j.r;
+    const size_t queries = r.B * r.H * r.L;
+    const size_t keys = r.B * (r.H / r.k.share) * r.S;
+    const size_t width = mmixi_cuda_max(r.N, r.P);
+    int error = 0;
+    if (r.dq.p) error = mmixi_cuda_each(mmixi_cuda_attention_naive_dq<T>, queries * r.N, r.stream, j);
+    if (!error && (r.dk.p || r.dv.p))
+        error = mmixi_cuda_each(mmixi_cuda_attention_naive_dkv<T>, keys * width, r.stream, j);
+    if (!error && r.dbias && r.bias)
+        error = mmixi_cuda_each(mmixi_cuda_attention_naive_dbias<T>, r.H * j.distances, r.stream, j);
+    return error;
 }
 template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    enum { HALF = K == MMIX_CUDA_BF16 };         /* which has kernels for the usual widths */
     const mmix_cuda_attention &r = j.r;
-    int error = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, r.stream);
+    const int error = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, r.stream);
     if (error) return error;
-    if (!r.naive) {
-        if (j.n > 128 || j.p > 128) return MMIX_CUDA_UNSUPPORTED;
-        size_t most;
-        error = mmixi_cuda_most(&most);
-        if (error) return error;
-        int fixed = HALF && r.N == r.P && (r.N == 64 || r.N == 128) && j.scale2 > 0
-            && mmixi_cuda_simple_mask(r) && mmixi_cuda_attention_stages<K>(j, back, most) == 2;
-        for (const mmix_cuda_head_view *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
-            fixed &= mmixi_cuda_fixed<T>(*v, r.N);
-        const int narrow = j.n <= 64 && j.p <= 64;
-        error = narrow && fixed ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back)
-            : narrow ? mmixi_cuda_attention_tiled<K, 8, 0>(j, back)
-            : fixed ? mmixi_cuda_attention_tiled<K, 16, HALF>(j, back)
-            : mmixi_cuda_attention_tiled<K, 16, 0>(j, back);
-    } else if (!back) error = mmixi_cuda_each(mmixi_cuda_attention_naive<T>, r.B * r.H * r.L, r.stream, j);
-    else {
-        if (r.dq.p)
-            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dq<T>, r.B * r.H * r.L * r.N, r.stream, j);
-        if (!error && (r.dk.p || r.dv.p))
-            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dkv<T>,
-                                    r.B * (r.H / r.k.share) * r.S * mmixi_cuda_max(r.N, r.P), r.stream, j);
-        if (!error && r.dbias && r.bias)
-            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dbias<T>, r.H * j.distances, r.stream, j);
-    }
-    return error;
+    if (!r.naive) return mmixi_cuda_attention_by_tiles<K>(j, back);
+    return back ? mmixi_cuda_attention_by_loops_backward<T>(j) : mmixi_cuda_attention_by_loops<T>(j);
 }
 static int mmixi_cuda_attention_call(const mmix_cuda_attention *x, int back)
 {
     mmixi_cuda_attention_job j;
     mmixi_cuda_attention_begin(&j, x, back, (char *)x->workspace);
-    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_attention_run<MMIX_CUDA_BF16>(j, back)
-        : x->precision == MMIX_CUDA_TF32 ? mmixi_cuda_attention_run<MMIX_CUDA_TF32>(j, back)
-        : mmixi_cuda_attention_run<MMIX_CUDA_F32>(j, back);
+    switch (x->precision) {
+    case MMIX_CUDA_BF16: return mmixi_cuda_attention_run<MMIX_CUDA_BF16>(j, back);
+    case MMIX_CUDA_TF32: return mmixi_cuda_attention_run<MMIX_CUDA_TF32>(j, back);
+    default: return mmixi_cuda_attention_run<MMIX_CUDA_F32>(j, back);
+    }
 }
 MMIXDEF size_t mmix_cuda_attention_workspace(const mmix_cuda_attention *x, int backward)
 {
@@ -3316,15 +3952,16 @@ MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x)
 /* ==== >>cuda-linear ==================================================================
    linear attention: features, sums, the causal form as an SSD that forgets nothing
 
-   With a column of ones beside V where rows are normalized, num and den are one product (see >>linear
-   attention of mamba_mix.h). Everything between the arrays of the interface is float, also for BF16:
+   With a column of ones beside V where rows are normalized, num and den are one product (see
+   >>linear attention of mamba_mix.h). Everything between the arrays of the interface is float, also
+   for BF16:
 
        F = φ(q) (B, L, H, N),  G = ψ(k) (B, S, G, N),  V' = [v 1] (B, S, G, V),  Y' = [num den] (B, L, H, V)
 
-   The full form multiplies from the right: h = Σ_j ψ_jᵀ v'_j, once for all heads of a group, and y'_i = φ_i
-   h. The causal form is SSD with δ = 1 and A = 0, on the same kernels. Naive: one thread a query, one loop
-   over the keys. Backward of the full form: dh = Σ_i φ_iᵀ dy'_i, dφ_i = dy'_i hᵀ, dψ_j = v'_j dhᵀ, dv_j = ψ_j
-   dh.
+   The full form multiplies from the right: h = Σ_j ψ_jᵀ v'_j, once for all heads of a group, and
+   y'_i = φ_i h. The causal form is SSD with δ = 1 and A = 0, on the same kernels. Naive: one thread
+   a query, one loop over the keys. Backward of the full form: dh = Σ_i φ_iᵀ dy'_i, dφ_i = dy'_i hᵀ,
+   dψ_j = v'_j dhᵀ, dv_j = ψ_j dh.
    ==================================================================================== */
 
 struct mmixi_cuda_linear_job {
@@ -3332,11 +3969,13 @@ struct mmixi_cuda_linear_job {
     size_t G, V;                                 /* key/value heads; P, or P + 1 */
     float *F, *G1, *V1, *Y1;                     /* φ(q), ψ(k), V' and Y' of the room's head */
     float *D1, *dF, *dG, *dV1;                   /* gradients of Y', φ(q), ψ(k) and V' */
-    /* ψ = softmax over the tokens only, (B, G, N, 3): a column's largest k, 1/Σ, and Σ ψ dψ over the tokens */
+    /* ψ = softmax over the tokens only, (B, G, N, 3): a column's largest k, 1/Σ, and Σ ψ dψ over
+       the tokens */
     float *columns;
     float *state, *dstate;                       /* full: (B, G, N, V) */
     int32_t *runs;
-    /* causal, as an SSD: one and then zeros (H); the heads' states (B, H, V, N), and their gradients */
+    /* causal, as an SSD: one and then zeros (H); the heads' states (B, H, V, N), and their
+       gradients */
     float *constants;
     float *first, *last, *dfirst, *dlast;
     char *inner;                                 /* its workspace */
@@ -3363,12 +4002,14 @@ static __device__ float mmixi_cuda_feature_slope(int feature, float f)
     if (feature == MMIX_FEATURE_ELU1) return f > 1 ? 1 : f;
     return feature == MMIX_FEATURE_RELU && !(f > 0) ? 0 : 1;
 }
-/* Whether φ is a softmax over the channels; so is ψ then, but for EFFICIENT, whose ψ is one over the tokens. */
+/* Whether φ is a softmax over the channels; so is ψ then, but for EFFICIENT, whose ψ is one over
+   the tokens. */
 MMIXI_CUDA_INLINE int mmixi_cuda_feature_softmax(int feature)
 {
     return feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
 }
-template <class T> static __device__ void mmixi_cuda_feature_row(int feature, size_t N, const T *x, float *f)
+template <class T>
+static __device__ void mmixi_cuda_feature_row(int feature, size_t N, const T *x, float *f)
 {
     float top = -INFINITY;
     float sum = 0;
@@ -3385,8 +4026,8 @@ template <class T> static __device__ void mmixi_cuda_feature_row(int feature, si
 }
 /* dx = slope df or, of a softmax, f (df - Σ f df). */
 template <class T>
-static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, const float *f, const float *df,
-                                                       T *dx)
+static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, const float *f,
+                                                       const float *df, T *dx)
 {
     if (mmixi_cuda_feature_softmax(feature)) {
         const float mean = mmixi_cuda_dot(N, f, df);
@@ -3396,7 +4037,8 @@ static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, co
     for (size_t n = 0; n < N; n++) mmixi_cuda_set(dx + n, mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
 }
 /* F, one thread a row. */
-template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_queries(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_queries(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread();
     const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.r.L, j.r.H);
@@ -3405,27 +4047,30 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_queries(MMIXI_CUDA_JOB mm
     mmixi_cuda_feature_row(j.r.feature, j.r.N, q, j.F + i * j.r.N);
 }
 /* ψ = softmax over the tokens: a column's largest k, and 1/Σ. */
-template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_columns(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_columns(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread();
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
-    const size_t head = at.t * j.r.k.share;
+    const size_t n = i % j.r.N;
+    const size_t head = i / j.r.N % j.G * j.r.k.share;
+    const size_t b = i / j.r.N / j.G;
     float top = -INFINITY;
     float sum = 0;
-    if (at.b >= j.r.B) return;
+    if (b >= j.r.B) return;
     for (size_t t = 0; t < j.r.S; t++) {
-        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
-        top = fmaxf(top, mmixi_cuda_float(k[at.h]));
+        const T *k = mmixi_cuda_at<T>(j.r.k, b, t, head);
+        top = fmaxf(top, mmixi_cuda_float(k[n]));
     }
     for (size_t t = 0; t < j.r.S; t++) {
-        const T *k = mmixi_cuda_at<T>(j.r.k, at.b, t, head);
-        sum += expf(mmixi_cuda_float(k[at.h]) - top);
+        const T *k = mmixi_cuda_at<T>(j.r.k, b, t, head);
+        sum += expf(mmixi_cuda_float(k[n]) - top);
     }
     j.columns[3 * i] = top;
     j.columns[3 * i + 1] = 1 / sum;
 }
 /* The three numbers of each column of a sequence and key/value head. */
-MMIXI_CUDA_INLINE const float *mmixi_cuda_columns_of(const mmixi_cuda_linear_job &j, size_t b, size_t g)
+MMIXI_CUDA_INLINE const float *mmixi_cuda_columns_of(const mmixi_cuda_linear_job &j, size_t b,
+                                                     size_t g)
 {
     return j.columns + 3 * (b * j.G + g) * j.r.N;
 }
@@ -3453,7 +4098,8 @@ MMIXI_CUDA_INLINE float mmixi_cuda_linear_over(const mmixi_cuda_linear_job &j, c
     return j.r.normalize ? 1 / (y1[j.r.P] + (float)j.r.eps) : 1;
 }
 /* y, one thread a number. */
-template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t p = mmixi_cuda_thread() % j.r.P;
     const size_t row = mmixi_cuda_thread() / j.r.P;
@@ -3464,7 +4110,8 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmi
     mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, at.b, at.t, at.h) + p, y);
 }
 /* dnum = dy / den, dden = -(dy · y) / den */
-template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_upstream(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_upstream(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t row = mmixi_cuda_thread();
     const mmixi_cuda_row_at at = mmixi_cuda_row_of(row, j.r.L, j.r.H);
@@ -3492,11 +4139,13 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dq(MMIXI_CUDA_JOB mmixi_c
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_column_dots(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread();
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.G, j.r.N);
+    const size_t n = i % j.r.N;
+    const size_t g = i / j.r.N % j.G;
+    const size_t b = i / j.r.N / j.G;
     float sum = 0;
-    if (at.b >= j.r.B) return;
+    if (b >= j.r.B) return;
     for (size_t t = 0; t < j.r.S; t++) {
-        const size_t key = ((at.b * j.r.S + t) * j.G + at.t) * j.r.N + at.h;
+        const size_t key = ((b * j.r.S + t) * j.G + g) * j.r.N + n;
         sum += j.G1[key] * j.dG[key];
     }
     j.columns[3 * i + 2] = sum;
@@ -3527,8 +4176,8 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_
 /* ---- the definition ---- */
 
 /* Query i sees the keys low … high - 1, and if low is 0 what was before the first token. */
-static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i, size_t *low,
-                                              size_t *high)
+static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i,
+                                              size_t *low, size_t *high)
 {
     *low = j.runs && j.r.L ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
     *high = j.r.causal ? i + 1 : j.r.S;
@@ -3564,7 +4213,8 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive(MMIXI_CUDA_JOB mmixi_cuda_linear_job j
 }
 /* Index i of the states (B, G, V, N). */
 struct mmixi_cuda_state_at { size_t b, g, v, n; };
-MMIXI_CUDA_INLINE mmixi_cuda_state_at mmixi_cuda_state_at_of(const mmixi_cuda_linear_job &j, size_t i)
+MMIXI_CUDA_INLINE mmixi_cuda_state_at mmixi_cuda_state_at_of(const mmixi_cuda_linear_job &j,
+                                                             size_t i)
 {
     mmixi_cuda_state_at at;
     at.n = i % j.r.N;
@@ -3609,7 +4259,8 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dinitial(MMIXI_CUDA_JOB mmixi_cuda_lin
     }
     j.r.dinitial[i] = sum;
 }
-/* dφ of one query: dφ_i = Σ_t (dy'_i · v'_t) ψ_t, and what the state before the first token adds. */
+/* dφ of one query: dφ_i = Σ_t (dy'_i · v'_t) ψ_t, and what the state before the first token
+   adds. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_df(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t row = mmixi_cuda_thread();
@@ -3635,7 +4286,8 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_df(MMIXI_CUDA_JOB mmixi_cuda_linear_jo
         for (size_t n = 0; n < N; n++) df[n] += m * j.G1[key * N + n];
     }
 }
-/* What a key gives the last state: dψ = v' dh and dv' = ψ dhᵀ, with dh NULL where it gives nothing. */
+/* What a key gives the last state: dψ = v' dh and dv' = ψ dhᵀ, with dh NULL where it gives
+   nothing. */
 static __device__ void mmixi_cuda_linear_naive_last(const mmixi_cuda_linear_job &j, size_t key,
                                                     const float *dh)
 {
@@ -3650,8 +4302,8 @@ static __device__ void mmixi_cuda_linear_naive_last(const mmixi_cuda_linear_job 
         j.dV1[key * j.V + v] = dv;
     }
 }
-/* dψ and dv' of one key: dψ_t = Σ_i (dy'_i · v'_t) φ_i, dv'_t = Σ_i (φ_i · ψ_t) dy'_i, over the queries that see
-   it of all heads that share it. */
+/* dψ and dv' of one key: dψ_t = Σ_i (dy'_i · v'_t) φ_i, dv'_t = Σ_i (φ_i · ψ_t) dy'_i, over the
+   queries that see it of all heads that share it. */
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t key = mmixi_cuda_thread();
@@ -3679,16 +4331,16 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_jo
 
 /* ---- the full form from the right ---- */
 
-/* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
-   or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and no sum is
-   another's. */
+/* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X,
+   C), X = G or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and
+   no sum is another's. */
 struct mmixi_cuda_outer {
     const float *x, *y;
     float *m;
     size_t B, T, X, G, R, C;
 };
-/* A tile (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on. Returns
-   how many of its columns count, rounded up to 16. */
+/* A tile (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column)
+   on. Returns how many of its columns count, rounded up to 16. */
 enum { MMIXI_CUDA_SQUARE = 64 * 72 };
 MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows,
                                              size_t columns, size_t row, size_t column)
@@ -3739,7 +4391,8 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_c
                                   [&](int r) { return to + (size_t)r * j.C; });
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
-template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+template <int K, int TRANSPOSED>
+MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
     const size_t across = (j.C + 63) / 64;
     const size_t down = (j.T + 63) / 64;
@@ -3775,9 +4428,10 @@ template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_
     mmixi_cuda_strip_store<float>(c, rows, columns, j.C % 4 == 0,
                                   [&](int r) { return to + (size_t)r * j.X * j.C; });
 }
-/* What queries take part in, (B, L, H, …), or keys, (B, S, G, …); the two matrices, their widths, and m. */
-static mmixi_cuda_outer mmixi_cuda_outer_queries(const mmixi_cuda_linear_job &j, const float *x, size_t R,
-                                                 const float *y, size_t C, float *m)
+/* What queries take part in, (B, L, H, …), or keys, (B, S, G, …); the two matrices, their widths,
+   and m. */
+static mmixi_cuda_outer mmixi_cuda_outer_queries(const mmixi_cuda_linear_job &j, const float *x,
+                                                 size_t R, const float *y, size_t C, float *m)
 {
     mmixi_cuda_outer o;
     o.x = x;
@@ -3791,8 +4445,8 @@ static mmixi_cuda_outer mmixi_cuda_outer_queries(const mmixi_cuda_linear_job &j,
     o.C = C;
     return o;
 }
-static mmixi_cuda_outer mmixi_cuda_outer_keys(const mmixi_cuda_linear_job &j, const float *x, size_t R,
-                                              const float *y, size_t C, float *m)
+static mmixi_cuda_outer mmixi_cuda_outer_keys(const mmixi_cuda_linear_job &j, const float *x,
+                                              size_t R, const float *y, size_t C, float *m)
 {
     mmixi_cuda_outer o = mmixi_cuda_outer_queries(j, x, R, y, C, m);
     o.T = j.r.S;
@@ -3805,7 +4459,8 @@ template <int K> static int mmixi_cuda_outer_run(const mmixi_cuda_outer &o, void
     return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * tiles, 128,
                              2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
-template <int K, int TRANSPOSED> static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
+template <int K, int TRANSPOSED>
+static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
 {
     const size_t tiles = ((o.T + 63) / 64) * ((o.C + 63) / 64);
     return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>, o.B * o.X * tiles, 128,
@@ -3837,8 +4492,8 @@ template <int K> static int mmixi_cuda_linear_full_backward(const mmixi_cuda_lin
 
 /* ---- the causal form as an SSD ---- */
 
-/* States (B, G, V, N) of groups to the heads', to all or to the first of each group alone; and back: the
-   first's, or the sum over the group. */
+/* States (B, G, V, N) of groups to the heads', to all or to the first of each group alone; and
+   back: the first's, or the sum over the group. */
 struct mmixi_cuda_spread {
     const float *from;
     float *to;
@@ -3848,20 +4503,25 @@ struct mmixi_cuda_spread {
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_spread(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
     const size_t i = mmixi_cuda_thread();
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H, j.count);         /* (B, H, count) */
-    const size_t group = at.b * (j.H / j.share) + at.t / j.share;
-    const int has = j.all || at.t % j.share == 0;
-    if (at.b < j.B) j.to[i] = has ? j.from[group * j.count + at.h] : 0;
+    const size_t e = i % j.count;
+    const size_t h = i / j.count % j.H;
+    const size_t b = i / j.count / j.H;
+    const size_t group = b * (j.H / j.share) + h / j.share;
+    const int has = j.all || h % j.share == 0;
+    if (b < j.B) j.to[i] = has ? j.from[group * j.count + e] : 0;
 }
 MMIXI_CUDA_KERNEL mmixi_cuda_linear_gather(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
     const size_t i = mmixi_cuda_thread();
-    const mmixi_cuda_row_at at = mmixi_cuda_row_of(i, j.H / j.share, j.count);   /* (B, groups, count) */
-    const size_t first = at.b * j.H + at.t * j.share;
+    /* (B, groups, count) */
+    const size_t groups = j.H / j.share;
+    const size_t e = i % j.count;
+    const size_t first = i / j.count % groups * j.share;
+    const size_t b = i / j.count / groups;
     const size_t heads = j.all ? j.share : 1;
     float sum = 0;
-    if (at.b >= j.B) return;
-    for (size_t h = first; h < first + heads; h++) sum += j.from[h * j.count + at.h];
+    if (b >= j.B) return;
+    for (size_t h = first; h < first + heads; h++) sum += j.from[(b * j.H + h) * j.count + e];
     j.to[i] = sum;
 }
 /* 1, and zeros: δ and A */
@@ -3904,8 +4564,10 @@ static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int b
     x.stream = r.stream;
     return x;
 }
-/* States of the groups (B, G, V, N) to those of the heads (B, H, V, N), to all heads or to each group's first. */
-static int mmixi_cuda_spread_run(const mmixi_cuda_linear_job &j, const float *groups, float *heads, int all)
+/* States of the groups (B, G, V, N) to those of the heads (B, H, V, N), to all heads or to each
+   group's first. */
+static int mmixi_cuda_spread_run(const mmixi_cuda_linear_job &j, const float *groups, float *heads,
+                                 int all)
 {
     mmixi_cuda_spread s;
     s.from = groups;
@@ -3918,7 +4580,8 @@ static int mmixi_cuda_spread_run(const mmixi_cuda_linear_job &j, const float *gr
     return mmixi_cuda_each(mmixi_cuda_linear_spread, s.B * s.H * s.count, j.r.stream, s);
 }
 /* And back: the sum over a group's heads, or its first head's. */
-static int mmixi_cuda_gather_run(const mmixi_cuda_linear_job &j, const float *heads, float *groups, int all)
+static int mmixi_cuda_gather_run(const mmixi_cuda_linear_job &j, const float *heads, float *groups,
+                                 int all)
 {
     mmixi_cuda_spread s;
     s.from = heads;
@@ -3945,7 +4608,8 @@ static int mmixi_cuda_linear_causal(const mmixi_cuda_linear_job &j, int back)
 }
 
 /* The causal form's part of the workspace: states of the heads, and what the SSD itself wants. */
-static void mmixi_cuda_linear_begin_causal(mmixi_cuda_linear_job *j, int back, char *base, size_t *at)
+static void mmixi_cuda_linear_begin_causal(mmixi_cuda_linear_job *j, int back, char *base,
+                                           size_t *at)
 {
     const mmix_cuda_linear_attention *x = &j->r;
     const size_t states = x->B * x->H * j->V * x->N;
@@ -3961,8 +4625,8 @@ static void mmixi_cuda_linear_begin_causal(mmixi_cuda_linear_job *j, int back, c
     *at += mmixi_cuda_max(forward, backward);
 }
 /* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. */
-static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_linear_attention *x, int back,
-                                      char *base)
+static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_linear_attention *x,
+                                      int back, char *base)
 {
     size_t at = 0;
     memset(j, 0, sizeof *j);
@@ -4055,7 +4719,8 @@ template <class T> static int mmixi_cuda_linear_run_backward(const mmixi_cuda_li
     if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, r.stream, j);
     return e;
 }
-MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x, int backward)
+MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x,
+                                                    int backward)
 {
     mmixi_cuda_linear_job j;
     return mmixi_cuda_linear_begin(&j, x, backward, NULL);
@@ -4078,13 +4743,13 @@ MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention
 /* ==== >>cuda-attach ==================================================================
    pack, copy, launch, copy, unpack
 
-   The functions below stand in the context's table of ops. Those of the three mixers find in the attachment
-   whether the device is to do the call; if not, or if it cannot, they hand it to the functions that stood
-   there before. Those of all other ops count and hand on.
+   The functions below stand in the context's table of ops. Those of the three mixers find in the
+   attachment whether the device is to do the call; if not, or if it cannot, they hand it to the
+   functions that stood there before. Those of all other ops count and hand on.
 
-   A call is laid out twice by the same code: once to count bytes, once to fill them. Inputs lie first, so
-   that one copy takes them up, then results, which one copy takes down, then the workspace. Every array is
-   packed: a view's gaps are not sent.
+   A call is laid out twice by the same code: once to count bytes, once to fill them. Inputs lie
+   first, so that one copy takes them up, then results, which one copy takes down, then the
+   workspace. Every array is packed: a view's gaps are not sent.
    ==================================================================================== */
 
 struct mmixi_cuda_attachment {
@@ -4096,11 +4761,12 @@ struct mmixi_cuda_attachment {
     char *device, *pinned;
     size_t device_size, pinned_size;
     cudaStream_t stream;
-    int broken;                                  /* an error that stays, or 0: see mmixi_cuda_stays */
+    int broken;  /* an error that stays, or 0: see mmixi_cuda_stays */
 };
 
-/* The layout of a call under way: an array's place on the device and in pinned memory. While only bytes are
-   counted pinned is NULL, and of the device's addresses counts only whether they are NULL. */
+/* The layout of a call under way: an array's place on the device and in pinned memory. While only
+   bytes are counted pinned is NULL, and of the device's addresses counts only whether they are
+   NULL. */
 struct mmixi_cuda_layout {
     mmixi_cuda_attachment *a;
     char *device, *pinned;
@@ -4131,7 +4797,8 @@ static void mmixi_cuda_rows(const mmix_tensor *t, float *data, mmixi_cuda_row *f
         f(user, data + offset, n, r * n);
     }
 }
-/* Where packed numbers lie, in bf16 or in float, and whether they are added to a row or written over it. */
+/* Where packed numbers lie, in bf16 or in float, and whether they are added to a row or written
+   over it. */
 struct mmixi_cuda_packing {
     char *packed;
     int bf16, add;
@@ -4157,9 +4824,10 @@ static void mmixi_cuda_unpack_row(void *user, float *row, size_t n, size_t at)
     }
 }
 static size_t mmixi_cuda_number_bytes(int bf16) { return bf16 ? 2 : 4; }
-/* Packs an input, and says where it will lie on the device: NULL of none. `data` has the tensor's strides;
-   without data zeros are sent. */
-static void *mmixi_cuda_send(mmixi_cuda_layout *t, const mmix_tensor *x, const float *data, int bf16)
+/* Packs an input, and says where it will lie on the device: NULL of none. `data` has the tensor's
+   strides; without data zeros are sent. */
+static void *mmixi_cuda_send(mmixi_cuda_layout *t, const mmix_tensor *x, const float *data,
+                             int bf16)
 {
     mmixi_cuda_packing p;
     if (!x) return NULL;
@@ -4189,15 +4857,16 @@ static const int32_t *mmixi_cuda_send_ints(mmixi_cuda_layout *t, const mmix_tens
         memcpy(pinned + r * width * 4, mmix_data_i32(x) + r * step, width * 4);
     return (const int32_t *)on_device;
 }
-static const float *mmixi_cuda_send_saved(mmixi_cuda_layout *t, const mmix_real *saved, size_t count)
+static const float *mmixi_cuda_send_saved(mmixi_cuda_layout *t, const mmix_real *saved,
+                                          size_t count)
 {
     char *pinned, *p = mmixi_cuda_reserve(t, count * 4, &pinned);
     if (pinned) memcpy(pinned, saved, count * 4);
     return (const float *)p;
 }
 
-/* A result, and what becomes of it: the values of `t`, or what is added to or written over its gradient, or
-   saved reals. */
+/* A result, and what becomes of it: the values of `t`, or what is added to or written over its
+   gradient, or saved reals. */
 struct mmixi_cuda_result {
     mmix_tensor *t;
     mmix_real *to;                               /* NULL: nobody asked for it */
@@ -4209,10 +4878,10 @@ struct mmixi_cuda_results {
     mmixi_cuda_result r[MMIX_MAX_INPUTS];
     int count;
 };
-/* Room for a result on the device: t's numbers or, with t NULL, `count` numbers of an array; NULL where
-   nobody asked for it. */
-static void *mmixi_cuda_expect(mmixi_cuda_layout *layout, mmixi_cuda_results *results, mmix_tensor *t,
-                               mmix_real *to, size_t count, int add, int bf16)
+/* Room for a result on the device: t's numbers or, with t NULL, `count` numbers of an array; NULL
+   where nobody asked for it. */
+static void *mmixi_cuda_expect(mmixi_cuda_layout *layout, mmixi_cuda_results *results,
+                               mmix_tensor *t, mmix_real *to, size_t count, int add, int bf16)
 {
     mmixi_cuda_result *r = &results->r[results->count];
     if (!to) return NULL;
@@ -4237,8 +4906,8 @@ static void mmixi_cuda_deliver(mmixi_cuda_results *results)
     }
 }
 
-/* A mixer's call under way. A layer lays out its arrays in t and runs; while t->pinned is NULL it only counts
-   bytes. */
+/* A mixer's call under way. A layer lays out its arrays in t and runs; while t->pinned is NULL it
+   only counts bytes. */
 struct mmixi_cuda_plan {
     mmixi_cuda_layout *t;
     mmix_call *call;
@@ -4408,8 +5077,8 @@ static void mmixi_cuda_attention_gradients(mmixi_cuda_plan *plan, mmix_cuda_atte
     x->dv = mmixi_cuda_gradient_heads(plan, MMIX_IN_V);
     x->dbias = mmixi_cuda_gradient_reals(plan, MMIX_IN_BIAS);
 }
-/* What a forward leaves for its backward beside y, two numbers a row: saved[0] is 1 / Σ, saved[1] the largest
-   score. A backward sends them up again. */
+/* What a forward leaves for its backward beside y, two numbers a row: saved[0] is 1 / Σ, saved[1]
+   the largest score. A backward sends them up again. */
 static float *mmixi_cuda_saved_down(mmixi_cuda_plan *plan, int i, size_t rows)
 {
     return (float *)mmixi_cuda_expect(plan->t, &plan->results, NULL, plan->call->saved[i], rows, 0, 0);
@@ -4532,8 +5201,8 @@ static mmixi_cuda_layer *mmixi_cuda_layer_of(int op)
 /* Two ways to allocate memory, and to free it: on the device, and pinned. */
 typedef cudaError_t mmixi_cuda_get(void **p, size_t bytes);
 typedef cudaError_t mmixi_cuda_give(void *p);
-/* Makes room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where
-   there is not so much, no more than is needed. */
+/* Makes room for `bytes`: at least twice what there was, so that lengths that grow by one ask
+   seldom; where there is not so much, no more than is needed. */
 static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit, mmixi_cuda_get *get,
                            mmixi_cuda_give *give)
 {
@@ -4563,8 +5232,8 @@ static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinne
     a->done.pinned_bytes = a->pinned_size;
     return e;
 }
-/* After an illegal address, and some others, the device answers every later call with the same error until
-   the process ends. Then nothing is packed any more. */
+/* After an illegal address, and some others, the device answers every later call with the same
+   error until the process ends. Then nothing is packed any more. */
 static void mmixi_cuda_stays(mmixi_cuda_attachment *a)
 {
     cudaGetLastError();                          /* not to be found by somebody else's next call */
@@ -4584,10 +5253,12 @@ static int mmixi_cuda_execute(mmixi_cuda_plan *plan, mmixi_cuda_layer *layer)
     if (!error)
         error = (int)cudaMemcpyAsync(a->pinned + t->up, a->device + t->up, t->down - t->up,
                                      cudaMemcpyDeviceToHost, a->stream);
-    const int end = (int)cudaStreamSynchronize(a->stream);   /* the copy up may run though that failed */
+    /* the copy up may run though that failed */
+    const int end = (int)cudaStreamSynchronize(a->stream);
     return error ? error : end;
 }
-static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int back, mmixi_cuda_layer *layer)
+static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int back,
+                              mmixi_cuda_layer *layer)
 {
     mmixi_cuda_layout t;
     mmixi_cuda_plan plan;
@@ -4630,7 +5301,8 @@ static double mmixi_cuda_work(int op, const mmix_call *call)
     for (int a = 0; a < 3; a++) keys *= (double)mmixi_cuda_min(o->window[a], o->grid[a]);
     return rows * keys * (N + P);
 }
-/* Saved in this slot: the device did the forward, so the host's backward has to do its own again. */
+/* Saved in this slot: the device did the forward, so the host's backward has to do its own
+   again. */
 enum { MMIXI_CUDA_MARK = MMIX_MAX_SAVED - 1 };
 /* Other ops than mixers keep what they like there. */
 static int mmixi_cuda_marked(const mmix_call *call)
@@ -4654,8 +5326,8 @@ static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *cal
     }
     return run.backward(m, &again);
 }
-/* Whether the device is to do this call: of forwards what is worth the journey, of backwards those whose
-   forward it did. */
+/* Whether the device is to do this call: of forwards what is worth the journey, of backwards those
+   whose forward it did. */
 static int mmixi_cuda_wanted(const mmixi_cuda_attachment *a, const mmix_call *call, int back)
 {
     if (back) return mmixi_cuda_marked(call);
@@ -4712,7 +5384,8 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
     }
     return mmixi_cuda_host(m, a, call, back);
 }
-/* The attachments of all contexts. mmix_op_user does not find them: it may be another override's. */
+/* The attachments of all contexts. mmix_op_user does not find them: it may be another
+   override's. */
 static mmixi_cuda_attachment *mmixi_cuda_attachments;
 static std::mutex mmixi_cuda_lock;
 static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
@@ -4722,11 +5395,12 @@ static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
     while (a && a->m != m) a = a->next;
     return a;
 }
-/* Every op of an attached context comes through here: mixers go to the device, others are counted and handed
-   on. */
+/* Every op of an attached context comes through here: mixers go to the device, others are counted
+   and handed on. */
 static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
 {
-    mmixi_cuda_attachment *a = mmixi_cuda_attached(m);       /* NULL: detached since the op was recorded */
+    /* NULL: detached since the op was recorded */
+    mmixi_cuda_attachment *a = mmixi_cuda_attached(m);
     mmixi_cuda_layer *layer = mmixi_cuda_layer_of(call->op);
     if (!a || !layer) return mmixi_cuda_host(m, a, call, back);
     return mmixi_cuda_mixer(m, a, call, back, layer);
@@ -4761,8 +5435,8 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
     cudaStreamDestroy(a->stream);
     free(a);
 }
-/* Makes the device current and a stream on it. On failure -1, and what is wrong in `text`; the current device
-   is then what it was. */
+/* Makes the device current and a stream on it. On failure -1, and what is wrong in `text`; the
+   current device is then what it was. */
 static int mmixi_cuda_open(mmixi_cuda_attachment *a, char *text, size_t room)
 {
     const int device = a->options.device;
