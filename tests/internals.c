@@ -795,7 +795,9 @@ static void plain_softmax_attention(void)
         size_t N = any(1, 9);
         size_t P = any(1, 9);
         /* tiles of 512 */
-        size_t S = it < 2 * EDGES ? (causal ? L + any(0, 6) : any(1, 70)) : 510 + it;
+        size_t S = 510 + it;
+        if (it < 2 * EDGES)
+            S = causal ? L + any(0, 6) : any(1, 70);
         mmix_tensor *in[3] = { random4(m, 2, L, 1, N, -2, 2), random4(m, 2, S, 1, N, -2, 2),
                                random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_softmax(in[0], in[1], in[2]);
