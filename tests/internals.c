@@ -199,8 +199,8 @@ static void standard_sizes(void)
 
 /* ---- standard sizes: every name and shape of ../shared/reference/state_dicts.json ----
 
-   {"vit_tiny_16": {"config": {…}, "parameters": n, "tensors": [["cls_token", [1, 1, 192]], …]}, …}
- */
+   {"vit_tiny_16": {"config": {…}, "parameters": n,
+                    "tensors": [["cls_token", [1, 1, 192]], …]}, …} */
 
 #define STATE_DICTS "../shared/reference/state_dicts.json"
 
