@@ -445,8 +445,8 @@ static void other_names(void)
         for (size_t i = 0; i < p->count; i++) {
             char name[160];
             const char *block = strncmp(p->at[i].name, "blocks.", 7) ? NULL : p->at[i].name + 7;
-            snprintf(name, sizeof name, block ? "blocks.%d.%s" : "%.0d%s",
-                     block ? atoi(block) / 2 : 0, block ? block : p->at[i].name);
+            if (block) snprintf(name, sizeof name, "blocks.%d.%s", atoi(block) / 2, block);
+            else snprintf(name, sizeof name, "%s", p->at[i].name);
             put(name, &p->at[i], 0, mmix_shape(p->at[i].tensor, 0));
         }
         put("mask_token", &p->at[0], 0, 1);

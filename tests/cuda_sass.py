@@ -33,7 +33,9 @@ arch = "sm_90"                                           # elsewhere loops end o
 
 
 def demangle(names):
-    out = subprocess.run(["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True).stdout
+    out = subprocess.run(
+        ["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True
+    ).stdout
     return [re.sub(r"mmixi_cuda_|\(int\)|\s", "", n) for n in out.strip().split("\n")]
 
 
@@ -45,7 +47,9 @@ def kernels(path):
             right = m[1] == arch
         elif m := re.search(r"Function : (\S+)", line):
             body = found.setdefault(m[1], []) if right else None
-        elif body is not None and (m := re.search(r"/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*?);", line)):
+        elif body is not None and (
+            m := re.search(r"/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*?);", line)
+        ):
             body.append((int(m[1], 16), m[3], m[4], bool(m[2])))
     return dict(zip(demangle(found), found.values()))
 
@@ -78,7 +82,9 @@ def count(body):
         c["issue"] += 1
         c["mma"] += op.startswith("HMMA")
         c["mufu"] += op.startswith("MUFU")
-        c["division"] += op.startswith("CALL") or op.startswith("I2F.U32.RP") or op.startswith("I2F.RP")
+        c["division"] += (
+            op.startswith("CALL") or op.startswith("I2F.U32.RP") or op.startswith("I2F.RP")
+        )
         if op.startswith("LDSM"):
             c["shared"] += 4
         elif op.startswith(("LDS", "STS", "LDGSTS")) and "[RZ]" not in rest:
@@ -89,8 +95,11 @@ def count(body):
 code, used = kernels(sys.argv[1]), registers(sys.argv[2])
 shared = {}
 for line in open(sys.argv[3]):
-    n, p, *numbers = map(int, re.findall(r"\d+", line.replace("F32", "").replace("TF", "").replace("BF16", "")))
-    shared[n, p, "BF16" in line] = numbers               # ssd forward, backward, attention forward, backward, dbias
+    n, p, *numbers = map(
+        int, re.findall(r"\d+", line.replace("F32", "").replace("TF", "").replace("BF16", ""))
+    )
+    # ssd forward, backward, attention forward, backward, dbias
+    shared[n, p, "BF16" in line] = numbers
 
 
 def blocks_a_processor(name, nbytes):
@@ -104,20 +113,34 @@ def nbytes(kernel, N, P, heads=1):
     return s["backward" in kernel] + (heads - 1) * N * (P + 8) * 6
 
 
-MAIN = [("ssd_forward<2,64,64>", 64, 64), ("ssd_forward<2,128,64>", 128, 64), ("ssd_leave<2,64,64,0>", 64, 64),
-        ("ssd_backward<2,64,64>", 64, 64), ("ssd_backward<2,128,64>", 128, 64), ("attention_forward<2,8,1>", 64, 64),
-        ("attention_dq<2,8,1>", 64, 64), ("attention_dkv<2,8,1,3>", 64, 64), ("attention_dbias<2>", 64, 64),
-        ("attention_forward<2,16,1>", 128, 128), ("attention_dq<2,16,1>", 128, 128), ("attention_dkv<2,16,1,1>", 128, 128)]
-print(f"{arch}\n{'kernel':30s} {'code':>6s} {'loop':>5s} {'mma':>4s} {'shared':>6s} {'MUFU':>4s} {'div.':>4s} {'regs':>4s} "
-      f"{'bytes':>6s} blocks")
+MAIN = [
+    ("ssd_forward<2,64,64>", 64, 64),
+    ("ssd_forward<2,128,64>", 128, 64),
+    ("ssd_leave<2,64,64,0>", 64, 64),
+    ("ssd_backward<2,64,64>", 64, 64),
+    ("ssd_backward<2,128,64>", 128, 64),
+    ("attention_forward<2,8,1>", 64, 64),
+    ("attention_dq<2,8,1>", 64, 64),
+    ("attention_dkv<2,8,1,3>", 64, 64),
+    ("attention_dbias<2>", 64, 64),
+    ("attention_forward<2,16,1>", 128, 128),
+    ("attention_dq<2,16,1>", 128, 128),
+    ("attention_dkv<2,16,1,1>", 128, 128),
+]
+print(
+    f"{arch}\n{'kernel':30s} {'code':>6s} {'loop':>5s} {'mma':>4s} {'shared':>6s} {'MUFU':>4s} {'div.':>4s} {'regs':>4s} "
+    f"{'bytes':>6s} blocks"
+)
 for name, N, P in MAIN:
     if name not in code:
         continue
     spans = loops(code[name])
     c = sum((count(code[name][a:b]) for a, b in spans), Counter())
     size = nbytes(name, N, P)
-    print(f"{name:30s} {len(code[name]):6d} {c['issue']:5d} {c['mma']:4d} {c['shared']:6d} {c['mufu']:4d} {c['division']:4d} "
-          f"{used[name]:4d} {size:6d} {blocks_a_processor(name, size):6d}")
+    print(
+        f"{name:30s} {len(code[name]):6d} {c['issue']:5d} {c['mma']:4d} {c['shared']:6d} {c['mufu']:4d} {c['division']:4d} "
+        f"{used[name]:4d} {size:6d} {blocks_a_processor(name, size):6d}"
+    )
 
 
 def kernel(name, blocks, rounds, memory, nbytes, even=True):
@@ -127,9 +150,13 @@ def kernel(name, blocks, rounds, memory, nbytes, even=True):
     rest = [x for i, x in enumerate(body) if not any(a <= i < b for a, b in spans)]
     for part, times in [(rest, blocks)] + [(body[a:b], r) for (a, b), r in zip(spans, rounds)]:
         for key, value in count(part).items():
-            total[key] += value * times * 4              # warps of a block
-    seconds = {"issue": total["issue"] / (4 * SMS * CLOCK), "mma": total["mma"] * 2048 / TENSOR,
-               "shared": total["shared"] / (SMS * CLOCK), "special": total["mufu"] * 2 / (SMS * CLOCK)}
+            total[key] += value * times * 4  # warps of a block
+    seconds = {
+        "issue": total["issue"] / (4 * SMS * CLOCK),
+        "mma": total["mma"] * 2048 / TENSOR,
+        "shared": total["shared"] / (SMS * CLOCK),
+        "special": total["mufu"] * 2 / (SMS * CLOCK),
+    }
     slots = SMS * blocks_a_processor(name, nbytes)
     waste = ceil(blocks / slots) * slots / blocks if even else 1
     seconds = {k: v * waste for k, v in seconds.items()}
@@ -137,33 +164,77 @@ def kernel(name, blocks, rounds, memory, nbytes, even=True):
     return seconds
 
 
-SSD = {"ssd_vision_64x198_h16": (64, 198, 16, 64, 64), "ssd_vision_256x48_h24": (256, 48, 24, 64, 64),
-       "ssd_1x2048_h80": (1, 2048, 80, 64, 128), "ssd_8x2048_h80": (8, 2048, 80, 64, 128),
-       "ssd_8x2048_h24": (8, 2048, 24, 64, 128), "ssd_1x65536_h8": (1, 65536, 8, 64, 64), "ssd_4x32768_h80": (4, 32768, 80, 64, 128)}
-ATTENTION = {"attn_vision_64x197_h6": (64, 197, 6, False), "attn_vision_256x37_h12": (256, 37, 12, False),
-             "attn_4x4096_h16_causal": (4, 4096, 16, True), "attn_1x16384_h16_causal": (1, 16384, 16, True)}
+SSD = {
+    "ssd_vision_64x198_h16": (64, 198, 16, 64, 64),
+    "ssd_vision_256x48_h24": (256, 48, 24, 64, 64),
+    "ssd_1x2048_h80": (1, 2048, 80, 64, 128),
+    "ssd_8x2048_h80": (8, 2048, 80, 64, 128),
+    "ssd_8x2048_h24": (8, 2048, 24, 64, 128),
+    "ssd_1x65536_h8": (1, 65536, 8, 64, 64),
+    "ssd_4x32768_h80": (4, 32768, 80, 64, 128),
+}
+ATTENTION = {
+    "attn_vision_64x197_h6": (64, 197, 6, False),
+    "attn_vision_256x37_h12": (256, 37, 12, False),
+    "attn_4x4096_h16_causal": (4, 4096, 16, True),
+    "attn_1x16384_h16_causal": (1, 16384, 16, True),
+}
 
 
 def ssd(B, L, H, P, N):
-    chunks, heads = ceil(L / 64), 1                      # as mmixi_cuda_ssd_begin and mmixi_cuda_ssd_together
+    # as mmixi_cuda_ssd_begin and mmixi_cuda_ssd_together
+    chunks, heads = ceil(L / 64), 1
     segments = max(1, min(264 // (B * H) if B * H < 132 and chunks >= 8 else 1, chunks))
     run = ceil(chunks / segments)
     segments = ceil(chunks / run)
     for k in (2, 4):
-        if segments == 1 and H % k == 0 and B * H // k >= 264 and nbytes("ssd_forward", N, P, k) <= 232448 // 2:
+        if (
+            segments == 1
+            and H % k == 0
+            and B * H // k >= 264
+            and nbytes("ssd_forward", N, P, k) <= 232448 // 2
+        ):
             heads = k
     x, b, state = B * L * H * P * 2, B * L * N * 2, B * H * N * P
     widths = f"<2,{N},{P}>"
-    leave = [kernel(f"ssd_leave<2,{N},{P},0>", B * H * segments, [B * H * chunks], x + b + 4 * state * segments,
-                    nbytes("ssd_forward", N, P))] if segments > 1 else []
-    forward = leave + [kernel("ssd_forward" + widths, B * H * segments // heads, [B * H * chunks],
-                              2 * x + 2 * b + B * L * H * 2 + 4 * state * (segments > 1) * segments,
-                              nbytes("ssd_forward", N, P, heads))]
+    leave = (
+        [
+            kernel(
+                f"ssd_leave<2,{N},{P},0>",
+                B * H * segments,
+                [B * H * chunks],
+                x + b + 4 * state * segments,
+                nbytes("ssd_forward", N, P),
+            )
+        ]
+        if segments > 1
+        else []
+    )
+    forward = leave + [
+        kernel(
+            "ssd_forward" + widths,
+            B * H * segments // heads,
+            [B * H * chunks],
+            2 * x + 2 * b + B * L * H * 2 + 4 * state * (segments > 1) * segments,
+            nbytes("ssd_forward", N, P, heads),
+        )
+    ]
     kept = 2 * state * (chunks - segments)
     parts = 2 * B * L * H * N * 2 * (H > 1)
-    backward = leave + leave + [kernel("ssd_backward" + widths, B * H * segments, [B * H * (chunks - segments), B * H * chunks],
-                                       4 * x + 3 * b + 2 * kept + parts + 2 * B * L * H * 2, nbytes("ssd_backward", N, P)),
-                                {"memory": (parts + 2 * b) / HBM}]
+    backward = (
+        leave
+        + leave
+        + [
+            kernel(
+                "ssd_backward" + widths,
+                B * H * segments,
+                [B * H * (chunks - segments), B * H * chunks],
+                4 * x + 3 * b + 2 * kept + parts + 2 * B * L * H * 2,
+                nbytes("ssd_backward", N, P),
+            ),
+            {"memory": (parts + 2 * b) / HBM},
+        ]
+    )
     return forward, backward
 
 
@@ -171,13 +242,19 @@ def attention(B, L, H, causal):
     tiles = ceil(L / 64)
     pairs = B * H * (tiles * (tiles + 1) // 2 if causal else tiles * tiles)
     one = B * L * H * 64 * 2
-    run = lambda name, memory: kernel(name, B * H * tiles, [pairs], memory, nbytes(name, 64, 64), not causal)
-    return ([run("attention_forward<2,8,1>", 4 * one)],
-            [run("attention_dq<2,8,1>", 6 * one), run("attention_dkv<2,8,1,3>", 6 * one)])
+    run = lambda name, memory: kernel(
+        name, B * H * tiles, [pairs], memory, nbytes(name, 64, 64), not causal
+    )
+    return (
+        [run("attention_forward<2,8,1>", 4 * one)],
+        [run("attention_dq<2,8,1>", 6 * one), run("attention_dkv<2,8,1,3>", 6 * one)],
+    )
 
 
-print(f"\nestimates, H100 SXM, bf16, milliseconds\n{'case':26s} {'forward':>8s} {'by':7s} {'backward':>8s} {'by':7s} "
-      f"{'of it memory':>12s}")
+print(
+    f"\nestimates, H100 SXM, bf16, milliseconds\n{'case':26s} {'forward':>8s} {'by':7s} {'backward':>8s} {'by':7s} "
+    f"{'of it memory':>12s}"
+)
 for name, shape in {**SSD, **ATTENTION}.items():
     columns = ""
     for launches in (ssd if name in SSD else attention)(*shape):

@@ -72,8 +72,7 @@ SHARED int same_lists(const mmix_params *a, const mmix_params *b)
     return same;
 }
 
-/* ---- a sequence: text, an image, text, one of the same size with a separator, text, a video,
-   text ---- */
+/* ---- a sequence: texts around two images of a size, one with a separator, and a video ---- */
 
 enum { TOKENS = 32, SPANS = 3, GRID = 20, FEATURES = 5, WORDS = 23, BATCH = 2 };
 static const mmix_span spans[SPANS] = {{2, {1, 2, 3}, 0}, {10, {1, 2, 3}, 1}, {19, {2, 2, 2}, 1}};

@@ -333,9 +333,8 @@ static void losses(void)
                 inputs[1] = outputs[0][0];
                 look.inputs = inputs;
             }
-            x[who] = mmix_decoder_logits(l.m, who ? l.student : l.teacher,
-                                         mmix_decoder_forward(l.m, who ? l.student : l.teacher,
-                                                              &b.input, &look));
+            mmix_decoder *d = who ? l.student : l.teacher;
+            x[who] = mmix_decoder_logits(l.m, d, mmix_decoder_forward(l.m, d, &b.input, &look));
         }
         for (int i = 0; i < 2; i++) {
             mmix_tensor *(*of)[2] = way == 1 ? outputs : mixed,

@@ -1260,7 +1260,9 @@ static const char *network_is_wrong(const char *path, size_t size, size_t system
         if (!wrong && hash_params(p, 1) != hash) wrong = "refused, but the parameters are others";
     }
     mmix_archive_close(a);
-    v = wrong ? NULL : mmix_vision_load_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
+    v = NULL;
+    if (!wrong)
+        v = mmix_vision_load_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
     accepted = v != NULL;
     if (!wrong && !v) {
         wrong = refusal(m);
@@ -1546,9 +1548,9 @@ static void index_each(const plan *right, size_t system, size_t held)
     /* the files are there, but by a path: that is no file beside the index */
     for (int k = 0; k < 3; k++) {
         plan p = *right;
+        static const char *const way[] = { "../build/", "./", "fuzz_folder/../" };
         for (size_t i = 0; i < p.count; i++)
-            snprintf(p.at[i].file, sizeof p.at[i].file, "\"%s%s",
-                     k ? k == 1 ? "./" : "fuzz_folder/../" : "../build/", right->at[i].file + 1);
+            snprintf(p.at[i].file, sizeof p.at[i].file, "\"%s%s", way[k], right->at[i].file + 1);
         index_run("by a path", system, plan_text(&p), held, 0);
     }
     for (size_t i = 0; i < right->count; i += 5) {

@@ -1461,9 +1461,8 @@ static mmix_tensor *t_model(int o)
             now->options.masked = mmix_fill(mmix_new2(m, 2, o ? 15 : 9), 0);
             mmix_data(now->options.masked)[4] = mmix_data(now->options.masked)[o ? 15 : 9] = 1;
         }
-        mmix_features f = mmix_vision_forward(m, now->vision,
-                                              normal(0, 4, 2, 3, o ? 13 : 12, o ? 21 : 12),
-                                              &now->options);
+        mmix_tensor *image = o ? normal(0, 4, 2, 3, 13, 21) : normal(0, 4, 2, 3, 12, 12);
+        mmix_features f = mmix_vision_forward(m, now->vision, image, &now->options);
         mmix_tensor *y;
         if (now->kind == DINO) {
             mmix_real center[9];
@@ -1576,8 +1575,8 @@ static void layers(void)
     for (int k = 0; k < 4; k++) {
         x.kind = ATTENTION;
         x.list[0] = mmix_params_create(m);
-        mmix_attention_init(&x.attention, x.list[0], "a.", 10, k == 2 ? 5 : 2,
-                            k & 1 ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX, k < 2);
+        const int mixer = k & 1 ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX;
+        mmix_attention_init(&x.attention, x.list[0], "a.", 10, k == 2 ? 5 : 2, mixer, k < 2);
         mmix_params_allocate(x.list[0]);
         if (k == 3) x.attention.options.normalize = 1;
         check_model("attention layer", &x, k == 2 ? 4 : k, 5);

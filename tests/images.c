@@ -167,7 +167,9 @@ static void plain_box(uint8_t *line, size_t step, size_t n, double sigma)
     for (long x = 0; x <= last; x++) {
         uint64_t sum = 1u << 23;
         for (long k = x - R - 1; k <= x + R + 1; k++) {
-            uint8_t v = line[(size_t)(k < 0 ? 0 : k > last ? last : k) * step];
+            long at = k < 0 ? 0 : k;
+            if (at > last) at = last;
+            uint8_t v = line[(size_t)at * step];
             sum += (uint64_t)(k < x - R || k > x + R ? e : w) * v;
         }
         out[x] = (uint8_t)(sum >> 24);

@@ -9,6 +9,7 @@
    half a minute. */
 #include "json.h"
 #include <float.h>
+#include <locale.h>
 
 /* ---- random numbers: the known answers of Philox 4x32 ---- */
 
@@ -26,7 +27,7 @@ static void philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t 
     IS(x[2], c);
     IS(x[3], d);
 }
-static void generator(void)
+static void known_answers(void)
 {
     doing("random");
     philox(0, 0, 0, 0, 0, 0, 0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u);
@@ -35,7 +36,7 @@ static void generator(void)
            0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u);
 }
 
-/* ---- the sizes ---- */
+/* ---- standard sizes: a few rows of each family, and the counts ---- */
 
 /* A backbone, or with `head` DINO's head on features of that width. Counts are those of the
    systems' own classes. */
@@ -47,6 +48,16 @@ typedef struct standard {
     double gmac;
 } standard;
 
+static size_t add_backbone(standard *out, size_t n, const char *name, mmix_vision_config config,
+                           size_t parameters, size_t tensors, double gmac)
+{
+    out[n].name = name;
+    out[n].config = config;
+    out[n].parameters = parameters;
+    out[n].tensors = tensors;
+    out[n].gmac = gmac;
+    return n + 1;
+}
 static size_t standards(standard out[24])
 {
     static const size_t head[][2] = { { 192, 21958912 },
@@ -58,23 +69,25 @@ static size_t standards(standard out[24])
                                             "dino_head_512", "dino_head_768"};
     size_t n = 0;
     memset(out, 0, 24 * sizeof *out);
-#define BACKBONE(called, is, count, arrays, work)                                                 \
-    out[n].name = called, out[n].config = is, out[n].parameters = count, out[n].tensors = arrays, \
-    out[n++].gmac = work
-    BACKBONE("vit_tiny_16", mmix_vision_config_vit(192, 16), 5524416, 150, 0);
-    BACKBONE("vit_tiny_8", mmix_vision_config_vit(192, 8), 5526720, 150, 0);
-    BACKBONE("vit_small_16", mmix_vision_config_vit(384, 16), 21665664, 150, 4.60);
-    BACKBONE("vit_small_8", mmix_vision_config_vit(384, 8), 21670272, 150, 0);
-    BACKBONE("vit_base_16", mmix_vision_config_vit(768, 16), 85798656, 150, 17.6);
-    BACKBONE("vit_base_8", mmix_vision_config_vit(768, 8), 85807872, 150, 0);
-    BACKBONE("linvit_base_16", mmix_vision_config_linearvit(768), 85798656, 150, 0);
-    BACKBONE("dinovim_tiny_16", mmix_vision_config_dinovim(256), 10706048, 365, 2.64);
-    BACKBONE("dinovim_small_16", mmix_vision_config_dinovim(512), 40354048, 365, 8.97);
-    BACKBONE("dinovim_base_16", mmix_vision_config_dinovim(768), 88974720, 365, 19.1);
-    BACKBONE("mambareg_tiny_16", mmix_vision_config_mambareg(256), 10674048, 366, 0);
-    BACKBONE("mambareg_small_16", mmix_vision_config_mambareg(512), 40290048, 366, 0);
-    BACKBONE("mambareg_base_16", mmix_vision_config_mambareg(768), 88878720, 366, 0);
-#undef BACKBONE
+    n = add_backbone(out, n, "vit_tiny_16", mmix_vision_config_vit(192, 16), 5524416, 150, 0);
+    n = add_backbone(out, n, "vit_tiny_8", mmix_vision_config_vit(192, 8), 5526720, 150, 0);
+    n = add_backbone(out, n, "vit_small_16", mmix_vision_config_vit(384, 16), 21665664, 150, 4.60);
+    n = add_backbone(out, n, "vit_small_8", mmix_vision_config_vit(384, 8), 21670272, 150, 0);
+    n = add_backbone(out, n, "vit_base_16", mmix_vision_config_vit(768, 16), 85798656, 150, 17.6);
+    n = add_backbone(out, n, "vit_base_8", mmix_vision_config_vit(768, 8), 85807872, 150, 0);
+    n = add_backbone(out, n, "linvit_base_16", mmix_vision_config_linearvit(768), 85798656, 150, 0);
+    n = add_backbone(out, n, "dinovim_tiny_16", mmix_vision_config_dinovim(256), 10706048, 365,
+                     2.64);
+    n = add_backbone(out, n, "dinovim_small_16", mmix_vision_config_dinovim(512), 40354048, 365,
+                     8.97);
+    n = add_backbone(out, n, "dinovim_base_16", mmix_vision_config_dinovim(768), 88974720, 365,
+                     19.1);
+    n = add_backbone(out, n, "mambareg_tiny_16", mmix_vision_config_mambareg(256), 10674048, 366,
+                     0);
+    n = add_backbone(out, n, "mambareg_small_16", mmix_vision_config_mambareg(512), 40290048, 366,
+                     0);
+    n = add_backbone(out, n, "mambareg_base_16", mmix_vision_config_mambareg(768), 88878720, 366,
+                     0);
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
         out[n].name = head_name[i];
         out[n].head = head[i][0];
@@ -123,10 +136,7 @@ static void backbone(const standard *s, const mmix_vision *v)
     m->options.allocator.byte_limit = 0;
     mmix_error_clear(m);
 }
-
-/* ---- a few rows of each family, and the counts ---- */
-
-static void rows(void)
+static void standard_sizes(void)
 {
     static const struct { const char *model, *name; size_t ndim, shape[4]; } row[] = {
         {"vit_tiny_8", "pos_embed", 3, {1, 785, 192}},
@@ -188,14 +198,20 @@ static void rows(void)
     mmix_destroy(m);
 }
 
-/* ---- ../shared/reference/state_dicts.json: {"vit_tiny_16": {"config": {…}, "parameters": n,
-        "tensors": [["cls_token", [1, 1, 192]], …]}, …} ---- */
+/* ---- standard sizes: every name and shape of ../shared/reference/state_dicts.json ----
+
+   {"vit_tiny_16": {"config": {…}, "parameters": n,
+                    "tensors": [["cls_token", [1, 1, 192]], …]}, …} */
 
 #define STATE_DICTS "../shared/reference/state_dicts.json"
 
 #ifdef MMIX_NO_STDIO
 
-static void state_dicts(void) { puts("no " STATE_DICTS " in this build"), skipped++; }
+static void state_dicts(void)
+{
+    puts("no " STATE_DICTS " in this build");
+    skipped++;
+}
 
 #else
 
@@ -308,7 +324,7 @@ static void state_dicts(void)
 
 /* ---- parameters in use ---- */
 
-static void packing(void)
+static void packed_parameters(void)
 {
     mmix_ctx *m = mmix_create(NULL);
     size_t shape[2] = {77, 51}, one[1] = {5};
@@ -423,7 +439,7 @@ static void two_lists(void)
     mmix_destroy(m);
 }
 
-/* ---- JSON values ---- */
+/* ---- texts: JSON, decimal points, tables of configs, checksums, what is printed ---- */
 
 static uint64_t bits_of(double d)
 {
@@ -432,7 +448,7 @@ static uint64_t bits_of(double d)
     return bits;
 }
 
-static void json(void)
+static void json_values(void)
 {
     static const char source[] = " {\"n\":-12.5e-1,\"tenth\":0.1,\"big\":[18446744073709551615],"
         "\"beyond\":[18446744073709551616],\"half\":[-12.5e-1],\"texts\":[\"7\"],"
@@ -478,10 +494,8 @@ static void json(void)
     CHECK(mmix_memory(m).bytes == before);
     mmix_destroy(m);
 }
-
 /* Numbers of configs where the locale writes another decimal point. */
-#include <locale.h>
-static void locales(void)
+static void decimal_points(void)
 {
     static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8",
                                          "ps_AF.UTF-8", "ps_AF",      "fa_IR.UTF-8" };
@@ -520,7 +534,6 @@ static void locales(void)
         skipped++;
     }
 }
-
 /* The entry of this name; its end if there is none. */
 static const mmixi_setting *setting_of(const mmixi_setting *s, const char *name)
 {
@@ -539,7 +552,7 @@ static size_t setting_bytes(const mmixi_setting *s)
 }
 /* The tables of configs go through their structs in order, gaps are the compiler's alone, up to
    the last member. */
-static void settings(void)
+static void config_tables(void)
 {
     static mmix_vision_config v;
     static mmix_decoder_config d;
@@ -620,9 +633,8 @@ static void settings(void)
     CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1]
           && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);
 }
-
 /* The standard's example, and slices of sixteen bytes beside bits, at every length and place. */
-static void checksum(void)
+static void checksums(void)
 {
     static mmixi_crc crc;
     static unsigned char bytes[64];
@@ -660,8 +672,10 @@ static void printed_room(void)
     CHECK(t.at == 7 && !strcmp(out, "0123456") && out[8] == 'x' && out[11] == 'x');
 }
 
+/* ---- numbers: best scores, orthogonal rows, very many tokens ---- */
+
 /* Scores are taken until they make up enough; rounding may leave their sum below that. */
-static void scores(void)
+static void best_scores(void)
 {
     const mmixi_scored falling[4] = { { 4, 0 }, { 2, 1 }, { 1, 2 }, { 1, 3 } };
     CHECK(mmixi_scored_reach(falling, 4, 0) == 0);
@@ -671,69 +685,8 @@ static void scores(void)
     CHECK(mmixi_scored_reach(falling, 3, 8) == 3);
     CHECK(mmixi_scored_reach(falling, 4, 8.5) == 4);
 }
-
-/* Two scans into one, forward and backward, against the plain loops: with a gate and without, all
-   tokens in spans, text before, between and behind them. */
-static void fuses_as(mmix_ctx *m, int gate, size_t first, size_t n, size_t P, const int32_t *runs)
-{
-    enum { B = 2, L = 9, H = 3 };
-    const double bound = sizeof(mmix_real) == 8 ? 1e-13 : 2e-6;
-    const size_t all[4] = { B, L, H, P }, part[4] = { B, n, H, P }, gates[3] = { B, n, H };
-    int32_t both[B * L];
-    for (size_t i = 0; i < B * L; i++)
-        both[i] = runs[i % L];
-    const size_t run_shape[2] = { B, L };
-    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    mmix_tensor *in[3], *dy = mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 4), *y;
-    mmix_tensor *expected = mmix_new(m, MMIX_DTYPE_REAL, 4, all), *grad[3];
-    in[0] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 1));
-    in[1] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, part), 1, 2));
-    in[2] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 3, gates), 1, 3));
-    for (int i = 0; i < 3; i++)
-        grad[i] = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, in[i]->ndim, in[i]->shape), 0);
-    for (int i = 0; i < 2 + gate; i++)
-        fuse.in[i] = in[i];
-    fuse.in[3] = mmix_from_i32(m, 2, run_shape, both);
-    fuse.size[0] = first;
-    fuse.number[0] = 0.5;
-    const mmix_real *z = gate ? mmix_data(in[2]) : NULL;
-    mmixi_plain_fuse(mmix_data(expected), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L,
-                     first, n, H, P);
-    mmixi_plain_fuse_backward(mmix_data(grad[0]), mmix_data(grad[1]), mmix_data(grad[2]),
-                              mmix_data(dy), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L,
-                              first, n, H, P);
-    mmix_record(m, 1);
-    y = mmixi_run_like(m, "fuse", MMIX_OP_FUSE_DIRECTIONS, &fuse);
-    CHECK(y);
-    for (size_t i = 0; y && i < mmix_count(y); i++)
-        NEAR(mmix_data(y)[i], mmix_data(expected)[i], bound);
-    CHECK(!mmix_backward_from(m, &y, &dy, 1));
-    mmix_record(m, 0);
-    for (int i = 0; i < 2 + gate; i++) {
-        const mmix_tensor *found = mmix_grad(in[i]);
-        CHECK(found);
-        for (size_t e = 0; found && e < mmix_count(found); e++)
-            NEAR(mmix_data(found)[e], mmix_data(grad[i])[e], 8 * bound);
-    }
-    FINE(m);
-    mmix_reset(m);
-}
-static void fuses(void)
-{
-    static const int32_t between[9] = { 4, 4, 3, 3, 2, 2, 1, 0, 0 },
-                         all[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
-    mmix_ctx *m = mmix_create(NULL);
-    for (int gate = 0; gate < 2; gate++)
-        for (size_t P = 1; P < 36; P += 17) {
-            fuses_as(m, gate, 2, 5, P, between);
-            fuses_as(m, gate, 0, 9, P, all);
-        }
-    mmix_destroy(m);
-}
-
-
 /* Rows of Hilbert's matrix are all but parallel: turned until they are not, the longest first. */
-static void orthogonal(void)
+static void orthogonal_rows(void)
 {
     double v[8 * 9], sigma[8];
     for (size_t i = 0; i < 8; i++)
@@ -748,10 +701,20 @@ static void orthogonal(void)
             CHECK(fabs(dot / (sigma[a] * sigma[b]) - (a == b)) <= 1e-14 && sigma[a] <= sigma[b]);
         }
 }
+/* A million tokens that are alike: each has cosine 1. */
+static void many_tokens(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 1000000, 2), 0.1);
+    NEAR(mmix_item(mmixi_unlike(m, x, x)), 0, 4 * EPS);
+    FINE(m);
+    mmix_destroy(m);
+}
 
-/* ---- the mixers against the plain loops that define them, forward and backward, around the edges
-   of chunks, blocks and
-        tiles; two sequences of one head, which lie one behind the other ---- */
+/* ---- the mixers beside the plain loops that define them ----
+
+   Forward and backward, around the edges of chunks, blocks and tiles; two sequences of one head,
+   which lie one behind the other. */
 
 enum { MIXED_MOST = 5 };
 typedef struct mixed {
@@ -833,7 +796,9 @@ static void plain_softmax_attention(void)
         size_t N = any(1, 9);
         size_t P = any(1, 9);
         /* tiles of 512 */
-        size_t S = it < 2 * EDGES ? (causal ? L + any(0, 6) : any(1, 70)) : 510 + it;
+        size_t S = 510 + it;
+        if (it < 2 * EDGES)
+            S = causal ? L + any(0, 6) : any(1, 70);
         mmix_tensor *in[3] = { random4(m, 2, L, 1, N, -2, 2), random4(m, 2, S, 1, N, -2, 2),
                                random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_softmax(in[0], in[1], in[2]);
@@ -981,10 +946,70 @@ static void plain_ssd(void)
     }
     mmix_destroy(m);
 }
+/* Two scans into one, forward and backward, against the plain loops: with a gate and without, all
+   tokens in spans, text before, between and behind them. */
+static void plain_fuse_of(mmix_ctx *m, int gate, size_t first, size_t n, size_t P,
+                          const int32_t *runs)
+{
+    enum { B = 2, L = 9, H = 3 };
+    const double bound = sizeof(mmix_real) == 8 ? 1e-13 : 2e-6;
+    const size_t all[4] = { B, L, H, P }, part[4] = { B, n, H, P }, gates[3] = { B, n, H };
+    int32_t both[B * L];
+    for (size_t i = 0; i < B * L; i++)
+        both[i] = runs[i % L];
+    const size_t run_shape[2] = { B, L };
+    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
+    mmix_tensor *in[3], *dy = mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 4), *y;
+    mmix_tensor *expected = mmix_new(m, MMIX_DTYPE_REAL, 4, all), *grad[3];
+    in[0] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 1));
+    in[1] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, part), 1, 2));
+    in[2] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 3, gates), 1, 3));
+    for (int i = 0; i < 3; i++)
+        grad[i] = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, in[i]->ndim, in[i]->shape), 0);
+    for (int i = 0; i < 2 + gate; i++)
+        fuse.in[i] = in[i];
+    fuse.in[3] = mmix_from_i32(m, 2, run_shape, both);
+    fuse.size[0] = first;
+    fuse.number[0] = 0.5;
+    const mmix_real *z = gate ? mmix_data(in[2]) : NULL;
+    mmixi_plain_fuse(mmix_data(expected), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L,
+                     first, n, H, P);
+    mmixi_plain_fuse_backward(mmix_data(grad[0]), mmix_data(grad[1]), mmix_data(grad[2]),
+                              mmix_data(dy), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L,
+                              first, n, H, P);
+    mmix_record(m, 1);
+    y = mmixi_run_like(m, "fuse", MMIX_OP_FUSE_DIRECTIONS, &fuse);
+    CHECK(y);
+    for (size_t i = 0; y && i < mmix_count(y); i++)
+        NEAR(mmix_data(y)[i], mmix_data(expected)[i], bound);
+    CHECK(!mmix_backward_from(m, &y, &dy, 1));
+    mmix_record(m, 0);
+    for (int i = 0; i < 2 + gate; i++) {
+        const mmix_tensor *found = mmix_grad(in[i]);
+        CHECK(found);
+        for (size_t e = 0; found && e < mmix_count(found); e++)
+            NEAR(mmix_data(found)[e], mmix_data(grad[i])[e], 8 * bound);
+    }
+    FINE(m);
+    mmix_reset(m);
+}
+static void plain_fuse(void)
+{
+    static const int32_t between[9] = { 4, 4, 3, 3, 2, 2, 1, 0, 0 },
+                         all[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    mmix_ctx *m = mmix_create(NULL);
+    for (int gate = 0; gate < 2; gate++)
+        for (size_t P = 1; P < 36; P += 17) {
+            plain_fuse_of(m, gate, 2, 5, P, between);
+            plain_fuse_of(m, gate, 0, 9, P, all);
+        }
+    mmix_destroy(m);
+}
 
-/* ---- the ops beside the plain loops that stand under their formulas in the header ---- At sizes
-   around the edges of vectors, tiles and pieces, at every level of this machine, with 1 and 3
-   threads. */
+/* ---- the ops beside the plain loops that stand under their formulas in the header ----
+
+   At sizes around the edges of vectors, tiles and pieces, at every level of this machine, with 1
+   and 3 threads. */
 
 /* recording; NULL if this machine has not the level */
 static mmix_ctx *level(int simd, int threads)
@@ -1357,7 +1382,7 @@ static void plain_sizes(mmix_ctx *m, int threads)
     plain_linear(m, 300, 30, 300);
     plain_adamw(m, MMIXI_PIECE + 1);
 }
-static void plain_loops(void)
+static void plain_ops(void)
 {
     for (int simd = MMIX_SIMD_NONE; simd <= MMIX_SIMD_NEON; simd++)
         for (int threads = MMIXI_SIZE(1, 3); threads < 4; threads += 2) {
@@ -1369,7 +1394,7 @@ static void plain_loops(void)
         }
 }
 
-/* ---- plain loops of the metrics ---- */
+/* ---- the metrics beside their plain loops ---- */
 
 static mmix_tensor *integers(mmix_ctx *m, int ndim, const size_t *shape, int32_t kinds)
 {
@@ -1478,36 +1503,29 @@ static void plain_metrics(void)
     plain_knn();
     plain_ranks();
 }
-/* A million tokens that are alike: each has cosine 1. */
-static void many_tokens(void)
-{
-    mmix_ctx *m = mmix_create(NULL);
-    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 1000000, 2), 0.1);
-    NEAR(mmix_item(mmixi_unlike(m, x, x)), 0, 4 * EPS);
-    FINE(m);
-    mmix_destroy(m);
-}
 
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
-    static const section all[] = { { "random", generator },
-                                   { "rows", rows },
-                                   { "state dicts", state_dicts },
-                                   { "packing", packing },
-                                   { "two lists", two_lists },
-                                   { "json", json },
-                                   { "locales", locales },
-                                   { "settings", settings },
-                                   { "scores", scores },
-                                   { "fuses", fuses },
-                                   { "checksum", checksum },
-                                   { "printed room", printed_room },
-                                   { "orthogonal", orthogonal },
-                                   { "plain softmax attention", plain_softmax_attention },
-                                   { "plain linear attention", plain_linear_attention },
-                                   { "plain ssd", plain_ssd },
-                                   { "plain loops", plain_loops },
-                                   { "metrics", plain_metrics },
-                                   { "many tokens", many_tokens } };
-    return sections(all, sizeof all / sizeof all[0], argc, argv);
+    static const section all[] = {
+        { "known answers", known_answers },
+        { "standard sizes", standard_sizes },
+        { "state dicts", state_dicts },
+        { "packed parameters", packed_parameters },
+        { "two lists", two_lists },
+        { "json values", json_values },
+        { "decimal points", decimal_points },
+        { "config tables", config_tables },
+        { "checksums", checksums },
+        { "printed room", printed_room },
+        { "best scores", best_scores },
+        { "orthogonal rows", orthogonal_rows },
+        { "many tokens", many_tokens },
+        { "plain softmax attention", plain_softmax_attention },
+        { "plain linear attention", plain_linear_attention },
+        { "plain ssd", plain_ssd },
+        { "plain fuse", plain_fuse },
+        { "plain ops", plain_ops },
+        { "plain metrics", plain_metrics }
+    };
+    return sections(all, sizeof all / sizeof *all, argc, argv);
 }

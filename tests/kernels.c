@@ -439,8 +439,9 @@ static void row_normalize(size_t n)
         k->normalize(n, x, mean, rstd, fw, fb, z);
         for (size_t i = 0; i < n; i++) {
             wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;
-            close_to("normalize", n, (double)z[i],
-                     xhat * (fw ? (wide)w[i] : 1) + (fb ? (wide)y[i] : 0), e);
+            if (fw) xhat *= (wide)w[i];
+            if (fb) xhat += (wide)y[i];
+            close_to("normalize", n, (double)z[i], xhat, e);
         }
         k->normalize_sums(n, y, x, mean, rstd, fw, &got, &got2);
         s = 0;

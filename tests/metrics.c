@@ -40,9 +40,11 @@ static int knn_of(mmix_ctx *m, const voting *o, const mmix_real *train, const in
                   size_t trains, const mmix_real *test, const int32_t *test_label, size_t tests,
                   size_t D, size_t classes, mmix_knn_result *r)
 {
+    const size_t k = o ? o->k : 0;
+    const double temperature = o ? o->temperature : 0;
     return mmix_knn(m, reals(m, 2, trains, D, 0, train), ints(m, 1, trains, 0, 0, train_label),
                     reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes,
-                    o ? o->k : 0, o ? o->temperature : 0, r);
+                    k, temperature, r);
 }
 static int pca_of(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
                   mmix_pca_result *r)

@@ -32,7 +32,8 @@ SHARED void draw(void)                           /* four kinds: colours and stri
         pictures[p].width = pictures[p].height = SIDE;
         for (size_t i = 0; i < SIDE * SIDE; i++)
             for (size_t c = 0; c < 3; c++) {
-                double stripe = (kind & 1 ? i % SIDE : i / SIDE) % 6 < 3 ? 60 : 0;
+                size_t across = kind & 1 ? i % SIDE : i / SIDE;
+                double stripe = across % 6 < 3 ? 60 : 0;
                 pixels[p][3 * i + c] = (uint8_t)(20 + (c == kind % 3 ? 130 : 10) + stripe
                                                  + 30 * uniform());
             }

@@ -31,13 +31,29 @@ class Browser:
             os.dup2(a, 3), os.dup2(b, 4)
 
         self.process = subprocess.Popen(
-            [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-             "--no-first-run", "--remote-debugging-pipe", "--user-data-dir=" + self.home, "about:blank"],
-            preexec_fn=pipes, pass_fds=(3, 4, out_read, in_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                program,
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+                "--no-first-run",
+                "--remote-debugging-pipe",
+                "--user-data-dir=" + self.home,
+                "about:blank",
+            ],
+            preexec_fn=pipes,
+            pass_fds=(3, 4, out_read, in_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(out_read), os.close(in_write)
         self.id, self.rest, self.events, self.session = 0, b"", [], None
         page = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"][0]
-        self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log"):
             self.call(domain + ".enable")
 
@@ -64,7 +80,9 @@ class Browser:
     def ask(self, script):
         r = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in r:
-            raise RuntimeError(script + ": " + r["exceptionDetails"].get("exception", {}).get("description", "?"))
+            raise RuntimeError(
+                script + ": " + r["exceptionDetails"].get("exception", {}).get("description", "?")
+            )
         return r["result"].get("value")
 
     def wait(self, script, seconds=20):
@@ -76,8 +94,17 @@ class Browser:
         return False
 
     def screen(self, width, height, dark=False):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
 
     def open(self, page, address=""):
         self.call("Page.navigate", url="about:blank")
@@ -86,9 +113,23 @@ class Browser:
 
     def mouse(self, *points):
         for n, (x, y) in enumerate(points):
-            self.call("Input.dispatchMouseEvent", type="mouseMoved" if n else "mousePressed", x=x, y=y, button="left", buttons=1,
-                      clickCount=1)
-        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=points[-1][0], y=points[-1][1], button="left", clickCount=1)
+            self.call(
+                "Input.dispatchMouseEvent",
+                type="mouseMoved" if n else "mousePressed",
+                x=x,
+                y=y,
+                button="left",
+                buttons=1,
+                clickCount=1,
+            )
+        self.call(
+            "Input.dispatchMouseEvent",
+            type="mouseReleased",
+            x=points[-1][0],
+            y=points[-1][1],
+            button="left",
+            clickCount=1,
+        )
 
     def tap(self, x, y):
         self.call("Emulation.setTouchEmulationEnabled", enabled=True)
@@ -99,13 +140,21 @@ class Browser:
     def key(self, key):
         number = {"ArrowDown": 40, "ArrowRight": 39}[key]
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number)
+            self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number
+            )
 
     def errors(self):
         self.ask("1")
-        bad = [e for e in self.events if e["method"] == "Runtime.exceptionThrown"
-               or e["method"] == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "warning", "assert")
-               or e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] in ("error", "warning")]
+        bad = [
+            e
+            for e in self.events
+            if e["method"] == "Runtime.exceptionThrown"
+            or e["method"] == "Runtime.consoleAPICalled"
+            and e["params"]["type"] in ("error", "warning", "assert")
+            or e["method"] == "Log.entryAdded"
+            and e["params"]["entry"]["level"] in ("error", "warning")
+        ]
         return [json.dumps(e["params"])[:300] for e in bad]
 
     def close(self):
@@ -138,17 +187,44 @@ FRESH = "!document.querySelector('#singular').classList.contains('stale')"
 
 def controls(b):
     """Each control, where it is shown, changes M."""
-    steps = [("width", "", 3), ("sharpness", "", 2), ("mask", "[value='1']", 0), ("mask", "[value='2']", 0), ("window", "", 2),
-             ("mask", "[value='3']", 0), ("window", "", 5), ("shifted", "", 0), ("kind", "[value='1']", 0),
-             ("feature", "[value='2']", 0), ("feature", "[value='3']", 0), ("feature", "[value='4']", 0), ("normalise", "", 0),
-             ("feature", "[value='0']", 0), ("mask", "[value='0']", 0), ("feature", "[value='1']", 0), ("sharpness", "", 0),
-             ("kind", "[value='2']", 0), ("direction", "[value='1']", 0), ("direction", "[value='2']", 0), ("step", "", 0), ("spread", "", 0), ("decay", "", 0.2), ("width", "", 6)]
+    steps = [
+        ("width", "", 3),
+        ("sharpness", "", 2),
+        ("mask", "[value='1']", 0),
+        ("mask", "[value='2']", 0),
+        ("window", "", 2),
+        ("mask", "[value='3']", 0),
+        ("window", "", 5),
+        ("shifted", "", 0),
+        ("kind", "[value='1']", 0),
+        ("feature", "[value='2']", 0),
+        ("feature", "[value='3']", 0),
+        ("feature", "[value='4']", 0),
+        ("normalise", "", 0),
+        ("feature", "[value='0']", 0),
+        ("mask", "[value='0']", 0),
+        ("feature", "[value='1']", 0),
+        ("sharpness", "", 0),
+        ("kind", "[value='2']", 0),
+        ("direction", "[value='1']", 0),
+        ("direction", "[value='2']", 0),
+        ("step", "", 0),
+        ("spread", "", 0),
+        ("decay", "", 0.2),
+        ("width", "", 6),
+    ]
     before = b.ask(M)
     for name, which, value in steps:
-        shown = b.ask("document.querySelector(`input[name=%s]%s`).getClientRects().length > 0" % (name, which))
+        shown = b.ask(
+            "document.querySelector(`input[name=%s]%s`).getClientRects().length > 0" % (name, which)
+        )
         b.ask(SET % (name, which, value))
         after = b.ask(M)
-        check("%s%s = %s changes M" % (name, which, value), shown and after != before, "shown: %s" % shown)
+        check(
+            "%s%s = %s changes M" % (name, which, value),
+            shown and after != before,
+            "shown: %s" % shown,
+        )
         before = after
 
 
@@ -167,7 +243,11 @@ def page(b, path, folder):
     b.mouse((x + w * 3.5 / 14, y + h * 2.5 / 14))
     check("a click chooses a patch", b.ask("play.now.i") == 31 != before[0], b.ask("play.now.i"))
     b.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
-    check("and shows its row", b.ask(row).startswith("Row 31 of M") and b.ask(look) != before[1], b.ask(row))
+    check(
+        "and shows its row",
+        b.ask(row).startswith("Row 31 of M") and b.ask(look) != before[1],
+        b.ask(row),
+    )
     b.ask("document.querySelector('#x canvas').focus()")
     b.key("ArrowDown"), b.key("ArrowRight")
     check("arrow keys move it", b.ask("play.now.i") == 46, b.ask("play.now.i"))
@@ -177,7 +257,11 @@ def page(b, path, folder):
     controls(b)
     check("rank within its bound", b.wait(FRESH) and b.ask("play.now.rank <= play.now.bound"))
     b.ask(SET % ("direction", "[value='0']", 0))
-    check("steps and matrix agree", b.ask("play.now.ways") == 1 and 0 <= b.ask("play.now.differ") < 1e-4, b.ask("play.now.differ"))
+    check(
+        "steps and matrix agree",
+        b.ask("play.now.ways") == 1 and 0 <= b.ask("play.now.differ") < 1e-4,
+        b.ask("play.now.differ"),
+    )
     b.ask("document.querySelector('#run').click()")
     time.sleep(0.4)
     check("it runs", b.ask("play.now.running > 0 && play.now.i > 0"))
@@ -188,23 +272,36 @@ def page(b, path, folder):
     b.mouse(*[(x + w * (0.2 + 0.1 * n), y + h * 0.3) for n in range(6)])
     check("drawing changes M", b.wait(M + " !== %d" % before, 5))
     before = b.ask(M)
-    b.ask("""(async () => { const c = new OffscreenCanvas(300, 200), g = c.getContext('2d'); g.fillStyle = '#2060a0'; g.fillRect(0, 0, 300, 200);
+    b.ask(
+        """(async () => { const c = new OffscreenCanvas(300, 200), g = c.getContext('2d'); g.fillStyle = '#2060a0'; g.fillRect(0, 0, 300, 200);
       g.fillStyle = '#f0c040'; g.fillRect(100, 50, 80, 80); const t = new DataTransfer();
       t.items.add(new File([await c.convertToBlob()], 'dropped.png', {type: 'image/png'}));
-      document.dispatchEvent(new DragEvent('drop', {dataTransfer: t, bubbles: true, cancelable: true})) })()""")
+      document.dispatchEvent(new DragEvent('drop', {dataTransfer: t, bubbles: true, cancelable: true})) })()"""
+    )
     check("a dropped picture is taken", b.wait(M + " !== %d" % before, 5))
     time.sleep(0.5)
     address = b.ask("location.hash")
-    check("the address keeps the settings", "kind=2" in address and b.open(path, address) and b.ask("play.set.kind") == 2, address)
+    check(
+        "the address keeps the settings",
+        "kind=2" in address and b.open(path, address) and b.ask("play.set.kind") == 2,
+        address,
+    )
 
 
 # scene; kind, N, mask, window, shifted, feature, normalise, sharpness, step, spread, A, direction
-CASES = [(30, 0, 16, 0, 4, 0, 0, 1, 1.4, 0.1, 1, -0.3, 0), (12, 0, 64, 1, 4, 0, 0, 1, 8, 0.1, 1, -0.3, 0),
-         (2, 0, 8, 2, 3, 0, 0, 1, 1, 0.1, 1, -0.3, 0), (33, 0, 32, 3, 5, 1, 0, 1, 2, 0.1, 1, -0.3, 0),
-         (30, 1, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0), (12, 1, 32, 0, 4, 0, 1, 0, 2, 0.1, 1, -0.3, 0),
-         (2, 1, 4, 1, 4, 0, 2, 1, 1, 0.1, 1, -0.3, 0), (33, 1, 16, 1, 4, 0, 3, 0, 1, 0.1, 1, -0.3, 0),
-         (30, 2, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0), (12, 2, 64, 0, 4, 0, 0, 1, 1, 1, 2, -10, 1),
-         (2, 2, 1, 0, 4, 0, 0, 1, 1, 0.01, 0, -0.01, 2)]
+CASES = [
+    (30, 0, 16, 0, 4, 0, 0, 1, 1.4, 0.1, 1, -0.3, 0),
+    (12, 0, 64, 1, 4, 0, 0, 1, 8, 0.1, 1, -0.3, 0),
+    (2, 0, 8, 2, 3, 0, 0, 1, 1, 0.1, 1, -0.3, 0),
+    (33, 0, 32, 3, 5, 1, 0, 1, 2, 0.1, 1, -0.3, 0),
+    (30, 1, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0),
+    (12, 1, 32, 0, 4, 0, 1, 0, 2, 0.1, 1, -0.3, 0),
+    (2, 1, 4, 1, 4, 0, 2, 1, 1, 0.1, 1, -0.3, 0),
+    (33, 1, 16, 1, 4, 0, 3, 0, 1, 0.1, 1, -0.3, 0),
+    (30, 2, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0),
+    (12, 2, 64, 0, 4, 0, 0, 1, 1, 1, 2, -10, 1),
+    (2, 2, 1, 0, 4, 0, 0, 1, 1, 0.01, 0, -0.01, 2),
+]
 RUN = """(() => { const e = play.wasm, [scene, ...set] = %s; e.play_scene(scene); e.play_picture();
   new Float64Array(e.memory.buffer, e.play_settings(), 12).set(set);
   const bad = e.play_mix(), mean = e.play_mean(), ways = e.play_steps(), rank = e.play_rank(1);
@@ -226,23 +323,43 @@ TIMES = """(() => { const e = play.wasm, said = [];
 def numbers(b, native):
     """The same bits in, the same numbers out: M, y by the matrix and by steps, singular values."""
     for case in CASES:
-        raw = subprocess.run([native] + [str(v) for v in case], stdout=subprocess.PIPE, check=True).stdout
+        raw = subprocess.run(
+            [native] + [str(v) for v in case], stdout=subprocess.PIPE, check=True
+        ).stdout
         want, at = [], 0
         for kind, n in (("f", 196 * 196), ("f", 588), ("f", 588), ("d", 98), ("d", 2)):
             want.append(array.array(kind, raw[at:at + n * array.array(kind).itemsize]))
             at += n * want[-1].itemsize
         bad, mean, ways, rank, bound, *found = b.ask(RUN % json.dumps(case))
-        check("%s: runs" % (case,), at == len(raw) and not bad and 0 <= mean < 1e-4 and ways >= 0, (bad, mean, ways))
+        check(
+            "%s: runs" % (case,),
+            at == len(raw) and not bad and 0 <= mean < 1e-4 and ways >= 0,
+            (bad, mean, ways),
+        )
         for name, a, text in zip(("M", "y", "y by steps", "singular values"), want, found):
             c = array.array(a.typecode, base64.b64decode(text))
             most, differ = max(map(abs, a)), max(abs(u - v) for u, v in zip(a, c))
-            check("%s: %s as compiled natively" % (case, name), differ <= 1e-5 * most or (name == "y by steps" and not ways),
-                  "%g of %g" % (differ, most))
-        check("%s: rank" % (case,), rank <= bound == want[4][1] and abs(rank - want[4][0]) <= 1, (rank, bound, list(want[4])))
+            check(
+                "%s: %s as compiled natively" % (case, name),
+                differ <= 1e-5 * most or (name == "y by steps" and not ways),
+                "%g of %g" % (differ, most),
+            )
+        check(
+            "%s: rank" % (case,),
+            rank <= bound == want[4][1] and abs(rank - want[4][0]) <= 1,
+            (rank, bound, list(want[4])),
+        )
     imports, others = b.ask(IMPORTS)
-    check("the module imports nothing, and what it exports begins with play_", imports == 0 and not others, (imports, others))
+    check(
+        "the module imports nothing, and what it exports begins with play_",
+        imports == 0 and not others,
+        (imports, others),
+    )
     times = b.ask(TIMES)
-    print("M of 196 tokens, ms, the quickest and the median of 25: " + "; ".join("%s %.1f %.1f" % tuple(t) for t in times))
+    print(
+        "M of 196 tokens, ms, the quickest and the median of 25: "
+        + "; ".join("%s %.1f %.1f" % tuple(t) for t in times)
+    )
     check("M is made within 5 ms", max(t[1] for t in times) <= 5, times)
 
 
@@ -255,8 +372,13 @@ def touch(b, path):
 
 
 def shots(b, path, folder):
-    for name, address in (("softmax", ""), ("linear", "#kind=1"), ("ssd", "#kind=2&direction=0&i=134"),
-                          ("both", "#kind=2&direction=2&scene=12"), ("windows", "#mask=3&window=5&scene=2")):
+    for name, address in (
+        ("softmax", ""),
+        ("linear", "#kind=1"),
+        ("ssd", "#kind=2&direction=0&i=134"),
+        ("both", "#kind=2&direction=2&scene=12"),
+        ("windows", "#mask=3&window=5&scene=2"),
+    ):
         for width, height in ((1280, 900), (390, 844)):
             for dark in (False, True):
                 if name not in ("softmax", "ssd") and dark:
@@ -267,20 +389,32 @@ def shots(b, path, folder):
                     continue
                 b.wait(FRESH)
                 over, small = b.ask(OVER % width), b.ask(SMALL)
-                wide = b.ask("document.documentElement.scrollWidth > %d" % width)      # innerWidth grows with what is too wide
-                check("%s at %d: nothing is wider than the window" % (name, width), not over and not wide, over[:5])
+                # innerWidth grows with what is too wide
+                wide = b.ask("document.documentElement.scrollWidth > %d" % width)
+                check(
+                    "%s at %d: nothing is wider than the window" % (name, width),
+                    not over and not wide,
+                    over[:5],
+                )
                 check("%s at %d: no text below 12 pixels" % (name, width), not small, small[:5])
                 size = b.call("Page.getLayoutMetrics")["cssContentSize"]
-                png = b.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
-                             clip={"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1})["data"]
-                file = os.path.join(folder, "%s-%d-%s.png" % (name, width, "dark" if dark else "light"))
+                png = b.call(
+                    "Page.captureScreenshot",
+                    format="png",
+                    captureBeyondViewport=True,
+                    clip={"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1},
+                )["data"]
+                file = os.path.join(
+                    folder, "%s-%d-%s.png" % (name, width, "dark" if dark else "light")
+                )
                 with open(file, "wb") as f:
                     f.write(base64.b64decode(png))
 
 
 def main():
     folder = sys.argv[3] if len(sys.argv) > 4 else None
-    signal.alarm(400)                                           # a browser that says nothing more is a failure, not a wait
+    # a browser that says nothing more is a failure, not a wait
+    signal.alarm(400)
     b = Browser(sys.argv[1])
     try:
         page(b, sys.argv[2], folder)

@@ -38,8 +38,7 @@ static int number_at(const char *line, const char *s, number *n)
     int decimals = 0, power = 0;
     while (isdigit((unsigned char)*p)) p++;
     if (*p == '.' && isdigit((unsigned char)p[1]))
-        for (p++; isdigit((unsigned char)*p); p++)
-            decimals++;
+        for (p++; isdigit((unsigned char)*p); p++) decimals++;
     n->count = !decimals;
     if (*p == 'e' && isdigit((unsigned char)p[1 + (p[1] == '-' || p[1] == '+')])) {
         char *end;

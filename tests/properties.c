@@ -1257,7 +1257,8 @@ static void check_packed(void)
                 n++;
             z = part(b, from, n);
             if (back ? from + n == L : from == 0) z.initial_state = first;
-            one = run_one(z, cut(up, b, from, n), (back ? from == 0 : from + n == L) ? last : NULL);
+            const int ends = back ? from == 0 : from + n == L;
+            one = run_one(z, cut(up, b, from, n), ends ? last : NULL);
             if (soft) {
                 const size_t begin = (b * L + from) * row;
                 compare_reals(PACKED, "y", one.y, exact.y + begin, size.y + begin, grow, n * row);
@@ -1886,7 +1887,8 @@ static void check_rope(void)
     memcpy(mmix_data(y) + 2 * n, mmix_data(y), 2 * n * sizeof(real));
     s[0] = 3;
     s[1] = 4;
-    pos = mmix_new(m, MMIX_DTYPE_I32, three ? 2 : 1, three ? s : &four);
+    if (three) pos = mmix_new(m, MMIX_DTYPE_I32, 2, s);
+    else pos = mmix_new(m, MMIX_DTYPE_I32, 1, &four);
     p = mmix_data_i32(pos);
     for (size_t i = 0; i < mmix_count(pos); i++)
         p[i] = i % 4 < 2 ? (int32_t)integer(0, limit) : p[i - 2] + (int32_t)(moved >> i / 4);

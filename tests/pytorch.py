@@ -15,7 +15,8 @@ of ../shared/data where it is there, else smooth noise.
 import argparse, copy, ctypes, gc, json, math, os, struct, subprocess, sys, tempfile, time
 from collections import OrderedDict
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")      # spinning threads are slow where others work, too
+# spinning threads are slow where others work, too
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 try:
     import numpy as np
     import torch
@@ -42,7 +43,8 @@ class Attention(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if self.linear:                              # both over the features; no scale, no normalizer
+        # both over the features; no scale, no normalizer
+        if self.linear:
             y = q.softmax(-1) @ (k.softmax(-1).transpose(-2, -1) @ v)
         else:
             y = F.scaled_dot_product_attention(q, k, v)
@@ -121,9 +123,11 @@ def ssd(x, dt, A, B, C, chunk):
         xdt = (x * dt[..., None]).transpose(1, 2)                    # (b, H, n, P)
         S = a[..., None].repeat(1, 1, 1, n).tril_(-1).cumsum_(-2)    # S_ij = a_{j+1} + … + a_i
         S = S.exp_().tril_()
-        rest = S[:, :, -1, :, None].clone()                          # from each token to the end of the chunk
+        # from each token to the end of the chunk
+        rest = S[:, :, -1, :, None].clone()
         y = S.mul_((C @ B.mT)[:, None]) @ xdt
-        if ys:                                                       # what came in: h_{-1} (b, H, P, N)
+        # what came in: h_{-1} (b, H, P, N)
+        if ys:
             decay = a.cumsum(-1).exp_()[..., None]
             y += decay * (C[:, None] @ h.mT)
             h = h * decay[:, :, -1:]
@@ -149,7 +153,9 @@ class Mamba2(nn.Module):
             setattr(self, name, nn.Parameter(torch.zeros(self.H)))
         wide = self.d + 2 * N
         self.in_proj = nn.Linear(dim, self.d + wide + self.H, bias=False)
-        self.conv1d, self.conv1d_b = (nn.Conv1d(wide, wide, 4, groups=wide, padding=3) for _ in range(2))
+        self.conv1d, self.conv1d_b = (
+            nn.Conv1d(wide, wide, 4, groups=wide, padding=3) for _ in range(2)
+        )
         self.norm, self.norm_b = (nn.RMSNorm(self.d, eps=1e-5) for _ in range(2))
         self.out_proj = nn.Linear(self.d, dim, bias=False)
         self.chunk = None                                            # None: one
@@ -194,7 +200,8 @@ class Vim(nn.Module):
         x, many = self.patch_embed(image), lambda t: t.expand(len(image), -1, -1)
         n, k = x.shape[1], self.registers
         step = n // (k + 1)                          # patches before each register
-        if not k:                                    # the class token in front, and bare in the middle
+        # the class token in front, and bare in the middle
+        if not k:
             x = x + positions(self.pos_embed[:, 1:], image)
             x = torch.cat([many(self.cls_token + self.pos_embed[:, :1]), x], 1)
             at = (n + 1) // 2
@@ -223,10 +230,13 @@ class Head(nn.Module):
     def __init__(self, dim):
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(dim, 256), nn.GELU(), nn.Linear(256, 64))
-        self.last_layer = nn.ParameterDict({"weight_g": torch.ones(512, 1), "weight_v": torch.randn(512, 64)})
+        self.last_layer = nn.ParameterDict(
+            {"weight_g": torch.ones(512, 1), "weight_v": torch.randn(512, 64)}
+        )
 
 
-MODELS = {                                           # the name in pytorch.c, how to make it, its key in NAMES
+# the name in pytorch.c, how to make it, its key in NAMES
+MODELS = {
     "ViT-S/16": ("vit", ViT, "vit_small_16"),
     "DinoVim-S": ("dinovim", Vim, "dinovim_small_16"),
     "LinearViT-S": ("linearvit", lambda: ViT(linear=True), "vit_small_16"),
@@ -239,11 +249,14 @@ def random_weights(model, seed):
     """Nothing is 0 or 1, so that each weight has its say in the features. What stands before a norm is small
     in places (class tokens, values and outputs of Mamba), so that its eps counts."""
     g = torch.Generator().manual_seed(seed)
-    normal = lambda t, deviation, mean=0.0: t.copy_(mean + deviation * torch.randn(t.shape, generator=g))
+    normal = lambda t, deviation, mean=0.0: t.copy_(
+        mean + deviation * torch.randn(t.shape, generator=g)
+    )
     for name, t in model.named_parameters():
         if "A_log" in name:
             t.uniform_(1, 16, generator=g).log_()
-        elif ".dt_" in name:                         # the inverse softplus of a step from 0.001 to 0.1
+        # the inverse softplus of a step from 0.001 to 0.1
+        elif ".dt_" in name:
             t.uniform_(math.log(1e-3), math.log(1e-1), generator=g).exp_().expm1_().log_()
         elif "cls" in name:
             normal(t, 0.01)
@@ -274,11 +287,26 @@ def training_checkpoint(student, teacher, dim):
     for p in weights:
         p.grad = torch.full_like(p, 1e-3)
     optimizer.step()
-    args = argparse.Namespace(arch="vit_small", patch_size=16, lr=5e-4, use_fp16=False, saveckp_freq=20,
-                              global_crops_scale=(0.4, 1.0), data_path="/data", gpu=0, clip_grad=None)
-    return {"student": nn.ModuleDict({"module": whole[0]}).state_dict(), "teacher": whole[1].state_dict(),
-            "optimizer": optimizer.state_dict(), "epoch": 3, "args": args, "fp16_scaler": {"scale": 65536.0},
-            "dino_loss": OrderedDict(center=torch.zeros(1, 512))}
+    args = argparse.Namespace(
+        arch="vit_small",
+        patch_size=16,
+        lr=5e-4,
+        use_fp16=False,
+        saveckp_freq=20,
+        global_crops_scale=(0.4, 1.0),
+        data_path="/data",
+        gpu=0,
+        clip_grad=None,
+    )
+    return {
+        "student": nn.ModuleDict({"module": whole[0]}).state_dict(),
+        "teacher": whole[1].state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "epoch": 3,
+        "args": args,
+        "fp16_scaler": {"scale": 65536.0},
+        "dino_loss": OrderedDict(center=torch.zeros(1, 512)),
+    }
 
 
 def strided(weights):
@@ -308,7 +336,9 @@ def photographs():
 
 def resize(picture, width, height):
     """Rows first, then columns, in two calls: in one, newer Pillows choose the order by the shape."""
-    return picture.resize((width, picture.height), Image.BICUBIC).resize((width, height), Image.BICUBIC)
+    return picture.resize((width, picture.height), Image.BICUBIC).resize(
+        (width, height), Image.BICUBIC
+    )
 
 
 def evaluation(picture):
@@ -328,7 +358,9 @@ def normalized(picture):
 # ---- the library's side ----
 
 def library(*arguments):
-    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run(
+        [program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def read_safetensors(path):
@@ -362,7 +394,8 @@ def error(a, b):
     return math.inf if math.isnan(worst) else worst
 
 
-OUTPUTS = "token", "patches", "intermediate"         # as pytorch.c names them; the last of LAST blocks
+# as pytorch.c names them; the last of LAST blocks
+OUTPUTS = "token", "patches", "intermediate"
 LAST = 4
 
 
@@ -370,12 +403,16 @@ def features(net, inputs):
     """For each of the inputs its outputs in float32 and in float64."""
     double = copy.deepcopy(net).double()
     with torch.inference_mode():
-        return {name: list(zip(net(x, LAST), double(x.double(), LAST))) for name, x in inputs.items()}
+        return {
+            name: list(zip(net(x, LAST), double(x.double(), LAST))) for name, x in inputs.items()
+        }
 
 
 def compare(title, file, model, checkpoint, inputs, wanted, folder):
     """The library's features with this checkpoint beside PyTorch's; a row for each of the inputs."""
-    path, npz, out = (os.path.join(folder, name) for name in ("weights.pth", "in.npz", "out.safetensors"))
+    path, npz, out = (
+        os.path.join(folder, name) for name in ("weights.pth", "in.npz", "out.safetensors")
+    )
     torch.save(checkpoint, path)
     np.savez(npz, **{name: x.numpy() for name, x in inputs.items()})
     run = library("features", model, path, npz, out)
@@ -407,7 +444,9 @@ def test_images(photos, folder):
         ours = read_safetensors(out)
         for i, photo in enumerate(photos):
             e = (ours[f"{i}.image"][0].double() - normalized(evaluation(photo))).abs().max().item()
-            print(f"picture {i}, {photo.width} x {photo.height}: largest difference from Pillow {e:.1e}")
+            print(
+                f"picture {i}, {photo.width} x {photo.height}: largest difference from Pillow {e:.1e}"
+            )
             check(e <= 1e-6, f"mmix_image of picture {i}", "at most 1e-6", e)
 
 
@@ -415,10 +454,15 @@ def test_models(photos, folder):
     global skipped
     pictures = {
         "3x224x224": [evaluation(p) for p in photos],
-        "250x310": [resize(photos[1], 310, 250)],        # 15 x 19 patches, the last pixels beyond them
-        "112x448": [resize(photos[1], 448, 112)],        # as many patches as positions, still resized
-        "2x96x96": [p.crop((8, 8, 104, 104)) for p in photos[:2]]}
-    inputs = {name: torch.stack([normalized(p) for p in ps]).float() for name, ps in pictures.items()}
+        # 15 x 19 patches, the last pixels beyond them
+        "250x310": [resize(photos[1], 310, 250)],
+        # as many patches as positions, still resized
+        "112x448": [resize(photos[1], 448, 112)],
+        "2x96x96": [p.crop((8, 8, 104, 104)) for p in photos[:2]],
+    }
+    inputs = {
+        name: torch.stack([normalized(p) for p in ps]).float() for name, ps in pictures.items()
+    }
     few = {"2x96x96": inputs["2x96x96"]}
     shapes = None
     if os.path.exists(NAMES):
@@ -439,7 +483,8 @@ def test_models(photos, folder):
             check(named == theirs, f"{title}: names and shapes", theirs - named, named - theirs)
         wanted = features(net, inputs)
         compare(title, "plain", model, weights, inputs, wanted, folder)
-        if model == "linearvit":                         # in names and shapes a ViT: it has to be told
+        # in names and shapes a ViT: it has to be told
+        if model == "linearvit":
             continue
         # the other files are opened without saying what they are
         for dtype in torch.bfloat16, torch.float16:
@@ -450,7 +495,9 @@ def test_models(photos, folder):
         if model == "mambareg":                          # its files are as DinoVim's
             continue
         compare(title, "strided", "open", strided(weights), few, wanted, folder)
-        training = training_checkpoint(random_weights(make(), 99), net, weights["cls_token"].shape[2])
+        training = training_checkpoint(
+            random_weights(make(), 99), net, weights["cls_token"].shape[2]
+        )
         compare(title, "training", "open", training, few, wanted, folder)
 
     path = os.path.join(folder, "old.pth")
@@ -473,14 +520,38 @@ def test_decoders(folder):
         return
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    size = dict(vocab_size=61, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4)
+    size = dict(
+        vocab_size=61,
+        hidden_size=24,
+        intermediate_size=40,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+    )
     variants = [
         ("Llama", LlamaForCausalLM, LlamaConfig(**size, num_key_value_heads=2, rope_theta=500.0)),
-        ("Llama, tied, biases", LlamaForCausalLM,
-         LlamaConfig(**size, num_key_value_heads=4, tie_word_embeddings=True, attention_bias=True, rms_norm_eps=1e-3)),
-        ("Llama, wide heads", LlamaForCausalLM, LlamaConfig(**size, num_key_value_heads=1, head_dim=10)),
+        (
+            "Llama, tied, biases",
+            LlamaForCausalLM,
+            LlamaConfig(
+                **size,
+                num_key_value_heads=4,
+                tie_word_embeddings=True,
+                attention_bias=True,
+                rms_norm_eps=1e-3,
+            ),
+        ),
+        (
+            "Llama, wide heads",
+            LlamaForCausalLM,
+            LlamaConfig(**size, num_key_value_heads=1, head_dim=10),
+        ),
         ("Qwen2", Qwen2ForCausalLM, Qwen2Config(**size, num_key_value_heads=2, rope_theta=1e6)),
-        ("Qwen2, tied", Qwen2ForCausalLM, Qwen2Config(**size, num_key_value_heads=1, tie_word_embeddings=True))]
+        (
+            "Qwen2, tied",
+            Qwen2ForCausalLM,
+            Qwen2Config(**size, num_key_value_heads=1, tie_word_embeddings=True),
+        ),
+    ]
     tokens = {"2x37": (2, 37), "1x1": (1, 1), "1x300": (1, 300)}
     npz, out = os.path.join(folder, "tokens.npz"), os.path.join(folder, "logits.safetensors")
     for seed, (title, kind, config) in enumerate(variants):
@@ -498,14 +569,21 @@ def test_decoders(folder):
             inputs = {name: torch.randint(0, 61, shape) for name, shape in tokens.items()}
             np.savez(npz, **{name: x.numpy() for name, x in inputs.items()})
             run = library("logits", os.path.join(where, "model.safetensors"), npz, out)
-            if not check(run.returncode == 0, f"{title}, {dtype}", "its logits", run.stderr.strip()):
+            if not check(
+                run.returncode == 0, f"{title}, {dtype}", "its logits", run.stderr.strip()
+            ):
                 continue
             ours = read_safetensors(out)
             with torch.inference_mode():
-                errors = {name: error(ours[f"{name}.logits"], net(x).logits) for name, x in inputs.items()}
+                errors = {
+                    name: error(ours[f"{name}.logits"], net(x).logits) for name, x in inputs.items()
+                }
             for name, e in errors.items():
                 check(e <= 2e-4, f"{title}, {dtype}, {name}", "2e-4", e)
-            print(f"{title:20} {str(dtype)[6:]:9} " + "  ".join(f"{name} {e:7.1e}" for name, e in errors.items()))
+            print(
+                f"{title:20} {str(dtype)[6:]:9} "
+                + "  ".join(f"{name} {e:7.1e}" for name, e in errors.items())
+            )
 
 
 # ---- memory ----
@@ -522,9 +600,11 @@ def measure(title, batch, chunk):
         layer.mixer.chunk = chunk
     image = torch.randn(batch, 3, 224, 224)
     with torch.inference_mode():
-        net(torch.zeros(1, 3, 32, 32))               # then threads and code are there and do not count
+        # then threads and code are there and do not count
+        net(torch.zeros(1, 3, 32, 32))
         gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)             # freed memory still held would hide what the pass takes
+        # freed memory still held would hide what the pass takes
+        ctypes.CDLL(None).malloc_trim(0)
         with open("/proc/self/clear_refs", "w") as f:
             f.write("5")                             # the peak begins anew
         before = rss("VmRSS")
@@ -547,17 +627,27 @@ def memory_table():
             model, make, _ = MODELS[title]
             torch.save(random_weights(make(), 0).state_dict(), path)
             for batch in "1", "8":
-                before, peak, held, most = map(int, library("memory", model, path, batch).stdout.split())
+                before, peak, held, most = map(
+                    int, library("memory", model, path, batch).stdout.split()
+                )
                 theirs = []
                 for chunk in ("64", "0") if model == "dinovim" else ("0",):
                     command = [sys.executable, __file__, program, "--measure", title, batch, chunk]
-                    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+                    out = subprocess.run(
+                        command, stdout=subprocess.PIPE, text=True, check=True
+                    ).stdout
                     idle, most_of = map(int, out.split())
                     theirs.append((most_of - idle) / 1024)
                 ours, torchs = (peak - before) / 1024, min(theirs)
-                more = f"  (chunks {theirs[0]:.1f}, one matrix {theirs[1]:.1f})" if len(theirs) > 1 else ""
-                print(f"{title + ', batch ' + batch:32} {(most - held) / 2**20:15.1f} {ours:14.1f} "
-                      f"{torchs:15.1f} {ours / torchs:6.2f}{more}")
+                more = (
+                    f"  (chunks {theirs[0]:.1f}, one matrix {theirs[1]:.1f})"
+                    if len(theirs) > 1
+                    else ""
+                )
+                print(
+                    f"{title + ', batch ' + batch:32} {(most - held) / 2**20:15.1f} {ours:14.1f} "
+                    f"{torchs:15.1f} {ours / torchs:6.2f}{more}"
+                )
 
 
 def openvino_table():
@@ -578,14 +668,25 @@ def openvino_table():
     for batch in 8, 1:
         image = torch.randn(batch, 3, 224, 224)
         model = openvino.convert_model(net, example_input=image, input=[image.shape])
-        compiled = openvino.Core().compile_model(model, "CPU", {
-            "INFERENCE_NUM_THREADS": 2, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"})
+        compiled = openvino.Core().compile_model(
+            model,
+            "CPU",
+            {
+                "INFERENCE_NUM_THREADS": 2,
+                "INFERENCE_PRECISION_HINT": "f32",
+                "PERFORMANCE_HINT": "LATENCY",
+            },
+        )
         with torch.inference_mode():
             error = np.abs(compiled(image.numpy())[0] - net(image).numpy()).max()
         ours, theirs = [], []
         for _ in range(5):
-            line = subprocess.run([program, "--only", f"^vit_s16_b{batch}$", "--threads", "2", "--seconds", "2"],
-                                  capture_output=True, text=True, check=True).stdout
+            line = subprocess.run(
+                [program, "--only", f"^vit_s16_b{batch}$", "--threads", "2", "--seconds", "2"],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
             ours.append(json.loads(line.splitlines()[-1])["ms"])
             times = []
             while sum(times) < 2:
@@ -594,9 +695,11 @@ def openvino_table():
                 times.append(time.perf_counter() - start)
             theirs.append(1000 * float(np.median(times)))
         a, b = float(np.median(ours)), float(np.median(theirs))
-        print(f"ViT-S/16, batch {batch}: {a:.1f} ms, OpenVINO {openvino.__version__.split('-')[0]} {b:.1f} ms, "
-              f"OpenVINO / ours {b / a:.2f} ({min(theirs) / min(ours):.2f} of the least); it differs from "
-              f"PyTorch by {error:.1e}")
+        print(
+            f"ViT-S/16, batch {batch}: {a:.1f} ms, OpenVINO {openvino.__version__.split('-')[0]} {b:.1f} ms, "
+            f"OpenVINO / ours {b / a:.2f} ({min(theirs) / min(ours):.2f} of the least); it differs from "
+            f"PyTorch by {error:.1e}"
+        )
 
 
 DINOV2 = [(224, 1), (224, 8), (518, 1), (518, 8)]
@@ -612,15 +715,23 @@ def dinov2(engine, folder, pixels, batch):
         import onnxruntime
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 2
-        options.add_session_config_entry("session.intra_op_thread_affinities", "2")      # beside the calling one
+        # beside the calling one
+        options.add_session_config_entry("session.intra_op_thread_affinities", "2")
         session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
         os.sched_setaffinity(0, {0})
         return lambda: session.run(None, {"image": image})
     import transformers
     torch.set_num_threads(2)
     torch.manual_seed(0)
-    net = transformers.Dinov2Model(transformers.Dinov2Config(
-        hidden_size=384, num_attention_heads=6, num_hidden_layers=12, image_size=518, patch_size=14)).eval()
+    net = transformers.Dinov2Model(
+        transformers.Dinov2Config(
+            hidden_size=384,
+            num_attention_heads=6,
+            num_hidden_layers=12,
+            image_size=518,
+            patch_size=14,
+        )
+    ).eval()
     if engine == "export":
         class Tokens(nn.Module):
             def __init__(self):
@@ -631,8 +742,14 @@ def dinov2(engine, folder, pixels, batch):
                 return self.net(image).last_hidden_state
 
         with torch.inference_mode(False), torch.no_grad():
-            torch.onnx.export(Tokens(), (torch.from_numpy(image[:1]),), path, input_names=["image"], dynamo=False,
-                              dynamic_axes={"image": {0: "batch"}})
+            torch.onnx.export(
+                Tokens(),
+                (torch.from_numpy(image[:1]),),
+                path,
+                input_names=["image"],
+                dynamo=False,
+                dynamic_axes={"image": {0: "batch"}},
+            )
         return None
 
     def run():
@@ -672,17 +789,48 @@ def dinov2_table(rounds=3):
                 dinov2("export", folder, pixels, 1)
             except Exception as why:                 # without onnx there is no export
                 print(f"no ONNX Runtime: {why}")
-        engines = ["ours", "onnxruntime", "torch"] if os.path.exists(os.path.join(folder, "518.onnx")) else ["ours", "torch"]
+        engines = (
+            ["ours", "onnxruntime", "torch"]
+            if os.path.exists(os.path.join(folder, "518.onnx"))
+            else ["ours", "torch"]
+        )
 
         def one(engine, pixels, batch, memory):
             if engine == "ours":
-                case = [program, "--only", f"^dinov2_s14_{pixels}_b{batch}$", "--threads", "2", "--seconds", "2"]
-                line = subprocess.run(case + ["--peak"][:memory], capture_output=True, text=True, check=True).stdout
+                case = [
+                    program,
+                    "--only",
+                    f"^dinov2_s14_{pixels}_b{batch}$",
+                    "--threads",
+                    "2",
+                    "--seconds",
+                    "2",
+                ]
+                line = subprocess.run(
+                    case + ["--peak"][:memory], capture_output=True, text=True, check=True
+                ).stdout
                 line = json.loads(line.splitlines()[-1])
-                return (line["peak_mb"], line["peak_mb"] + line["idle_mb"]) if memory else line["ms_min"]
-            command = [sys.executable, __file__, program, "--dinov2-measure", engine, folder, pixels, batch, int(memory)]
-            env = dict(os.environ, OMP_PROC_BIND="true") if engine == "torch" else None      # each thread on a core of its own
-            line = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True, env=env).stdout
+                return (
+                    (line["peak_mb"], line["peak_mb"] + line["idle_mb"])
+                    if memory
+                    else line["ms_min"]
+                )
+            command = [
+                sys.executable,
+                __file__,
+                program,
+                "--dinov2-measure",
+                engine,
+                folder,
+                pixels,
+                batch,
+                int(memory),
+            ]
+            # each thread on a core of its own
+            env = dict(os.environ, OMP_PROC_BIND="true") if engine == "torch" else None
+            line = subprocess.run(
+                list(map(str, command)), capture_output=True, text=True, check=True, env=env
+            ).stdout
             numbers = line.splitlines()[-1].split()
             return [float(kib) / 1024 for kib in numbers] if memory else float(numbers[0])
 
@@ -696,8 +844,12 @@ def dinov2_table(rounds=3):
             for e in engines:
                 ratio = float(np.median([a / b for a, b in zip(ms[e], ms["ours"])]))
                 line += f"\n  {e:12} {np.median(ms[e]):8.1f} ms, {peak[e][0]:4.0f} MiB, {peak[e][1]:4.0f} with the process"
-                line += f"; {ratio:.2f} times ours, {min(ms[e]) / min(ms['ours']):.2f} of the least, ours takes " \
-                    f"{peak['ours'][0] / peak[e][0]:.2f}, {peak['ours'][1] / peak[e][1]:.2f} of its memory" if e != "ours" else ""
+                line += (
+                    f"; {ratio:.2f} times ours, {min(ms[e]) / min(ms['ours']):.2f} of the least, ours takes "
+                    f"{peak['ours'][0] / peak[e][0]:.2f}, {peak['ours'][1] / peak[e][1]:.2f} of its memory"
+                    if e != "ours"
+                    else ""
+                )
             print(line, flush=True)
 
 
@@ -713,7 +865,9 @@ def main():
 
 
 if len(sys.argv) < 2:
-    sys.exit("usage: python3 tests/pytorch.py build/pytorch [--memory], or build/bench --openvino or --dinov2")
+    sys.exit(
+        "usage: python3 tests/pytorch.py build/pytorch [--memory], or build/bench --openvino or --dinov2"
+    )
 program = os.path.abspath(sys.argv[1])
 if sys.argv[2:3] == ["--memory"]:
     memory_table()

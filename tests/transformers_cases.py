@@ -28,19 +28,41 @@ except ImportError as missing:
 def dinov2(dim, heads, registers=0, swiglu=False, patch=14, grid=37):
     """transformers keeps two thirds of 4 dim as the width of a SwiGLU, up to a multiple of 8: 4096 for 1536."""
     return "Dinov2WithRegisters" if registers else "Dinov2", dict(
-        hidden_size=dim, num_attention_heads=heads, num_hidden_layers=2, mlp_ratio=4, use_swiglu_ffn=swiglu,
-        image_size=patch * grid, patch_size=patch, **(dict(num_register_tokens=registers) if registers else {}))
+        hidden_size=dim,
+        num_attention_heads=heads,
+        num_hidden_layers=2,
+        mlp_ratio=4,
+        use_swiglu_ffn=swiglu,
+        image_size=patch * grid,
+        patch_size=patch,
+        **(dict(num_register_tokens=registers) if registers else {}),
+    )
 
 
 def dinov3(dim, heads, hidden, gated=False, patch=16):
     return "DINOv3ViT", dict(
-        hidden_size=dim, num_attention_heads=heads, num_hidden_layers=2, intermediate_size=hidden, patch_size=patch,
-        use_gated_mlp=gated, hidden_act="silu" if gated else "gelu", num_register_tokens=4, rope_theta=100.0)
+        hidden_size=dim,
+        num_attention_heads=heads,
+        num_hidden_layers=2,
+        intermediate_size=hidden,
+        patch_size=patch,
+        use_gated_mlp=gated,
+        hidden_act="silu" if gated else "gelu",
+        num_register_tokens=4,
+        rope_theta=100.0,
+    )
 
 
 def vit(dim, heads, patch, **more):
-    return "ViT", dict(hidden_size=dim, num_attention_heads=heads, num_hidden_layers=2, intermediate_size=4 * dim,
-                       image_size=224, patch_size=patch, **more)
+    return "ViT", dict(
+        hidden_size=dim,
+        num_attention_heads=heads,
+        num_hidden_layers=2,
+        intermediate_size=4 * dim,
+        image_size=224,
+        patch_size=patch,
+        **more,
+    )
 
 
 NETWORKS = {
@@ -64,7 +86,9 @@ PICTURES = {"vit": [(1, 224, 224), (2, 160, 304), (1, 157, 201)],
 
 def network(kind, options, seed):
     """None if transformers has no such class."""
-    model, config = getattr(transformers, kind + "Model", None), getattr(transformers, kind + "Config", None)
+    model, config = getattr(transformers, kind + "Model", None), getattr(
+        transformers, kind + "Config", None
+    )
     if model is None or config is None:
         return None
     net = model(config(**options)).eval()
@@ -105,9 +129,15 @@ def answers(net, shapes, seed):
         other = dict(interpolate_pos_encoding=True) if net.config.model_type == "vit" else {}
         with torch.inference_mode():
             tokens = net(image.to(next(net.parameters()).dtype), **other).last_hidden_state
-        assert tokens.shape[1] == 1 + k + (h // net.config.patch_size) * (w // net.config.patch_size)
+        assert tokens.shape[1] == 1 + k + (h // net.config.patch_size) * (
+            w // net.config.patch_size
+        )
         arrays[f"{h}x{w}.image"] = image
-        parts = {"token": tokens[:, 0], "registers": tokens[:, 1:1 + k], "patches": tokens[:, 1 + k:]}
+        parts = {
+            "token": tokens[:, 0],
+            "registers": tokens[:, 1 : 1 + k],
+            "patches": tokens[:, 1 + k :],
+        }
         arrays.update({f"{h}x{w}.{part}": x.contiguous() for part, x in parts.items() if x.numel()})
     return arrays
 
@@ -126,10 +156,19 @@ def write(folder, names):
             skipped += 1
             continue
         net.save_pretrained(where, max_shard_size="10MB" if "sharded" in name else "2GB")
-        save_file(answers(net, PICTURES[name.split("-")[0]], seed), os.path.join(where, "expected.safetensors"), by)
+        save_file(
+            answers(net, PICTURES[name.split("-")[0]], seed),
+            os.path.join(where, "expected.safetensors"),
+            by,
+        )
         written += 1
-        print(f"{name:18} {sum(p.numel() for p in net.parameters()) / 1e6:6.1f} million parameters", flush=True)
-    print(f"{written} networks of transformers {transformers.__version__}, torch {torch.__version__}, in {folder}")
+        print(
+            f"{name:18} {sum(p.numel() for p in net.parameters()) / 1e6:6.1f} million parameters",
+            flush=True,
+        )
+    print(
+        f"{written} networks of transformers {transformers.__version__}, torch {torch.__version__}, in {folder}"
+    )
     print(f"{written} passed, 0 failed, {skipped} skipped")
 
 
@@ -144,10 +183,26 @@ class Double(TorchFunctionMode):
 
 def golden(folder):
     """Golden cases (tests/golden/README.md) of files that transformers wrote, computed by its classes in float64."""
-    small = {"transformers_dinov2": (dinov2(16, 2, 4, True, 4, 5), (2, 13, 24), dict(
-                 model="dinov2", hidden=48, ffn="swiglu", patch=4, grid=5, eps=1e-6, positions="antialias")),
-             "transformers_dinov3": (dinov3(16, 2, 32, True, 4), (2, 13, 20), dict(
-                 model="dinov3", hidden=32, ffn="swiglu", patch=4, eps=1e-5))}
+    small = {
+        "transformers_dinov2": (
+            dinov2(16, 2, 4, True, 4, 5),
+            (2, 13, 24),
+            dict(
+                model="dinov2",
+                hidden=48,
+                ffn="swiglu",
+                patch=4,
+                grid=5,
+                eps=1e-6,
+                positions="antialias",
+            ),
+        ),
+        "transformers_dinov3": (
+            dinov3(16, 2, 32, True, 4),
+            (2, 13, 20),
+            dict(model="dinov3", hidden=32, ffn="swiglu", patch=4, eps=1e-5),
+        ),
+    }
     for seed, (name, ((kind, options), shape, args)) in enumerate(small.items()):
         where = os.path.join(folder, "checkpoint", name)
         net = network(kind, options, seed)
@@ -156,19 +211,32 @@ def golden(folder):
         os.remove(os.path.join(where, "config.json"))
         os.rmdir(where)
         torch.set_default_dtype(torch.float64)
-        with Double():                               # first: transformers keeps coordinates of a grid for the next call
+        # first: transformers keeps coordinates of a grid for the next call
+        with Double():
             arrays = answers(network(kind, options, seed).double(), [shape], seed)
         torch.set_default_dtype(torch.float32)
         expected = answers(net, [shape], seed)
         size = f"{shape[1]}x{shape[2]}."
         apart = max(float((arrays[key] - x).abs().max()) for key, x in expected.items())
-        args.update(dim=16, depth=2, heads=2, registers=4, n_last=1, file=f"checkpoint/{name}.safetensors")
-        case = {"in.image": expected[size + "image"], "out.features": arrays[size + "token"],
-                "out.patches": arrays[size + "patches"], "out.registers": arrays[size + "registers"]}
-        save_file(case, os.path.join(folder, f"checkpoint_dinov2-{name}.safetensors"), {
-            "case": "checkpoint_dinov2", "args": json.dumps(args, sort_keys=True),
-            "source": f"transformers {transformers.__version__}, its own class and file, in float64; in float32 it differs "
-                      f"by at most {apart:.1e}"})
+        args.update(
+            dim=16, depth=2, heads=2, registers=4, n_last=1, file=f"checkpoint/{name}.safetensors"
+        )
+        case = {
+            "in.image": expected[size + "image"],
+            "out.features": arrays[size + "token"],
+            "out.patches": arrays[size + "patches"],
+            "out.registers": arrays[size + "registers"],
+        }
+        save_file(
+            case,
+            os.path.join(folder, f"checkpoint_dinov2-{name}.safetensors"),
+            {
+                "case": "checkpoint_dinov2",
+                "args": json.dumps(args, sort_keys=True),
+                "source": f"transformers {transformers.__version__}, its own class and file, in float64; in float32 it differs "
+                f"by at most {apart:.1e}",
+            },
+        )
         print(f"{name}: float32 and float64 are {apart:.1e} apart")
 
 

@@ -282,8 +282,10 @@ static void features(real *x, int shot, int random)
                 sum[4] += fabs(down[c] - a[c]) / 3 - 0.06;
             }
         }
-        for (int c = 0; c < FEATURES; c++)
-            x[c] = (real)(random ? uniform() - 0.5 : c < 5 ? sum[c] / (PATCH * PATCH) : 0.02);
+        for (int c = 0; c < FEATURES; c++) {
+            const double mean = c < 5 ? sum[c] / (PATCH * PATCH) : 0.02;
+            x[c] = (real)(random ? uniform() - 0.5 : mean);
+        }
     }
 }
 static void truth_at(int32_t *mask, int shot)
@@ -613,8 +615,9 @@ static void noise(void)
         }
         p = share_near(a, b, h, w);
         r = share_near(b, a, h, w);
-        jf(m, a, b, (size_t)h, (size_t)w, either > 0 ? both / either : 1,
-           p + r > 0 ? 2 * p * r / (p + r) : 0);
+        const double region = either > 0 ? both / either : 1;
+        const double contour = p + r > 0 ? 2 * p * r / (p + r) : 0;
+        jf(m, a, b, (size_t)h, (size_t)w, region, contour);
     }
     mmix_destroy(m);
 }

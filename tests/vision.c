@@ -637,9 +637,9 @@ static void starts(void)
             double sum = 0, square = 0;
             for (size_t i = 0; i < mmix_count(w); i++)
                 square += (double)mmix_data(w)[i] * (double)mmix_data(w)[i] / (double)mmix_count(w);
-            COMPARE(fabs(sqrt(square) / (k ? 0.05 : 0.02) - 1)
-                        < (mixer == MMIX_MIXER_SSD ? 0.4 : 0.05),
-                    "deviation", sqrt(square), k ? 0.05 : 0.02);
+            const double wanted = k ? 0.05 : 0.02;
+            const double bound = mixer == MMIX_MIXER_SSD ? 0.4 : 0.05;
+            COMPARE(fabs(sqrt(square) / wanted - 1) < bound, "deviation", sqrt(square), wanted);
             for (size_t i = 64; i < mmix_count(p); i++)
                 sum += fabs((double)mmix_data(p)[i]);
             /* token 1 + row 4 + column; He et al.: sin x, cos x, sin y, cos y */
