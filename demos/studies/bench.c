@@ -686,7 +686,8 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
     unit = (BOTTOM - TOP) / log10(tick(to) / tick(from));
     svg_open(f, BOTTOM + 94);
     for (size_t k = 0; k < (p->curves > 3 ? 5 : 3); k++) {
-        const char *name = k < 3 ? p->name[k] : k == 3 ? "forward" : "backward";
+        const char *name = k == 3 ? "forward" : "backward";
+        if (k < 3) name = p->name[k];
         fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, pen[k < 3 ? k : 3],
                 k < 4 ? "" : dashed);
         svg_text(f, x + 30, 25, "start", "%s", name);
@@ -766,7 +767,8 @@ static int plot_training(FILE *f, const settings *s, const char *machine)
         for (size_t k = 0; k < 3; k++)
             for (size_t i = 0; i < 5; i++) {
                 char text[64];
-                size_t batch = j ? 16 : (size_t)p[j].x[i], width = j ? (size_t)p[j].x[i] : 128;
+                size_t batch = j ? 16 : (size_t)p[j].x[i];
+                size_t width = j ? (size_t)p[j].x[i] : 128;
                 bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_MIXER_SSD ? 12 : 6,
                                              batch}, 0, 0};
                 snprintf(text, sizeof text, "%s, width %d, batch %d", name[k], (int)width,

@@ -350,7 +350,8 @@ static char *plan_text(const settings *o, uint64_t print)
    entropy of each step. 0, or -1. */
 static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, const settings *o, int mixer)
 {
-    const char *images = o->images ? o->images : "", *masks = o->masks ? o->masks : "";
+    const char *images = o->images ? o->images : "";
+    const char *masks = o->masks ? o->masks : "";
     size_t room = strlen(o->plan) + strlen(images) + strlen(masks) + 4096 + r->done * 48, n = 0;
     char *note = (char *)malloc(room), path[1100];
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
@@ -663,7 +664,8 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
                     mixer_name[mixer], r->before.rank, r->after.rank);
     }
     mmix_dino_destroy(d);
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
@@ -731,8 +733,8 @@ static const char *plain_worths(const baselines *b, int k, size_t classes, doubl
         value[7] = maps_error(&b->middle);
         value[8] = (double)b->middle.judged;
     }
-    return k < PLAINS ? plain[k].name : k == PLAINS ? "always the commonest class" :
-        "nearness to the middle";
+    if (k < PLAINS) return plain[k].name;
+    return k == PLAINS ? "always the commonest class" : "nearness to the middle";
 }
 /* The first and the last row of plain_worths that say something. */
 static int plain_first(const pictures *p) { return p->classes > 1 ? 0 : PLAINS + 1; }
@@ -959,8 +961,10 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
 /* A mask as a picture: white is object, gray is void. */
 static void paint_mask(uint8_t *rgb, const uint8_t *mask, size_t pixels)
 {
-    for (size_t i = 0; i < 3 * pixels; i++)
-        rgb[i] = mask[i / 3] == 255 ? 128 : mask[i / 3] ? 255 : 0;
+    for (size_t i = 0; i < 3 * pixels; i++) {
+        rgb[i] = mask[i / 3] ? 255 : 0;
+        if (mask[i / 3] == 255) rgb[i] = 128;
+    }
 }
 
 static void report_maps(report *h, const run *r, const pictures *p)

@@ -620,7 +620,9 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
     standard_end(scale);
     o.classes = d->classes;
     o.batch = 8;
-    o.epochs = 1280 / v->trains < 6 ? 6 : 1280 / v->trains > 40 ? 40 : 1280 / v->trains;
+    o.epochs = 1280 / v->trains;
+    if (o.epochs < 6) o.epochs = 6;
+    if (o.epochs > 40) o.epochs = 40;
     o.rates = sizeof rate / sizeof *rate;
     o.void_label = DENSE_VOID;
     memcpy(o.rate, rate, sizeof rate);

@@ -693,8 +693,9 @@ static size_t shown_as(const settings *o, const album *a, size_t i)
 
 static const char *kind_name(const mmix_vision_config *c)
 {
-    return c->mixer == MMIX_MIXER_SOFTMAX ? "ViT" : c->mixer == MMIX_MIXER_LINEAR ? "LinearViT"
-           : c->class_token == MMIX_CLASS_REGISTERS ? "DinoMamba-Reg" : "DinoVim";
+    if (c->mixer == MMIX_MIXER_SOFTMAX) return "ViT";
+    if (c->mixer == MMIX_MIXER_LINEAR) return "LinearViT";
+    return c->class_token == MMIX_CLASS_REGISTERS ? "DinoMamba-Reg" : "DinoVim";
 }
 
 static void describe(const mmix_vision_config *c, char *text, size_t room)       /* in a line */
@@ -1052,7 +1053,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         for (size_t p = 0; p < s->gh * s->gw; p++)
             for (size_t c = 0, in = *t++ > 0; in && c < k; c++) {
                 double v = *colour++ / (5 * sqrt(three.variance[c]) + 1e-30) + 0.5;
-                s->colours[3 * p + c] = (uint8_t)(255 * (v < 0.1 ? 0.1 : v > 1 ? 1 : v));
+                s->colours[3 * p + c] = (uint8_t)(255 * fmin(fmax(v, 0.1), 1));
             }
     return 0;
 }
@@ -1398,7 +1399,8 @@ static int see_all(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, mod
     for (size_t done = 0, n; done < a->all && !mmix_error(m) && !interrupted; done += n) {
         mmix_mark mark = mmix_mark_here(m);
         /* whole ones differ */
-        size_t end = done < a->count ? a->count : a->all, batch = o->whole ? 1 : BATCH;
+        size_t end = done < a->count ? a->count : a->all;
+        size_t batch = o->whole ? 1 : BATCH;
         n = end - done < batch ? end - done : batch;
         if (!read_views(m, o, a, done, n, views)) look(m, o, a, v, x, done, n, views);
         mmix_rewind(m, mark);
@@ -1426,7 +1428,8 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
     if (!bad && !o->figures) bad = weigh(m, o, a, x);
     if (!bad && !o->figures) {
         store *s = &x->dense.tokens[0];
-        size_t all = o->whole ? s->count : a->count, each = o->whole ? 0 : s->count / a->count;
+        size_t all = o->whole ? s->count : a->count;
+        size_t each = o->whole ? 0 : s->count / a->count;
         save(m, o, x, "token", x->token, a->count, 0);
         if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
         if (o->patches && !mmix_error(m)) store_keep_npy(m, s, all, each, x->config.dim);

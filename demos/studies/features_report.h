@@ -287,8 +287,9 @@ static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
         turn = label * 0.6180339887;
     for (int c = 0; c < 3; c++) {
         double hue = fabs(fmod(6 * (turn - floor(turn)) + 2 * c, 6) - 3) - 1;
-        double full = 255 * (hue < 0 ? 0 : hue > 1 ? 1 : hue);
-        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : label ? (full + gray) / 2 : gray * 0.6);
+        double full = 255 * fmin(fmax(hue, 0), 1);
+        double shown = label ? (full + gray) / 2 : gray * 0.6;
+        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : shown);
     }
 }
 

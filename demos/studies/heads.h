@@ -22,7 +22,8 @@ static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_
             size += (double)a[i] * (double)a[i];
         }
         if (distance) distance[h] = sqrt(apart);
-        if (relative) relative[h] = size > 0 ? sqrt(apart / size) : apart > 0 ? HUGE_VAL : 0;
+        double none = apart > 0 ? HUGE_VAL : 0;  /* where there is nothing to compare with */
+        if (relative) relative[h] = size > 0 ? sqrt(apart / size) : none;
     }
 }
 

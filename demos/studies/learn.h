@@ -232,7 +232,8 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     c.freeze_last_layer = (size_t)r->freeze;
     /* The teacher looks back a quarter of the run, up to the paper's 0.996. One that forgets
        sooner follows the student's first guesses, and its entropy swings from 0 to ln K. */
-    c.momentum = r->memory > 0 ? r->memory : steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
+    c.momentum = steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
+    if (r->memory > 0) c.momentum = r->memory;
     c.center_momentum = r->center;
     c.teacher_temp = r->temp;
     c.teacher_temp_warm = r->temp_warm;

@@ -138,7 +138,8 @@ static int read_costs(settings *o, const char *text)
 
 static int kind_of(const settings *o, size_t block)      /* an index of kind[] */
 {
-    return o->keep[block] ? KEPT : o->kind == AUTO ? o->nearest[block] : o->kind;
+    if (o->keep[block]) return KEPT;
+    return o->kind == AUTO ? o->nearest[block] : o->kind;
 }
 
 /* 0, or an exit status; -1: help was asked for. */

@@ -678,7 +678,8 @@ static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *e
         mmix_optimizer_free(&state[k]);
         mmix_params_require_grad(list[k], 0);
     }
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 static mmix_decoder_config decoder_config(const task *t, int blind)
@@ -1048,7 +1049,8 @@ static int tell_stories(job *j)
         meter_show(&p, j, "stories", j->t.count, rows, NAN);
     }
     free(made);
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 /* Teacher and stories. 0, 1 after Ctrl-C, -1. */
@@ -1253,7 +1255,8 @@ typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;
    last column. */
 static const score *table_score(const result *r, int row, int column)
 {
-    if (row < 0) return column < STAGES ? NULL : row == TEACHER ? &r->teacher : &r->blind;
+    if (row < 0 && column < STAGES) return NULL;
+    if (row < 0) return row == TEACHER ? &r->teacher : &r->blind;
     int stages = (int)variants[row].stages, skipped = STAGES - stages;
     if (!column) return &r->run[row].score[0];
     return column > skipped ? &r->run[row].score[column - skipped] : NULL;
@@ -1261,7 +1264,8 @@ static const score *table_score(const result *r, int row, int column)
 
 static const char *table_name(int row)
 {
-    return row == TEACHER ? "teacher" : row == BLIND ? "the question alone" : variants[row].name;
+    if (row == TEACHER) return "teacher";
+    return row == BLIND ? "the question alone" : variants[row].name;
 }
 
 static double score_value(int part, const score *s)      /* perplexity, or percent */
@@ -1301,8 +1305,8 @@ static void table_cell(char *out, size_t room, int part, const result *r, size_t
                        int column)
 {
     double mean = 0, low = INFINITY, high = -INFINITY, asked = 0, a, b;
-    const char *format = part == TEXT ? "%.2f" : "%.1f", *spread = part == TEXT ?
-        " (%.2f to %.2f)" : " (%.1f to %.1f)";
+    const char *format = part == TEXT ? "%.2f" : "%.1f";
+    const char *spread = part == TEXT ? " (%.2f to %.2f)" : " (%.1f to %.1f)";
     for (size_t s = 0; s < seeds; s++) {
         const score *one = table_score(&r[s], row, column);
         double v = one && one->asked ? score_value(part, one) : NAN;
@@ -1992,7 +1996,8 @@ static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *length
     }
     free(media);
     mmix_vision_destroy(eye);
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 static void print_scaling(const length *x, size_t lengths)

@@ -84,8 +84,9 @@ static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
                        mmix_affine(m, q, 1 / sqrt((double)N), 0));
     x.dt_bias = mmix_fill(mmix_new1(m, 1), -2.25);
     x.dt_softplus = 1;
-    x.direction = kind == FORWARD ? MMIX_SCAN_FORWARD : kind == REVERSE ? MMIX_SCAN_REVERSE :
-        MMIX_SCAN_BOTH;
+    x.direction = MMIX_SCAN_BOTH;
+    if (kind == FORWARD) x.direction = MMIX_SCAN_FORWARD;
+    if (kind == REVERSE) x.direction = MMIX_SCAN_REVERSE;
     return x;
 }
 
@@ -94,7 +95,7 @@ static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
 static void colour(double t, int is_signed, uint8_t *rgb)
 {
     static const double end[2][3] = {{29, 78, 160}, {196, 78, 20}};
-    t = round((t < -1 ? -1 : t > 1 ? 1 : t) * 63) / 63;
+    t = round(fmin(fmax(t, -1), 1) * 63) / 63;
     if (!is_signed) report_heat(t, rgb);
     else for (int c = 0; c < 3; c++)
         rgb[c] = (uint8_t)(255 + fabs(t) * (end[t > 0][c] - 255) + 0.5);
@@ -729,8 +730,8 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
     for (size_t I = 0; I < full; I++)
         for (size_t J = 0; J < full; J++) {
             size_t at = (h * n + I) * n + J;
-            double *to = I == J ? diag : off,
-                count = (double)(I == J ? full : full * (full - 1) / (size_t)(1 + ssd));
+            double *to = I == J ? diag : off;
+            double count = (double)(I == J ? full : full * (full - 1) / (size_t)(1 + ssd));
             if (ssd && I != J && (I < J) != w->reverse) continue;
             to[0] = fmax(to[0], r->bound[at]);
             to[1] = fmax(to[1], r->M.numerical[at]);
@@ -850,7 +851,8 @@ static int plan_model(model *o, const settings *s, size_t size)
         return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu",
                     o->block, o->tokens,
                     o->tokens / 2);
-    o->layers = s->layers ? s->layers : c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
+    o->layers = c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
+    if (s->layers) o->layers = s->layers;
     for (size_t i = 0; i < o->layers; i++) {
         o->layer[i] = s->layers ? s->layer[i] : o->layers < 2 ? 0 : i * (c->depth - 1) /
             (o->layers - 1);
@@ -875,7 +877,8 @@ static void close_model(model *o)
 
 static const char *way(const model *o, const view *w)
 {
-    return o->kind != MMIX_MIXER_SSD ? "" : w->reverse ? "reverse" : "forward";
+    if (o->kind != MMIX_MIXER_SSD) return "";
+    return w->reverse ? "reverse" : "forward";
 }
 static const char *width_name(const model *o) { return o->kind == MMIX_MIXER_SSD ? "N" : "D_QK"; }
 

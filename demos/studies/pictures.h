@@ -674,9 +674,11 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
     for (size_t c = 0; c < classes->count || c == 0; c++) {
         const char *name = classes->count ? classes->at[c] : "";
         for (int k = split && parts == 1; k < 1 + split; k++) {
-            char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" :
-                                        "", name);
-            picture_part *to = parts == 1 ? part : split ? &part[k] : NULL;
+            const char *half = k ? "test" : "train";
+            char *inside = split ? picture_join(half, *name ? "/" : "", name)
+                                 : picture_join("", "", name);
+            picture_part *to = split ? &part[k] : NULL;
+            if (parts == 1) to = part;
             bad = bad || !inside || picture_collect(folder, inside, c, part, to, notes);
             free(inside);
         }
@@ -721,7 +723,8 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
             const char *name = set->name[i] + strlen(folder) + 1;
             if (split) name = strchr(name, '/') + 1;
             mmix_picture in = !k && set->whole ? set->whole[i] : set->picture[i];
-            e[at].name = picture_join(k == 2 ? "mask" : k ? "test" : "train", "/", name);
+            static const char *const part_name[3] = {"train", "test", "mask"};
+            e[at].name = picture_join(part_name[k], "/", name);
             e[at].dtype = MMIX_FILE_U8;
             e[at].ndim = k == 2 ? 2 : 3;
             e[at].shape[0] = in.height;

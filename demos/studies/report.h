@@ -244,7 +244,8 @@ static inline void report_chunk(report_bytes *b, const char *name, const uint8_t
 static inline int report_paeth(int left, int up, int corner)
 {
     int a = abs(up - corner), b = abs(left - corner), c = abs(left + up - 2 * corner);
-    return a <= b && a <= c ? left : b <= c ? up : corner;
+    if (a <= b && a <= c) return left;
+    return b <= c ? up : corner;
 }
 
 /* A PNG file of 8-bit RGB (channels 3) or gray (1) pixels; free() it. NULL if memory ran out. */
@@ -264,7 +265,8 @@ static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t he
             uint32_t kind = f < 5 ? f : filter, sum = 0;
             if (f == 5) report_byte(&rows, kind);
             for (size_t i = 0; i < stride; i++) {
-                int left = i >= channels ? row[i - channels] : 0, up = above ? above[i] : 0;
+                int left = i >= channels ? row[i - channels] : 0;
+                int up = above ? above[i] : 0;
                 int corner = i >= channels && above ? above[i - channels] : 0;
                 int guess[5] = {0, left, up, (left + up) / 2, report_paeth(left, up, corner)};
                 uint8_t rest = (uint8_t)(row[i] - guess[kind]);
@@ -311,11 +313,11 @@ static inline void report_heat(double t, uint8_t *rgb)
     static const double fit[3][6] = {{0.094, 1.724, -10.024, 15.386, -4.486, -1.755},
                                      {0.037, 0.930, 0.078, 0.602, -1.050, 0.347},
                                      {0.245, 1.066, -0.358, -0.477, -0.698, 0.679}};
-    t = t > 0 ? t < 1 ? t : 1 : 0;
+    t = t > 0 ? fmin(t, 1) : 0;
     for (int c = 0; c < 3; c++) {
         double v = 0;
         for (int k = 5; k >= 0; k--) v = v * t + fit[c][k];
-        rgb[c] = (uint8_t)((v > 0 ? v < 1 ? v : 1 : 0) * 255 + 0.5);
+        rgb[c] = (uint8_t)(fmin(fmax(v, 0), 1) * 255 + 0.5);
     }
 }
 
@@ -460,7 +462,8 @@ static inline void report_columns_text(const report_column *column, int count, c
 static inline int report_differ(double a, double a_error, double b, double b_error)
 {
     double off = a - b, two = 2 * hypot(a_error, b_error);
-    return off > two ? 1 : off < -two ? -1 : 0;
+    if (off > two) return 1;
+    return off < -two ? -1 : 0;
 }
 static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of report_differ, + 1 */
 
@@ -558,14 +561,17 @@ typedef struct report_plot {
 static inline double report_tick(double range, int about)  /* 1, 2 or 5 times a power of ten */
 {
     double step = pow(10, floor(log10(range / about))), rest = range / about / step;
-    return step * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
+    if (rest < 1.5) return step;
+    if (rest < 3.5) return 2 * step;
+    return rest < 7.5 ? 5 * step : 10 * step;
 }
 
 /* Where a value stands on its axis: its logarithm, or itself. Without one (0 or less) it is not
    drawn. */
 static inline double report_place(double v, int logarithmic)
 {
-    return !logarithmic ? v : v > 0 ? log10(v) : NAN;
+    if (!logarithmic) return v;
+    return v > 0 ? log10(v) : NAN;
 }
 
 enum { REPORT_TICKS = 64 };
@@ -809,7 +815,8 @@ static inline void report_chart(report *r, const report_plot *p)
         size_t least = SIZE_MAX;
         /* the name: right or left, below or above, where least is in its way */
         for (int place = 0; place < 4; place++) {
-            double x = place & 1 ? a.left + 2 : a.right - 2 - wide, y = at + (place & 2 ? -16 : 4);
+            double x = place & 1 ? a.left + 2 : a.right - 2 - wide;
+            double y = at + (place & 2 ? -16 : 4);
             size_t n = y < a.top - 12 ? SIZE_MAX : report_crowd(p, &a, x, y, wide, 12);
             if (n < least) {
                 least = n;
@@ -817,9 +824,10 @@ static inline void report_chart(report *r, const report_plot *p)
             }
         }
         fprintf(f, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", a.left, at, a.right);
-        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"%s\">", best & 1 ? a.left + 2 :
-                a.right - 2,
-                at + (best & 2 ? -5 : 14), best & 1 ? "start" : "end");
+        double text_x = best & 1 ? a.left + 2 : a.right - 2;
+        double text_y = best & 2 ? at - 5 : at + 14;
+        const char *anchor = best & 1 ? "start" : "end";
+        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"%s\">", text_x, text_y, anchor);
         report_text(r, p->level_name);
         fputs("</text>\n", f);
     }
@@ -827,9 +835,9 @@ static inline void report_chart(report *r, const report_plot *p)
         double at = a.left + (mark - x0) * a.kx;
         int late = 2 * at > a.left + a.right;
         fprintf(f, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, a.top, a.floor);
-        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (late ? -5 : 5),
-                a.top + 12,
-                late ? "end" : "start");
+        const char *anchor = late ? "end" : "start";
+        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (late ? -5 : 5), a.top + 12,
+                anchor);
         report_text(r, p->mark_name);
         fputs("</text>\n", f);
     }
@@ -990,8 +998,10 @@ static inline const char *figure_letter(char c)
                                         "002306", "0444 2226",
                                         "0630"};
     const char *at = c ? strchr(mark, c) : NULL;
-    return c >= 'a' && c <= 'z' ? small[c - 'a'] : c >= 'A' && c <= 'Z' ? capital[c - 'A'] :
-           c >= '0' && c <= '9' ? digit[c - '0'] : at ? marks[at - mark] : "";
+    if (c >= 'a' && c <= 'z') return small[c - 'a'];
+    if (c >= 'A' && c <= 'Z') return capital[c - 'A'];
+    if (c >= '0' && c <= '9') return digit[c - '0'];
+    return at ? marks[at - mark] : "";
 }
 
 /* Darkens pixels (height, width, 3) within `radius` of the line from a to b. */
@@ -1034,7 +1044,8 @@ static inline double figure_words(uint8_t *rgb, size_t width, size_t height, dou
             p += *p == ' ';
             memcpy(end, at, sizeof *end);
             for (int i = 1; rgb && (i == 1 || i < n - 1); i++) {
-                const double *from = i > 1 ? NULL : at[0], *to = i + 2 < n ? NULL : at[n - 1];
+                const double *from = i > 1 ? NULL : at[0];
+                const double *to = i + 2 < n ? NULL : at[n - 1];
                 const double *pull = at[n > 2 ? i : 0];
                 for (int piece = 1; piece <= PIECES; piece++) {
                     double t = (double)piece / PIECES;
