@@ -182,16 +182,28 @@ static void fill(run *r, mmix_tensor *t, double deviation, size_t stream)
         x[i] = (mmix_real)deviation * r->table[(i + 7919 * stream) % TABLE];
 }
 
+/* What a letter of a case's shape stands for: one of the case's sizes, a fixed one, or a digit. */
+static size_t axis_size(const bench_case *c, char axis)
+{
+    if (axis >= 'a') return c->size[axis - 'a'];
+    switch (axis) {
+    case 'I': return 224;
+    case 'G': return 64;
+    case 'L': return 32;
+    case 'W': return WIDTH;
+    case 'T': return 2 * c->size[4];
+    case 'F': return 4 * c->size[4];
+    default:  return (size_t)(axis - '0');
+    }
+}
+
 /* Adds a tensor to a list. */
 static void declare(mmix_params *p, const bench_case *c, const char *axes)
 {
     char name[2] = {(char)('0' + p->count), 0};
     size_t shape[MMIX_MAX_DIMS];
     int n = 0;
-    for (const char *a = axes; *a; a++)
-        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ?
-            32 : *a == 'W' ? WIDTH
-                   : *a == 'T' ? 2 * c->size[4] : *a == 'F' ? 4 * c->size[4] : (size_t)(*a - '0');
+    for (const char *a = axes; *a; a++) shape[n++] = axis_size(c, *a);
     mmix_params_add(p, "", name, n, shape, MMIX_INIT_CONSTANT, 0, 0);
 }
 
@@ -537,7 +549,8 @@ static double machine_peak(const settings *s)
 
 static void case_name(char *name, size_t size, const bench_case *c, int back)
 {
-    snprintf(name, size, "%s%s", c->name, c->flop_back <= 0 ? "" : back ? ".bwd" : ".fwd");
+    const char *way = back ? ".bwd" : ".fwd";
+    snprintf(name, size, "%s%s", c->name, c->flop_back <= 0 ? "" : way);
 }
 
 /* One case from its first allocation to its line; 0, or 1 if it failed. */

@@ -77,9 +77,9 @@ static void *numbers(size_t n, double low, double high, int in_float, unsigned s
         halves[i] = (uint16_t)((bits + 0x7fff) >> 16);
     }
     for (size_t at = 0; at < n; at += BLOCK) {
-        const size_t from = at / BLOCK * 7919 % (BLOCK / 2), count = n - at < BLOCK ? n - at :
-            BLOCK,
-            first = count < BLOCK - from ? count : BLOCK - from;
+        const size_t from = at / BLOCK * 7919 % (BLOCK / 2);
+        const size_t count = n - at < BLOCK ? n - at : BLOCK;
+        const size_t first = count < BLOCK - from ? count : BLOCK - from;
         const char *source = each == 2 ? (const char *)halves : (const char *)values;
         ok((int)cudaMemcpy(p + at * each, source + from * each, first * each,
                            cudaMemcpyHostToDevice), "copy");

@@ -621,7 +621,9 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     if (o->whole) {
         size_t low = in.width < in.height ? in.width : in.height, high = in.width + in.height - low;
         size_t longer = (o->size * high + low * o->unit / 2) / (low * o->unit) * o->unit;
-        *(in.width < in.height ? &v->h : &v->w) = longer < o->size ? o->size : longer;
+        size_t side = longer < o->size ? o->size : longer;
+        if (in.width < in.height) v->h = side;
+        else v->w = side;
     }
     int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask &&
         o->ask & ASK_SEG;
@@ -1513,9 +1515,9 @@ static void print_json(const settings *o, const album *a)
     printf("{\"pictures\": %zu, \"train_pictures\": %zu, \"images\": ", a->count,
            a->all - a->count);
     report_json_text(o->images ? o->images : "scenes");
-    printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size,
-           o->whole ? "true" : "false",
-           o->square ? "true" : "false");
+    const char *whole = o->whole ? "true" : "false";
+    const char *square = o->square ? "true" : "false";
+    printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size, whole, square);
     for (const model *x = o->model; x < last(o); x++) {
         size_t k = (size_t)(x - o->model), baseline = k >= o->models;
         if (k == o->models) printf("\n ], \"baselines\": [");

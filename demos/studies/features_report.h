@@ -293,6 +293,14 @@ static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
     }
 }
 
+/* A mask's pixel k: things are white, what is not judged is gray, and so is a mask that is missing. */
+static uint8_t mask_gray(const uint8_t *mask, size_t k)
+{
+    if (!mask) return 90;
+    if (mask[k] == 255) return 128;
+    return mask[k] ? 255 : 0;
+}
+
 /* Tile t of the i-th shown picture, (h, w, 3). */
 static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
 {
@@ -302,8 +310,7 @@ static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
         size_t cell = s ? k / v->w * s->gh / v->h * s->gw + k % v->w * s->gw / v->w : 0;
         if (t->what == PICTURE) memcpy(rgb, pixel, 3);
         if (t->what == MASK && v->label) paint_label(rgb, pixel, v->label[k]);
-        else if (t->what == MASK)
-            memset(rgb, !v->mask ? 90 : v->mask[k] == 255 ? 128 : v->mask[k] ? 255 : 0, 3);
+        else if (t->what == MASK) memset(rgb, mask_gray(v->mask, k), 3);
         if (t->what == MAP) report_heat(s->map[t->at * n + k] / 255.0, rgb);
         if (t->what == READ)
             for (int c = 0, lit = s->lit[t->x->read * s->gh * s->gw + cell]; c < 3; c++)

@@ -1172,7 +1172,8 @@ static int draw_clips(job *j)
    is none. */
 static char *json_string(char **at)
 {
-    char *start = *at ? strchr(*at, '"') : NULL, *end = start ? strchr(start + 1, '"') : NULL;
+    char *start = *at ? strchr(*at, '"') : NULL;
+    char *end = start ? strchr(start + 1, '"') : NULL;
     if (!end || memchr(start, '\\', (size_t)(end - start))) return NULL;
     *end = 0;
     *at = end + 1;
@@ -1237,8 +1238,10 @@ static int load_questions(job *j)
 static int prepare_questions(job *j, score *blind)
 {
     mmix_decoder *deaf = NULL;
-    int bad = j->part == PICTURES && j->o->data ? load_questions(j)
-        : j->part == VIDEO && j->o->frames ? draw_films(j) : draw_clips(j);
+    int bad;
+    if (j->part == PICTURES && j->o->data) bad = load_questions(j);
+    else if (j->part == VIDEO && j->o->frames) bad = draw_films(j);
+    else bad = draw_clips(j);
     int end = bad ? -1 : learn(j, "blind", &deaf, NULL);
     if (!end) end = rate(j->m, &j->t, deaf, held_rows(&j->t, j->o), 1, blind, NULL);
     mmix_decoder_destroy(deaf);
@@ -1984,8 +1987,9 @@ static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *length
         at->see = time_encoder(m, eye, media, n, 1);
         for (int k = 0; k < WAYS && !mmix_error(m); k++) {
             c.mixer = k == ATTENTION ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MMATE;
-            c.mmate.branches = k == FLEX ? MMIX_BRANCH_FLEX : k == SWIN ? MMIX_BRANCH_SWIN :
-                MMIX_BRANCH_BOTH;
+            c.mmate.branches = MMIX_BRANCH_BOTH;
+            if (k == FLEX) c.mmate.branches = MMIX_BRANCH_FLEX;
+            if (k == SWIN) c.mmate.branches = MMIX_BRANCH_SWIN;
             time_decoder(m, c, media, n, k, at);
         }
         if (interrupted || mmix_error(m)) break;

@@ -854,8 +854,8 @@ static int plan_model(model *o, const settings *s, size_t size)
     o->layers = c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
     if (s->layers) o->layers = s->layers;
     for (size_t i = 0; i < o->layers; i++) {
-        o->layer[i] = s->layers ? s->layer[i] : o->layers < 2 ? 0 : i * (c->depth - 1) /
-            (o->layers - 1);
+        size_t spread = o->layers < 2 ? 0 : i * (c->depth - 1) / (o->layers - 1);
+        o->layer[i] = s->layers ? s->layer[i] : spread;
         if (o->layer[i] >= c->depth)
             return fail("--layers %zu: the %s has layers 0 … %zu", o->layer[i], about[o->kind].name,
                         c->depth - 1);
@@ -947,7 +947,8 @@ static int scale_of(const model *o, double scale[2])
     }
     qsort(sample, count, sizeof *sample, by_size);
     scale[1] = count ? (double)sample[count - 1 - count / 100] : 1;
-    scale[0] = o->kind == MMIX_MIXER_SSD ? -scale[1] : count ? (double)sample[count / 100] : 0;
+    scale[0] = count ? (double)sample[count / 100] : 0;
+    if (o->kind == MMIX_MIXER_SSD) scale[0] = -scale[1];
     if (!(scale[1] > scale[0])) scale[1] = scale[0] + 1e-9;
     free(sample);
     return 0;
@@ -1000,7 +1001,8 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
                                 v + 2 * side >= shown);
         for (size_t c = 0; c < 3; c++) {
             uint8_t level = picture[3 * (y * size / shown * size + x * size / shown) + c];
-            rgb[3 * i + c] = frame ? 255 : alt ? lit(row[p] / top, level) : level;
+            rgb[3 * i + c] = alt ? lit(row[p] / top, level) : level;
+            if (frame) rgb[3 * i + c] = 255;
         }
     }
     report_picture(r, rgb, shown, shown, TRIO_SIDE, alt ? alt : "the picture, a patch framed");
@@ -1511,7 +1513,8 @@ int main(int argc, char **argv)
     said = time(NULL);
     if (s.figures) status = figures(m, s.figures, s.image, s.token, s.note);
     else {
-        size_t models = s.loads ? s.loads : strcmp(s.model, "all") ? 1 : 3;
+        size_t models = strcmp(s.model, "all") ? 1 : 3;
+        if (s.loads) models = s.loads;
         model *o = (model *)calloc(models, sizeof *o);
         status = o ? make_report(m, &s, o, models) : fail("out of memory");
         for (size_t k = 0; o && k < models; k++) close_model(&o[k]);

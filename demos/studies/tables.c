@@ -160,8 +160,11 @@ static const network networks[] = {
 };
 enum { NETWORKS = sizeof networks / sizeof *networks, BASELINES = NETWORKS, COST, PARTS };
 
-static const char *part_name(size_t k) { return k < NETWORKS ? networks[k].name : k == BASELINES ?
-                                        "baselines" : "cost"; }
+static const char *part_name(size_t k)
+{
+    if (k < NETWORKS) return networks[k].name;
+    return k == BASELINES ? "baselines" : "cost";
+}
 
 static int list_plan(void)
 {
@@ -235,7 +238,9 @@ static int plan_line(settings *o, const char *path, char *line, const char *sets
     if (!value) return fail("%s: not a plan of this program (\"%s\"); give another --out", path,
                             line);
     *value++ = 0;
-    size_t *number = !strcmp(line, "steps") ? &o->steps : !strcmp(line, "size") ? &o->size : NULL;
+    size_t *number = NULL;
+    if (!strcmp(line, "steps")) number = &o->steps;
+    if (!strcmp(line, "size")) number = &o->size;
     if (number && *number && *number != strtoul(value, NULL, 10))
         return fail("--%s %zu: the plan in %s has %s; leave it out, or give another --out", line,
                     *number, o->out, value);
@@ -449,8 +454,8 @@ static int read_masks(exam *e)
     if (!mask || !e->masked) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     else store_open(e->m, &e->labels, path, pixels, 0);
     for (size_t k = 0; k < SEG_TRAINS + SEG_TESTS && !mmix_error(e->m) && !interrupted; k++) {
-        size_t test = k >= SEG_TRAINS, all = test ? tests : trains, most = test ? SEG_TESTS :
-            SEG_TRAINS;
+        size_t test = k >= SEG_TRAINS, all = test ? tests : trains;
+        size_t most = test ? SEG_TESTS : SEG_TRAINS;
         size_t j = k - test * SEG_TRAINS, i = picture_spread(j, most, all);
         if (j >= all) continue;
         if (test) memcpy(mask, e->p.test.mask + i * pixels, pixels);
@@ -1289,7 +1294,8 @@ static int make_baselines(exam *e)
     bad = bad || judge_background(e, &l) ||
         write_whole(m, file_of(e->o, BASELINES, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
-    return !bad ? 0 : stopped(e->m) ? 1 : -1;
+    if (!bad) return 0;
+    return stopped(e->m) ? 1 : -1;
 }
 
 /* Milliseconds and MiB of one picture's way through an untrained network, at `side` pixels, in a
@@ -1339,7 +1345,8 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
     took(e, "time and memory");
     bad = bad || write_whole(e->m, file_of(e->o, COST, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
-    return !bad ? 0 : stopped(e->m) ? 1 : -1;
+    if (!bad) return 0;
+    return stopped(e->m) ? 1 : -1;
 }
 
 #include "tables_report.h"
@@ -1355,8 +1362,9 @@ static int make_parts(exam *e)
     char path[1100];
     for (int pass = 0; pass < 2; pass++)                 /* count, then do */
         for (size_t i = 0; i < all; i++) {
-            size_t k = i == 0 ? BASELINES : i + 1 == all ? COST : (i - 1) % NETWORKS,
-                seed = 1 + (i - 1) / NETWORKS;
+            size_t k = (i - 1) % NETWORKS, seed = 1 + (i - 1) / NETWORKS;
+            if (i + 1 == all) k = COST;
+            if (i == 0) k = BASELINES;
             if (!chosen(o->only, k) || is_there(file_of(o, k, seed, ".txt", path, sizeof path)))
                 continue;
             if (!pass) {
@@ -1365,8 +1373,10 @@ static int make_parts(exam *e)
             }
             if (k < NETWORKS) left--;
             fprintf(stderr, "%s%s\n", path, k < NETWORKS ? "" : " …");
-            int end = k == BASELINES ? make_baselines(e) : k == COST ? make_cost(e) :
-                make_network(e, k, seed, left);
+            int end;
+            if (k == BASELINES) end = make_baselines(e);
+            else if (k == COST) end = make_cost(e);
+            else end = make_network(e, k, seed, left);
             if (end < 0) return -1;
             if (end || interrupted || time_is_up(e)) return 1;
         }
@@ -1396,7 +1406,8 @@ static int work(exam *e, settings *o)                    /* an exit status */
     if (end < 0) return fail("%s", mmix_error(e->m));
     if (end) fprintf(stderr, "tables: stopped and saved; the same command goes on\n");
     bad = write_tables(o);
-    return bad ? bad : interrupted ? 130 : 0;
+    if (bad) return bad;
+    return interrupted ? 130 : 0;
 }
 
 int main(int argc, char **argv)

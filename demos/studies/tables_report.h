@@ -224,8 +224,8 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
     }
     add(&s, "%s: ", what);
     for (size_t k = 0; k < (pair ? pairs : n * n); k++) {
-        const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n],
-            *y = &e[pair ? (size_t)pair[k][1] : k % n];
+        const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n];
+        const estimate *y = &e[pair ? (size_t)pair[k][1] : k % n];
         if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
         if (x->mean < y->mean) { const estimate *t = x;
         x = y;
