@@ -535,15 +535,19 @@ static int share_out(album *a, settings *o)
             else v[k]->train[v[k]->trains++] = i;
         }
     }
-    const char *why[4] = {
-        a->classes < 2 ? "there are no classes, or one alone" : a->count < 2 ?
-            "there are too few pictures" : NULL,
-        a->classes < 2 ? "there are no classes, or one alone" : !a->teach.trains ||
-        !a->teach.tests ?
-        "there are too few pictures" : NULL,
-        !a->masks ? "there are no masks" : o->whole ? "with --whole pictures differ in size" :
-        !a->segment.trains || !a->segment.tests ? "there are too few pictures with masks" : NULL,
-        !a->masks ? "there are no masks" : NULL};
+    const char *why[4] = {NULL, NULL, NULL, NULL};       /* why a measure cannot be taken */
+    if (a->count < 2) why[0] = "there are too few pictures";
+    if (!a->teach.trains || !a->teach.tests) why[1] = "there are too few pictures";
+    if (a->classes < 2) {
+        why[0] = "there are no classes, or one alone";
+        why[1] = why[0];
+    }
+    if (!a->segment.trains || !a->segment.tests) why[2] = "there are too few pictures with masks";
+    if (o->whole) why[2] = "with --whole pictures differ in size";
+    if (!a->masks) {
+        why[2] = "there are no masks";
+        why[3] = why[2];
+    }
     for (int k = 0; k < 4; k++) {
         if (!why[k] || !(o->ask & 1 << k)) continue;
         if (o->asked) return fail("--measure %s: %s", ask_name[k], why[k]);
@@ -799,8 +803,9 @@ static int check_models(mmix_ctx *m, settings *o)
                 size_t n = strlen(x->name);
                 snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
             }
-        snprintf(x->label, sizeof x->label, "%s%s", x->name, !x->file ? " (random)" : x->half ?
-                 " (bf16)" : "");
+        const char *note = x->half ? " (bf16)" : "";
+        if (!x->file) note = " (random)";
+        snprintf(x->label, sizeof x->label, "%s%s", x->name, note);
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);
