@@ -54,8 +54,7 @@
 /* ---- cases ------------------------------------------------------------------------- */
 
 enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU,
-      SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
-       DINOV2, DINO, MMATE, DECODER };
+      SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION, DINOV2, DINO, MMATE, DECODER };
 
 typedef struct bench_case {
     const char *name;                            /* with .fwd and .bwd if there is a backward */
@@ -731,8 +730,7 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
             fputs("\"/>\n", f);
             for (size_t i = 0; i < p->points && p->y[k][i] > 0; i++)
                 fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" stroke=\"%s\" fill=\"%s\"/>\n",
-                        at[i],
-                        BOTTOM - unit * log10(p->y[k][i] / tick(from)), colour,
+                        at[i], BOTTOM - unit * log10(p->y[k][i] / tick(from)), colour,
                         k < 3 ? colour : "#fff");
         }
     }
@@ -845,8 +843,7 @@ static int plot_threads(FILE *f, const settings *s, const char *machine)
         int t = i < 0 ? 1 : count[i];
         double x = LEFT + (double)UNITS * t / all;
         fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"%s\" stroke-width=\"1\"/>\n", x, TOP - 8,
-                bottom,
-                i < 0 ? "#d9dee4" : "#1d2329");
+                bottom, i < 0 ? "#d9dee4" : "#1d2329");
         svg_text(f, x, bottom + 18, "middle", "%d", t);
     }
     svg_text(f, 14, bottom + 46, "start", "times as fast as one thread; dark lines: ideal");

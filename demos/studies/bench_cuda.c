@@ -164,8 +164,7 @@ static int by_size(const void *a, const void *b)
 static void floors(const Shape *c, int is_ssd, int back, double *gb, double *gflop)
 {
     const double T = (double)c->B * (double)c->L, H = (double)c->H, P = (double)c->P,
-        N = (double)c->N, L = (double)c->L,
-        Q = L < 64 ? L : 64;
+        N = (double)c->N, L = (double)c->L, Q = L < 64 ? L : 64;
     if (is_ssd) {
         const double heads = T * H * P * (double)size, group = T * N * (double)size,
             steps = T * H * (double)size;
@@ -246,8 +245,8 @@ static void report(const Case *c, const char *impl)
     const double median = (double)ms[reps / 2];
     const double tokens = (double)(shape->B * shape->L);
     printf("{\"case\": \"%s\", \"impl\": \"%s\", \"dtype\": \"%s\", \"ms\": %.5f, \"ms_min\": "
-           "%.5f, \"reps\": %d, "
-           "\"tokens_per_s\": %.0f, \"gb\": %.4f, \"gflop\": %.3f}\n", c->name, impl, dtype, median,
+           "%.5f, \"reps\": %d, \"tokens_per_s\": %.0f, \"gb\": %.4f, \"gflop\": "
+           "%.3f}\n", c->name, impl, dtype, median,
            (double)ms[0], reps, tokens / median * 1e3, gb, gflop);
     fflush(stdout);
 }

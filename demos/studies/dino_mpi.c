@@ -90,8 +90,7 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
         double rate = (double)(s.step + 1 - first) / (t - start);
         size_t left = (size_t)((double)(s.steps - s.step - 1) / rate);
         fprintf(stderr, "step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f\n",
-                s.step + 1,
-                s.steps, rate, left / 60, left % 60, s.loss, s.teacher_entropy);
+                s.step + 1, s.steps, rate, left / 60, left % 60, s.loss, s.teacher_entropy);
     }
     char why[500] = "";
     /* the run is as after its last step */

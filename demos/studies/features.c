@@ -49,8 +49,8 @@ enum { SIDE = 128, SMALL = 80 };                         /* pictures in the repo
 
 static const char help[] =
     "features - what vision backbones see in pictures, several of them side by side\n\n"
-    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of "
-    "demos/studies/dino.c; up to 8 times\n"
+    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; "
+    "up to 8 times\n"
     "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     "
     "(softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        "
@@ -385,8 +385,7 @@ static int count_masks(const album *a, const settings *o)        /* 0, or an exi
                     without, o->masks);
     if (missing)
         fprintf(stderr, "features: %zu of %zu pictures have no mask (%s is the first); where "
-                        "masks count, they "
-                "are left out\n", missing, a->count, without);
+                        "masks count, they are left out\n", missing, a->count, without);
     return 0;
 }
 
@@ -647,8 +646,7 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     }
     if (p->path && !*v->why && fit(o, in, v->rgb, v))
         snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels cannot be brought to size", name,
-                 in.width,
-                 in.height);
+                 in.width, in.height);
     if (v->mask && p->path && !*v->why) view_mask(m, o, p, in.width, in.height, v);
     if (rgb) picture_pixels_free(p->path, rgb);
 }
@@ -752,8 +750,7 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
         return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
     if (x->half && !list)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out",
-                         x->file,
-                         x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
+                         x->file, x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
@@ -819,8 +816,7 @@ static int check_models(mmix_ctx *m, settings *o)
         size_t patch = x->config.patch, a = o->unit, b = patch;
         if (o->size % patch)
             return fail("--size %zu: no whole number of the %zu x %zu patches of %s; give %zu",
-                        o->size,
-                        patch, patch, x->name, (o->size / patch + 1) * patch);
+                        o->size, patch, patch, x->name, (o->size / patch + 1) * patch);
         while (b) {
             size_t rest = a % b;
             a = b;
@@ -871,8 +867,7 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     options.layer = layer;
     const size_t shape[3] = {1, s->gh * s->gw, x->config.dim}, row[2] = {1, x->config.dim};
     if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches),
-                         s->gh, s->gw, v->h,
-                         v->w, &map))
+                         s->gh, s->gw, v->h, v->w, &map))
         return -1;
     for (size_t i = 0; i < v->w * v->h; i++) {           /* not a number: 0 */
         double value = (double)mmix_data(map.map)[i];
@@ -886,8 +881,7 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
    head's map, and the mean of all, brought to a largest value of 1, and DINO's mask of it. Of
    Mamba, whose M has either sign, the sizes. 0, or -1. */
 static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image,
-                      size_t h,
-                      size_t w)
+                      size_t h, size_t w)
 {
     const size_t shape[4] = {1, 3, h, w};
     mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image),
@@ -920,8 +914,7 @@ static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, con
 
 /* Makes of picture b of a batch, with patches (n, D), what the report shows. 0, or -1. */
 static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f,
-                size_t b,
-                const mmix_real *patches, const mmix_real *token, const view *v)
+                size_t b, const mmix_real *patches, const mmix_real *token, const view *v)
 {
     static const char last[] = "last block after the final norm";
     size_t n = f->grid_h * f->grid_w, D = x->config.dim, at = 0;
@@ -954,8 +947,7 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
         snprintf(layer, sizeof layer, "block %zu after the final norm", o->block[k]);
         if (add_map(m, x, s, at, own ? "class token of the same block" : x->registers ?
                     "mean of the registers of the last block" : "class token of the last block",
-                    layer, query,
-                    mmix_data(rows), v)) return -1;
+                    layer, query, mmix_data(rows), v)) return -1;
     }
     return 0;
 }
@@ -1045,11 +1037,9 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
     }
     free(sorted);
     snprintf(x->components, sizeof x->components,
-             "foreground: where the first principal component of the "
-             "patches of all %zu pictures, each picture's mean taken off, is at least %s; it is "
-             "turned so that "
-             "the pictures' edges are low, and %.0f%% of the patches are above. Their own first "
-             "%zu components "
+             "foreground: where the first principal component of the patches of all %zu pictures, "
+             "each picture's mean taken off, is at least %s; it is turned so that the pictures' "
+             "edges are low, and %.0f%% of the patches are above. Their own first %zu components "
              "are red, green and blue, 2.5 deviations to either side", o->show, o->threshold < 0 ?
              "the picture's own threshold (Otsu's, a tenth of the patches on either side)" :
              "the given share of the picture's range", 100 * (double)front / (double)rows, k);
@@ -1150,8 +1140,7 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     for (int kind = 0; kind < PLAINS; kind++) {
         if (o->ask & ASK_KNN) {
             if (evaluate_knn(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->vote,
-                             a->label, a->classes, 0,
-                             &s)) return -1;
+                             a->label, a->classes, 0, &s)) return -1;
             put(base + PLAIN + kind, KNN, &s);
         }
         if (!(o->ask & ASK_PROBE)) continue;
@@ -1179,8 +1168,7 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
 
 /* OUT/NAME-WHAT.npy, (a, b, D), or (a, D) if b is 0; an error stays in m. */
 static void save(mmix_ctx *m, const settings *o, const model *x, const char *what,
-                 const mmix_real *data,
-                 size_t a, size_t b)
+                 const mmix_real *data, size_t a, size_t b)
 {
     char path[1200];
     mmix_entry e;
@@ -1304,8 +1292,7 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
 
 /* A batch, pictures first … first + n - 1, through the network. 0, or -1. */
 static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model *x, size_t first,
-                size_t n,
-                view *views)
+                size_t n, view *views)
 {
     const size_t D = x->config.dim, h = views->h, w = views->w;
     int any = 0, judged = first < a->count;

@@ -437,8 +437,7 @@ static void describe(const settings *o, const pictures *p, run *r)
     }
     snprintf(r->settings, sizeof r->settings,
              "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --lora %zu, --size "
-             "%zu, "
-             "--batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64,
+             "%zu, --batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64,
              kind[o->kind].name, kept,
              o->window, feature_name[o->feature], o->stages, o->lora, o->size, o->batch, o->seed,
              weights_fingerprint(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
@@ -646,8 +645,7 @@ static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
         double rate = (double)(r->done - first) / fmax(spent, 1e-6);
         size_t left = (size_t)((double)(r->steps - r->done) / rate);
         fprintf(stderr, "%-12s step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.4f  %s",
-                stage_name[s.stage],
-                r->done, r->steps, rate, left / 60, left % 60, s.loss,
+                stage_name[s.stage], r->done, r->steps, rate, left / 60, left % 60, s.loss,
                 on_screen() && r->done < r->steps ? "\r" : "\n");
     }
     return save_run(m, o, r) ? -1 : r->done < r->steps;
@@ -748,8 +746,7 @@ static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const p
 
 /* 0, or -1; w->map is to be freed in any case. */
 static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmix_vision *v,
-                 const pictures *p,
-                 const char *name, worth *w)
+                 const pictures *p, const char *name, worth *w)
 {
     const score unknown = {NAN, NAN, NAN, NAN, 0};
     size_t D = mmix_vision_config_of(v)->dim;
@@ -826,8 +823,7 @@ static int weigh(mmix_ctx *m, settings *o, run *r)
             if (measure(m, k ? student_config(&one, t) : *t, o->cost[i], &x[i][k]))
                 return stopped(m) ? 130 : fail("--cost: %s", mmix_error(m));
             fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels,
-                    name[k],
-                    x[i][k].seconds, x[i][k].processor);
+                    name[k], x[i][k].seconds, x[i][k].processor);
         }
     if (o->json) {
         printf("{");

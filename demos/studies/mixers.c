@@ -164,8 +164,7 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         draw_values(out, "matrix-", named[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5,
                     k >= FORWARD, NULL, 0);
         draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH,
-                    fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
-                    picture, token);
+                    fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD, picture, token);
     }
 }
 
@@ -280,8 +279,7 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
         svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, 0, "middle", "%d", 64 << i);
     svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, 0, "middle", "tokens");
     fprintf(f, "<text x=\"%d\" y=\"%d\">4 heads, N = P = 64; one thread, %s%s", LEFT, BOTTOM + 58,
-            mmix_simd_name(m),
-            *note ? ", " : "");
+            mmix_simd_name(m), *note ? ", " : "");
     report_escape(f, note, strlen(note));
     fputs("</text>\n", f);
     double last = 0;
@@ -381,8 +379,7 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
         svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", b ? "softmax: C = 72" :
                  "linear, SSD: N = 16");
         fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM,
-                LEFT + STEP * at,
-                BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
+                LEFT + STEP * at, BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
         svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, 0, "start", b ? "C" : "min(C, 16)");
     }
     fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", LEFT, level, WIDE, pen[3]);
@@ -462,14 +459,13 @@ static void draw_plans(const char *out)
               "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 "
               "236h192v30h-192z\" "
               "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 "
-              "132v120h120zM252 252v70h70z\" "
-              "fill=\"#f6d9c8\" stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
+              "132v120h120zM252 252v70h70z\" fill=\"#f6d9c8\" "
+              "stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
     draw_plan(out, "semiseparable.svg", 690, 304,
               "<path d=\"M12 30h240v240h-240z\" fill=\"#f4f6f8\"/>\n<path d=\"M12 30v240h240z\" "
               "fill=\"#f6d9c8\"/>\n"
               "<path d=\"M12 150h120v120h-120zM390 150h28v120h-28zM460 198h120v28h-120z\" "
-              "fill=\"#dce8f8\" "
-              "stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
+              "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
 }
 
 /* States go through the chunks from left to right, their gradients from right to left. */
@@ -551,8 +547,7 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
                                             y_shape);
         if (mmix_error(m)) return;
         printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_affine(m, y, 0, 0)),
-               most(m, y, product),
-               most(m, step, product), most(m, step, y));
+               most(m, y, product), most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
     for (size_t side = 3; side <= GRID; side += 3) {
@@ -630,8 +625,7 @@ enum { TRIO_SIDE = 197 };                                /* of matrices in the p
    beside the diagonal, of one direction those on the side that is not zero. Of several blocks,
    and of all heads, it is the largest of what is counted (no digits) and the mean of the rest. */
 enum { BOUND, RANK, EFFECTIVE, STABLE, DECAY, DIAG, DIAG_RANK, DIAG_EFFECTIVE, DIAG_STABLE, WHOLE,
-      SUM, JOINED,
-       SELF, CLOSE_BY, FAR_OFF, COLUMNS };
+      SUM, JOINED, SELF, CLOSE_BY, FAR_OFF, COLUMNS };
 static const report_column column[COLUMNS] = {
     {"off_bound", "bound", "off: bound", 5, 0},
     {"off_rank", "rank", "rank", 4, 0},
@@ -849,8 +843,7 @@ static int plan_model(model *o, const settings *s, size_t size)
                     32 * c->patch);
     if (o->block > o->tokens / 2)
         return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu",
-                    o->block, o->tokens,
-                    o->tokens / 2);
+                    o->block, o->tokens, o->tokens / 2);
     o->layers = c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
     if (s->layers) o->layers = s->layers;
     for (size_t i = 0; i < o->layers; i++) {
@@ -956,8 +949,7 @@ static int scale_of(const model *o, double scale[2])
 
 /* The mean of two matrices (or one twice) as a picture of at most 256 squares a side. */
 static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b,
-                          const double *scale,
-                          uint8_t *rgb, int wide, const char *alt)
+                          const double *scale, uint8_t *rgb, int wide, const char *alt)
 {
     const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
     const int ssd = o->kind == MMIX_MIXER_SSD;
@@ -1013,18 +1005,15 @@ static size_t middle_of(const model *o) { return o->patches / 2 * o->patches + o
 
 /* The page begins with M of one head of each network, and one row of it. */
 static int report_trio(report *r, const model *o, size_t models, const settings *s,
-                       const uint8_t *picture,
-                       size_t size)
+                       const uint8_t *picture, size_t size)
 {
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     double scale[2];
     if (!rgb) return -1;
     report_html(r, "<h2>Read row i</h2>\n<p>A token mixer is Y = M X: row i of M says what token "
-                   "i takes from each "
-                "token. Above, M of one head of each network, the first of layer %zu; below, the "
-                "row of the framed "
-                "patch laid over the picture: as bright as it takes of a place, dark where it "
-                "takes nothing.</p>\n",
+                   "i takes from each token. Above, M of one head of each network, the first of "
+                   "layer %zu; below, the row of the framed patch laid over the picture: as bright "
+                   "as it takes of a place, dark where it takes nothing.</p>\n",
                 o->view->layer);
     report_html(r, "<table class=\"pictures fit\"><tr><th>X</th>");
     for (size_t k = 0; k < models; k++)
@@ -1046,11 +1035,9 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     report_html(r, "</tr></table>\n<p class=\"soft\">");
     report_text(r, s->image ? s->image : "A drawn scene");
     report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class "
-                   "tokens stand among "
-                "them: in front in the ViTs, in the middle in DinoVim (in its released form in "
-                "front, too). Light: "
-                "|M_ij| over the largest of the other patches', of DinoVim of both directions' "
-                "mean.</p>\n", size, size,
+                   "tokens stand among them: in front in the ViTs, in the middle in DinoVim (in "
+                   "its released form in front, too). Light: |M_ij| over the largest of the other "
+                   "patches', of DinoVim of both directions' mean.</p>\n", size, size,
                 size / o->patches, size / o->patches);
     free(rgb);
     return 0;
@@ -1127,8 +1114,7 @@ static void report_finding(report *r, const model *o, size_t models)
         random += !o[k].file;
     }
     report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held,
-                blocks,
-                random < models ? "" :
+                blocks, random < models ? "" :
                 " All weights are random: this is what the architectures do before "
                 "anything is learned.");
 }
@@ -1156,16 +1142,13 @@ static void report_claims(report *r, const model *o, size_t models)
         }
     }
     report_html(r, "<h2>What is claimed and what is measured</h2>\n<p>M is cut into blocks of C x "
-                   "C tokens. What the "
-        "tokens of a block's columns tell those of its rows passes, for each number of a value, "
-        "through as many "
-        "numbers as the block has rank. The supplement of arXiv 2511.18380 (appendix G) gives "
-        "bounds for blocks "
-        "beside the diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear "
-        "attention, and "
-        "expects the ranks to fall in this order; on the diagonal it expects C of all three. "
-        "Below is the least and "
-        "the largest of all heads of the layers looked at.</p>\n");
+                   "C tokens. What the tokens of a block's columns tell those of its rows passes, "
+                   "for each number of a value, through as many numbers as the block has rank. The "
+                   "supplement of arXiv 2511.18380 (appendix G) gives bounds for blocks beside the "
+                   "diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear "
+        "attention, and expects the ranks to fall in this order; on the diagonal it expects C of "
+        "all three. Below is the least and the largest of all heads of the layers looked "
+        "at.</p>\n");
     report_table(r, cells);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         snprintf(cells, sizeof cells, "%s", row[i].text);
@@ -1178,35 +1161,29 @@ static void report_claims(report *r, const model *o, size_t models)
     report_html(r, "</tr>\n");
     report_table(r, NULL);
     report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular "
-                   "values above C · ε · the "
-        "largest (of all of M: L · ε), ε = %.3g. Effective: e to the entropy of σ/Σσ. Stable: "
-        "Σσ²/σ₁². Jacobi's "
-        "method in double precision, on matrices in single.</p>\n", (double)FLT_EPSILON);
+                   "values above C · ε · the largest (of all of M: L · ε), ε = %.3g. Effective: e "
+                   "to the entropy of σ/Σσ. Stable: Σσ²/σ₁². Jacobi's method in double precision, "
+                   "on matrices in single.</p>\n", (double)FLT_EPSILON);
     if (matrices) {
         report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement calls "
-                       "the rank of an "
-            "off-diagonal block of L “typically much higher” than 1. Of the %zu such blocks here "
-            "%zu have rank 1, "
-            "%zu rank 0 (everything has faded) and %zu more. ",
-            L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1],
-            L_blocks[0], L_blocks[2]);
+                       "the rank of an off-diagonal block of L “typically much higher” than 1. Of "
+                       "the %zu such blocks here %zu have rank 1, %zu rank 0 (everything has "
+                       "faded) and %zu more. ",
+            L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1], L_blocks[0], L_blocks[2]);
         report_html(r, "With one number A a head it can't be otherwise, whatever was learned: for "
-                       "any token t between "
-            "columns and rows L_ij = e^(a_{j+1} + … + a_t) · e^(a_{t+1} + … + a_i), a column of "
-            "numbers times a row. "
-            "So the bound of one head is N, as that of linear attention is D_QK, and which is "
-            "larger is a choice of "
-            "widths. The lemma (rank(M) ≥ the sum of its diagonal blocks' ranks, M block "
-            "triangular) holds in %zu of "
-            "%zu matrices.</p>\n", lemma, matrices);
+                       "any token t between columns and rows L_ij = e^(a_{j+1} + … + a_t) · "
+                       "e^(a_{t+1} + … + a_i), a column of numbers times a row. So the bound of "
+                       "one head is N, as that of linear attention is D_QK, and which is larger is "
+                       "a choice of widths. The lemma (rank(M) ≥ the sum of its diagonal blocks' "
+                       "ranks, M block triangular) holds in %zu of %zu "
+                       "matrices.</p>\n", lemma, matrices);
     }
     report_html(r, "<p><b>Attention has no triangle here.</b> ViTs use no mask. The lemma says "
-                   "nothing about them, and "
-        "a diagonal block of linear attention is a product φ(Q) φ(K)ᵀ as any other: rank D_QK at "
-        "most, not C.</p>\n"
+                   "nothing about them, and a diagonal block of linear attention is a product φ(Q) "
+                   "φ(K)ᵀ as any other: rank D_QK at most, not C.</p>\n"
         "<p><b>A bound is not a rank.</b> Softmax attention may reach C and need not: where all "
-        "weights of a row are "
-        "nearly equal, or a few tokens take all, few singular values count.</p>\n");
+        "weights of a row are nearly equal, or a few tokens take all, few singular values "
+        "count.</p>\n");
 }
 
 /* Singular values of the block beside the upper left one, a curve for each view. */
@@ -1289,11 +1266,9 @@ static int report_model(report *r, const model *o)
                    "pixels, %zu %s%s. "
         "%s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
         o->classes, c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token",
-        o->classes > 1 ? "s" : "",
-        about[o->kind].matrix);
+        o->classes > 1 ? "s" : "", about[o->kind].matrix);
     report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from "
-                   "each token. One "
-        "scale for all: %s</p>\n",
+                   "each token. One scale for all: %s</p>\n",
         ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
         "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
         "from the 1st to the 99th percentile off the diagonal.");
@@ -1307,31 +1282,27 @@ static int report_ranks(report *r, const model *o)
     const int ssd = o->kind == MMIX_MIXER_SSD;
     report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
     report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: "
-                   "beside the diagonal%s, "
-        "where the bound is %s; “of L”: rank of the same block of L; next four: on the diagonal, "
-        "where it is %s. “M”: "
-        "rank of the whole matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the "
-        "largest of its blocks, "
-        "effective and stable ranks the means; a layer's (“all”) the same of its heads. “Joined”: "
-        "rank of what a block "
-        "adds to the layer's output, M X of all %zu heads side by side times the output "
-        "projection%s; at most min(C, "
-        "D) = %zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound,
+                   "beside the diagonal%s, where the bound is %s; “of L”: rank of the same block "
+                   "of L; next four: on the diagonal, where it is %s. “M”: rank of the whole "
+                   "matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the largest "
+                   "of its blocks, effective and stable ranks the means; a layer's (“all”) the "
+                   "same of its heads. “Joined”: rank of what a block adds to the layer's output, "
+                   "M X of all %zu heads side by side times the output projection%s; at most "
+                   "min(C, D) = "
+                   "%zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound,
         about[o->kind].on,
         o->heads, ssd ? " (the gated norm between left out)" : "", o->block < c->dim ? o->block :
         c->dim);
     report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s "
-                   "(“self”) and for the "
-        "5 x 5 patches around it; “far”: mean distance of i and j with weights |M_ij|, in "
-        "patches. The last row is "
-        "what a matrix of equal numbers has.</p>\n", ssd ? ", D included" : "");
+                   "(“self”) and for the 5 x 5 patches around it; “far”: mean distance of i and j "
+                   "with weights |M_ij|, in patches. The last row is what a matrix of equal "
+                   "numbers has.</p>\n", ssd ? ", D included" : "");
     return report_numbers(r, o);
 }
 
 /* All of it. 0, or an exit status. */
 static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s,
-                        const char *path,
-                        const uint8_t *rgb, size_t size)
+                        const char *path, const uint8_t *rgb, size_t size)
 {
     report r;
     int bad = 0;

@@ -74,8 +74,7 @@ static inline const char *report_few(size_t steps)
 }
 /* Reads an option's whole number from low to high. 0, or an exit status with the reason said. */
 static inline int report_whole(const char *option, const char *text, unsigned long long low,
-                               unsigned long long high,
-                               unsigned long long *n)
+                               unsigned long long high, unsigned long long *n)
 {
     char *end;
     *n = strtoull(text, &end, 10);
@@ -250,8 +249,7 @@ static inline int report_paeth(int left, int up, int corner)
 
 /* A PNG file of 8-bit RGB (channels 3) or gray (1) pixels; free() it. NULL if memory ran out. */
 static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t height,
-                                  size_t channels,
-                                  size_t *size)
+                                  size_t channels, size_t *size)
 {
     report_bytes rows, packed, file;
     memset(&rows, 0, sizeof rows);
@@ -351,11 +349,9 @@ static inline int report_open(report *r, const char *path, const char *title)
             /* what is wider than the page scrolls, under its first column; a shade at the right
                says so until its end */
             ".wide{overflow-x:auto;background:linear-gradient(to left,var(--page) "
-            "40%%,transparent) 100%% 0/4rem 100%% "
-            "no-repeat local,linear-gradient(to left,var(--line),transparent) 100%% 0/1.2rem "
-            "100%% no-repeat scroll}"
-            ".wide td:first-child,.wide "
-            "th:first-child{position:sticky;left:0;background:var(--page)}\n"
+            "40%%,transparent) 100%% 0/4rem 100%% no-repeat local,linear-gradient(to "
+            "left,var(--line),transparent) 100%% 0/1.2rem 100%% no-repeat scroll}.wide "
+            "td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page)}\n"
             "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:.6rem 0}\n"
             "th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--line);"
             "vertical-align:top}\n"
@@ -373,8 +369,7 @@ static inline int report_open(report *r, const char *path, const char *title)
             ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
             ".before{stroke-dasharray:5 4}\n"
             "@media(max-width:40rem){th,td{padding:.25rem .4rem}.wide table:not(.pictures) "
-            "td:first-child{"
-            "min-width:6rem}}\n"
+            "td:first-child{min-width:6rem}}\n"
             "</style>\n<h1>%s</h1>\n", title, title);
     return 0;
 }
@@ -471,8 +466,7 @@ static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of rep
    the error of the one before and stands in its cell; a value that report_differ tells from
    `base` (or NULL) is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count,
-                                       const char *name,
-                                       const double *value, const double *base)
+                                       const char *name, const double *value, const double *base)
 {
     char cells[2048];
     size_t n = (size_t)snprintf(cells, sizeof cells, "%s", name);
@@ -487,8 +481,7 @@ static inline void report_columns_html(report *r, const report_column *column, i
         c++;
         if (value && isfinite(value[c]) && n < sizeof cells)
             n += (size_t)snprintf(cells + n, sizeof cells - n, " ± %.*f%s", column[c].digits,
-                                  value[c],
-                                  report_sign[1 + off]);
+                                  value[c], report_sign[1 + off]);
     }
     if (value) report_cells(r, "td", cells);
     else report_table(r, cells);
@@ -515,8 +508,7 @@ static inline void report_json_text(const char *text)
 
 /* RGB pixels as a PNG inside the page, shown `side` wide. */
 static inline void report_picture(report *r, const uint8_t *rgb, size_t width, size_t height,
-                                  int side,
-                                  const char *alt)
+                                  int side, const char *alt)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t size = 0;
@@ -727,8 +719,7 @@ static inline report_axes report_frame(const report_plot *p, double x0, double x
 /* How much of the curves passes through a box of the drawing: points on the way from one of
    their points to the next. */
 static inline size_t report_crowd(const report_plot *p, const report_axes *a, double x, double y,
-                                  double wide,
-                                  double high)
+                                  double wide, double high)
 {
     enum { PIECES = 16 };
     size_t n = 0;
@@ -952,8 +943,7 @@ static inline void figure_close(FILE *f, const char *end)
     if (fclose(f) || failed) exit(report_refuse("a figure could not be written whole"));
 }
 static inline void figure_png(const char *folder, const char *name, const uint8_t *rgb,
-                              size_t width,
-                              size_t height)
+                              size_t width, size_t height)
 {
     size_t size = 0;
     uint8_t *png = report_png(rgb, width, height, 3, &size);
@@ -1006,8 +996,7 @@ static inline const char *figure_letter(char c)
 
 /* Darkens pixels (height, width, 3) within `radius` of the line from a to b. */
 static inline void figure_line(uint8_t *rgb, size_t width, size_t height, const double *a,
-                               const double *b,
-                               double radius)
+                               const double *b, double radius)
 {
     double ux = b[0] - a[0], uy = b[1] - a[1], square = ux * ux + uy * uy, reach = radius + 1;
     size_t x1 = (size_t)fmin((double)width, fmax(0, fmax(a[0], b[0]) + reach));
@@ -1026,8 +1015,7 @@ static inline void figure_line(uint8_t *rgb, size_t width, size_t height, const 
 /* Writes on pixels (height, width, 3): `unit` is a sixth of a capital's height, y the base line.
    Returns where it ends; without pixels it only measures. */
 static inline double figure_words(uint8_t *rgb, size_t width, size_t height, double x, double y,
-                                  double unit,
-                                  const char *text)
+                                  double unit, const char *text)
 {
     enum { PIECES = 8 };
     for (; *text; text++) {
@@ -1074,8 +1062,7 @@ static inline FILE *svg_open(const char *folder, const char *name, double width,
     return f;
 }
 static inline void svg_text(FILE *f, double x, double y, int size, const char *anchor,
-                            const char *format,
-                            ...)
+                            const char *format, ...)
 {
     va_list list;
     va_start(list, format);

@@ -396,8 +396,7 @@ static int write_plan(mmix_ctx *m, const settings *o, uint64_t print)        /* 
     snprintf(line, sizeof line, "set %s\n", sets);
     put_text(m, &l, line);
     snprintf(line, sizeof line, "steps %zu\nsize %zu\npictures %" PRIu64 "\nrecipes %" PRIu64 "\n",
-             o->steps, o->size,
-             print, recipes_fingerprint(o));
+             o->steps, o->size, print, recipes_fingerprint(o));
     put_text(m, &l, line);
     int bad = mmix_error(m) || write_whole(m, path, l.text);
     free(l.text);
@@ -548,8 +547,7 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
             memcpy(to + (size_t)k * D, mmix_data(row[k]) + i * mmix_stride(row[k], 0),
                    D * sizeof *to);
         memcpy(to + (ROW - blocks) * D, mmix_data(f.intermediate) + i * mmix_stride(f.intermediate,
-                0),
-               blocks * D * sizeof *to);
+                0), blocks * D * sizeof *to);
     }
     mmix_rewind(m, mark);
     return mmix_error(m) || interrupted ? -1 : 0;
@@ -888,8 +886,7 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
    of the pictures are right than with the first head, that on the class token, in e->base. 0, or
    -1. */
 static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, const double *rate,
-                       size_t rates, double decay,
-                       lines *l, const char *format, ...)
+                       size_t rates, double decay, lines *l, const char *format, ...)
 {
     mmix_mark mark = mmix_mark_here(e->m);
     char name[64];
@@ -1168,8 +1165,7 @@ static void show_progress(exam *e, const learner *n, size_t seed, double loss, d
     fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, the "
                     "plan about %zu:%02zu h%s",
             n->of->name, seed, n->done, e->o->steps, rate, loss, seconds / 60, seconds % 60,
-            minutes / 60, minutes % 60,
-            stay ? " \r" : "\n");
+            minutes / 60, minutes % 60, stay ? " \r" : "\n");
 }
 
 /* Trains a network to its end, judged at each quarter. 0; 1: stopped, and saved; -1. */

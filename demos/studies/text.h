@@ -311,8 +311,7 @@ static inline void text_merge_all(text_merge *e, size_t count)
 /* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of
    which the first `room` are written; 0 after an error. */
 static inline size_t tokenizer_encode(const tokenizer *t, const char *text, int begin, int end,
-                                      int32_t *tokens,
-                                      size_t room)
+                                      int32_t *tokens, size_t room)
 {
     text_merge e = {t, NULL, NULL, 0, NULL};
     size_t n = 0;
