@@ -11,7 +11,7 @@
    Compiled by any other compiler this is a program that prints the same numbers for the test:
 
        play_native SCENE KIND N MASK WINDOW SHIFTED FEATURE NORMALIZE SHARPNESS STEP SPREAD A
-       DIRECTION >numbers */
+           DIRECTION >numbers */
 
 #ifndef MMIX_LINKED
 #define MAMBA_MIX_IMPLEMENTATION

@@ -481,7 +481,10 @@ static int by_size(const void *a, const void *b)
 }
 
 enum { REPS = 20000 };
-typedef struct result { double ms, ms_min, faults; size_t reps, allocations; } result;
+typedef struct result {
+    double ms, ms_min, faults;
+    size_t reps, allocations;
+} result;
 
 /* Warm-up, then repetitions for `seconds`, at least 3 unless they take five times as long.
    seconds 0: two runs and no warm-up. */
@@ -801,7 +804,10 @@ static int plot_training(FILE *f, const settings *s, const char *machine)
 /* Bars of t = 2, 4, … threads and of all, each with a line at t, which is ideal. */
 static int plot_threads(FILE *f, const settings *s, const char *machine)
 {
-    static const struct { const char *name; int pen; } shown[] = {
+    static const struct {
+        const char *name;
+        int pen;
+    } shown[] = {
         {"gemm_1576x384x1152", 3}, {"attn_1x4096x6x64_causal", 0}, {"ssd_1x4096x16_P64_N64", 2},
             {"vit_s16_b8", 0},
         {"dino_train_vim_tiny", 2}};

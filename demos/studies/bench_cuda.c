@@ -22,7 +22,11 @@
 enum { MAX_REPS = 1000, MAX_SETS = 8, ARRAYS = 12 };
 
 /* N of attention: its P, too */
-typedef struct Shape { const char *name; size_t B, L, H, P, N; int causal; } Shape;
+typedef struct Shape {
+    const char *name;
+    size_t B, L, H, P, N;
+    int causal;
+} Shape;
 static const Shape ssd_shapes[] = {
     { "ssd_vision_64x198_h16", 64, 198, 16, 64, 64, 0 },
         { "ssd_vision_256x48_h24", 256, 48, 24, 64, 64, 0 },

@@ -115,7 +115,11 @@ static int read_options(settings *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     o->out = "build/dino-out";
     o->size = 96;
-    struct { const char *name, **text; size_t *number, low, high; int fixed; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        int fixed;
+    } known[] = {
         {"--images", &o->images, NULL, 0, 0, 0},         /* fixed 1: a loaded run decides it */
         {"--masks", &o->masks, NULL, 0, 0, 0},
         {"--out", &o->out, NULL, 0, 0, 0},
@@ -276,7 +280,11 @@ static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictur
 
 /* What anyone has for nothing: descriptors that nobody has trained, the commonest class,
    nearness to the middle. */
-typedef struct baselines { score plain[PLAINS]; double commonest; maps middle; } baselines;
+typedef struct baselines {
+    score plain[PLAINS];
+    double commonest;
+    maps middle;
+} baselines;
 
 static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, or -1 */
 {

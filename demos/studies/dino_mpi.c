@@ -48,7 +48,11 @@ static const char help[] =
 /* The sum over all processes in the order of their ranks, ((x0 + x1) + x2) + …: MPI_Allreduce
    may add in any. Each rank gets its piece of all arrays, adds, and hands it round: less than 2
    n numbers in and out, however many ranks there are. */
-typedef struct pieces { int ranks; size_t piece; mmix_real *in, *out; } pieces;
+typedef struct pieces {
+    int ranks;
+    size_t piece;
+    mmix_real *in, *out;
+} pieces;
 static int sum_pieces(void *user, mmix_real *x, size_t n)
 {
     pieces *r = (pieces *)user;

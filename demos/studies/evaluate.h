@@ -67,7 +67,10 @@ static inline void progress_add(progress *p, size_t n)
 
 enum { PLAIN_PIXELS, PLAIN_COLOURS, PLAIN_EDGES, PLAINS };
 enum { PLAIN_SIDE = 16, PLAIN_LEVELS = 8, PLAIN_CELLS = 8, PLAIN_TURNS = 8 };
-static const struct { const char *name; size_t dim; } plain[PLAINS] = {
+static const struct {
+    const char *name;
+    size_t dim;
+} plain[PLAINS] = {
     {"raw 16 x 16 pixels", PLAIN_SIDE * PLAIN_SIDE * 3},
     {"histogram of colours", PLAIN_LEVELS * PLAIN_LEVELS * PLAIN_LEVELS},
     {"histograms of edges", PLAIN_CELLS * PLAIN_CELLS * PLAIN_TURNS},
@@ -298,7 +301,10 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
 /* What brings features to mean 0 and deviation 1, as the batch norm in front of MAE's probe
    does: then one grid of rates serves features of any scale. Of deviations below a tenth of all
    features' that is taken. */
-typedef struct standard { size_t D, rows; double *mean, *scale; } standard;
+typedef struct standard {
+    size_t D, rows;
+    double *mean, *scale;
+} standard;
 
 static inline int standard_begin(mmix_ctx *m, standard *s, size_t D)
 {
@@ -353,7 +359,11 @@ static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_rea
 
 /* A linear head that was learned, and what brings rows to the scale it knows. Its tensors are
    step memory. */
-typedef struct probe { standard scale; mmix_probe_result learned; size_t classes; } probe;
+typedef struct probe {
+    standard scale;
+    mmix_probe_result learned;
+    size_t classes;
+} probe;
 
 static const double probe_rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };

@@ -169,7 +169,10 @@ typedef struct model {
     maps auc;
     double iou[2][LEVELS];
     size_t brighter;
-    struct { double sum; size_t count; } *of_class;
+    struct {
+        double sum;
+        size_t count;
+    } *of_class;
     double value[COLUMNS];                               /* of the table; NAN: not measured */
 } model;
 typedef struct settings {
@@ -185,7 +188,10 @@ typedef struct settings {
 
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
 {
-    const struct { const char *name; mmix_vision_config config; } known[] = {
+    const struct {
+        const char *name;
+        mmix_vision_config config;
+    } known[] = {
         {"vit_tiny", mmix_vision_config_vit(192, 16)}, {"vit_small", mmix_vision_config_vit(384,
                 16)}, {"vit_base", mmix_vision_config_vit(768, 16)},
         {"linearvit_base", mmix_vision_config_linearvit(768)},
@@ -272,7 +278,11 @@ static int read_options(settings *o, int argc, char **argv)
     o->show = 6;
     o->size = 224;
     o->blocks_read = 1;
-    struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        int *flag;
+    } known[] = {
         {"--load", &about, NULL, 0, 0, NULL}, {"--model", &about, NULL, 0, 0, NULL},
         {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL},
         {"--heads", &about, NULL, 0, 0, NULL},
@@ -330,9 +340,17 @@ static int read_options(settings *o, int argc, char **argv)
 
 /* A picture as the networks see it. mask: 0 background, 1 object, 255 void, and label: the class
    numbers that it was made of; NULL if there is none. */
-typedef struct view { uint8_t *rgb, *mask, *label; size_t w, h; char why[512]; } view;
+typedef struct view {
+    uint8_t *rgb, *mask, *label;
+    size_t w, h;
+    char why[512];
+} view;
 /* path NULL: a scene */
-typedef struct photo { char *path, *mask; int32_t label; size_t w, h; } photo;
+typedef struct photo {
+    char *path, *mask;
+    int32_t label;
+    size_t w, h;
+} photo;
 typedef struct album {
     photo *at;  /* those that are judged, then those that teach */
     size_t count, all, classes;                          /* how many of the first, of both */
@@ -448,7 +466,10 @@ static int find_photos(album *a, const settings *o)
     return bad;
 }
 
-typedef struct trying { album *a; char (*why)[512]; } trying;
+typedef struct trying {
+    album *a;
+    char (*why)[512];
+} trying;
 static void try_task(void *arg, size_t i)
 {
     trying *t = (trying *)arg;
@@ -1065,7 +1086,11 @@ static void put(model *x, int at, const score *s)
     if (at != SEG) x->value[at + 3] = s->balanced_error;
 }
 
-typedef struct prediction { const settings *o; const album *a; model *x; } prediction;
+typedef struct prediction {
+    const settings *o;
+    const album *a;
+    model *x;
+} prediction;
 static void keep_prediction(void *user, size_t picture, const uint8_t *pred)
 {
     const prediction *p = (const prediction *)user;

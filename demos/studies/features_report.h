@@ -8,7 +8,10 @@
 /* ---- measures -------------------------------------------------------------------------------- */
 
 /* A measure in a sentence: its column, whose error is in the next one; what it says. */
-static const struct { int at; const char *says; } finding[] = {
+static const struct {
+    int at;
+    const char *says;
+} finding[] = {
     {KNN, "The 20 nearest by the class token name the class rightly"},
     {PROBE, "A linear head on the class token names the class rightly"},
     {SEG, "A linear head on the patches' features finds the classes' masks with an mIoU of"},
@@ -92,7 +95,10 @@ static void report_words(report *h, const settings *o)
 
 static void report_measures(report *h, const settings *o, const album *a)
 {
-    static const struct { int at, error; const char *head; } shows[] = {
+    static const struct {
+        int at, error;
+        const char *head;
+    } shows[] = {
         {KNN, 1, "k-NN"}, {KNN + 2, 1, "k-NN, balanced"}, {PROBE, 1, "linear probe"},
             {PROBE + 2, 1, "probe, balanced"},
         {PROBE_MEAN, 1, "probe, with the patches' mean"}, {PROBE_MEAN + 2, 1, "the same, balanced"},
@@ -226,7 +232,13 @@ static void report_auc(report *h, const settings *o, const album *a)
 
 /* The columns of a table of pictures. */
 enum { PICTURE, MASK, MAP, READ, COLOURS, PREDICTED };
-typedef struct tile { int what; const model *x; size_t at; char head[120]; const char *how; } tile;
+typedef struct tile {
+    int what;
+    const model *x;
+    size_t at;
+    char head[120];
+    const char *how;
+} tile;
 enum { TILES = 2 + 4 * MODELS };
 
 /* Picture, mask, then of all models map, what the class token reads, components, predicted masks

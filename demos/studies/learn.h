@@ -245,7 +245,11 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
 
 /* ---- pictures to learn from ------------------------------------------------------------------ */
 
-typedef struct swarms { picture_set *set; size_t size, first; uint64_t seed; } swarms;
+typedef struct swarms {
+    picture_set *set;
+    size_t size, first;
+    uint64_t seed;
+} swarms;
 static inline void swarms_task(void *arg, size_t i)
 {
     const swarms *d = (const swarms *)arg;

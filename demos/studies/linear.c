@@ -85,7 +85,10 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 enum { KINDS = 4, AUTO = KINDS, KEPT, FEATURES = 4 };
-static const struct { const char *name, *title; int block; } kind[KINDS + 2] = {
+static const struct {
+    const char *name, *title;
+    int block;
+} kind[KINDS + 2] = {
     {"mmate", "M-MATE", MMIX_BLOCK_MMATE}, {"flex", "Flex-MA", MMIX_BLOCK_FLEX},
     {"swin", "Local-Swin", MMIX_BLOCK_SWIN}, {"linear", "linear attention", MMIX_BLOCK_LINEAR},
     {"auto", "the nearest mixer of each block", 0}, {"kept", "attention", MMIX_BLOCK_MIXER},
@@ -154,7 +157,10 @@ static int read_options(settings *o, int argc, char **argv)
     o->batch = 16;
     o->size = 112;
     o->window = 8;
-    struct { const char *name, **text; size_t *number, low, high; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+    } known[] = {
         {"--load", &o->load, NULL, 0, 0},
         {"--images", &o->images, NULL, 0, 0},
         {"--masks", &o->masks, NULL, 0, 0},

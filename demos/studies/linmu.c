@@ -205,7 +205,10 @@ static int read_options(settings *o, int argc, char **argv)
     size_t seed = 1, steps = 0, teach = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/linmu-out";
-    struct { const char *name, **text; size_t *number, low, high; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+    } known[] = {
         {"--out", &o->out, NULL, 0, 0},
         {"--budget", &budget_name, NULL, 0, 0},
         {"--data", &o->data, NULL, 0, 0},
@@ -458,7 +461,10 @@ static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, i
 }
 
 /* means over the targets; how many there were */
-typedef struct score { double loss, right; size_t asked; } score;
+typedef struct score {
+    double loss, right;
+    size_t asked;
+} score;
 
 /* The i-th of n held-back rows that are looked at, spread over all of them. */
 static size_t held_row(const task *t, size_t i,
@@ -558,7 +564,10 @@ static uint64_t fold(uint64_t h, const void *bytes, size_t n)            /* FNV-
     return h;
 }
 
-typedef struct meter { double start, said; size_t first; } meter;
+typedef struct meter {
+    double start, said;
+    size_t first;
+} meter;
 static meter meter_start(size_t first)
 {
     meter p;
@@ -1078,7 +1087,10 @@ enum { PICTURE_SIDE = 64, DRAWN_SIDE = 32, FRAMES = 4, QUESTION_WORDS = 12 };
    the color in so many. */
 enum { SMALL_SIDE = 8, RECALLED = 8 };
 
-typedef struct drawing { task *t; uint64_t seed; } drawing;
+typedef struct drawing {
+    task *t;
+    uint64_t seed;
+} drawing;
 static void draw_task(void *arg, size_t i)               /* picture i of all */
 {
     const drawing *d = (const drawing *)arg;
@@ -1247,7 +1259,10 @@ static int prepare_questions(job *j, score *blind)
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* of one part and seed */
-typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;
+typedef struct result {
+    score teacher, blind;
+    outcome run[VARIANTS];
+} result;
 
 /* What stands in a table's row and column of a seed, or NULL: the last stage is always in the
    last column. */

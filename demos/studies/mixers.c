@@ -190,7 +190,11 @@ static void centred(uint8_t *rgb, size_t panel, double y, double unit, const cha
 static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture,
                       size_t token)
 {
-    static const struct { int kind; const char *name; double top; } of[3] = {
+    static const struct {
+        int kind;
+        const char *name;
+        double top;
+    } of[3] = {
         {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05},
         {FORWARD, "M: SSD (Mamba-2)", 0.5}};
     static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
@@ -427,7 +431,10 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
 }
 
 /* Shapes with words among them. */
-typedef struct svg_note { double x, y; const char *text; } svg_note;
+typedef struct svg_note {
+    double x, y;
+    const char *text;
+} svg_note;
 static void draw_plan(const char *out, const char *name, int width, int height, const char *shapes,
                       const svg_note *note, size_t notes)
 {
@@ -1121,7 +1128,10 @@ static void report_finding(report *r, const model *o, size_t models)
 
 static void report_claims(report *r, const model *o, size_t models)
 {
-    static const struct { int column; const char *text; } row[] = {
+    static const struct {
+        int column;
+        const char *text;
+    } row[] = {
         {BOUND, "blocks beside the diagonal: bound"}, {RANK, "… numerical rank"},
             {EFFECTIVE, "… effective rank"},
         {STABLE, "… stable rank"}, {DECAY, "… rank of the block of L"},
@@ -1411,7 +1421,11 @@ static int read_options(settings *s, int argc, char **argv)
     s->model = "all";
     s->note = "";
     s->token = 77;
-    struct { const char *name, **text; size_t *number, low, high; const char **part; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        const char **part;
+    } known[] = {
         {"--image", &s->image, NULL, 0, 0, NULL},        /* part: which of the two it belongs to */
         {"--figures", &s->figures, NULL, 0, 0, &figures},
         {"--note", &s->note, NULL, 0, 0, &figures},

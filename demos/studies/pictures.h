@@ -112,7 +112,11 @@ typedef struct pictures {
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* bad: no memory for all */
-typedef struct picture_names { char **at; size_t count; int bad; } picture_names;
+typedef struct picture_names {
+    char **at;
+    size_t count;
+    int bad;
+} picture_names;
 
 static inline char *picture_join(const char *a, const char *between, const char *b)
 {
@@ -612,7 +616,10 @@ static inline char *picture_mask_path(const char *masks, const char *inside)
 }
 
 /* Names below DIR ("train/cat/1.jpg") of one of the two parts, with labels. */
-typedef struct picture_part { picture_names names; int32_t *label; } picture_part;
+typedef struct picture_part {
+    picture_names names;
+    int32_t *label;
+} picture_part;
 
 static inline int picture_part_add(picture_part *part, const char *name, size_t label)
 {

@@ -138,12 +138,20 @@ static inline scene_colour scene_texture(const scene_paintwork *p, int u, int v)
     int su = (u + (1 << 24)) % p->scale * 1024 / p->scale;           /* 0 … 1023 along one repeat */
     int sv = (v + (1 << 24)) % p->scale * 1024 / p->scale;
     switch (p->kind) {
-    case SCENE_STRIPES: mix = scene_abs(su - 512) < 256 ? 255 : 0; break;
-    case SCENE_CHECKS:  mix = (su < 512) == (sv < 512) ? 255 : 0; break;
-    case SCENE_DOTS:    mix = (su - 512) * (su - 512) + (sv - 512) * (sv - 512) < 300 * 300 ? 255 :
-        0; break;
-    case SCENE_MARBLE:  mix = scene_abs((su + sv + rough * 8) % 1024 - 512) / 2; break;
-    default:            break;
+    case SCENE_STRIPES:
+        mix = scene_abs(su - 512) < 256 ? 255 : 0;
+        break;
+    case SCENE_CHECKS:
+        mix = (su < 512) == (sv < 512) ? 255 : 0;
+        break;
+    case SCENE_DOTS:
+        mix = (su - 512) * (su - 512) + (sv - 512) * (sv - 512) < 300 * 300 ? 255 : 0;
+        break;
+    case SCENE_MARBLE:
+        mix = scene_abs((su + sv + rough * 8) % 1024 - 512) / 2;
+        break;
+    default:
+        break;
     }
     mix = p->kind == SCENE_PLAIN ? mix / 3 : (mix * 3 + rough) / 4;
     scene_colour c = {p->dark.r + (p->light.r - p->dark.r) * mix / 255,

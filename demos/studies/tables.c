@@ -96,7 +96,11 @@ static int read_options(settings *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     o->out = "build/tables-out";
     o->seeds = 3;
-    struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        int *flag;
+    } known[] = {
         {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL}, {"--only", &o->only, NULL, 0, 0, NULL},
         {"--set", &set, NULL, 0, 0, NULL}, {"--minutes", &minutes, NULL, 0, 0, NULL},
@@ -307,7 +311,10 @@ static int read_plan(settings *o, uint64_t print[2])
 }
 
 /* Lines of text that grow: what goes to a file. */
-typedef struct lines { char *text; size_t count, room; } lines;
+typedef struct lines {
+    char *text;
+    size_t count, room;
+} lines;
 
 static void put_text(mmix_ctx *m, lines *l, const char *text)
 {
@@ -600,7 +607,10 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
        coarse     the mean of a cell, a cells across and down
    They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when pictures are not like
    those a network has learned from) of other pictures; no more is claimed. */
-static const struct { const char *name; double amount[STRENGTHS]; } corruption[CORRUPTIONS] = {
+static const struct {
+    const char *name;
+    double amount[STRENGTHS];
+} corruption[CORRUPTIONS] = {
     {"noise", {8, 16, 32, 48, 64}}, {"blur", {0.75, 1.5, 2.5, 4, 6}},
         {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
     {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}}, {"coarse", {32, 24, 16, 12, 8}}};
@@ -947,7 +957,11 @@ static int judge_probes(exam *e, const mmix_real *x, size_t D, size_t blocks, li
 }
 
 /* Counts of each test picture, from what a head says of it. */
-typedef struct counting { exam *e; mmix_miou_count (*of)[2]; uint8_t *truth; } counting;
+typedef struct counting {
+    exam *e;
+    mmix_miou_count (*of)[2];
+    uint8_t *truth;
+} counting;
 static void count_pixels(void *user, size_t picture, const uint8_t *pred)
 {
     counting *c = (counting *)user;

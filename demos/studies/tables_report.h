@@ -13,8 +13,14 @@
 /* ---- figures --------------------------------------------------------------------------------- */
 
 enum { MOST_SEEDS = 100, MOST_ITEMS = 12 };
-typedef struct figure { char name[64]; double value, error; } figure;
-typedef struct results { figure *at; size_t count; } results;                /* of one file */
+typedef struct figure {
+    char name[64];
+    double value, error;
+} figure;
+typedef struct results {
+    figure *at;
+    size_t count;
+} results;                /* of one file */
 typedef struct book {
     const settings *o;
     results of[PARTS][MOST_SEEDS + 1];  /* by part and seed, from 1 on; 0 for what is made once */
@@ -94,7 +100,11 @@ static double measure(const results *r, const char *prefix, const char *of, doub
 
 /* ---- intervals ------------------------------------------------------------------------------- */
 
-typedef struct estimate { const char *label; double mean, error, square; size_t seeds; } estimate;
+typedef struct estimate {
+    const char *label;
+    double mean, error, square;
+    size_t seeds;
+} estimate;
                                                          /* square: sum of squared deviations
                                                             between seeds */
 static estimate estimate_of(const book *b, size_t part, const char *of, const char *label)
@@ -199,7 +209,10 @@ static void begin(book *b, const char *title)
     if (!b->o->json) printf("\n== %s\n", title);
 }
 
-typedef struct sentence { char text[1600]; size_t n; } sentence;
+typedef struct sentence {
+    char text[1600];
+    size_t n;
+} sentence;
 static void add(sentence *s, const char *format, ...)
 {
     va_list list;
@@ -252,7 +265,10 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* plain: what baselines call it */
-typedef struct column { const char *head, *of, *plain; int digits; } column;
+typedef struct column {
+    const char *head, *of, *plain;
+    int digits;
+} column;
 static const struct { const char *label, *prefix; } baseline[] = {
     {"raw 16 x 16 pixels", "pixels/"}, {"histogram of colours", "colours/"},
         {"histograms of edges", "edges/"},
