@@ -107,7 +107,8 @@ static void draw_grids(const char *folder, const order *all)
             double y = TOP + CELL * (double)(before / r->grid) - 0.5;
             int last = before % r->grid + 2 > r->grid;
             svg_special(f, r, k, x - 3, y - 1.5, 6, CELL + 3);
-            svg_text(f, x + (last ? -5 : 5), y + 12, 11, last ? "end" : "start", "%zu", r->at[k]);
+            const char *anchor = last ? "end" : "start";
+            svg_text(f, x + (last ? -5 : 5), y + 12, 11, anchor, "%zu", r->at[k]);
         }
     }
     svg_text(f, LEFT, TOP + side + 26, 13, "start",

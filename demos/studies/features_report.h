@@ -49,8 +49,10 @@ static void report_findings(report *h, const settings *o, const album *a)
         int above = 0;
         for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
             above += has_column(o, finding[k].at) && above_plain(o, x, finding[k].at) > 0;
-        report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures",
-                    x == o->model ? "" : x + 1 < base ? ", " : " and ", x->label, above, any);
+        const char *link = x + 1 < base ? ", " : " and ";
+        if (x == o->model) link = "";
+        report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures", link,
+                    x->label, above, any);
     }
     if (any) report_html(h, ".</p>\n");
     else if (!a->classes && !a->masks)

@@ -202,9 +202,10 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
                 for (int j = 0; j < first / G; j++) rows += !on[k][j * G * N + (j + 1) * G];
                 for (int j = 0; j < first % G; j++) cols += !on[k][j * N + j + 1];
             }
+            const char *paint = k == 2 ? "#eef1f4" : tone[rows % 2 * 2 + cols % 2];
+            if (seen) paint = "#f0b897";
             svg_box(f, left + CELL * (i % G), TOP + CELL * (i / G), CELL - 1.5, CELL - 1.5,
-                    "fill=\"%s\"",
-                    seen ? "#f0b897" : k == 2 ? "#eef1f4" : tone[rows % 2 * 2 + cols % 2]);
+                    "fill=\"%s\"", paint);
             if (k < 2 && i % G && !on[k][i * N + i - 1])
                 fprintf(f, "<path d=\"M%.2f %dv%d\" stroke=\"#2f6fd0\" stroke-width=\"2\"/>\n",
                         left + CELL * (i % G) - 0.75, TOP + CELL * (i / G) - 1, CELL);

@@ -380,8 +380,8 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
         int at = b ? HALF : NARROW;
         fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", LEFT + STEP * at, TOP, BOTTOM,
                 pen[3]);
-        svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", b ? "softmax: C = 72" :
-                 "linear, SSD: N = 16");
+        const char *label = b ? "softmax: C = 72" : "linear, SSD: N = 16";
+        svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", "%s", label);
         fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM,
                 LEFT + STEP * at, BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
         svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, 0, "start", b ? "C" : "min(C, 16)");

@@ -546,7 +546,10 @@ static void ranks_of(const double *x, size_t n, double *rank)  /* equal ones sha
 {
     for (size_t i = 0; i < n; i++) {
         rank[i] = 0.5;
-        for (size_t j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1 : !(x[j] > x[i]) ? 0.5 : 0;
+        for (size_t j = 0; j < n; j++) {
+            if (x[j] < x[i]) rank[i] += 1;
+            else if (!(x[j] > x[i])) rank[i] += 0.5;
+        }
     }
 }
 /* Of all points together, of their ranks, of what is left of them after their own network's
@@ -663,8 +666,11 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
             double at = axis ? 246 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
             if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH398\"/>", at);
             else fprintf(f, "<path class=\"axis\" d=\"M%.1f 254v5\"/>", at);
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n",
-                    axis ? 50 : at, axis ? at + 5 : 274, axis ? "end" : "middle", ticks[i]);
+            double text_x = axis ? 50 : at, text_y = 274;
+            const char *anchor = axis ? "end" : "middle";
+            if (axis) text_y = at + 5;
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", text_x, text_y,
+                    anchor, ticks[i]);
         }
     for (size_t i = 0; i < p->n; i++) {
         const network *n = &networks[p->of[i]];
