@@ -4,8 +4,7 @@
    vectors that point the same way, so that a search among pictures is a product of matrices:
    cosines of all pairs.
 
-       cc -O2 demos/neighbours.c -o neighbours -lm -lpthread && ./neighbours model.safetensors
-       *.jpg
+       cc -O2 demos/neighbours.c -o neighbours -lm -lpthread && ./neighbours model.safetensors *.jpg
 
    It prints for each picture the three that are most like it, with their cosines. photo.c says
    which weights open and where there are some; JPEG and PNG need stb_image.h (Debian:

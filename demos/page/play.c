@@ -11,7 +11,7 @@
    Compiled by any other compiler this is a program that prints the same numbers for the test:
 
        play_native SCENE KIND N MASK WINDOW SHIFTED FEATURE NORMALIZE SHARPNESS STEP SPREAD A
-       DIRECTION >numbers */
+           DIRECTION >numbers */
 
 #ifndef MMIX_LINKED
 #define MAMBA_MIX_IMPLEMENTATION
@@ -140,8 +140,7 @@ static mmix_mixer mixer_of(mmix_ctx *m, const double *set)
         return x;
     }
     x = mmix_mixer_ssd(play.v, mmix_affine(m, play.dt, set[SPREAD], 0),
-                       mmix_fill(mmix_new1(m, 1), set[DECAY]), q,
-                       mmix_affine(m, q, 1 / root, 0));
+                       mmix_fill(mmix_new1(m, 1), set[DECAY]), q, mmix_affine(m, q, 1 / root, 0));
     x.dt_bias = mmix_fill(mmix_new1(m, 1), bias);
     x.dt_softplus = 1;                           /* δ = softplus(spread · projection + bias) */
     x.direction = (int)set[DIRECTION];

@@ -54,8 +54,7 @@
 /* ---- cases ------------------------------------------------------------------------- */
 
 enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU,
-      SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
-       DINOV2, DINO, MMATE, DECODER };
+      SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION, DINOV2, DINO, MMATE, DECODER };
 
 typedef struct bench_case {
     const char *name;                            /* with .fwd and .bwd if there is a backward */
@@ -182,16 +181,28 @@ static void fill(run *r, mmix_tensor *t, double deviation, size_t stream)
         x[i] = (mmix_real)deviation * r->table[(i + 7919 * stream) % TABLE];
 }
 
+/* What a letter of a case's shape stands for: one of the case's sizes, a fixed one, or a digit. */
+static size_t axis_size(const bench_case *c, char axis)
+{
+    if (axis >= 'a') return c->size[axis - 'a'];
+    switch (axis) {
+    case 'I': return 224;
+    case 'G': return 64;
+    case 'L': return 32;
+    case 'W': return WIDTH;
+    case 'T': return 2 * c->size[4];
+    case 'F': return 4 * c->size[4];
+    default:  return (size_t)(axis - '0');
+    }
+}
+
 /* Adds a tensor to a list. */
 static void declare(mmix_params *p, const bench_case *c, const char *axes)
 {
     char name[2] = {(char)('0' + p->count), 0};
     size_t shape[MMIX_MAX_DIMS];
     int n = 0;
-    for (const char *a = axes; *a; a++)
-        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ?
-            32 : *a == 'W' ? WIDTH
-                   : *a == 'T' ? 2 * c->size[4] : *a == 'F' ? 4 * c->size[4] : (size_t)(*a - '0');
+    for (const char *a = axes; *a; a++) shape[n++] = axis_size(c, *a);
     mmix_params_add(p, "", name, n, shape, MMIX_INIT_CONSTANT, 0, 0);
 }
 
@@ -470,7 +481,10 @@ static int by_size(const void *a, const void *b)
 }
 
 enum { REPS = 20000 };
-typedef struct result { double ms, ms_min, faults; size_t reps, allocations; } result;
+typedef struct result {
+    double ms, ms_min, faults;
+    size_t reps, allocations;
+} result;
 
 /* Warm-up, then repetitions for `seconds`, at least 3 unless they take five times as long.
    seconds 0: two runs and no warm-up. */
@@ -537,7 +551,8 @@ static double machine_peak(const settings *s)
 
 static void case_name(char *name, size_t size, const bench_case *c, int back)
 {
-    snprintf(name, size, "%s%s", c->name, c->flop_back <= 0 ? "" : back ? ".bwd" : ".fwd");
+    const char *way = back ? ".bwd" : ".fwd";
+    snprintf(name, size, "%s%s", c->name, c->flop_back <= 0 ? "" : way);
 }
 
 /* One case from its first allocation to its line; 0, or 1 if it failed. */
@@ -686,7 +701,8 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
     unit = (BOTTOM - TOP) / log10(tick(to) / tick(from));
     svg_open(f, BOTTOM + 94);
     for (size_t k = 0; k < (p->curves > 3 ? 5 : 3); k++) {
-        const char *name = k < 3 ? p->name[k] : k == 3 ? "forward" : "backward";
+        const char *name = k == 3 ? "forward" : "backward";
+        if (k < 3) name = p->name[k];
         fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, pen[k < 3 ? k : 3],
                 k < 4 ? "" : dashed);
         svg_text(f, x + 30, 25, "start", "%s", name);
@@ -717,8 +733,7 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
             fputs("\"/>\n", f);
             for (size_t i = 0; i < p->points && p->y[k][i] > 0; i++)
                 fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" stroke=\"%s\" fill=\"%s\"/>\n",
-                        at[i],
-                        BOTTOM - unit * log10(p->y[k][i] / tick(from)), colour,
+                        at[i], BOTTOM - unit * log10(p->y[k][i] / tick(from)), colour,
                         k < 3 ? colour : "#fff");
         }
     }
@@ -766,7 +781,8 @@ static int plot_training(FILE *f, const settings *s, const char *machine)
         for (size_t k = 0; k < 3; k++)
             for (size_t i = 0; i < 5; i++) {
                 char text[64];
-                size_t batch = j ? 16 : (size_t)p[j].x[i], width = j ? (size_t)p[j].x[i] : 128;
+                size_t batch = j ? 16 : (size_t)p[j].x[i];
+                size_t width = j ? (size_t)p[j].x[i] : 128;
                 bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_MIXER_SSD ? 12 : 6,
                                              batch}, 0, 0};
                 snprintf(text, sizeof text, "%s, width %d, batch %d", name[k], (int)width,
@@ -788,7 +804,10 @@ static int plot_training(FILE *f, const settings *s, const char *machine)
 /* Bars of t = 2, 4, … threads and of all, each with a line at t, which is ideal. */
 static int plot_threads(FILE *f, const settings *s, const char *machine)
 {
-    static const struct { const char *name; int pen; } shown[] = {
+    static const struct {
+        const char *name;
+        int pen;
+    } shown[] = {
         {"gemm_1576x384x1152", 3}, {"attn_1x4096x6x64_causal", 0}, {"ssd_1x4096x16_P64_N64", 2},
             {"vit_s16_b8", 0},
         {"dino_train_vim_tiny", 2}};
@@ -830,8 +849,7 @@ static int plot_threads(FILE *f, const settings *s, const char *machine)
         int t = i < 0 ? 1 : count[i];
         double x = LEFT + (double)UNITS * t / all;
         fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"%s\" stroke-width=\"1\"/>\n", x, TOP - 8,
-                bottom,
-                i < 0 ? "#d9dee4" : "#1d2329");
+                bottom, i < 0 ? "#d9dee4" : "#1d2329");
         svg_text(f, x, bottom + 18, "middle", "%d", t);
     }
     svg_text(f, 14, bottom + 46, "start", "times as fast as one thread; dark lines: ideal");

@@ -22,7 +22,11 @@
 enum { MAX_REPS = 1000, MAX_SETS = 8, ARRAYS = 12 };
 
 /* N of attention: its P, too */
-typedef struct Shape { const char *name; size_t B, L, H, P, N; int causal; } Shape;
+typedef struct Shape {
+    const char *name;
+    size_t B, L, H, P, N;
+    int causal;
+} Shape;
 static const Shape ssd_shapes[] = {
     { "ssd_vision_64x198_h16", 64, 198, 16, 64, 64, 0 },
         { "ssd_vision_256x48_h24", 256, 48, 24, 64, 64, 0 },
@@ -77,9 +81,9 @@ static void *numbers(size_t n, double low, double high, int in_float, unsigned s
         halves[i] = (uint16_t)((bits + 0x7fff) >> 16);
     }
     for (size_t at = 0; at < n; at += BLOCK) {
-        const size_t from = at / BLOCK * 7919 % (BLOCK / 2), count = n - at < BLOCK ? n - at :
-            BLOCK,
-            first = count < BLOCK - from ? count : BLOCK - from;
+        const size_t from = at / BLOCK * 7919 % (BLOCK / 2);
+        const size_t count = n - at < BLOCK ? n - at : BLOCK;
+        const size_t first = count < BLOCK - from ? count : BLOCK - from;
         const char *source = each == 2 ? (const char *)halves : (const char *)values;
         ok((int)cudaMemcpy(p + at * each, source + from * each, first * each,
                            cudaMemcpyHostToDevice), "copy");
@@ -164,8 +168,7 @@ static int by_size(const void *a, const void *b)
 static void floors(const Shape *c, int is_ssd, int back, double *gb, double *gflop)
 {
     const double T = (double)c->B * (double)c->L, H = (double)c->H, P = (double)c->P,
-        N = (double)c->N, L = (double)c->L,
-        Q = L < 64 ? L : 64;
+        N = (double)c->N, L = (double)c->L, Q = L < 64 ? L : 64;
     if (is_ssd) {
         const double heads = T * H * P * (double)size, group = T * N * (double)size,
             steps = T * H * (double)size;
@@ -246,8 +249,8 @@ static void report(const Case *c, const char *impl)
     const double median = (double)ms[reps / 2];
     const double tokens = (double)(shape->B * shape->L);
     printf("{\"case\": \"%s\", \"impl\": \"%s\", \"dtype\": \"%s\", \"ms\": %.5f, \"ms_min\": "
-           "%.5f, \"reps\": %d, "
-           "\"tokens_per_s\": %.0f, \"gb\": %.4f, \"gflop\": %.3f}\n", c->name, impl, dtype, median,
+           "%.5f, \"reps\": %d, \"tokens_per_s\": %.0f, \"gb\": %.4f, \"gflop\": "
+           "%.3f}\n", c->name, impl, dtype, median,
            (double)ms[0], reps, tokens / median * 1e3, gb, gflop);
     fflush(stdout);
 }

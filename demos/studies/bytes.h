@@ -20,7 +20,8 @@
 static inline void *bytes_alloc(mmix_ctx *m, size_t count, size_t size)
 {
     const size_t bytes = size && count > SIZE_MAX / size ? 0 : count * size;
-    void *p = mmix_error(m) || (!bytes && count && size) ? NULL : BYTES_MALLOC(bytes ? bytes : 1);
+    void *p = NULL;
+    if (!mmix_error(m) && (bytes || !count || !size)) p = BYTES_MALLOC(bytes ? bytes : 1);
     if (!p && !mmix_error(m))
         mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more",
                   (double)count * (double)size);

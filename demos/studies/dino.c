@@ -115,7 +115,11 @@ static int read_options(settings *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     o->out = "build/dino-out";
     o->size = 96;
-    struct { const char *name, **text; size_t *number, low, high; int fixed; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        int fixed;
+    } known[] = {
         {"--images", &o->images, NULL, 0, 0, 0},         /* fixed 1: a loaded run decides it */
         {"--masks", &o->masks, NULL, 0, 0, 0},
         {"--out", &o->out, NULL, 0, 0, 0},
@@ -276,7 +280,11 @@ static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictur
 
 /* What anyone has for nothing: descriptors that nobody has trained, the commonest class,
    nearness to the middle. */
-typedef struct baselines { score plain[PLAINS]; double commonest; maps middle; } baselines;
+typedef struct baselines {
+    score plain[PLAINS];
+    double commonest;
+    maps middle;
+} baselines;
 
 static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, or -1 */
 {
@@ -350,7 +358,8 @@ static char *plan_text(const settings *o, uint64_t print)
    entropy of each step. 0, or -1. */
 static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, const settings *o, int mixer)
 {
-    const char *images = o->images ? o->images : "", *masks = o->masks ? o->masks : "";
+    const char *images = o->images ? o->images : "";
+    const char *masks = o->masks ? o->masks : "";
     size_t room = strlen(o->plan) + strlen(images) + strlen(masks) + 4096 + r->done * 48, n = 0;
     char *note = (char *)malloc(room), path[1100];
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
@@ -561,8 +570,7 @@ static void show_progress(const run *r, const settings *o, int mixer, const mmix
     fprintf(stderr, "%-8s (%d of %d) step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  "
                     "entropy %.2f  %s",
             mixer_name[mixer], which, all, r->done, r->steps, rate, left / 60, left % 60, s->loss,
-            s->teacher_entropy,
-            stay ? "\r" : "\n");
+            s->teacher_entropy, stay ? "\r" : "\n");
 }
 
 /* A point of the curves: what class tokens of some training pictures are worth now. 0, or -1. */
@@ -663,7 +671,8 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
                     mixer_name[mixer], r->before.rank, r->after.rank);
     }
     mmix_dino_destroy(d);
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
@@ -731,8 +740,8 @@ static const char *plain_worths(const baselines *b, int k, size_t classes, doubl
         value[7] = maps_error(&b->middle);
         value[8] = (double)b->middle.judged;
     }
-    return k < PLAINS ? plain[k].name : k == PLAINS ? "always the commonest class" :
-        "nearness to the middle";
+    if (k < PLAINS) return plain[k].name;
+    return k == PLAINS ? "always the commonest class" : "nearness to the middle";
 }
 /* The first and the last row of plain_worths that say something. */
 static int plain_first(const pictures *p) { return p->classes > 1 ? 0 : PLAINS + 1; }
@@ -774,8 +783,7 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
     double value[COST + WORTH];
     const char *comma = "";
     printf("{\"train\": %zu, \"test\": %zu, \"classes\": %zu,\n \"plain\": {", p->train.count,
-           p->test.count,
-           p->classes);
+           p->test.count, p->classes);
     for (int k = plain_first(p); k < plain_end(b); k++, comma = ",") {
         printf("%s\n  \"%s\": {", comma, plain_worths(b, k, p->classes, value));
         print_worths(value, "}");
@@ -808,12 +816,10 @@ static void report_maps_finding(report *h, const run *r, const char *name, const
     const maps *after = &r->after.auc, *before = &r->before.auc;
     size_t judged = after->judged, alike = after->alike;
     report_html(h, "<p>How much patches resemble the class token tells objects from the "
-                   "background better than nearness "
-                   "to the middle does in %d of %d networks: Binary-AUC is up to <b>%.3f</b> (%s; "
-                   "before training it "
-                   "was %.3f), of the middle %.3f. ", above, networks, maps_auc(after), name,
-                   maps_auc(before),
-                maps_auc(&b->middle));
+                   "background better than nearness to the middle does in %d of %d networks: "
+                   "Binary-AUC is up to <b>%.3f</b> (%s; before training it was %.3f), of the "
+                   "middle %.3f. ", above, networks, maps_auc(after), name,
+                   maps_auc(before), maps_auc(&b->middle));
     if (alike == judged) report_html(h,
                                      "In the maps of %s objects are what resembles the class "
                                      "token more (yellow).</p>\n", name);
@@ -822,8 +828,8 @@ static void report_maps_finding(report *h, const run *r, const char *name, const
                                      "token less (violet).</p>\n", name);
     else
         report_html(h, "In the maps of %s objects are what resembles the class token more "
-                       "(yellow) in %zu of %zu pictures, "
-                       "and less (violet) in the others.</p>\n", name, alike, judged);
+                       "(yellow) in %zu of %zu pictures, and less (violet) in the "
+                       "others.</p>\n", name, alike, judged);
 }
 
 /* What was learned: a sentence on the class token's classes, one on its maps, what takes
@@ -845,11 +851,11 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
     const score *token = r[best].after.knn;
     if (p->classes > 1)
         report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: "
-                       "the nearest "
-                       "neighbours by the class token of the best, %s, name it rightly in "
-                       "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), untrained "
-                       "%.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
-                       "%.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
+                       "the nearest neighbours by the class token of the best, %s, name it rightly "
+                       "in <b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), "
+                       "untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of "
+                       "edges %.1f&nbsp;%% and guessing "
+                       "%.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
                     100 * token->balanced, 100 * token->balanced_error,
                     100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
@@ -885,16 +891,13 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of "
-                   "the others name (cosine, "
-                   "temperature 0.07); balanced: the mean over the classes; the class token, the "
-                   "mean of the patch "
-                   "tokens or their maximum. &plusmn;: one standard error over the pictures; "
-                   "&#9650; and &#9660;: "
-                   "more than two of them above or below the same network untrained. Effective "
-                   "rank: how many "
-                   "directions the class tokens fill. Binary-AUC: area under the ROC curve of a "
-                   "feature map, as "
-                   "drawn above, against the mask, max(A, 1 - A), mean over test pictures.</p>\n"
+                   "the others name (cosine, temperature 0.07); balanced: the mean over the "
+                   "classes; the class token, the mean of the patch tokens or their maximum. "
+                   "&plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than "
+                   "two of them above or below the same network untrained. Effective rank: how "
+                   "many directions the class tokens fill. Binary-AUC: area under the ROC curve of "
+                   "a feature map, as drawn above, against the mask, max(A, 1 - A), mean over test "
+                   "pictures.</p>\n"
                    "<h2>What it took</h2>\n");
     report_columns_html(h, cost, COST, "mixer|model", NULL, NULL);
     for (int k = 0; k < MIXERS; k++) {
@@ -905,12 +908,9 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the "
-                   "backbone's, "
-                   "FLOPs of one picture at the size of a global crop. A step looks at all crops "
-                   "of a batch, "
-                   "trains the student and moves the teacher. Memory is what the library held. "
-                   "Loss and "
-                   "entropy: means of the last twentieth.</p>\n");
+                   "backbone's, FLOPs of one picture at the size of a global crop. A step looks at "
+                   "all crops of a batch, trains the student and moves the teacher. Memory is what "
+                   "the library held. Loss and entropy: means of the last twentieth.</p>\n");
 }
 
 static void report_curves(report *h, const run *r, const pictures *p, const baselines *b)
@@ -922,9 +922,8 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     loss.level_name = entropy.level_name = "ln K";
     loss.y_label = "loss";
     loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far "
-        "the student is from it. It goes up where that entropy does, or where the teacher "
-        "sharpens faster than "
-        "the student follows: a rise alone does not say that the features get worse.";
+        "the student is from it. It goes up where that entropy does, or where the teacher sharpens "
+        "faster than the student follows: a rise alone does not say that the features get worse.";
     entropy.y_label = "nats";
     entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
         "sharp near 0.";
@@ -959,8 +958,10 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
 /* A mask as a picture: white is object, gray is void. */
 static void paint_mask(uint8_t *rgb, const uint8_t *mask, size_t pixels)
 {
-    for (size_t i = 0; i < 3 * pixels; i++)
-        rgb[i] = mask[i / 3] == 255 ? 128 : mask[i / 3] ? 255 : 0;
+    for (size_t i = 0; i < 3 * pixels; i++) {
+        rgb[i] = mask[i / 3] ? 255 : 0;
+        if (mask[i / 3] == 255) rgb[i] = 128;
+    }
 }
 
 static void report_maps(report *h, const run *r, const pictures *p)
@@ -984,17 +985,15 @@ static void report_maps(report *h, const run *r, const pictures *p)
             if (!r[k / 2].chosen) continue;
             report_html(h, "</td><td>");
             report_picture(h, (k % 2 ? r[k / 2].after.map : r[k / 2].before.map) + i * map,
-                           MAP_SIDE, MAP_SIDE, 112,
-                           mixer_name[k / 2]);
+                           MAP_SIDE, MAP_SIDE, 112, mixer_name[k / 2]);
         }
         report_html(h, "</td><td class=\"soft\">");
         report_text(h, name);
     }
     report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown "
-                   "to the networks at %d x "
-                   "%d pixels. %sMaps: cosine of class token and patch tokens after the final "
-                   "norm, each from its "
-                   "least (violet) to its greatest (yellow), bilinear.</p>\n", (int)map_side(p),
+                   "to the networks at %d x %d pixels. %sMaps: cosine of class token and patch "
+                   "tokens after the final norm, each from its least (violet) to its greatest "
+                   "(yellow), bilinear.</p>\n", (int)map_side(p),
                    (int)map_side(p), p->test.mask ? "Mask: white is object, gray is void. " : "");
     free(rgb);
 }
@@ -1054,8 +1053,7 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     report_curves(&h, r, p, b);
     report_tables(&h, r, p, b);
     report_html(&h, "<h2>How</h2>\n<p class=\"soft\">%zu training and %zu test pictures ",
-                p->train.count,
-                p->test.count);
+                p->train.count, p->test.count);
     report_text(&h, o->images ? o->images :
                 "drawn by scenes.h: swarms, whose classes differ in shape alone");
     report_html(&h, ", brought to %zu x %zu", p->size, p->size);

@@ -48,7 +48,11 @@ static const char help[] =
 /* The sum over all processes in the order of their ranks, ((x0 + x1) + x2) + …: MPI_Allreduce
    may add in any. Each rank gets its piece of all arrays, adds, and hands it round: less than 2
    n numbers in and out, however many ranks there are. */
-typedef struct pieces { int ranks; size_t piece; mmix_real *in, *out; } pieces;
+typedef struct pieces {
+    int ranks;
+    size_t piece;
+    mmix_real *in, *out;
+} pieces;
 static int sum_pieces(void *user, mmix_real *x, size_t n)
 {
     pieces *r = (pieces *)user;
@@ -90,8 +94,7 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
         double rate = (double)(s.step + 1 - first) / (t - start);
         size_t left = (size_t)((double)(s.steps - s.step - 1) / rate);
         fprintf(stderr, "step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f\n",
-                s.step + 1,
-                s.steps, rate, left / 60, left % 60, s.loss, s.teacher_entropy);
+                s.step + 1, s.steps, rate, left / 60, left % 60, s.loss, s.teacher_entropy);
     }
     char why[500] = "";
     /* the run is as after its last step */

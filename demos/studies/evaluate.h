@@ -60,15 +60,17 @@ static inline void progress_add(progress *p, size_t n)
     double rate = (double)p->done / fmax(t - p->start, 1e-6);
     size_t left = p->done < p->all ? (size_t)((double)(p->all - p->done) / rate) : 0;
     fprintf(stderr, "%-16s %s: %zu of %zu pictures  %.1f/s  %zu:%02zu left  %s", p->name, p->what,
-            p->done,
-            p->all, rate, left / 60, left % 60, screen && p->done < p->all ? "\r" : "\n");
+            p->done, p->all, rate, left / 60, left % 60, screen && p->done < p->all ? "\r" : "\n");
 }
 
 /* ---- plain descriptors ----------------------------------------------------------------------- */
 
 enum { PLAIN_PIXELS, PLAIN_COLOURS, PLAIN_EDGES, PLAINS };
 enum { PLAIN_SIDE = 16, PLAIN_LEVELS = 8, PLAIN_CELLS = 8, PLAIN_TURNS = 8 };
-static const struct { const char *name; size_t dim; } plain[PLAINS] = {
+static const struct {
+    const char *name;
+    size_t dim;
+} plain[PLAINS] = {
     {"raw 16 x 16 pixels", PLAIN_SIDE * PLAIN_SIDE * 3},
     {"histogram of colours", PLAIN_LEVELS * PLAIN_LEVELS * PLAIN_LEVELS},
     {"histograms of edges", PLAIN_CELLS * PLAIN_CELLS * PLAIN_TURNS},
@@ -228,8 +230,7 @@ typedef struct voters {  /* numbers of pictures; trains 0: leave one out */
 
 /* Rows at[0 … n-1] of D of x, `stride` apart, and their labels as tensors. */
 static inline mmix_tensor *rows_of(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
-                                   const size_t *at,
-                                   size_t n)
+                                   const size_t *at, size_t n)
 {
     mmix_tensor *t = mmix_new2(m, n, D);
     for (size_t i = 0; t && i < n; i++)
@@ -265,8 +266,7 @@ static inline score score_of(const mmix_miou_count *count, size_t classes)
 
 /* Of what is said of the test pictures. 0, or -1. */
 static inline int score_said(mmix_ctx *m, const voters *v, const int32_t *label,
-                             const int32_t *said, size_t classes,
-                             score *s)
+                             const int32_t *said, size_t classes, score *s)
 {
     mmix_miou_count *count = (mmix_miou_count *)calloc(classes, sizeof *count);
     if (!count) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
@@ -291,8 +291,7 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
     mmix_knn_result r;
     int bad = v->trains
         ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains),
-                   labels_of(m, label, v->train, v->trains), test,
-                   is, classes, k, 0, &r)
+                   labels_of(m, label, v->train, v->trains), test, is, classes, k, 0, &r)
         : mmix_knn(m, test, is, NULL, NULL, classes, k, 0, &r);
     bad = bad || score_said(m, v, label, r.pred, classes, s);
     mmix_rewind(m, mark);
@@ -302,7 +301,10 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
 /* What brings features to mean 0 and deviation 1, as the batch norm in front of MAE's probe
    does: then one grid of rates serves features of any scale. Of deviations below a tenth of all
    features' that is taken. */
-typedef struct standard { size_t D, rows; double *mean, *scale; } standard;
+typedef struct standard {
+    size_t D, rows;
+    double *mean, *scale;
+} standard;
 
 static inline int standard_begin(mmix_ctx *m, standard *s, size_t D)
 {
@@ -357,7 +359,11 @@ static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_rea
 
 /* A linear head that was learned, and what brings rows to the scale it knows. Its tensors are
    step memory. */
-typedef struct probe { standard scale; mmix_probe_result learned; size_t classes; } probe;
+typedef struct probe {
+    standard scale;
+    mmix_probe_result learned;
+    size_t classes;
+} probe;
 
 static const double probe_rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };
@@ -404,8 +410,7 @@ static inline int probe_say(mmix_ctx *m, const probe *p, const mmix_real *x, siz
 
 /* Both. 0, or -1. */
 static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
-                                 const voters *v,
-                                 const int32_t *label, size_t classes, score *s)
+                                 const voters *v, const int32_t *label, size_t classes, score *s)
 {
     mmix_mark mark = mmix_mark_here(m);
     probe p;
@@ -441,8 +446,7 @@ static inline double maps_error(const maps *s)
    too, unless that is NULL. The mask as a tensor (1, h, w); NULL if it is of one kind, which
    says nothing, or on error. */
 static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map,
-                                      const uint8_t *mask, size_t h,
-                                      size_t w, mmix_auc *auc)
+                                      const uint8_t *mask, size_t h, size_t w, mmix_auc *auc)
 {
     const size_t shape[3] = {1, h, w};
     mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
@@ -530,8 +534,7 @@ static inline int dense_read(void *user, const size_t *rows, size_t n, mmix_real
 
 /* Adds a picture that is said to be pred (w h) everywhere; NULL: all background. */
 static inline int dense_count(mmix_ctx *m, const dense_set *d, const int32_t *label,
-                              const uint8_t *pred,
-                              mmix_miou_count *count)
+                              const uint8_t *pred, mmix_miou_count *count)
 {
     mmix_mark mark = mmix_mark_here(m);
     const size_t shape[2] = {d->h, d->w};
@@ -579,8 +582,7 @@ static inline score dense_score(const mmix_miou_count *count, size_t tests, size
 /* The head's classes of a picture's pixels: logits of the tokens, bilinear. x (cells, D) is read
    over. */
 static inline int dense_predict(mmix_ctx *m, const dense_set *d, const mmix_probe_result *head,
-                                mmix_tensor *x,
-                                uint8_t *pred)
+                                mmix_tensor *x, uint8_t *pred)
 {
     static const int planes[4] = {0, 3, 1, 2};
     const size_t shape[4] = {1, d->gh, d->gw, d->classes}, pixels = d->w * d->h;
@@ -600,8 +602,7 @@ static inline int dense_predict(mmix_ctx *m, const dense_set *d, const mmix_prob
 typedef void dense_look(void *user, size_t picture, const uint8_t *pred);
 
 static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standard *scale,
-                              uint8_t *scratch,
-                              const char *name, mmix_probe_result *r)
+                              uint8_t *scratch, const char *name, mmix_probe_result *r)
 {
     static const double rate[] = {0.1, 1, 10};
     mmix_probe_config o = mmix_probe_config_default();
@@ -620,7 +621,9 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
     standard_end(scale);
     o.classes = d->classes;
     o.batch = 8;
-    o.epochs = 1280 / v->trains < 6 ? 6 : 1280 / v->trains > 40 ? 40 : 1280 / v->trains;
+    o.epochs = 1280 / v->trains;
+    if (o.epochs < 6) o.epochs = 6;
+    if (o.epochs > 40) o.epochs = 40;
     o.rates = sizeof rate / sizeof *rate;
     o.void_label = DENSE_VOID;
     memcpy(o.rate, rate, sizeof rate);
@@ -637,8 +640,7 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
 /* A linear head on the dense features of the train pictures, judged at the masks' own size;
    trains 0: all background. `look`, unless NULL, sees each prediction. 0, or -1. */
 static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, const char *name,
-                                 dense_look *look,
-                                 void *user, score *s)
+                                 dense_look *look, void *user, score *s)
 {
     mmix_mark mark = mmix_mark_here(m), each;
     size_t pixels = d->w * d->h, cells = d->gh * d->gw;

@@ -49,8 +49,8 @@ enum { SIDE = 128, SMALL = 80 };                         /* pictures in the repo
 
 static const char help[] =
     "features - what vision backbones see in pictures, several of them side by side\n\n"
-    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of "
-    "demos/studies/dino.c; up to 8 times\n"
+    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; "
+    "up to 8 times\n"
     "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     "
     "(softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        "
@@ -169,7 +169,10 @@ typedef struct model {
     maps auc;
     double iou[2][LEVELS];
     size_t brighter;
-    struct { double sum; size_t count; } *of_class;
+    struct {
+        double sum;
+        size_t count;
+    } *of_class;
     double value[COLUMNS];                               /* of the table; NAN: not measured */
 } model;
 typedef struct settings {
@@ -185,7 +188,10 @@ typedef struct settings {
 
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
 {
-    const struct { const char *name; mmix_vision_config config; } known[] = {
+    const struct {
+        const char *name;
+        mmix_vision_config config;
+    } known[] = {
         {"vit_tiny", mmix_vision_config_vit(192, 16)}, {"vit_small", mmix_vision_config_vit(384,
                 16)}, {"vit_base", mmix_vision_config_vit(768, 16)},
         {"linearvit_base", mmix_vision_config_linearvit(768)},
@@ -272,7 +278,11 @@ static int read_options(settings *o, int argc, char **argv)
     o->show = 6;
     o->size = 224;
     o->blocks_read = 1;
-    struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        int *flag;
+    } known[] = {
         {"--load", &about, NULL, 0, 0, NULL}, {"--model", &about, NULL, 0, 0, NULL},
         {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL},
         {"--heads", &about, NULL, 0, 0, NULL},
@@ -330,9 +340,17 @@ static int read_options(settings *o, int argc, char **argv)
 
 /* A picture as the networks see it. mask: 0 background, 1 object, 255 void, and label: the class
    numbers that it was made of; NULL if there is none. */
-typedef struct view { uint8_t *rgb, *mask, *label; size_t w, h; char why[512]; } view;
+typedef struct view {
+    uint8_t *rgb, *mask, *label;
+    size_t w, h;
+    char why[512];
+} view;
 /* path NULL: a scene */
-typedef struct photo { char *path, *mask; int32_t label; size_t w, h; } photo;
+typedef struct photo {
+    char *path, *mask;
+    int32_t label;
+    size_t w, h;
+} photo;
 typedef struct album {
     photo *at;  /* those that are judged, then those that teach */
     size_t count, all, classes;                          /* how many of the first, of both */
@@ -385,8 +403,7 @@ static int count_masks(const album *a, const settings *o)        /* 0, or an exi
                     without, o->masks);
     if (missing)
         fprintf(stderr, "features: %zu of %zu pictures have no mask (%s is the first); where "
-                        "masks count, they "
-                "are left out\n", missing, a->count, without);
+                        "masks count, they are left out\n", missing, a->count, without);
     return 0;
 }
 
@@ -449,7 +466,10 @@ static int find_photos(album *a, const settings *o)
     return bad;
 }
 
-typedef struct trying { album *a; char (*why)[512]; } trying;
+typedef struct trying {
+    album *a;
+    char (*why)[512];
+} trying;
 static void try_task(void *arg, size_t i)
 {
     trying *t = (trying *)arg;
@@ -535,15 +555,19 @@ static int share_out(album *a, settings *o)
             else v[k]->train[v[k]->trains++] = i;
         }
     }
-    const char *why[4] = {
-        a->classes < 2 ? "there are no classes, or one alone" : a->count < 2 ?
-            "there are too few pictures" : NULL,
-        a->classes < 2 ? "there are no classes, or one alone" : !a->teach.trains ||
-        !a->teach.tests ?
-        "there are too few pictures" : NULL,
-        !a->masks ? "there are no masks" : o->whole ? "with --whole pictures differ in size" :
-        !a->segment.trains || !a->segment.tests ? "there are too few pictures with masks" : NULL,
-        !a->masks ? "there are no masks" : NULL};
+    const char *why[4] = {NULL, NULL, NULL, NULL};       /* why a measure cannot be taken */
+    if (a->count < 2) why[0] = "there are too few pictures";
+    if (!a->teach.trains || !a->teach.tests) why[1] = "there are too few pictures";
+    if (a->classes < 2) {
+        why[0] = "there are no classes, or one alone";
+        why[1] = why[0];
+    }
+    if (!a->segment.trains || !a->segment.tests) why[2] = "there are too few pictures with masks";
+    if (o->whole) why[2] = "with --whole pictures differ in size";
+    if (!a->masks) {
+        why[2] = "there are no masks";
+        why[3] = why[2];
+    }
     for (int k = 0; k < 4; k++) {
         if (!why[k] || !(o->ask & 1 << k)) continue;
         if (o->asked) return fail("--measure %s: %s", ask_name[k], why[k]);
@@ -621,7 +645,9 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     if (o->whole) {
         size_t low = in.width < in.height ? in.width : in.height, high = in.width + in.height - low;
         size_t longer = (o->size * high + low * o->unit / 2) / (low * o->unit) * o->unit;
-        *(in.width < in.height ? &v->h : &v->w) = longer < o->size ? o->size : longer;
+        size_t side = longer < o->size ? o->size : longer;
+        if (in.width < in.height) v->h = side;
+        else v->w = side;
     }
     int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask &&
         o->ask & ASK_SEG;
@@ -641,8 +667,7 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     }
     if (p->path && !*v->why && fit(o, in, v->rgb, v))
         snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels cannot be brought to size", name,
-                 in.width,
-                 in.height);
+                 in.width, in.height);
     if (v->mask && p->path && !*v->why) view_mask(m, o, p, in.width, in.height, v);
     if (rgb) picture_pixels_free(p->path, rgb);
 }
@@ -693,8 +718,9 @@ static size_t shown_as(const settings *o, const album *a, size_t i)
 
 static const char *kind_name(const mmix_vision_config *c)
 {
-    return c->mixer == MMIX_MIXER_SOFTMAX ? "ViT" : c->mixer == MMIX_MIXER_LINEAR ? "LinearViT"
-           : c->class_token == MMIX_CLASS_REGISTERS ? "DinoMamba-Reg" : "DinoVim";
+    if (c->mixer == MMIX_MIXER_SOFTMAX) return "ViT";
+    if (c->mixer == MMIX_MIXER_LINEAR) return "LinearViT";
+    return c->class_token == MMIX_CLASS_REGISTERS ? "DinoMamba-Reg" : "DinoVim";
 }
 
 static void describe(const mmix_vision_config *c, char *text, size_t room)       /* in a line */
@@ -745,8 +771,7 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
         return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
     if (x->half && !list)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out",
-                         x->file,
-                         x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
+                         x->file, x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
@@ -796,8 +821,9 @@ static int check_models(mmix_ctx *m, settings *o)
                 size_t n = strlen(x->name);
                 snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
             }
-        snprintf(x->label, sizeof x->label, "%s%s", x->name, !x->file ? " (random)" : x->half ?
-                 " (bf16)" : "");
+        const char *note = x->half ? " (bf16)" : "";
+        if (!x->file) note = " (random)";
+        snprintf(x->label, sizeof x->label, "%s%s", x->name, note);
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);
@@ -811,8 +837,7 @@ static int check_models(mmix_ctx *m, settings *o)
         size_t patch = x->config.patch, a = o->unit, b = patch;
         if (o->size % patch)
             return fail("--size %zu: no whole number of the %zu x %zu patches of %s; give %zu",
-                        o->size,
-                        patch, patch, x->name, (o->size / patch + 1) * patch);
+                        o->size, patch, patch, x->name, (o->size / patch + 1) * patch);
         while (b) {
             size_t rest = a % b;
             a = b;
@@ -863,8 +888,7 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     options.layer = layer;
     const size_t shape[3] = {1, s->gh * s->gw, x->config.dim}, row[2] = {1, x->config.dim};
     if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches),
-                         s->gh, s->gw, v->h,
-                         v->w, &map))
+                         s->gh, s->gw, v->h, v->w, &map))
         return -1;
     for (size_t i = 0; i < v->w * v->h; i++) {           /* not a number: 0 */
         double value = (double)mmix_data(map.map)[i];
@@ -878,8 +902,7 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
    head's map, and the mean of all, brought to a largest value of 1, and DINO's mask of it. Of
    Mamba, whose M has either sign, the sizes. 0, or -1. */
 static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image,
-                      size_t h,
-                      size_t w)
+                      size_t h, size_t w)
 {
     const size_t shape[4] = {1, 3, h, w};
     mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image),
@@ -912,8 +935,7 @@ static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, con
 
 /* Makes of picture b of a batch, with patches (n, D), what the report shows. 0, or -1. */
 static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f,
-                size_t b,
-                const mmix_real *patches, const mmix_real *token, const view *v)
+                size_t b, const mmix_real *patches, const mmix_real *token, const view *v)
 {
     static const char last[] = "last block after the final norm";
     size_t n = f->grid_h * f->grid_w, D = x->config.dim, at = 0;
@@ -946,8 +968,7 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
         snprintf(layer, sizeof layer, "block %zu after the final norm", o->block[k]);
         if (add_map(m, x, s, at, own ? "class token of the same block" : x->registers ?
                     "mean of the registers of the last block" : "class token of the last block",
-                    layer, query,
-                    mmix_data(rows), v)) return -1;
+                    layer, query, mmix_data(rows), v)) return -1;
     }
     return 0;
 }
@@ -1037,11 +1058,9 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
     }
     free(sorted);
     snprintf(x->components, sizeof x->components,
-             "foreground: where the first principal component of the "
-             "patches of all %zu pictures, each picture's mean taken off, is at least %s; it is "
-             "turned so that "
-             "the pictures' edges are low, and %.0f%% of the patches are above. Their own first "
-             "%zu components "
+             "foreground: where the first principal component of the patches of all %zu pictures, "
+             "each picture's mean taken off, is at least %s; it is turned so that the pictures' "
+             "edges are low, and %.0f%% of the patches are above. Their own first %zu components "
              "are red, green and blue, 2.5 deviations to either side", o->show, o->threshold < 0 ?
              "the picture's own threshold (Otsu's, a tenth of the patches on either side)" :
              "the given share of the picture's range", 100 * (double)front / (double)rows, k);
@@ -1052,7 +1071,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         for (size_t p = 0; p < s->gh * s->gw; p++)
             for (size_t c = 0, in = *t++ > 0; in && c < k; c++) {
                 double v = *colour++ / (5 * sqrt(three.variance[c]) + 1e-30) + 0.5;
-                s->colours[3 * p + c] = (uint8_t)(255 * (v < 0.1 ? 0.1 : v > 1 ? 1 : v));
+                s->colours[3 * p + c] = (uint8_t)(255 * fmin(fmax(v, 0.1), 1));
             }
     return 0;
 }
@@ -1067,7 +1086,11 @@ static void put(model *x, int at, const score *s)
     if (at != SEG) x->value[at + 3] = s->balanced_error;
 }
 
-typedef struct prediction { const settings *o; const album *a; model *x; } prediction;
+typedef struct prediction {
+    const settings *o;
+    const album *a;
+    model *x;
+} prediction;
 static void keep_prediction(void *user, size_t picture, const uint8_t *pred)
 {
     const prediction *p = (const prediction *)user;
@@ -1142,8 +1165,7 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     for (int kind = 0; kind < PLAINS; kind++) {
         if (o->ask & ASK_KNN) {
             if (evaluate_knn(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->vote,
-                             a->label, a->classes, 0,
-                             &s)) return -1;
+                             a->label, a->classes, 0, &s)) return -1;
             put(base + PLAIN + kind, KNN, &s);
         }
         if (!(o->ask & ASK_PROBE)) continue;
@@ -1171,8 +1193,7 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
 
 /* OUT/NAME-WHAT.npy, (a, b, D), or (a, D) if b is 0; an error stays in m. */
 static void save(mmix_ctx *m, const settings *o, const model *x, const char *what,
-                 const mmix_real *data,
-                 size_t a, size_t b)
+                 const mmix_real *data, size_t a, size_t b)
 {
     char path[1200];
     mmix_entry e;
@@ -1296,8 +1317,7 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
 
 /* A batch, pictures first … first + n - 1, through the network. 0, or -1. */
 static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model *x, size_t first,
-                size_t n,
-                view *views)
+                size_t n, view *views)
 {
     const size_t D = x->config.dim, h = views->h, w = views->w;
     int any = 0, judged = first < a->count;
@@ -1398,7 +1418,8 @@ static int see_all(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, mod
     for (size_t done = 0, n; done < a->all && !mmix_error(m) && !interrupted; done += n) {
         mmix_mark mark = mmix_mark_here(m);
         /* whole ones differ */
-        size_t end = done < a->count ? a->count : a->all, batch = o->whole ? 1 : BATCH;
+        size_t end = done < a->count ? a->count : a->all;
+        size_t batch = o->whole ? 1 : BATCH;
         n = end - done < batch ? end - done : batch;
         if (!read_views(m, o, a, done, n, views)) look(m, o, a, v, x, done, n, views);
         mmix_rewind(m, mark);
@@ -1426,7 +1447,8 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
     if (!bad && !o->figures) bad = weigh(m, o, a, x);
     if (!bad && !o->figures) {
         store *s = &x->dense.tokens[0];
-        size_t all = o->whole ? s->count : a->count, each = o->whole ? 0 : s->count / a->count;
+        size_t all = o->whole ? s->count : a->count;
+        size_t each = o->whole ? 0 : s->count / a->count;
         save(m, o, x, "token", x->token, a->count, 0);
         if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
         if (o->patches && !mmix_error(m)) store_keep_npy(m, s, all, each, x->config.dim);
@@ -1510,9 +1532,9 @@ static void print_json(const settings *o, const album *a)
     printf("{\"pictures\": %zu, \"train_pictures\": %zu, \"images\": ", a->count,
            a->all - a->count);
     report_json_text(o->images ? o->images : "scenes");
-    printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size,
-           o->whole ? "true" : "false",
-           o->square ? "true" : "false");
+    const char *whole = o->whole ? "true" : "false";
+    const char *square = o->square ? "true" : "false";
+    printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size, whole, square);
     for (const model *x = o->model; x < last(o); x++) {
         size_t k = (size_t)(x - o->model), baseline = k >= o->models;
         if (k == o->models) printf("\n ], \"baselines\": [");

@@ -50,8 +50,8 @@ static void draw_tokens(const char *folder, const order *all)
         double y = TOP + m * STEP;
         size_t patch = 0, next = 0;
         svg_text(f, LEFT, y - 30, 14, "start",
-                 "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of "
-                 "them patches", r->name, r->tokens, r->patches);
+                 "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of them "
+                 "patches", r->name, r->tokens, r->patches);
         svg_text(f, LEFT + CELL * (double)r->tokens + 3, y + HIGH - 8, 11, "start", "%zu",
                  r->tokens - 1);
         for (size_t i = 0, run; i < r->tokens; i += run) {
@@ -107,15 +107,16 @@ static void draw_grids(const char *folder, const order *all)
             double y = TOP + CELL * (double)(before / r->grid) - 0.5;
             int last = before % r->grid + 2 > r->grid;
             svg_special(f, r, k, x - 3, y - 1.5, 6, CELL + 3);
-            svg_text(f, x + (last ? -5 : 5), y + 12, 11, last ? "end" : "start", "%zu", r->at[k]);
+            const char *anchor = last ? "end" : "start";
+            svg_text(f, x + (last ? -5 : 5), y + 12, 11, anchor, "%zu", r->at[k]);
         }
     }
     svg_text(f, LEFT, TOP + side + 26, 13, "start",
-             "Tokens follow the rows of patches from left to right. A "
-             "bar stands before the patch that comes after it in the sequence;");
+             "Tokens follow the rows of patches from left to right. A bar stands before the patch "
+             "that comes after it in the sequence;");
     svg_text(f, LEFT, TOP + side + 45, 13, "start",
-             "the number is its place there. Filled: class token or "
-             "register that is read as the output; hollow: not read.");
+             "the number is its place there. Filled: class token or register that is read as the "
+             "output; hollow: not read.");
     figure_close(f, "</svg>\n");
 }
 
@@ -148,8 +149,7 @@ static void draw_positions(mmix_ctx *m, const settings *o)
         size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};  /* 14 → 6, 7 → 14 and the like */
         double y = TOP + (double)k * STEP;
         svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s",
-                 x->label,
-                 kind_name(&x->config));
+                 x->label, kind_name(&x->config));
         for (size_t i = 0; v && i < 3; i++) {
             size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10;
             mmix_tensor *p = positions(m, v, g);
@@ -177,8 +177,8 @@ static void draw_positions(mmix_ctx *m, const settings *o)
         mmix_vision_destroy(v);
     }
     svg_text(f, LEFT, TOP + (double)o->models * STEP - 10, 12, "start",
-             "Cosine of the framed position with "
-             "all others, from violet (0, below) to yellow (1).");
+             "Cosine of the framed position with all others, from violet (0, below) to yellow "
+             "(1).");
     figure_close(f, "</svg>\n");
 }
 

@@ -8,7 +8,10 @@
 /* ---- measures -------------------------------------------------------------------------------- */
 
 /* A measure in a sentence: its column, whose error is in the next one; what it says. */
-static const struct { int at; const char *says; } finding[] = {
+static const struct {
+    int at;
+    const char *says;
+} finding[] = {
     {KNN, "The 20 nearest by the class token name the class rightly"},
     {PROBE, "A linear head on the class token names the class rightly"},
     {SEG, "A linear head on the patches' features finds the classes' masks with an mIoU of"},
@@ -46,14 +49,16 @@ static void report_findings(report *h, const settings *o, const album *a)
         int above = 0;
         for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
             above += has_column(o, finding[k].at) && above_plain(o, x, finding[k].at) > 0;
-        report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures",
-                    x == o->model ? "" : x + 1 < base ? ", " : " and ", x->label, above, any);
+        const char *link = x + 1 < base ? ", " : " and ";
+        if (x == o->model) link = "";
+        report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures", link,
+                    x->label, above, any);
     }
     if (any) report_html(h, ".</p>\n");
     else if (!a->classes && !a->masks)
         report_html(h, "<p>No label says anything about these pictures, so nothing is measured. "
-                       "What there is "
-                    "to see: where the networks look, and which pictures they take for alike.</p>\n");
+                       "What there is to see: where the networks look, and which pictures they "
+                       "take for alike.</p>\n");
 }
 
 /* A number and its standard error, where there is one (of one picture there is none). */
@@ -76,8 +81,7 @@ static void report_words(report *h, const settings *o)
             report_html(h, x > o->model ? "," : "");
             report_number(h, x->value + c);
             report_html(h, "%s %s %s%s", share ? " of the pictures" : "", share ? "with" : "for",
-                        x->label,
-                        report_sign[1 + above_plain(o, x, c)]);
+                        x->label, report_sign[1 + above_plain(o, x, c)]);
         }
         if (best) {
             report_html(h, "; the best baseline, %s, has", best->label);
@@ -86,15 +90,17 @@ static void report_words(report *h, const settings *o)
         report_html(h, ".<br>\n");
     }
     report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of "
-                   "the difference "
-                "above or below the best of what nobody has trained, as if the two had been "
-                "measured on different "
-                "pictures. Less is no difference that can be told from chance.</p>\n");
+                   "the difference above or below the best of what nobody has trained, as if the "
+                   "two had been measured on different pictures. Less is no difference that can be "
+                   "told from chance.</p>\n");
 }
 
 static void report_measures(report *h, const settings *o, const album *a)
 {
-    static const struct { int at, error; const char *head; } shows[] = {
+    static const struct {
+        int at, error;
+        const char *head;
+    } shows[] = {
         {KNN, 1, "k-NN"}, {KNN + 2, 1, "k-NN, balanced"}, {PROBE, 1, "linear probe"},
             {PROBE + 2, 1, "probe, balanced"},
         {PROBE_MEAN, 1, "probe, with the patches' mean"}, {PROBE_MEAN + 2, 1, "the same, balanced"},
@@ -128,36 +134,31 @@ static void report_measures(report *h, const settings *o, const album *a)
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Behind &plusmn; stands one standard error: binomial of "
-                   "shares, of the mean over "
-                "the pictures of Binary-AUC, of mIoU by the jackknife over pictures. Balanced: "
-                "mean over the classes "
-                "of their shares.");
+                   "shares, of the mean over the pictures of Binary-AUC, of mIoU by the jackknife "
+                   "over pictures. Balanced: mean over the classes of their shares.");
     if (o->ask & ASK_KNN)
         report_html(h, " k-NN: the 20 nearest by the cosine of the class tokens vote, with weight "
                     "e<sup>cosine/0.07</sup>; %zu pictures are judged by %s.", a->vote.tests,
                     a->vote.trains ? "train pictures" : "all others");
     if (o->ask & ASK_PROBE)
         report_html(h, " Linear probe: a linear head by SGD on the class token%s, features "
-                       "brought to mean 0 and "
-                    "deviation 1; %zu pictures teach, %zu are judged; the rate is chosen on a "
-                    "tenth of the "
-                    "teaching ones.", o->blocks_read > 1 ? "s of the last blocks" : "",
+                       "brought to mean 0 and deviation 1; %zu pictures teach, %zu are judged; the "
+                       "rate is chosen on a tenth of the teaching "
+                       "ones.", o->blocks_read > 1 ? "s of the last blocks" : "",
                     a->teach.trains, a->teach.tests);
     size_t kinds = 0;
     for (int c = 0; c < DENSE_VOID; c++) kinds += a->seen[c];
     if (o->ask & ASK_SEG)
         report_html(h, " mIoU: a linear head on the patches' features, %zu pictures teach it with "
-                       "masks of %d x %d "
-                    "pixels, %zu are judged at %zu x %zu; %zu classes with the ground.",
+                       "masks of %d x %d pixels, %zu are judged at %zu x %zu; %zu classes with the "
+                       "ground.",
                     a->segment.trains, DENSE_SIDE,
                     DENSE_SIDE, a->segment.tests, o->size, o->size, kinds);
     report_html(h, " Baselines go through the same calls: %d x %d x 3 pixels; a joint histogram "
-                   "of %d levels of red, "
-                "green and blue; histograms of the edges' directions in %d x %d cells; always the "
-                "commonest class of "
-                "those that teach, of pixels always ground; of maps nearness to the middle.</p>\n",
-                PLAIN_SIDE,
-                PLAIN_SIDE, PLAIN_LEVELS, PLAIN_CELLS, PLAIN_CELLS);
+                   "of %d levels of red, green and blue; histograms of the edges' directions in %d "
+                   "x %d cells; always the commonest class of those that teach, of pixels always "
+                   "ground; of maps nearness to the middle.</p>\n",
+                PLAIN_SIDE, PLAIN_SIDE, PLAIN_LEVELS, PLAIN_CELLS, PLAIN_CELLS);
 }
 
 /* Columns from … to - 1 of all lines that have them. */
@@ -175,12 +176,10 @@ static void report_costs(report *h, const settings *o)
     report_html(h, "<h2>Costs</h2>\n");
     report_lines(h, o, 0, COST);
     report_html(h, "<p class=\"soft\">FLOPs: two for a multiply-add, of %zu x %zu pixels. Time: "
-                   "the forward "
-                "pass alone, %d at once, without the first batch. Memory: the most that the "
-                "library held, "
+                   "the forward pass alone, %d at once, without the first batch. Memory: the most "
+                   "that the library held, "
                 "weights and their packed copies among it.</p>\n<ul class=\"soft\">\n", o->size,
-                o->size,
-                o->whole ? 1 : BATCH);
+                o->size, o->whole ? 1 : BATCH);
     for (const model *x = o->model; x < o->model + o->models; x++) {
         report_html(h, "<li>%s: ", x->name);
         report_text(h, x->file ? x->file : "random weights, nothing is trained");
@@ -202,18 +201,13 @@ static void report_auc(report *h, const settings *o, const album *a)
     report_html(h, "<h2>Binary-AUC: do maps tell objects from background?</h2>\n");
     report_lines(h, o, AUC, COLUMNS);
     report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map "
-                   "(DinoMamba-Reg: of "
-                "the registers' mean) against the mask, max(A, 1 - A), never below &frac12;: mean "
-                "over the "
-                "pictures that have both object and background, and its standard error. Object "
-                "brighter: "
-                "share of the pictures with A &ge; &frac12;. Best IoU: intersection over union of "
-                "map &ge; "
-                "threshold and object, mean over the pictures, at the best of %d thresholds, one "
-                "for all, 0 "
-                "being the whole picture; with a minus the map is turned round first. Nearness to "
-                "the "
-                "middle: a map that has looked at no picture.</p>\n", LEVELS);
+                   "(DinoMamba-Reg: of the registers' mean) against the mask, max(A, 1 - A), never "
+                   "below &frac12;: mean over the pictures that have both object and background, "
+                   "and its standard error. Object brighter: share of the pictures with A &ge; "
+                   "&frac12;. Best IoU: intersection over union of map &ge; threshold and object, "
+                   "mean over the pictures, at the best of %d thresholds, one for all, 0 being the "
+                   "whole picture; with a minus the map is turned round first. Nearness to "
+                "the middle: a map that has looked at no picture.</p>\n", LEVELS);
     report_html(h, "<div class=\"row\">\n<div "
                    "class=\"wide\"><table><tr><th>class</th><th>pictures</th>");
     for (const model *x = o->model; x <= end; x++) report_html(h, "<th>%s</th>", x->label);
@@ -240,7 +234,13 @@ static void report_auc(report *h, const settings *o, const album *a)
 
 /* The columns of a table of pictures. */
 enum { PICTURE, MASK, MAP, READ, COLOURS, PREDICTED };
-typedef struct tile { int what; const model *x; size_t at; char head[120]; const char *how; } tile;
+typedef struct tile {
+    int what;
+    const model *x;
+    size_t at;
+    char head[120];
+    const char *how;
+} tile;
 enum { TILES = 2 + 4 * MODELS };
 
 /* Picture, mask, then of all models map, what the class token reads, components, predicted masks
@@ -271,8 +271,7 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
             at->at = 0;
             at->how = what == MAP ? x->how[0] : what == COLOURS ? x->components : what == READ ?
                       "what the class token reads in the last block, mean of the heads: lit are "
-                      "the fewest patches "
-                      "that hold 60% of it" :
+                      "the fewest patches that hold 60% of it" :
                       "a linear head's classes for the patches, a colour for each";
             snprintf(at++->head, sizeof at->head, "%s %s", x->label, name[what]);
         }
@@ -287,9 +286,18 @@ static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
         turn = label * 0.6180339887;
     for (int c = 0; c < 3; c++) {
         double hue = fabs(fmod(6 * (turn - floor(turn)) + 2 * c, 6) - 3) - 1;
-        double full = 255 * (hue < 0 ? 0 : hue > 1 ? 1 : hue);
-        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : label ? (full + gray) / 2 : gray * 0.6);
+        double full = 255 * fmin(fmax(hue, 0), 1);
+        double shown = label ? (full + gray) / 2 : gray * 0.6;
+        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : shown);
     }
+}
+
+/* A mask's pixel k: things are white, what is not judged is gray, and so is a mask that is missing. */
+static uint8_t mask_gray(const uint8_t *mask, size_t k)
+{
+    if (!mask) return 90;
+    if (mask[k] == 255) return 128;
+    return mask[k] ? 255 : 0;
 }
 
 /* Tile t of the i-th shown picture, (h, w, 3). */
@@ -301,8 +309,7 @@ static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
         size_t cell = s ? k / v->w * s->gh / v->h * s->gw + k % v->w * s->gw / v->w : 0;
         if (t->what == PICTURE) memcpy(rgb, pixel, 3);
         if (t->what == MASK && v->label) paint_label(rgb, pixel, v->label[k]);
-        else if (t->what == MASK)
-            memset(rgb, !v->mask ? 90 : v->mask[k] == 255 ? 128 : v->mask[k] ? 255 : 0, 3);
+        else if (t->what == MASK) memset(rgb, mask_gray(v->mask, k), 3);
         if (t->what == MAP) report_heat(s->map[t->at * n + k] / 255.0, rgb);
         if (t->what == READ)
             for (int c = 0, lit = s->lit[t->x->read * s->gh * s->gw + cell]; c < 3; c++)
@@ -342,8 +349,7 @@ static void report_pictures(report *h, const settings *o, const album *a, const 
         report_html(h, "</td>");
     }
     report_html(h, "</tr></table></div>\n<p class=\"soft\">Maps run from violet (0) over green to "
-                   "yellow "
-                "(1). How they were made:");
+                   "yellow (1). How they were made:");
     for (size_t k = 1; k < tiles; k++) {
         report_html(h, "<br>\n%s: ", t[k].head);
         report_text(h, t[k].how);
@@ -405,10 +411,9 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
         free(rgb);
     }
     report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the "
-                   "last block's M%s, from "
-                "violet (0) to yellow (the head's largest). Below: lit are the fewest patches "
-                "that hold 60%% of the "
-                "head's mass, as DINO's authors show it.%s</p>\n",
+                   "last block's M%s, from violet (0) to yellow (the head's largest). Below: lit "
+                   "are the fewest patches that hold 60%% of the head's mass, as DINO's authors "
+                   "show it.%s</p>\n",
                 x->config.mixer != MMIX_MIXER_SSD ? "" : x->registers ?
                 ", the mean of the registers' and both directions' rows, sizes without sign" :
                 ", the token that is read, both directions' mean, sizes without sign",
@@ -427,8 +432,7 @@ static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a
     thumb.whole = thumb.ask = 0;
     plainly.masks = 0;
     report_html(h, "<h2>%s: the nearest pictures</h2>\n<div class=\"wide\"><table "
-                   "class=\"pictures\">\n<tr>"
-                "<th>picture</th>", x->label);
+                   "class=\"pictures\">\n<tr><th>picture</th>", x->label);
     for (int k = 0; k < ALIKE; k++) report_html(h, "<th>%s</th>", k ? "" : "nearest");
     for (size_t i = 0; i < o->show && !bad; i++) {
         report_html(h, "</tr>\n<tr>");
@@ -479,8 +483,7 @@ static void report_head(mmix_ctx *m, report *h, const settings *o, const album *
                                   x->name);
     if (random) report_html(h,
                             ". Nothing is trained there: what is seen is what the architecture "
-                            "alone "
-                            "makes of the pixels.</p>\n");
+                            "alone makes of the pixels.</p>\n");
     report_html(h, "<p class=\"soft\">%s, seed %" PRIu64 ", %d threads, %s.</p>\n", date, o->seed,
                 mmix_threads(m), mmix_simd_name(m));
 }

@@ -12,8 +12,7 @@
 /* Frobenius distance of matrices of `count` numbers, ‖a - b‖ and ‖a - b‖/‖a‖: a student's M
    against its teacher's. */
 static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_t matrices,
-                                   size_t count,
-                                   double *distance, double *relative)
+                                   size_t count, double *distance, double *relative)
 {
     for (size_t h = 0; h < matrices; h++) {
         double apart = 0, size = 0;
@@ -22,7 +21,8 @@ static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_
             size += (double)a[i] * (double)a[i];
         }
         if (distance) distance[h] = sqrt(apart);
-        if (relative) relative[h] = size > 0 ? sqrt(apart / size) : apart > 0 ? HUGE_VAL : 0;
+        double none = apart > 0 ? HUGE_VAL : 0;  /* where there is nothing to compare with */
+        if (relative) relative[h] = size > 0 ? sqrt(apart / size) : none;
     }
 }
 
@@ -30,8 +30,7 @@ static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_
    Σ|M_ij| where i and j are at most `radius` rows and columns apart, and the mean distance of i
    and j with weights |M_ij|, in tokens. */
 static inline void head_reach(const mmix_real *M, size_t matrices, size_t gh, size_t gw,
-                              size_t radius,
-                              double *share, double *distance)
+                              size_t radius, double *share, double *distance)
 {
     const size_t L = gh * gw;
     for (size_t h = 0; h < matrices; h++) {

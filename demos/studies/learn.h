@@ -50,8 +50,7 @@ static const struct { const char *name; size_t at; int whole; double low, high;
     WHOLE(mixer, 0, MIXERS - 1), WHOLE(place, MMIX_CLASS_FIRST, MMIX_CLASS_REGISTERS),
     WHOLE(dim, 1, 8192), WHOLE(depth, 1, 500), WHOLE(heads, 1, 1024), WHOLE(state, 1, 1024),
     WHOLE(head_dim, 1, 1024), WHOLE(patch, 1, 64), REAL(deviation, 0, 10), REAL(sincos, 0, 10),
-    REAL(drop, 0, 0.99),
-    WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536),
+    REAL(drop, 0, 0.99), WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536),
     WHOLE(hidden, 1, 65536),
     WHOLE(bottleneck, 1, 65536), WHOLE(size, 8, 1024), WHOLE(local, 8, 1024), WHOLE(locals, 0, 64),
     REAL(scale, 0.001, 1), REAL(least, 0.001, 1), REAL(jitter, 0, 1), REAL(strength, 0, 1),
@@ -155,8 +154,7 @@ static inline void recipe_list(recipe *r)                /* all numbers, on stdo
 {
     for (size_t i = 1; i < RECIPE_NUMBERS; i++)
         printf("%-12s %-8g from %g to %g\n", recipe_number[i].name, *recipe_at(r, i),
-               recipe_number[i].low,
-               recipe_number[i].high);
+               recipe_number[i].low, recipe_number[i].high);
 }
 
 /* "name=number". NULL, or what is wrong. */
@@ -232,7 +230,8 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     c.freeze_last_layer = (size_t)r->freeze;
     /* The teacher looks back a quarter of the run, up to the paper's 0.996. One that forgets
        sooner follows the student's first guesses, and its entropy swings from 0 to ln K. */
-    c.momentum = r->memory > 0 ? r->memory : steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
+    c.momentum = steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
+    if (r->memory > 0) c.momentum = r->memory;
     c.center_momentum = r->center;
     c.teacher_temp = r->temp;
     c.teacher_temp_warm = r->temp_warm;
@@ -246,7 +245,11 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
 
 /* ---- pictures to learn from ------------------------------------------------------------------ */
 
-typedef struct swarms { picture_set *set; size_t size, first; uint64_t seed; } swarms;
+typedef struct swarms {
+    picture_set *set;
+    size_t size, first;
+    uint64_t seed;
+} swarms;
 static inline void swarms_task(void *arg, size_t i)
 {
     const swarms *d = (const swarms *)arg;
@@ -301,15 +304,13 @@ static inline mmix_tensor *look_stack(mmix_ctx *m, const mmix_picture *picture, 
     return mmix_concat(m, 0, part, n);
 }
 static inline mmix_features look_at(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture,
-                                    size_t n,
-                                    size_t every, size_t side)
+                                    size_t n, size_t every, size_t side)
 {
     return mmix_vision_forward(m, v, look_stack(m, picture, n, every, side), NULL);
 }
 /* Maps (n, out, out) of where their patches resemble the class token. 0, or -1. */
 static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture,
-                            size_t n, size_t every,
-                            size_t side, size_t out, mmix_map *map)
+                            size_t n, size_t every, size_t side, size_t out, mmix_map *map)
 {
     mmix_features f = look_at(m, v, picture, n, every, side);
     mmix_map_options words;
@@ -323,8 +324,7 @@ static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_pictur
    the masked ones among every so many, their maps at `shown` pixels judged. x or s may be NULL.
    0, or -1. */
 static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set, size_t size,
-                       size_t side,
-                       mmix_real *x, size_t shown, maps *s)
+                       size_t side, mmix_real *x, size_t shown, maps *s)
 {
     size_t D = mmix_vision_config_of(v)->dim, n, few = MMIX_MAX_INPUTS;
     for (size_t at = 0; x && at < set->count && !mmix_error(m) && !interrupted; at += n) {
@@ -375,8 +375,7 @@ static inline void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *
 /* Patches of n square pictures, seen at `side` pixels, into d->tokens[0], which is open; sets
    their grid. 0, or -1. */
 static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture,
-                               size_t n, size_t side,
-                               dense_set *d)
+                               size_t n, size_t side, dense_set *d)
 {
     for (size_t at = 0, few; at < n && !mmix_error(m) && !interrupted; at += few) {
         mmix_mark mark = mmix_mark_here(m);
@@ -480,8 +479,7 @@ static inline int supervised_draw(mmix_ctx *m, const supervised *s, const mmix_p
 
 /* A step on `batch` of the pictures. Its loss; NAN: mmix_error says why. */
 static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_picture *picture,
-                                     const int32_t *label,
-                                     size_t count)
+                                     const int32_t *label, size_t count)
 {
     const mmix_dino_config *c = &s->config;
     mmix_tensor *crops, *classes, *x[2];
@@ -491,8 +489,7 @@ static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_pict
     o.train = 1;
     o.step = s->step;
     rate.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, c->iters,
-                                   c->warmup_epochs, 0,
-                                   s->step);
+                                   c->warmup_epochs, 0, s->step);
     rate.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
                                              c->iters, 0, 0, s->step);
     mmix_reset(m);

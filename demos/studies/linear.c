@@ -85,7 +85,10 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 enum { KINDS = 4, AUTO = KINDS, KEPT, FEATURES = 4 };
-static const struct { const char *name, *title; int block; } kind[KINDS + 2] = {
+static const struct {
+    const char *name, *title;
+    int block;
+} kind[KINDS + 2] = {
     {"mmate", "M-MATE", MMIX_BLOCK_MMATE}, {"flex", "Flex-MA", MMIX_BLOCK_FLEX},
     {"swin", "Local-Swin", MMIX_BLOCK_SWIN}, {"linear", "linear attention", MMIX_BLOCK_LINEAR},
     {"auto", "the nearest mixer of each block", 0}, {"kept", "attention", MMIX_BLOCK_MIXER},
@@ -138,7 +141,8 @@ static int read_costs(settings *o, const char *text)
 
 static int kind_of(const settings *o, size_t block)      /* an index of kind[] */
 {
-    return o->keep[block] ? KEPT : o->kind == AUTO ? o->nearest[block] : o->kind;
+    if (o->keep[block]) return KEPT;
+    return o->kind == AUTO ? o->nearest[block] : o->kind;
 }
 
 /* 0, or an exit status; -1: help was asked for. */
@@ -153,7 +157,10 @@ static int read_options(settings *o, int argc, char **argv)
     o->batch = 16;
     o->size = 112;
     o->window = 8;
-    struct { const char *name, **text; size_t *number, low, high; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+    } known[] = {
         {"--load", &o->load, NULL, 0, 0},
         {"--images", &o->images, NULL, 0, 0},
         {"--masks", &o->masks, NULL, 0, 0},
@@ -436,8 +443,7 @@ static void describe(const settings *o, const pictures *p, run *r)
     }
     snprintf(r->settings, sizeof r->settings,
              "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --lora %zu, --size "
-             "%zu, "
-             "--batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64,
+             "%zu, --batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64,
              kind[o->kind].name, kept,
              o->window, feature_name[o->feature], o->stages, o->lora, o->size, o->batch, o->seed,
              weights_fingerprint(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
@@ -645,8 +651,7 @@ static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
         double rate = (double)(r->done - first) / fmax(spent, 1e-6);
         size_t left = (size_t)((double)(r->steps - r->done) / rate);
         fprintf(stderr, "%-12s step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.4f  %s",
-                stage_name[s.stage],
-                r->done, r->steps, rate, left / 60, left % 60, s.loss,
+                stage_name[s.stage], r->done, r->steps, rate, left / 60, left % 60, s.loss,
                 on_screen() && r->done < r->steps ? "\r" : "\n");
     }
     return save_run(m, o, r) ? -1 : r->done < r->steps;
@@ -747,8 +752,7 @@ static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const p
 
 /* 0, or -1; w->map is to be freed in any case. */
 static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmix_vision *v,
-                 const pictures *p,
-                 const char *name, worth *w)
+                 const pictures *p, const char *name, worth *w)
 {
     const score unknown = {NAN, NAN, NAN, NAN, 0};
     size_t D = mmix_vision_config_of(v)->dim;
@@ -825,8 +829,7 @@ static int weigh(mmix_ctx *m, settings *o, run *r)
             if (measure(m, k ? student_config(&one, t) : *t, o->cost[i], &x[i][k]))
                 return stopped(m) ? 130 : fail("--cost: %s", mmix_error(m));
             fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels,
-                    name[k],
-                    x[i][k].seconds, x[i][k].processor);
+                    name[k], x[i][k].seconds, x[i][k].processor);
         }
     if (o->json) {
         printf("{");

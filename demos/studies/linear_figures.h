@@ -36,7 +36,11 @@ static int linear_converted(mmix_ctx *m, const char *folder)
 {
     enum { PANELS = 4, LEFT = 14, TOP = 46, CELL = 9, WIDE = CELL * CONVERTED_TOKENS + 16,
           L = CONVERTED_TOKENS };
-    static const struct { const char *name; int branch; size_t window, index; } panel[PANELS] = {
+    static const struct {
+        const char *name;
+        int branch;
+        size_t window, index;
+    } panel[PANELS] = {
         {"attention", MMIX_BRANCH_SWIN, CONVERTED_SIDE, 0},
             {"Flex-MA", MMIX_BRANCH_FLEX, CONVERTED_SIDE, 0},
         {"windows of 2 x 2", MMIX_BRANCH_SWIN, 2, 0}, {"shifted", MMIX_BRANCH_SWIN, 2, 1},
@@ -71,7 +75,11 @@ static int linear_converted(mmix_ctx *m, const char *folder)
 static int linear_cost(mmix_ctx *m, const char *folder)
 {
     enum { CURVES = 4, POINTS = 32, LEFT = 62, TOP = 20, WIDE = 440, HIGH = 300 };
-    static const struct { const char *name, *pen; int block, every; double down; } curve[CURVES] = {
+    static const struct {
+        const char *name, *pen;
+        int block, every;
+        double down;
+    } curve[CURVES] = {
         {"attention", "#2f6fd0", MMIX_BLOCK_SOFTMAX, 1, 0},
             {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
         {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2},

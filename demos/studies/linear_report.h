@@ -110,8 +110,7 @@ static void print_json(const settings *o, const run *r, const worth *w, const pr
     double value[WORTH];
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     printf("{\"train\": %zu, \"test\": %zu, \"mixer\": \"%s\", \"size\": %zu, \"steps\": %zu, ",
-           p->train.count,
-           p->test.count, kind[o->kind].name, o->size, r->done);
+           p->train.count, p->test.count, kind[o->kind].name, o->size, r->done);
     report_json("seconds", r->seconds, ",\n \"networks\": [");
     for (int k = 0; k < NETWORKS; k++) {
         printf("%s\n  {\"network\": \"%s\", ", k ? "," : "", network_name[k]);
@@ -159,17 +158,16 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     const worth *t = &w[TEACHER], *s = &w[AFTER];
     report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks and %.1f minutes of "
-                   "learning, patch tokens "
-                   "have a mean cosine of <b>%.3f</b> with the teacher&rsquo;s, before learning "
-                   "%.3f, and class tokens of "
-                   "<b>%.3f</b>, before %.3f", kind[o->kind].title, replaced(o, depth), depth,
+                   "learning, patch tokens have a mean cosine of <b>%.3f</b> with the "
+                   "teacher&rsquo;s, before learning %.3f, and class tokens of <b>%.3f</b>, before "
+                   "%.3f", kind[o->kind].title, replaced(o, depth), depth,
                    r->seconds / 60,
                 s->like.patches, w[BEFORE].like.patches, s->like.token, w[BEFORE].like.token);
     if (isfinite(s->knn.balanced))
         report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in "
-                       "<b>%.1f&nbsp;%%</b> (the mean over the "
-                       "classes, &plusmn; %.1f), the teacher&rsquo;s in %.1f&nbsp;%%, before "
-                       "learning in %.1f&nbsp;%%", 100 * s->knn.balanced,
+                       "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), the "
+                       "teacher&rsquo;s in %.1f&nbsp;%%, before learning in "
+                       "%.1f&nbsp;%%", 100 * s->knn.balanced,
                     100 * s->knn.balanced_error, 100 * t->knn.balanced,
                     100 * w[BEFORE].knn.balanced);
     if (s->auc.judged)
@@ -188,8 +186,7 @@ static void report_maps(report *h, const worth *w, const pictures *p)
 {
     const size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table "
-                   "class=\"pictures\">"
-                   "<tr><th>picture</th>");
+                   "class=\"pictures\"><tr><th>picture</th>");
     for (int k = 0; k < NETWORKS; k++) report_html(h, "<th>%s</th>", network_name[k]);
     for (size_t i = 0; i < SHOWN && i < p->test.count; i++) {
         const size_t at = shown(p, i);
@@ -204,10 +201,9 @@ static void report_maps(report *h, const worth *w, const pictures *p)
         report_text(h, name);
     }
     report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, at %zu "
-                   "x %zu pixels. Maps: cosine "
-                   "of class token and patch tokens after the final norm, each from its least "
-                   "(violet) to its greatest "
-                   "(yellow), bilinear.</p>\n", p->size, p->size);
+                   "x %zu pixels. Maps: cosine of class token and patch tokens after the final "
+                   "norm, each from its least (violet) to its greatest (yellow), "
+                   "bilinear.</p>\n", p->size, p->size);
 }
 
 /* Seconds and memory of teacher and student against the patches. */
@@ -245,10 +241,9 @@ static void report_costs(report *h, const price *x, int threads)
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Of one picture; FLOPs: two for a multiply-add. %d thread%s, "
-                   "the least of up to three "
-                   "passes. Processor: the time of all threads together, which other programs on "
-                   "the machine change "
-                   "little; times: by that.</p>\n", threads, threads > 1 ? "s" : "");
+                   "the least of up to three passes. Processor: the time of all threads together, "
+                   "which other programs on the machine change little; times: by "
+                   "that.</p>\n", threads, threads > 1 ? "s" : "");
 }
 
 static void report_tables(report *h, const worth *w)
@@ -263,24 +258,18 @@ static void report_tables(report *h, const worth *w)
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Of test pictures. Cosines: with the teacher&rsquo;s tokens "
-                   "after the final norm, means "
-                   "over at most %d pictures; relative error: mean square of what patch tokens "
-                   "differ by over the mean "
-                   "square of the teacher&rsquo;s. k-NN: share of the pictures whose class the 20 "
-                   "nearest of the other test "
-                   "pictures name (class token, cosine, temperature 0.07); balanced: the mean "
-                   "over the classes. Probe: the "
-                   "share whose class a linear head on class tokens names, learned from at most "
-                   "%d training pictures. mIoU: "
-                   "of object and background, what a linear head on patch tokens has in common "
-                   "with each over what the two "
-                   "cover together, mean; learned from every second of at most %d test pictures "
-                   "with masks, judged on the "
-                   "others. Binary-AUC: area under the ROC curve of a map, as drawn above, "
-                   "against the mask, max(A, 1 - A), "
-                   "mean. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: "
-                   "more than two of them "
-                   "above or below the teacher.</p>\n", COMPARED, TAUGHT, SEGMENTED);
+                   "after the final norm, means over at most %d pictures; relative error: mean "
+                   "square of what patch tokens differ by over the mean square of the "
+                   "teacher&rsquo;s. k-NN: share of the pictures whose class the 20 nearest of the "
+                   "other test pictures name (class token, cosine, temperature 0.07); balanced: "
+                   "the mean over the classes. Probe: the share whose class a linear head on class "
+                   "tokens names, learned from at most %d training pictures. mIoU: of object and "
+                   "background, what a linear head on patch tokens has in common with each over "
+                   "what the two cover together, mean; learned from every second of at most %d "
+                   "test pictures with masks, judged on the others. Binary-AUC: area under the ROC "
+                   "curve of a map, as drawn above, against the mask, max(A, 1 - A), mean. "
+                   "&plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than "
+                   "two of them above or below the teacher.</p>\n", COMPARED, TAUGHT, SEGMENTED);
 }
 
 static void report_tried(report *h, const settings *o, const run *r)
@@ -289,12 +278,11 @@ static void report_tried(report *h, const settings *o, const run *r)
     report_table(h, "block|M-MATE|Flex-MA|Local-Swin|linear attention|taken");
     for (size_t b = 0; b < mmix_vision_config_of(r->teacher)->depth; b++)
         report_row(h, "%zu|%.3f|%.3f|%.3f|%.3f|%s", b + 1, r->tried[0][b], r->tried[1][b],
-                   r->tried[2][b], r->tried[3][b],
-                   kind[kind_of(o, b)].title);
+                   r->tried[2][b], r->tried[3][b], kind[kind_of(o, b)].title);
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Relative error of what the mixer makes of what the "
-                   "teacher&rsquo;s block reads, of test "
-                   "pictures, after it has learned alone for a short time.</p>\n");
+                   "teacher&rsquo;s block reads, of test pictures, after it has learned alone for "
+                   "a short time.</p>\n");
 }
 
 static void report_curves(report *h, const run *r, const worth *w)
@@ -309,8 +297,7 @@ static void report_curves(report *h, const run *r, const worth *w)
     loss.y_label = "loss";
     loss.caption = "Each stage has a loss of its own: what mixers make on the teacher's inputs; "
         "what blocks make, end to end; class and patch tokens. From one curve to the next nothing "
-        "can be compared. "
-        "Batches of large and small crops differ, so curves are rough.";
+        "can be compared. Batches of large and small crops differ, so curves are rough.";
     for (size_t k = 0; k < STAGES; at += r->distill->config.stage[k++].steps) {
         report_curve c = {stage_name[k], r->x + at, r->loss + at, r->distill->config.stage[k].steps,
                           (int)k, 0};
@@ -368,8 +355,7 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const wort
     for (size_t b = 0, n = 0; b < depth; b++)
         if (o->keep[b]) report_html(&h, "%s%zu", n++ ? ", " : "", b + 1);
     report_html(&h, "%s keep attention. %zu training and %zu test pictures of ",
-                replaced(o, depth) == depth ? "none" : "",
-                p->train.count, p->test.count);
+                replaced(o, depth) == depth ? "none" : "", p->train.count, p->test.count);
     report_text(&h, o->images);
     report_html(&h, "; %zu, %zu and %zu steps of %zu crops, %.0f s. %s, %d threads, %s.<br><code>",
                 c->stage[0].steps,

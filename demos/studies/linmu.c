@@ -205,7 +205,10 @@ static int read_options(settings *o, int argc, char **argv)
     size_t seed = 1, steps = 0, teach = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/linmu-out";
-    struct { const char *name, **text; size_t *number, low, high; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+    } known[] = {
         {"--out", &o->out, NULL, 0, 0},
         {"--budget", &budget_name, NULL, 0, 0},
         {"--data", &o->data, NULL, 0, 0},
@@ -422,8 +425,7 @@ static int task_ask(task *t, mmix_ctx *m, size_t clip, const char *question, con
 /* B rows as a batch in step memory, with the media (B, patches, DIM), or what t->media has of
    them (NULL); blind: the questions alone. 0, or -1. */
 static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, int blind,
-                      mmix_tensor *media,
-                      mmix_distill_batch *batch)
+                      mmix_tensor *media, mmix_distill_batch *batch)
 {
     size_t n = blind ? 0 : clip_tokens(t), grid = patches(t),
         frame = n / (t->clips ? t->frames : 1), L = n + t->width, shape[2];
@@ -459,7 +461,10 @@ static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, i
 }
 
 /* means over the targets; how many there were */
-typedef struct score { double loss, right; size_t asked; } score;
+typedef struct score {
+    double loss, right;
+    size_t asked;
+} score;
 
 /* The i-th of n held-back rows that are looked at, spread over all of them. */
 static size_t held_row(const task *t, size_t i,
@@ -559,7 +564,10 @@ static uint64_t fold(uint64_t h, const void *bytes, size_t n)            /* FNV-
     return h;
 }
 
-typedef struct meter { double start, said; size_t first; } meter;
+typedef struct meter {
+    double start, said;
+    size_t first;
+} meter;
 static meter meter_start(size_t first)
 {
     meter p;
@@ -575,8 +583,7 @@ static void meter_show(meter *p, const job *j, const char *what, size_t step, si
     size_t left = (size_t)((double)(steps - step) / rate_now);
     p->said = t;
     fprintf(stderr, "%s, seed %" PRIu64 ", %-10s step %zu of %zu  %.1f a second  %zu:%02zu left",
-            part_name[j->part],
-            j->seed, what, step, steps, rate_now, left / 60, left % 60);
+            part_name[j->part], j->seed, what, step, steps, rate_now, left / 60, left % 60);
     if (isfinite(loss)) fprintf(stderr, "  loss %.3f", loss);
     fputs(on_screen() && step < steps ? "   \r" : "   \n", stderr);
 }
@@ -678,7 +685,8 @@ static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *e
         mmix_optimizer_free(&state[k]);
         mmix_params_require_grad(list[k], 0);
     }
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 static mmix_decoder_config decoder_config(const task *t, int blind)
@@ -845,8 +853,7 @@ static void write_note(const job *j, const variant *v, const outcome *out, char 
                                 out->stages);
     for (int i = 0; i <= STAGES_MOST; i++)
         n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.17g %.17g %zu\n", out->score[i].loss,
-                              out->score[i].right,
-                              out->score[i].asked);
+                              out->score[i].right, out->score[i].asked);
     for (int i = 0; i < STRETCHES; i++)
         n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.9g %.9g %zu\n", out->token[i],
                               out->hidden[i], out->in[i]);
@@ -1048,7 +1055,8 @@ static int tell_stories(job *j)
         meter_show(&p, j, "stories", j->t.count, rows, NAN);
     }
     free(made);
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 /* Teacher and stories. 0, 1 after Ctrl-C, -1. */
@@ -1063,8 +1071,7 @@ static int prepare_text(job *j)
         return mmix_error(m) ? -1 : tell_stories(j);
     }
     report_say("text: no pretrained teacher here (--teacher names one): a small one learns "
-               "stories made of "
-               "templates, words as tokens");
+               "stories made of templates, words as tokens");
     if (task_rows(&j->t, m, TEMPLATES, TEMPLATE_WORDS)) return -1;
     for (size_t i = 0; i < TEMPLATES; i++)
         if (task_template(&j->t, m, j->seed, i)) return -1;
@@ -1080,7 +1087,10 @@ enum { PICTURE_SIDE = 64, DRAWN_SIDE = 32, FRAMES = 4, QUESTION_WORDS = 12 };
    the color in so many. */
 enum { SMALL_SIDE = 8, RECALLED = 8 };
 
-typedef struct drawing { task *t; uint64_t seed; } drawing;
+typedef struct drawing {
+    task *t;
+    uint64_t seed;
+} drawing;
 static void draw_task(void *arg, size_t i)               /* picture i of all */
 {
     const drawing *d = (const drawing *)arg;
@@ -1150,8 +1160,7 @@ static int draw_clips(job *j)
         frames = j->part == VIDEO ? FRAMES : 1;
     drawing d = {&j->t, j->seed};
     report_say("%s, seed %" PRIu64 ": drawing %zu pictures of %d x %d pixels", part_name[j->part],
-               j->seed,
-               clips * frames, DRAWN_SIDE, DRAWN_SIDE);
+               j->seed, clips * frames, DRAWN_SIDE, DRAWN_SIDE);
     if (task_rows(&j->t, j->m, clips * SCENE_QUESTIONS, QUESTION_WORDS)) return -1;
     if (task_clips(&j->t, j->m, clips, train, frames, DRAWN_SIDE)) return -1;
     mmix_parallel_for(j->m, clips * frames, draw_task, &d);
@@ -1170,7 +1179,8 @@ static int draw_clips(job *j)
    is none. */
 static char *json_string(char **at)
 {
-    char *start = *at ? strchr(*at, '"') : NULL, *end = start ? strchr(start + 1, '"') : NULL;
+    char *start = *at ? strchr(*at, '"') : NULL;
+    char *end = start ? strchr(start + 1, '"') : NULL;
     if (!end || memchr(start, '\\', (size_t)(end - start))) return NULL;
     *end = 0;
     *at = end + 1;
@@ -1235,8 +1245,10 @@ static int load_questions(job *j)
 static int prepare_questions(job *j, score *blind)
 {
     mmix_decoder *deaf = NULL;
-    int bad = j->part == PICTURES && j->o->data ? load_questions(j)
-        : j->part == VIDEO && j->o->frames ? draw_films(j) : draw_clips(j);
+    int bad;
+    if (j->part == PICTURES && j->o->data) bad = load_questions(j);
+    else if (j->part == VIDEO && j->o->frames) bad = draw_films(j);
+    else bad = draw_clips(j);
     int end = bad ? -1 : learn(j, "blind", &deaf, NULL);
     if (!end) end = rate(j->m, &j->t, deaf, held_rows(&j->t, j->o), 1, blind, NULL);
     mmix_decoder_destroy(deaf);
@@ -1247,13 +1259,17 @@ static int prepare_questions(job *j, score *blind)
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* of one part and seed */
-typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;
+typedef struct result {
+    score teacher, blind;
+    outcome run[VARIANTS];
+} result;
 
 /* What stands in a table's row and column of a seed, or NULL: the last stage is always in the
    last column. */
 static const score *table_score(const result *r, int row, int column)
 {
-    if (row < 0) return column < STAGES ? NULL : row == TEACHER ? &r->teacher : &r->blind;
+    if (row < 0 && column < STAGES) return NULL;
+    if (row < 0) return row == TEACHER ? &r->teacher : &r->blind;
     int stages = (int)variants[row].stages, skipped = STAGES - stages;
     if (!column) return &r->run[row].score[0];
     return column > skipped ? &r->run[row].score[column - skipped] : NULL;
@@ -1261,7 +1277,8 @@ static const score *table_score(const result *r, int row, int column)
 
 static const char *table_name(int row)
 {
-    return row == TEACHER ? "teacher" : row == BLIND ? "the question alone" : variants[row].name;
+    if (row == TEACHER) return "teacher";
+    return row == BLIND ? "the question alone" : variants[row].name;
 }
 
 static double score_value(int part, const score *s)      /* perplexity, or percent */
@@ -1301,8 +1318,8 @@ static void table_cell(char *out, size_t room, int part, const result *r, size_t
                        int column)
 {
     double mean = 0, low = INFINITY, high = -INFINITY, asked = 0, a, b;
-    const char *format = part == TEXT ? "%.2f" : "%.1f", *spread = part == TEXT ?
-        " (%.2f to %.2f)" : " (%.1f to %.1f)";
+    const char *format = part == TEXT ? "%.2f" : "%.1f";
+    const char *spread = part == TEXT ? " (%.2f to %.2f)" : " (%.1f to %.1f)";
     for (size_t s = 0; s < seeds; s++) {
         const score *one = table_score(&r[s], row, column);
         double v = one && one->asked ? score_value(part, one) : NAN;
@@ -1364,17 +1381,15 @@ static void report_stages(report *h, const settings *o, int part, const result *
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer "
-                   "steps of %zu rows. Two "
-                   "stages: without the first; a single stage: everything trains, all losses at "
-                   "once; their last "
-                   "score stands under stage 3, as that of four does, the first of which has none "
+                   "steps of %zu rows. Two stages: without the first; a single stage: everything "
+                   "trains, all losses at once; their last score stands under stage 3, as that of "
+                   "four does, the first of which has none "
                    "here.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
                 part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked,
                 part == TEXT ? "stories" : "questions",
                 STAGES * o->steps[part], o->budget->batch[part],
                 part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: "
-                                    "more than two "
-                "standard errors above or below the start.",
+                                    "more than two standard errors above or below the start.",
                 o->seeds > 1 ? " Means over the seeds (least to largest)." : "");
 }
 
@@ -1387,10 +1402,9 @@ static void report_learning(report *h, const settings *o, int part, const result
     size_t total = STAGES * o->steps[part], n = stretches(o, part);
     memset(plot, 0, sizeof plot);
     snprintf(caption, sizeof caption,
-             "KL from the teacher's next token. Stages of three begin anew after %zu and "
-             "%zu steps: other weights and losses, so a curve may jump up there; that is no fault.",
-             o->steps[part],
-             2 * o->steps[part]);
+             "KL from the teacher's next token. Stages of three begin anew after %zu and %zu "
+             "steps: other weights and losses, so a curve may jump up there; that is no fault.",
+             o->steps[part], 2 * o->steps[part]);
     plot[0].y_label = "L_tok, nats";
     plot[0].caption = caption;
     plot[1].y_label = "L_hid";
@@ -1579,8 +1593,7 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
                    "<th>student at the start</th><th>after stage 3</th></tr>\n");
     for (int k = 0; k < 2; k++) {
         report_html(h, "<tr><td class=\"soft\">the most %s head: %zu, %zu</td>", kind[k],
-                    most[k] / c->heads,
-                    most[k] % c->heads);
+                    most[k] / c->heads, most[k] % c->heads);
         for (int i = 0; i < 3; i++) {
             report_html(h, "<td>");
             report_matrix(h, j, shown[i], &s, most[k]);
@@ -1589,12 +1602,10 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
         report_html(h, "</tr>\n");
     }
     report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet "
-                   "(0) to yellow (1)."
-                   "</p>\n");
+                   "(0) to yellow (1).</p>\n");
     report_table(h, "layer, head|teacher: within 4 tokens|mean distance|it is|student: within 4 "
-                    "tokens at the start|"
-                    "at the end|distance of M at the start|at the end|best scaled, at the "
-                    "start|at the end");
+                    "tokens at the start|at the end|distance of M at the start|at the end|best "
+                    "scaled, at the start|at the end");
     for (size_t k = 0; k < count; k++) {
         int distant = all[k].share < 0.5;
         local[distant]++;
@@ -1607,8 +1618,7 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
         report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", k / c->heads,
                    k % c->heads, all[k].share,
                    all[k].reach, kind[distant], all[k].own[0], all[k].own[1], all[k].distance[0],
-                   all[k].distance[1],
-                   all[k].sine[0], all[k].sine[1]);
+                   all[k].distance[1], all[k].sine[0], all[k].sine[1]);
     }
     for (int distant = 0; distant < 2; distant++) {
         if (!(local[distant] > 0)) continue;
@@ -1619,20 +1629,17 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
                    w[1] / n, d[0] / n, d[1] / n, e[0] / n, e[1] / n);
         if (!j->o->json)
             printf("text: %g %s heads: within %d tokens %.2f, the student %.2f -> %.2f; distance "
-                   "of M %.3f -> %.3f, best "
-                   "scaled %.3f -> %.3f\n", n, kind[distant], NEAREST, sum[distant].share / n,
-                   w[0] / n, w[1] / n, d[0] / n,
-                   d[1] / n, e[0] / n, e[1] / n);
+                   "of M %.3f -> %.3f, best scaled %.3f -> "
+                   "%.3f\n", n, kind[distant], NEAREST, sum[distant].share / n,
+                   w[0] / n, w[1] / n, d[0] / n, d[1] / n, e[0] / n, e[1] / n);
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">On %zu tokens of held-back stories. Local: half of "
-                   "&Sigma;|M| or more lies "
-                   "within %d tokens. Distance: &Vert;M<sub>teacher</sub> &minus; "
-                   "M<sub>student</sub>&Vert; / "
-                   "&Vert;M<sub>teacher</sub>&Vert;; best scaled: the least over all multiples of "
-                   "M<sub>student</sub>, the sine of the angle between the two; the start&rsquo;s "
-                   "calibration scales "
-                   "o_proj and leaves M as it is.</p>\n", length, NEAREST);
+                   "&Sigma;|M| or more lies within %d tokens. Distance: &Vert;M<sub>teacher</sub> "
+                   "&minus; M<sub>student</sub>&Vert; / &Vert;M<sub>teacher</sub>&Vert;; best "
+                   "scaled: the least over all multiples of M<sub>student</sub>, the sine of the "
+                   "angle between the two; the start&rsquo;s calibration scales o_proj and leaves "
+                   "M as it is.</p>\n", length, NEAREST);
     mmix_reset(j->m);
     free(all);
 }
@@ -1706,8 +1713,7 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
         report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem\">");
         for (size_t f = 0; f < t->frames; f++)
             report_picture(h, t->look.train.rgb + (t->clip[row] * t->frames + f) * bytes, side,
-                           side,
-                           t->frames > 1 ? 48 : 96, "");
+                           side, t->frames > 1 ? 48 : 96, "");
         report_html(h, "</div></td><td>");
         for (size_t w = 0; w < n; w++) {
             report_text(h, t->word[token[w]]);
@@ -1739,9 +1745,8 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
         if (o->teacher) report_text(h, o->teacher);
         else report_html(h, "trained here on %d stories from templates", TEMPLATES);
         report_html(h, ". The data: %zu stories of at most %zu tokens that it told itself, at "
-                       "temperature 1; %zu more, "
-                       "from other streams of random numbers, are held back. M-MATE&rsquo;s "
-                       "window in text: %d tokens.",
+                       "temperature 1; %zu more, from other streams of random numbers, are held "
+                       "back. M-MATE&rsquo;s window in text: %d tokens.",
                     t->train, t->width, t->count - t->train, WINDOW);
     } else {
         report_html(h, "%zu questions about %zu %s, ", t->train, t->train_clips,
@@ -1749,8 +1754,8 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
         if (j->part == PICTURES && o->data) report_text(h, o->data);
         else report_html(h, "drawn here");
         report_html(h, "; held back: %zu about %zu others. Encoder and teacher were trained here "
-                       "(%zu steps of %zu "
-                       "questions); the encoder stays as it is. Each is %zu x %zu x %zu tokens.",
+                       "(%zu steps of %zu questions); the encoder stays as it is. Each is %zu x "
+                       "%zu x %zu tokens.",
                        t->count - t->train,
                     t->clips - t->train_clips, o->teach[j->part], o->budget->teacher_batch,
                     t->span.grid[0], t->span.grid[1], t->span.grid[2]);
@@ -1868,8 +1873,7 @@ static double time_of(const mmix_ctx *m) { return mmix_threads(m) > 1 ? now() :
 /* Prefill of a film of n tokens and a question, then an answer, token by token; the best of up
    to three. In a context of its own, so that its memory is all that is counted. 0, or -1. */
 static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real *media, size_t n,
-                        int which,
-                        length *out)
+                        int which, length *out)
 {
     size_t shape[2] = {1, n + ASKED}, one[2] = {1, 1};
     mmix_span span = {0, {n / FRAME_TOKENS, SIDE_TOKENS, SIDE_TOKENS}, 0};
@@ -1980,19 +1984,20 @@ static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *length
         at->see = time_encoder(m, eye, media, n, 1);
         for (int k = 0; k < WAYS && !mmix_error(m); k++) {
             c.mixer = k == ATTENTION ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MMATE;
-            c.mmate.branches = k == FLEX ? MMIX_BRANCH_FLEX : k == SWIN ? MMIX_BRANCH_SWIN :
-                MMIX_BRANCH_BOTH;
+            c.mmate.branches = MMIX_BRANCH_BOTH;
+            if (k == FLEX) c.mmate.branches = MMIX_BRANCH_FLEX;
+            if (k == SWIN) c.mmate.branches = MMIX_BRANCH_SWIN;
             time_decoder(m, c, media, n, k, at);
         }
         if (interrupted || mmix_error(m)) break;
         fprintf(stderr, "scaling: %zu tokens, encoder %.3f s, attention %.3f s, M-MATE %.3f s\n", n,
-                at->see,
-                at->first[ATTENTION], at->first[BOTH]);
+                at->see, at->first[ATTENTION], at->first[BOTH]);
         ++*lengths;
     }
     free(media);
     mmix_vision_destroy(eye);
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    if (mmix_error(m)) return -1;
+    return interrupted ? 1 : 0;
 }
 
 static void print_scaling(const length *x, size_t lengths)
@@ -2028,16 +2033,14 @@ static void json_scaling(const length *x, size_t lengths)
 static void report_scaling(report *h, const length *x, size_t lengths)
 {
     static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[WAYS][LENGTHS_MOST],
-        rate_of[WAYS][LENGTHS_MOST],
-        peak[WAYS][LENGTHS_MOST], state[WAYS][LENGTHS_MOST];
+        rate_of[WAYS][LENGTHS_MOST], peak[WAYS][LENGTHS_MOST], state[WAYS][LENGTHS_MOST];
     double value[SCALING_COLUMNS];
     char cell[48];
     report_plot time_plot, rate_plot, memory;
     report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d "
-                   "tokens, one sequence, "
-                   "random weights; the decoders: width %d, %d layers, %d heads, and "
-                   "M-MATE&rsquo;s standard windows, "
-                   "16 x 4 x 4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH,
+                   "tokens, one sequence, random weights; the decoders: width %d, %d layers, %d "
+                   "heads, and M-MATE&rsquo;s standard windows, 16 x 4 x "
+                   "4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH,
                    SCALE_HEADS);
     for (size_t i = 0; i < lengths; i++) {
         tokens[i] = x[i].tokens;
@@ -2087,8 +2090,7 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up "
-                   "to three; with one thread "
-                   "the processor&rsquo;s.</p>\n");
+                   "to three; with one thread the processor&rsquo;s.</p>\n");
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
@@ -2137,14 +2139,11 @@ static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report 
     long at = report_leave(h);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
     report_html(h, "<p>A decoder with causal attention is converted: Flex-MA, a masked "
-                   "bidirectional Mamba-2, and "
-                   "Local-Swin, attention in windows, take its projections (M-MATE). Then it "
-                   "learns from the decoder "
-                   "that it was: stage 1 Flex-MA alone, stage 2 both branches, by the outputs of "
-                   "its mixers (L_hid) "
+                   "bidirectional Mamba-2, and Local-Swin, attention in windows, take its "
+                   "projections (M-MATE). Then it learns from the decoder that it was: stage 1 "
+                   "Flex-MA alone, stage 2 both branches, by the outputs of its mixers (L_hid) "
                    "and its next tokens (L_tok); stage 3 both and LoRA, by next tokens, the "
-                   "teacher&rsquo;s answers "
-                   "and the true ones.</p>\n"
+                   "teacher&rsquo;s answers and the true ones.</p>\n"
                    "<p class=\"soft\">%s, budget %s, %zu seed%s from %" PRIu64 ", %d threads, "
                                                                                "%s.</p>\n", date,
                 o->budget->name, o->seeds, o->seeds > 1 ? "s" : "", o->seed, mmix_threads(m),

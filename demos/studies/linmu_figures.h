@@ -20,8 +20,7 @@ static void linmu_arrow(FILE *f, double x0, double y0, double x1, double y1, dou
     y1 -= gap * uy;
     fprintf(f, "<path d=\"M%.1f %.1fL%.1f %.1fM%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" %s/>\n", x0, y0, x1, y1,
             x1 - 6 * ux - 3.5 * uy, y1 - 6 * uy + 3.5 * ux, x1, y1, x1 - 6 * ux + 3.5 * uy,
-            y1 - 6 * uy - 3.5 * ux,
-            paint);
+            y1 - 6 * uy - 3.5 * ux, paint);
 }
 
 /* ---- scan-orders.svg: the four orders of a span of 2 x 3 x 4 ---- */
@@ -155,18 +154,16 @@ static int linmu_spans(mmix_ctx *m, const char *folder)
         for (int t = 1; t < LINMU_L; t++)                /* where spans begin and end */
             if (linmu_in_span(t) != linmu_in_span(t - 1))
                 fprintf(f, "<path d=\"M%.1f %.1fh%.1fM%.1f %dv%.1f\" stroke=\"#8a929b\" "
-                           "stroke-width=\"0.7\" "
-                        "stroke-dasharray=\"2 3\"/>\n", left, MATRIX - 16 + t * side,
-                        LINMU_L * side, left + t * side,
-                        MATRIX - 16, LINMU_L * side);
+                           "stroke-width=\"0.7\" stroke-dasharray=\"2 "
+                           "3\"/>\n", left, MATRIX - 16 + t * side,
+                        LINMU_L * side, left + t * side, MATRIX - 16, LINMU_L * side);
         mmix_reset(m);
     }
     svg_text(f, LEFT, MATRIX + PANEL + 8, 13, "start",
-             "Row: the token that takes; column: the token that it takes "
-             "from. Orange: a later one.");
+             "Row: the token that takes; column: the token that it takes from. Orange: a later "
+             "one.");
     svg_text(f, LEFT, MATRIX + PANEL + 28, 13, "start",
-             "Orange lies inside of spans only, so no text depends on what "
-             "comes after it.");
+             "Orange lies inside of spans only, so no text depends on what comes after it.");
     figure_close(f, "</svg>\n");
     return 0;
 }
@@ -205,9 +202,10 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
                 for (int j = 0; j < first / G; j++) rows += !on[k][j * G * N + (j + 1) * G];
                 for (int j = 0; j < first % G; j++) cols += !on[k][j * N + j + 1];
             }
+            const char *paint = k == 2 ? "#eef1f4" : tone[rows % 2 * 2 + cols % 2];
+            if (seen) paint = "#f0b897";
             svg_box(f, left + CELL * (i % G), TOP + CELL * (i / G), CELL - 1.5, CELL - 1.5,
-                    "fill=\"%s\"",
-                    seen ? "#f0b897" : k == 2 ? "#eef1f4" : tone[rows % 2 * 2 + cols % 2]);
+                    "fill=\"%s\"", paint);
             if (k < 2 && i % G && !on[k][i * N + i - 1])
                 fprintf(f, "<path d=\"M%.2f %dv%d\" stroke=\"#2f6fd0\" stroke-width=\"2\"/>\n",
                         left + CELL * (i % G) - 0.75, TOP + CELL * (i / G) - 1, CELL);
@@ -219,8 +217,7 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
                 "fill=\"#c8602a\" stroke=\"#7a3410\"");
     }
     svg_text(f, LEFT, TOP + G * CELL + 26, 13, "start",
-             "10 x 10 tokens, windows of 4 x 4. Light orange: what the dark "
-             "token takes from.");
+             "10 x 10 tokens, windows of 4 x 4. Light orange: what the dark token takes from.");
     figure_close(f, "</svg>\n");
     return 0;
 }
@@ -228,8 +225,7 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
 /* ---- mmate.svg: a decoder layer ---- */
 
 static void linmu_box(FILE *f, double x, double y, double w, double h, const char *fill,
-                      const char *one,
-                      const char *two)
+                      const char *one, const char *two)
 {
     svg_box(f, x, y, w, h, "rx=\"5\" fill=\"%s\" stroke=\"#8a929b\"", fill);
     svg_text(f, x + w / 2, y + h / 2 + (two ? -4 : 5), 13, "middle", "%s", one);
@@ -245,8 +241,7 @@ static void linmu_plus(FILE *f, double x, double y)
 static void linmu_block(const char *folder)
 {
     static const char line[] = "stroke=\"#1d2329\" stroke-width=\"1.5\"", flex[] = "#dce8f8",
-        swin[] = "#f6d9c8",
-        plain[] = "#f4f6f8";
+        swin[] = "#f6d9c8", plain[] = "#f4f6f8";
     enum { LOW = 318 };                                  /* the residual stream */
     FILE *f = svg_open(folder, "mmate.svg", 990, 356, "");
     svg_box(f, 108, 12, 668, 266,

@@ -84,8 +84,9 @@ static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
                        mmix_affine(m, q, 1 / sqrt((double)N), 0));
     x.dt_bias = mmix_fill(mmix_new1(m, 1), -2.25);
     x.dt_softplus = 1;
-    x.direction = kind == FORWARD ? MMIX_SCAN_FORWARD : kind == REVERSE ? MMIX_SCAN_REVERSE :
-        MMIX_SCAN_BOTH;
+    x.direction = MMIX_SCAN_BOTH;
+    if (kind == FORWARD) x.direction = MMIX_SCAN_FORWARD;
+    if (kind == REVERSE) x.direction = MMIX_SCAN_REVERSE;
     return x;
 }
 
@@ -94,7 +95,7 @@ static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
 static void colour(double t, int is_signed, uint8_t *rgb)
 {
     static const double end[2][3] = {{29, 78, 160}, {196, 78, 20}};
-    t = round((t < -1 ? -1 : t > 1 ? 1 : t) * 63) / 63;
+    t = round(fmin(fmax(t, -1), 1) * 63) / 63;
     if (!is_signed) report_heat(t, rgb);
     else for (int c = 0; c < 3; c++)
         rgb[c] = (uint8_t)(255 + fabs(t) * (end[t > 0][c] - 255) + 0.5);
@@ -163,8 +164,7 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         draw_values(out, "matrix-", named[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5,
                     k >= FORWARD, NULL, 0);
         draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH,
-                    fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
-                    picture, token);
+                    fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD, picture, token);
     }
 }
 
@@ -190,7 +190,11 @@ static void centred(uint8_t *rgb, size_t panel, double y, double unit, const cha
 static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture,
                       size_t token)
 {
-    static const struct { int kind; const char *name; double top; } of[3] = {
+    static const struct {
+        int kind;
+        const char *name;
+        double top;
+    } of[3] = {
         {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05},
         {FORWARD, "M: SSD (Mamba-2)", 0.5}};
     static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
@@ -279,8 +283,7 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
         svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, 0, "middle", "%d", 64 << i);
     svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, 0, "middle", "tokens");
     fprintf(f, "<text x=\"%d\" y=\"%d\">4 heads, N = P = 64; one thread, %s%s", LEFT, BOTTOM + 58,
-            mmix_simd_name(m),
-            *note ? ", " : "");
+            mmix_simd_name(m), *note ? ", " : "");
     report_escape(f, note, strlen(note));
     fputs("</text>\n", f);
     double last = 0;
@@ -377,11 +380,10 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
         int at = b ? HALF : NARROW;
         fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", LEFT + STEP * at, TOP, BOTTOM,
                 pen[3]);
-        svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", b ? "softmax: C = 72" :
-                 "linear, SSD: N = 16");
+        const char *label = b ? "softmax: C = 72" : "linear, SSD: N = 16";
+        svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", "%s", label);
         fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM,
-                LEFT + STEP * at,
-                BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
+                LEFT + STEP * at, BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
         svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, 0, "start", b ? "C" : "min(C, 16)");
     }
     fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", LEFT, level, WIDE, pen[3]);
@@ -429,7 +431,10 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
 }
 
 /* Shapes with words among them. */
-typedef struct svg_note { double x, y; const char *text; } svg_note;
+typedef struct svg_note {
+    double x, y;
+    const char *text;
+} svg_note;
 static void draw_plan(const char *out, const char *name, int width, int height, const char *shapes,
                       const svg_note *note, size_t notes)
 {
@@ -461,14 +466,13 @@ static void draw_plans(const char *out)
               "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 "
               "236h192v30h-192z\" "
               "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 "
-              "132v120h120zM252 252v70h70z\" "
-              "fill=\"#f6d9c8\" stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
+              "132v120h120zM252 252v70h70z\" fill=\"#f6d9c8\" "
+              "stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
     draw_plan(out, "semiseparable.svg", 690, 304,
               "<path d=\"M12 30h240v240h-240z\" fill=\"#f4f6f8\"/>\n<path d=\"M12 30v240h240z\" "
               "fill=\"#f6d9c8\"/>\n"
               "<path d=\"M12 150h120v120h-120zM390 150h28v120h-28zM460 198h120v28h-120z\" "
-              "fill=\"#dce8f8\" "
-              "stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
+              "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
 }
 
 /* States go through the chunks from left to right, their gradients from right to left. */
@@ -550,8 +554,7 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
                                             y_shape);
         if (mmix_error(m)) return;
         printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_affine(m, y, 0, 0)),
-               most(m, y, product),
-               most(m, step, product), most(m, step, y));
+               most(m, y, product), most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
     for (size_t side = 3; side <= GRID; side += 3) {
@@ -629,8 +632,7 @@ enum { TRIO_SIDE = 197 };                                /* of matrices in the p
    beside the diagonal, of one direction those on the side that is not zero. Of several blocks,
    and of all heads, it is the largest of what is counted (no digits) and the mean of the rest. */
 enum { BOUND, RANK, EFFECTIVE, STABLE, DECAY, DIAG, DIAG_RANK, DIAG_EFFECTIVE, DIAG_STABLE, WHOLE,
-      SUM, JOINED,
-       SELF, CLOSE_BY, FAR_OFF, COLUMNS };
+      SUM, JOINED, SELF, CLOSE_BY, FAR_OFF, COLUMNS };
 static const report_column column[COLUMNS] = {
     {"off_bound", "bound", "off: bound", 5, 0},
     {"off_rank", "rank", "rank", 4, 0},
@@ -729,8 +731,8 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
     for (size_t I = 0; I < full; I++)
         for (size_t J = 0; J < full; J++) {
             size_t at = (h * n + I) * n + J;
-            double *to = I == J ? diag : off,
-                count = (double)(I == J ? full : full * (full - 1) / (size_t)(1 + ssd));
+            double *to = I == J ? diag : off;
+            double count = (double)(I == J ? full : full * (full - 1) / (size_t)(1 + ssd));
             if (ssd && I != J && (I < J) != w->reverse) continue;
             to[0] = fmax(to[0], r->bound[at]);
             to[1] = fmax(to[1], r->M.numerical[at]);
@@ -848,12 +850,12 @@ static int plan_model(model *o, const settings *s, size_t size)
                     32 * c->patch);
     if (o->block > o->tokens / 2)
         return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu",
-                    o->block, o->tokens,
-                    o->tokens / 2);
-    o->layers = s->layers ? s->layers : c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
+                    o->block, o->tokens, o->tokens / 2);
+    o->layers = c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
+    if (s->layers) o->layers = s->layers;
     for (size_t i = 0; i < o->layers; i++) {
-        o->layer[i] = s->layers ? s->layer[i] : o->layers < 2 ? 0 : i * (c->depth - 1) /
-            (o->layers - 1);
+        size_t spread = o->layers < 2 ? 0 : i * (c->depth - 1) / (o->layers - 1);
+        o->layer[i] = s->layers ? s->layer[i] : spread;
         if (o->layer[i] >= c->depth)
             return fail("--layers %zu: the %s has layers 0 … %zu", o->layer[i], about[o->kind].name,
                         c->depth - 1);
@@ -875,7 +877,8 @@ static void close_model(model *o)
 
 static const char *way(const model *o, const view *w)
 {
-    return o->kind != MMIX_MIXER_SSD ? "" : w->reverse ? "reverse" : "forward";
+    if (o->kind != MMIX_MIXER_SSD) return "";
+    return w->reverse ? "reverse" : "forward";
 }
 static const char *width_name(const model *o) { return o->kind == MMIX_MIXER_SSD ? "N" : "D_QK"; }
 
@@ -944,7 +947,8 @@ static int scale_of(const model *o, double scale[2])
     }
     qsort(sample, count, sizeof *sample, by_size);
     scale[1] = count ? (double)sample[count - 1 - count / 100] : 1;
-    scale[0] = o->kind == MMIX_MIXER_SSD ? -scale[1] : count ? (double)sample[count / 100] : 0;
+    scale[0] = count ? (double)sample[count / 100] : 0;
+    if (o->kind == MMIX_MIXER_SSD) scale[0] = -scale[1];
     if (!(scale[1] > scale[0])) scale[1] = scale[0] + 1e-9;
     free(sample);
     return 0;
@@ -952,8 +956,7 @@ static int scale_of(const model *o, double scale[2])
 
 /* The mean of two matrices (or one twice) as a picture of at most 256 squares a side. */
 static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b,
-                          const double *scale,
-                          uint8_t *rgb, int wide, const char *alt)
+                          const double *scale, uint8_t *rgb, int wide, const char *alt)
 {
     const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
     const int ssd = o->kind == MMIX_MIXER_SSD;
@@ -997,7 +1000,8 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
                                 v + 2 * side >= shown);
         for (size_t c = 0; c < 3; c++) {
             uint8_t level = picture[3 * (y * size / shown * size + x * size / shown) + c];
-            rgb[3 * i + c] = frame ? 255 : alt ? lit(row[p] / top, level) : level;
+            rgb[3 * i + c] = alt ? lit(row[p] / top, level) : level;
+            if (frame) rgb[3 * i + c] = 255;
         }
     }
     report_picture(r, rgb, shown, shown, TRIO_SIDE, alt ? alt : "the picture, a patch framed");
@@ -1008,18 +1012,15 @@ static size_t middle_of(const model *o) { return o->patches / 2 * o->patches + o
 
 /* The page begins with M of one head of each network, and one row of it. */
 static int report_trio(report *r, const model *o, size_t models, const settings *s,
-                       const uint8_t *picture,
-                       size_t size)
+                       const uint8_t *picture, size_t size)
 {
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     double scale[2];
     if (!rgb) return -1;
     report_html(r, "<h2>Read row i</h2>\n<p>A token mixer is Y = M X: row i of M says what token "
-                   "i takes from each "
-                "token. Above, M of one head of each network, the first of layer %zu; below, the "
-                "row of the framed "
-                "patch laid over the picture: as bright as it takes of a place, dark where it "
-                "takes nothing.</p>\n",
+                   "i takes from each token. Above, M of one head of each network, the first of "
+                   "layer %zu; below, the row of the framed patch laid over the picture: as bright "
+                   "as it takes of a place, dark where it takes nothing.</p>\n",
                 o->view->layer);
     report_html(r, "<table class=\"pictures fit\"><tr><th>X</th>");
     for (size_t k = 0; k < models; k++)
@@ -1041,11 +1042,9 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     report_html(r, "</tr></table>\n<p class=\"soft\">");
     report_text(r, s->image ? s->image : "A drawn scene");
     report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class "
-                   "tokens stand among "
-                "them: in front in the ViTs, in the middle in DinoVim (in its released form in "
-                "front, too). Light: "
-                "|M_ij| over the largest of the other patches', of DinoVim of both directions' "
-                "mean.</p>\n", size, size,
+                   "tokens stand among them: in front in the ViTs, in the middle in DinoVim (in "
+                   "its released form in front, too). Light: |M_ij| over the largest of the other "
+                   "patches', of DinoVim of both directions' mean.</p>\n", size, size,
                 size / o->patches, size / o->patches);
     free(rgb);
     return 0;
@@ -1122,15 +1121,17 @@ static void report_finding(report *r, const model *o, size_t models)
         random += !o[k].file;
     }
     report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held,
-                blocks,
-                random < models ? "" :
+                blocks, random < models ? "" :
                 " All weights are random: this is what the architectures do before "
                 "anything is learned.");
 }
 
 static void report_claims(report *r, const model *o, size_t models)
 {
-    static const struct { int column; const char *text; } row[] = {
+    static const struct {
+        int column;
+        const char *text;
+    } row[] = {
         {BOUND, "blocks beside the diagonal: bound"}, {RANK, "… numerical rank"},
             {EFFECTIVE, "… effective rank"},
         {STABLE, "… stable rank"}, {DECAY, "… rank of the block of L"},
@@ -1151,16 +1152,13 @@ static void report_claims(report *r, const model *o, size_t models)
         }
     }
     report_html(r, "<h2>What is claimed and what is measured</h2>\n<p>M is cut into blocks of C x "
-                   "C tokens. What the "
-        "tokens of a block's columns tell those of its rows passes, for each number of a value, "
-        "through as many "
-        "numbers as the block has rank. The supplement of arXiv 2511.18380 (appendix G) gives "
-        "bounds for blocks "
-        "beside the diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear "
-        "attention, and "
-        "expects the ranks to fall in this order; on the diagonal it expects C of all three. "
-        "Below is the least and "
-        "the largest of all heads of the layers looked at.</p>\n");
+                   "C tokens. What the tokens of a block's columns tell those of its rows passes, "
+                   "for each number of a value, through as many numbers as the block has rank. The "
+                   "supplement of arXiv 2511.18380 (appendix G) gives bounds for blocks beside the "
+                   "diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear "
+        "attention, and expects the ranks to fall in this order; on the diagonal it expects C of "
+        "all three. Below is the least and the largest of all heads of the layers looked "
+        "at.</p>\n");
     report_table(r, cells);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         snprintf(cells, sizeof cells, "%s", row[i].text);
@@ -1173,35 +1171,29 @@ static void report_claims(report *r, const model *o, size_t models)
     report_html(r, "</tr>\n");
     report_table(r, NULL);
     report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular "
-                   "values above C · ε · the "
-        "largest (of all of M: L · ε), ε = %.3g. Effective: e to the entropy of σ/Σσ. Stable: "
-        "Σσ²/σ₁². Jacobi's "
-        "method in double precision, on matrices in single.</p>\n", (double)FLT_EPSILON);
+                   "values above C · ε · the largest (of all of M: L · ε), ε = %.3g. Effective: e "
+                   "to the entropy of σ/Σσ. Stable: Σσ²/σ₁². Jacobi's method in double precision, "
+                   "on matrices in single.</p>\n", (double)FLT_EPSILON);
     if (matrices) {
         report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement calls "
-                       "the rank of an "
-            "off-diagonal block of L “typically much higher” than 1. Of the %zu such blocks here "
-            "%zu have rank 1, "
-            "%zu rank 0 (everything has faded) and %zu more. ",
-            L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1],
-            L_blocks[0], L_blocks[2]);
+                       "the rank of an off-diagonal block of L “typically much higher” than 1. Of "
+                       "the %zu such blocks here %zu have rank 1, %zu rank 0 (everything has "
+                       "faded) and %zu more. ",
+            L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1], L_blocks[0], L_blocks[2]);
         report_html(r, "With one number A a head it can't be otherwise, whatever was learned: for "
-                       "any token t between "
-            "columns and rows L_ij = e^(a_{j+1} + … + a_t) · e^(a_{t+1} + … + a_i), a column of "
-            "numbers times a row. "
-            "So the bound of one head is N, as that of linear attention is D_QK, and which is "
-            "larger is a choice of "
-            "widths. The lemma (rank(M) ≥ the sum of its diagonal blocks' ranks, M block "
-            "triangular) holds in %zu of "
-            "%zu matrices.</p>\n", lemma, matrices);
+                       "any token t between columns and rows L_ij = e^(a_{j+1} + … + a_t) · "
+                       "e^(a_{t+1} + … + a_i), a column of numbers times a row. So the bound of "
+                       "one head is N, as that of linear attention is D_QK, and which is larger is "
+                       "a choice of widths. The lemma (rank(M) ≥ the sum of its diagonal blocks' "
+                       "ranks, M block triangular) holds in %zu of %zu "
+                       "matrices.</p>\n", lemma, matrices);
     }
     report_html(r, "<p><b>Attention has no triangle here.</b> ViTs use no mask. The lemma says "
-                   "nothing about them, and "
-        "a diagonal block of linear attention is a product φ(Q) φ(K)ᵀ as any other: rank D_QK at "
-        "most, not C.</p>\n"
+                   "nothing about them, and a diagonal block of linear attention is a product φ(Q) "
+                   "φ(K)ᵀ as any other: rank D_QK at most, not C.</p>\n"
         "<p><b>A bound is not a rank.</b> Softmax attention may reach C and need not: where all "
-        "weights of a row are "
-        "nearly equal, or a few tokens take all, few singular values count.</p>\n");
+        "weights of a row are nearly equal, or a few tokens take all, few singular values "
+        "count.</p>\n");
 }
 
 /* Singular values of the block beside the upper left one, a curve for each view. */
@@ -1284,11 +1276,9 @@ static int report_model(report *r, const model *o)
                    "pixels, %zu %s%s. "
         "%s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
         o->classes, c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token",
-        o->classes > 1 ? "s" : "",
-        about[o->kind].matrix);
+        o->classes > 1 ? "s" : "", about[o->kind].matrix);
     report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from "
-                   "each token. One "
-        "scale for all: %s</p>\n",
+                   "each token. One scale for all: %s</p>\n",
         ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
         "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
         "from the 1st to the 99th percentile off the diagonal.");
@@ -1302,31 +1292,27 @@ static int report_ranks(report *r, const model *o)
     const int ssd = o->kind == MMIX_MIXER_SSD;
     report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
     report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: "
-                   "beside the diagonal%s, "
-        "where the bound is %s; “of L”: rank of the same block of L; next four: on the diagonal, "
-        "where it is %s. “M”: "
-        "rank of the whole matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the "
-        "largest of its blocks, "
-        "effective and stable ranks the means; a layer's (“all”) the same of its heads. “Joined”: "
-        "rank of what a block "
-        "adds to the layer's output, M X of all %zu heads side by side times the output "
-        "projection%s; at most min(C, "
-        "D) = %zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound,
+                   "beside the diagonal%s, where the bound is %s; “of L”: rank of the same block "
+                   "of L; next four: on the diagonal, where it is %s. “M”: rank of the whole "
+                   "matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the largest "
+                   "of its blocks, effective and stable ranks the means; a layer's (“all”) the "
+                   "same of its heads. “Joined”: rank of what a block adds to the layer's output, "
+                   "M X of all %zu heads side by side times the output projection%s; at most "
+                   "min(C, D) = "
+                   "%zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound,
         about[o->kind].on,
         o->heads, ssd ? " (the gated norm between left out)" : "", o->block < c->dim ? o->block :
         c->dim);
     report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s "
-                   "(“self”) and for the "
-        "5 x 5 patches around it; “far”: mean distance of i and j with weights |M_ij|, in "
-        "patches. The last row is "
-        "what a matrix of equal numbers has.</p>\n", ssd ? ", D included" : "");
+                   "(“self”) and for the 5 x 5 patches around it; “far”: mean distance of i and j "
+                   "with weights |M_ij|, in patches. The last row is what a matrix of equal "
+                   "numbers has.</p>\n", ssd ? ", D included" : "");
     return report_numbers(r, o);
 }
 
 /* All of it. 0, or an exit status. */
 static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s,
-                        const char *path,
-                        const uint8_t *rgb, size_t size)
+                        const char *path, const uint8_t *rgb, size_t size)
 {
     report r;
     int bad = 0;
@@ -1435,7 +1421,11 @@ static int read_options(settings *s, int argc, char **argv)
     s->model = "all";
     s->note = "";
     s->token = 77;
-    struct { const char *name, **text; size_t *number, low, high; const char **part; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        const char **part;
+    } known[] = {
         {"--image", &s->image, NULL, 0, 0, NULL},        /* part: which of the two it belongs to */
         {"--figures", &s->figures, NULL, 0, 0, &figures},
         {"--note", &s->note, NULL, 0, 0, &figures},
@@ -1508,7 +1498,8 @@ int main(int argc, char **argv)
     said = time(NULL);
     if (s.figures) status = figures(m, s.figures, s.image, s.token, s.note);
     else {
-        size_t models = s.loads ? s.loads : strcmp(s.model, "all") ? 1 : 3;
+        size_t models = strcmp(s.model, "all") ? 1 : 3;
+        if (s.loads) models = s.loads;
         model *o = (model *)calloc(models, sizeof *o);
         status = o ? make_report(m, &s, o, models) : fail("out of memory");
         for (size_t k = 0; o && k < models; k++) close_model(&o[k]);

@@ -112,7 +112,11 @@ typedef struct pictures {
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* bad: no memory for all */
-typedef struct picture_names { char **at; size_t count; int bad; } picture_names;
+typedef struct picture_names {
+    char **at;
+    size_t count;
+    int bad;
+} picture_names;
 
 static inline char *picture_join(const char *a, const char *between, const char *b)
 {
@@ -182,8 +186,7 @@ static inline void picture_notes_say(const picture_notes *notes, size_t all)
                 notes->other, notes->first_other);
     if (notes->broken)
         fprintf(stderr, "left out: %zu of %zu pictures, which cannot be read; the first: %s\n",
-                notes->broken, all,
-                notes->first_broken);
+                notes->broken, all, notes->first_broken);
 }
 
 static inline int picture_name_order(const void *a, const void *b)
@@ -214,8 +217,7 @@ static inline void picture_names_free(picture_names *list)
 /* One name of a folder: into the list, if it is of the wanted sort; into the notes, if nothing
    here reads it. */
 static inline void picture_list_add(picture_names *list, const char *folder, const char *name,
-                                    int folders,
-                                    picture_notes *notes)
+                                    int folders, picture_notes *notes)
 {
     if (name[0] == '.') return;
     char *path = picture_join(folder, "/", name);
@@ -305,8 +307,7 @@ static inline uint8_t *picture_upright(const char *path, uint8_t *rgb, int *w, i
 
 /* A file's RGB pixels by ppm.h (m not NULL) or stb_image (may run in a task); NULL and why. */
 static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *width, size_t *height,
-                                      char *why,
-                                      size_t room)
+                                      char *why, size_t room)
 {
     FILE *there = fopen(path, "rb");
     if (there) fclose(there);
@@ -335,8 +336,7 @@ static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *wid
 #else
     *width = *height = 0;
     snprintf(why, room, "%s: only .ppm and .pgm can be read, as this was compiled without "
-                        "stb_image.h; get "
-             "it (Debian: libstb-dev) and compile again", path);
+                        "stb_image.h; get it (Debian: libstb-dev) and compile again", path);
     return NULL;
 #endif
 }
@@ -422,8 +422,7 @@ static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
 
 /* Reads the mask of picture i, which has w x h pixels. 0, or -1 and why. */
 static inline int picture_read_mask(mmix_ctx *m, picture_set *set, size_t i, size_t size, size_t w,
-                                    size_t h,
-                                    const char *path, char *why, size_t room)
+                                    size_t h, const char *path, char *why, size_t room)
 {
     size_t mask_w = 0, mask_h = 0;
     uint8_t *mask = picture_pixels(m, path, &mask_w, &mask_h, why, room);
@@ -617,7 +616,10 @@ static inline char *picture_mask_path(const char *masks, const char *inside)
 }
 
 /* Names below DIR ("train/cat/1.jpg") of one of the two parts, with labels. */
-typedef struct picture_part { picture_names names; int32_t *label; } picture_part;
+typedef struct picture_part {
+    picture_names names;
+    int32_t *label;
+} picture_part;
 
 static inline int picture_part_add(picture_part *part, const char *name, size_t label)
 {
@@ -631,8 +633,7 @@ static inline int picture_part_add(picture_part *part, const char *name, size_t 
 /* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth
    to part[1]. 0, or -1 without memory. */
 static inline int picture_collect(const char *folder, const char *inside, size_t label,
-                                  picture_part *part,
-                                  picture_part *to, picture_notes *notes)
+                                  picture_part *part, picture_part *to, picture_notes *notes)
 {
     char *path = picture_join(folder, *inside ? "/" : "", inside);
     picture_names list = picture_list(path ? path : "", 0, notes);
@@ -661,8 +662,7 @@ static inline int picture_is_split(const char *folder)
    of a folder without train and test all. 1 if it has these two, 0 if not, -1 without memory;
    notes->denied if something could not be looked into. */
 static inline int picture_find(const char *folder, int parts, picture_part *part,
-                               picture_names *classes,
-                               picture_notes *notes)
+                               picture_names *classes, picture_notes *notes)
 {
     int split = picture_is_split(folder), bad = 0;
     char *top = split ? picture_join(folder, "/", parts == 2 ? "train" : "test") :
@@ -674,9 +674,11 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
     for (size_t c = 0; c < classes->count || c == 0; c++) {
         const char *name = classes->count ? classes->at[c] : "";
         for (int k = split && parts == 1; k < 1 + split; k++) {
-            char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" :
-                                        "", name);
-            picture_part *to = parts == 1 ? part : split ? &part[k] : NULL;
+            const char *half = k ? "test" : "train";
+            char *inside = split ? picture_join(half, *name ? "/" : "", name)
+                                 : picture_join("", "", name);
+            picture_part *to = split ? &part[k] : NULL;
+            if (parts == 1) to = part;
             bad = bad || !inside || picture_collect(folder, inside, c, part, to, notes);
             free(inside);
         }
@@ -721,7 +723,8 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
             const char *name = set->name[i] + strlen(folder) + 1;
             if (split) name = strchr(name, '/') + 1;
             mmix_picture in = !k && set->whole ? set->whole[i] : set->picture[i];
-            e[at].name = picture_join(k == 2 ? "mask" : k ? "test" : "train", "/", name);
+            static const char *const part_name[3] = {"train", "test", "mask"};
+            e[at].name = picture_join(part_name[k], "/", name);
             e[at].dtype = MMIX_FILE_U8;
             e[at].ndim = k == 2 ? 2 : 3;
             e[at].shape[0] = in.height;
@@ -812,8 +815,7 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
 /* Reads a folder or a packed file, and the test pictures' masks if `masks` is given; whole 0:
    uncut pictures are not kept. 0, or -1: p->error, nothing to free. */
 static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks,
-                                size_t size,
-                                size_t whole)
+                                size_t size, size_t whole)
 {
     memset(p, 0, sizeof *p);
     p->size = size;
@@ -873,8 +875,7 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
             const char *name = part[k].names.at[i];
             if (mask && !mask[i])
                 snprintf(p->error, sizeof p->error, "%s: no mask for it; expected %s/%.*s.png",
-                         set->name[i],
-                         masks, (int)(picture_ending(name) - name), name);
+                         set->name[i], masks, (int)(picture_ending(name) - name), name);
         }
         if (!*p->error) picture_set_read(p, m, set, mask);
         for (size_t i = 0; mask && i < n; i++) free(mask[i]);

@@ -37,8 +37,7 @@ static inline long ppm_number(const uint8_t **at, const uint8_t *end)
    RGB, a smaller largest level is spread to 255, what follows the picture is ignored. NULL with
    width and height 0 after mmix_fail. */
 static inline uint8_t *ppm_read(mmix_ctx *m, const char *name, const void *bytes, size_t size,
-                                size_t *width,
-                                size_t *height)
+                                size_t *width, size_t *height)
 {
     const uint8_t *p = (const uint8_t *)bytes, *at = p + 2, *end = p + size;
     const int magic = size >= 2 && p[0] == 'P' && (p[1] == '5' || p[1] == '6');
@@ -96,8 +95,7 @@ static inline void ppm_free(uint8_t *rgb) { if (rgb) BYTES_FREE(rgb); }
 /* Writes (height, width, channels) as P6 (3 channels) or P5 (1), by way of PATH.tmp, which then
    takes the name. 0, or -1 after mmix_fail. */
 static inline int ppm_save(mmix_ctx *m, const char *path, const uint8_t *pixels, size_t width,
-                           size_t height,
-                           size_t channels)
+                           size_t height, size_t channels)
 {
     if (mmix_error(m)) return -1;
     if (!pixels || !width || !height || width > PPM_SIDE_MAX || height > PPM_SIDE_MAX)

@@ -74,8 +74,7 @@ static inline const char *report_few(size_t steps)
 }
 /* Reads an option's whole number from low to high. 0, or an exit status with the reason said. */
 static inline int report_whole(const char *option, const char *text, unsigned long long low,
-                               unsigned long long high,
-                               unsigned long long *n)
+                               unsigned long long high, unsigned long long *n)
 {
     char *end;
     *n = strtoull(text, &end, 10);
@@ -244,13 +243,13 @@ static inline void report_chunk(report_bytes *b, const char *name, const uint8_t
 static inline int report_paeth(int left, int up, int corner)
 {
     int a = abs(up - corner), b = abs(left - corner), c = abs(left + up - 2 * corner);
-    return a <= b && a <= c ? left : b <= c ? up : corner;
+    if (a <= b && a <= c) return left;
+    return b <= c ? up : corner;
 }
 
 /* A PNG file of 8-bit RGB (channels 3) or gray (1) pixels; free() it. NULL if memory ran out. */
 static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t height,
-                                  size_t channels,
-                                  size_t *size)
+                                  size_t channels, size_t *size)
 {
     report_bytes rows, packed, file;
     memset(&rows, 0, sizeof rows);
@@ -264,7 +263,8 @@ static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t he
             uint32_t kind = f < 5 ? f : filter, sum = 0;
             if (f == 5) report_byte(&rows, kind);
             for (size_t i = 0; i < stride; i++) {
-                int left = i >= channels ? row[i - channels] : 0, up = above ? above[i] : 0;
+                int left = i >= channels ? row[i - channels] : 0;
+                int up = above ? above[i] : 0;
                 int corner = i >= channels && above ? above[i - channels] : 0;
                 int guess[5] = {0, left, up, (left + up) / 2, report_paeth(left, up, corner)};
                 uint8_t rest = (uint8_t)(row[i] - guess[kind]);
@@ -311,11 +311,11 @@ static inline void report_heat(double t, uint8_t *rgb)
     static const double fit[3][6] = {{0.094, 1.724, -10.024, 15.386, -4.486, -1.755},
                                      {0.037, 0.930, 0.078, 0.602, -1.050, 0.347},
                                      {0.245, 1.066, -0.358, -0.477, -0.698, 0.679}};
-    t = t > 0 ? t < 1 ? t : 1 : 0;
+    t = t > 0 ? fmin(t, 1) : 0;
     for (int c = 0; c < 3; c++) {
         double v = 0;
         for (int k = 5; k >= 0; k--) v = v * t + fit[c][k];
-        rgb[c] = (uint8_t)((v > 0 ? v < 1 ? v : 1 : 0) * 255 + 0.5);
+        rgb[c] = (uint8_t)(fmin(fmax(v, 0), 1) * 255 + 0.5);
     }
 }
 
@@ -349,11 +349,9 @@ static inline int report_open(report *r, const char *path, const char *title)
             /* what is wider than the page scrolls, under its first column; a shade at the right
                says so until its end */
             ".wide{overflow-x:auto;background:linear-gradient(to left,var(--page) "
-            "40%%,transparent) 100%% 0/4rem 100%% "
-            "no-repeat local,linear-gradient(to left,var(--line),transparent) 100%% 0/1.2rem "
-            "100%% no-repeat scroll}"
-            ".wide td:first-child,.wide "
-            "th:first-child{position:sticky;left:0;background:var(--page)}\n"
+            "40%%,transparent) 100%% 0/4rem 100%% no-repeat local,linear-gradient(to "
+            "left,var(--line),transparent) 100%% 0/1.2rem 100%% no-repeat scroll}.wide "
+            "td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page)}\n"
             "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:.6rem 0}\n"
             "th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--line);"
             "vertical-align:top}\n"
@@ -371,8 +369,7 @@ static inline int report_open(report *r, const char *path, const char *title)
             ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
             ".before{stroke-dasharray:5 4}\n"
             "@media(max-width:40rem){th,td{padding:.25rem .4rem}.wide table:not(.pictures) "
-            "td:first-child{"
-            "min-width:6rem}}\n"
+            "td:first-child{min-width:6rem}}\n"
             "</style>\n<h1>%s</h1>\n", title, title);
     return 0;
 }
@@ -460,7 +457,8 @@ static inline void report_columns_text(const report_column *column, int count, c
 static inline int report_differ(double a, double a_error, double b, double b_error)
 {
     double off = a - b, two = 2 * hypot(a_error, b_error);
-    return off > two ? 1 : off < -two ? -1 : 0;
+    if (off > two) return 1;
+    return off < -two ? -1 : 0;
 }
 static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of report_differ, + 1 */
 
@@ -468,8 +466,7 @@ static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of rep
    the error of the one before and stands in its cell; a value that report_differ tells from
    `base` (or NULL) is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count,
-                                       const char *name,
-                                       const double *value, const double *base)
+                                       const char *name, const double *value, const double *base)
 {
     char cells[2048];
     size_t n = (size_t)snprintf(cells, sizeof cells, "%s", name);
@@ -484,8 +481,7 @@ static inline void report_columns_html(report *r, const report_column *column, i
         c++;
         if (value && isfinite(value[c]) && n < sizeof cells)
             n += (size_t)snprintf(cells + n, sizeof cells - n, " ± %.*f%s", column[c].digits,
-                                  value[c],
-                                  report_sign[1 + off]);
+                                  value[c], report_sign[1 + off]);
     }
     if (value) report_cells(r, "td", cells);
     else report_table(r, cells);
@@ -512,8 +508,7 @@ static inline void report_json_text(const char *text)
 
 /* RGB pixels as a PNG inside the page, shown `side` wide. */
 static inline void report_picture(report *r, const uint8_t *rgb, size_t width, size_t height,
-                                  int side,
-                                  const char *alt)
+                                  int side, const char *alt)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t size = 0;
@@ -558,14 +553,17 @@ typedef struct report_plot {
 static inline double report_tick(double range, int about)  /* 1, 2 or 5 times a power of ten */
 {
     double step = pow(10, floor(log10(range / about))), rest = range / about / step;
-    return step * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
+    if (rest < 1.5) return step;
+    if (rest < 3.5) return 2 * step;
+    return rest < 7.5 ? 5 * step : 10 * step;
 }
 
 /* Where a value stands on its axis: its logarithm, or itself. Without one (0 or less) it is not
    drawn. */
 static inline double report_place(double v, int logarithmic)
 {
-    return !logarithmic ? v : v > 0 ? log10(v) : NAN;
+    if (!logarithmic) return v;
+    return v > 0 ? log10(v) : NAN;
 }
 
 enum { REPORT_TICKS = 64 };
@@ -721,8 +719,7 @@ static inline report_axes report_frame(const report_plot *p, double x0, double x
 /* How much of the curves passes through a box of the drawing: points on the way from one of
    their points to the next. */
 static inline size_t report_crowd(const report_plot *p, const report_axes *a, double x, double y,
-                                  double wide,
-                                  double high)
+                                  double wide, double high)
 {
     enum { PIECES = 16 };
     size_t n = 0;
@@ -809,7 +806,8 @@ static inline void report_chart(report *r, const report_plot *p)
         size_t least = SIZE_MAX;
         /* the name: right or left, below or above, where least is in its way */
         for (int place = 0; place < 4; place++) {
-            double x = place & 1 ? a.left + 2 : a.right - 2 - wide, y = at + (place & 2 ? -16 : 4);
+            double x = place & 1 ? a.left + 2 : a.right - 2 - wide;
+            double y = at + (place & 2 ? -16 : 4);
             size_t n = y < a.top - 12 ? SIZE_MAX : report_crowd(p, &a, x, y, wide, 12);
             if (n < least) {
                 least = n;
@@ -817,9 +815,10 @@ static inline void report_chart(report *r, const report_plot *p)
             }
         }
         fprintf(f, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", a.left, at, a.right);
-        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"%s\">", best & 1 ? a.left + 2 :
-                a.right - 2,
-                at + (best & 2 ? -5 : 14), best & 1 ? "start" : "end");
+        double text_x = best & 1 ? a.left + 2 : a.right - 2;
+        double text_y = best & 2 ? at - 5 : at + 14;
+        const char *anchor = best & 1 ? "start" : "end";
+        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"%s\">", text_x, text_y, anchor);
         report_text(r, p->level_name);
         fputs("</text>\n", f);
     }
@@ -827,9 +826,9 @@ static inline void report_chart(report *r, const report_plot *p)
         double at = a.left + (mark - x0) * a.kx;
         int late = 2 * at > a.left + a.right;
         fprintf(f, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, a.top, a.floor);
-        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (late ? -5 : 5),
-                a.top + 12,
-                late ? "end" : "start");
+        const char *anchor = late ? "end" : "start";
+        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (late ? -5 : 5), a.top + 12,
+                anchor);
         report_text(r, p->mark_name);
         fputs("</text>\n", f);
     }
@@ -944,8 +943,7 @@ static inline void figure_close(FILE *f, const char *end)
     if (fclose(f) || failed) exit(report_refuse("a figure could not be written whole"));
 }
 static inline void figure_png(const char *folder, const char *name, const uint8_t *rgb,
-                              size_t width,
-                              size_t height)
+                              size_t width, size_t height)
 {
     size_t size = 0;
     uint8_t *png = report_png(rgb, width, height, 3, &size);
@@ -990,14 +988,15 @@ static inline const char *figure_letter(char c)
                                         "002306", "0444 2226",
                                         "0630"};
     const char *at = c ? strchr(mark, c) : NULL;
-    return c >= 'a' && c <= 'z' ? small[c - 'a'] : c >= 'A' && c <= 'Z' ? capital[c - 'A'] :
-           c >= '0' && c <= '9' ? digit[c - '0'] : at ? marks[at - mark] : "";
+    if (c >= 'a' && c <= 'z') return small[c - 'a'];
+    if (c >= 'A' && c <= 'Z') return capital[c - 'A'];
+    if (c >= '0' && c <= '9') return digit[c - '0'];
+    return at ? marks[at - mark] : "";
 }
 
 /* Darkens pixels (height, width, 3) within `radius` of the line from a to b. */
 static inline void figure_line(uint8_t *rgb, size_t width, size_t height, const double *a,
-                               const double *b,
-                               double radius)
+                               const double *b, double radius)
 {
     double ux = b[0] - a[0], uy = b[1] - a[1], square = ux * ux + uy * uy, reach = radius + 1;
     size_t x1 = (size_t)fmin((double)width, fmax(0, fmax(a[0], b[0]) + reach));
@@ -1016,8 +1015,7 @@ static inline void figure_line(uint8_t *rgb, size_t width, size_t height, const 
 /* Writes on pixels (height, width, 3): `unit` is a sixth of a capital's height, y the base line.
    Returns where it ends; without pixels it only measures. */
 static inline double figure_words(uint8_t *rgb, size_t width, size_t height, double x, double y,
-                                  double unit,
-                                  const char *text)
+                                  double unit, const char *text)
 {
     enum { PIECES = 8 };
     for (; *text; text++) {
@@ -1034,7 +1032,8 @@ static inline double figure_words(uint8_t *rgb, size_t width, size_t height, dou
             p += *p == ' ';
             memcpy(end, at, sizeof *end);
             for (int i = 1; rgb && (i == 1 || i < n - 1); i++) {
-                const double *from = i > 1 ? NULL : at[0], *to = i + 2 < n ? NULL : at[n - 1];
+                const double *from = i > 1 ? NULL : at[0];
+                const double *to = i + 2 < n ? NULL : at[n - 1];
                 const double *pull = at[n > 2 ? i : 0];
                 for (int piece = 1; piece <= PIECES; piece++) {
                     double t = (double)piece / PIECES;
@@ -1063,8 +1062,7 @@ static inline FILE *svg_open(const char *folder, const char *name, double width,
     return f;
 }
 static inline void svg_text(FILE *f, double x, double y, int size, const char *anchor,
-                            const char *format,
-                            ...)
+                            const char *format, ...)
 {
     va_list list;
     va_start(list, format);

@@ -103,8 +103,11 @@ static inline int scene_sine(int a)
     return a & 512 ? -s : s;
 }
 
-static inline int scene_clamp(int x, int low, int high) { return x < low ? low : x > high ? high :
-                                                         x; }
+static inline int scene_clamp(int x, int low, int high)
+{
+    if (x < low) return low;
+    return x > high ? high : x;
+}
 static inline int scene_abs(int x) { return x < 0 ? -x : x; }
 static inline int scene_min(int a, int b) { return a < b ? a : b; }
 static inline int scene_max(int a, int b) { return a > b ? a : b; }
@@ -135,12 +138,20 @@ static inline scene_colour scene_texture(const scene_paintwork *p, int u, int v)
     int su = (u + (1 << 24)) % p->scale * 1024 / p->scale;           /* 0 … 1023 along one repeat */
     int sv = (v + (1 << 24)) % p->scale * 1024 / p->scale;
     switch (p->kind) {
-    case SCENE_STRIPES: mix = scene_abs(su - 512) < 256 ? 255 : 0; break;
-    case SCENE_CHECKS:  mix = (su < 512) == (sv < 512) ? 255 : 0; break;
-    case SCENE_DOTS:    mix = (su - 512) * (su - 512) + (sv - 512) * (sv - 512) < 300 * 300 ? 255 :
-        0; break;
-    case SCENE_MARBLE:  mix = scene_abs((su + sv + rough * 8) % 1024 - 512) / 2; break;
-    default:            break;
+    case SCENE_STRIPES:
+        mix = scene_abs(su - 512) < 256 ? 255 : 0;
+        break;
+    case SCENE_CHECKS:
+        mix = (su < 512) == (sv < 512) ? 255 : 0;
+        break;
+    case SCENE_DOTS:
+        mix = (su - 512) * (su - 512) + (sv - 512) * (sv - 512) < 300 * 300 ? 255 : 0;
+        break;
+    case SCENE_MARBLE:
+        mix = scene_abs((su + sv + rough * 8) % 1024 - 512) / 2;
+        break;
+    default:
+        break;
     }
     mix = p->kind == SCENE_PLAIN ? mix / 3 : (mix * 3 + rough) / 4;
     scene_colour c = {p->dark.r + (p->light.r - p->dark.r) * mix / 255,
@@ -221,7 +232,8 @@ static inline scene_point scene_shape(int kind, int u, int v)
         /* the stalk */
         if (au < 40 && v > 0) p.depth = scene_max(p.depth, scene_min(40 - au, 1250 - v));
         p.nx = side * (au < 50 ? -700 : 330);
-        p.ny = au < 50 ? 0 : vein < 26 ? 600 : 40;
+        p.ny = 0;
+        if (au >= 50) p.ny = vein < 26 ? 600 : 40;
         p.tint = au < 36 || vein < 18 ? 330 : 240;
         break;
     }
@@ -538,12 +550,15 @@ static inline const char *scene_clip_ask(const scene_clip *c, int number, char *
             a = &c->at[number];
             snprintf(question, room, "which way does the %s one move?",
                      scene_colour_name[a->colour]);
-            return a->dx < 0 ? "left" : a->dx > 0 ? "right" : a->dy < 0 ? "up" : "down";
+            if (a->dx) return a->dx < 0 ? "left" : "right";
+            return a->dy < 0 ? "up" : "down";
         }
         if (number == 2) snprintf(question, room, "which came first, the %s one or the %s one?",
                                   colour, two);
         else snprintf(question, room, "did the %s one come before the %s one?", colour, two);
-        return number == 2 ? a->from < b->from ? colour : two : a->from < b->from ? "yes" : "no";
+        int first = a->from < b->from;
+        if (number == 2) return first ? colour : two;
+        return first ? "yes" : "no";
     }
     do {                                                 /* what is not there */
         other = scene_dice(&dice, 0, 4);
@@ -551,8 +566,14 @@ static inline const char *scene_clip_ask(const scene_clip *c, int number, char *
         for (int k = 0; k < c->things; k++)
             there |= other == (number == 2 ? c->at[k].shape : c->at[k].colour);
     } while (there);
-    if (number == 0) return snprintf(question, room, "what color is the %s?", shape), colour;
-    if (number == 1) return snprintf(question, room, "what shape is the %s one?", colour), shape;
+    if (number == 0) {
+        snprintf(question, room, "what color is the %s?", shape);
+        return colour;
+    }
+    if (number == 1) {
+        snprintf(question, room, "what shape is the %s one?", colour);
+        return shape;
+    }
     if (number == 2)
         snprintf(question, room, "is there a %s?",
                  yes ? shape : scene_class[scene_shape_kind[other]]);

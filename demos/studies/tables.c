@@ -96,7 +96,11 @@ static int read_options(settings *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     o->out = "build/tables-out";
     o->seeds = 3;
-    struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
+    struct {
+        const char *name, **text;
+        size_t *number, low, high;
+        int *flag;
+    } known[] = {
         {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL}, {"--only", &o->only, NULL, 0, 0, NULL},
         {"--set", &set, NULL, 0, 0, NULL}, {"--minutes", &minutes, NULL, 0, 0, NULL},
@@ -160,8 +164,11 @@ static const network networks[] = {
 };
 enum { NETWORKS = sizeof networks / sizeof *networks, BASELINES = NETWORKS, COST, PARTS };
 
-static const char *part_name(size_t k) { return k < NETWORKS ? networks[k].name : k == BASELINES ?
-                                        "baselines" : "cost"; }
+static const char *part_name(size_t k)
+{
+    if (k < NETWORKS) return networks[k].name;
+    return k == BASELINES ? "baselines" : "cost";
+}
 
 static int list_plan(void)
 {
@@ -235,7 +242,9 @@ static int plan_line(settings *o, const char *path, char *line, const char *sets
     if (!value) return fail("%s: not a plan of this program (\"%s\"); give another --out", path,
                             line);
     *value++ = 0;
-    size_t *number = !strcmp(line, "steps") ? &o->steps : !strcmp(line, "size") ? &o->size : NULL;
+    size_t *number = NULL;
+    if (!strcmp(line, "steps")) number = &o->steps;
+    if (!strcmp(line, "size")) number = &o->size;
     if (number && *number && *number != strtoul(value, NULL, 10))
         return fail("--%s %zu: the plan in %s has %s; leave it out, or give another --out", line,
                     *number, o->out, value);
@@ -302,7 +311,10 @@ static int read_plan(settings *o, uint64_t print[2])
 }
 
 /* Lines of text that grow: what goes to a file. */
-typedef struct lines { char *text; size_t count, room; } lines;
+typedef struct lines {
+    char *text;
+    size_t count, room;
+} lines;
 
 static void put_text(mmix_ctx *m, lines *l, const char *text)
 {
@@ -391,8 +403,7 @@ static int write_plan(mmix_ctx *m, const settings *o, uint64_t print)        /* 
     snprintf(line, sizeof line, "set %s\n", sets);
     put_text(m, &l, line);
     snprintf(line, sizeof line, "steps %zu\nsize %zu\npictures %" PRIu64 "\nrecipes %" PRIu64 "\n",
-             o->steps, o->size,
-             print, recipes_fingerprint(o));
+             o->steps, o->size, print, recipes_fingerprint(o));
     put_text(m, &l, line);
     int bad = mmix_error(m) || write_whole(m, path, l.text);
     free(l.text);
@@ -449,8 +460,8 @@ static int read_masks(exam *e)
     if (!mask || !e->masked) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     else store_open(e->m, &e->labels, path, pixels, 0);
     for (size_t k = 0; k < SEG_TRAINS + SEG_TESTS && !mmix_error(e->m) && !interrupted; k++) {
-        size_t test = k >= SEG_TRAINS, all = test ? tests : trains, most = test ? SEG_TESTS :
-            SEG_TRAINS;
+        size_t test = k >= SEG_TRAINS, all = test ? tests : trains;
+        size_t most = test ? SEG_TESTS : SEG_TRAINS;
         size_t j = k - test * SEG_TRAINS, i = picture_spread(j, most, all);
         if (j >= all) continue;
         if (test) memcpy(mask, e->p.test.mask + i * pixels, pixels);
@@ -543,8 +554,7 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
             memcpy(to + (size_t)k * D, mmix_data(row[k]) + i * mmix_stride(row[k], 0),
                    D * sizeof *to);
         memcpy(to + (ROW - blocks) * D, mmix_data(f.intermediate) + i * mmix_stride(f.intermediate,
-                0),
-               blocks * D * sizeof *to);
+                0), blocks * D * sizeof *to);
     }
     mmix_rewind(m, mark);
     return mmix_error(m) || interrupted ? -1 : 0;
@@ -597,7 +607,10 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
        coarse     the mean of a cell, a cells across and down
    They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when pictures are not like
    those a network has learned from) of other pictures; no more is claimed. */
-static const struct { const char *name; double amount[STRENGTHS]; } corruption[CORRUPTIONS] = {
+static const struct {
+    const char *name;
+    double amount[STRENGTHS];
+} corruption[CORRUPTIONS] = {
     {"noise", {8, 16, 32, 48, 64}}, {"blur", {0.75, 1.5, 2.5, 4, 6}},
         {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
     {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}}, {"coarse", {32, 24, 16, 12, 8}}};
@@ -883,8 +896,7 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
    of the pictures are right than with the first head, that on the class token, in e->base. 0, or
    -1. */
 static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, const double *rate,
-                       size_t rates, double decay,
-                       lines *l, const char *format, ...)
+                       size_t rates, double decay, lines *l, const char *format, ...)
 {
     mmix_mark mark = mmix_mark_here(e->m);
     char name[64];
@@ -945,7 +957,11 @@ static int judge_probes(exam *e, const mmix_real *x, size_t D, size_t blocks, li
 }
 
 /* Counts of each test picture, from what a head says of it. */
-typedef struct counting { exam *e; mmix_miou_count (*of)[2]; uint8_t *truth; } counting;
+typedef struct counting {
+    exam *e;
+    mmix_miou_count (*of)[2];
+    uint8_t *truth;
+} counting;
 static void count_pixels(void *user, size_t picture, const uint8_t *pred)
 {
     counting *c = (counting *)user;
@@ -1163,8 +1179,7 @@ static void show_progress(exam *e, const learner *n, size_t seed, double loss, d
     fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, the "
                     "plan about %zu:%02zu h%s",
             n->of->name, seed, n->done, e->o->steps, rate, loss, seconds / 60, seconds % 60,
-            minutes / 60, minutes % 60,
-            stay ? " \r" : "\n");
+            minutes / 60, minutes % 60, stay ? " \r" : "\n");
 }
 
 /* Trains a network to its end, judged at each quarter. 0; 1: stopped, and saved; -1. */
@@ -1289,7 +1304,8 @@ static int make_baselines(exam *e)
     bad = bad || judge_background(e, &l) ||
         write_whole(m, file_of(e->o, BASELINES, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
-    return !bad ? 0 : stopped(e->m) ? 1 : -1;
+    if (!bad) return 0;
+    return stopped(e->m) ? 1 : -1;
 }
 
 /* Milliseconds and MiB of one picture's way through an untrained network, at `side` pixels, in a
@@ -1339,7 +1355,8 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
     took(e, "time and memory");
     bad = bad || write_whole(e->m, file_of(e->o, COST, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
-    return !bad ? 0 : stopped(e->m) ? 1 : -1;
+    if (!bad) return 0;
+    return stopped(e->m) ? 1 : -1;
 }
 
 #include "tables_report.h"
@@ -1355,8 +1372,9 @@ static int make_parts(exam *e)
     char path[1100];
     for (int pass = 0; pass < 2; pass++)                 /* count, then do */
         for (size_t i = 0; i < all; i++) {
-            size_t k = i == 0 ? BASELINES : i + 1 == all ? COST : (i - 1) % NETWORKS,
-                seed = 1 + (i - 1) / NETWORKS;
+            size_t k = (i - 1) % NETWORKS, seed = 1 + (i - 1) / NETWORKS;
+            if (i + 1 == all) k = COST;
+            if (i == 0) k = BASELINES;
             if (!chosen(o->only, k) || is_there(file_of(o, k, seed, ".txt", path, sizeof path)))
                 continue;
             if (!pass) {
@@ -1365,8 +1383,10 @@ static int make_parts(exam *e)
             }
             if (k < NETWORKS) left--;
             fprintf(stderr, "%s%s\n", path, k < NETWORKS ? "" : " …");
-            int end = k == BASELINES ? make_baselines(e) : k == COST ? make_cost(e) :
-                make_network(e, k, seed, left);
+            int end;
+            if (k == BASELINES) end = make_baselines(e);
+            else if (k == COST) end = make_cost(e);
+            else end = make_network(e, k, seed, left);
             if (end < 0) return -1;
             if (end || interrupted || time_is_up(e)) return 1;
         }
@@ -1396,7 +1416,8 @@ static int work(exam *e, settings *o)                    /* an exit status */
     if (end < 0) return fail("%s", mmix_error(e->m));
     if (end) fprintf(stderr, "tables: stopped and saved; the same command goes on\n");
     bad = write_tables(o);
-    return bad ? bad : interrupted ? 130 : 0;
+    if (bad) return bad;
+    return interrupted ? 130 : 0;
 }
 
 int main(int argc, char **argv)

@@ -13,8 +13,14 @@
 /* ---- figures --------------------------------------------------------------------------------- */
 
 enum { MOST_SEEDS = 100, MOST_ITEMS = 12 };
-typedef struct figure { char name[64]; double value, error; } figure;
-typedef struct results { figure *at; size_t count; } results;                /* of one file */
+typedef struct figure {
+    char name[64];
+    double value, error;
+} figure;
+typedef struct results {
+    figure *at;
+    size_t count;
+} results;                /* of one file */
 typedef struct book {
     const settings *o;
     results of[PARTS][MOST_SEEDS + 1];  /* by part and seed, from 1 on; 0 for what is made once */
@@ -94,7 +100,11 @@ static double measure(const results *r, const char *prefix, const char *of, doub
 
 /* ---- intervals ------------------------------------------------------------------------------- */
 
-typedef struct estimate { const char *label; double mean, error, square; size_t seeds; } estimate;
+typedef struct estimate {
+    const char *label;
+    double mean, error, square;
+    size_t seeds;
+} estimate;
                                                          /* square: sum of squared deviations
                                                             between seeds */
 static estimate estimate_of(const book *b, size_t part, const char *of, const char *label)
@@ -199,7 +209,10 @@ static void begin(book *b, const char *title)
     if (!b->o->json) printf("\n== %s\n", title);
 }
 
-typedef struct sentence { char text[1600]; size_t n; } sentence;
+typedef struct sentence {
+    char text[1600];
+    size_t n;
+} sentence;
 static void add(sentence *s, const char *format, ...)
 {
     va_list list;
@@ -212,8 +225,7 @@ static void add(sentence *s, const char *format, ...)
 /* What can be said of n estimates of one thing: which pairs differ. pair (pairs, 2) or NULL: all
    of them. `what` is the subject, "Binary-AUC". */
 static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], size_t pairs,
-                    const char *what,
-                    int digits)
+                    const char *what, int digits)
 {
     sentence s = {"", 0};
     size_t there = 0, claims = 0, asked = 0;
@@ -224,8 +236,8 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
     }
     add(&s, "%s: ", what);
     for (size_t k = 0; k < (pair ? pairs : n * n); k++) {
-        const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n],
-            *y = &e[pair ? (size_t)pair[k][1] : k % n];
+        const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n];
+        const estimate *y = &e[pair ? (size_t)pair[k][1] : k % n];
         if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
         if (x->mean < y->mean) { const estimate *t = x;
         x = y;
@@ -253,7 +265,10 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* plain: what baselines call it */
-typedef struct column { const char *head, *of, *plain; int digits; } column;
+typedef struct column {
+    const char *head, *of, *plain;
+    int digits;
+} column;
 static const struct { const char *label, *prefix; } baseline[] = {
     {"raw 16 x 16 pixels", "pixels/"}, {"histogram of colours", "colours/"},
         {"histograms of edges", "edges/"},
@@ -323,8 +338,7 @@ static const char *const mixers_all[] = {"softmax", "linear", "ssd", "registers"
 
 /* The finding on one measure of some networks. */
 static void compare(book *b, const char *const *rows, const char *of, const int (*pair)[2],
-                    size_t pairs, const char *what,
-                    int digits)
+                    size_t pairs, const char *what, int digits)
 {
     estimate e[MOST_ITEMS];
     size_t n = 0;
@@ -348,16 +362,14 @@ static void report_mixers(book *b)
     compare(b, mixers_all, "read/token", NULL, 0, "Top-1 of the linear probe", 3);
     compare(b, mixers_all, "at4/auc", NULL, 0, "Binary-AUC of the maps", 3);
     say(b, "soft", "The paper: ViT > Mamba > LinearViT, in feature maps and in downstream tasks; "
-                   "ViT's maps are "
-        "less noisy than Mamba's, LinearViT's are blurred.");
+                   "ViT's maps are less noisy than Mamba's, LinearViT's are blurred.");
     table(b, mixers_all, c, sizeof c / sizeof *c, "network");
     row(b, NULL, 0);
 }
 
 /* Maps, probe and size of networks that differ in one thing. */
 static void report_kinds(book *b, const char *title, const char *const *rows, const int (*pair)[2],
-                         size_t pairs,
-                         const char *paper)
+                         size_t pairs, const char *paper)
 {
     static const column c[] = {{"Binary-AUC", "at4/auc", "auc", 3},
                                {"probe, top-1", "read/token", "probe", 3},
@@ -385,10 +397,9 @@ static void report_length(book *b)
     begin(b, "Segmentation at two input sizes: does the gap between mixers widen with length?");
     compare(b, mixers_all, "seg/gain", NULL, 0, "What mIoU gains by the larger input", 3);
     say(b, "soft", "The paper: ViTs consistently benefit from larger inputs, where length and "
-                   "effective rank grow. If rank is "
-        "what holds the others back, the gap widens; where one mixer's gain is above another's, "
-        "it does. mIoU of object "
-        "and background by a linear head on frozen patches; the larger input shows the same "
+                   "effective rank grow. If rank is what holds the others back, the gap widens; "
+                   "where one mixer's gain is above another's, it does. mIoU of object and "
+                   "background by a linear head on frozen patches; the larger input shows the same "
         "pictures, enlarged.");
     table(b, mixers_all, c, 3, "network");
     row(b, NULL, 0);
@@ -405,12 +416,10 @@ static void report_robustness(book *b)
     begin(b, "Robustness: five corruptions, means of five strengths");
     compare(b, mixers_all, "lost/all", NULL, 0, "Top-1 lost by corruption (more is worse)", 3);
     say(b, "soft", "This stands in for ImageNet-Sketch, A and R, which ask what is left on "
-                   "pictures unlike those "
-        "learned from; no more is claimed. The probe was taught clean pictures. Normal noise, "
-        "Gaussian blur, less "
-        "light, less contrast, cells of one colour; formulas and strengths in "
-        "demos/studies/tables.c. All networks see the "
-        "same pixels.");
+                   "pictures unlike those learned from; no more is claimed. The probe was taught "
+                   "clean pictures. Normal noise, Gaussian blur, less light, less contrast, cells "
+                   "of one colour; formulas and strengths in demos/studies/tables.c. All networks "
+                   "see the same pixels.");
     table(b, mixers_all, c, sizeof c / sizeof *c, "network");
     row(b, NULL, 0);
 }
@@ -469,8 +478,7 @@ static void report_ablations(book *b)
                    "the paper, at rates of its own|0.771|0.772|0.773|0.774");
     say(b, "soft", "The paper's rates are 2.5e-4, 5e-4, 1e-3 and 2e-3; features here are "
         "brought to mean 0 and deviation 1 before the head, so rates are others. Elsewhere the "
-        "rate is chosen from "
-        "ten on a tenth of the training pictures.");
+        "rate is chosen from ten on a tenth of the training pictures.");
     report_choices(b, "Table 6: class strategies", reads, 5,
                    "the paper, DinoVim small|0.759|0.746|0.765|0.763|0.772");
 }
@@ -500,14 +508,12 @@ static void report_ranks(book *b)
             compare(b, mixers_all, of[OFF_EFFECTIVE], NULL, 0,
                     "Effective rank of M beside the diagonal", 1);
             say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, "
-                           "C) > Mamba (at "
-                "most rank(L) N) > linear attention (at most D_QK). Blocks are half of the tokens "
-                "wide; means over "
-                "heads, four blocks of the network and both directions. Numerical rank counts "
-                "singular values "
+                           "C) > Mamba (at most rank(L) N) > linear attention (at most D_QK). "
+                           "Blocks are half of the tokens wide; means over heads, four blocks of "
+                           "the network and both directions. Numerical rank counts singular values "
                 "above the noise of a float, effective rank is e^entropy. Joined: the rank of "
-                "what such a block "
-                "adds to the output, all heads together. M is without its D, which passes by.");
+                "what such a block adds to the output, all heads together. M is without its D, "
+                "which passes by.");
         }
         snprintf(first, sizeof first, "%zu x %zu patches", side / patch, side / patch);
         table(b, mixers_all, c, RANKS, first);
@@ -540,7 +546,10 @@ static void ranks_of(const double *x, size_t n, double *rank)  /* equal ones sha
 {
     for (size_t i = 0; i < n; i++) {
         rank[i] = 0.5;
-        for (size_t j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1 : !(x[j] > x[i]) ? 0.5 : 0;
+        for (size_t j = 0; j < n; j++) {
+            if (x[j] < x[i]) rank[i] += 1;
+            else if (!(x[j] > x[i])) rank[i] += 0.5;
+        }
     }
 }
 /* Of all points together, of their ranks, of what is left of them after their own network's
@@ -657,9 +666,11 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
             double at = axis ? 246 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
             if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH398\"/>", at);
             else fprintf(f, "<path class=\"axis\" d=\"M%.1f 254v5\"/>", at);
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n",
-                    axis ? 50 : at, axis ? at + 5 : 274,
-                    axis ? "end" : "middle", ticks[i]);
+            double text_x = axis ? 50 : at, text_y = 274;
+            const char *anchor = axis ? "end" : "middle";
+            if (axis) text_y = at + 5;
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", text_x, text_y,
+                    anchor, ticks[i]);
         }
     for (size_t i = 0; i < p->n; i++) {
         const network *n = &networks[p->of[i]];
@@ -667,10 +678,9 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
                     0.5 + 0.15 * (double)p->quarter[i]);
     }
     fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" "
-               "y=\"14\">%s</text></svg>"
-            "<figcaption>A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of its "
-            "steps (small to large). "
-            "Hollow: learned from labels.", x_label, y_label);
+               "y=\"14\">%s</text></svg><figcaption>A point: one network, one seed, after 0, 1/4, "
+               "1/2, 3/4 or all of its steps (small to large). Hollow: learned from "
+               "labels.", x_label, y_label);
     for (int k = 0; k < MIXERS; k++) {
         fprintf(f, " <span style=\"white-space:nowrap\"><svg viewBox=\"-6 -6 12 12\" "
                    "style=\"display:inline;width:12px\">");
@@ -705,14 +715,11 @@ static void report_correlations(book *b)
     add(&s, ".");
     say(b, "b", s.text);
     say(b, "soft", "The paper: feature map quality and downstream performance follow the "
-                   "hierarchy of ranks, ViT > "
-        "Mamba > LinearViT. Pooled: all points together, which mixes two questions. Within: each "
-        "network's mean is "
-        "taken off, so what is left is training, does one rise as the other does? Between: the "
-        "networks' means "
-        "alone. The rank of M is that beside the diagonal. In brackets 95 %, by drawing whole "
-        "networks with "
-        "replacement.");
+                   "hierarchy of ranks, ViT > Mamba > LinearViT. Pooled: all points together, "
+                   "which mixes two questions. Within: each network's mean is taken off, so what "
+                   "is left is training, does one rise as the other does? Between: the networks' "
+                   "means alone. The rank of M is that beside the diagonal. In brackets 95 %, by "
+                   "drawing whole networks with replacement.");
     row(b, "with top-1 of the probe|points|Pearson, pooled|Spearman, pooled|within "
            "networks|between networks", 1);
     for (int k = 0; k < 3; k++) {
@@ -759,10 +766,9 @@ static void report_costs(book *b)
              v[1][MMIX_MIXER_SSD][last]);
     say(b, "b", cells);
     say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained "
-                   "networks, one "
-        "picture, all threads, the median of five; other work on the machine lengthens times. "
-        "MiB: the most the "
-        "library held, weights and picture included.");
+                   "networks, one picture, all threads, the median of five; other work on the "
+                   "machine lengthens times. MiB: the most the library held, weights and picture "
+                   "included.");
     report_plot plot;
     double x[COST_SIDES];
     memset(&plot, 0, sizeof plot);
@@ -859,23 +865,18 @@ static void report_state(book *b)
         files += b->found[k];
     }
     add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there,
-        (int)NETWORKS, files,
-        NETWORKS * b->seeds, b->o->steps);
+        (int)NETWORKS, files, NETWORKS * b->seeds, b->o->steps);
     for (int i = 0; i < 3; i++) n[i] = measure(&b->of[BASELINES][0], "", name[i], &unused);
     if (isfinite(n[0]))
         add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0],
-            n[1], n[2],
-            b->o->size, b->o->size);
+            n[1], n[2], b->o->size, b->o->size);
     add(&s, " Behind ± stands half of an interval of 95 %%, of the error over the pictures and "
-            "the deviation between seeds "
-        "together; a network's own from three seeds on, else that of all in the table, and with "
-        "one seed each it is not "
-        "known and left out. An order is claimed only where the interval of the difference "
-        "excludes 0, as if the two had "
+            "the deviation between seeds together; a network's own from three seeds on, else that "
+            "of all in the table, and with one seed each it is not known and left out. An order is "
+            "claimed only where the interval of the difference excludes 0, as if the two had "
         "been judged on different pictures, which makes it rather too wide; in 20 such claims one "
-        "may be chance. The "
-        "paper's networks are larger, learned longer and from ImageNet: its orders can be "
-        "compared, its numbers cannot.");
+        "may be chance. The paper's networks are larger, learned longer and from ImageNet: its "
+        "orders can be compared, its numbers cannot.");
     say(b, "soft", s.text);
     if (!report_few(b->o->steps)) return;
     snprintf(few, sizeof few, "%zu steps a network: %s", b->o->steps, report_few(b->o->steps));
@@ -919,19 +920,15 @@ static int write_tables(const settings *o)
         report_state(&b);
         report_mixers(&b);
         report_kinds(&b, "Sizes", sizes, size_pair, 4,
-                     "The paper's figure 9: of DinoVim the small model has the "
-            "clearest maps.");
+                     "The paper's figure 9: of DinoVim the small model has the clearest maps.");
         report_kinds(&b, "Where the class token stands", places, NULL, 0,
-                     "The paper's figure 8: the middle class "
-                     "token has clearer maps than the first. Here `ssd` has one in the middle, "
-                     "`ssd-released` one "
-                     "in front as well, as the paper's code.");
+                     "The paper's figure 8: the middle class token has clearer maps than the "
+                     "first. Here `ssd` has one in the middle, `ssd-released` one in front as "
+                     "well, as the paper's code.");
         report_kinds(&b, "With labels and without", told, told_pair, 3,
-                     "The paper's figure 11: self-supervised "
-                     "maps are clearer than supervised ones. The heads of the probe use labels in "
-                     "either case; the "
-                     "voters of k-NN hold training pictures, whose classes the supervised "
-                     "networks were told.");
+                     "The paper's figure 11: self-supervised maps are clearer than supervised "
+                     "ones. The heads of the probe use labels in either case; the voters of k-NN "
+                     "hold training pictures, whose classes the supervised networks were told.");
         report_length(&b);
         report_robustness(&b);
         report_ablations(&b);

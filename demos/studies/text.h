@@ -30,7 +30,11 @@
 #define TEXT_FREE(p) free(p)
 #endif
 
-typedef struct text_piece { const char *text; size_t length; float score; } text_piece;
+typedef struct text_piece {
+    const char *text;
+    size_t length;
+    float score;
+} text_piece;
 typedef struct tokenizer {
     mmix_ctx *m;
     size_t count, longest;                   /* pieces; bytes of the longest one */
@@ -223,8 +227,15 @@ static inline const char *tokenizer_piece(const tokenizer *t, int32_t token, siz
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-typedef struct text_node { int32_t token; size_t before, after; } text_node;  /* SIZE_MAX: none */
-typedef struct text_pair { float score; size_t at; int32_t left, right, joined; } text_pair;
+typedef struct text_node {
+    int32_t token;
+    size_t before, after;
+} text_node;  /* SIZE_MAX: none */
+typedef struct text_pair {
+    float score;
+    size_t at;
+    int32_t left, right, joined;
+} text_pair;
 typedef struct text_merge {
     const tokenizer *t;
     text_node *node;  /* the text's pieces as a list; token -1: merged into another */
@@ -311,8 +322,7 @@ static inline void text_merge_all(text_merge *e, size_t count)
 /* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of
    which the first `room` are written; 0 after an error. */
 static inline size_t tokenizer_encode(const tokenizer *t, const char *text, int begin, int end,
-                                      int32_t *tokens,
-                                      size_t room)
+                                      int32_t *tokens, size_t room)
 {
     text_merge e = {t, NULL, NULL, 0, NULL};
     size_t n = 0;
