@@ -1,10 +1,12 @@
-/* cuda [CASES], fewer than 10 for a short run; or cuda shared: what the kernels' blocks take of shared memory
+/* cuda [CASES], fewer than 10 for a short run; or cuda shared: what the kernels' blocks take of
+   shared memory
 
-   The kernels of mamba_mix_cuda.cu against the CPU's functions: random shapes and options of the three mixers, forward
-   and backward, in every precision; strides and sentinels of the raw calls; the attachment's counts, thresholds and
-   errors. Built with MMIX_CUDA_HOST by a C++ compiler it runs the kernels on tests/cuda_host.h, a device that is not
-   there, and then also in descending order of threads (equal bits wanted), and with calls of the runtime that fail.
-   Built by nvcc it runs them on the GPU. Prints failures, the worst error of each kind, and the counts. */
+   The kernels of mamba_mix_cuda.cu against the CPU's functions: random shapes and options of the
+   three mixers, forward and backward, in every precision; strides and sentinels of the raw calls;
+   the attachment's counts, thresholds and errors. Built with MMIX_CUDA_HOST by a C++ compiler it
+   runs the kernels on tests/cuda_host.h, a device that is not there, and then also in descending
+   order of threads (equal bits wanted), and with calls of the runtime that fail. Built by nvcc it
+   runs them on the GPU. Prints failures, the worst error of each kind, and the counts. */
 #ifdef MMIX_CUDA_HOST
 #include "cuda_host.h"
 #endif
@@ -14,19 +16,34 @@
 #include <vector>
 
 static int passed, failed, skipped;
-#define CHECK(x) do { if (x) passed++; else { failed++; printf("FAILED  %s:%d: %s\n", __FILE__, __LINE__, #x); } } while (0)
+static void check(int holds, int line, const char *what)
+{
+    if (holds) {
+        passed++;
+        return;
+    }
+    failed++;
+    printf("FAILED  %s:%d: %s\n", __FILE__, line, what);
+}
+#define CHECK(x) check(!!(x), __LINE__, #x)
 
 /* ---- numbers ---- */
 
 static uint64_t state = 1;
 static uint32_t next(void)
 {
-    state ^= state << 13; state ^= state >> 7; state ^= state << 17;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
     return (uint32_t)(state >> 32);
 }
 static size_t any(size_t low, size_t high) { return low + next() % (high - low + 1); }
 static int chance(unsigned in) { return next() % in == 0; }
-static size_t one_of(size_t a, size_t b, size_t c, size_t d) { const size_t v[4] = { a, b, c, d }; return v[next() % 4]; }
+static size_t one_of(size_t a, size_t b, size_t c, size_t d)
+{
+    const size_t v[4] = { a, b, c, d };
+    return v[next() % 4];
+}
 static float uniform(double low, double high) { return (float)(low + (high - low) * (next() / 4294967296.0)); }
 static float rounded(float x, int half) { return half ? mmixi_cuda_whole(mmixi_cuda_half(x)) : x; }
 
@@ -43,7 +60,8 @@ struct Case {
 struct Result { const char *name; std::vector<float> v; };
 typedef std::vector<Result> Results;
 
-static mmix_tensor *tensor(mmix_ctx *m, int half, double low, double high, size_t a, size_t b, size_t c, size_t d)
+static mmix_tensor *tensor(mmix_ctx *m, int half, double low, double high, size_t a, size_t b,
+                           size_t c, size_t d)
 {
     const size_t shape[4] = { a, b, c, d };
     int n = 4;
@@ -65,88 +83,207 @@ static void keep(Results *r, const char *name, const mmix_tensor *t)
     mmix_read(t, one.v.data());
     r->push_back(one);
 }
+/* The inputs of a case, drawn in a fixed order. */
+static void ssd_inputs(mmix_ctx *m, const Case &c, mmix_mixer *x)
+{
+    const double low = c.o.dt_softplus ? -3 : 0.001;
+    const double high = c.o.dt_softplus ? 1 : 0.3;
+    x->dt = tensor(m, c.half, low, high, c.B, c.L, c.H, 0);
+    x->A = tensor(m, 0, -c.fast, -0.01, c.H, 0, 0, 0);
+    if (c.D) x->D = wide(m, 0, c.H, c.D > 1 ? c.P : 0, 0, 0);
+    if (c.dt_bias) x->dt_bias = tensor(m, 0, -1, 1, c.H, 0, 0, 0);
+}
+static void bias_input(mmix_ctx *m, const Case &c, mmix_mixer *x)
+{
+    size_t distances = 1;
+    for (int a = 0; a < 3; a++) distances *= 2 * (x->window[a] ? x->window[a] : 1) - 1;
+    x->bias = wide(m, 0, c.H, distances, 0, 0);
+}
+static void state_input(mmix_ctx *m, const Case &c, mmix_mixer *x)
+{
+    if (c.kind == MMIX_MIXER_SSD) x->initial_state = wide(m, 0, c.B, c.H, c.P, c.N);
+    if (c.kind != MMIX_MIXER_LINEAR) return;
+    const int positive = x->feature == MMIX_FEATURE_ELU1 || x->feature == MMIX_FEATURE_RELU;
+    const int normalized = x->normalize > 0 || (!x->normalize && positive);
+    x->initial_state = tensor(m, 0, 0, 1, c.B, c.G, c.P + (size_t)normalized, c.N);
+}
+static void packed_input(mmix_ctx *m, const Case &c, mmix_mixer *x)
+{
+    const size_t shape[2] = { c.B, c.L };
+    std::vector<int32_t> seq(c.B * c.L);
+    for (size_t i = 0; i < seq.size(); i++) {
+        const int same = i % c.L && !chance(9);
+        seq[i] = same ? seq[i - 1] : (int32_t)(next() % 7);
+    }
+    x->seq_idx = mmix_from_i32(m, 2, shape, seq.data());
+}
+static void lefts_input(mmix_ctx *m, const Case &c, mmix_mixer *x)
+{
+    std::vector<int32_t> left(c.L);
+    for (size_t i = 0; i < c.L; i++) left[i] = (int32_t)(next() % (x->left + 1));
+    x->lefts = mmix_from_i32(m, 1, &c.L, left.data());
+}
+/* The gradients of all inputs that have one, from random ones of the outputs. */
+static void keep_gradients(mmix_ctx *m, const Case &c, const mmix_mixer &x, mmix_tensor *y,
+                           mmix_tensor *last, Results *r)
+{
+    static const char *const names[] = { "dq", "dk", "dv", "ddt", "dA", "dD", "ddt_bias", "dbias",
+                                         "dinitial" };
+    mmix_tensor *t[] = { x.q, x.k, x.v, x.dt, x.A, x.D, x.dt_bias, x.bias, x.initial_state };
+    mmix_tensor *out[2], *up[2];
+    out[0] = y;
+    out[1] = last;
+    up[0] = wide(m, c.half, c.B, c.L, c.H, c.P);
+    if (last)
+        up[1] = wide(m, 0, mmix_shape(last, 0), mmix_shape(last, 1), mmix_shape(last, 2),
+                     mmix_shape(last, 3));
+    if (mmix_backward_from(m, out, up, last ? 2 : 1)) return;
+    for (int i = 0; i < 9; i++)
+        if (t[i]) keep(r, names[i], mmix_grad(t[i]));
+}
 /* The mixer of a case on m: y, the final state, and the gradients of all that has one. */
 static Results run(mmix_ctx *m, const Case &c, int record)
 {
+    const int ssd = c.kind == MMIX_MIXER_SSD;
     mmix_mixer x = c.o;
-    mmix_tensor *last = NULL, *out[2], *up[2];
+    mmix_tensor *last = NULL;
     Results r;
     state = c.seed;
     mmix_record(m, record);
     x.kind = c.kind;
-    x.q = wide(m, c.half, c.B, c.L, c.kind == MMIX_MIXER_SSD ? c.Gc : c.H, c.N);
+    x.q = wide(m, c.half, c.B, c.L, ssd ? c.Gc : c.H, c.N);
     x.k = wide(m, c.half, c.B, c.S, c.G, c.N);
-    x.v = wide(m, c.half, c.B, c.S, c.kind == MMIX_MIXER_SSD ? c.Gx : c.G, c.P);
-    if (c.kind == MMIX_MIXER_SSD) {
-        x.dt = tensor(m, c.half, c.o.dt_softplus ? -3 : 0.001, c.o.dt_softplus ? 1 : 0.3, c.B, c.L, c.H, 0);
-        x.A = tensor(m, 0, -c.fast, -0.01, c.H, 0, 0, 0);
-        if (c.D) x.D = wide(m, 0, c.H, c.D > 1 ? c.P : 0, 0, 0);
-        if (c.dt_bias) x.dt_bias = tensor(m, 0, -1, 1, c.H, 0, 0, 0);
-    }
-    if (c.bias) {
-        size_t distances = 1;
-        for (int a = 0; a < 3; a++) distances *= 2 * (x.window[a] ? x.window[a] : 1) - 1;
-        x.bias = wide(m, 0, c.H, distances, 0, 0);
-    }
-    if (c.initial && c.kind == MMIX_MIXER_SSD) x.initial_state = wide(m, 0, c.B, c.H, c.P, c.N);
-    if (c.initial && c.kind == MMIX_MIXER_LINEAR)
-        x.initial_state = tensor(m, 0, 0, 1, c.B, c.G, c.P + (x.normalize > 0 || (!x.normalize && (x.feature == MMIX_FEATURE_ELU1
-            || x.feature == MMIX_FEATURE_RELU))), c.N);
+    x.v = wide(m, c.half, c.B, c.S, ssd ? c.Gx : c.G, c.P);
+    if (ssd) ssd_inputs(m, c, &x);
+    if (c.bias) bias_input(m, c, &x);
+    if (c.initial) state_input(m, c, &x);
     if (c.final) x.final_state = &last;
-    if (c.packed) {
-        std::vector<int32_t> seq(c.B * c.L);
-        for (size_t i = 0; i < seq.size(); i++) seq[i] = i % c.L && !chance(9) ? seq[i - 1] : (int32_t)(next() % 7);
-        const size_t shape[2] = { c.B, c.L };
-        x.seq_idx = mmix_from_i32(m, 2, shape, seq.data());
-    }
-    if (c.lefts) {
-        std::vector<int32_t> left(c.L);
-        for (size_t i = 0; i < c.L; i++) left[i] = (int32_t)(next() % (x.left + 1));
-        x.lefts = mmix_from_i32(m, 1, &c.L, left.data());
-    }
-    out[0] = mmix_mix(m, &x);
+    if (c.packed) packed_input(m, c, &x);
+    if (c.lefts) lefts_input(m, c, &x);
+    mmix_tensor *y = mmix_mix(m, &x);
     if (mmix_error(m)) return r;
-    keep(&r, "y", out[0]);
+    keep(&r, "y", y);
     keep(&r, "final_state", last);
-    if (!record) { mmix_reset(m); return r; }
-    up[0] = wide(m, c.half, c.B, c.L, c.H, c.P);
-    out[1] = last;
-    if (last) up[1] = wide(m, 0, mmix_shape(last, 0), mmix_shape(last, 1), mmix_shape(last, 2), mmix_shape(last, 3));
-    if (!mmix_backward_from(m, out, up, last ? 2 : 1)) {
-        mmix_tensor *t[] = { x.q, x.k, x.v, x.dt, x.A, x.D, x.dt_bias, x.bias, x.initial_state };
-        static const char *const names[] = { "dq", "dk", "dv", "ddt", "dA", "dD", "ddt_bias", "dbias", "dinitial" };
-        for (int i = 0; i < 9; i++) if (t[i]) keep(&r, names[i], mmix_grad(t[i]));
-    }
+    if (record) keep_gradients(m, c, x, y, last, &r);
     mmix_record(m, 0);
     if (!mmix_error(m)) mmix_reset(m);
     return r;
 }
-/* The largest error over the largest value; infinite where something is missing or not a number. */
+/* The largest error of two arrays over the first one's largest value; infinite where something is
+   missing or not a number. */
+static double error_of(const std::vector<float> &a, const std::vector<float> &b)
+{
+    double largest = 1e-3;
+    double error = 0;
+    if (a.size() != b.size()) return HUGE_VAL;
+    for (size_t k = 0; k < a.size(); k++) {
+        const double d = fabs((double)a[k] - (double)b[k]);
+        if (d != d) return HUGE_VAL;
+        if (d > error) error = d;
+        if (fabs((double)a[k]) > largest) largest = fabs((double)a[k]);
+    }
+    return error / largest;
+}
+/* The worst error of all results, and which one has it. */
 static double difference(const Results &a, const Results &b, const char **worst)
 {
-    double most = a.size() == b.size() && !a.empty() ? 0 : HUGE_VAL;
-    *worst = a.size() == b.size() ? "" : "another number of results";
-    for (size_t i = 0; i < a.size() && i < b.size(); i++) {
-        double largest = 1e-3, error = a[i].v.size() == b[i].v.size() ? 0 : HUGE_VAL;
-        for (size_t k = 0; k < a[i].v.size() && k < b[i].v.size(); k++) {
-            const double d = fabs((double)a[i].v[k] - (double)b[i].v[k]);
-            if (!(d <= error)) error = d != d ? HUGE_VAL : d;
-            if (fabs((double)a[i].v[k]) > largest) largest = fabs((double)a[i].v[k]);
-        }
-        if (error / largest > most) most = error / largest, *worst = a[i].name;
+    double most = 0;
+    *worst = "";
+    if (a.size() != b.size()) *worst = "another number of results";
+    if (a.size() != b.size() || a.empty()) return HUGE_VAL;
+    for (size_t i = 0; i < a.size(); i++) {
+        const double error = error_of(a[i].v, b[i].v);
+        if (error <= most) continue;
+        most = error;
+        *worst = a[i].name;
     }
     return most;
 }
 static int same_bits(const Results &a, const Results &b)
 {
     if (a.size() != b.size()) return 0;
-    for (size_t i = 0; i < a.size(); i++)
-        if (a[i].v.size() != b[i].v.size() || memcmp(a[i].v.data(), b[i].v.data(), a[i].v.size() * sizeof(float))) return 0;
+    for (size_t i = 0; i < a.size(); i++) {
+        const size_t n = a[i].v.size();
+        if (n != b[i].v.size()) return 0;
+        if (memcmp(a[i].v.data(), b[i].v.data(), n * sizeof(float))) return 0;
+    }
     return 1;
 }
 
 /* ---- random cases ---- */
 
+static void random_ssd(Case *c)
+{
+    if (c->N * c->P > 5000 && !c->half) {
+        c->P = 64;
+        c->N = c->N > 64 ? 128 : c->N;
+    }
+    c->D = (int)any(0, 2);
+    c->o.dt_softplus = chance(2);
+    if (chance(3)) {
+        c->o.dt_low = 0.05;
+        c->o.dt_high = 0.6;
+    }
+    c->dt_bias = (c->o.dt_softplus || c->o.dt_high > 0) && chance(2);  /* δ ≥ 0: e^(δ A) ≤ 1 */
+    c->o.direction = MMIX_SCAN_FORWARD;
+    if (chance(3)) c->o.direction = MMIX_SCAN_REVERSE;
+    else if (chance(6)) c->o.direction = MMIX_SCAN_BOTH;
+    c->initial = c->o.direction != MMIX_SCAN_BOTH && chance(2);
+    c->final = c->o.direction != MMIX_SCAN_BOTH && chance(2);
+    c->packed = chance(3);
+    c->fast = 2;
+    if (chance(4)) c->fast = c->half ? 30 : 200;
+    else if (chance(3)) c->fast = 0.02;
+}
+static void random_windows(Case *c)
+{
+    size_t grid[3], window[3];
+    const int axes = (int)any(1, 3);
+    for (int a = 0; a < 3; a++) {
+        grid[a] = a < axes ? any(1, 6) : 1;
+        window[a] = any(1, 4);
+    }
+    mmix_mixer_windows(&c->o, axes, grid, window, chance(2));
+    c->L = grid[0] * grid[1] * grid[2];
+    c->S = c->L;
+    c->o.mask = chance(2) ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+    c->bias = chance(2);
+}
+static void random_softmax(Case *c)
+{
+    const unsigned form = next() % 6;
+    if (form == 0 && chance(2)) c->S = any(1, 100);
+    if (form == 1) c->o.mask = MMIX_MASK_CAUSAL;
+    if (form == 2) {
+        c->o.mask = MMIX_MASK_PREFIX;
+        c->o.prefix = any(0, c->L + 3);
+    }
+    if (form == 3) {
+        c->o.mask = MMIX_MASK_BAND;
+        c->o.left = any(0, 20);
+        c->o.right = any(0, 9);
+        c->lefts = chance(2);
+    }
+    if (form < 4) c->packed = c->S == c->L && chance(3);
+    if (form && form < 4 && !c->packed && chance(3)) c->S = c->L + any(1, 30);
+    if (form >= 4) random_windows(c);
+    if (chance(3)) c->o.scale = 0.3;
+}
+static void random_linear(Case *c)
+{
+    c->o.feature = (int)any(0, 4);
+    c->o.normalize = c->o.feature == MMIX_FEATURE_NONE ? 0 : (int)any(0, 2) - 1;
+    /* a row without a positive number has the sum 0 */
+    if (c->o.feature == MMIX_FEATURE_RELU) c->o.normalize = -1;
+    /* with N = 1 and rows of sum 1 all gradients of q are 0 */
+    if (c->o.normalize >= 0 && c->N < 4) c->N += 3;
+    if (c->o.feature != MMIX_FEATURE_EFFICIENT && chance(2)) {
+        c->o.mask = MMIX_MASK_CAUSAL;
+        c->packed = chance(2);
+        c->initial = chance(2);
+        c->final = chance(2);
+    } else if (chance(3)) c->S = any(1, 100);
+}
 static Case random_case(int kind, int half)
 {
     Case c;
@@ -157,53 +294,18 @@ static Case random_case(int kind, int half)
     c.H = one_of(1, 2, 4, 6);
     c.G = c.H / one_of(1, 1, c.H % 2 ? 1 : 2, c.H);
     c.Gx = chance(3) ? 1 : c.H;
-    c.Gc = chance(2) ? c.G : chance(2) ? c.H : 1;
-    c.L = chance(6) ? one_of(63, 64, 65, 128) : chance(8) ? any(129, 200) : any(1, 70);
+    if (chance(2)) c.Gc = c.G;
+    else c.Gc = chance(2) ? c.H : 1;
+    if (chance(6)) c.L = one_of(63, 64, 65, 128);
+    else c.L = chance(8) ? any(129, 200) : any(1, 70);
     c.S = c.L;
     c.N = chance(5) ? one_of(16, 64, 72, 128) : any(1, 24);
     c.P = chance(5) ? one_of(16, 64, 80, 64) : any(1, 24);
-    c.seed = ((uint64_t)next() << 32 | next()) | 1;
-    if (kind == MMIX_MIXER_SSD) {
-        if (c.N * c.P > 5000 && !half) c.P = 64, c.N = c.N > 64 ? 128 : c.N;
-        c.D = (int)any(0, 2);
-        c.o.dt_softplus = chance(2);
-        if (chance(3)) c.o.dt_low = 0.05, c.o.dt_high = 0.6;
-        c.dt_bias = (c.o.dt_softplus || c.o.dt_high > 0) && chance(2);   /* δ ≥ 0: e^(δ A) ≤ 1 */
-        c.o.direction = chance(3) ? MMIX_SCAN_REVERSE : chance(6) ? MMIX_SCAN_BOTH : MMIX_SCAN_FORWARD;
-        c.initial = c.o.direction != MMIX_SCAN_BOTH && chance(2);
-        c.final = c.o.direction != MMIX_SCAN_BOTH && chance(2);
-        c.packed = chance(3);
-        c.fast = chance(4) ? (half ? 30 : 200) : chance(3) ? 0.02 : 2;
-    } else if (kind == MMIX_MIXER_SOFTMAX) {
-        const unsigned form = next() % 6;
-        if (form == 0 && chance(2)) c.S = any(1, 100);
-        if (form == 1) c.o.mask = MMIX_MASK_CAUSAL;
-        if (form == 2) c.o.mask = MMIX_MASK_PREFIX, c.o.prefix = any(0, c.L + 3);
-        if (form == 3) c.o.mask = MMIX_MASK_BAND, c.o.left = any(0, 20), c.o.right = any(0, 9), c.lefts = chance(2);
-        if (form < 4) c.packed = c.S == c.L && chance(3);
-        if (form && form < 4 && !c.packed && chance(3)) c.S = c.L + any(1, 30);
-        if (form >= 4) {
-            size_t grid[3], window[3];
-            const int axes = (int)any(1, 3);
-            for (int a = 0; a < 3; a++) grid[a] = a < axes ? any(1, 6) : 1, window[a] = any(1, 4);
-            mmix_mixer_windows(&c.o, axes, grid, window, chance(2));
-            c.S = c.L = grid[0] * grid[1] * grid[2];
-            c.o.mask = chance(2) ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
-            c.bias = chance(2);
-        }
-        if (chance(3)) c.o.scale = 0.3;
-    } else {
-        c.o.feature = (int)any(0, 4);
-        c.o.normalize = c.o.feature == MMIX_FEATURE_NONE ? 0 : (int)any(0, 2) - 1;
-        if (c.o.feature == MMIX_FEATURE_RELU) c.o.normalize = -1;        /* a row without a positive number has the sum 0 */
-        if (c.o.normalize >= 0 && c.N < 4) c.N += 3;       /* with N = 1 and rows of sum 1 all gradients of q are 0 */
-        if (c.o.feature != MMIX_FEATURE_EFFICIENT && chance(2)) {
-            c.o.mask = MMIX_MASK_CAUSAL;
-            c.packed = chance(2);
-            c.initial = chance(2);
-            c.final = chance(2);
-        } else if (chance(3)) c.S = any(1, 100);
-    }
+    const uint64_t upper = next();
+    c.seed = (upper << 32 | next()) | 1;
+    if (kind == MMIX_MIXER_SSD) random_ssd(&c);
+    else if (kind == MMIX_MIXER_SOFTMAX) random_softmax(&c);
+    else random_linear(&c);
     return c;
 }
 static void describe(const Case &c, const char *what, double error, const char *worst)
@@ -214,35 +316,56 @@ static void describe(const Case &c, const char *what, double error, const char *
            c.o.normalize, c.o.direction, c.D, c.packed, c.initial, c.final, (int)c.o.window[0], c.fast, c.o.dt_softplus, c.o.dt_high);
 }
 static const struct { const char *name; int precision, naive; double bound; } forms[] = {
-    { "naive F32", MMIX_CUDA_F32, 1, 2e-5 }, { "F32", MMIX_CUDA_F32, 0, 2e-5 }, { "TF32", MMIX_CUDA_TF32, 0, 2e-2 },
-    { "BF16", MMIX_CUDA_BF16, 0, 1e-2 }, { "naive BF16", MMIX_CUDA_BF16, 1, 2e-2 } };
+    { "naive F32", MMIX_CUDA_F32, 1, 2e-5 },
+    { "F32", MMIX_CUDA_F32, 0, 2e-5 },
+    { "TF32", MMIX_CUDA_TF32, 0, 2e-2 },
+    { "BF16", MMIX_CUDA_BF16, 0, 1e-2 },
+    { "naive BF16", MMIX_CUDA_BF16, 1, 2e-2 },
+};
 static const char *const kinds[] = { "softmax attention", "linear attention", "SSD" };
 
+static void check_case(int holds, int form, const char *what, const Case &c, double error,
+                       const char *worst)
+{
+    if (holds) {
+        passed++;
+        return;
+    }
+    failed++;
+    printf("FAILED  %s%s ", forms[form].name, what);
+    describe(c, kinds[c.kind], error, worst);
+}
+/* An error of the context, printed and cleared; whether there was one. */
+static int clear_error(mmix_ctx *m)
+{
+    if (!mmix_error(m)) return 0;
+    printf("FAILED  %s\n", mmix_error(m));
+    mmix_error_clear(m);
+    return 1;
+}
 static void one(mmix_ctx *cpu, mmix_ctx *gpu, int form, const Case &c, double *most)
 {
     mmix_cuda_options o;
-    mmix_cuda_statistics before, after;
+    mmix_cuda_statistics done;
     const char *worst;
-    double error;
     memset(&o, 0, sizeof o);
     o.precision = forms[form].precision;
     o.naive = forms[form].naive;
     o.least = 1;
     CHECK(cudaGetDevice(&o.device) == cudaSuccess);
-    if (mmix_cuda_attach(gpu, &o)) { printf("FAILED  attach: %s\n", mmix_error(gpu)); failed++; mmix_error_clear(gpu); return; }
-    const Results expected = run(cpu, c, 1), found = run(gpu, c, 1);
-    mmix_cuda_stats(gpu, &before);
-    error = difference(expected, found, &worst);
-    if (mmix_error(cpu) || mmix_error(gpu)) {
-        printf("FAILED  %s; %s\n", mmix_error(cpu) ? mmix_error(cpu) : "", mmix_error(gpu) ? mmix_error(gpu) : "");
-        mmix_error_clear(cpu);
-        mmix_error_clear(gpu);
-        error = HUGE_VAL;
+    if (mmix_cuda_attach(gpu, &o)) {
+        failed++;
+        clear_error(gpu);
+        return;
     }
+    const Results expected = run(cpu, c, 1);
+    const Results found = run(gpu, c, 1);
+    double error = difference(expected, found, &worst);
+    mmix_cuda_stats(gpu, &done);
+    if (clear_error(cpu) | clear_error(gpu)) error = HUGE_VAL;
     if (error > *most) *most = error;
-    if (error <= forms[form].bound) passed++;
-    else { failed++; printf("FAILED  %s ", forms[form].name); describe(c, kinds[c.kind], error, worst); }
-    if (before.host_calls) { failed++; printf("FAILED  %s: on the host: ", forms[form].name); describe(c, kinds[c.kind], 0, ""); }
+    check_case(error <= forms[form].bound, form, "", c, error, worst);
+    if (done.host_calls) check_case(0, form, ", on the host:", c, 0, "");
     /* again, for equal bits: on the fake device with the threads the other way round */
 #ifdef MMIX_CUDA_HOST
     cuda_host.descending = 1;
@@ -251,9 +374,7 @@ static void one(mmix_ctx *cpu, mmix_ctx *gpu, int form, const Case &c, double *m
 #ifdef MMIX_CUDA_HOST
     cuda_host.descending = 0;
 #endif
-    mmix_cuda_stats(gpu, &after);
-    if (same_bits(found, again)) passed++;
-    else { failed++; printf("FAILED  %s, other bits: ", forms[form].name); describe(c, kinds[c.kind], 0, ""); }
+    check_case(same_bits(found, again), form, ", other bits:", c, 0, "");
     mmix_cuda_detach(gpu);
 }
 static void random_cases(int count)
@@ -277,8 +398,8 @@ static void random_cases(int count)
     mmix_destroy(gpu);
 }
 
-/* Pieces of a sequence, long sequences and windows of more than one tile, which random cases are too small
-   for. */
+/* Pieces of a sequence, long sequences and windows of more than one tile, which random cases are
+   too small for. */
 static void large_cases(int brief)
 {
     static const struct { size_t B, L, H, G, N, P; } sizes[] = { { 1, 600, 2, 1, 16, 16 }, { 1, 1100, 1, 1, 20, 9 },
@@ -297,7 +418,8 @@ static void large_cases(int brief)
             c.o.dt_softplus = 0;
             c.o.dt_high = 0;
             c.dt_bias = 0;
-            c.fast = i == 3 ? 1e-3 : 1;          /* decays little: what is forgotten nowhere is summed longest */
+            /* decays little: what is forgotten nowhere is summed longest */
+            c.fast = i == 3 ? 1e-3 : 1;
             one(cpu, gpu, form, c, &most);
         }
         printf("%-11s %-18s   4 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_MIXER_SSD], most);
@@ -319,8 +441,9 @@ static void large_cases(int brief)
     mmix_destroy(gpu);
 }
 
-/* A bias's gradient: windows at the edges of tiles of 64 places, whole and cut by the grid, several of them and several
-   sequences, in the least and the most shared memory that a GPU has; the last: more than there are blocks for. */
+/* A bias's gradient: windows at the edges of tiles of 64 places, whole and cut by the grid, several
+   of them and several sequences, in the least and the most shared memory that a GPU has; the last:
+   more than there are blocks for. */
 static void biases(int brief)
 {
     static const size_t windows[][3] = { { 1, 7, 9 }, { 4, 4, 4 }, { 1, 5, 13 }, { 1, 3, 43 }, { 2, 8, 8 }, { 1, 1, 65 }, { 3, 7, 7 }, { 1, 2, 3 } };
@@ -356,7 +479,8 @@ static void biases(int brief)
     mmix_destroy(gpu);
 }
 
-/* The usual widths, which have kernels of their own for bf16: several chunks and tiles, heads that share, each mask. */
+/* The usual widths, which have kernels of their own for bf16: several chunks and tiles, heads that
+   share, each mask. */
 static void usual_widths(int brief)
 {
     static const size_t widths[][2] = { { 64, 64 }, { 128, 64 }, { 128, 128 } };
@@ -367,7 +491,7 @@ static void usual_widths(int brief)
             for (int k = 0; k < (i == 1 ? 1 : brief ? 2 : 4); k++) {
                 const int kind = i == 1 || (k == 0 && i == 0) ? MMIX_MIXER_SSD : MMIX_MIXER_SOFTMAX;
                 Case c;
-                if (i == 1 && form == 1) continue;         /* more than a float's backward has room for */
+                if (i == 1 && form == 1) continue;  /* more than a float's backward has room for */
                 memset(&c, 0, sizeof c);
                 c.kind = kind; c.half = form == 3;
                 c.B = 1; c.L = c.S = 150; c.H = 2; c.G = c.Gc = 1; c.Gx = 2; c.N = widths[i][0]; c.P = widths[i][1];
@@ -408,7 +532,8 @@ static std::vector<float> random_floats(size_t n, double low = -1.5, double high
     for (size_t i = 0; i < n; i++) v[i] = uniform(low, high);
     return v;
 }
-/* q, k and v side by side in one array, and y in the middle of another, whose other numbers must stay. */
+/* q, k and v side by side in one array, and y in the middle of another, whose other numbers must
+   stay. */
 static void strides(size_t L, size_t width, size_t gap)
 {
     const size_t B = 2, H = 2, row = 3 * H * width + gap;
@@ -527,7 +652,8 @@ static void nothing(int naive)
     float *const all[] = { initial, dfinal, a, final, dA, dinitial, (float *)s.workspace };
     for (float *p : all) cudaFree(p);
 }
-/* Results that nobody asked for are structs of zeros, or NULL with strides: the final state alone, dB alone. */
+/* Results that nobody asked for are structs of zeros, or NULL with strides: the final state alone,
+   dB alone. */
 static void left_out(int naive, int zeros)
 {
     const size_t B = 2, L = 70, H = 2, N = 3, P = 5;
@@ -562,7 +688,8 @@ static void left_out(int naive, int zeros)
     float *const all[] = { x, b, c, dy, a, step, y, final, to };
     for (float *p : all) cudaFree(p);
 }
-/* Runs of equal numbers in a packed sequence, of each length; a long one costs no more than its length. */
+/* Runs of equal numbers in a packed sequence, of each length; a long one costs no more than its
+   length. */
 static void runs(void)
 {
     for (size_t L = 1; L < 1000000; L = L < 300 ? L + 37 : L * 7)
@@ -588,8 +715,8 @@ static void runs(void)
             cudaFree(to);
         }
 }
-/* SSD in tiles against one thread a head, where random cases are too small for a block of the forward to take
-   `together` heads one after another, or for pieces of several chunks. */
+/* SSD in tiles against one thread a head, where random cases are too small for a block of the
+   forward to take `together` heads one after another, or for pieces of several chunks. */
 static void ssd_against_naive(size_t B, size_t L, size_t H, size_t share, size_t N, size_t segments,
                               size_t together, int back)
 {
@@ -717,14 +844,16 @@ static void long_ssd(size_t L, Results *expected, Results *found)
     for (size_t i = 0; i < to.size(); i++) found->push_back({ want[i].name, download(to[i], want[i].v.size()) });
     for (float *p : all) cudaFree(p);
 }
-/* One head of attention of L queries and S keys: y and dq are sums over keys, dk and dv over queries. */
+/* One head of attention of L queries and S keys: y and dq are sums over keys, dk and dv over
+   queries. */
 static void long_attention(size_t L, size_t S, Results *expected, Results *found)
 {
     const size_t N = 8, P = 8;
     const double scale = 1;
     std::vector<float> q = long_floats(L * N), k = random_floats(S * N), v = long_floats(S * P),
         dy = L > S ? long_floats(L * P) : random_floats(L * P);
-    for (size_t i = 0; i < S * P; i++) v[i] += k[i];     /* else dq is what is left of sums of dy · v that cancel */
+    /* else dq is what is left of sums of dy · v that cancel */
+    for (size_t i = 0; i < S * P; i++) v[i] += k[i];
     std::vector<double> p(S), dp(S), dk(S * N), dv(S * P);
     Result want[] = { { "y", dy }, { "dq", q }, { "dk", k }, { "dv", v } };
     for (size_t i = 0; i < L; i++) {
@@ -837,7 +966,8 @@ static void attachment(void)
     mmix_cuda_detach(m);
     CHECK(mmix_op_get(m, MMIX_OP_SSD).forward == before.forward && mmix_op_get(m, MMIX_OP_SSD).backward == before.backward);
     CHECK(mmix_op_get(m, MMIX_OP_RMS_NORM).forward == norm.forward && mmix_op_user(m) == NULL);
-    /* other overrides: the pointer is theirs, before and behind the attachment, and so is an op that they took */
+    /* other overrides: the pointer is theirs, before and behind the attachment, and so is an op
+       that they took */
     for (int late = 0; late < 2; late++) {
         int own = 7;
         if (!late) mmix_op_user_set(m, &own);
@@ -910,7 +1040,8 @@ static void attachment(void)
         mmix_reset(m);
     }
 #ifdef MMIX_CUDA_HOST
-    {                                            /* longer by one each time: room is made a few times */
+    /* longer by one each time: room is made a few times */
+    {
         const size_t mallocs = cuda_host.mallocs;
         Case c = plain_case(MMIX_MIXER_SSD);
         CHECK(mmix_cuda_attach(m, &o) == 0);
@@ -919,7 +1050,8 @@ static void attachment(void)
         CHECK(s.device_calls == 64 && cuda_host.mallocs - mallocs <= 8);
     }
 #endif
-    {                                            /* decoding: one token's step has no limit of widths */
+    /* decoding: one token's step has no limit of widths */
+    {
         Case c = plain_case(MMIX_MIXER_SSD);
         c.L = c.S = 1; c.N = 130; c.P = 200; c.D = c.initial = c.final = 1;
         CHECK(mmix_cuda_attach(m, &o) == 0);
@@ -956,8 +1088,8 @@ static void attachment(void)
     mmix_destroy(m);
 }
 
-/* A NaN of the largest bits in one number of v is a NaN in that channel of all queries, and nowhere else; an infinite
-   one is infinite there, with the sign of what it is multiplied by. */
+/* A NaN of the largest bits in one number of v is a NaN in that channel of all queries, and nowhere
+   else; an infinite one is infinite there, with the sign of what it is multiplied by. */
 static void not_a_number(int infinite)
 {
     const uint32_t bits = infinite ? 0x7f800000u : 0xffffffffu;
@@ -994,7 +1126,8 @@ static void not_a_number(int infinite)
 }
 
 #ifdef MMIX_CUDA_HOST
-/* What is done in the shared memory of sm_90, sm_80, and sm_86 and sm_89; what is not is said before anything runs. */
+/* What is done in the shared memory of sm_90, sm_80, and sm_86 and sm_89; what is not is said
+   before anything runs. */
 static void limits(int brief)
 {
     static const size_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 64, 128 }, { 128, 128 } };
@@ -1023,14 +1156,16 @@ static void limits(int brief)
                     o.device = cuda_host_use(device.bytes * 1024);
                     cuda_host.launches = 0;
                     CHECK(mmix_cuda_attach(m, &o) == 0);
-                    CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) < 2 * forms[form].bound);     /* wide sums */
+                    /* wide sums */
+                    CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) < 2 * forms[form].bound);
                     mmix_cuda_stats(m, &s);
                     /* without its forward a backward is the CPU's, uncounted */
                     CHECK(s.device_calls == (size_t)(done[0] == 'F') + (done[1] == 'B') && s.host_failed == 0);
                     CHECK(s.host_unsupported == (size_t)(strcmp(done, "FB") != 0));
                     CHECK((cuda_host.launches == 0) == (done[0] == '-'));
                 }
-    /* random shapes: those that fit on the device, and what the CPU does of the others, must agree */
+    /* random shapes: those that fit on the device, and what the CPU does of the others, must
+       agree */
     for (const auto &device : devices)
         for (int form = 1; form < 4; form += 2)
             for (int i = 0; i < (brief ? 2 : 12); i++) {
@@ -1058,7 +1193,8 @@ static void limits(int brief)
     mmix_destroy(cpu);
     mmix_destroy(m);
 }
-/* What goes wrong only when told to: no device, an old driver, an old GPU, the n-th allocation, copy or launch. */
+/* What goes wrong only when told to: no device, an old driver, an old GPU, the n-th allocation,
+   copy or launch. */
 static void failures(void)
 {
     mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
@@ -1128,7 +1264,8 @@ static void failures(void)
     /* what a kernel is allowed does not depend on the call: another thread may set it in between */
     CHECK(!cuda_host.allowed.empty());
     for (const auto &kernel : cuda_host.allowed) CHECK(kernel.second == cuda_host.shared[kernel.first.first]);
-    /* a GPU with less shared memory: the backward of SSD has no kernel there, and the CPU makes up for its forward */
+    /* a GPU with less shared memory: the backward of SSD has no kernel there, and the CPU makes up
+       for its forward */
     {
         Case c = plain_case(MMIX_MIXER_SSD);
         c.N = c.P = 64;
@@ -1142,7 +1279,8 @@ static void failures(void)
         o.device = 0;
         cuda_host_use(CUDA_HOST_SHARED);
     }
-    /* each call of the runtime fails once: an error that says which op, or the CPU's result; and nothing is lost */
+    /* each call of the runtime fails once: an error that says which op, or the CPU's result; and
+       nothing is lost */
     for (int kind = 0; kind < 3; kind++) {
         Case c = plain_case(kind);
         if (kind == MMIX_MIXER_LINEAR) c.o.mask = MMIX_MASK_CAUSAL;
@@ -1158,8 +1296,9 @@ static void failures(void)
                     const int fired = !*n[what];
                     *n[what] = 0;
                     mmix_cuda_stats(m, &s);
-                    CHECK(cuda_host.last == cudaSuccess);        /* nothing left for the next call */
-                    /* an allocation of more than the call needs may fail: the next one is of no more */
+                    CHECK(cuda_host.last == cudaSuccess);  /* nothing left for the next call */
+                    /* an allocation of more than the call needs may fail: the next one is of no
+                       more */
                     const int again = what < 2 && at > 1 && !s.host_failed && !mmix_error(m);
                     if (!fired || again) CHECK(!mmix_error(m) && s.host_failed == 0 && s.device_calls == 2);
                     else if (o.quiet)
@@ -1198,7 +1337,8 @@ static void failures(void)
 }
 #endif
 
-/* Bytes of shared memory that a block of each kernel in tiles asks for, which the compiler cannot know. */
+/* Bytes of shared memory that a block of each kernel in tiles asks for, which the compiler cannot
+   know. */
 static void shared_memory(void)
 {
     static const size_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 64, 128 }, { 128, 128 } };
@@ -1231,7 +1371,8 @@ int main(int argc, char **argv)
         return 1;
     }
 #endif
-    const int count = argc > 1 ? atoi(argv[1]) : 30, brief = count < 10;     /* brief: for the sanitizers */
+    /* brief: for the sanitizers */
+    const int count = argc > 1 ? atoi(argv[1]) : 30, brief = count < 10;
     random_cases(count);
     large_cases(brief);
     usual_widths(brief);
@@ -1246,7 +1387,8 @@ int main(int argc, char **argv)
     runs();
     ssd_against_naive(132, 70, 4, 2, 5, 0, 2, 0);
     ssd_against_naive(264, 70, 4, 4, 5, 0, 4, 0);
-    ssd_against_naive(1, 330, 2, 2, 70, 2, 1, 1);        /* 6 chunks in 2 pieces, each warp with rows of h */
+    /* 6 chunks in 2 pieces, each warp with rows of h */
+    ssd_against_naive(1, 330, 2, 2, 70, 2, 1, 1);
     for (size_t L = brief ? 512 : 4096; L <= (brief ? 512 : 16384); L *= 4) long_sequences(L, 1e-5);
     attachment();
     not_a_number(0);
@@ -1255,7 +1397,7 @@ int main(int argc, char **argv)
     failures();
     limits(brief);
 #endif
-    biases(brief);                               /* in less shared memory, which failures() must not have met */
+    biases(brief);  /* in less shared memory, which failures() must not have met */
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed || !passed;
 }
