@@ -126,7 +126,8 @@ static inline void recipe_swarms(recipe *r)
     r->size = 48;
     r->local = 24;
     r->least = 0.15;
-    r->jitter = r->gray = 0;
+    r->jitter = 0;
+    r->gray = 0;
     r->rate = r->mixer == MMIX_MIXER_LINEAR ? 5e-4 : 1e-3;  /* linear attention is upset by more */
     r->decay_end = 0.4;
     r->memory = 0.98;
