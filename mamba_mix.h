@@ -2406,8 +2406,9 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
     || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "mamba_mix.h is wrong under -ffast-math (-Ofast): where MAMBA_MIX_IMPLEMENTATION is, add -fno-fast-math"
 #endif
-/* clang does not say that it has -funsafe-math-optimizations or -fassociative-math, but it can be told. */
-#if defined(__clang__) && __clang_major__ >= 13
+/* clang does not say that it has -funsafe-math-optimizations or -fassociative-math, but it can be
+   told; on other processors some of its versions do not listen. */
+#if defined(__clang__) && __clang_major__ >= 13 && (defined(__x86_64__) || defined(__i386__))
 #define MMIXI_PRECISE
 #pragma float_control(precise, on, push)
 #endif
