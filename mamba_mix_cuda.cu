@@ -3425,8 +3425,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_dkv_begin(const mmixi_cuda_attention_job &j,
     const mmixi_cuda_view<T> values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, at.b, own, j.r.P);
     mmixi_cuda_load_window(s.own_n, n + 8, keys, w, at.first, w.keys, n);
     mmixi_cuda_load_window(s.own_p, p + 8, values, w, at.first, w.keys, p);
-    if (FIXED || !j.r.bias) return;
-    for (int e = 0; e < 2; e++) {
+    for (int e = 0; e < 2 && !FIXED && j.r.bias; e++) {
         const int key = at.first + lane_row + 8 * e;
         place[e] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(key, w.keys - 1));
     }

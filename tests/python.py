@@ -139,7 +139,10 @@ CASES = {
     "ssd": ssd_case,
     "ssd_steps": ssd_steps_case,
     "conv1d": conv1d_case,
-    "linear_attention": lambda m, c, a: m.linear_attention(**inputs(c, "q", "k", "v"), **a),
+    # the cases spell it "normalise"
+    "linear_attention": lambda m, c, a: m.linear_attention(
+        **inputs(c, "q", "k", "v"), **{k.replace("normalise", "normalize"): v for k, v in a.items()}
+    ),
     "layer_norm": lambda m, c, a: m.layer_norm(**inputs(c, "x", "weight", "bias"), **a),
     "rms_norm": lambda m, c, a: m.rms_norm(**inputs(c, "x", "weight"), **a),
 }
@@ -854,8 +857,8 @@ def libraries():
         )
         changed.write_text(
             header.replace(
-                "const mmix_mixer *mixer, const size_t *rows, size_t n)",
-                "const mmix_mixer *mixer, const int *rows, size_t n)",
+                "const mmix_mixer *mixer, const size_t *rows,",
+                "const mmix_mixer *mixer, const int *rows,",
             )
         )
         said = run(MAMBA_MIX_H=str(changed))

@@ -593,7 +593,7 @@ class Context:
         zeros. final_state=True: the result has the last W-1 inputs. seq_idx (B, L) int: a tap counts within its own number.
         """
         def run(m, t, last):
-            o = _c.conv1d_options(bool(silu), bool(reverse), t["initial_state"], t["seq_idx"])
+            o = _c.causal_conv1d_options(bool(silu), bool(reverse), t["initial_state"], t["seq_idx"])
             if final_state:
                 o.final_state = ctypes.addressof(last)
             return self._lib.mmix_causal_conv1d(m, t["x"], t["weight"], t["bias"], ctypes.byref(o))
