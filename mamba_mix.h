@@ -2009,9 +2009,10 @@ MMIXDEF mmix_distill_config mmix_distill_config_vision(void);
 /* As mmix_distill_create. */
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config);
-/* As mmix_distill_step and mmix_distill_losses, for a batch of images. */
+/* As mmix_distill_step, for a batch of images. */
 MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images,
                                      mmix_distill_stats *stats);
+/* As mmix_distill_losses, for a batch of images. */
 MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images,
                                        mmix_distill_stats *stats);
 /* As mmix_distill_load, for what mmix_distill_save wrote of a run of backbones. */
