@@ -292,6 +292,7 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
 #define MMIXI_CUDA_BOTH static __host__ __device__ __forceinline__
 #define MMIXI_CUDA_KERNEL static __global__ void
 #define MMIXI_CUDA_TILES static __global__ void __launch_bounds__(128, 2)
+#define MMIXI_CUDA_TEAMS(teams) static __global__ void __launch_bounds__(128 * (teams), 2 / (teams))
 #define MMIXI_CUDA_JOB const __grid_constant__
 
 /* The upper half of a float. */
@@ -1514,13 +1515,17 @@ MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/* A block's threads as rows of `columns` of them, or of the next power of two, so that none is
+/* A block has one team of 4 warps, or two of them that do different things at the same time. The
+   number of a thread, and of a warp, within its team. */
+MMIXI_CUDA_INLINE int mmixi_cuda_member(void) { return (int)threadIdx.x % MMIXI_CUDA_THREADS; }
+MMIXI_CUDA_INLINE int mmixi_cuda_warp(void) { return (int)threadIdx.x / 32 % 4; }
+/* A team's threads as rows of `columns` of them, or of the next power of two, so that none is
    found by division: begin with (row, column) and go on `step` rows below. */
 struct mmixi_cuda_threads { int row, column, step; };
 MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
 {
     const int shift = columns > 1 ? 32 - __clz(columns - 1) : 0;
-    const int tid = (int)threadIdx.x;
+    const int tid = mmixi_cuda_member();
     mmixi_cuda_threads v;
     v.row = tid >> shift;
     v.column = tid & ((1 << shift) - 1);
@@ -1743,6 +1748,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
 {
     const int at = (int)threadIdx.x % 64;
     const int lower = threadIdx.x < 64;
+    const int upper = !lower && threadIdx.x < MMIXI_CUDA_THREADS;
     const int I = at / 16;
     float other = 0;  /* exponents of the blocks behind, or before, the token's */
     if (lower) {
@@ -1754,14 +1760,14 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
     }
     __syncthreads();
     if (lower) mmixi_cuda_ssd_decays_low(d, at);
-    else mmixi_cuda_ssd_decays_high(d, at);
+    if (upper) mmixi_cuda_ssd_decays_high(d, at);
     __syncthreads();
     for (int J = 0; J < 4; J++) {
         const int counts = lower ? J > I : J < I;
         if (counts) other += d->block[J];
     }
     if (lower) d->weight[at] = d->step[at] * mmixi_cuda_exp2(other);
-    else d->into[at] = d->high[at] * mmixi_cuda_exp2(other);
+    if (upper) d->into[at] = d->high[at] * mmixi_cuda_exp2(other);
     if (threadIdx.x < 16) mmixi_cuda_ssd_decays_across(d, at / 4, at % 4);
     if (threadIdx.x == 64) {
         d->sum = d->block[0] + d->block[1] + d->block[2] + d->block[3];
@@ -1771,13 +1777,13 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
     __syncthreads();
 }
 /* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t rows (64, n), values (64, p); `copy`:
-   as products read it. A warp has rows of its own. */
-template <int K, class T>
+   as products read it. Each of the block's warps has rows of its own. */
+template <int K, int TEAMS, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, float total,
                                            const float *scale, const T *rows, const T *values)
 {
     const int ldn = n + 8, ldp = p + 8;
-    for (int n0 = (int)(threadIdx.x / 32) * 16; n0 < n; n0 += 64)
+    for (int n0 = (int)(threadIdx.x / 32) * 16; n0 < n; n0 += 64 * TEAMS)
         for (int p0 = 0; p0 < p; p0 += 64) {
             float c[MMIXI_CUDA_STRIP][4];
             const int columns = mmixi_cuda_min(8, (p - p0) / 8);
@@ -1878,13 +1884,13 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_load(const mmixi_cuda_ssd_job &j, in
     v.aligned = mmixi_cuda_ssd_rows_aligned<T>(j);
     mmixi_cuda_load(h, p + 8, v, n, (int)j.r.N, p, [](int r) { return r; });
 }
-/* The sum of a number of each thread, in their order, in all of them; parts: 128 floats of shared
-   memory. */
+/* The sum of a number of each thread of the first team, in their order, in all of them; parts: 128
+   floats of shared memory. */
 MMIXI_CUDA_INLINE float mmixi_cuda_block_sum(float *parts, float x)
 {
     float sum = 0;
     __syncthreads();                             /* what lay in parts was read */
-    parts[threadIdx.x] = x;
+    if (threadIdx.x < MMIXI_CUDA_THREADS) parts[threadIdx.x] = x;
     __syncthreads();
     for (int i = 0; i < MMIXI_CUDA_THREADS; i++) sum += parts[i];
     return sum;
@@ -1957,7 +1963,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         mmixi_cuda_load_tokens(s.b, n + 8, rows, (int)t, tokens, n);
         mmixi_cuda_load_tokens(s.x, p + 8, values, (int)t, tokens, p);
         mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, v.h);
-        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, s.d->total, scale, s.b, s.x);
+        mmixi_cuda_ssd_grow<K, 1>(n, p, s.sum_h, s.h, s.d->total, scale, s.b, s.x);
         sum += s.d->sum;
     }
     __syncthreads();
@@ -1994,7 +2000,7 @@ template <class F>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4],
                                               const mmixi_cuda_decays *d, F f)
 {
-    const int warp = (int)threadIdx.x / 32, own = 16 * warp + mmixi_cuda_lane_row();
+    const int warp = mmixi_cuda_warp(), own = 16 * warp + mmixi_cuda_lane_row();
     const float high[2] = { d->high[own], d->high[own + 8] };
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
@@ -2044,7 +2050,7 @@ template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
                                             const mmixi_cuda_view<T> &v, size_t L, size_t t, int p0)
 {
-    const int row0 = (int)threadIdx.x / 32 * 16;
+    const int row0 = 16 * mmixi_cuda_warp();
     const int rows = (int)mmixi_cuda_min(L - t, (size_t)64) - row0;
     T *const to = v.p + (ptrdiff_t)(t + (size_t)row0) * v.token + p0;
     if (!v.p) return;
@@ -2137,7 +2143,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             }
             __syncthreads();                     /* h was read */
             if (chunk + 1 < v.end || j.r.final_state)    /* or nobody reads the h behind it */
-                mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, state, s.d->total, s.d->weight, s.b, s.x);
+                mmixi_cuda_ssd_grow<K, 1>(n, p, s.sum_h + k * n * ldp, state, s.d->total, s.d->weight, s.b,
+                                          s.x);
         }
     __syncthreads();
     if (!j.r.final_state || v.piece + 1 < j.segments) return;
@@ -2198,7 +2205,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
     const int ldn = n + 8;
     const int ldp = p + 8;
     const int tid = (int)threadIdx.x;
-    const int warp = tid / 32;
+    const int warp = mmixi_cuda_warp();
     const int row0 = 16 * warp;
     const int own = row0 + mmixi_cuda_lane_row();
     float block[4] = { 0, 0, 0, 0 };  /* Σ Z of this warp's rows and each block's columns */
@@ -2254,7 +2261,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_weights(float (&W)[MMIXI_CUDA_STRIP][
                                                    mmixi_cuda_column_sums *sums)
 {
     const mmixi_cuda_decays *d = s.d;
-    const int warp = (int)threadIdx.x / 32;
+    const int warp = mmixi_cuda_warp();
     const int own = 16 * warp + mmixi_cuda_lane_row();
     const float low[2] = { d->low[own], d->low[own + 8] };
     const float delta[2] = { d->delta[own], d->delta[own + 8] };
@@ -2282,7 +2289,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_leave(const mmixi_cuda_ssd_tiles<T> &
                                                  mmixi_cuda_column_sums *sums)
 {
     const int tid = (int)threadIdx.x;
-    const int warp = tid / 32;
+    const int warp = mmixi_cuda_warp();
     const int own = 16 * warp + mmixi_cuda_lane_row();
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 2; e++) {
@@ -2316,7 +2323,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
     const int ldn = n + 8;
     const int ldp = p + 8;
     const int strips = chunk.strips;
-    const int warp = (int)threadIdx.x / 32;
+    const int warp = mmixi_cuda_warp();
     const int row0 = 16 * warp;
     mmixi_cuda_column_sums sums = { { 0, 0 }, { 0, 0 }, { 0, 0 } };
     float W[MMIXI_CUDA_STRIP][4], dS[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4];
@@ -2351,7 +2358,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
         mmixi_cuda_put_strip(c, dx, j.r.L, chunk.t, p0);
     }
 }
-/* h · dh over the whole block's state: each warp leaves its part. */
+/* h · dh over the whole block's state: each warp of a team leaves its part. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_dot(const mmixi_cuda_ssd_tiles<T> &s, int n, int p)
 {
@@ -2364,7 +2371,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_dot(const mmixi_cuda_ssd_tiles<T> &s,
         dot += x.x * y.x + x.y * y.y;
     }
     for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
-    if (threadIdx.x % 32 == 0) s.s->part[threadIdx.x / 32] = dot;
+    if (threadIdx.x % 32 == 0) s.s->part[mmixi_cuda_warp()] = dot;
 }
 /* da of this thread's token, which it shares with the other lane of its pair: a sum of terms that
    are all its own. In its block a token has those that enter it or a later token, those that leave
@@ -2449,9 +2456,21 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_head(const mmixi_cuda_ssd_job &j, flo
     }
     if (tid < j.r.D_width) dhead[2 + tid] = own.dD;
 }
+/* How many teams a block of the backward has. Shared memory has room for one block on a processor,
+   or for two of bf16 and N = 64: so there are 8 warps on it either way. */
+template <int K, int N> struct mmixi_cuda_ssd_teams {
+    enum { COUNT = K == MMIX_CUDA_BF16 && N == 64 ? 1 : 2 };
+};
+/* Whether this thread belongs to the first team, and to the last one, which is the same where there
+   is but one. */
+MMIXI_CUDA_INLINE int mmixi_cuda_first_team(void) { return threadIdx.x < MMIXI_CUDA_THREADS; }
+template <int TEAMS> MMIXI_CUDA_INLINE int mmixi_cuda_last_team(void)
+{
+    return TEAMS == 1 || threadIdx.x >= MMIXI_CUDA_THREADS;
+}
 /* Forward, for the h before each chunk of a piece, which goes to the workspace; the last one's
    stays in shared memory. */
-template <int K, int N, int P, class T>
+template <int K, int TEAMS, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_states(const mmixi_cuda_ssd_job &j,
                                                   const mmixi_cuda_ssd_piece &v,
                                                   const mmixi_cuda_ssd_tiles<T> &s, int n, int p,
@@ -2460,23 +2479,32 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_states(const mmixi_cuda_ssd_job &j,
 {
     const size_t head = v.b * j.r.H + v.h;
     const size_t NP = j.r.N * j.r.P;
-    mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, mmixi_cuda_ssd_state_of(j.begin, v.index, NP),
-                              mmixi_cuda_ssd_state_of(j.r.initial_state, head, NP), 0, (int)j.r.P);
+    if (mmixi_cuda_first_team())
+        mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, mmixi_cuda_ssd_state_of(j.begin, v.index, NP),
+                                  mmixi_cuda_ssd_state_of(j.r.initial_state, head, NP), 0, (int)j.r.P);
     for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
         const int first = (int)(64 * chunk);     /* of 64 tokens: only the last chunk has fewer */
         __syncthreads();
-        mmixi_cuda_load_tokens(s.b, n + 8, B, first, MMIXI_CUDA_TILE, n);
-        mmixi_cuda_load_tokens(s.x, p + 8, x, first, MMIXI_CUDA_TILE, p);
-        mmixi_cuda_ssd_chunk_store(j, p, s.h, head * j.chunks + chunk);
+        if (mmixi_cuda_first_team()) mmixi_cuda_load_tokens(s.b, n + 8, B, first, MMIXI_CUDA_TILE, n);
+        if (mmixi_cuda_last_team<TEAMS>()) {
+            mmixi_cuda_load_tokens(s.x, p + 8, x, first, MMIXI_CUDA_TILE, p);
+            mmixi_cuda_ssd_chunk_store(j, p, s.h, head * j.chunks + chunk);
+        }
         mmixi_cuda_ssd_decays<T>(j, s.d, v.b, 64 * chunk, v.h);
-        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, s.d->total, s.d->weight, s.b, s.x);
+        mmixi_cuda_ssd_grow<K, TEAMS>(n, p, s.sum_h, s.h, s.d->total, s.d->weight, s.b, s.x);
     }
     __syncthreads();
 }
+/* Where a block has two teams the first one takes the rows of S and T, and the other one their
+   columns, at the same time. */
 template <int K, int N, int P>
-MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+MMIXI_CUDA_TEAMS((mmixi_cuda_ssd_teams<K, N>::COUNT))
+mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
+    constexpr int TEAMS = mmixi_cuda_ssd_teams<K, N>::COUNT;
+    const int one = mmixi_cuda_first_team();
+    const int other = mmixi_cuda_last_team<TEAMS>();
     const int n = N ? N : j.n;
     const int p = P ? P : j.p;
     const int ldn = n + 8;
@@ -2497,32 +2525,39 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     chunk.p = p;
     mmixi_cuda_ssd_layout(&chunk.s, (char *)mmixi_cuda_shared, n, p, 1, 1);
     const mmixi_cuda_ssd_tiles<T> &s = chunk.s;
-    mmixi_cuda_ssd_back_states<K, N, P>(j, v, s, n, p, B, x);
-    mmixi_cuda_ssd_state_load(j, n, p, s.sum_dh, s.dh, mmixi_cuda_ssd_state_of(j.end, v.index, NP),
-                              mmixi_cuda_ssd_state_of(j.r.dfinal, head, NP), 0, (int)j.r.P);
+    mmixi_cuda_ssd_back_states<K, TEAMS>(j, v, s, n, p, B, x);
+    if (other)
+        mmixi_cuda_ssd_state_load(j, n, p, s.sum_dh, s.dh, mmixi_cuda_ssd_state_of(j.end, v.index, NP),
+                                  mmixi_cuda_ssd_state_of(j.r.dfinal, head, NP), 0, (int)j.r.P);
     for (size_t index = v.end; index-- > v.first;) {
         const int tokens = mmixi_cuda_tokens_from(64 * index, L);
         const int first = (int)(64 * index);
         chunk.t = 64 * index;
         chunk.strips = (tokens + 15) / 16;
         __syncthreads();                         /* the chunk behind was read */
-        if (index + 1 < v.end) mmixi_cuda_ssd_chunk_load(j, n, p, s.h, head * j.chunks + index);
-        mmixi_cuda_load_tokens(s.b, ldn, B, first, tokens, n);
-        mmixi_cuda_load_tokens(s.c, ldn, C, first, tokens, n);
-        mmixi_cuda_load_tokens(s.x, ldp, x, first, tokens, p);
-        mmixi_cuda_load_tokens(s.dy, ldp, dy, first, tokens, p);
+        if (one) {
+            mmixi_cuda_load_tokens(s.b, ldn, B, first, tokens, n);
+            mmixi_cuda_load_tokens(s.x, ldp, x, first, tokens, p);
+            mmixi_cuda_load_tokens(s.dy, ldp, dy, first, tokens, p);
+        }
+        if (other) {
+            if (index + 1 < v.end) mmixi_cuda_ssd_chunk_load(j, n, p, s.h, head * j.chunks + index);
+            mmixi_cuda_load_tokens(s.c, ldn, C, first, tokens, n);
+        }
         mmixi_cuda_ssd_decays<T>(j, s.d, b, chunk.t, h);
-        mmixi_cuda_ssd_back_rows<K, N, P>(j, chunk, dC);
-        mmixi_cuda_ssd_back_columns<K, N, P>(j, chunk, h, dB, dx);
-        if (j.r.dD) mmixi_cuda_ssd_back_skip(s, p, &own);
-        mmixi_cuda_ssd_back_dot(s, n, p);
+        if (one) {
+            mmixi_cuda_ssd_back_rows<K, N, P>(j, chunk, dC);
+            if (j.r.dD) mmixi_cuda_ssd_back_skip(s, p, &own);
+            mmixi_cuda_ssd_back_dot(s, n, p);
+        }
+        if (other) mmixi_cuda_ssd_back_columns<K, N, P>(j, chunk, h, dB, dx);
         __syncthreads();                         /* the sums have come; h and dh were read */
-        mmixi_cuda_ssd_back_steps(j, chunk, b, h, &own);
+        if (one) mmixi_cuda_ssd_back_steps(j, chunk, b, h, &own);
         if (index > v.first || j.r.dinitial)     /* or nobody reads the dh before it */
-            mmixi_cuda_ssd_grow<K>(n, p, s.sum_dh, s.dh, s.d->total, s.d->into, s.c, s.dy);
+            mmixi_cuda_ssd_grow<K, TEAMS>(n, p, s.sum_dh, s.dh, s.d->total, s.d->into, s.c, s.dy);
     }
     __syncthreads();
-    if (j.r.dinitial && !v.piece)
+    if (j.r.dinitial && !v.piece && one)
         mmixi_cuda_ssd_state_store_pn(j, p, s.sum_dh, j.r.dinitial + head * NP, 0, (int)j.r.P);
     mmixi_cuda_ssd_back_head(j, (float *)s.x, j.dhead + v.index * (2 + j.r.D_width), own);
 }
@@ -2682,7 +2717,8 @@ static int mmixi_cuda_ssd_tiled(const mmixi_cuda_ssd_job &j, const mmixi_cuda_ss
     const int error = mmixi_cuda_ssd_pieces<K, N, P>(j, forward, back);
     if (error) return error;
     if (back)
-        return mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
+        return mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces,
+                                 128 * mmixi_cuda_ssd_teams<K, N>::COUNT, mmixi_cuda_ssd_bytes(&j, 1, 1),
                                  j.r.stream, j);
     return mmixi_cuda_launch(mmixi_cuda_ssd_forward<K, N, P>, blocks, 128,
                              mmixi_cuda_ssd_bytes(&forward, 0, (int)forward.heads), j.r.stream, forward);
@@ -3222,6 +3258,149 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
         for (int e = 0; e < 4; e++) y[i][e] *= sum[e / 2];
     const mmixi_cuda_view<T> results = mmixi_cuda_view_of<WIDTH, T>(j.r.y, at.b, at.h, j.r.P);
     mmixi_cuda_store_window(y, results, w, at.first + row0, w.queries);
+}
+
+/* The same for long sequences, in a fixed kernel: a block has 128 queries and a warp 32 of them, two
+   strips. A fragment of keys or values is then read from shared memory once for two products, and
+   the queries' own fragments stay in registers. */
+enum { MMIXI_CUDA_LONG_BLOCK = 128, MMIXI_CUDA_LONG_FROM = 512 };
+/* Which of them a block has, the longest rows first. */
+MMIXI_CUDA_INLINE mmixi_cuda_attention_piece
+mmixi_cuda_long_piece_of(const mmixi_cuda_attention_job &j)
+{
+    mmixi_cuda_attention_piece v;
+    const unsigned tiles = (unsigned)((j.r.L + MMIXI_CUDA_LONG_BLOCK - 1) / MMIXI_CUDA_LONG_BLOCK);
+    const unsigned tile = blockIdx.x % tiles;
+    const unsigned head = blockIdx.x / tiles;
+    const int backwards = j.r.mask == MMIX_MASK_CAUSAL;
+    v.first = (int)(backwards ? tiles - 1 - tile : tile) * MMIXI_CUDA_LONG_BLOCK;
+    v.h = head % (unsigned)j.r.H;
+    v.b = head / (unsigned)j.r.H;
+    v.w = mmixi_cuda_window_at<1>(j, 0);
+    return v;
+}
+/* What the 32 queries of a warp see, from query `first` on. */
+MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_long_seen(const mmixi_cuda_attention_job &j,
+                                                       const mmixi_cuda_window &w, int first)
+{
+    const int last = first + 31;
+    mmixi_cuda_seen seen;
+    seen.least = 0;
+    seen.all = 0;
+    seen.most = first < w.queries ? mmixi_cuda_simple_end(j, w, mmixi_cuda_min(last, w.queries - 1)) : 0;
+    seen.end = last < w.queries ? mmixi_cuda_simple_end(j, w, first) : 0;
+    return seen;
+}
+/* Two strips of scores: q kᵀ for the tile's first 16 `strips` keys. */
+template <int K, int DEPTH, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_long_scores(float (&S)[2][MMIXI_CUDA_STRIP][4],
+                                              const mmixi_cuda_a<K> (&q)[2][DEPTH / 16], const T *k,
+                                              int strips)
+{
+    const int ld = DEPTH + 8;
+    MMIXI_CUDA_UNROLL
+    for (int c = 0; c < DEPTH / 16; c++)
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i += 2) {
+            if (i >= 2 * strips) continue;
+            const mmixi_cuda_b2<K> right = mmixi_cuda_b_rows<K>(k + 8 * i * ld + 16 * c, ld);
+            MMIXI_CUDA_UNROLL
+            for (int s = 0; s < 2; s++) {
+                mmixi_cuda_mma(S[s][i], q[s][c], right.half[0]);
+                mmixi_cuda_mma(S[s][i + 1], q[s][c], right.half[1]);
+            }
+        }
+}
+/* y += weights · v, both strips. */
+template <int K, int W, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_long_values(float (&y)[2][W][4],
+                                              const float (&S)[2][MMIXI_CUDA_STRIP][4], const T *v,
+                                              int strips)
+{
+    const int ld = 8 * W + 8;
+    MMIXI_CUDA_UNROLL
+    for (int c = 0; c < MMIXI_CUDA_STRIP / 2; c++) {
+        if (c >= strips) continue;
+        const mmixi_cuda_a<K> left[2] = { mmixi_cuda_a_strip<K>(S[0], c), mmixi_cuda_a_strip<K>(S[1], c) };
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < W; i += 2) {
+            const mmixi_cuda_b2<K> right = mmixi_cuda_b_columns<K>(v + 16 * c * ld + 8 * i, ld);
+            MMIXI_CUDA_UNROLL
+            for (int s = 0; s < 2; s++) {
+                mmixi_cuda_mma(y[s][i], left[s], right.half[0]);
+                mmixi_cuda_mma(y[s][i + 1], left[s], right.half[1]);
+            }
+        }
+    }
+}
+template <int K, int W>
+MMIXI_CUDA_TILES mmixi_cuda_attention_forward_long(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    constexpr int WIDTH = 8 * W;
+    const int ld = WIDTH + 8;
+    const int warp = (int)threadIdx.x / 32;
+    const mmixi_cuda_attention_piece at = mmixi_cuda_long_piece_of(j);
+    const mmixi_cuda_window &w = at.w;
+    const int row0 = at.first + 32 * warp;       /* this warp's first query */
+    const int end = mmixi_cuda_simple_end(j, w, mmixi_cuda_min(at.first + MMIXI_CUDA_LONG_BLOCK, w.queries) - 1);
+    const mmixi_cuda_seen seen = mmixi_cuda_long_seen(j, w, row0);
+    const float late = mmixi_cuda_late_scale<1>(j);
+    mmixi_cuda_attention_tiles<T> s;
+    mmixi_cuda_a<K> q[2][WIDTH / 16];
+    float y[2][W][4], top[2][2], sum[2][2];
+    mmixi_cuda_own own[2];
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, WIDTH, WIDTH, 1, 2);
+    const mmixi_cuda_view<T> queries = mmixi_cuda_view_of<WIDTH, T>(j.r.q, at.b, at.h, j.r.N);
+    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, at.b, at.h, j.r.N);
+    const mmixi_cuda_view<T> values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, at.b, at.h, j.r.P);
+    /* half of the queries lie in each of the block's own tiles */
+    mmixi_cuda_load_window(s.own_n, ld, queries, w, at.first, w.queries, WIDTH);
+    mmixi_cuda_load_window(s.own_p, ld, queries, w, at.first + 64, w.queries, WIDTH);
+    mmixi_cuda_load_keys<1>(j, s, w, keys, values, WIDTH, WIDTH, 0, 0);
+    mmixi_cuda_wait();
+    __syncthreads();
+    const T *rows = (warp < 2 ? s.own_n : s.own_p) + warp % 2 * 32 * ld;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        MMIXI_CUDA_UNROLL
+        for (int c = 0; c < WIDTH / 16; c++) q[e][c] = mmixi_cuda_a_rows<K>(rows + 16 * e * ld + 16 * c, ld);
+        own[e] = mmixi_cuda_own_of<1>(j, w, s.spans, at.h, row0, 16 * e + mmixi_cuda_lane_row());
+        mmixi_cuda_strip_zero(y[e]);
+        top[e][0] = top[e][1] = -INFINITY;
+        sum[e][0] = sum[e][1] = 0;
+    }
+    int stage = 0;
+    for (int first = 0; first < end; first += 64) {
+        const T *k = s.n + stage * 64 * ld;
+        const T *v = s.p + stage * 64 * ld;
+        float S[2][MMIXI_CUDA_STRIP][4];
+        mmixi_cuda_wait();
+        __syncthreads();  /* this tile has come, and the one before was read */
+        stage ^= 1;
+        if (first + 64 < end) mmixi_cuda_load_keys<1>(j, s, w, keys, values, WIDTH, WIDTH, first + 64, stage);
+        if (first >= seen.most) continue;        /* none of this warp's queries sees a key of it */
+        const int strips = mmixi_cuda_strips_of(seen.most - first);
+        mmixi_cuda_strip_zero(S[0]);
+        mmixi_cuda_strip_zero(S[1]);
+        mmixi_cuda_long_scores<K, WIDTH>(S, q, k, strips);
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) {
+            mmixi_cuda_scores<1>(S[e], j, own[e], NULL, first, seen);
+            mmixi_cuda_online_softmax(S[e], y[e], top[e], sum[e], late);
+        }
+        mmixi_cuda_long_values<K, W>(y, S, v, strips);
+    }
+    const mmixi_cuda_view<T> results = mmixi_cuda_view_of<WIDTH, T>(j.r.y, at.b, at.h, j.r.P);
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        mmixi_cuda_store_softmax(j, w, at.b, at.h, row0 + 16 * e + mmixi_cuda_lane_row(), top[e], sum[e]);
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < W; i++)
+            MMIXI_CUDA_UNROLL
+            for (int k = 0; k < 4; k++) y[e][i][k] *= sum[e][k / 2];
+        mmixi_cuda_store_window(y[e], results, w, row0 + 16 * e, w.queries);
+    }
 }
 
 /* δ_i = dy_i · y_i of the block's 64 queries, half a row a thread, from tiles of 64 rows. */
@@ -3851,6 +4030,21 @@ template <int K> static int mmixi_cuda_attention_tiled_dbias(const mmixi_cuda_at
     if (error) return error;
     return mmixi_cuda_sum_run<float>(j.dbias.part, j.dbias.to, 1, 1, parts, j.distances, j.r.stream);
 }
+/* The forward: kernels for long sequences are of fixed widths up to 64. */
+template <int K, int W, int FIXED>
+static int mmixi_cuda_attention_tiled_forward(const mmixi_cuda_attention_job &j)
+{
+    enum { LONG = FIXED && W == 8 };
+    size_t blocks = mmixi_cuda_query_blocks(j);
+    size_t bytes = mmixi_cuda_attention_bytes<K>(j, 0, j.stages);
+    if (!LONG || j.r.L < MMIXI_CUDA_LONG_FROM)
+        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>, blocks, 128, bytes, j.r.stream,
+                                 j);
+    blocks = j.r.B * j.r.H * ((j.r.L + MMIXI_CUDA_LONG_BLOCK - 1) / MMIXI_CUDA_LONG_BLOCK);
+    bytes = mmixi_cuda_attention_bytes<K>(j, 1, 2);
+    return mmixi_cuda_launch(mmixi_cuda_attention_forward_long<LONG ? K : MMIX_CUDA_BF16, 8>, blocks, 128,
+                             bytes, j.r.stream, j);
+}
 template <int K, int W, int FIXED>
 static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
 {
@@ -3859,10 +4053,8 @@ static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
     int error = mmixi_cuda_most(&most);
     if (error) return error;
     j.stages = mmixi_cuda_attention_stages<K>(j, back, most);
+    if (!back) return mmixi_cuda_attention_tiled_forward<K, W, FIXED>(j);
     const size_t bytes = mmixi_cuda_attention_bytes<K>(j, back, j.stages);
-    if (!back)
-        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>, blocks, 128, bytes, j.r.stream,
-                                 j);
     error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W, FIXED>, blocks, 128, bytes, j.r.stream, j);
     if (!error) error = mmixi_cuda_attention_tiled_dkv<K, W, FIXED>(j, bytes);
     if (!error && j.dbias.to.p) error = mmixi_cuda_attention_tiled_dbias<K>(j);
