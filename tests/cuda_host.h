@@ -327,6 +327,10 @@ static inline uint32_t cuda_host_shfl(unsigned mask, uint32_t u, unsigned from)
     if (mask != 0xffffffffu) cuda_host_die("a shuffle with part of the warp", cuda_host_is_shfl);
     return cuda_host_meet(cuda_host_is_shfl, &u, 1)[from < 32 ? from : threadIdx.x % 32][0];
 }
+static inline int __shfl_sync(unsigned mask, int v, int lane)
+{
+    return (int)cuda_host_shfl(mask, (uint32_t)v, (unsigned)lane);
+}
 static inline float __shfl_xor_sync(unsigned mask, float v, int lanes)
 {
     return __uint_as_float(cuda_host_shfl(mask, __float_as_uint(v), threadIdx.x % 32 ^ (unsigned)lanes));

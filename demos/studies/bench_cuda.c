@@ -1,4 +1,4 @@
-/* bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] [--check]
+/* bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] [--segments N] [--check]
 
    Times of the kernels of mamba_mix_cuda.cu at the shapes of a comparison with PyTorch's
    attention and mamba_ssm's Triton SSD: one JSON object a line,
@@ -10,7 +10,8 @@
    multiply and an add. Inputs rotate among sets, so that repeated runs do not measure the L2
    cache. The rows of impl mamba_mix_graph are one call as a CUDA graph, without the time of
    launches. A shape that the kernels have no form for is a line with "error". --only: cases
-   whose name contains TEXT. --check: one small case of each kind must give finite numbers, no
+   whose name contains TEXT. --segments: SSD cuts a sequence into so many pieces (0, the default:
+   as many as it chooses). --check: one small case of each kind must give finite numbers, no
    times. */
 #include "../../mamba_mix_cuda.cu"
 #include <cuda_runtime.h>
@@ -42,6 +43,7 @@ static const Shape attention_shapes[] = {
 static int precision = MMIX_CUDA_BF16, reps = 50;
 static const char *dtype = "bf16", *only = "";
 static size_t size = 2;                          /* bytes of a number in arrays */
+static size_t segments = 0;                      /* of SSD; 0: the library chooses */
 
 static void ok(int error, const char *what)
 {
@@ -114,6 +116,7 @@ static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Se
     if (is_ssd) {
         mmix_cuda_ssd *x = &s->ssd;
         x->precision = precision;
+        x->segments = segments;
         x->B = B;
         x->L = L;
         x->H = H;
@@ -360,10 +363,11 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--dtype") && i + 1 < argc) dtype = argv[++i];
         else if (!strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
         else if (!strcmp(argv[i], "--reps") && i + 1 < argc) reps = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--segments") && i + 1 < argc) segments = (size_t)atoi(argv[++i]);
         else if (!strcmp(argv[i], "--check")) check = 1;
         else {
             fprintf(stderr, "bench_cuda [--dtype bf16|tf32|fp32] [--only TEXT] [--reps N] "
-                            "[--check]\n");
+                            "[--segments N] [--check]\n");
             return 1;
         }
     }
