@@ -219,8 +219,8 @@ typedef struct mmix_cuda_options {
     /* 1: where the GPU, its driver or its memory fail, the CPU does the work, silently but for the
        statistics; 0: that is the context's error, of kind MMIX_ERROR_DEVICE */
     int quiet;
-    /* A call of fewer multiply-adds stays on the CPU; 0: a default, which was estimated and not
-       measured; 1: none stays */
+    /* A call of fewer multiply-adds stays on the CPU; 1: none stays; 0: a default, 5·10⁷, and 100
+       for each number that would travel: where an H100 and the 16 threads of its host are level */
     double least;
     size_t memory;  /* bytes of device memory to hold at most, 0: no limit */
     int naive;                                   /* the naive kernels, for tests */
@@ -292,7 +292,9 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
 #define MMIXI_CUDA_BOTH static __host__ __device__ __forceinline__
 #define MMIXI_CUDA_KERNEL static __global__ void
 #define MMIXI_CUDA_TILES static __global__ void __launch_bounds__(128, 2)
+/* the same with so many teams of 128 threads, or with registers for so many blocks */
 #define MMIXI_CUDA_TEAMS(teams) static __global__ void __launch_bounds__(128 * (teams), 2 / (teams))
+#define MMIXI_CUDA_BLOCKS(blocks) static __global__ void __launch_bounds__(128, blocks)
 #define MMIXI_CUDA_JOB const __grid_constant__
 
 /* The upper half of a float. */
@@ -1516,16 +1518,17 @@ MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
 }
 
 /* A block has one team of 4 warps, or two of them that do different things at the same time. The
-   number of a warp in its block comes from its first lane, so that the compiler knows it to be the
-   same in all of them, and branches on it to be taken by whole warps: SSD's forward takes 0.97 of
-   the time, attention of long sequences 0.86 (H100). A whole warp calls it. */
-MMIXI_CUDA_INLINE int mmixi_cuda_warp_of_block(void)
+   number of a thread, and of a warp, within its team. */
+MMIXI_CUDA_INLINE int mmixi_cuda_member(void) { return (int)threadIdx.x % MMIXI_CUDA_THREADS; }
+MMIXI_CUDA_INLINE int mmixi_cuda_warp(void) { return (int)threadIdx.x / 32 % 4; }
+/* The same as the warp's first lane has it: so the compiler knows that it is one number in all
+   lanes, and that branches on it are taken by whole warps. On an H100 SSD's forward takes 0.97 of
+   the time then and attention of long sequences 0.86, but SSD's backward 1.03. A whole warp calls
+   it, with nothing before it that only some lanes do. */
+MMIXI_CUDA_INLINE int mmixi_cuda_same_warp(void)
 {
     return __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
 }
-/* The number of a warp, and of a thread, within its team. */
-MMIXI_CUDA_INLINE int mmixi_cuda_warp(void) { return mmixi_cuda_warp_of_block() % 4; }
-MMIXI_CUDA_INLINE int mmixi_cuda_member(void) { return (int)threadIdx.x % MMIXI_CUDA_THREADS; }
 /* A team's threads as rows of `columns` of them, or of the next power of two, so that none is
    found by division: begin with (row, column) and go on `step` rows below. */
 struct mmixi_cuda_threads { int row, column, step; };
@@ -1790,7 +1793,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, 
                                            const float *scale, const T *rows, const T *values)
 {
     const int ldn = n + 8, ldp = p + 8;
-    for (int n0 = mmixi_cuda_warp_of_block() * 16; n0 < n; n0 += 64 * TEAMS)
+    for (int n0 = (int)(threadIdx.x / 32) * 16; n0 < n; n0 += 64 * TEAMS)
         for (int p0 = 0; p0 < p; p0 += 64) {
             float c[MMIXI_CUDA_STRIP][4];
             const int columns = mmixi_cuda_min(8, (p - p0) / 8);
@@ -2005,9 +2008,9 @@ template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_c
    the chunk. */
 template <class F>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4],
-                                              const mmixi_cuda_decays *d, F f)
+                                              const mmixi_cuda_decays *d, int warp, F f)
 {
-    const int warp = mmixi_cuda_warp(), own = 16 * warp + mmixi_cuda_lane_row();
+    const int own = 16 * warp + mmixi_cuda_lane_row();
     const float high[2] = { d->high[own], d->high[own + 8] };
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
@@ -2052,12 +2055,12 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4],
     }
 }
 
-/* A warp's strip to columns p0 … of its tokens of the chunk at t, if anywhere. */
+/* A warp's strip to columns p0 … of its tokens, row0 … of the chunk at t, if anywhere. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
-                                            const mmixi_cuda_view<T> &v, size_t L, size_t t, int p0)
+                                            const mmixi_cuda_view<T> &v, size_t L, size_t t,
+                                            int row0, int p0)
 {
-    const int row0 = 16 * mmixi_cuda_warp();
     const int rows = (int)mmixi_cuda_min(L - t, (size_t)64) - row0;
     T *const to = v.p + (ptrdiff_t)(t + (size_t)row0) * v.token + p0;
     if (!v.p) return;
@@ -2071,12 +2074,11 @@ template <int K, int N, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_y(const mmixi_cuda_ssd_job &j,
                                               const mmixi_cuda_ssd_tiles<T> &s,
                                               const float (&S)[MMIXI_CUDA_STRIP][4], const T *state,
-                                              int n, int p, const mmixi_cuda_view<T> &y, size_t t,
-                                              size_t h, int first_p)
+                                              int warp, int n, int p, const mmixi_cuda_view<T> &y,
+                                              size_t t, size_t h, int first_p)
 {
     const int ldn = n + 8;
     const int ldp = p + 8;
-    const int warp = mmixi_cuda_warp();
     const int row0 = 16 * warp;
     const mmixi_cuda_decays *d = s.d;
     float W[MMIXI_CUDA_STRIP][4];
@@ -2084,7 +2086,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_y(const mmixi_cuda_ssd_job &j,
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e++) W[i][e] = S[i][e];
-    mmixi_cuda_ssd_weights(W, d, [](float &, int, int, int, int) {});
+    mmixi_cuda_ssd_weights(W, d, warp, [](float &, int, int, int, int) {});
     for (int p0 = 0; p0 < p; p0 += 64) {
         const int columns = mmixi_cuda_min(8, (p - p0) / 8);
         float c[MMIXI_CUDA_STRIP][4];
@@ -2095,7 +2097,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_y(const mmixi_cuda_ssd_job &j,
         mmixi_cuda_strip_scale_rows(c, d->into + row0);
         mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, s.x + p0, ldp);
         mmixi_cuda_ssd_add_skip(c, j, h, first_p + p0, s.x + row0 * ldp + p0, ldp);
-        mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
+        mmixi_cuda_put_strip(c, y, j.r.L, t, row0, p0);
     }
 }
 template <int K, int N, int P>
@@ -2106,7 +2108,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     const int p = P ? P : j.p;
     const int ldn = n + 8;
     const int ldp = p + 8;
-    const int warp = mmixi_cuda_warp();
+    const int warp = mmixi_cuda_same_warp();
     const int heads = (int)j.heads;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, j.heads);
     const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, v.b, v.h, j.r.N);
@@ -2146,7 +2148,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                     mmixi_cuda_strip_zero(S);
                     mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + 16 * warp * ldn, s.b);
                 }
-                mmixi_cuda_ssd_chunk_y<K, N>(j, s, S, (const T *)state, n, p, y, t, h, v.p0);
+                mmixi_cuda_ssd_chunk_y<K, N>(j, s, S, (const T *)state, warp, n, p, y, t, h, v.p0);
             }
             __syncthreads();                     /* h was read */
             if (chunk + 1 < v.end || j.r.final_state)    /* or nobody reads the h behind it */
@@ -2224,7 +2226,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
         mmixi_cuda_strip_zero(dS);
         mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
         mmixi_cuda_strip_rows<K, P>(dS, 0, 2 * warp + 2, p, s.dy + row0 * ldp, s.x);
-        mmixi_cuda_ssd_weights(dS, s.d, [&](float &d_score, int i, int e, int row, int column) {
+        mmixi_cuda_ssd_weights(dS, s.d, warp, [&](float &d_score, int i, int e, int row, int column) {
             const float Z = d_score * S[i][e];
             if (i / 2 == warp) s.s->near[row][column % 16] = Z;
             else {
@@ -2240,7 +2242,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
             mmixi_cuda_strip_scale_rows(c, s.d->into + row0);
             mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_through<K>(c, dS, 0, warp + 1, columns, s.b + n0, ldn);
-            mmixi_cuda_put_strip(c, dC, j.r.L, chunk.t, n0);
+            mmixi_cuda_put_strip(c, dC, j.r.L, chunk.t, row0, n0);
         }
     }
     MMIXI_CUDA_UNROLL
@@ -2347,7 +2349,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
             mmixi_cuda_strip_dot(sums.alone, c, s.b + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_scale_rows(c, weight + row0);
             mmixi_cuda_strip_through<K>(c, dS, warp, strips, columns, s.c + n0, ldn);
-            mmixi_cuda_put_strip(c, dB, j.r.L, chunk.t, n0);
+            mmixi_cuda_put_strip(c, dB, j.r.L, chunk.t, row0, n0);
         }
     }
     mmixi_cuda_ssd_back_leave(s, &sums);
@@ -2362,7 +2364,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
         mmixi_cuda_strip_scale_rows(c, weight + row0);
         mmixi_cuda_strip_through<K>(c, W, warp, strips, columns, s.dy + p0, ldp);
         mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
-        mmixi_cuda_put_strip(c, dx, j.r.L, chunk.t, p0);
+        mmixi_cuda_put_strip(c, dx, j.r.L, chunk.t, row0, p0);
     }
 }
 /* h · dh over the whole block's state: each warp of a team leaves its part. */
@@ -2371,7 +2373,6 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_dot(const mmixi_cuda_ssd_tiles<T> &s,
 {
     const int ldp = p + 8;
     const mmixi_cuda_threads grid = mmixi_cuda_threads_of(p / 2);
-    const int warp = mmixi_cuda_warp();
     float dot = 0;
     for (int i = grid.row; i < n && 2 * grid.column < p; i += grid.step) {
         const float2 x = mmixi_cuda_pair(s.h + i * ldp + 2 * grid.column);
@@ -2379,7 +2380,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_dot(const mmixi_cuda_ssd_tiles<T> &s,
         dot += x.x * y.x + x.y * y.y;
     }
     for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
-    if (threadIdx.x % 32 == 0) s.s->part[warp] = dot;
+    if (threadIdx.x % 32 == 0) s.s->part[mmixi_cuda_warp()] = dot;
 }
 /* da of this thread's token, which it shares with the other lane of its pair: a sum of terms that
    are all its own. In its block a token has those that enter it or a later token, those that leave
@@ -2464,10 +2465,12 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_head(const mmixi_cuda_ssd_job &j, flo
     }
     if (tid < j.r.D_width) dhead[2 + tid] = own.dD;
 }
-/* How many teams a block of the backward has. Shared memory has room for one block on a processor,
-   or for two of bf16 and N = 64: so there are 8 warps on it either way. */
+/* How many teams a block of the backward has. Shared memory has room for two blocks of bf16 and
+   N = 64 on a processor, and for one of N = 128, which therefore has two teams: 0.78 of the time on
+   an H100. In float, where there is one block as well, two teams took 0.9 to 1.4 times as long as
+   one, as sizes were. */
 template <int K, int N> struct mmixi_cuda_ssd_teams {
-    enum { COUNT = K == MMIX_CUDA_BF16 && N == 64 ? 1 : 2 };
+    enum { COUNT = K == MMIX_CUDA_BF16 && N == 128 ? 2 : 1 };
 };
 /* Whether this thread belongs to the first team, and to the last one, which is the same where there
    is but one. */
@@ -3234,14 +3237,15 @@ template <int FIXED> MMIXI_CUDA_INLINE int mmixi_cuda_whole_tile(const mmixi_cud
 /* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are
    aligned, there is room for two stages, the mask is simple and the scale positive. */
 template <int K, int W, int FIXED>
-MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+MMIXI_CUDA_BLOCKS(FIXED && W == 8 ? 4 : 2)
+mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages;
     const int n = WIDTH ? WIDTH : j.n;
     const int p = WIDTH ? WIDTH : j.p;
-    const int row0 = 16 * mmixi_cuda_warp();
+    const int row0 = 16 * mmixi_cuda_same_warp();
     const int lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
     const mmixi_cuda_window &w = at.w;
@@ -3391,7 +3395,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward_long(MMIXI_CUDA_JOB mmixi_cuda_att
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = 8 * W;
     const int ld = WIDTH + 8;
-    const int warp = mmixi_cuda_warp();
+    const int warp = mmixi_cuda_same_warp();
     const mmixi_cuda_attention_piece at = mmixi_cuda_long_piece_of(j);
     const mmixi_cuda_window &w = at.w;
     const int row0 = at.first + 32 * warp;       /* this warp's first query */
@@ -3557,14 +3561,15 @@ MMIXI_CUDA_INLINE void mmixi_cuda_dq_tile(float (&dq)[W][4], const float (&top)[
     mmixi_cuda_strip_through<K>(dq, S, 0, strips, n / 8, k, n + 8);
 }
 template <int K, int W, int FIXED>
-MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+MMIXI_CUDA_BLOCKS(FIXED && W == 8 ? 3 : 2)
+mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages;
     const int n = WIDTH ? WIDTH : j.n;
     const int p = WIDTH ? WIDTH : j.p;
-    const int row0 = 16 * mmixi_cuda_warp();
+    const int row0 = 16 * mmixi_cuda_same_warp();
     const int lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
     const mmixi_cuda_window &w = at.w;
@@ -3778,7 +3783,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     mmixi_cuda_dkv_begin<FIXED, WIDTH>(j, s, at, own, n, p, place);
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
-    const int row0 = 16 * mmixi_cuda_warp();
+    const int row0 = 16 * mmixi_cuda_same_warp();
     const int keyed = at.first + row0 < w.keys;  /* this warp has a key */
     mmixi_cuda_query_tile tile;
     mmixi_cuda_seen then = { 0, 0, 0, 0 };       /* what the next tile's queries see */
@@ -5009,7 +5014,7 @@ MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention
    ==================================================================================== */
 
 struct mmixi_cuda_attachment {
-    const mmix_ctx *m;
+    mmix_ctx *m;
     mmixi_cuda_attachment *next;
     mmix_cuda_options options;
     mmix_cuda_statistics done;
@@ -5038,20 +5043,42 @@ static char *mmixi_cuda_reserve(mmixi_cuda_layout *t, size_t bytes, char **pinne
 }
 /* What to do with one row of `n` numbers of a tensor, the `at`-th. */
 typedef void mmixi_cuda_row(void *user, float *row, size_t n, size_t at);
-static void mmixi_cuda_rows(const mmix_tensor *t, float *data, mmixi_cuda_row *f, void *user)
+/* A walk over a tensor's rows, MMIXI_CUDA_ROWS of them a task of the context's threads: to pack and
+   unpack takes longer than the kernels do. */
+enum { MMIXI_CUDA_ROWS = 256 };
+struct mmixi_cuda_walk {
+    const mmix_tensor *t;
+    float *data;
+    mmixi_cuda_row *f;
+    void *user;
+    size_t n, rows;
+};
+static void mmixi_cuda_walk_task(void *arg, size_t task)
 {
-    const int axes = mmix_ndim(t);
-    const size_t n = axes ? mmix_shape(t, -1) : 1;
-    const size_t rows = n ? mmix_count(t) / n : 0;
-    for (size_t r = 0; r < rows; r++) {
+    const mmixi_cuda_walk *w = (const mmixi_cuda_walk *)arg;
+    const size_t first = task * MMIXI_CUDA_ROWS;
+    const size_t end = mmixi_cuda_min(first + MMIXI_CUDA_ROWS, w->rows);
+    for (size_t r = first; r < end; r++) {
         size_t offset = 0;
         size_t rest = r;
-        for (int a = axes - 2; a >= 0; a--) {
-            offset += rest % mmix_shape(t, a) * mmix_stride(t, a);
-            rest /= mmix_shape(t, a);
+        for (int a = mmix_ndim(w->t) - 2; a >= 0; a--) {
+            offset += rest % mmix_shape(w->t, a) * mmix_stride(w->t, a);
+            rest /= mmix_shape(w->t, a);
         }
-        f(user, data + offset, n, r * n);
+        w->f(w->user, w->data + offset, w->n, r * w->n);
     }
+}
+static void mmixi_cuda_rows(mmix_ctx *m, const mmix_tensor *t, float *data, mmixi_cuda_row *f,
+                            void *user)
+{
+    mmixi_cuda_walk w;
+    w.t = t;
+    w.data = data;
+    w.f = f;
+    w.user = user;
+    w.n = mmix_ndim(t) ? mmix_shape(t, -1) : 1;
+    w.rows = w.n ? mmix_count(t) / w.n : 0;
+    mmix_parallel_for(m, (w.rows + MMIXI_CUDA_ROWS - 1) / MMIXI_CUDA_ROWS, mmixi_cuda_walk_task, &w);
 }
 /* Where packed numbers lie, in bf16 or in float, and whether they are added to a row or written
    over it. */
@@ -5092,7 +5119,7 @@ static void *mmixi_cuda_send(mmixi_cuda_layout *t, const mmix_tensor *x, const f
     p.bf16 = bf16;
     p.add = 0;
     if (!p.packed) return on_device;
-    if (data) mmixi_cuda_rows(x, (float *)(uintptr_t)data, mmixi_cuda_pack_row, &p);
+    if (data) mmixi_cuda_rows(t->a->m, x, (float *)(uintptr_t)data, mmixi_cuda_pack_row, &p);
     else memset(p.packed, 0, bytes);
     return on_device;
 }
@@ -5149,7 +5176,7 @@ static void *mmixi_cuda_expect(mmixi_cuda_layout *layout, mmixi_cuda_results *re
     r->bf16 = bf16;
     return mmixi_cuda_reserve(layout, r->count * mmixi_cuda_number_bytes(bf16), &r->pinned);
 }
-static void mmixi_cuda_deliver(mmixi_cuda_results *results)
+static void mmixi_cuda_deliver(mmix_ctx *m, mmixi_cuda_results *results)
 {
     for (int i = 0; i < results->count; i++) {
         mmixi_cuda_result *r = &results->r[i];
@@ -5157,7 +5184,7 @@ static void mmixi_cuda_deliver(mmixi_cuda_results *results)
         p.packed = r->pinned;
         p.bf16 = r->bf16;
         p.add = r->add;
-        if (r->t) mmixi_cuda_rows(r->t, r->to, mmixi_cuda_unpack_row, &p);
+        if (r->t) mmixi_cuda_rows(m, r->t, r->to, mmixi_cuda_unpack_row, &p);
         else memcpy(r->to, r->pinned, r->count * sizeof *r->to);
     }
 }
@@ -5538,7 +5565,7 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
     a->done.copies += 2;
     a->done.bytes_up += t.up;
     a->done.bytes_down += t.down - t.up;
-    mmixi_cuda_deliver(&plan.results);
+    mmixi_cuda_deliver(a->m, &plan.results);
     return 0;
 }
 
@@ -5565,7 +5592,19 @@ static int mmixi_cuda_marked(const mmix_call *call)
 {
     return call->op >= MMIX_OP_SOFTMAX_ATTENTION && call->op <= MMIX_OP_SSD && call->saved[MMIXI_CUDA_MARK];
 }
-static double mmixi_cuda_least(const mmix_cuda_options *o) { return o->least > 0 ? o->least : 5e7; }
+/* Numbers that travel to the device and back in a forward call. */
+static double mmixi_cuda_numbers(const mmix_call *call)
+{
+    double numbers = (double)mmix_count(call->out[0]);
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++)
+        if (call->in[i]) numbers += (double)mmix_count(call->in[i]);
+    return numbers;
+}
+static double mmixi_cuda_least(const mmix_cuda_options *o, const mmix_call *call)
+{
+    if (o->least > 0) return o->least;
+    return mmixi_cuda_max(5e7, 100 * mmixi_cuda_numbers(call));
+}
 
 static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back)
 {
@@ -5587,7 +5626,7 @@ static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *cal
 static int mmixi_cuda_wanted(const mmixi_cuda_attachment *a, const mmix_call *call, int back)
 {
     if (back) return mmixi_cuda_marked(call);
-    return mmixi_cuda_work(call->op, call) >= mmixi_cuda_least(&a->options);
+    return mmixi_cuda_work(call->op, call) >= mmixi_cuda_least(&a->options, call);
 }
 /* Room for what the backward will want. */
 static int mmixi_cuda_save(mmix_ctx *m, mmix_call *call)
