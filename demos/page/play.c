@@ -121,8 +121,10 @@ PLAY(play_picture) int play_picture(void)
 static mmix_mixer mixer_of(mmix_ctx *m, const double *set)
 {
     static const size_t grid[2] = {GRID, GRID};
-    size_t N = (size_t)set[WIDTH], side[2] = {(size_t)set[WINDOW], (size_t)set[WINDOW]};
-    double root = sqrt((double)N), bias = log(expm1(set[STEP]));
+    size_t N = (size_t)set[WIDTH];
+    size_t side[2] = {(size_t)set[WINDOW], (size_t)set[WINDOW]};
+    double root = sqrt((double)N);
+    double bias = log(expm1(set[STEP]));
     mmix_tensor *q = mmix_rms_norm(m, mmix_slice(m, play.q, 3, 0, N), NULL, 1e-6);
     mmix_mixer x = mmix_mixer_softmax(q, q, play.v);
     x.scale = set[SHARPNESS] / root;
@@ -210,7 +212,9 @@ static int walk(mmix_mixer x, int way, double share)
 PLAY(play_steps) int play_steps(void)
 {
     const mmix_mixer *x = &play.mixer;
-    int ssd = x->kind == MMIX_MIXER_SSD, both = ssd && x->direction == MMIX_SCAN_BOTH, bad = 0;
+    int ssd = x->kind == MMIX_MIXER_SSD;
+    int both = ssd && x->direction == MMIX_SCAN_BOTH;
+    int bad = 0;
     if (!ssd && x->mask != MMIX_MASK_CAUSAL) return 0;
     memset(play.stepped, 0, sizeof play.stepped);
     if (!ssd || x->direction != MMIX_SCAN_REVERSE) bad |= walk(*x, 0, both ? 0.5 : 1);
@@ -234,7 +238,9 @@ PLAY(play_rank) double play_rank(int part)
     mmix_ctx *m = play.m;
     mmix_mixer ones = play.mixer;
     mmix_rank r, decay;
-    double rank = -1, side = part ? L / 2 : L, N = (double)mmix_shape(play.mixer.q, 3);
+    double rank = -1;
+    double side = part ? L / 2 : L;
+    double N = (double)mmix_shape(play.mixer.q, 3);
     memset(&decay, 0, sizeof decay);
     if (mmix_block_rank(m, part_of(play.M, part), 0, 0, &r)) return -1;
     memcpy(play.singular, r.singular, r.width * sizeof *r.singular);

@@ -57,7 +57,8 @@ static int sum_pieces(void *user, mmix_real *x, size_t n)
 {
     pieces *r = (pieces *)user;
     const MPI_Datatype real = sizeof(mmix_real) == sizeof(float) ? MPI_FLOAT : MPI_DOUBLE;
-    size_t piece = (n + (size_t)r->ranks - 1) / (size_t)r->ranks, all = piece * (size_t)r->ranks;
+    size_t piece = (n + (size_t)r->ranks - 1) / (size_t)r->ranks;
+    size_t all = piece * (size_t)r->ranks;
     if (piece > r->piece) {
         free(r->in);
         r->piece = piece;
@@ -80,7 +81,8 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
                  int rank)
 {
     const mmix_picture *from = crop_from(&p->train);
-    double start = now(), said = start, saved = start;
+    double start = now();
+    double said = start, saved = start;
     size_t first = 0, done = 0;
     mmix_dino_stats s;
     int more;
@@ -126,7 +128,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (int i = 1; i < argc && !status; i += 2) {
-        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        const char *name = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(name, "--help")) {
             if (!rank) fputs(help, stdout);
             status = -1;

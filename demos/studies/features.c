@@ -301,7 +301,8 @@ static int read_options(settings *o, int argc, char **argv)
     char *end;
     unsigned long long n;
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
@@ -420,7 +421,8 @@ static void say_how_many(const album *a, const settings *o, size_t found, size_t
 static int find_photos(album *a, const settings *o)
 {
     const char *dir = o->images;
-    int bad = 0, taught = o->ask & (ASK_KNN | ASK_PROBE | ASK_SEG);
+    int bad = 0;
+    int taught = o->ask & (ASK_KNN | ASK_PROBE | ASK_SEG);
     picture_part part[2];
     picture_names classes;
     memset(part, 0, sizeof part);
@@ -437,8 +439,9 @@ static int find_photos(album *a, const settings *o)
         memset(part, 0, sizeof part);
         if (picture_find(dir, 1, &part[1], &classes, &a->notes) < 0) split = -1;
     }
-    size_t found = part[1].names.count, teaching = taught && split > 0 ? part[0].names.count : 0,
-        trains = teaching;
+    size_t found = part[1].names.count;
+    size_t teaching = taught && split > 0 ? part[0].names.count : 0;
+    size_t trains = teaching;
     char why[1024] = "";
     if (*a->notes.denied) bad = fail("%s", a->notes.denied);
     else if (split > 0 && picture_strays(dir, &classes, why, sizeof why)) bad = fail("%s", why);
@@ -643,14 +646,15 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     in.rgb = rgb;
     v->w = v->h = o->size;
     if (o->whole) {
-        size_t low = in.width < in.height ? in.width : in.height, high = in.width + in.height - low;
+        size_t low = in.width < in.height ? in.width : in.height;
+        size_t high = in.width + in.height - low;
         size_t longer = (o->size * high + low * o->unit / 2) / (low * o->unit) * o->unit;
         size_t side = longer < o->size ? o->size : longer;
         if (in.width < in.height) v->h = side;
         else v->w = side;
     }
-    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask &&
-        o->ask & ASK_SEG;
+    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG);
+    int label = mask && o->ask & ASK_SEG;
     if (v->w * v->h > (size_t)1 << 26)
         snprintf(v->why, sizeof v->why, "%s: too long for --whole", name);
     else {
@@ -702,7 +706,8 @@ static int read_views(mmix_ctx *m, const settings *o, album *a, size_t first, si
    is judged. */
 static size_t shown(const settings *o, const album *a, size_t k)
 {
-    size_t i = k * a->count / o->show, judged = i - i % 5 + 4;
+    size_t i = k * a->count / o->show;
+    size_t judged = i - i % 5 + 4;
     int some = a->all == a->count && o->ask & ASK_SEG && 5 * o->show <= a->count;
     return some && judged < a->count ? judged : i;
 }
@@ -801,14 +806,16 @@ static int check_models(mmix_ctx *m, settings *o)
     o->unit = 1;
     for (size_t k = 0; k < o->models; k++) {
         model *x = &o->model[k];
-        const char *path = x->file ? x->file : x->known, *base = path;
+        const char *path = x->file ? x->file : x->known;
+        const char *base = path;
         for (const char *at = path; *at; at++) if (*at == '/' || *at == '\\') base = at + 1;
         snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
         /* Hugging Face's model.safetensors: its folder's name */
         const size_t word = strcspn(x->name, ".");
         if ((word == 5 && !strncmp(x->name, "model", 5)) ||
             (word == 13 && !strncmp(x->name, "pytorch_model", 13))) {
-            const char *end = base > path ? base - 1 : path, *folder = end;
+            const char *end = base > path ? base - 1 : path;
+            const char *folder = end;
             while (folder > path && folder[-1] != '/' && folder[-1] != '\\') folder--;
             if (folder < end && *folder != '.')
                 snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
@@ -871,7 +878,8 @@ static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, in
     x->of_class[label].sum += auc.auc;
     x->of_class[label].count++;
     for (int k = 0; k < 2 * LEVELS; k++) {
-        double iou = 0, level = k % LEVELS / (double)LEVELS;
+        double iou = 0;
+        double level = k % LEVELS / (double)LEVELS;
         mmix_binary_iou(m, side[k / LEVELS], mask, level, 255, &iou);
         x->iou[k / LEVELS][k % LEVELS] += iou;
     }
@@ -886,7 +894,8 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     memset(&options, 0, sizeof options);
     options.token = token;
     options.layer = layer;
-    const size_t shape[3] = {1, s->gh * s->gw, x->config.dim}, row[2] = {1, x->config.dim};
+    const size_t shape[3] = {1, s->gh * s->gw, x->config.dim};
+    const size_t row[2] = {1, x->config.dim};
     if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches),
                          s->gh, s->gw, v->h, v->w, &map))
         return -1;
@@ -908,10 +917,12 @@ static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, con
     mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image),
                                              x->config.depth - 1);
     if (!map) return -1;
-    size_t H = mmix_shape(map, 1), cells = s->gh * s->gw;
+    size_t H = mmix_shape(map, 1);
+    size_t cells = s->gh * s->gw;
     mmix_tensor *all = mmix_new3(m, H + 1, s->gh, s->gw);
     if (!all || mmix_read(map, mmix_data(all))) return -1;
-    mmix_real *at = mmix_data(all), *mean = at + H * cells;
+    mmix_real *at = mmix_data(all);
+    mmix_real *mean = at + H * cells;
     x->read = H;
     memset(mean, 0, cells * sizeof *mean);
     for (size_t i = 0; i < H * cells; i++) {
@@ -938,7 +949,8 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
                 size_t b, const mmix_real *patches, const mmix_real *token, const view *v)
 {
     static const char last[] = "last block after the final norm";
-    size_t n = f->grid_h * f->grid_w, D = x->config.dim, at = 0;
+    size_t n = f->grid_h * f->grid_w;
+    size_t D = x->config.dim, at = 0;
     mmix_tensor *rows = mmix_new2(m, n, D);
     s->gh = f->grid_h;
     s->gw = f->grid_w;
@@ -960,7 +972,8 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
     for (size_t k = 0; k < o->blocks; k++) {
         char layer[80];
         int own = x->config.mixer != MMIX_MIXER_SSD;
-        const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n, *query = token;
+        const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n;
+        const mmix_real *query = token;
         if (own) query = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
                          mmix_shape(f->intermediate, 1) - (x->config.depth - o->block[k]) * D;
         for (size_t i = 0; i < n * D; i++) mmix_data(rows)[i] = dense[i % D * n + i / D];
@@ -1004,7 +1017,8 @@ static void turn(const settings *o, const model *x, double *t)
     size_t rows = 0;
     for (const strip *s = x->shown; s < x->shown + o->show; s++)
         for (size_t p = 0; p < s->gh * s->gw; p++, rows++) {
-            size_t r = p / s->gw, c = p % s->gw;
+            size_t r = p / s->gw;
+            size_t c = p % s->gw;
             int inside = r && c && r + 1 < s->gh && c + 1 < s->gw;
             sum[inside] += t[rows];
             count[inside]++;
@@ -1020,7 +1034,8 @@ static void turn(const settings *o, const model *x, double *t)
    so that none is all foreground or all ground. 0, or -1. */
 static int colour_patches(mmix_ctx *m, const settings *o, model *x)
 {
-    size_t D = x->config.dim, rows = 0, front = 0, row = 0, k = D < 3 ? D : 3;
+    size_t D = x->config.dim, rows = 0, front = 0, row = 0;
+    size_t k = D < 3 ? D : 3;
     mmix_pca_result first, three;
     for (size_t i = 0; i < o->show; i++) rows += x->shown[i].gh * x->shown[i].gw;
     snprintf(x->components, sizeof x->components, "none, of a single patch");
@@ -1037,7 +1052,8 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         row += n;
     }
     if (!all || mmix_pca(m, all, 1, &first)) return -1;
-    double *t = first.projection, *sorted = (double *)malloc(rows * sizeof *sorted);
+    double *t = first.projection;
+    double *sorted = (double *)malloc(rows * sizeof *sorted);
     if (!sorted) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for components");
     turn(o, x, t);
     row = 0;
@@ -1094,7 +1110,8 @@ typedef struct prediction {
 static void keep_prediction(void *user, size_t picture, const uint8_t *pred)
 {
     const prediction *p = (const prediction *)user;
-    size_t k = shown_as(p->o, p->a, picture), n = p->o->size * p->o->size;
+    size_t k = shown_as(p->o, p->a, picture);
+    size_t n = p->o->size * p->o->size;
     if (k == p->o->show || !(p->x->shown[k].pred = (uint8_t *)malloc(n))) return;
     memcpy(p->x->shown[k].pred, pred, n);
 }
@@ -1113,7 +1130,8 @@ static void dense_of(const settings *o, album *a, model *x)
 /* A model's features: k-NN, the probe with two class strategies, segmentation. 0, or -1. */
 static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
 {
-    size_t D = x->config.dim, tokens = x->wide - D;
+    size_t D = x->config.dim;
+    size_t tokens = x->wide - D;
     prediction look = {o, a, x};
     score s;
     if (o->ask & ASK_KNN) {
@@ -1137,7 +1155,8 @@ static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
 static score commonest(const voters *v, const int32_t *label, size_t classes)
 {
     mmix_miou_count count[2] = {{0, 0, 0}, {0, 0, 0}};   /* all tests as one class; nothing */
-    size_t n = v->trains ? v->trains : v->tests, most = 0, winner = 0, tested = 0;
+    size_t n = v->trains ? v->trains : v->tests;
+    size_t most = 0, winner = 0, tested = 0;
     const size_t *at = v->trains ? v->train : v->test;
     for (size_t c = 0; c < classes; c++) {
         size_t votes = 0, asked = 0;
@@ -1250,9 +1269,12 @@ static int note(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n
 static void join_vectors(model *x, const mmix_features *f, size_t first, size_t n,
                          const mmix_real *patches)
 {
-    size_t D = x->config.dim, cells = f->grid_h * f->grid_w, tokens = x->wide - D;
+    size_t D = x->config.dim;
+    size_t cells = f->grid_h * f->grid_w;
+    size_t tokens = x->wide - D;
     for (size_t b = 0; b < n; b++) {
-        mmix_real *to = x->vector + (first + b) * x->wide, *mean = to + tokens;
+        mmix_real *to = x->vector + (first + b) * x->wide;
+        mmix_real *mean = to + tokens;
         const mmix_real *from = x->token + (first + b) * D;
         if (tokens > D)
             from = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
@@ -1287,7 +1309,9 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
                        size_t n, view *views, const mmix_features *f, const mmix_real *image,
                        const mmix_real *patches)
 {
-    size_t h = views->h, w = views->w, cells = f->grid_h * f->grid_w, D = x->config.dim;
+    size_t h = views->h, w = views->w;
+    size_t cells = f->grid_h * f->grid_w;
+    size_t D = x->config.dim;
     mmix_map map;
     mmix_map_options words;
     memset(&words, 0, sizeof words);
@@ -1297,7 +1321,8 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
         return -1;
     for (size_t b = 0; b < n; b++) {
         mmix_mark mark = mmix_mark_here(m);
-        size_t i = first + b, k = shown_as(o, a, i);
+        size_t i = first + b;
+        size_t k = shown_as(o, a, i);
         int judged = o->ask & ASK_AUC && views[b].mask;
         if (judged) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
         mmix_tensor *middle = judged && x == o->model ? maps_middle(m, h, w) : NULL;
@@ -1320,7 +1345,8 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
                 size_t n, view *views)
 {
     const size_t D = x->config.dim, h = views->h, w = views->w;
-    int any = 0, judged = first < a->count;
+    int any = 0;
+    int judged = first < a->count;
     mmix_vision_options options;
     mmix_tensor *image = mmix_new4(m, n, 3, h, w);
     if (x == o->model && note(m, o, a, first, n, views)) return -1;
@@ -1384,13 +1410,16 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
    among the others, by the class tokens' cosine. */
 static void find_near(const settings *o, const album *a, model *x)
 {
-    size_t D = x->config.dim, from = a->all > a->count ? a->count : 0;
+    size_t D = x->config.dim;
+    size_t from = a->all > a->count ? a->count : 0;
     for (size_t k = 0; k < o->show; k++) {
         strip *s = &x->shown[k];
-        size_t own = shown(o, a, k), found = 0;
+        size_t own = shown(o, a, k);
+        size_t found = 0;
         for (size_t i = from; i < a->all; i++) {
             double both = 0, square[2] = {0, 0};
-            const mmix_real *p = x->token + own * D, *q = x->token + i * D;
+            const mmix_real *p = x->token + own * D;
+            const mmix_real *q = x->token + i * D;
             for (size_t d = 0; d < D; d++) {
                 both += (double)p[d] * (double)q[d];
                 square[0] += (double)p[d] * (double)p[d];
@@ -1479,7 +1508,8 @@ static void results(model *x)
     value[AUC + 2] = n;
     value[AUC + 3] = (double)x->brighter / n;
     for (int k = 0; k < 2 * LEVELS; k++) {
-        double iou = x->iou[k / LEVELS][k % LEVELS] / n, level = k % LEVELS / (double)LEVELS;
+        double iou = x->iou[k / LEVELS][k % LEVELS] / n;
+        double level = k % LEVELS / (double)LEVELS;
         if (iou <= best) continue;
         value[AUC + 4] = best = iou;
         value[AUC + 5] = k < LEVELS ? level : -level;    /* with a minus: of 1 - map */
@@ -1536,7 +1566,8 @@ static void print_json(const settings *o, const album *a)
     const char *square = o->square ? "true" : "false";
     printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size, whole, square);
     for (const model *x = o->model; x < last(o); x++) {
-        size_t k = (size_t)(x - o->model), baseline = k >= o->models;
+        size_t k = (size_t)(x - o->model);
+        size_t baseline = k >= o->models;
         if (k == o->models) printf("\n ], \"baselines\": [");
         printf("%s\n {\"name\": \"%s\", ", k && k != o->models ? "," : "", baseline ? x->label :
                x->name);

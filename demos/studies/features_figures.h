@@ -72,7 +72,8 @@ static void draw_tokens(const char *folder, const order *all)
             patch += run;
         }
     }
-    double y = TOP + ORDERS * STEP - 28, x = LEFT;
+    double y = TOP + ORDERS * STEP - 28;
+    double x = LEFT;
     for (size_t k = 0; k < all->grid; k++, x += 10) svg_row(f, all, k, x, y - 11, 9.4, 13);
     svg_text(f, x + 6, y, 13, "start", "rows of patches, 0 to %zu", all->grid - 1);
     svg_special(f, &all[0], 0, x + 190, y - 13, 6, 17);
@@ -126,8 +127,9 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
 {
     static const int to_planes[4] = {0, 3, 1, 2}, to_tokens[4] = {0, 2, 3, 1};
     const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim},
-        n = c->grid * c->grid;
+    size_t shape[4] = {1, c->grid, c->grid, c->dim};
+    size_t flat[3] = {1, g * g, c->dim};
+    size_t n = c->grid * c->grid;
     double scale = ((double)g + 0.1) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
     p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape),
@@ -145,17 +147,20 @@ static void draw_positions(mmix_ctx *m, const settings *o)
     for (size_t k = 0; k < o->models && !mmix_error(m); k++) {
         const model *x = &o->model[k];
         mmix_vision *v = open_model(m, x, 0);
-        size_t grid = x->config.grid, small = (grid * 6 + 7) / 14;
+        size_t grid = x->config.grid;
+        size_t small = (grid * 6 + 7) / 14;
         size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};  /* 14 → 6, 7 → 14 and the like */
         double y = TOP + (double)k * STEP;
         svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s",
                  x->label, kind_name(&x->config));
         for (size_t i = 0; v && i < 3; i++) {
-            size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10;
+            size_t g = at[i];
+            size_t own = g * 3 / 10 * g + g * 3 / 10;
             mmix_tensor *p = positions(m, v, g);
             mmix_map map;
             uint8_t rgb[3];
-            double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
+            double left = LEFT + (double)i * (PANEL + GAP);
+            double cell = PANEL / (double)g;
             mmix_map_options one;
             memset(&one, 0, sizeof one);
             one.positions = &own;
@@ -187,15 +192,19 @@ static void draw_positions(mmix_ctx *m, const settings *o)
 static void draw_features(const settings *o, const album *a)
 {
     tile t[TILES];
-    size_t rows = tiles_of(o, a, NULL, t), zoom = 1 + 111 / o->size, side = o->size * zoom,
-        cell = side + 4;
-    size_t width = o->show * cell - 4, height = rows * cell - 4;
-    uint8_t *sheet = (uint8_t *)malloc(width * height * 3),
-        *rgb = (uint8_t *)malloc(o->size * o->size * 3);
+    size_t rows = tiles_of(o, a, NULL, t);
+    size_t zoom = 1 + 111 / o->size;
+    size_t side = o->size * zoom;
+    size_t cell = side + 4;
+    size_t width = o->show * cell - 4;
+    size_t height = rows * cell - 4;
+    uint8_t *sheet = (uint8_t *)malloc(width * height * 3);
+    uint8_t *rgb = (uint8_t *)malloc(o->size * o->size * 3);
     if (!sheet || !rgb) exit(fail("no memory for features.png"));
     memset(sheet, 255, width * height * 3);
     for (size_t i = 0; i < o->show * rows; i++) {
-        size_t row = i / o->show, col = i % o->show;
+        size_t row = i / o->show;
+        size_t col = i % o->show;
         uint8_t *corner = sheet + 3 * (row * cell * width + col * cell);
         paint(rgb, &a->shown[col], &t[row], col);
         for (size_t p = 0; p < side * side; p++)
@@ -217,11 +226,14 @@ static void draw_axial(const char *folder)
     static const size_t grid[3] = {6, 10, 14};
     FILE *f = svg_open(folder, "axial.svg", 2 * LEFT + 3 * PANEL + 2 * GAP, TOP + PANEL + 54, "");
     for (size_t i = 0; i < 3; i++) {
-        size_t g = grid[i], own = g * 3 / 10 * g + g * 3 / 10;
-        double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
+        size_t g = grid[i];
+        size_t own = g * 3 / 10 * g + g * 3 / 10;
+        double left = LEFT + (double)i * (PANEL + GAP);
+        double cell = PANEL / (double)g;
         for (size_t j = 0; j < g * g; j++) {
-            double down = (double)(j / g) - (double)(own / g),
-                right = (double)(j % g) - (double)(own % g), alike = 0;
+            double down = (double)(j / g) - (double)(own / g);
+            double right = (double)(j % g) - (double)(own % g);
+            double alike = 0;
             uint8_t rgb[3];
             for (int p = 0; p < QUARTER; p++) {          /* coordinates run from -1 to 1 */
                 double turn = 2 * 6.283185307179586 / (double)g / pow(100, (double)p / QUARTER);

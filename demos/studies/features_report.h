@@ -73,7 +73,8 @@ static void report_words(report *h, const settings *o)
     const model *base = o->model + o->models;
     report_html(h, "<p>");
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
-        int c = finding[k].at, share = c == KNN || c == PROBE;
+        int c = finding[k].at;
+        int share = c == KNN || c == PROBE;
         const model *best = best_plain(o, c);
         if (!has_column(o, c)) continue;
         report_html(h, "%s", finding[k].says);
@@ -106,7 +107,8 @@ static void report_measures(report *h, const settings *o, const album *a)
         {PROBE_MEAN, 1, "probe, with the patches' mean"}, {PROBE_MEAN + 2, 1, "the same, balanced"},
         {SEG, 1, "mIoU"},
         {SEG + 2, 0, "right pixels"}, {AUC, 1, "Binary-AUC"}};
-    int count = (int)(sizeof shows / sizeof *shows), any = 0;
+    int count = (int)(sizeof shows / sizeof *shows);
+    int any = 0;
     char cells[2048] = "weights";
     for (int k = 0; k < count; k++) {
         if (!has_column(o, shows[k].at)) continue;
@@ -121,7 +123,8 @@ static void report_measures(report *h, const settings *o, const album *a)
         if (!has_row(x, COST, COLUMNS)) continue;
         snprintf(cells, sizeof cells, "%s", x->label);
         for (int k = 0; k < count; k++) {
-            double v = x->value[shows[k].at], e = shows[k].error ? x->value[shows[k].at + 1] : NAN;
+            double v = x->value[shows[k].at];
+            double e = shows[k].error ? x->value[shows[k].at + 1] : NAN;
             char *at = cells + strlen(cells);
             size_t room = sizeof cells - strlen(cells);
             if (!has_column(o, shows[k].at)) continue;
@@ -282,8 +285,8 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
    gray, void white. */
 static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
 {
-    double gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2],
-        turn = label * 0.6180339887;
+    double gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
+    double turn = label * 0.6180339887;
     for (int c = 0; c < 3; c++) {
         double hue = fabs(fmod(6 * (turn - floor(turn)) + 2 * c, 6) - 3) - 1;
         double full = 255 * fmin(fmax(hue, 0), 1);
@@ -386,8 +389,8 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
     for (size_t i = 0; i < o->show; i++) {
         const strip *s = &x->shown[i];
         size_t high;
-        uint8_t *thumb = thumbnail(&a->shown[i], &high),
-            *rgb = (uint8_t *)malloc(thumb ? SMALL * high * 3 : 1);
+        uint8_t *thumb = thumbnail(&a->shown[i], &high);
+        uint8_t *rgb = (uint8_t *)malloc(thumb ? SMALL * high * 3 : 1);
         report_html(h, "</tr>\n<tr><td>");
         if (thumb && rgb) report_picture(h, thumb, SMALL, high, SMALL, file_of(a, shown(o, a, i)));
         report_html(h, "</td>");

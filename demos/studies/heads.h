@@ -37,8 +37,9 @@ static inline void head_reach(const mmix_real *M, size_t matrices, size_t gh, si
         double all = 0, inside = 0, moment = 0;
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
-                const double w = fabs((double)*M++), y = fabs((double)(i / gw) - (double)(j / gw)),
-                    x = fabs((double)(i % gw) - (double)(j % gw));
+                const double w = fabs((double)*M++);
+                const double y = fabs((double)(i / gw) - (double)(j / gw));
+                const double x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
                 if (fmax(y, x) <= (double)radius) inside += w;
                 moment += w * sqrt(y * y + x * x);

@@ -19,7 +19,8 @@ static mmix_tensor *converted_matrix(mmix_ctx *m, int branch, size_t window, siz
     static const mmix_span span = {0, {1, CONVERTED_SIDE, CONVERTED_SIDE}, 1};
     const mmix_layout layout = {.spans = &span, .n_spans = 1, .global = 1};
     const mmix_mmate_options o = {.branches = branch, .window = {1, window, window}};
-    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, CONVERTED_TOKENS, D), 1), *M = NULL;
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, CONVERTED_TOKENS, D), 1);
+    mmix_tensor *M = NULL;
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer layer;
     if (p && !mmix_mmate_init(&layer, p, "", D, 1, 1, D, index, 0, &o) &&
@@ -49,7 +50,8 @@ static int linear_converted(mmix_ctx *m, const char *folder)
                        "");
     for (int k = 0; k < PANELS; k++) {
         mmix_tensor *M = converted_matrix(m, panel[k].branch, panel[k].window, panel[k].index);
-        double most = 0, left = LEFT + k * WIDE;
+        double most = 0;
+        double left = LEFT + k * WIDE;
         if (!M) return -1;
         for (int i = 0; i < L * L; i++) most = fmax(most, fabs((double)mmix_data(M)[i]));
         svg_text(f, left + CELL * L / 2.0, TOP - 14, 0, "middle", "%s", panel[k].name);
@@ -85,7 +87,10 @@ static int linear_cost(mmix_ctx *m, const char *folder)
         {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2},
         {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 4},
     };
-    const double low = log(10), high = log(2e4), first = log(200), last = log(25000);
+    const double low = log(10);
+    const double high = log(2e4);
+    const double first = log(200);
+    const double last = log(25000);
     FILE *f = svg_open(folder, "linear-cost.svg", LEFT + WIDE + 170, TOP + HIGH + 56, "");
     for (int i = 1; i < 5; i++) {                        /* 10 … 10,000 GFLOP */
         const double y = TOP + HIGH * (high - log(pow(10, i))) / (high - low);
@@ -111,7 +116,8 @@ static int linear_cost(mmix_ctx *m, const char *folder)
         fprintf(f, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.2\" d=\"", curve[k].pen);
         for (int i = 0; i < POINTS; i++) {
             const double patches = exp(log(256) + (log(21904) - log(256)) * i / (POINTS - 1));
-            const size_t side = 14 * (size_t)(sqrt(patches) + 0.5), n = side / 14 * (side / 14);
+            const size_t side = 14 * (size_t)(sqrt(patches) + 0.5);
+            const size_t n = side / 14 * (side / 14);
             x = LEFT + WIDE * (log((double)n) - first) / (last - first);
             y = TOP + HIGH * (high - log(mmix_vision_flops(v, side, side) / 1e9)) / (high - low);
             fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', x, y);

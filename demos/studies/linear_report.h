@@ -156,7 +156,8 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
                            const price *x)
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
-    const worth *t = &w[TEACHER], *s = &w[AFTER];
+    const worth *t = &w[TEACHER];
+    const worth *s = &w[AFTER];
     report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks and %.1f minutes of "
                    "learning, patch tokens have a mean cosine of <b>%.3f</b> with the "
                    "teacher&rsquo;s, before learning %.3f, and class tokens of <b>%.3f</b>, before "
@@ -184,7 +185,8 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
 
 static void report_maps(report *h, const worth *w, const pictures *p)
 {
-    const size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
+    const size_t pixels = p->size * p->size;
+    const size_t map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table "
                    "class=\"pictures\"><tr><th>picture</th>");
     for (int k = 0; k < NETWORKS; k++) report_html(h, "<th>%s</th>", network_name[k]);

@@ -13,7 +13,9 @@ static const char *const linmu_pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#8a92
 static void linmu_arrow(FILE *f, double x0, double y0, double x1, double y1, double gap,
                         const char *paint)
 {
-    const double length = hypot(x1 - x0, y1 - y0), ux = (x1 - x0) / length, uy = (y1 - y0) / length;
+    const double length = hypot(x1 - x0, y1 - y0);
+    const double ux = (x1 - x0) / length;
+    const double uy = (y1 - y0) / length;
     x0 += gap * ux;
     y0 += gap * uy;
     x1 -= gap * ux;
@@ -34,19 +36,25 @@ static void linmu_scan_orders(const char *folder)
                                          "layers 3, 7, 11, …: columns, time innermost"};
     FILE *f = svg_open(folder, "scan-orders.svg", 2 * WIDE, 2 * HIGH + 40, "");
     for (int layer = 0; layer < 4; layer++) {
-        const double left = LEFT + layer % 2 * WIDE, top = TOP + layer / 2 * HIGH;
+        const double left = LEFT + layer % 2 * WIDE;
+        const double top = TOP + layer / 2 * HIGH;
         int32_t perm[N];
         double x[N], y[N];
         mmix_scan_order((size_t)layer, T, Y, X, 0, perm, NULL);
         svg_text(f, left - 14, top - 48, 0, "start", "%s", title[layer]);
         for (int r = 0; r < N; r++) {
-            const int i = perm[r], t = i / (Y * X), cell = i % (Y * X);
+            const int i = perm[r];
+            const int t = i / (Y * X);
+            const int cell = i % (Y * X);
             x[r] = left + 66 * (cell % X) + 30 * t;
             y[r] = top + 56 * (cell / X) - 24 * t;
         }
         for (int jumps = 1; jumps >= 0; jumps--)  /* long lines first, below the others */
             for (int r = 0; r + 1 < N; r++) {
-                const int a = perm[r], b = perm[r + 1], ca = a % (Y * X), cb = b % (Y * X);
+                const int a = perm[r];
+                const int b = perm[r + 1];
+                const int ca = a % (Y * X);
+                const int cb = b % (Y * X);
                 const int steps = abs(a / (Y * X) - b / (Y * X)) + abs(ca / X - cb / X) +
                     abs(ca % X - cb % X);
                 if ((steps > 1) != jumps) continue;
@@ -92,7 +100,8 @@ static int linmu_support(mmix_ctx *m, int branch, char *on)
     enum { D = 8 };
     const mmix_layout layout = {.spans = linmu_span, .n_spans = 2};
     mmix_mmate_options o = {.window = {1, 2, 2}};
-    mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1, LINMU_L, D), 1, 0), *M = NULL;
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1, LINMU_L, D), 1, 0);
+    mmix_tensor *M = NULL;
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer layer;
     if (p && !mmix_mmate_init(&layer, p, "", D, 1, 1, D, 0, 0, &o) && !mmix_params_allocate(p)) {
@@ -130,14 +139,16 @@ static int linmu_spans(mmix_ctx *m, const char *folder)
                 "stroke=\"#2f6fd0\" stroke-width=\"2.4\"");
     svg_text(f, LEFT, TOP + 96, 13, "start", "reverse: in each span alone, from a state of 0");
     for (int i = 0; i < 2; i++) {
-        const double a = LEFT + CELL * (double)linmu_span[i].start, n = i ? 12 : 9;
+        const double a = LEFT + CELL * (double)linmu_span[i].start;
+        const double n = i ? 12 : 9;
         linmu_arrow(f, a + CELL * n - 2, TOP + 110, a, TOP + 110, 0,
                     "stroke=\"#c8602a\" stroke-width=\"2.4\"");
     }
     svg_text(f, LEFT, TOP + 140, 13, "start",
              "Local-Swin: windows (here 1 x 2 x 2) in each frame; text takes nothing");
     for (int k = 0; k < 3; k++) {
-        const double left = LEFT + k * (PANEL + GAP / 2.0), side = (PANEL - 6) / (double)LINMU_L;
+        const double left = LEFT + k * (PANEL + GAP / 2.0);
+        const double side = (PANEL - 6) / (double)LINMU_L;
         if (linmu_support(m, k, on)) return -1;
         svg_text(f, left + PANEL / 2 - 3, MATRIX - 28, 0, "middle", "%s", title[k]);
         svg_box(f, left, MATRIX - 16, LINMU_L * side, LINMU_L * side, "fill=\"#f4f6f8\"");
@@ -195,7 +206,8 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
         svg_text(f, left + G * CELL / 2, TOP - 14, 0, "middle", "%s", title[k]);
         for (int i = 0; i < N; i++) {
             const char *see = on[k == 1] + ONE * N;
-            int first = 0, rows = 0, cols = 0, seen = k < 2 && see[i];
+            int first = 0, rows = 0, cols = 0;
+            int seen = k < 2 && see[i];
             for (int j = 0; k == 2 && j < N; j++) seen |= on[1][ONE * N + j] && on[0][j * N + i];
             if (k < 2) {  /* the window's first token tells its colour */
                 while (!on[k][i * N + first]) first++;

@@ -75,7 +75,8 @@ static mmix_tensor *project(mmix_ctx *m, mmix_tensor *image, size_t width, uint6
 static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
 {
     mmix_tensor *q = mmix_rms_norm(m, project(m, image, N, 1), NULL, 1e-6);
-    mmix_tensor *v = project(m, image, WIDTH, 2), *dt = project(m, image, 1, 3);
+    mmix_tensor *v = project(m, image, WIDTH, 2);
+    mmix_tensor *dt = project(m, image, 1, 3);
     size_t shape[3] = {1, mmix_shape(q, 1), 1};
     mmix_mixer x = kind == SOFTMAX ? mmix_mixer_softmax(q, q, v) : mmix_mixer_linear(q, q, v);
     if (kind == NORMALIZED) x.normalize = 1;
@@ -110,10 +111,14 @@ static void draw_values(const char *out, const char *kind, const char *which,
 {
     static uint8_t rgb[4 * L * L * 3];
     char name[64];
-    size_t width = cols * zoom, height = rows * zoom;
+    size_t width = cols * zoom;
+    size_t height = rows * zoom;
     for (size_t i = 0; i < width * height; i++) {
-        size_t y = i / width, x = i % width, at = y / zoom * cols + x / zoom, u = x % zoom,
-            v = y % zoom;
+        size_t y = i / width;
+        size_t x = i % width;
+        size_t at = y / zoom * cols + x / zoom;
+        size_t u = x % zoom;
+        size_t v = y % zoom;
         int frame = at == framed && (u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom);
         const uint8_t *below = picture ?
             picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width) : NULL;
@@ -182,8 +187,8 @@ enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANE
        TRIO_WIDTH = 4 * PANEL + 5 * GAP, TRIO_HEIGHT = LOWER + PANEL + GAP };
 static void centred(uint8_t *rgb, size_t panel, double y, double unit, const char *text)
 {
-    double left = GAP + (PANEL + GAP) * (double)panel, room = PANEL - figure_words(NULL, 0, 0, 0, 0,
-            unit, text);
+    double left = GAP + (PANEL + GAP) * (double)panel;
+    double room = PANEL - figure_words(NULL, 0, 0, 0, 0, unit, text);
     figure_words(rgb, TRIO_WIDTH, TRIO_HEIGHT, left + room / 2, y, unit, text);
 }
 
@@ -205,11 +210,14 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
         mmix_mixer x = mixer_of(m, image, of[k ? k - 1 : 0].kind, WIDTH);
         mmix_tensor *M = mmix_mix_matrix(m, &x);
         if (!M) return;
-        const mmix_real *value = mmix_data(M), *row = value + token * L;
+        const mmix_real *value = mmix_data(M);
+        const mmix_real *row = value + token * L;
         double top = fmax(range_of(row, L, token).high, 1e-9);
         uint8_t *left = rgb + 3 * (GAP + k * (PANEL + GAP));
         for (size_t i = 0; i < PANEL * PANEL; i++) {
-            size_t v = i / PANEL / ZOOM, u = i % PANEL / ZOOM, at = v / PATCH * GRID + u / PATCH;
+            size_t v = i / PANEL / ZOOM;
+            size_t u = i % PANEL / ZOOM;
+            size_t at = v / PATCH * GRID + u / PATCH;
             uint8_t *up = left + 3 * ((UPPER + i / PANEL) * TRIO_WIDTH + i % PANEL);
             uint8_t *low = up + 3 * (LOWER - UPPER) * TRIO_WIDTH;
             int frame = at == token && ((u + 1) % PATCH < 2 || (v + 1) % PATCH < 2);
@@ -254,7 +262,8 @@ static double cost(mmix_ctx *m, int curve, size_t n)
         x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, 1, n, 4), 0.1), mmix_fill(mmix_new1(m, 4), -1),
                            q, q);
     for (int run = 0; run < 5 && !mmix_error(m); run++) {
-        clock_t start = clock(), spent = 0;
+        clock_t start = clock();
+        clock_t spent = 0;
         int calls = 0;
         for (; spent < CLOCKS_PER_SEC / 20 && !mmix_error(m); calls++, spent = clock() - start) {
             mmix_mark mark = mmix_mark_here(m);
@@ -540,16 +549,20 @@ static double most(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)  /* largest |a -
 
 static void print_tables(mmix_ctx *m, mmix_tensor *image)
 {
-    size_t flat[2] = {2 * L, 2 * L}, rows[2] = {2 * L, WIDTH}, y_shape[4] = {1, 2 * L, 1, WIDTH};
+    size_t flat[2] = {2 * L, 2 * L};
+    size_t rows[2] = {2 * L, WIDTH};
+    size_t y_shape[4] = {1, 2 * L, 1, WIDTH};
     /* more than one chunk */
-    mmix_tensor *pair[2] = {image, image}, *wide = mmix_concat(m, 3, pair, 2);
+    mmix_tensor *pair[2] = {image, image};
+    mmix_tensor *wide = mmix_concat(m, 3, pair, 2);
     printf("\ny, three ways  largest |y|  chunked-matrix  loop-matrix  loop-chunked\n");
     for (int k = 0; k < BOTH; k++) {
         mmix_mixer x = mixer_of(m, wide, k, WIDTH);
         if (k == NORMALIZED) continue;
         x.mask = MMIX_MASK_CAUSAL;
-        mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x),
-            *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
+        mmix_tensor *y = mmix_mix(m, &x);
+        mmix_tensor *step = loop(m, &x);
+        mmix_tensor *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
         mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4,
                                             y_shape);
         if (mmix_error(m)) return;
@@ -725,8 +738,12 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
 {
     const int ssd = o->kind == MMIX_MIXER_SSD;
     /* (0, 1), (1, 0) */
-    const size_t full = o->tokens / o->block, n = r->M.rows, first = w->reverse ? 1 : n;
-    double *value = w->head[h], *off = value + BOUND, *diag = value + DIAG;
+    const size_t full = o->tokens / o->block;
+    const size_t n = r->M.rows;
+    const size_t first = w->reverse ? 1 : n;
+    double *value = w->head[h];
+    double *off = value + BOUND;
+    double *diag = value + DIAG;
     for (int c = 0; c < COLUMNS; c++) value[c] = c < WHOLE ? 0 : NAN;
     for (size_t I = 0; I < full; I++)
         for (size_t J = 0; J < full; J++) {
@@ -761,7 +778,8 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
 static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     model *o = (model *)user;
-    const size_t layer = o->calls++ / (o->kind == MMIX_MIXER_SSD ? 2 : 1), n = o->tokens;
+    const size_t layer = o->calls++ / (o->kind == MMIX_MIXER_SSD ? 2 : 1);
+    const size_t n = o->tokens;
     mmix_mixer_rank r;
     char name[64];
     size_t k = 0;
@@ -771,7 +789,8 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
     snprintf(name, sizeof name, o->kind == MMIX_MIXER_SSD ? "layers.%d.mixer.out_proj.weight" :
              "blocks.%d.attn.proj.weight",
              (int)layer);
-    mmix_tensor *M = mmix_mix_matrix(m, x), *patches = mmix_new2(m, n, n);
+    mmix_tensor *M = mmix_mix_matrix(m, x);
+    mmix_tensor *patches = mmix_new2(m, n, n);
     if (!patches || mmix_mix_rank(m, x, mmix_params_find(mmix_vision_params(o->v), name), o->block,
                                   0, &r)) return;
     view *w = &o->view[o->views++];
@@ -936,7 +955,9 @@ static int by_size(const void *a, const void *b)
 static int scale_of(const model *o, double scale[2])
 {
     enum { SAMPLE = 1 << 17 };
-    const size_t n = o->tokens, each = o->heads * n * n, every = 1 + o->views * each / SAMPLE;
+    const size_t n = o->tokens;
+    const size_t each = o->heads * n * n;
+    const size_t every = 1 + o->views * each / SAMPLE;
     mmix_real *sample = (mmix_real *)malloc((SAMPLE + 1) * sizeof *sample);
     size_t count = 0;
     if (!sample) return -1;
@@ -958,7 +979,9 @@ static int scale_of(const model *o, double scale[2])
 static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b,
                           const double *scale, uint8_t *rgb, int wide, const char *alt)
 {
-    const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
+    const size_t n = o->tokens;
+    const size_t step = (n + 255) / 256;
+    const size_t side = (n + step - 1) / step;
     const int ssd = o->kind == MMIX_MIXER_SSD;
     for (size_t i = 0; i < side * side; i++) {
         double sum = 0, count = 0;
@@ -978,9 +1001,12 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
 {
     enum { MOST_SIDE = 224 };
     static uint8_t rgb[MOST_SIDE * MOST_SIDE * 3];
-    const view *w = o->view, *other = o->kind == MMIX_MIXER_SSD ? w + 1 : w;
-    const size_t side = o->patches, shown = size < MOST_SIDE ? size : MOST_SIDE;
-    double *row = (double *)calloc(side * side, sizeof *row), top = 1e-30;
+    const view *w = o->view;
+    const view *other = o->kind == MMIX_MIXER_SSD ? w + 1 : w;
+    const size_t side = o->patches;
+    const size_t shown = size < MOST_SIDE ? size : MOST_SIDE;
+    double *row = (double *)calloc(side * side, sizeof *row);
+    double top = 1e-30;
     size_t me = 0, to = 0;                               /* the token that is the patch */
     if (!row) return;
     for (size_t i = 0; to <= at; i++) if (!is_class(o, i)) {
@@ -993,9 +1019,12 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
         if (to++ != at) top = fmax(top, row[to - 1]);
     }
     for (size_t i = 0; i < shown * shown; i++) {
-        size_t y = i / shown, x = i % shown, p = y * side / shown * side + x * side / shown;
+        size_t y = i / shown;
+        size_t x = i % shown;
+        size_t p = y * side / shown * side + x * side / shown;
         /* inside of the patch, in `side`ths of a pixel */
-        size_t v = y * side % shown, u = x * side % shown;
+        size_t v = y * side % shown;
+        size_t u = x * side % shown;
         int frame = p == at && (u < 2 * side || v < 2 * side || u + 2 * side >= shown ||
                                 v + 2 * side >= shown);
         for (size_t c = 0; c < 3; c++) {
@@ -1028,7 +1057,8 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     report_html(r, "</tr>\n<tr><td>");
     report_light(r, o, middle_of(o), picture, size, NULL);
     for (size_t k = 0; k < models; k++) {
-        const view *w = o[k].view, *other = o[k].kind == MMIX_MIXER_SSD ? w + 1 : w;
+        const view *w = o[k].view;
+        const view *other = o[k].kind == MMIX_MIXER_SSD ? w + 1 : w;
         report_html(r, "</td><td>");
         if (scale_of(&o[k], scale)) return free(rgb), -1;
         report_matrix(r, &o[k], w->M, other->M, scale, rgb, TRIO_SIDE, "M of the first head");
@@ -1237,7 +1267,8 @@ static int report_numbers(report *r, const model *o)
 {
     double even[COLUMNS];
     char text[64];
-    size_t side = o->patches, n = side * side;
+    size_t side = o->patches;
+    size_t n = side * side;
     mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
     if (!ones) return -1;
     for (size_t i = 0; i < n * n; i++) ones[i] = 1;
@@ -1443,7 +1474,8 @@ static int read_options(settings *s, int argc, char **argv)
     char *end;
     unsigned long long n;
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--report")) {
             only = argv[i];

@@ -149,7 +149,8 @@ static inline int report_log2(uint32_t x)
    (3.2.5). */
 static inline void report_copy(report_bytes *b, uint32_t length, uint32_t distance)
 {
-    uint32_t l = length - 3, d = distance - 1;
+    uint32_t l = length - 3;
+    uint32_t d = distance - 1;
     if (length == 258) report_symbol(b, 285);
     else if (l < 8) report_symbol(b, 257 + l);
     else {
@@ -184,7 +185,8 @@ static inline void report_zlib(report_bytes *b, const uint8_t *in, size_t n)
     b->bit_count = 0;
     report_bits(b, 3, 3);  /* last block, fixed code */
     for (size_t i = 0, next; i < n; i = next) {
-        size_t best = 0, from = 0, limit = n - i < 258 ? n - i : 258;
+        size_t best = 0, from = 0;
+        size_t limit = n - i < 258 ? n - i : 258;
         if (limit >= 3) {
             uint32_t bucket = ((in[i] * 65599u + in[i + 1]) * 65599u + in[i + 2]) *
                 2654435761u >> 17;
@@ -242,7 +244,9 @@ static inline void report_chunk(report_bytes *b, const char *name, const uint8_t
 /* whichever is nearest to left + up - corner */
 static inline int report_paeth(int left, int up, int corner)
 {
-    int a = abs(up - corner), b = abs(left - corner), c = abs(left + up - 2 * corner);
+    int a = abs(up - corner);
+    int b = abs(left - corner);
+    int c = abs(left + up - 2 * corner);
     if (a <= b && a <= c) return left;
     return b <= c ? up : corner;
 }
@@ -257,10 +261,12 @@ static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t he
     memset(&file, 0, sizeof file);
     size_t stride = width * channels;
     for (size_t y = 0; y < height; y++) {
-        const uint8_t *row = pixels + y * stride, *above = y ? row - stride : NULL;
+        const uint8_t *row = pixels + y * stride;
+        const uint8_t *above = y ? row - stride : NULL;
         uint32_t filter = 0, least = 0;
         for (uint32_t f = 0; f < 6; f++) {  /* none, sub, up, average, Paeth; then the best */
-            uint32_t kind = f < 5 ? f : filter, sum = 0;
+            uint32_t kind = f < 5 ? f : filter;
+            uint32_t sum = 0;
             if (f == 5) report_byte(&rows, kind);
             for (size_t i = 0; i < stride; i++) {
                 int left = i >= channels ? row[i - channels] : 0;
@@ -456,7 +462,8 @@ static inline void report_columns_text(const report_column *column, int count, c
    neither (0). */
 static inline int report_differ(double a, double a_error, double b, double b_error)
 {
-    double off = a - b, two = 2 * hypot(a_error, b_error);
+    double off = a - b;
+    double two = 2 * hypot(a_error, b_error);
     if (off > two) return 1;
     return off < -two ? -1 : 0;
 }
@@ -552,7 +559,8 @@ typedef struct report_plot {
 
 static inline double report_tick(double range, int about)  /* 1, 2 or 5 times a power of ten */
 {
-    double step = pow(10, floor(log10(range / about))), rest = range / about / step;
+    double step = pow(10, floor(log10(range / about)));
+    double rest = range / about / step;
     if (rest < 1.5) return step;
     if (rest < 3.5) return 2 * step;
     return rest < 7.5 ? 5 * step : 10 * step;
@@ -583,7 +591,8 @@ static inline int report_ticks(double low, double high, int about, int logarithm
     }
     for (int power = (int)floor(low); power <= high && n + 3 <= REPORT_TICKS; power++)
         for (int k = 0; k < (high - low < 4 ? 3 : 1); k++) {
-            double v = lead[k] * pow(10, power), at = log10(v);
+            double v = lead[k] * pow(10, power);
+            double at = log10(v);
             if (at > low - 1e-9 && at < high + 1e-9) value[n++] = v;
         }
     return n;
@@ -623,8 +632,10 @@ typedef struct report_axes {
    with marks on the way. Returns the height of its end, NAN if nothing of it is there. */
 static inline double report_line(FILE *f, const report_curve *curve, const report_axes *a)
 {
-    size_t group = (curve->count + 399) / 400, points = 0, marked = 0;
-    double *at = (double *)malloc((curve->count + 1) * 2 * sizeof *at), end = NAN;
+    size_t group = (curve->count + 399) / 400;
+    size_t points = 0, marked = 0;
+    double *at = (double *)malloc((curve->count + 1) * 2 * sizeof *at);
+    double end = NAN;
     const char *pen = "M";
     if (!at) return NAN;
     fprintf(f, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "",
@@ -725,10 +736,11 @@ static inline size_t report_crowd(const report_plot *p, const report_axes *a, do
     size_t n = 0;
     for (size_t c = 0; c < p->curves; c++)
         for (size_t i = 1; i < p->curve[c].count; i++) {
-            const double *cx = p->curve[c].x + i - 1, *cy = p->curve[c].y + i - 1;
+            const double *cx = p->curve[c].x + i - 1;
+            const double *cy = p->curve[c].y + i - 1;
             for (int k = 0; k <= PIECES; k++) {
-                double t = (double)k / PIECES,
-                    u[2] = {report_place(cx[0], a->log_x), report_place(cx[1], a->log_x)};
+                double t = (double)k / PIECES;
+                double u[2] = {report_place(cx[0], a->log_x), report_place(cx[1], a->log_x)};
                 double v[2] = {report_place(cy[0], a->log_y), report_place(cy[1], a->log_y)};
                 double at_x = a->left + ((1 - t) * u[0] + t * u[1] - a->x0) * a->kx - x;
                 double at_y = a->floor - ((1 - t) * v[0] + t * v[1] - a->y0) * a->ky - y;
@@ -745,15 +757,16 @@ static inline void report_chart(report *r, const report_plot *p)
     FILE *f = r->file;
     for (size_t c = 0; c < p->curves; c++)
         for (size_t i = 0; i < p->curve[c].count; i++) {
-            double x = report_place(p->curve[c].x[i], p->log_x),
-                y = report_place(p->curve[c].y[i], p->log_y);
+            double x = report_place(p->curve[c].x[i], p->log_x);
+            double y = report_place(p->curve[c].y[i], p->log_y);
             if (!isfinite(x) || !isfinite(y)) continue;
             x0 = fmin(x0, x);
             x1 = fmax(x1, x);
             y0 = fmin(y0, y);
             y1 = fmax(y1, y);
         }
-    double level = report_place(p->level, p->log_y), mark = report_place(p->mark, p->log_x);
+    double level = report_place(p->level, p->log_y);
+    double mark = report_place(p->mark, p->log_x);
     if (p->level_name) {
         y0 = fmin(y0, level);
         y1 = fmax(y1, level);
@@ -801,7 +814,8 @@ static inline void report_chart(report *r, const report_plot *p)
         fprintf(f, "<path class=\"mark\" d=\"M%g %gL%g %g\"/>\n", a.left, a.floor, a.right, a.top);
     for (size_t c = 0; c < p->curves; c++) end[c] = report_line(f, &p->curve[c], &a);
     if (p->level_name) {
-        double at = a.floor - (level - y0) * a.ky, wide = report_wide(p->level_name);
+        double at = a.floor - (level - y0) * a.ky;
+        double wide = report_wide(p->level_name);
         int best = 0;
         size_t least = SIZE_MAX;
         /* the name: right or left, below or above, where least is in its way */
@@ -998,12 +1012,16 @@ static inline const char *figure_letter(char c)
 static inline void figure_line(uint8_t *rgb, size_t width, size_t height, const double *a,
                                const double *b, double radius)
 {
-    double ux = b[0] - a[0], uy = b[1] - a[1], square = ux * ux + uy * uy, reach = radius + 1;
+    double ux = b[0] - a[0];
+    double uy = b[1] - a[1];
+    double square = ux * ux + uy * uy;
+    double reach = radius + 1;
     size_t x1 = (size_t)fmin((double)width, fmax(0, fmax(a[0], b[0]) + reach));
     size_t y1 = (size_t)fmin((double)height, fmax(0, fmax(a[1], b[1]) + reach));
     for (size_t y = (size_t)fmax(0, fmin(a[1], b[1]) - reach); y < y1; y++)
         for (size_t x = (size_t)fmax(0, fmin(a[0], b[0]) - reach); x < x1; x++) {
-            double px = (double)x + 0.5 - a[0], py = (double)y + 0.5 - a[1];
+            double px = (double)x + 0.5 - a[0];
+            double py = (double)y + 0.5 - a[1];
             double t = square > 0 ? fmin(1, fmax(0, (px * ux + py * uy) / square)) : 0;
             /* of the light */
             double left = fmin(1, fmax(0, hypot(px - t * ux, py - t * uy) - radius + 0.5));

@@ -111,7 +111,8 @@ static int read_options(settings *o, int argc, char **argv)
     };
     char *end;
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
@@ -188,7 +189,8 @@ static int chosen(const char *only, size_t k)
 static int in_plan(const char *only)                     /* 0, or an exit status */
 {
     for (const char *at = only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        size_t n = strcspn(at, ","), k = 0;
+        size_t n = strcspn(at, ",");
+        size_t k = 0;
         while (k < PARTS && (strlen(part_name(k)) != n || strncmp(at, part_name(k), n))) k++;
         if (k == PARTS) return fail("--only %.*s: the plan has no such part; --only list shows it",
                                     (int)n, at);
@@ -318,7 +320,8 @@ typedef struct lines {
 
 static void put_text(mmix_ctx *m, lines *l, const char *text)
 {
-    size_t n = strlen(text), room = 2 * (l->count + n) + 1000;
+    size_t n = strlen(text);
+    size_t room = 2 * (l->count + n) + 1000;
     if (l->count + n >= l->room) {
         char *more = (char *)realloc(l->text, room);
         if (!more) {
@@ -451,8 +454,8 @@ static int train_mask(exam *e, size_t i, uint8_t *out)
    background. 0, or -1. */
 static int read_masks(exam *e)
 {
-    size_t pixels = e->p.size * e->p.size, trains = e->p.train.count, tests = e->p.test.count,
-        n = 0;
+    size_t pixels = e->p.size * e->p.size;
+    size_t trains = e->p.train.count, tests = e->p.test.count, n = 0;
     char path[1200];
     uint8_t *mask = (uint8_t *)malloc(pixels);
     e->masked = (mmix_picture *)calloc(SEG_TRAINS + SEG_TESTS, sizeof *e->masked);
@@ -460,9 +463,11 @@ static int read_masks(exam *e)
     if (!mask || !e->masked) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     else store_open(e->m, &e->labels, path, pixels, 0);
     for (size_t k = 0; k < SEG_TRAINS + SEG_TESTS && !mmix_error(e->m) && !interrupted; k++) {
-        size_t test = k >= SEG_TRAINS, all = test ? tests : trains;
+        size_t test = k >= SEG_TRAINS;
+        size_t all = test ? tests : trains;
         size_t most = test ? SEG_TESTS : SEG_TRAINS;
-        size_t j = k - test * SEG_TRAINS, i = picture_spread(j, most, all);
+        size_t j = k - test * SEG_TRAINS;
+        size_t i = picture_spread(j, most, all);
         if (j >= all) continue;
         if (test) memcpy(mask, e->p.test.mask + i * pixels, pixels);
         else if (train_mask(e, i, mask)) continue;
@@ -488,7 +493,8 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
         return fail("%s: its pictures have no classes to tell; expected %s/train/CLASS/*, or "
                     "%s/CLASS/*", o->images,
                     o->images, o->images);
-    size_t trains = p->train.count, tests = p->test.count, n = trains + tests;
+    size_t trains = p->train.count, tests = p->test.count;
+    size_t n = trains + tests;
     e->count = n;
     e->square = (mmix_picture *)calloc(n, sizeof *e->square);
     e->label = (int32_t *)calloc(n, sizeof *e->label);
@@ -505,7 +511,8 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
         e->label[i] = set->label[k];
         e->at[i] = i;
     }
-    voters all = {0, NULL, n, e->at}, split = {trains, e->at, tests, e->at + trains};
+    voters all = {0, NULL, n, e->at};
+    voters split = {trains, e->at, tests, e->at + trains};
     e->one_out = all;
     e->split = split;
     return 0;
@@ -538,7 +545,8 @@ static size_t blocks_of(const mmix_vision *v)
 static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t side,
                mmix_real *x)
 {
-    size_t D = mmix_vision_config_of(v)->dim, blocks = blocks_of(v);
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t blocks = blocks_of(v);
     mmix_ctx *m = e->m;
     mmix_mark mark = mmix_mark_here(m);
     mmix_vision_options want;
@@ -563,7 +571,9 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
 /* Rows of all pictures; NULL on error, else to be freed. */
 static mmix_real *see_all(exam *e, const mmix_vision *v)
 {
-    size_t D = mmix_vision_config_of(v)->dim, few = MMIX_MAX_INPUTS, side = side_of(e->o, 1);
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t few = MMIX_MAX_INPUTS;
+    size_t side = side_of(e->o, 1);
     mmix_real *x = (mmix_real *)malloc(e->count * ROW * D * sizeof *x);
     int bad = x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY,
                                 "no memory for the features of %zu pictures", e->count);
@@ -589,7 +599,8 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
             if (i % PARTS_OUT != k)
                 memcpy(rest + kept++ * D, x + picture_spread(i, n, e->count) * stride,
                        D * sizeof *rest);
-        double r = effective_rank(e->m, rest, kept, D, D), off = r - mean;
+        double r = effective_rank(e->m, rest, kept, D, D);
+        double off = r - mean;
         mean += off / (double)(k + 1);
         square += off * (r - mean);
     }
@@ -618,7 +629,9 @@ static const struct {
 static void coarsen(uint8_t *rgb, size_t size, size_t cells)
 {
     for (size_t k = 0; k < cells * cells * 3; k++) {
-        size_t cy = k / 3 / cells, cx = k / 3 % cells, sum = 0, n = 0;
+        size_t cy = k / 3 / cells;
+        size_t cx = k / 3 % cells;
+        size_t sum = 0, n = 0;
         for (int pass = 0; pass < 2; pass++)
             for (size_t y = cy * size / cells; y < (cy + 1) * size / cells; y++)
                 for (size_t x = cx * size / cells; x < (cx + 1) * size / cells; x++) {
@@ -644,7 +657,8 @@ static void corrupt_task(void *arg, size_t i)
 {
     enum { PURPOSE = 902 };
     corrupting *c = (corrupting *)arg;
-    size_t n = c->e->p.size, bytes = 3 * n * n;
+    size_t n = c->e->p.size;
+    size_t bytes = 3 * n * n;
     uint8_t *rgb = c->rgb + i * bytes;
     memcpy(rgb, c->e->p.test.picture[c->at[i]].rgb, bytes);
     if (c->kind == NOISE)
@@ -690,10 +704,11 @@ static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n,
 static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe *head, lines *l,
                            const char *prefix)
 {
-    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size, side = side_of(e->o, 1),
-        tests_all = e->p.test.count;
-    size_t stride = v ? ROW * head->scale.D : head->scale.D, every = (tests_all + CORRUPTED - 1) /
-        CORRUPTED;
+    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size;
+    size_t side = side_of(e->o, 1);
+    size_t tests_all = e->p.test.count;
+    size_t stride = v ? ROW * head->scale.D : head->scale.D;
+    size_t every = (tests_all + CORRUPTED - 1) / CORRUPTED;
     size_t at[CORRUPTED];
     int32_t label[CORRUPTED];
     mmix_picture picture[MMIX_MAX_INPUTS];
@@ -763,8 +778,9 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     ranker *r = (ranker *)user;
     int ssd = x->kind == MMIX_MIXER_SSD;
-    size_t block = r->calls++ / (ssd ? 2 : 1), depth = mmix_vision_config_of(r->v)->depth,
-        at_block = 0;
+    size_t block = r->calls++ / (ssd ? 2 : 1);
+    size_t depth = mmix_vision_config_of(r->v)->depth;
+    size_t at_block = 0;
     while (at_block < r->blocks && (at_block + 1) * depth / r->blocks != block + 1) at_block++;
     if (at_block == r->blocks) return;
     mmix_mixer_rank k;
@@ -778,7 +794,9 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
     size_t H = k.M.matrices;
     double share = 0.5;                                  /* of two blocks, or two directions */
     for (size_t i = 0; i < 4; i++) {  /* an odd last token makes blocks of its own: left out */
-        size_t I = i / 2, J = i % 2, at = I * k.M.cols + J;
+        size_t I = i / 2;
+        size_t J = i % 2;
+        size_t at = I * k.M.cols + J;
         double *to = r->value + at_block * RANKS * r->n;
         if (I == J || (ssd && (I < J) != (x->direction == MMIX_SCAN_REVERSE))) continue;
         for (size_t h = 0; h < H; h++) {
@@ -798,7 +816,8 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
 static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lines *l,
                        const char *of)
 {
-    size_t depth = blocks_of(v), tests = e->p.test.count;
+    size_t depth = blocks_of(v);
+    size_t tests = e->p.test.count;
     ranker r = {v, 0, n < tests ? n : tests, depth, NULL};
     char name[64];
     r.value = (double *)calloc((depth * RANKS + RANKS) * r.n, sizeof *r.value);
@@ -1171,9 +1190,10 @@ static int time_is_up(const exam *e) { return e->o->minutes > 0 && now() - e->st
 static void show_progress(exam *e, const learner *n, size_t seed, double loss, double rate,
                           size_t left)
 {
-    double here = (double)(e->o->steps - n->done) / rate,
-        all = here + (double)left * (double)e->o->steps / rate;
-    size_t seconds = (size_t)here, minutes = (size_t)(all / 60);
+    double here = (double)(e->o->steps - n->done) / rate;
+    double all = here + (double)left * (double)e->o->steps / rate;
+    size_t seconds = (size_t)here;
+    size_t minutes = (size_t)(all / 60);
     int stay = on_screen() && n->done < e->o->steps;      /* on a screen the line is written over */
     e->spoke = now();
     fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, the "
@@ -1185,7 +1205,8 @@ static void show_progress(exam *e, const learner *n, size_t seed, double loss, d
 /* Trains a network to its end, judged at each quarter. 0; 1: stopped, and saved; -1. */
 static int train(exam *e, learner *n, size_t seed, const char *path, size_t left)
 {
-    double saved = now(), busy = 0;
+    double saved = now();
+    double busy = 0;
     size_t steps = e->o->steps, made = 0;
     e->spoke = saved;
     while (!interrupted && !time_is_up(e) && !mmix_error(e->m)) {
@@ -1200,7 +1221,8 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
             continue;
         }
         if (n->done == steps) return 0;
-        double t = now(), loss = learner_step(e, n, seed);
+        double t = now();
+        double loss = learner_step(e, n, seed);
         if (mmix_error(e->m)) break;
         busy += now() - t;
         made++;
@@ -1247,7 +1269,9 @@ static void put_commonest(exam *e, lines *l)
     put(e->m, l, (double)e->p.test.count, 0, "pictures/test");
     put(e->m, l, (double)e->p.classes, 0, "pictures/classes");
     for (int all = 0; all < 2; all++) {
-        size_t first = all ? 0 : e->p.train.count, n = e->count - first, most = 0;
+        size_t first = all ? 0 : e->p.train.count;
+        size_t n = e->count - first;
+        size_t most = 0;
         for (size_t c = 0, same = 0; c < e->p.classes; c++, same = 0) {
             for (size_t i = first; i < e->count; i++) same += (size_t)e->label[i] == c;
             if (same > most) most = same;
@@ -1368,11 +1392,13 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
 static int make_parts(exam *e)
 {
     const settings *o = e->o;
-    size_t all = NETWORKS * o->seeds + 2, left = 0;
+    size_t all = NETWORKS * o->seeds + 2;
+    size_t left = 0;
     char path[1100];
     for (int pass = 0; pass < 2; pass++)                 /* count, then do */
         for (size_t i = 0; i < all; i++) {
-            size_t k = (i - 1) % NETWORKS, seed = 1 + (i - 1) / NETWORKS;
+            size_t k = (i - 1) % NETWORKS;
+            size_t seed = 1 + (i - 1) / NETWORKS;
             if (i + 1 == all) k = COST;
             if (i == 0) k = BASELINES;
             if (!chosen(o->only, k) || is_there(file_of(o, k, seed, ".txt", path, sizeof path)))

@@ -111,7 +111,9 @@ static estimate estimate_of(const book *b, size_t part, const char *of, const ch
 {
     estimate e = {label, 0, 0, 0, 0};
     for (size_t s = 1; s <= b->seeds; s++) {
-        double error, v = measure(&b->of[part][s], "", of, &error), off = v - e.mean;
+        double error;
+        double v = measure(&b->of[part][s], "", of, &error);
+        double off = v - e.mean;
         if (!isfinite(v)) continue;
         e.seeds++;
         e.mean += off / (double)e.seeds;
@@ -322,8 +324,9 @@ static void table(book *b, const char *const *rows, const column *c, size_t colu
         *cells = 0;
         cell(cells, sizeof cells, "%s", baseline[i].label);
         for (size_t k = 0; k < columns; k++) {
-            double error = 0, v = c[k].plain ? measure(&b->of[BASELINES][0], baseline[i].prefix,
-                                                       c[k].plain, &error) : NAN;
+            double error = 0;
+            double v = c[k].plain ? measure(&b->of[BASELINES][0], baseline[i].prefix,
+                c[k].plain, &error) : NAN;
             any |= isfinite(v);
             if (!isfinite(v)) cell(cells, sizeof cells, "|-");
             else if (error > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, v,
@@ -494,8 +497,8 @@ static void report_ranks(book *b)
     column c[RANKS];
     begin(b, "Ranks of M");
     for (int i = RANK_SIDES - 1; i >= 0; i--) {
-        size_t side = side_of(b->o, rank_times[i]),
-            patch = (size_t)recipe_of(b->o, &networks[0]).patch;
+        size_t side = side_of(b->o, rank_times[i]);
+        size_t patch = (size_t)recipe_of(b->o, &networks[0]).patch;
         for (int k = 0; k < RANKS; k++) {
             snprintf(of[k], sizeof of[k], "rank/%zu/mean/%s", side, rank_name[k]);
             c[k].head = head[k];
@@ -659,14 +662,16 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
         y0 -= 0.5;
         y1 += 0.5;
     }
-    double kx = 330 / (x1 - x0), ky = 220 / (y1 - y0);
+    double kx = 330 / (x1 - x0);
+    double ky = 220 / (y1 - y0);
     fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 300\" role=\"img\">\n");
     for (int axis = 0; axis < 2; axis++)
         for (int i = 0, n = report_ticks(axis ? y0 : x0, axis ? y1 : x1, 4, 0, ticks); i < n; i++) {
             double at = axis ? 246 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
             if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH398\"/>", at);
             else fprintf(f, "<path class=\"axis\" d=\"M%.1f 254v5\"/>", at);
-            double text_x = axis ? 50 : at, text_y = 274;
+            double text_x = axis ? 50 : at;
+            double text_y = 274;
             const char *anchor = axis ? "end" : "middle";
             if (axis) text_y = at + 5;
             fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", text_x, text_y,
@@ -826,7 +831,9 @@ static void print_results(const book *b)                 /* every figure: "name"
 static void add_best(book *b, sentence *s, const char *of, const char *plain, const char *what)
 {
     estimate e[MOST_ITEMS];
-    size_t n = 0, best = 0, baselines = sizeof baseline / sizeof *baseline, i = baselines;
+    size_t n = 0, best = 0;
+    size_t baselines = sizeof baseline / sizeof *baseline;
+    size_t i = baselines;
     double most = -INFINITY, error = 0, half, v, sure;
     for (; mixers_all[n]; n++) {
         e[n] = estimate_of(b, network_of(mixers_all[n]), of, mixers_all[n]);
