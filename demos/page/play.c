@@ -62,8 +62,10 @@ PLAY(play_state) mmix_real *play_state(int way) { return play.state[way][0]; }
 PLAY(play_delta) mmix_real *play_delta(void) { return play.delta; }                /* (L) */
 PLAY(play_singular) double *play_singular(void) { return play.singular; }
 PLAY(play_bound) double play_bound(void) { return play.bound; }
-PLAY(play_error) const char *play_error(void) { return play.m ? mmix_error(play.m) :
-                                               mmix_error(NULL); }
+PLAY(play_error) const char *play_error(void)
+{
+    return play.m ? mmix_error(play.m) : mmix_error(NULL);
+}
 
 PLAY(play_scene) void play_scene(int index)  /* a drawn scene as the picture */
 {
@@ -135,8 +137,8 @@ static mmix_mixer mixer_of(mmix_ctx *m, const double *set)
         x.normalize = set[NORMALIZE] > 0 ? 1 : -1;
     }
     if (set[KIND] < MMIX_MIXER_SSD) {
-        x.mask = set[MASK] < MASK_WINDOWS ? set[MASK] < 2 ? (int)set[MASK] : MMIX_MASK_BAND :
-            MMIX_MASK_NONE;
+        x.mask = set[MASK] < 2 ? (int)set[MASK] : MMIX_MASK_BAND;
+        if (set[MASK] >= MASK_WINDOWS) x.mask = MMIX_MASK_NONE;
         if (x.mask == MMIX_MASK_BAND) x.left = x.right = side[0];
         if (set[MASK] >= MASK_WINDOWS) mmix_mixer_windows(&x, 2, grid, side, set[SHIFTED] > 0);
         return x;
@@ -226,8 +228,9 @@ PLAY(play_steps) int play_steps(void)
 static mmix_tensor *part_of(mmix_tensor *M, int part)
 {
     if (!part) return M;
-    return mmix_slice(play.m, mmix_slice(play.m, M, 2, part == 1 ? L / 2 : 0, L / 2), 3,
-                      part == 1 ? 0 : L / 2, L / 2);
+    size_t half = L / 2;
+    mmix_tensor *rows = mmix_slice(play.m, M, 2, part == 1 ? half : 0, half);
+    return mmix_slice(play.m, rows, 3, part == 1 ? 0 : half, half);
 }
 
 /* Singular values of M or a block of L/2 tokens a side; returns the numerical rank, or -1. The

@@ -515,8 +515,9 @@ static result measure(run *r, double seconds)
     faulted = faults();
     for (start = now(); out.reps < REPS && !mmix_error(r->m);) {
         double elapsed = now() - start;
-        if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2)
-            break;
+        double patience = out.reps < 3 ? 5 * seconds : seconds;
+        if (seconds > 0 && out.reps && elapsed > patience) break;
+        if (!(seconds > 0) && out.reps == 2) break;
         time_of[out.reps++] = once(r, inner);
     }
     if (!out.reps) return out;
@@ -712,9 +713,10 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
     svg_open(f, BOTTOM + 94);
     for (size_t k = 0; k < (p->curves > 3 ? 5 : 3); k++) {
         const char *name = k == 3 ? "forward" : "backward";
+        const char *line = k < 4 ? "" : dashed;
+        const char *stroke = pen[k < 3 ? k : 3];
         if (k < 3) name = p->name[k];
-        fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, pen[k < 3 ? k : 3],
-                k < 4 ? "" : dashed);
+        fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, stroke, line);
         svg_text(f, x + 30, 25, "start", "%s", name);
         x += 48 + 7.2 * (double)strlen(name);    /* about a letter's width */
     }
@@ -905,9 +907,10 @@ static int plots(const char *folder, const char *note, settings *s)
         return 1;
     }
     s->options.threads = mmix_threads(m);
-    snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), mmix_threads(m) > 1 ?
-             "s" : "", mmix_simd_name(m),
-             *note ? "; " : "", note);
+    const char *plural = mmix_threads(m) > 1 ? "s" : "";
+    const char *between = *note ? "; " : "";
+    snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), plural,
+             mmix_simd_name(m), between, note);
     mmix_destroy(m);
     status = plot(folder, "scaling-tokens", plot_tokens, s, machine);
     if (!status) status = plot(folder, "scaling-training", plot_training, s, machine);

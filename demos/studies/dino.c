@@ -402,6 +402,14 @@ static unsigned long long note_number(const char *note, const char *name)
     return strtoull(value, NULL, 10);
 }
 
+/* The number that begins at *at, which goes on behind it. 0, or -1 if there is none. */
+static int read_next(char **at, double *number)
+{
+    const char *begin = *at;
+    *number = strtod(begin, at);
+    return *at == begin ? -1 : 0;
+}
+
 static int read_history(run *r, const char *note)  /* 0, or -1 if the note is not one of ours */
 {
     char value[64], *end;
@@ -413,14 +421,11 @@ static int read_history(run *r, const char *note)  /* 0, or -1 if the note is no
     r->plotted = at ? strtoul(at, &end, 10) : EPOCHS + 2;
     r->done = at ? strtoul(end, &end, 10) : 0;
     if (!at || r->done > r->steps || r->plotted > EPOCHS + 1) return -1;
-    for (size_t i = 0; i < 3 * r->plotted + 2 * r->done; i++) {
-        size_t k = i - 3 * r->plotted;
-        at = end;
-        *(i < 3 * r->plotted ? &r->plot[i % 3][i / 3] : k % 2 ? &r->entropy[k / 2] :
-          &r->loss[k / 2]) =
-            strtod(at, &end);
-        if (end == at) return -1;
-    }
+    for (size_t i = 0; i < r->plotted; i++)
+        for (int k = 0; k < 3; k++)
+            if (read_next(&end, &r->plot[k][i])) return -1;
+    for (size_t i = 0; i < r->done; i++)
+        if (read_next(&end, &r->loss[i]) || read_next(&end, &r->entropy[i])) return -1;
     return 0;
 }
 

@@ -106,6 +106,13 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
     return more < 0 ? fail("%s", why) : 0;
 }
 
+/* Pictures of a folder, or drawn swarms. 0, or -1: p->error, if it is not memory. */
+static int get_pictures(pictures *p, mmix_ctx *m, const char *images, uint64_t seed)
+{
+    if (images) return pictures_load(p, m, images, NULL, 96, 96);
+    return swarms_draw(m, &p->train, seed, 96, 0, SWARMS);
+}
+
 int main(int argc, char **argv)
 {
     const char *images = NULL, *mixer = "softmax", *out = "build/dino-mpi.safetensors",
@@ -158,8 +165,7 @@ int main(int argc, char **argv)
     if (!status && (why || (why = recipe_wrong(&r)) != NULL)) status = fail("--set %s", why);
     o.threads = (int)threads;
     mmix_ctx *m = status ? NULL : mmix_create(&o);
-    if (m && (images ? pictures_load(&p, m, images, NULL, 96, 96) : swarms_draw(m, &p.train, seed,
-            96, 0, SWARMS)))
+    if (m && get_pictures(&p, m, images, seed))
         status = fail("%s", *p.error ? p.error : "out of memory for the pictures");
     if (m && !status) {
         mmix_dino_config c = recipe_config(&r, (size_t)steps, seed);

@@ -747,8 +747,9 @@ static void list_model(mmix_ctx *m, mmix_vision *v, const mmix_archive *archive,
     char text[256];
     const mmix_params *p = mmix_vision_params(v);
     describe(mmix_vision_config_of(v), text, sizeof text);
-    printf("%s%s\n  %s\n  %zu parameters in %zu arrays", x->file ? x->file : x->known,
-           x->file ? "" : ": random weights", text, p->elements, p->count);
+    if (x->file) printf("%s\n", x->file);
+    else printf("%s: random weights\n", x->known);
+    printf("  %s\n  %zu parameters in %zu arrays", text, p->elements, p->count);
     if (archive) printf(" of %zu in the file", mmix_archive_count(archive));
     for (size_t i = 0; i < p->count; i++) {
         printf("\n    %s (", p->at[i].name);
@@ -969,9 +970,12 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
     }
     /* Of attention the class token after the same block. Mamba's come without the residual,
        which its patches have, so there it is the last block's. */
+    const char *of_last = x->registers ? "mean of the registers of the last block"
+                                       : "class token of the last block";
     for (size_t k = 0; k < o->blocks; k++) {
         char layer[80];
         int own = x->config.mixer != MMIX_MIXER_SSD;
+        const char *how = own ? "class token of the same block" : of_last;
         const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n;
         const mmix_real *query = token;
         if (own) query = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
@@ -979,9 +983,7 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
         for (size_t i = 0; i < n * D; i++) mmix_data(rows)[i] = dense[i % D * n + i / D];
         snprintf(x->head[++at], sizeof *x->head, "block %zu", o->block[k]);
         snprintf(layer, sizeof layer, "block %zu after the final norm", o->block[k]);
-        if (add_map(m, x, s, at, own ? "class token of the same block" : x->registers ?
-                    "mean of the registers of the last block" : "class token of the last block",
-                    layer, query, mmix_data(rows), v)) return -1;
+        if (add_map(m, x, s, at, how, layer, query, mmix_data(rows), v)) return -1;
     }
     return 0;
 }
@@ -1569,8 +1571,8 @@ static void print_json(const settings *o, const album *a)
         size_t k = (size_t)(x - o->model);
         size_t baseline = k >= o->models;
         if (k == o->models) printf("\n ], \"baselines\": [");
-        printf("%s\n {\"name\": \"%s\", ", k && k != o->models ? "," : "", baseline ? x->label :
-               x->name);
+        int first = k == 0 || k == o->models;
+        printf("%s\n {\"name\": \"%s\", ", first ? "" : ",", baseline ? x->label : x->name);
         if (!baseline) {
             printf("\"kind\": \"%s\", \"random\": %s, \"foreground\": [%.9g, %.9g], \"weights\": ",
                    kind_name(&x->config), x->file ? "false" : "true", x->front[0], x->front[1]);

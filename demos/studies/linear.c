@@ -841,8 +841,10 @@ static int weigh(mmix_ctx *m, settings *o, run *r)
             settings one = *o;
             one.kind = k && k <= KINDS ? k - 1 : 0;
             for (size_t b = 0; b < t->depth; b++) one.keep[b] = k > KINDS && b % 4 == 3;
-            if (measure(m, k ? student_config(&one, t) : *t, o->cost[i], &x[i][k]))
-                return stopped(m) ? 130 : fail("--cost: %s", mmix_error(m));
+            mmix_vision_config measured = k ? student_config(&one, t) : *t;
+            int bad_here = measure(m, measured, o->cost[i], &x[i][k]);
+            if (bad_here && stopped(m)) return 130;
+            if (bad_here) return fail("--cost: %s", mmix_error(m));
             fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels,
                     name[k], x[i][k].seconds, x[i][k].processor);
         }
@@ -859,28 +861,35 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
     price x[LOOKS][2];
     size_t steps[STAGES], side[SIDES];
     mmix_vision *before = NULL;
-    int bad = report_ready(o->out, o->page, sizeof o->page), end;
-    if (bad || (bad = open_teacher(m, o, r)) != 0) return bad;
+    int end;
+    int bad = report_ready(o->out, o->page, sizeof o->page);
+    if (!bad) bad = open_teacher(m, o, r);
+    if (bad) return bad;
     report_say("reading the pictures in %s", o->images);
     if (pictures_load(p, m, o->images, o->masks, o->size, side[sides_of(o, r->teacher, side) - 1]))
         return fail("%s", *p->error ? p->error : "out of memory for the pictures");
     describe(o, p, r);
     if (o->resume) {
-        if ((bad = read_run(m, o, r)) != 0) return bad;
+        bad = read_run(m, o, r);
+        if (bad) return bad;
     } else {
         end = (o->kind == AUTO && choose(m, o, r, p)) || plan(m, o, r, p, steps);
-        if (!end && (r->student = convert(m, o, r->teacher, p)) != NULL)
+        if (!end) r->student = convert(m, o, r->teacher, p);
+        if (!end && r->student)
             r->distill = mmix_vision_distill_create(r->teacher, r->student, stages_of(o, steps));
-        if (stopped(m)) return fprintf(stderr,
-                                       "\nlinear: stopped before there was anything to save\n"),
-                                       130;
+        if (stopped(m)) {
+            fprintf(stderr, "\nlinear: stopped before there was anything to save\n");
+            return 130;
+        }
         if (!r->distill || make_history(m, r)) return fail("%s", mmix_error(m));
     }
     if (report_few(r->steps)) report_say("%zu steps: %s", r->steps, report_few(r->steps));
     end = train(m, o, r, p);
     if (!end && mmix_vision_save(m, r->student, o->student)) end = -1;
-    /* the same as at the beginning */
-    if (!end && (before = convert(m, o, r->teacher, p)) == NULL) end = -1;
+    if (!end) {                                          /* the same as at the beginning */
+        before = convert(m, o, r->teacher, p);
+        if (!before) end = -1;
+    }
     const mmix_vision *network[NETWORKS] = {r->teacher, before, r->student};
     for (int k = 0; k < NETWORKS && !end; k++) {
         report_say("judging the %s", network_name[k]);
@@ -890,14 +899,16 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
     mmix_vision_destroy(before);
     if (!end) report_say("measuring time and memory at up to %d times %zu pixels", 1 << (LOOKS - 1),
                          o->size);
-    for (size_t i = 0; i < 2 * LOOKS && !end; i++)
-        if (measure(m, *mmix_vision_config_of(i % 2 ? r->student : r->teacher), o->size << i / 2,
-                    &x[i / 2][i % 2]))
+    for (size_t i = 0; i < 2 * LOOKS && !end; i++) {
+        const mmix_vision *v = i % 2 ? r->student : r->teacher;
+        if (measure(m, *mmix_vision_config_of(v), o->size << i / 2, &x[i / 2][i % 2]))
             end = stopped(m) ? 1 : -1;
+    }
     if (end < 0) return fail("%s", mmix_error(m));
-    if (end) return fprintf(stderr,
-                            "\nlinear: stopped and saved; go on with the same options and "
-                            "--resume\n"), 130;
+    if (end) {
+        fprintf(stderr, "\nlinear: stopped and saved; go on with the same options and --resume\n");
+        return 130;
+    }
     if (o->json) print_json(o, r, w, x[0], p);
     else print_table(o, r, w, x[0]);
     return write_report(m, o, r, w, x[0], p);

@@ -167,18 +167,18 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
     if (isfinite(s->knn.balanced))
         report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in "
                        "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), the "
-                       "teacher&rsquo;s in %.1f&nbsp;%%, before learning in "
-                       "%.1f&nbsp;%%", 100 * s->knn.balanced,
-                    100 * s->knn.balanced_error, 100 * t->knn.balanced,
+                       "teacher&rsquo;s in %.1f&nbsp;%%, before learning in %.1f&nbsp;%%",
+                    100 * s->knn.balanced, 100 * s->knn.balanced_error, 100 * t->knn.balanced,
                     100 * w[BEFORE].knn.balanced);
     if (s->auc.judged)
-        report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning %.3f", maps_auc(&s->auc),
-                    maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
+        report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning "
+                       "%.3f",
+                    maps_auc(&s->auc), maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
     const price *largest = x + 2 * (LOOKS - 1);
     report_html(h, ". At %.0f x %.0f pixels it takes %.2f of the teacher&rsquo;s time, at %.0f x "
-                   "%.0f %.2f.</p>\n", x->pixels,
-                x->pixels, x[1].processor / x->processor, largest->pixels, largest->pixels,
-                largest[1].processor / largest->processor);
+                   "%.0f %.2f.</p>\n",
+                x->pixels, x->pixels, x[1].processor / x->processor, largest->pixels,
+                largest->pixels, largest[1].processor / largest->processor);
     if (report_few(r->steps))
         report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
 }

@@ -423,6 +423,15 @@ static int task_ask(task *t, mmix_ctx *m, size_t clip, const char *question, con
     return 0;
 }
 
+/* What stands at place i of a clip: its media's patches, and last in each frame its name, where
+   frames have names. */
+static int32_t clip_token(const task *t, size_t i)
+{
+    size_t frame = clip_tokens(t) / (t->clips ? t->frames : 1);
+    int last = i % frame == frame - 1;
+    return t->name && last ? t->name[i / frame] : PAD;
+}
+
 /* B rows as a batch in step memory, with the media (B, patches, DIM), or what t->media has of
    them (NULL); blind: the questions alone. 0, or -1. */
 static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, int blind,
@@ -430,7 +439,6 @@ static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, i
 {
     size_t n = blind ? 0 : clip_tokens(t);
     size_t grid = patches(t);
-    size_t frame = n / (t->clips ? t->frames : 1);
     size_t L = n + t->width;
     size_t shape[2];
     shape[0] = B;
@@ -449,9 +457,7 @@ static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, i
     for (size_t b = 0; b < B; b++)
         for (size_t i = 0; i < L; i++) {
             size_t at = row[b] * t->width + i - n;
-            mmix_data_i32(token)[b * L + i] = i >= n ? t->token[at] : t->name &&
-                i % frame == frame - 1
-                ? t->name[i / frame] : PAD;
+            mmix_data_i32(token)[b * L + i] = i < n ? clip_token(t, i) : t->token[at];
             mmix_data_i32(target)[b * L + i] = i < n ? -1 : t->target[at];
             mmix_data_i32(mask)[b * L + i] = i < n + t->length[row[b]];
         }
@@ -1361,13 +1367,16 @@ static void table_cell(char *out, size_t room, int part, const result *r, size_t
 static void print_table(const settings *o, int part, const result *r)
 {
     char cell[COLUMNS][64];
-    int width = (part == TEXT ? 8 : 18) + (o->seeds > 1 ? 17 : 0);
-    printf("%s: %s, %zu steps, %zu seed%s\n%-30s %*s %*s %*s %*s %8s\n", part_name[part],
-           part == TEXT ? "perplexity" : "right answers in percent", STAGES * o->steps[part],
-           o->seeds,
-           o->seeds > 1 ? "s" : "", "", width, "start", width, "stage 1", width, "stage 2", width,
-           "stage 3",
-           "seconds");
+    static const char *const head[COLUMNS] = {"start", "stage 1", "stage 2", "stage 3"};
+    const char *what = part == TEXT ? "perplexity" : "right answers in percent";
+    const char *plural = o->seeds > 1 ? "s" : "";
+    int width = part == TEXT ? 8 : 18;
+    if (o->seeds > 1) width += 17;
+    printf("%s: %s, %zu steps, %zu seed%s\n", part_name[part], what, STAGES * o->steps[part],
+           o->seeds, plural);
+    printf("%-30s", "");
+    for (int c = 0; c < COLUMNS; c++) printf(" %*s", width, head[c]);
+    printf(" %8s\n", "seconds");
     for (int row = TEACHER; row < VARIANTS; row++) {
         if (!table_has(o, part, row)) continue;
         printf("%-30s", table_name(row));
@@ -1375,7 +1384,8 @@ static void print_table(const settings *o, int part, const result *r)
             table_cell(cell[c], sizeof cell[c], part, r, o->seeds, row, c);
             printf(" %*s", width, cell[c]);
         }
-        printf(row < 0 ? "\n" : " %8.0f\n", row < 0 ? 0 : r[0].run[row].seconds);
+        if (row >= 0) printf(" %8.0f", r[0].run[row].seconds);
+        printf("\n");
     }
     printf("\n");
     fflush(stdout);
@@ -1400,17 +1410,19 @@ static void report_stages(report *h, const settings *o, int part, const result *
                    seconds);
     }
     report_table(h, NULL);
+    int text = part == TEXT;
     report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer "
                    "steps of %zu rows. Two stages: without the first; a single stage: everything "
                    "trains, all losses at once; their last score stands under stage 3, as that of "
-                   "four does, the first of which has none "
-                   "here.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
-                part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked,
-                part == TEXT ? "stories" : "questions",
-                STAGES * o->steps[part], o->budget->batch[part],
-                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: "
-                                    "more than two standard errors above or below the start.",
-                o->seeds > 1 ? " Means over the seeds (least to largest)." : "");
+                   "four does, the first of which has none here.",
+                text ? "Perplexity" : "Right answers in percent",
+                text ? o->budget->held[TEXT] : r[0].teacher.asked, text ? "stories" : "questions",
+                STAGES * o->steps[part], o->budget->batch[part]);
+    if (!text)
+        report_html(h, " [Wilson&rsquo;s 95&nbsp;%% interval]; &#9650; and &#9660;: more than two "
+                       "standard errors above or below the start.");
+    if (o->seeds > 1) report_html(h, " Means over the seeds (least to largest).");
+    report_html(h, "</p>\n");
 }
 
 /* Learning curves of the first variants, means over the seeds: L_tok and L_hid. */
@@ -1461,9 +1473,10 @@ static void json_scores(const settings *o, int part, const result *r)
     for (size_t s = 0; s < o->seeds; s++)
         for (int row = TEACHER; row < VARIANTS; row++) {
             if (!table_has(o, part, row)) continue;
+            const char *key = row == TEACHER ? "teacher" : "blind";
+            if (row != TEACHER && row != BLIND) key = variants[row].key;
             printf("%s\n  {\"seed\": %" PRIu64 ", \"run\": \"%s\", \"scores\": [", comma,
-                   o->seed + s,
-                   row == TEACHER ? "teacher" : row == BLIND ? "blind" : variants[row].key);
+                   o->seed + s, key);
             comma = "";
             for (int c = 0; c < COLUMNS; c++) {
                 const score *one = table_score(&r[s], row, c);
@@ -1497,8 +1510,10 @@ static int head_sequence(const job *j, size_t i, size_t length, mmix_sequence *s
     return s->tokens ? 0 : -1;
 }
 
-static size_t head_length(const task *t) { return t->width / 2 < HEAD_TOKENS ? t->width / 2 :
-                                          HEAD_TOKENS; }
+static size_t head_length(const task *t)
+{
+    return t->width / 2 < HEAD_TOKENS ? t->width / 2 : HEAD_TOKENS;
+}
 
 /* Adds one layer's matrices on one story to its heads. */
 static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decoder *const *student,
@@ -2074,9 +2089,8 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     report_plot time_plot, rate_plot, memory;
     report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d "
                    "tokens, one sequence, random weights; the decoders: width %d, %d layers, %d "
-                   "heads, and M-MATE&rsquo;s standard windows, 16 x 4 x "
-                   "4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH,
-                   SCALE_HEADS);
+                   "heads, and M-MATE&rsquo;s standard windows, 16 x 4 x 4.</p>\n",
+                SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH, SCALE_HEADS);
     for (size_t i = 0; i < lengths; i++) {
         tokens[i] = x[i].tokens;
         see[i] = x[i].see;
@@ -2096,7 +2110,8 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     rate_plot.y_label = "tokens a second";
     rate_plot.caption = "While the answer is decoded.";
     memory.y_label = "MiB";
-    memory.caption = "Above the weights: peak of the prefill; broken: the state that is carried on.";
+    memory.caption = "Above the weights: peak of the prefill; broken: the state that is carried "
+                     "on.";
     for (int k = 0; k < WAYS; k++) {
         report_curve c = {way_name[k], tokens, first[k], lengths, k, 0};
         time_plot.curve[time_plot.curves++] = c;

@@ -123,9 +123,12 @@ static void draw_values(const char *out, const char *kind, const char *which,
         const uint8_t *below = picture ?
             picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width) : NULL;
         if (values) colour((double)values[at] / top, is_signed, rgb + 3 * i);
-        for (size_t c = 3 * i; below && c < 3 * i + 3; c++, below++)
-            rgb[c] = (uint8_t)(frame ? 0 : values ? (2 * rgb[c] + (*below & 240)) / 3 :
-                               *below & 248);
+        for (size_t c = 0; below && c < 3; c++) {
+            uint8_t *to = rgb + 3 * i + c;
+            if (frame) *to = 0;
+            else if (values) *to = (uint8_t)((2 * *to + (below[c] & 240)) / 3);
+            else *to = below[c] & 248;
+        }
     }
     snprintf(name, sizeof name, "%s%s.png", kind, which);
     figure_png(out, name, rgb, width, height);
@@ -865,8 +868,9 @@ static int plan_model(model *o, const settings *s, size_t size)
         return fail("--size %zu: the %s has patches of %zu pixels; give more", size,
                     about[o->kind].name, c->patch);
     if (o->tokens > MOST_TOKENS)
-        return fail("--size %zu: %zu tokens are too many for singular values of M; give at most %zu", size, o->tokens,
-                    32 * c->patch);
+        return fail("--size %zu: %zu tokens are too many for singular values of M; give at most "
+                    "%zu",
+                    size, o->tokens, 32 * c->patch);
     if (o->block > o->tokens / 2)
         return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu",
                     o->block, o->tokens, o->tokens / 2);
@@ -913,6 +917,13 @@ static void print_views(const model *o, size_t models)
         }
 }
 
+/* All columns of a head or layer, and the brace that ends them. */
+static void print_values(const double *value)
+{
+    for (int c = 0; c < COLUMNS; c++)
+        report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
+}
+
 static void print_json(const model *o, size_t models, const settings *s, size_t size)
 {
     printf("{\"image\": ");
@@ -922,21 +933,21 @@ static void print_json(const model *o, size_t models, const settings *s, size_t 
         printf("%s\n {\"model\": \"%s\", \"weights\": ", k ? "," : "", about[o->kind].name);
         report_json_text(o->file ? o->file : "random");
         printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": "
-               "%zu, ", o->tokens,
-               o->heads, o->N, o->block, o->blocks);
+               "%zu, ",
+               o->tokens, o->heads, o->N, o->block, o->blocks);
         printf("\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], "
-               "\"layers\": [", o->held,
-               o->decay[0], o->decay[1], o->decay[2]);
+               "\"layers\": [",
+               o->held, o->decay[0], o->decay[1], o->decay[2]);
         for (const view *w = o->view; w < o->view + o->views; w++) {
-            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"heads\": [", w > o->view ? "," :
-                   "", w->layer,
+            const char *comma = w > o->view ? "," : "";
+            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"heads\": [", comma, w->layer,
                    way(o, w));
-            for (size_t h = 0; h <= o->heads; h++) {  /* after the last the layer itself */
-                printf(h == 0 ? "\n   {" : h < o->heads ? ",\n   {" : "],\n   \"all\": {");
-                const double *value = h < o->heads ? w->head[h] : w->all;
-                for (int c = 0; c < COLUMNS; c++)
-                    report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
+            for (size_t h = 0; h < o->heads; h++) {
+                printf("%s\n   {", h ? "," : "");
+                print_values(w->head[h]);
             }
+            printf("],\n   \"all\": {");
+            print_values(w->all);
             printf("}");
         }
         printf("]}");
@@ -1143,17 +1154,20 @@ static void report_finding(report *r, const model *o, size_t models)
         double near_by = 0;
         for (size_t i = 0; i < o[k].views; i++)
             near_by += o[k].view[i].all[CLOSE_BY] / (double)o[k].views;
-        report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", k ? k + 1 < models ? ", " : " and " : "",
-                    100 * near_by,
-                    k ? "" : " comes from the 5 x 5 patches around it", about[o[k].kind].model);
+        const char *link = k + 1 < models ? ", " : " and ";
+        const char *what = k ? "" : " comes from the 5 x 5 patches around it";
+        if (!k) link = "";
+        report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", link, 100 * near_by, what,
+                    about[o[k].kind].model);
         held += o[k].held;
         blocks += o[k].blocks;
         random += !o[k].file;
     }
-    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held,
-                blocks, random < models ? "" :
-                " All weights are random: this is what the architectures do before "
-                "anything is learned.");
+    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.", held, blocks);
+    if (random == models)
+        report_html(r, " All weights are random: this is what the architectures do before anything "
+                       "is learned.");
+    report_html(r, "</p>\n");
 }
 
 static void report_claims(report *r, const model *o, size_t models)
@@ -1300,19 +1314,27 @@ static int report_model(report *r, const model *o)
     else {
         report_html(r, "Weights from <code>");
         report_text(r, o->file);
-        report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : ssd || o->told ? "" :
-            ", which does not say what mixes nor in how many heads: see --model and --heads");
+        report_html(r, "</code>");
+        if (o->run) report_html(r, ", the teacher of that run");
+        else if (!ssd && !o->told)
+            report_html(r, ", which does not say what mixes nor in how many heads: see --model "
+                           "and --heads");
+        report_html(r, ".");
     }
+    const char *read = c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token";
+    const char *plural = o->classes > 1 ? "s" : "";
     report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu "
-                   "pixels, %zu %s%s. "
-        "%s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
-        o->classes, c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token",
-        o->classes > 1 ? "s" : "", about[o->kind].matrix);
+                   "pixels, %zu %s%s. %s.</p>\n",
+                c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
+                o->classes, read, plural, about[o->kind].matrix);
     report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from "
-                   "each token. One scale for all: %s</p>\n",
-        ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
-        "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
-        "from the 1st to the 99th percentile off the diagonal.");
+                   "each token. One scale for all: ");
+    if (ssd)
+        report_html(r, "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
+                       "(forward + reverse); in the layer each direction first passes a norm and "
+                       "gate of its own.");
+    else report_html(r, "from the 1st to the 99th percentile off the diagonal.");
+    report_html(r, "</p>\n");
     if (report_sheet(r, o)) return -1;
     return report_singular(r, o);
 }
@@ -1321,6 +1343,9 @@ static int report_ranks(report *r, const model *o)
 {
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
     const int ssd = o->kind == MMIX_MIXER_SSD;
+    const char *side = ssd ? ", on the side that is not 0" : "";
+    const char *between = ssd ? " (the gated norm between left out)" : "";
+    const size_t most = o->block < c->dim ? o->block : c->dim;
     report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
     report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: "
                    "beside the diagonal%s, where the bound is %s; “of L”: rank of the same block "
@@ -1329,15 +1354,13 @@ static int report_ranks(report *r, const model *o)
                    "of its blocks, effective and stable ranks the means; a layer's (“all”) the "
                    "same of its heads. “Joined”: rank of what a block adds to the layer's output, "
                    "M X of all %zu heads side by side times the output projection%s; at most "
-                   "min(C, D) = "
-                   "%zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound,
-        about[o->kind].on,
-        o->heads, ssd ? " (the gated norm between left out)" : "", o->block < c->dim ? o->block :
-        c->dim);
+                   "min(C, D) = %zu.</p>\n",
+                o->block, side, about[o->kind].bound, about[o->kind].on, o->heads, between, most);
     report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s "
                    "(“self”) and for the 5 x 5 patches around it; “far”: mean distance of i and j "
                    "with weights |M_ij|, in patches. The last row is what a matrix of equal "
-                   "numbers has.</p>\n", ssd ? ", D included" : "");
+                   "numbers has.</p>\n",
+                ssd ? ", D included" : "");
     return report_numbers(r, o);
 }
 

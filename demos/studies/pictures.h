@@ -669,18 +669,21 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
 {
     int split = picture_is_split(folder);
     int bad = 0;
-    char *top = split ? picture_join(folder, "/", parts == 2 ? "train" : "test") :
-        picture_join(folder, "", "");
+    const char *part_name = parts == 2 ? "train" : "test";
+    char *top = split ? picture_join(folder, "/", part_name) : picture_join(folder, "", "");
     memset(classes, 0, sizeof *classes);
     memset(notes, 0, sizeof *notes);
-    if (split < 0 || !top) return free(top), -1;
+    if (split < 0 || !top) {
+        free(top);
+        return -1;
+    }
     *classes = picture_list(top, 1, notes);
     for (size_t c = 0; c < classes->count || c == 0; c++) {
         const char *name = classes->count ? classes->at[c] : "";
         for (int k = split && parts == 1; k < 1 + split; k++) {
             const char *half = k ? "test" : "train";
-            char *inside = split ? picture_join(half, *name ? "/" : "", name)
-                                 : picture_join("", "", name);
+            const char *stroke = *name ? "/" : "";
+            char *inside = split ? picture_join(half, stroke, name) : picture_join("", "", name);
             picture_part *to = split ? &part[k] : NULL;
             if (parts == 1) to = part;
             bad = bad || !inside || picture_collect(folder, inside, c, part, to, notes);
