@@ -283,20 +283,30 @@ static int read_options(settings *o, int argc, char **argv)
         size_t *number, low, high;
         int *flag;
     } known[] = {
-        {"--load", &about, NULL, 0, 0, NULL}, {"--model", &about, NULL, 0, 0, NULL},
-        {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL},
+        {"--load", &about, NULL, 0, 0, NULL},
+        {"--model", &about, NULL, 0, 0, NULL},
+        {"--bf16", &about, NULL, 0, 0, &half},
+        {"--mixer", &about, NULL, 0, 0, NULL},
         {"--heads", &about, NULL, 0, 0, NULL},
-        {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
-        {"--out", &o->out, NULL, 0, 0, NULL}, {"--figures", &o->figures, NULL, 0, 0, NULL},
-        {"--block", &blocks, NULL, 0, 0, NULL}, {"--measure", &measures, NULL, 0, 0, NULL},
+        {"--images", &o->images, NULL, 0, 0, NULL},
+        {"--masks", &o->masks, NULL, 0, 0, NULL},
+        {"--out", &o->out, NULL, 0, 0, NULL},
+        {"--figures", &o->figures, NULL, 0, 0, NULL},
+        {"--block", &blocks, NULL, 0, 0, NULL},
+        {"--measure", &measures, NULL, 0, 0, NULL},
         {"--blocks-read", NULL, &o->blocks_read, 1, 64, NULL},
         {"--square", NULL, NULL, 0, 0, &o->square},
         {"--threshold", &threshold, NULL, 0, 0, NULL},
-        {"--simd", &simd, NULL, 0, 0, NULL}, {"--seed", &seed, NULL, 0, 0, NULL},
-        {"--limit", NULL, &o->limit, 0, 100000000, NULL}, {"--show", NULL, &o->show, 1, 100, NULL},
-        {"--size", NULL, &o->size, 8, 4096, NULL}, {"--threads", NULL, &o->threads, 1, 64, NULL},
-        {"--json", NULL, NULL, 0, 0, &o->json}, {"--list", NULL, NULL, 0, 0, &o->list},
-        {"--whole", NULL, NULL, 0, 0, &o->whole}, {"--patches", NULL, NULL, 0, 0, &o->patches},
+        {"--simd", &simd, NULL, 0, 0, NULL},
+        {"--seed", &seed, NULL, 0, 0, NULL},
+        {"--limit", NULL, &o->limit, 0, 100000000, NULL},
+        {"--show", NULL, &o->show, 1, 100, NULL},
+        {"--size", NULL, &o->size, 8, 4096, NULL},
+        {"--threads", NULL, &o->threads, 1, 64, NULL},
+        {"--json", NULL, NULL, 0, 0, &o->json},
+        {"--list", NULL, NULL, 0, 0, &o->list},
+        {"--whole", NULL, NULL, 0, 0, &o->whole},
+        {"--patches", NULL, NULL, 0, 0, &o->patches},
     };
     char *end;
     unsigned long long n;
@@ -373,8 +383,10 @@ static void view_free(view *v)
     free(v->label);
     memset(v, 0, sizeof *v);
 }
-static int has_mask(const album *a, size_t i) { return a->masks &&
-                                               (!a->at[i].path || a->at[i].mask); }
+static int has_mask(const album *a, size_t i)
+{
+    return a->masks && (!a->at[i].path || a->at[i].mask);
+}
 
 /* At most o->limit names of a part, spread over it, go to photo `first` and on. 0, or an exit
    status. */
@@ -456,8 +468,8 @@ static int find_photos(album *a, const settings *o)
     else if (!found && !bad) {
         picture_notes_say(&a->notes, 0);
         bad = fail("%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, or "
-                   "%s/*: .jpg, "
-                   ".png, .ppm", dir, dir, dir, dir, dir);
+                   "%s/*: .jpg, .png, .ppm",
+                   dir, dir, dir, dir, dir);
     }
     if (!bad) bad = add_photos(a, o, &part[1], 0, a->count);
     if (!bad) bad = add_photos(a, o, &part[0], a->count, trains);
@@ -601,8 +613,10 @@ static void view_labels(const settings *o, const uint8_t *rgb, size_t w, size_t 
     mmix_resize_plan r = resizing_of(o, w, h, v);
     for (size_t y = 0; y < v->h; y++)
         for (size_t x = 0; x < v->w; x++) {
-            size_t from_y = r.from.top + (2 * (r.to.top + y) + 1) * r.from.height / (2 * r.height);
-            size_t from_x = r.from.left + (2 * (r.to.left + x) + 1) * r.from.width / (2 * r.width);
+            size_t down = 2 * (r.to.top + y) + 1;        /* middles, in half pixels */
+            size_t across = 2 * (r.to.left + x) + 1;
+            size_t from_y = r.from.top + down * r.from.height / (2 * r.height);
+            size_t from_x = r.from.left + across * r.from.width / (2 * r.width);
             v->label[y * v->w + x] = rgb[3 * (from_y * w + from_x)];
         }
 }
@@ -617,8 +631,8 @@ static void view_mask(mmix_ctx *m, const settings *o, const photo *p, size_t w, 
     in.rgb = rgb;
     if (rgb && (in.width != w || in.height != h))
         snprintf(v->why, sizeof v->why,
-                 "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them "
-                 "equal", p->mask, in.width, in.height, w, h);
+                 "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them equal",
+                 p->mask, in.width, in.height, w, h);
     if (rgb && !*v->why) picture_mask_labels(rgb, in.width * in.height);
     if (rgb && !*v->why && v->label) view_labels(o, rgb, w, h, v);
     for (size_t i = 0; rgb && i < in.width * in.height; i++) {
@@ -641,8 +655,10 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     const char *name = p->path ? p->path : "a scene";
     mmix_picture in = {NULL, o->size, o->size};
     uint8_t *rgb = NULL;
-    if (p->path && !(rgb = picture_pixels(m, p->path, &in.width, &in.height, v->why,
-                                          sizeof v->why))) return;
+    if (p->path) {
+        rgb = picture_pixels(m, p->path, &in.width, &in.height, v->why, sizeof v->why);
+        if (!rgb) return;
+    }
     in.rgb = rgb;
     v->w = v->h = o->size;
     if (o->whole) {
@@ -676,8 +692,13 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     if (rgb) picture_pixels_free(p->path, rgb);
 }
 
-typedef struct reading { mmix_ctx *m; const settings *o; const album *a; view *v; size_t first;
-                        } reading;
+typedef struct reading {
+    mmix_ctx *m;
+    const settings *o;
+    const album *a;
+    view *v;
+    size_t first;
+} reading;
 static void read_task(void *arg, size_t i)
 {
     reading *r = (reading *)arg;

@@ -17,7 +17,8 @@ static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_
     for (size_t h = 0; h < matrices; h++) {
         double apart = 0, size = 0;
         for (size_t i = h * count; i < (h + 1) * count; i++) {
-            apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+            const double off = (double)a[i] - (double)b[i];
+            apart += off * off;
             size += (double)a[i] * (double)a[i];
         }
         if (distance) distance[h] = sqrt(apart);

@@ -43,8 +43,9 @@ static int linear_converted(mmix_ctx *m, const char *folder)
         size_t window, index;
     } panel[PANELS] = {
         {"attention", MMIX_BRANCH_SWIN, CONVERTED_SIDE, 0},
-            {"Flex-MA", MMIX_BRANCH_FLEX, CONVERTED_SIDE, 0},
-        {"windows of 2 x 2", MMIX_BRANCH_SWIN, 2, 0}, {"shifted", MMIX_BRANCH_SWIN, 2, 1},
+        {"Flex-MA", MMIX_BRANCH_FLEX, CONVERTED_SIDE, 0},
+        {"windows of 2 x 2", MMIX_BRANCH_SWIN, 2, 0},
+        {"shifted", MMIX_BRANCH_SWIN, 2, 1},
     };
     FILE *f = svg_open(folder, "converted.svg", 2 * LEFT + PANELS * WIDE - 16, TOP + CELL * L + 34,
                        "");
@@ -58,10 +59,13 @@ static int linear_converted(mmix_ctx *m, const char *folder)
         svg_box(f, left, TOP, CELL * L, CELL * L, "fill=\"#f4f6f8\"");
         for (int i = 0; i < L * L; i++) {
             const double share = fabs((double)mmix_data(M)[i]) / most;
+            const int row = i / L;
+            const int col = i % L;
+            const int class_token = row == L - 1 || col == L - 1;
+            const char *colour = class_token ? "#c8602a" : "#2f6fd0";
             if (share > 0.005)
-                svg_box(f, left + i % L * CELL, TOP + i / L * CELL, CELL - 0.5, CELL - 0.5,
-                        "fill=\"%s\" fill-opacity=\"%.2f\"", i / L == L - 1 || i % L == L - 1 ?
-                        "#c8602a" : "#2f6fd0", sqrt(share));
+                svg_box(f, left + col * CELL, TOP + row * CELL, CELL - 0.5, CELL - 0.5,
+                        "fill=\"%s\" fill-opacity=\"%.2f\"", colour, sqrt(share));
         }
         mmix_reset(m);
     }
@@ -83,7 +87,7 @@ static int linear_cost(mmix_ctx *m, const char *folder)
         double down;
     } curve[CURVES] = {
         {"attention", "#2f6fd0", MMIX_BLOCK_SOFTMAX, 1, 0},
-            {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
+        {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
         {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2},
         {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 4},
     };
@@ -99,17 +103,19 @@ static int linear_cost(mmix_ctx *m, const char *folder)
     }
     for (int i = 0; i < 4; i++) {
         static const int side[4] = {224, 518, 1036, 2072};
-        const double x = LEFT + WIDE * (log((double)side[i] * side[i] / 196) - first) /
-            (last - first);
+        const double patches = (double)side[i] * side[i] / 196;
+        const double x = LEFT + WIDE * (log(patches) - first) / (last - first);
         fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#dde2e7\"/>\n", x, TOP, HIGH);
         svg_text(f, x, TOP + HIGH + 18, 13, "middle", "%d", side[i] / 14 * (side[i] / 14));
         svg_text(f, x, TOP + HIGH + 36, 12, "middle", "%d²", side[i]);
     }
     for (int k = 0; k < CURVES; k++) {
         mmix_vision_config c = mmix_vision_config_dinov2(384, 0);
-        for (int b = 0; b < 12; b++)
-            c.blocks[b] = curve[k].every && b % curve[k].every == curve[k].every - 1 ?
-                MMIX_BLOCK_SOFTMAX : curve[k].block;
+        for (int b = 0; b < 12; b++) {
+            const int every = curve[k].every;
+            const int kept = every && b % every == every - 1;
+            c.blocks[b] = kept ? MMIX_BLOCK_SOFTMAX : curve[k].block;
+        }
         mmix_vision *v = mmix_vision_create(m, c);
         double x = 0, y = 0;
         if (!v) return -1;

@@ -102,31 +102,38 @@ static void colour(double t, int is_signed, uint8_t *rgb)
         rgb[c] = (uint8_t)(255 + fabs(t) * (end[t > 0][c] - 255) + 0.5);
 }
 
-/* values (rows, cols) as squares of `zoom` pixels; `top` and above get the last colour. On a
-   picture if there is one, with a frame around square `framed`. */
-static void draw_values(const char *out, const char *kind, const char *which,
-                        const mmix_real *values, size_t rows,
-                        size_t cols, size_t zoom, double top, int is_signed, const uint8_t *picture,
-                        size_t framed)
+/* Numbers that are drawn as squares: (rows, cols), `zoom` pixels a side; `top` and above get the
+   last colour. On a picture if there is one, with a frame around square `framed`. */
+typedef struct drawing {
+    const mmix_real *values;                             /* NULL: the picture alone */
+    size_t rows, cols, zoom;
+    double top;
+    int is_signed;
+    const uint8_t *picture;
+    size_t framed;
+} drawing;
+
+static void draw_values(const char *out, const char *kind, const char *which, const drawing *d)
 {
     static uint8_t rgb[4 * L * L * 3];
     char name[64];
-    size_t width = cols * zoom;
-    size_t height = rows * zoom;
+    size_t zoom = d->zoom;
+    size_t width = d->cols * zoom;
+    size_t height = d->rows * zoom;
     for (size_t i = 0; i < width * height; i++) {
         size_t y = i / width;
         size_t x = i % width;
-        size_t at = y / zoom * cols + x / zoom;
+        size_t at = y / zoom * d->cols + x / zoom;
         size_t u = x % zoom;
         size_t v = y % zoom;
-        int frame = at == framed && (u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom);
-        const uint8_t *below = picture ?
-            picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width) : NULL;
-        if (values) colour((double)values[at] / top, is_signed, rgb + 3 * i);
-        for (size_t c = 0; below && c < 3; c++) {
+        int edge = u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom;
+        if (d->values) colour((double)d->values[at] / d->top, d->is_signed, rgb + 3 * i);
+        if (!d->picture) continue;
+        const uint8_t *below = d->picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width);
+        for (size_t c = 0; c < 3; c++) {
             uint8_t *to = rgb + 3 * i + c;
-            if (frame) *to = 0;
-            else if (values) *to = (uint8_t)((2 * *to + (below[c] & 240)) / 3);
+            if (edge && at == d->framed) *to = 0;
+            else if (d->values) *to = (uint8_t)((2 * *to + (below[c] & 240)) / 3);
             else *to = below[c] & 248;
         }
     }
@@ -157,9 +164,12 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         plain[i] = (mmix_real)(i % L) / (L - 1);
         both[i] = 2 * plain[i] - 1;
     }
-    draw_values(out, "scale-", "plain", plain, 6, L, 2, 1, 0, NULL, 0);
-    draw_values(out, "scale-", "signed", both, 6, L, 2, 1, 1, NULL, 0);
-    draw_values(out, "picture", "", NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token);
+    const drawing plain_scale = {plain, 6, L, 2, 1, 0, NULL, 0};
+    const drawing signed_scale = {both, 6, L, 2, 1, 1, NULL, 0};
+    const drawing scene_alone = {NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token};
+    draw_values(out, "scale-", "plain", &plain_scale);
+    draw_values(out, "scale-", "signed", &signed_scale);
+    draw_values(out, "picture", "", &scene_alone);
     printf("row %-3d of M    itself    others: least  largest      sum\n", (int)token);
     for (int k = 0; k < MIXERS; k++) {
         mmix_mixer x = mixer_of(m, image, k, WIDTH);
@@ -169,10 +179,13 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         range r = range_of(row, L, token);
         printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", named[k], (double)row[token], r.low, r.high,
                r.sum);
-        draw_values(out, "matrix-", named[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5,
-                    k >= FORWARD, NULL, 0);
-        draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH,
-                    fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD, picture, token);
+        double top = k < FORWARD ? 0.05 : 0.5;
+        double row_top = fmax(fmax(r.high, -r.low), 1e-9);
+        int is_signed = k >= FORWARD;
+        const drawing whole = {mmix_data(M), L, L, 2, top, is_signed, NULL, 0};
+        const drawing one = {row, GRID, GRID, 2 * PATCH, row_top, is_signed, picture, token};
+        draw_values(out, "matrix-", named[k], &whole);
+        draw_values(out, "row-", named[k], &one);
     }
 }
 
@@ -203,8 +216,10 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
         const char *name;
         double top;
     } of[3] = {
-        {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05},
-        {FORWARD, "M: SSD (Mamba-2)", 0.5}};
+        {SOFTMAX, "M: softmax attention", 0.05},
+        {LINEAR, "M: linear attention", 0.05},
+        {FORWARD, "M: SSD (Mamba-2)", 0.5},
+    };
     static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
     static const uint8_t gray[3] = {200, 200, 200};
     char text[64];
@@ -349,8 +364,9 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
         for (size_t c = 0; M && c < SIZES; c++) {
             size_t C = 8 * (c + 1);
             mmix_tensor *first = mmix_slice(m, M, 1, 0, 1);
-            if (mmix_block_rank(m, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C),
-                                0, 0, &r)) return -1;
+            mmix_tensor *below = mmix_slice(m, first, 2, HALF, C);
+            mmix_tensor *block = mmix_slice(m, below, 3, HALF - C, C);
+            if (mmix_block_rank(m, block, 0, 0, &r)) return -1;
             rank[k][c] = r.numerical[0];
         }
         for (size_t i = 0; M && i < HALF; i++) sigma[k][i] = r.singular[i] / r.singular[0];
@@ -379,8 +395,8 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     static const char *const title[3] = {"softmax", "linear", "SSD"};
     static const char *const power[5] = {"1", "10⁻²", "10⁻⁴", "10⁻⁶", "10⁻⁸"};
     static const char *const count[6] = {"80", "64", "48", "32", "16", "0"};
-    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF],
-        level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
+    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF];
+    double level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
     if (measure_blocks(m, image, rank, sigma)) return;
     printf("\nrank of a block below the diagonal, N = %d\nC         ", NARROW);
     for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
@@ -439,7 +455,8 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
                 (mmix_real)exp(delta * (double)mmix_data(x.A)[0]);
         decay[i * L + i] = 1;
     }
-    draw_values(out, "decay", "", decay, L, L, 2, 1, 0, NULL, 0);
+    const drawing d = {decay, L, L, 2, 1, 0, NULL, 0};
+    draw_values(out, "decay", "", &d);
 }
 
 /* Shapes with words among them. */
@@ -462,14 +479,14 @@ static void draw_plans(const char *out)
     /* a causal matrix in three chunks, the last one shorter, with what each chunk computes
        beside it */
     static const svg_note chunks[] = {
-        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"}, {72, 197, "p C₂ h₁"},
-            {132, 292, "p C₃ h₂"},
+        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"},
+        {72, 197, "p C₂ h₁"}, {132, 292, "p C₃ h₂"},
         {448, 76, "y₁ = W₁ x₁"}, {448, 136, "h₁ = Σ r δ Bᵀ x₁"}, {448, 196, "y₂ = W₂ x₂ + p C₂ h₁"},
         {448, 256, "h₂ = p h₁ + Σ r δ Bᵀ x₂"}, {448, 292, "y₃ = W₃ x₃ + p C₃ h₂"}};
     /* a block below the diagonal is a product through the state */
     static const svg_note factors[] = {
-        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"}, {298, 215, "rows i > t"},
-            {366, 215, "="},
+        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"},
+        {298, 215, "rows i > t"}, {366, 215, "="},
         {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"},
         {540, 50, "row i of the tall one:"}, {540, 70, "e^(a_{t+1} + … + a_i) C_i"},
         {540, 104, "column j of the wide one:"}, {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"},
@@ -535,8 +552,10 @@ static mmix_tensor *loop(mmix_ctx *m, const mmix_mixer *x)
     if (s.kind == MMIX_MIXER_SSD) return mmix_ssd_reference(m, &s);
     mmix_tensor *y = mmix_new4(m, 1, n, 1, WIDTH);
     for (size_t t = 0; y && t < n; t++) {
-        s = mmix_mixer_softmax(mmix_slice(m, x->q, 1, t, 1), mmix_slice(m, x->k, 1, 0, t + 1),
-                               mmix_slice(m, x->v, 1, 0, t + 1));
+        mmix_tensor *q = mmix_slice(m, x->q, 1, t, 1);
+        mmix_tensor *k = mmix_slice(m, x->k, 1, 0, t + 1);
+        mmix_tensor *v = mmix_slice(m, x->v, 1, 0, t + 1);
+        s = mmix_mixer_softmax(q, k, v);
         mmix_tensor *row = mmix_mix(m, &s);
         if (row) memcpy(mmix_data(y) + t * WIDTH, mmix_data(row), WIDTH * sizeof(mmix_real));
     }
@@ -566,16 +585,16 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
         mmix_tensor *y = mmix_mix(m, &x);
         mmix_tensor *step = loop(m, &x);
         mmix_tensor *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
-        mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4,
-                                            y_shape);
+        mmix_tensor *flat_v = mmix_reshape(m, x.v, 2, rows);
+        mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, flat_v), 4, y_shape);
         if (mmix_error(m)) return;
         printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_affine(m, y, 0, 0)),
                most(m, y, product), most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
     for (size_t side = 3; side <= GRID; side += 3) {
-        mmix_tensor *corner = mmix_slice(m, mmix_slice(m, image, 2, 0, side * PATCH), 3, 0,
-                                         side * PATCH);
+        mmix_tensor *upper = mmix_slice(m, image, 2, 0, side * PATCH);
+        mmix_tensor *corner = mmix_slice(m, upper, 3, 0, side * PATCH);
         mmix_mixer x = mixer_of(m, corner, LINEAR, WIDTH);
         mmix_tensor *sums = mmix_sum_axis(m, mmix_mix_matrix(m, &x), 3);
         range r = range_of(mmix_data(sums), mmix_count(sums), L);

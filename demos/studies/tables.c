@@ -101,13 +101,18 @@ static int read_options(settings *o, int argc, char **argv)
         size_t *number, low, high;
         int *flag;
     } known[] = {
-        {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
-        {"--out", &o->out, NULL, 0, 0, NULL}, {"--only", &o->only, NULL, 0, 0, NULL},
-        {"--set", &set, NULL, 0, 0, NULL}, {"--minutes", &minutes, NULL, 0, 0, NULL},
+        {"--images", &o->images, NULL, 0, 0, NULL},
+        {"--masks", &o->masks, NULL, 0, 0, NULL},
+        {"--out", &o->out, NULL, 0, 0, NULL},
+        {"--only", &o->only, NULL, 0, 0, NULL},
+        {"--set", &set, NULL, 0, 0, NULL},
+        {"--minutes", &minutes, NULL, 0, 0, NULL},
         {"--steps", NULL, &o->steps, 1, 100000000, NULL},
         {"--seeds", NULL, &o->seeds, 1, 100, NULL},
-        {"--size", NULL, &o->size, 32, 1024, NULL}, {"--threads", NULL, &o->threads, 1, 64, NULL},
-        {"--report", NULL, NULL, 0, 0, &o->report}, {"--json", NULL, NULL, 0, 0, &o->json},
+        {"--size", NULL, &o->size, 32, 1024, NULL},
+        {"--threads", NULL, &o->threads, 1, 64, NULL},
+        {"--report", NULL, NULL, 0, 0, &o->report},
+        {"--json", NULL, NULL, 0, 0, &o->json},
     };
     char *end;
     for (int i = 1; i < argc; i++) {
