@@ -538,8 +538,10 @@ static int find_scenes(album *a, const settings *o)      /* 0, or an exit status
     a->classes = a->class_name ? SCENE_CLASSES : 0;
     a->masks = 1;
     int bad = !a->at || !a->class_name;
-    for (size_t c = 0; c < a->classes; c++)
-        bad |= !(a->class_name[c] = picture_join(scene_class[c], "", ""));
+    for (size_t c = 0; c < a->classes; c++) {
+        a->class_name[c] = picture_join(scene_class[c], "", "");
+        bad |= !a->class_name[c];
+    }
     for (size_t i = 0; i < a->all && !bad; i++)
         a->at[i].label = scene_make(o->seed, scene_number(a, i)).at[0].kind;
     return bad ? fail("out of memory") : 0;
@@ -796,18 +798,21 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
     mmix_archive *archive;
     if (x->half && x->mixer < 0 && !x->heads && !list)
         return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
-    if (x->half && !list)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out",
-                         x->file, x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
+    if (x->half && !list) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out", x->file,
+                  x->heads ? "heads" : "mixer");
+        return NULL;
+    }
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
         int told = c.mixer == MMIX_MIXER_SSD || mmix_archive_metadata(archive, "config") != NULL;
-        if (told && ((x->mixer >= 0 && x->mixer != c.mixer) || (x->heads && x->heads != c.heads)))
+        int other_mixer = x->mixer >= 0 && x->mixer != c.mixer;
+        int other_heads = x->heads && x->heads != c.heads;
+        if (told && (other_mixer || other_heads))
             mmix_fail(m, MMIX_ERROR_ARGUMENT,
                       "--%s: %s is a %s by what it says itself; leave the option out",
-                      x->mixer >= 0 && x->mixer != c.mixer ? "mixer" : "heads", x->file,
-                      kind_name(&c));
+                      other_mixer ? "mixer" : "heads", x->file, kind_name(&c));
         if (x->mixer >= 0) c.mixer = x->mixer;
         if (x->heads) c.heads = x->heads;
         v = mmix_vision_create(m, c);
@@ -821,6 +826,53 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
     return v;
 }
 
+static int is_stroke(char c) { return c == '/' || c == '\\'; }
+
+/* A model's name: its file's without folder and ending, unlike those of the models before it. */
+static void name_model(settings *o, size_t k)
+{
+    model *x = &o->model[k];
+    const char *path = x->file ? x->file : x->known;
+    const char *base = path;
+    for (const char *at = path; *at; at++)
+        if (is_stroke(*at)) base = at + 1;
+    snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
+    /* Hugging Face's model.safetensors: its folder's name */
+    const size_t word = strcspn(x->name, ".");
+    int is_model = word == 5 && !strncmp(x->name, "model", 5);
+    int is_pytorch_model = word == 13 && !strncmp(x->name, "pytorch_model", 13);
+    if (is_model || is_pytorch_model) {
+        const char *end = base > path ? base - 1 : path;
+        const char *folder = end;
+        while (folder > path && !is_stroke(folder[-1])) folder--;
+        if (folder < end && *folder != '.')
+            snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
+    }
+    for (char *at = x->name; *at; at++)                  /* fit for files, tables and JSON */
+        if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '_';
+    if (!*x->name) snprintf(x->name, sizeof x->name, "weights");
+    for (size_t i = 0; i < k; i++)
+        if (!strcmp(x->name, o->model[i].name)) {
+            size_t n = strlen(x->name);
+            snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
+        }
+    const char *note = x->half ? " (bf16)" : "";
+    if (!x->file) note = " (random)";
+    snprintf(x->label, sizeof x->label, "%s%s", x->name, note);
+}
+
+/* The least size that is a whole number of both patches. */
+static size_t common_multiple(size_t one, size_t other)
+{
+    size_t a = one, b = other;
+    while (b) {
+        size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return one / a * other;
+}
+
 /* Opens each model once, so that a bad file is known before the work begins. 0, or an exit
    status. */
 static int check_models(mmix_ctx *m, settings *o)
@@ -828,31 +880,7 @@ static int check_models(mmix_ctx *m, settings *o)
     o->unit = 1;
     for (size_t k = 0; k < o->models; k++) {
         model *x = &o->model[k];
-        const char *path = x->file ? x->file : x->known;
-        const char *base = path;
-        for (const char *at = path; *at; at++) if (*at == '/' || *at == '\\') base = at + 1;
-        snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
-        /* Hugging Face's model.safetensors: its folder's name */
-        const size_t word = strcspn(x->name, ".");
-        if ((word == 5 && !strncmp(x->name, "model", 5)) ||
-            (word == 13 && !strncmp(x->name, "pytorch_model", 13))) {
-            const char *end = base > path ? base - 1 : path;
-            const char *folder = end;
-            while (folder > path && folder[-1] != '/' && folder[-1] != '\\') folder--;
-            if (folder < end && *folder != '.')
-                snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
-        }
-        for (char *at = x->name; *at; at++)              /* fit for files, tables and JSON */
-            if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '_';
-        if (!*x->name) snprintf(x->name, sizeof x->name, "weights");
-        for (size_t i = 0; i < k; i++)
-            if (!strcmp(x->name, o->model[i].name)) {
-                size_t n = strlen(x->name);
-                snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
-            }
-        const char *note = x->half ? " (bf16)" : "";
-        if (!x->file) note = " (random)";
-        snprintf(x->label, sizeof x->label, "%s%s", x->name, note);
+        name_model(o, k);
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);
@@ -863,16 +891,11 @@ static int check_models(mmix_ctx *m, settings *o)
         if (x->config.class_token == MMIX_CLASS_REGISTERS)
             x->registers = mmix_vision_class_index(&x->config, 0, NULL);
         if (o->list) continue;
-        size_t patch = x->config.patch, a = o->unit, b = patch;
+        size_t patch = x->config.patch;
         if (o->size % patch)
             return fail("--size %zu: no whole number of the %zu x %zu patches of %s; give %zu",
                         o->size, patch, patch, x->name, (o->size / patch + 1) * patch);
-        while (b) {
-            size_t rest = a % b;
-            a = b;
-            b = rest;
-        }
-        o->unit = o->unit / a * patch;
+        o->unit = common_multiple(o->unit, patch);
         if (o->blocks && o->block[o->blocks - 1] >= x->config.depth)
             return fail("--block %zu: %s has the blocks 0 to %zu", o->block[o->blocks - 1], x->name,
                         x->config.depth - 1);
@@ -966,13 +989,25 @@ static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, con
     return 0;
 }
 
-/* Makes of picture b of a batch, with patches (n, D), what the report shows. 0, or -1. */
-static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f,
-                size_t b, const mmix_real *patches, const mmix_real *token, const view *v)
+/* Pictures first … first + n - 1 and what a network made of them. */
+typedef struct batch {
+    size_t first, n;
+    view *views;
+    const mmix_features *f;
+    const mmix_real *image;                              /* (n, 3, h, w), normalized */
+    const mmix_real *patches;                            /* (n, cells, D) */
+} batch;
+
+/* Makes of picture b of a batch what the report shows. 0, or -1. */
+static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const batch *of, size_t b)
 {
     static const char last[] = "last block after the final norm";
+    const mmix_features *f = of->f;
+    const view *v = &of->views[b];
     size_t n = f->grid_h * f->grid_w;
     size_t D = x->config.dim, at = 0;
+    const mmix_real *patches = of->patches + b * n * D;
+    const mmix_real *token = x->token + (of->first + b) * D;
     mmix_tensor *rows = mmix_new2(m, n, D);
     s->gh = f->grid_h;
     s->gw = f->grid_w;
@@ -999,8 +1034,12 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
         const char *how = own ? "class token of the same block" : of_last;
         const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n;
         const mmix_real *query = token;
-        if (own) query = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
-                         mmix_shape(f->intermediate, 1) - (x->config.depth - o->block[k]) * D;
+        if (own) {                                       /* blocks are counted from the last */
+            const mmix_tensor *last_blocks = f->intermediate;
+            const mmix_real *end = mmix_data(last_blocks) + b * mmix_stride(last_blocks, 0) +
+                                   mmix_shape(last_blocks, 1);
+            query = end - (x->config.depth - o->block[k]) * D;
+        }
         for (size_t i = 0; i < n * D; i++) mmix_data(rows)[i] = dense[i % D * n + i / D];
         snprintf(x->head[++at], sizeof *x->head, "block %zu", o->block[k]);
         snprintf(layer, sizeof layer, "block %zu after the final norm", o->block[k]);
@@ -1046,8 +1085,9 @@ static void turn(const settings *o, const model *x, double *t)
             sum[inside] += t[rows];
             count[inside]++;
         }
-    if (sum[0] / count[0] > sum[1] / fmax(count[1], 1)) for (size_t i = 0; i < rows;
-            i++) t[i] = -t[i];
+    double edges = sum[0] / count[0];
+    double insides = sum[1] / fmax(count[1], 1);
+    for (size_t i = 0; edges > insides && i < rows; i++) t[i] = -t[i];
 }
 
 /* The colours of the shown pictures' patches, in two steps as DINOv2's authors do it: a first
@@ -1087,8 +1127,9 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         size_t before = front;
         for (size_t p = 0; p < n; p++) {  /* the foreground's rows move to the front */
             t[row + p] = t[row + p] >= limit;
-            if (t[row + p] > 0) memcpy(mmix_data(all) + front++ * D, s->patches + p * D,
-                                       D * sizeof(mmix_real));
+            if (!(t[row + p] > 0)) continue;
+            memcpy(mmix_data(all) + front * D, s->patches + p * D, D * sizeof(mmix_real));
+            front++;
         }
         double share = (double)(front - before) / (double)n;
         x->front[0] = row ? fmin(x->front[0], share) : share;
@@ -1096,13 +1137,15 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         row += n;
     }
     free(sorted);
+    const char *threshold = "the given share of the picture's range";
+    if (o->threshold < 0)
+        threshold = "the picture's own threshold (Otsu's, a tenth of the patches on either side)";
     snprintf(x->components, sizeof x->components,
              "foreground: where the first principal component of the patches of all %zu pictures, "
              "each picture's mean taken off, is at least %s; it is turned so that the pictures' "
              "edges are low, and %.0f%% of the patches are above. Their own first %zu components "
-             "are red, green and blue, 2.5 deviations to either side", o->show, o->threshold < 0 ?
-             "the picture's own threshold (Otsu's, a tenth of the patches on either side)" :
-             "the given share of the picture's range", 100 * (double)front / (double)rows, k);
+             "are red, green and blue, 2.5 deviations to either side",
+             o->show, threshold, 100 * (double)front / (double)rows, k);
     if (front < 2) return 0;
     if (mmix_pca(m, mmix_slice(m, all, 0, 0, front), k, &three)) return -1;
     const double *colour = three.projection;
@@ -1250,8 +1293,12 @@ static void save(mmix_ctx *m, const settings *o, const model *x, const char *wha
     mmix_archive_save(m, path, &e, 1, NULL);
 }
 
-typedef struct plain_job { album *a; const view *v; size_t first, n; int bad[PLAINS * BATCH];
-                          } plain_job;
+typedef struct plain_job {
+    album *a;
+    const view *v;
+    size_t first, n;
+    int bad[PLAINS * BATCH];
+} plain_job;
 static void plain_task(void *arg, size_t i)
 {
     plain_job *job = (plain_job *)arg;
@@ -1328,13 +1375,11 @@ static void wish(const settings *o, const model *x, int any, mmix_vision_options
 /* Maps of a batch of judged pictures against their masks, and what the report keeps of them. 0,
    or -1. */
 static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_vision *v, model *x,
-                       size_t first,
-                       size_t n, view *views, const mmix_features *f, const mmix_real *image,
-                       const mmix_real *patches)
+                       const batch *of)
 {
+    const mmix_features *f = of->f;
+    view *views = of->views;
     size_t h = views->h, w = views->w;
-    size_t cells = f->grid_h * f->grid_w;
-    size_t D = x->config.dim;
     mmix_map map;
     mmix_map_options words;
     memset(&words, 0, sizeof words);
@@ -1342,19 +1387,19 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
     words.layer = "last block after the final norm";
     if (mmix_feature_map(m, &words, f->token, f->patches, f->grid_h, f->grid_w, h, w, &map))
         return -1;
-    for (size_t b = 0; b < n; b++) {
+    for (size_t b = 0; b < of->n; b++) {
         mmix_mark mark = mmix_mark_here(m);
-        size_t i = first + b;
+        size_t i = of->first + b;
         size_t k = shown_as(o, a, i);
         int judged = o->ask & ASK_AUC && views[b].mask;
         if (judged) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
         mmix_tensor *middle = judged && x == o->model ? maps_middle(m, h, w) : NULL;
         if (middle) judge(m, x + o->models + MIDDLE, mmix_data(middle), &views[b], a->at[i].label);
-        if (k < o->show &&
-            (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D,
-                  &views[b]) ||
-             (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h,
-                                        w)))) return -1;
+        if (k < o->show) {
+            strip *s = &x->shown[k];
+            if (keep(m, o, x, s, of, b)) return -1;
+            if (!o->figures && keep_heads(m, v, x, s, of->image + b * 3 * h * w, h, w)) return -1;
+        }
         mmix_rewind(m, mark);
         if (k == o->show || a->shown[k].rgb) continue;
         a->shown[k] = views[b];                          /* the report takes the view over */
@@ -1395,8 +1440,8 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
     if (to->file && store_add(m, to, mmix_data(rows), n * cells)) return -1;
     if (x->vector) join_vectors(x, &f, first, n, mmix_data(rows));
     x->tokens = mmix_shape(f.tokens, 1);
-    if (judged && look_closer(m, o, a, v, x, first, n, views, &f, mmix_data(image),
-                              mmix_data(rows))) return -1;
+    const batch of = {first, n, views, &f, mmix_data(image), mmix_data(rows)};
+    if (judged && look_closer(m, o, a, v, x, &of)) return -1;
     return mmix_error(m) ? -1 : 0;
 }
 
@@ -1412,11 +1457,13 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
     x->shown = (strip *)calloc(o->show, sizeof *x->shown);
     if (o->ask & ASK_PROBE) x->vector = (mmix_real *)malloc(a->all * x->wide * sizeof *x->vector);
     int bad = !x->token || !x->register_rows || !x->shown || (o->ask & ASK_PROBE && !x->vector);
-    for (int kind = 0; x == o->model && kind < PLAINS && o->ask & (ASK_KNN | ASK_PROBE); kind++)
-        bad |= !(a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim *
-                                                      sizeof(mmix_real)));
-    if (bad) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures",
-                              a->all);
+    int described = x == o->model && o->ask & (ASK_KNN | ASK_PROBE);
+    for (int kind = 0; described && kind < PLAINS; kind++) {
+        a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim * sizeof(mmix_real));
+        bad |= !a->plain[kind];
+    }
+    if (bad)
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", a->all);
     if (o->figures) return 0;
     snprintf(path, sizeof path, o->patches ? "%s/%s-patches.npy" : "%s/%s-patches", o->out,
              x->name);
