@@ -319,8 +319,8 @@ static void bench(const Shape *shape, int is_ssd, int back, int check)
     const int error = call(&c.set[0], is_ssd, back);
     /* one shape less; the others are measured all the same */
     if (error == MMIX_CUDA_UNSUPPORTED) {
-        printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"dtype\": \"%s\", \"error\": \"%s\"}\n", c.name,
-               dtype, mmix_cuda_error_text(error));
+        printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"dtype\": \"%s\", ", c.name, dtype);
+        printf("\"error\": \"%s\"}\n", mmix_cuda_error_text(error));
         case_end(&c);
         return;
     }

@@ -143,7 +143,10 @@ static int read_options(settings *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
         size_t count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         if (!strcmp(argv[i], "--json")) {
             o->json = 1;
             continue;
@@ -154,10 +157,14 @@ static int read_options(settings *o, int argc, char **argv)
         if (known[k].fixed) fixed = known[k].name;
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &set) {
-            if (!strcmp(set, "list")) return recipe_list(&r), -1;
+            if (!strcmp(set, "list")) {
+                recipe_list(&r);
+                return -1;
+            }
             if (!strncmp(set, "mixer=", 6))
                 return fail("--set %s: that is what --mixer is for", set);
-            if ((why = recipe_set(&r, set)) != NULL) return fail("--set %s", why);
+            why = recipe_set(&r, set);
+            if (why) return fail("--set %s", why);
             if (o->sets == SETS) return fail("--set %s: %d are the most", set, SETS);
             o->set[o->sets++] = set;
         }
@@ -171,9 +178,11 @@ static int read_options(settings *o, int argc, char **argv)
         return fail("--minutes %s: give a number above 0", minutes);
     if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
     o->seed = n;
-    for (int k = 0; k < MIXERS; k++)
-        o->mixers |= (!strcmp(mixer, mixer_name[k]) ||
-                      (k < REGISTERS && !strcmp(mixer, "all"))) << k;
+    int all = !strcmp(mixer, "all");
+    for (int k = 0; k < MIXERS; k++) {
+        int wanted = !strcmp(mixer, mixer_name[k]) || (all && k < REGISTERS);
+        o->mixers |= wanted << k;
+    }
     if (!o->mixers) return fail("--mixer %s: give softmax, linear, ssd, all or registers", mixer);
     while (o->simd < 5 && strcmp(simd, simd_name[o->simd])) o->simd++;       /* MMIX_SIMD_AUTO, … */
     if (o->simd == 5) return fail("--simd %s: give auto, none, avx2, avx512 or neon", simd);
@@ -227,8 +236,10 @@ typedef struct worth {
 
 /* Maps are judged of every so many test pictures, at so many pixels: photographs at 224; the
    things of swarms would be larger there than any that a crop has shown. */
-static size_t judged_every(const pictures *p) { return (p->test.count + MAPS_JUDGED - 1) /
-                                               MAPS_JUDGED; }
+static size_t judged_every(const pictures *p)
+{
+    return (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+}
 static size_t map_side(const pictures *p) { return p->train.whole ? MAP_SIDE : SWARM_SIDE; }
 /* At so many their classes: photographs at more than the crops had, whose things are larger than
    in whole pictures (Touvron et al. 2019). */
@@ -557,8 +568,10 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         mmix_dino_destroy(d);
         if (mmix_error(m)) return fail("%s", mmix_error(m));
     }
-    if (measure && interrupted)
-        return fprintf(stderr, "\ndino: stopped before there was anything to save\n"), 130;
+    if (measure && interrupted) {
+        fprintf(stderr, "\ndino: stopped before there was anything to save\n");
+        return 130;
+    }
     if (measure) o->steps = 1 + (size_t)(60 * o->minutes * n / seconds);
     o->steps = (o->steps + EPOCHS - 1) / EPOCHS * EPOCHS;
     for (int k = 0; k < MIXERS; k++) {
@@ -779,9 +792,9 @@ static void print_table(const run *r, const pictures *p, const baselines *b)
     report_columns_text(value_of, WORTH, "worth                     ", NULL);
     for (int k = 0; k < 2 * MIXERS; k++) {
         if (!r[k / 2].chosen) continue;
+        const char *state = k % 2 ? "trained" : "untrained";
         worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
-        snprintf(name, sizeof name, "%-9s %-16s", mixer_name[k / 2], k % 2 ? "trained" :
-                 "untrained");
+        snprintf(name, sizeof name, "%-9s %-16s", mixer_name[k / 2], state);
         report_columns_text(value_of, WORTH, name, value);
     }
     for (int k = plain_first(p); k < plain_end(b); k++) {
@@ -836,18 +849,15 @@ static void report_maps_finding(report *h, const run *r, const char *name, const
     report_html(h, "<p>How much patches resemble the class token tells objects from the "
                    "background better than nearness to the middle does in %d of %d networks: "
                    "Binary-AUC is up to <b>%.3f</b> (%s; before training it was %.3f), of the "
-                   "middle %.3f. ", above, networks, maps_auc(after), name,
-                   maps_auc(before), maps_auc(&b->middle));
-    if (alike == judged) report_html(h,
-                                     "In the maps of %s objects are what resembles the class "
-                                     "token more (yellow).</p>\n", name);
-    else if (alike == 0) report_html(h,
-                                     "In the maps of %s objects are what resembles the class "
-                                     "token less (violet).</p>\n", name);
+                   "middle %.3f. ",
+                above, networks, maps_auc(after), name, maps_auc(before), maps_auc(&b->middle));
+    report_html(h, "In the maps of %s objects are what resembles the class token ", name);
+    if (alike == judged) report_html(h, "more (yellow).</p>\n");
+    else if (alike == 0) report_html(h, "less (violet).</p>\n");
     else
-        report_html(h, "In the maps of %s objects are what resembles the class token more "
-                       "(yellow) in %zu of %zu pictures, and less (violet) in the "
-                       "others.</p>\n", name, alike, judged);
+        report_html(h, "more (yellow) in %zu of %zu pictures, and less (violet) in the "
+                       "others.</p>\n",
+                    alike, judged);
 }
 
 /* What was learned: a sentence on the class token's classes, one on its maps, what takes
@@ -873,10 +883,9 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
                        "the nearest neighbours by the class token of the best, %s, name it rightly "
                        "in <b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), "
                        "untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of "
-                       "edges %.1f&nbsp;%% and guessing "
-                       "%.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
-                    100 * token->balanced, 100 * token->balanced_error,
-                    100 * r[best].before.knn->balanced,
+                       "edges %.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n",
+                    better, n, mixer_name[best], 100 * token->balanced,
+                    100 * token->balanced_error, 100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
                     100 / (double)p->classes);
     if (b->middle.judged) report_maps_finding(h, &r[clear], mixer_name[clear], b, above, n);
@@ -1136,8 +1145,9 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     if (o->pack) {
         if (report_folders(o->pack)) return fail("cannot write %s: %s", o->pack, strerror(errno));
         if (pictures_pack(p, m, o->images, o->pack)) return fail("%s", p->error);
-        return fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count,
-                       p->test.count, o->pack), 0;
+        fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count, p->test.count,
+                o->pack);
+        return 0;
     }
     print = pictures_fingerprint(p);
     if (o->load && print != old_print)
@@ -1146,7 +1156,8 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
                     o->load);
     bad = plan(m, o, r, p);
     if (bad) return bad;
-    if (!o->plan && (o->plan = plan_text(o, print)) == NULL) return fail("no memory for a plan");
+    if (!o->plan) o->plan = plan_text(o, print);
+    if (!o->plan) return fail("no memory for a plan");
     if (report_few(o->steps)) report_say("%zu steps: %s", o->steps, report_few(o->steps));
     for (int k = 0; k < MIXERS; k++) {
         int end = r[k].chosen ? train(m, &r[k], o, p, k) : 0;

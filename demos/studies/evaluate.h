@@ -5,9 +5,10 @@
    a mask:
 
        score s;
-       voters v = {trains, train, tests, test};                 // numbers of the pictures on either side
-       if (evaluate_knn(m, x, D, D, &v, label, classes, 20, &s)) …     // the 20 nearest vote; mmix_error(m) says why
-       if (evaluate_probe(m, x, D, D, &v, label, classes, &s)) …               // a linear head by SGD
+       voters v = {trains, train, tests, test};          // numbers of the pictures on either side
+       // the 20 nearest vote, a linear head by SGD; mmix_error(m) says why not
+       if (evaluate_knn(m, x, D, D, &v, label, classes, 20, &s)) …
+       if (evaluate_probe(m, x, D, D, &v, label, classes, &s)) …
        printf("%.3f +- %.3f\n", s.value, s.error);
 
    A measure without a baseline says little, so there are three descriptors that nobody has
@@ -84,10 +85,21 @@ static inline void plain_colours(mmix_picture p, mmix_real *out)
     memset(out, 0, plain[PLAIN_COLOURS].dim * sizeof *out);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *c = p.rgb + 3 * i;
-        out[((c[0] >> 5) * PLAIN_LEVELS + (c[1] >> 5)) * PLAIN_LEVELS + (c[2] >> 5)] += 1;
+        size_t cell = 0;
+        for (int k = 0; k < 3; k++) cell = cell * PLAIN_LEVELS + (c[k] >> 5);
+        out[cell] += 1;
     }
     for (size_t k = 0; k < plain[PLAIN_COLOURS].dim; k++)
         out[k] = (mmix_real)sqrt((double)out[k] / (double)n);
+}
+
+/* How much lighter one pixel is than another. */
+static inline double plain_lighter(const uint8_t *one, const uint8_t *other)
+{
+    int red = one[0] - other[0];
+    int green = one[1] - other[1];
+    int blue = one[2] - other[2];
+    return 0.299 * red + 0.587 * green + 0.114 * blue;
 }
 
 /* Directions of edges, of 8 x 8 cells, after HOG (Dalal & Triggs 2005): each pixel gives the
@@ -102,18 +114,16 @@ static inline void plain_edges(mmix_picture p, mmix_real *out)
         for (size_t x = 1; x + 1 < p.width; x++) {
             const uint8_t *c = p.rgb + 3 * (y * p.width + x);
             size_t down = 3 * p.width;
-            double dx = 0.299 * (c[3] - *(c - 3)) + 0.587 * (c[4] - *(c - 2)) + 0.114 *
-                (c[5] - *(c - 1));
-            double dy = 0.299 * (c[down] - *(c - down)) + 0.587 * (c[down + 1] - *(c + 1 - down)) +
-                        0.114 * (c[down + 2] - *(c + 2 - down));
+            double dx = plain_lighter(c + 3, c - 3);
+            double dy = plain_lighter(c + down, c - down);
             double turn = atan2(dy, dx) / pi * PLAIN_TURNS;
             double length = sqrt(dx * dx + dy * dy);
             while (turn < 0) turn += PLAIN_TURNS;
             size_t low = (size_t)turn % PLAIN_TURNS;
             double share = turn - floor(turn);
-            mmix_real *cell = out + (y * PLAIN_CELLS / p.height * PLAIN_CELLS + x * PLAIN_CELLS /
-                                     p.width) *
-                              PLAIN_TURNS;
+            size_t row = y * PLAIN_CELLS / p.height;
+            size_t col = x * PLAIN_CELLS / p.width;
+            mmix_real *cell = out + (row * PLAIN_CELLS + col) * PLAIN_TURNS;
             cell[low] += (mmix_real)(length * (1 - share));
             cell[(low + 1) % PLAIN_TURNS] += (mmix_real)(length * share);
         }
@@ -131,8 +141,14 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
     mmix_picture tiny = {rgb, PLAIN_SIDE, PLAIN_SIDE};
     all.height = p.height;
     all.width = p.width;
-    if (kind == PLAIN_COLOURS) return plain_colours(p, out), 0;
-    if (kind == PLAIN_EDGES) return plain_edges(p, out), 0;
+    if (kind == PLAIN_COLOURS) {
+        plain_colours(p, out);
+        return 0;
+    }
+    if (kind == PLAIN_EDGES) {
+        plain_edges(p, out);
+        return 0;
+    }
     mmix_resize_plan r = mmix_resize_plan_box(all, PLAIN_SIDE, PLAIN_SIDE);
     return picture_resize(rgb, p, r) ? -1 : mmix_picture_normalize(out, tiny, NULL, NULL);
 }
@@ -328,7 +344,10 @@ static inline void standard_add(standard *s, const mmix_real *row)
 static inline void standard_end(standard *s)  /* scale: from sums of squares to 1/deviation */
 {
     double all = 0;
-    for (size_t d = 0; d < s->D; d++) all += s->scale[d] /= (double)s->rows;
+    for (size_t d = 0; d < s->D; d++) {
+        s->scale[d] /= (double)s->rows;
+        all += s->scale[d];
+    }
     all = sqrt(all / (double)s->D);
     for (size_t d = 0; d < s->D; d++)
         s->scale[d] = all > 0 ? 1 / fmax(sqrt(s->scale[d]), 0.1 * all) : 0;
@@ -373,9 +392,8 @@ enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };
 /* On vectors x (…, D), `stride` apart, by SGD with weight decay; of several rates one is chosen
    on a tenth of the train pictures. 0, or -1; p->scale.mean is to be freed in any case. */
 static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t stride, size_t D,
-                              const voters *v,
-                              const int32_t *label, size_t classes, const double *rate,
-                              size_t rates, double decay)
+                              const voters *v, const int32_t *label, size_t classes,
+                              const double *rate, size_t rates, double decay)
 {
     mmix_probe_config o = mmix_probe_config_default();
     if (standard_begin(m, &p->scale, D)) return -1;

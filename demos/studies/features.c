@@ -313,7 +313,10 @@ static int read_options(settings *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
         size_t count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (known[k].flag == &half && read_model(o, known[k].name, "")) return 2;

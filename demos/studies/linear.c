@@ -183,7 +183,10 @@ static int read_options(settings *o, int argc, char **argv)
         size_t k = 0;
         size_t count = sizeof known / sizeof *known;
         unsigned long long n;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         if (!strcmp(argv[i], "--json")) {
             o->json = 1;
             continue;

@@ -1090,7 +1090,10 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
         const view *w = o[k].view;
         const view *other = o[k].kind == MMIX_MIXER_SSD ? w + 1 : w;
         report_html(r, "</td><td>");
-        if (scale_of(&o[k], scale)) return free(rgb), -1;
+        if (scale_of(&o[k], scale)) {
+            free(rgb);
+            return -1;
+        }
         report_matrix(r, &o[k], w->M, other->M, scale, rgb, TRIO_SIDE, "M of the first head");
     }
     report_html(r, "</td></tr>\n<tr><td class=\"soft\">what the framed patch takes</td>");
@@ -1118,7 +1121,10 @@ static int report_sheet(report *r, const model *o)
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     char text[64];
     double scale[2];
-    if (!rgb || scale_of(o, scale)) return free(rgb), -1;
+    if (!rgb || scale_of(o, scale)) {
+        free(rgb);
+        return -1;
+    }
     for (int i = 0; i < BAR * 8; i++)
         colour((double)(i % BAR) / (BAR - 1) * (1 + ssd) - ssd, ssd, rgb + 3 * i);
     report_html(r, "<table class=\"pictures\"><tr><td>%.3g</td><td>", scale[0]);
@@ -1518,7 +1524,10 @@ static int read_options(settings *s, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
         size_t count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--report")) {
             only = argv[i];
             s->json |= argv[i][2] == 'j';

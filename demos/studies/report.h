@@ -350,7 +350,8 @@ static inline int report_open(report *r, const char *path, const char *title)
             "margin:2rem auto;padding:0 1rem}\n"
             "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
             "p{margin:.4rem 0;max-width:48rem}\n"
-            ".soft,figcaption{color:var(--soft);font-size:.87rem}code{font-size:.87em;overflow-wrap:anywhere}"
+            ".soft,figcaption{color:var(--soft);font-size:.87rem}"
+            "code{font-size:.87em;overflow-wrap:anywhere}"
             "sub,sup{font-size:12px;line-height:0}\n"
             /* what is wider than the page scrolls, under its first column; a shade at the right
                says so until its end */
@@ -358,7 +359,8 @@ static inline int report_open(report *r, const char *path, const char *title)
             "40%%,transparent) 100%% 0/4rem 100%% no-repeat local,linear-gradient(to "
             "left,var(--line),transparent) 100%% 0/1.2rem 100%% no-repeat scroll}.wide "
             "td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page)}\n"
-            "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:.6rem 0}\n"
+            "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;"
+            "margin:.6rem 0}\n"
             "th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--line);"
             "vertical-align:top}\n"
             "th{font-weight:600;color:var(--soft)}th:first-child,td:first-child{text-align:left}\n"
@@ -841,8 +843,8 @@ static inline void report_chart(report *r, const report_plot *p)
         int late = 2 * at > a.left + a.right;
         fprintf(f, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, a.top, a.floor);
         const char *anchor = late ? "end" : "start";
-        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (late ? -5 : 5), a.top + 12,
-                anchor);
+        double text_x = at + (late ? -5 : 5);
+        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", text_x, a.top + 12, anchor);
         report_text(r, p->mark_name);
         fputs("</text>\n", f);
     }
@@ -929,7 +931,8 @@ static inline int report_folders(const char *path)
    exit status with the reason said. */
 static inline int report_try(const char *folder, const char *name, char *path, size_t room)
 {
-    if (!*folder) return report_refuse("an empty name is no folder: give --out or --figures another");
+    if (!*folder)
+        return report_refuse("an empty name is no folder: give --out or --figures another");
     if ((size_t)snprintf(path, room, "%s/%s", folder, name) >= room)
         return report_refuse("%s: this name is too long", folder);
     return report_folders(path) ? report_refuse("cannot write %s: %s", path, strerror(errno)) : 0;

@@ -80,7 +80,10 @@ static int read_set(settings *o, const char *text)       /* 0, or an exit status
 {
     recipe r = recipe_standard(MMIX_MIXER_SSD);
     const char *why = recipe_set(&r, text);
-    if (!strcmp(text, "list")) return recipe_list(&r), -1;
+    if (!strcmp(text, "list")) {
+        recipe_list(&r);
+        return -1;
+    }
     if (!strncmp(text, "mixer=", 6))
         return fail("--set %s: the plan says what mixes; --only list shows it", text);
     if (why) return fail("--set %s", why);
@@ -118,7 +121,10 @@ static int read_options(settings *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
         size_t count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (known[k].flag) {
@@ -179,7 +185,8 @@ static const char *part_name(size_t k)
 static int list_plan(void)
 {
     for (size_t k = 0; k < NETWORKS; k++) printf("%-16s %s\n", networks[k].name, networks[k].what);
-    printf("%-16s what nobody has trained\n%-16s milliseconds and memory against resolution, last\n", part_name(BASELINES),
+    printf("%-16s what nobody has trained\n", part_name(BASELINES));
+    printf("%-16s milliseconds and memory against resolution, last\n",
            part_name(COST));
     return -1;
 }
@@ -601,9 +608,11 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
     for (size_t k = 0; rest && k < PARTS_OUT; k++) {
         size_t kept = 0;
         for (size_t i = 0; i < n; i++)
-            if (i % PARTS_OUT != k)
-                memcpy(rest + kept++ * D, x + picture_spread(i, n, e->count) * stride,
-                       D * sizeof *rest);
+            if (i % PARTS_OUT != k) {
+                const mmix_real *row = x + picture_spread(i, n, e->count) * stride;
+                memcpy(rest + kept * D, row, D * sizeof *rest);
+                kept++;
+            }
         double r = effective_rank(e->m, rest, kept, D, D);
         double off = r - mean;
         mean += off / (double)(k + 1);
@@ -615,21 +624,26 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
 
 /* ---- corruptions ----------------------------------------------------------------------------- */
 
-/* Of 8-bit pixels v of a picture n pixels wide, c of them with numbers that depend on the picture's alone:
+/* Of 8-bit pixels v of a picture n pixels wide, c of them with numbers that depend on the
+   picture's alone:
        noise      v + a g, g normal with deviation 1, of each pixel and channel its own
        blur       Gaussian, its deviation a n / 96 pixels
        darkness   a v
        contrast   g + a (v - g), g the picture's mean luma
        coarse     the mean of a cell, a cells across and down
-   They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when pictures are not like
-   those a network has learned from) of other pictures; no more is claimed. */
+   They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when
+   pictures are not like those a network has learned from) of other pictures; no more is
+   claimed. */
 static const struct {
     const char *name;
     double amount[STRENGTHS];
 } corruption[CORRUPTIONS] = {
-    {"noise", {8, 16, 32, 48, 64}}, {"blur", {0.75, 1.5, 2.5, 4, 6}},
-        {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
-    {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}}, {"coarse", {32, 24, 16, 12, 8}}};
+    {"noise", {8, 16, 32, 48, 64}},
+    {"blur", {0.75, 1.5, 2.5, 4, 6}},
+    {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
+    {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}},
+    {"coarse", {32, 24, 16, 12, 8}},
+};
 
 static void coarsen(uint8_t *rgb, size_t size, size_t cells)
 {
@@ -668,8 +682,8 @@ static void corrupt_task(void *arg, size_t i)
     memcpy(rgb, c->e->p.test.picture[c->at[i]].rgb, bytes);
     if (c->kind == NOISE)
         for (size_t k = 0; k < bytes; k++) {
-            double v = floor(rgb[k] + c->amount * mmix_random_normal(c->e->m, PURPOSE, c->at[i],
-                    k) + 0.5);
+            double grain = mmix_random_normal(c->e->m, PURPOSE, c->at[i], k);
+            double v = floor(rgb[k] + c->amount * grain + 0.5);
             rgb[k] = (uint8_t)fmin(fmax(v, 0), 255);
         }
     if (c->kind == COARSE) coarsen(rgb, n, c->amount < (double)n ? (size_t)c->amount : n);
@@ -732,8 +746,8 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
         int which = k < 0 ? CORRUPTIONS : k / STRENGTHS;
         for (size_t i = 0, n; i < tests && !bad; i += n) {
             n = tests - i < few ? tests - i : few;
-            bad = corrupt(e, which, k < 0 ? 0 : corruption[which].amount[k % STRENGTHS], at + i, n,
-                          rgb, picture);
+            double amount = k < 0 ? 0 : corruption[which].amount[k % STRENGTHS];
+            bad = corrupt(e, which, amount, at + i, n, rgb, picture);
             if (!bad && v) bad = see(e, v, picture, n, side, x + i * stride);
             for (size_t b = 0; b < n && !bad && !v; b++)
                 bad = describe_plain(e->m, kind, picture[b], x + (i + b) * stride);
@@ -743,11 +757,11 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
         /* clean less the mean of corrupted, of each kind and of all */
         for (size_t i = 0; i < tests && !bad; i++) {
             double right = e->said[i] == label[i];
+            double of_kind = k < 0 ? right : -right / STRENGTHS;
+            double of_all = k < 0 ? right : -right / (CORRUPTIONS * STRENGTHS);
             for (int c = 0; c < CORRUPTIONS; c++)
-                if (k < 0 || c == which)
-                    e->pair[(size_t)c * tests_all + i] += k < 0 ? right : -right / STRENGTHS;
-            e->pair[CORRUPTIONS * tests_all + i] += k < 0 ? right :
-                -right / (CORRUPTIONS * STRENGTHS);
+                if (k < 0 || c == which) e->pair[(size_t)c * tests_all + i] += of_kind;
+            e->pair[CORRUPTIONS * tests_all + i] += of_all;
         }
         if (k < 0) snprintf(name, sizeof name, "%sclean", prefix);
         else snprintf(name, sizeof name, "%s%s/%d", prefix, corruption[which].name,
@@ -755,8 +769,8 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
         if (!bad) put_score(e->m, l, &s, name);
     }
     for (int c = 0; c <= CORRUPTIONS && !bad; c++) {
-        snprintf(name, sizeof name, "%slost/%s", prefix, c < CORRUPTIONS ? corruption[c].name :
-                 "all");
+        const char *which = c < CORRUPTIONS ? corruption[c].name : "all";
+        snprintf(name, sizeof name, "%slost/%s", prefix, which);
         put_mean(e->m, l, e->pair + (size_t)c * tests_all, tests, name);
     }
     free(rgb);
@@ -790,12 +804,12 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
     if (at_block == r->blocks) return;
     mmix_mixer_rank k;
     char name[64];
-    snprintf(name, sizeof name, ssd ? "layers.%d.mixer.out_proj.weight" :
-             "blocks.%d.attn.proj.weight", (int)block);
+    const char *format = ssd ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight";
+    snprintf(name, sizeof name, format, (int)block);
     mmix_mixer mixes = *x;
     mixes.D = NULL;  /* D x passes by: M would have full rank by that alone */
-    if (mmix_mix_rank(m, &mixes, mmix_params_find(mmix_vision_params(r->v), name), 0, 0, &k))
-        return;
+    mmix_tensor *joining = mmix_params_find(mmix_vision_params(r->v), name);
+    if (mmix_mix_rank(m, &mixes, joining, 0, 0, &k)) return;
     size_t H = k.M.matrices;
     double share = 0.5;                                  /* of two blocks, or two directions */
     for (size_t i = 0; i < 4; i++) {  /* an odd last token makes blocks of its own: left out */
@@ -803,13 +817,15 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
         size_t J = i % 2;
         size_t at = I * k.M.cols + J;
         double *to = r->value + at_block * RANKS * r->n;
-        if (I == J || (ssd && (I < J) != (x->direction == MMIX_SCAN_REVERSE))) continue;
+        int zero = ssd && (I < J) != (x->direction == MMIX_SCAN_REVERSE);
+        if (I == J || zero) continue;
         for (size_t h = 0; h < H; h++) {
             size_t cell = h * k.M.rows * k.M.cols + at;
-            to[OFF * r->n] += share / (double)H * k.M.numerical[cell];
-            to[BOUND * r->n] += share / (double)H * k.bound[cell];
-            to[OFF_EFFECTIVE * r->n] += share / (double)H * k.M.effective[cell];
-            to[EFFECTIVE * r->n] += share / (double)H * k.whole.effective[h];
+            double part = share / (double)H;
+            to[OFF * r->n] += part * k.M.numerical[cell];
+            to[BOUND * r->n] += part * k.bound[cell];
+            to[OFF_EFFECTIVE * r->n] += part * k.M.effective[cell];
+            to[EFFECTIVE * r->n] += part * k.whole.effective[h];
         }
         to[JOINED * r->n] += share * k.joined[at];
     }
@@ -832,17 +848,19 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
         ranker one = r;
         one.value += i;
         mmix_mix_hook(e->m, rank_look, &one);
-        bad = !look_at(e->m, v, &e->p.test.picture[picture_spread(i, r.n, tests)], 1, 1,
-                       side).token;
+        const mmix_picture *seen = &e->p.test.picture[picture_spread(i, r.n, tests)];
+        bad = !look_at(e->m, v, seen, 1, 1, side).token;
         mmix_mix_hook(e->m, NULL, NULL);
         mmix_rewind(e->m, mark);
     }
     for (size_t k = 0; k < depth * RANKS && !bad; k++) {
         double *mean = r.value + (depth * RANKS + k % RANKS) * r.n;
-        for (size_t b = 0; b < r.n; b++) mean[b] += r.value[k * r.n + b] / (double)depth;
-        if (of) snprintf(name, sizeof name, "%s/%zu/%zu/%s", of, side, 1 + k / RANKS,
-                         rank_name[k % RANKS]);
-        if (of) put_mean(e->m, l, r.value + k * r.n, r.n, name);
+        const double *one = r.value + k * r.n;
+        const char *what = rank_name[k % RANKS];
+        for (size_t b = 0; b < r.n; b++) mean[b] += one[b] / (double)depth;
+        if (!of) continue;
+        snprintf(name, sizeof name, "%s/%zu/%zu/%s", of, side, 1 + k / RANKS, what);
+        put_mean(e->m, l, one, r.n, name);
     }
     for (size_t k = 0; k < RANKS && !bad; k++) {
         if (of) snprintf(name, sizeof name, "%s/%zu/mean/%s", of, side, rank_name[k]);
@@ -904,8 +922,10 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
     int bad = !x || judge_rows(e, x, ROW * D, D, &of, "") ||
               judge_maps(e, v, q < QUARTERS ? MAPS_JUDGED / 2 : MAPS_JUDGED, &of) ||
               judge_ranks(e, v, side_of(e->o, 1), RANK_PICTURES, &of, NULL);
-    if (!bad) put(e->m, &of, effective_rank(e->m, x, e->count, ROW * D, D),
-                  rank_error(e, x, ROW * D, D), "rank");
+    if (!bad) {
+        double rank = effective_rank(e->m, x, e->count, ROW * D, D);
+        put(e->m, &of, rank, rank_error(e, x, ROW * D, D), "rank");
+    }
     free(x);
     for (char *at = of.text, *end; at && *at && !bad; at = end + 1) {
         end = strchr(at, '\n');
@@ -1043,8 +1063,8 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
     voters split = {e->seg_trains, e->at, n, e->at + e->seg_trains};
     counting count = {e, NULL, (uint8_t *)malloc(e->p.size * e->p.size)};
     count.of = (mmix_miou_count (*)[2])calloc(2 * n + 1, sizeof *count.of);
-    int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY,
-                                                      "no memory for masks");
+    int bad = !count.of || !count.truth;
+    if (bad) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     mmix_miou_count (*all)[2] = count.of;
     for (int k = 0; k < SEG_SIDES && e->seg_trains && n && !bad; k++, count.of += n) {
         size_t side = side_of(e->o, seg_times[k]);

@@ -103,7 +103,7 @@ static double measure(const results *r, const char *prefix, const char *of, doub
 typedef struct estimate {
     const char *label;
     double mean, error;
-    double square;                                       /* sum of squared deviations between seeds */
+    double square;                          /* sum of squared deviations between seeds */
     size_t seeds;
 } estimate;
 
