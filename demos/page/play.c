@@ -290,13 +290,18 @@ __wasi_errno_t __wasi_fd_close(__wasi_fd_t file) { return (void)file, __WASI_ERR
 int main(int argc, char **argv)
 {
     double end[2];
-    if (argc != SETTINGS + 2)
-        return fputs("play: give a scene and 12 settings, see play.c\n", stderr), 2;
+    if (argc != SETTINGS + 2) {
+        fputs("play: give a scene and 12 settings, see play.c\n", stderr);
+        return 2;
+    }
     for (int i = 0; i < SETTINGS; i++) play.setting[i] = atof(argv[i + 2]);
     play_scene(atoi(argv[1]));
-    if (play_picture() || play_mix() || play_mean() < 0 || play_steps() < 0 ||
-        (end[0] = play_rank(1)) < 0)
-        return fprintf(stderr, "play: %s\n", play_error()), 1;
+    int bad = play_picture() || play_mix() || play_mean() < 0 || play_steps() < 0;
+    end[0] = bad ? -1 : play_rank(1);
+    if (end[0] < 0) {
+        fprintf(stderr, "play: %s\n", play_error());
+        return 1;
+    }
     end[1] = play_bound();
     fwrite(play_matrix(), sizeof(mmix_real), L * L, stdout);
     fwrite(play_y(), sizeof(mmix_real), L * P, stdout);

@@ -1,7 +1,7 @@
 /* bench.c - how long the library takes, in fixed cases
 
        cc -O2 demos/studies/bench.c -o bench -lm -lpthread
-       ./bench --table                               all cases, with their share of the machine's peak
+       ./bench --table                               all cases, and their share of the peak
        ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
        ./bench --plots figures                       three SVG figures of how the times grow
 
@@ -9,7 +9,8 @@
    torch_bench.py times beside it:
 
      .fwd   the op without recording
-     .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward pass before it is not timed
+     .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward
+            pass before it is not timed
      models mmix_vision_forward on a batch of pictures;  dino_train_*  one whole training step
      mmate_prefill_*, decoder_attn_prefill_*  one decoder layer over all tokens
 

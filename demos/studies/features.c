@@ -1,7 +1,7 @@
 /* features.c - what the networks see: features of vision backbones, several of them side by side
 
        cc -O2 demos/studies/features.c -o features -lm -lpthread
-       ./features                                    a small ViT with random weights, on drawn scenes
+       ./features                                    a small ViT, random weights, drawn scenes
        ./features --load model.safetensors --images photos
        ./features --load dino_vits16.pth --load vim.safetensors --images photos --masks masks
 
@@ -558,7 +558,10 @@ static int share_out(album *a, settings *o)
     size_t *at = (size_t *)calloc(6 * n, sizeof *at);
     voters *v[3] = {&a->vote, &a->teach, &a->segment};
     a->label = (int32_t *)calloc(n, sizeof *a->label);
-    if (!at || !a->label) return free(at), fail("out of memory");
+    if (!at || !a->label) {
+        free(at);
+        return fail("out of memory");
+    }
     for (int k = 0; k < 3; k++) {
         v[k]->train = at + 2 * (size_t)k * n;
         v[k]->test = v[k]->train + n;
@@ -1466,7 +1469,8 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
         bad |= !a->plain[kind];
     }
     if (bad)
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", a->all);
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures",
+                         a->all);
     if (o->figures) return 0;
     snprintf(path, sizeof path, o->patches ? "%s/%s-patches.npy" : "%s/%s-patches", o->out,
              x->name);
@@ -1521,8 +1525,8 @@ static int see_all(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, mod
         mmix_mark mark = mmix_mark_here(m);
         /* whole ones differ */
         size_t end = done < a->count ? a->count : a->all;
-        size_t batch = o->whole ? 1 : BATCH;
-        n = end - done < batch ? end - done : batch;
+        size_t most = o->whole ? 1 : BATCH;
+        n = end - done < most ? end - done : most;
         if (!read_views(m, o, a, done, n, views)) look(m, o, a, v, x, done, n, views);
         mmix_rewind(m, mark);
         for (size_t b = 0; b < n; b++) view_free(&views[b]);
@@ -1642,8 +1646,8 @@ static void print_json(const settings *o, const album *a)
         size_t k = (size_t)(x - o->model);
         size_t baseline = k >= o->models;
         if (k == o->models) printf("\n ], \"baselines\": [");
-        int first = k == 0 || k == o->models;
-        printf("%s\n {\"name\": \"%s\", ", first ? "" : ",", baseline ? x->label : x->name);
+        const char *comma = k == 0 || k == o->models ? "" : ",";
+        printf("%s\n {\"name\": \"%s\", ", comma, baseline ? x->label : x->name);
         if (!baseline) {
             printf("\"kind\": \"%s\", \"random\": %s, \"foreground\": [%.9g, %.9g], \"weights\": ",
                    kind_name(&x->config), x->file ? "false" : "true", x->front[0], x->front[1]);

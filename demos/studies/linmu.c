@@ -5,9 +5,10 @@
        ./linmu                                       all four parts, small, under ten minutes
        ./linmu pictures --data easy-vqa --budget full
 
-   A teacher with causal attention is converted (its weights are reused) and learns to be itself again without
-   attention. Four parts:
-     text      the teacher is a pretrained model of stories, if there is one, and the data are stories it tells
+   A teacher with causal attention is converted (its weights are reused) and learns to be itself
+   again without attention. Four parts:
+     text      the teacher is a pretrained model of stories, if there is one, and the data are
+               stories it tells
      pictures  questions about pictures; the teacher, encoder and decoder, is trained here first
      video     questions about films: order and direction of motion
      scaling   time and memory from 1,024 tokens on, M-MATE beside attention, random weights
@@ -1414,13 +1415,14 @@ static void report_stages(report *h, const settings *o, int part, const result *
     }
     report_table(h, NULL);
     int text = part == TEXT;
+    const char *measure = text ? "Perplexity" : "Right answers in percent";
+    const char *rows = text ? "stories" : "questions";
+    size_t asked = text ? o->budget->held[TEXT] : r[0].teacher.asked;
     report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer "
                    "steps of %zu rows. Two stages: without the first; a single stage: everything "
                    "trains, all losses at once; their last score stands under stage 3, as that of "
                    "four does, the first of which has none here.",
-                text ? "Perplexity" : "Right answers in percent",
-                text ? o->budget->held[TEXT] : r[0].teacher.asked, text ? "stories" : "questions",
-                STAGES * o->steps[part], o->budget->batch[part]);
+                measure, asked, rows, STAGES * o->steps[part], o->budget->batch[part]);
     if (!text)
         report_html(h, " [Wilson&rsquo;s 95&nbsp;%% interval]; &#9650; and &#9660;: more than two "
                        "standard errors above or below the start.");

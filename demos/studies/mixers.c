@@ -2,7 +2,8 @@
    looked into
 
        cc -O2 demos/studies/mixers.c -o mixers -lm -lpthread
-       ./mixers                                    three backbones with random weights: build/mixers-out/report.html
+       ./mixers                                    three backbones with random weights, as
+                                                   build/mixers-out/report.html
        ./mixers --image photo.jpg --load run-ssd.safetensors         your own picture and weights
        ./mixers --figures docs/figures             the documents' figures, of a drawn scene
 

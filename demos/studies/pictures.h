@@ -4,10 +4,11 @@
    Three forms of folder:
        DIR/train/CLASS/NAME.jpg and DIR/test/CLASS/NAME.jpg
        DIR/CLASS/NAME.jpg           every fifth of a class is for testing
-       DIR/NAME.jpg                 every fifth is for testing; without classes nothing can be classified
-   Masks lie in a tree of the same form, under the same names with the ending .png (or .pgm, .ppm): 0 is
-   background, 255 is void, all else is object; they are read for the test pictures only. Names are sorted, so
-   that every machine sees the same order.
+       DIR/NAME.jpg                 every fifth is for testing; without classes nothing can be
+                                    classified
+   Masks lie in a tree of the same form, under the same names with the ending .png (or .pgm,
+   .ppm): 0 is background, 255 is void, all else is object; they are read for the test pictures
+   only. Names are sorted, so that every machine sees the same order.
 
    In place of a folder a packed file may stand, which pictures_pack has written: a .safetensors
    of 8-bit arrays that is mapped, so that nothing is decoded, and uncut pictures take no memory
@@ -23,7 +24,8 @@
    implementation before this.
 
        pictures p;
-       if (pictures_load(&p, m, "photos", NULL, 96, 0) < 0) puts(p.error);    // which file, what to do
+       if (pictures_load(&p, m, "photos", NULL, 96, 0) < 0)
+           puts(p.error);                                // which file, what to do
        … p.train.picture[i], p.train.label[i], p.test.mask …
        pictures_free(&p); */
 #ifndef PICTURES_H
@@ -778,10 +780,13 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
     for (size_t i = 0; entry && i < all; i++) {
         const mmix_entry *e = mmix_archive_entry(p->packed, i);
         if (strncmp(e->name, begin, skip)) continue;
-        if (e->dtype != MMIX_FILE_U8 || e->ndim != 3 || e->shape[2] != 3 || !mmix_entry_count(e))
-            return free((void *)entry),
-                snprintf(p->error, sizeof p->error, "%s: %s is no 8-bit picture (h, w, 3)", path,
-                                                 e->name), -1;
+        int is_picture = e->dtype == MMIX_FILE_U8 && e->ndim == 3 && e->shape[2] == 3;
+        if (!is_picture || !mmix_entry_count(e)) {
+            snprintf(p->error, sizeof p->error, "%s: %s is no 8-bit picture (h, w, 3)", path,
+                     e->name);
+            free((void *)entry);
+            return -1;
+        }
         entry[n++] = e;
     }
     if (p->whole && !part) set->whole = (mmix_picture *)calloc(n + 1, sizeof *set->whole);

@@ -3,11 +3,11 @@
 
        report r;
        if (report_open(&r, "build/report.html", "Title") < 0) … // r.error says why
-       report_html(&r, "<p>%d steps</p>\n", steps);             // printf of HTML; report_text escapes
+       report_html(&r, "<p>%d steps</p>\n", steps);       // printf of HTML; report_text escapes
        report_table(&r, "|loss|k-NN");                          // head, then rows, then NULL
        report_row(&r, "softmax|%.2f|%.3f", loss, knn);
        report_table(&r, NULL);
-       report_picture(&r, rgb, 96, 96, 144, "a dog");           // PNG inside the page, shown 144 wide
+       report_picture(&r, rgb, 96, 96, 144, "a dog");     // PNG inside the page, shown 144 wide
        report_chart(&r, &chart);                                // SVG
        if (report_close(&r) < 0) …                              // only now the file takes its name
 

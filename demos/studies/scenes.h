@@ -489,7 +489,8 @@ static inline int scene_draw(uint64_t seed, uint64_t index, int size, unsigned c
 
        scene_clip c = scene_clip_make(seed, index, frames);                 // frames 1: a picture
        scene_clip_paint(&c, frame, 32, rgb);
-       answer = scene_clip_ask(&c, number, question, sizeof question);      // number < SCENE_QUESTIONS */
+       // number < SCENE_QUESTIONS
+       answer = scene_clip_ask(&c, number, question, sizeof question); */
 enum { SCENE_QUESTIONS = 4, SCENE_COLOURS = 4, SCENE_SHAPES = 4 };
 static const char *const scene_colour_name[SCENE_COLOURS] = {"red", "yellow", "green", "blue"};
 static const int scene_colour_hue[SCENE_COLOURS] = {0, 256, 512, 1024};

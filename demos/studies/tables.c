@@ -2,8 +2,8 @@
    be stopped
 
        cc -O2 demos/studies/tables.c -o tables -lm -lpthread
-       ./tables --images photos --masks masks --minutes 60           again and again, until it is done
-       ./tables --report                                             what there is so far
+       ./tables --images photos --masks masks --minutes 60      again and again, until it is done
+       ./tables --report                                        what there is so far
 
    A plan is a list of networks times a number of seeds: four token mixers, sizes, places of the
    class token, with DINO and with labels. Each is trained for the same number of steps on the
