@@ -1,21 +1,23 @@
 /* cuda_host.h - a device that is not there, but runs the kernels
 
-   Included before mamba_mix_cuda.cu with MMIX_CUDA_HOST defined, this makes a C++ compiler build the very
-   same kernels for the CPU. Each thread of a block is a fiber with a stack of its own; at a barrier or a
-   warp's collective it hands over to the next one that can go on. One block runs at a time, from the first to
-   the last or, with cuda_host.descending, the other way round.
+   Included before mamba_mix_cuda.cu with MMIX_CUDA_HOST defined, this makes a C++ compiler build
+   the very same kernels for the CPU. Each thread of a block is a fiber with a stack of its own; at
+   a barrier or a warp's collective it hands over to the next one that can go on. One block runs at
+   a time, from the first to the last or, with cuda_host.descending, the other way round.
 
-   What it notices: a barrier or collective that not all threads reach (and which ones wait where), lanes of a
-   warp in different collectives, shared memory beyond what the launch asked for and device memory beyond its
-   end (built with -fsanitize=address), values read before they were written (all memory begins as NaN), a
-   missing barrier (a warp runs as far ahead as barriers let it, the first or, with cuda_host.descending, the
-   last: results must be right, and their bits equal), device memory that is not freed, host memory that is
-   read, written or freed while a copy is under way (copies and kernels run at the next cudaStreamSynchronize,
-   not before), shared memory read or written while a cp.async to it is under way (it holds NaN until its thread
-   waits), more shared memory than a kernel was allowed, 16 bytes copied or stored that do not begin on 16, a
-   result that depends on the order of blocks, a long sum left to tensor cores, which cut where a float is
-   rounded (unless cuda_host.exact is set).
-   What it cannot notice: blocks that wait for each other or meet halfway, bank conflicts, and speed.
+   What it notices: a barrier or collective that not all threads reach (and which ones wait where),
+   lanes of a warp in different collectives, shared memory beyond what the launch asked for and
+   device memory beyond its end (built with -fsanitize=address), values read before they were
+   written (all memory begins as NaN), a missing barrier (a warp runs as far ahead as barriers let
+   it, the first or, with cuda_host.descending, the last: results must be right, and their bits
+   equal), device memory that is not freed, host memory that is read, written or freed while a copy
+   is under way (copies and kernels run at the next cudaStreamSynchronize, not before), shared
+   memory read or written while a cp.async to it is under way (it holds NaN until its thread
+   waits), more shared memory than a kernel was allowed, 16 bytes copied or stored that do not
+   begin on 16, a result that depends on the order of blocks, a long sum left to tensor cores,
+   which cut where a float is rounded (unless cuda_host.exact is set).
+   What it cannot notice: blocks that wait for each other or meet halfway, bank conflicts, and
+   speed.
 
    The runtime's calls are faked and can be told to fail; see struct cuda_host. */
 #ifndef CUDA_HOST_H
@@ -45,36 +47,49 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 
-struct dim3 { unsigned x, y, z; dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {} };
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
-enum { CUDA_HOST_DEVICES = 8, CUDA_HOST_SHARED = 232448, CUDA_HOST_THREADS = 512, CUDA_HOST_STACK = 256 * 1024 };
+enum { CUDA_HOST_DEVICES = 8, CUDA_HOST_SHARED = 232448 };
+enum { CUDA_HOST_THREADS = 512, CUDA_HOST_STACK = 256 * 1024 };
 static uint4 mmixi_cuda_shared[CUDA_HOST_SHARED / 16];
 
 /* ---- the fake's switches and counters ---- */
 
-typedef enum cudaError { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2,
-    cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100,
-    cudaErrorInvalidDeviceFunction = 98, cudaErrorInvalidDevice = 101, cudaErrorNoKernelImageForDevice = 209,
-    cudaErrorLaunchFailure = 719 } cudaError_t;
+typedef enum cudaError {
+    cudaSuccess,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorInvalidDeviceFunction = 98,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorLaunchFailure = 719
+} cudaError_t;
 static struct cuda_host {
     int devices = 1, driver = 13000, major = 9;
     int device = 0;                              /* the current one */
     int no_code = 0;                             /* the program was compiled for other GPUs */
-    int sticky = 0;                              /* the next failure stays: every call after it fails, too */
-    int descending = 0;                          /* the order of blocks, and of the threads of a block */
-    int exact = 0;                               /* tensor cores add in double and round once, and do not cut */
+    int sticky = 0;              /* the next failure stays: every call after it fails, too */
+    int descending = 0;          /* the order of blocks, and of the threads of a block */
+    int exact = 0;               /* tensor cores add in double and round once, and do not cut */
     long fail_malloc = 0, fail_pinned = 0;       /* the n-th call from now fails; 0: none does */
     long fail_launch = 0, fail_copy = 0, fail_sync = 0;
     size_t memory = (size_t)1 << 33;             /* bytes of the device */
     size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
     size_t launches = 0, mallocs = 0;            /* so far */
-    int shared[CUDA_HOST_DEVICES] = { CUDA_HOST_SHARED };    /* of each device: bytes a block can have */
+    /* of each device: bytes a block can have */
+    int shared[CUDA_HOST_DEVICES] = { CUDA_HOST_SHARED };
     size_t told = 0;                             /* calls of cudaFuncSetAttribute so far */
-    cudaError_t last = cudaSuccess;              /* kept, as the runtime does, until cudaGetLastError */
+    cudaError_t last = cudaSuccess;      /* kept, as the runtime does, until cudaGetLastError */
     /* of each device and kernel: bytes of shared memory, where it is allowed more than 48 KB */
     std::map<std::pair<int, void *>, int> allowed;
     std::vector<std::function<void()>> queue;    /* copies and kernels that wait */
@@ -88,7 +103,8 @@ static int cuda_host_fails(long *n)
     if (cuda_host.sticky) cuda_host.sticky = 2;
     return 1;
 }
-/* Makes the device current whose blocks can have so many bytes of shared memory, a new one if there is none. */
+/* Makes the device current whose blocks can have so many bytes of shared memory, a new one if
+   there is none. */
 static inline int cuda_host_use(int shared)
 {
     cuda_host.device = 0;
@@ -160,7 +176,8 @@ static void *cuda_host_stack_begin(char *top, void (*entry)(void))
 
 static void cuda_host_die(const char *what, const char *kind)
 {
-    fprintf(stderr, "cuda_host: %s (%s), block %u, thread %u\n", what, kind, blockIdx.x, cuda_host_block.at);
+    fprintf(stderr, "cuda_host: %s (%s), block %u, thread %u\n", what, kind, blockIdx.x,
+            cuda_host_block.at);
     for (unsigned i = 0; i < cuda_host_block.count; i++)
         fprintf(stderr, "%c", cuda_host_fibers[i].done ? '.' : "-wb"[cuda_host_fibers[i].waits]);
     fprintf(stderr, "\n");
@@ -174,11 +191,13 @@ static int cuda_host_ready(unsigned i)
     if (f->waits == 2) return cuda_host_block.generation != f->generation;
     return 1;
 }
-/* The next thread that can go on, or -1: one of the same warp as long as there is one, so that a warp runs as
-   far ahead of the others as barriers let it, and what it writes too early is seen. */
+/* The next thread that can go on, or -1: one of the same warp as long as there is one, so that a
+   warp runs as far ahead of the others as barriers let it, and what it writes too early is seen. */
 static int cuda_host_next(unsigned me)
 {
-    const unsigned n = cuda_host_block.count, base = me / 32 * 32, lanes = n - base < 32 ? n - base : 32;
+    const unsigned n = cuda_host_block.count;
+    const unsigned base = me / 32 * 32;
+    const unsigned lanes = n - base < 32 ? n - base : 32;
     for (unsigned i = 1; i < lanes; i++) {
         const unsigned at = base + (me - base + (cuda_host.descending ? lanes - i : i)) % lanes;
         if (cuda_host_ready(at)) return (int)at;
@@ -227,8 +246,10 @@ static void cuda_host_entry(void)
     const void *bottom;
     size_t size;
     __sanitizer_finish_switch_fiber(0, &bottom, &size);
-    if (!cuda_host_main_stack)                   /* the first came from there */
-        cuda_host_main_stack = bottom, cuda_host_main_stack_size = size;
+    if (!cuda_host_main_stack) {                 /* the first came from there */
+        cuda_host_main_stack = bottom;
+        cuda_host_main_stack_size = size;
+    }
 #endif
     threadIdx = dim3(cuda_host_block.at, 0, 0);
     cuda_host_block.run();
@@ -271,11 +292,11 @@ static void cuda_host_run_block(void)
         cuda_host_warps[w].lanes = n - 32 * w < 32 ? n - 32 * w : 32;
     }
     cuda_host_block.at = cuda_host.descending ? n - 1 : 0;
+    const cuda_host_fiber *first = &cuda_host_fibers[cuda_host_block.at];
 #ifdef CUDA_HOST_ASAN
-    __sanitizer_start_switch_fiber(&cuda_host_block.fake, cuda_host_fibers[cuda_host_block.at].stack,
-                                   CUDA_HOST_STACK);
+    __sanitizer_start_switch_fiber(&cuda_host_block.fake, first->stack, CUDA_HOST_STACK);
 #endif
-    cuda_host_switch(&cuda_host_block.main_sp, cuda_host_fibers[cuda_host_block.at].sp);
+    cuda_host_switch(&cuda_host_block.main_sp, first->sp);
 #ifdef CUDA_HOST_ASAN
     __sanitizer_finish_switch_fiber(cuda_host_block.fake, 0, 0);
 #endif
@@ -295,8 +316,8 @@ static inline void __syncthreads(void)
     f->generation = cuda_host_block.generation;
     cuda_host_yield();
 }
-/* All lanes of a warp meet; returns the warp's slots that were filled before. The other half of the slots is
-   for the next meeting, so that nobody writes where somebody still reads. */
+/* All lanes of a warp meet; returns the warp's slots that were filled before. The other half of
+   the slots is for the next meeting, so that nobody writes where somebody still reads. */
 static inline uint32_t (*cuda_host_meet(const char *kind, const uint32_t *mine, int words))[8]
 {
     const unsigned at = cuda_host_block.at, lane = at % 32;
@@ -318,7 +339,10 @@ static inline uint32_t (*cuda_host_meet(const char *kind, const uint32_t *mine, 
 static const char cuda_host_is_shfl[] = "__shfl", cuda_host_is_tf32[] = "mma tf32",
     cuda_host_is_bf16[] = "mma bf16", cuda_host_is_ldmatrix[] = "ldmatrix";
 static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((uint64_t)a * b >> 32);
+}
 static inline float __uint_as_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 static inline uint32_t __float_as_uint(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 /* The value of another lane, or one's own where there is no such lane. */
@@ -333,7 +357,8 @@ static inline int __shfl_sync(unsigned mask, int v, int lane)
 }
 static inline float __shfl_xor_sync(unsigned mask, float v, int lanes)
 {
-    return __uint_as_float(cuda_host_shfl(mask, __float_as_uint(v), threadIdx.x % 32 ^ (unsigned)lanes));
+    const unsigned from = threadIdx.x % 32 ^ (unsigned)lanes;
+    return __uint_as_float(cuda_host_shfl(mask, __float_as_uint(v), from));
 }
 static inline int __shfl_xor_sync(unsigned mask, int v, int lanes)
 {
@@ -368,9 +393,10 @@ static inline void cuda_host_wait(void)
     pending.clear();
 }
 
-/* The sum of n numbers as tensor cores are reported to make it (Fasi, Higham, Mikaitis & Pranesh 2021, "Numerical
-   behavior of NVIDIA tensor cores"): products are exact, each term is cut at the last of the 24 bits of the largest
-   one, and so is their sum. Newer ones keep a bit or two more; without them the error is the largest. */
+/* The sum of n numbers as tensor cores are reported to make it (Fasi, Higham, Mikaitis & Pranesh
+   2021, "Numerical behavior of NVIDIA tensor cores"): products are exact, each term is cut at the
+   last of the 24 bits of the largest one, and so is their sum. Newer ones keep a bit or two more;
+   without them the error is the largest. */
 static inline float cuda_host_sum(const double *v, int n)
 {
     double sum = 0, most = 0, unit;
@@ -382,7 +408,8 @@ static inline float cuda_host_sum(const double *v, int n)
     }
     if (cuda_host.exact || most == 0 || !(fabs(sum) < HUGE_VAL)) return (float)sum;
     memcpy(&bits, &most, 8);
-    bits = (bits >> 52 << 52) - ((uint64_t)23 << 52);      /* 2^23 less than the power of two in `most` */
+    /* 2^23 less than the power of two in `most` */
+    bits = (bits >> 52 << 52) - ((uint64_t)23 << 52);
     memcpy(&unit, &bits, 8);
     const double each = 1 / unit;
     for (int i = 0; i < n; i++) units += (int64_t)(v[i] * each);
@@ -397,25 +424,34 @@ static inline float cuda_host_sum(const double *v, int n)
 #ifdef MMIX_CUDA_LAYOUTS
 #include "cuda_layouts.h"
 #else
-/* ldmatrix .x4: lane l hands in row l % 8 of tile l / 8, and takes of tile i row l / 4, columns 2 (l % 4) and the next,
-   of it or of its transpose (PTX ISA, ldmatrix). */
+/* ldmatrix .x4: lane l hands in row l % 8 of tile l / 8, and takes of tile i row l / 4, columns 2
+   (l % 4) and the next, of it or of its transpose (PTX ISA, ldmatrix). */
 static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transposed)
 {
     uint32_t mine[4];
-    if ((uintptr_t)row % 16) cuda_host_die("a row that does not begin on 16 bytes", cuda_host_is_ldmatrix);
+    if ((uintptr_t)row % 16)
+        cuda_host_die("a row that does not begin on 16 bytes", cuda_host_is_ldmatrix);
     memcpy(mine, row, sizeof mine);
     uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
     const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (unsigned i = 0; i < 4; i++) {
-        const uint32_t low = s[8 * i + 2 * t][g / 2] >> g % 2 * 16, high = s[8 * i + 2 * t + 1][g / 2] >> g % 2 * 16;
+        const unsigned shift = g % 2 * 16;
+        const uint32_t low = s[8 * i + 2 * t][g / 2] >> shift;
+        const uint32_t high = s[8 * i + 2 * t + 1][g / 2] >> shift;
         r[i] = transposed ? (low & 0xffff) | high << 16 : s[8 * i + g][t];
     }
 }
-/* c (16, 8) += a (16, 8 words) b (8 words, 8), a word being one tf32, or two bf16, the lower column or row in
-   its lower half. Lane l, with g = l / 4 and t = l % 4, holds the words a (g, t), (g+8, t), (g, t+4),
-   (g+8, t+4) and b (t, g), (t+4, g), and the numbers c (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1) (PTX ISA,
-   m16n8k8 .tf32 and m16n8k16 .bf16). */
-static inline void cuda_host_mma(const char *kind, float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+/* The product of two floats' bits; of so few bits it is exact. */
+static inline double cuda_host_product(uint32_t a, uint32_t b)
+{
+    return (double)__uint_as_float(a) * (double)__uint_as_float(b);
+}
+/* c (16, 8) += a (16, 8 words) b (8 words, 8), a word being one tf32, or two bf16, the lower
+   column or row in its lower half. Lane l, with g = l / 4 and t = l % 4, holds the words a (g, t),
+   (g+8, t), (g, t+4), (g+8, t+4) and b (t, g), (t+4, g), and the numbers c (g, 2t), (g, 2t+1),
+   (g+8, 2t), (g+8, 2t+1) (PTX ISA, m16n8k8 .tf32 and m16n8k16 .bf16). */
+static inline void cuda_host_mma(const char *kind, float *c, const uint32_t *a, uint32_t b0,
+                                 uint32_t b1)
 {
     const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
     uint32_t (*s)[8] = cuda_host_meet(kind, mine, 6);
@@ -425,12 +461,13 @@ static inline void cuda_host_mma(const char *kind, float *c, const uint32_t *a, 
         double v[17] = { c[e] };
         int n = 1;
         for (unsigned w = 0; w < 8; w++) {
-            const uint32_t x = s[4 * g + w % 4][half + 2 * (w / 4)], y = s[4 * col + w % 4][4 + w / 4];
+            const uint32_t x = s[4 * g + w % 4][half + 2 * (w / 4)];
+            const uint32_t y = s[4 * col + w % 4][4 + w / 4];
             if (kind == cuda_host_is_tf32)
-                v[n++] = (double)__uint_as_float(x & 0xffffe000u) * (double)__uint_as_float(y & 0xffffe000u);
+                v[n++] = cuda_host_product(x & 0xffffe000u, y & 0xffffe000u);
             else {
-                v[n++] = (double)__uint_as_float(x << 16) * (double)__uint_as_float(y << 16);
-                v[n++] = (double)__uint_as_float(x & 0xffff0000u) * (double)__uint_as_float(y & 0xffff0000u);
+                v[n++] = cuda_host_product(x << 16, y << 16);
+                v[n++] = cuda_host_product(x & 0xffff0000u, y & 0xffff0000u);
             }
         }
         c[e] = cuda_host_sum(v, n);
@@ -461,10 +498,12 @@ static inline const char *cudaGetErrorString(cudaError_t e)
     switch (e) {
     case cudaSuccess: return "no error";
     case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInsufficientDriver:
+        return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
+    case cudaErrorNoKernelImageForDevice:
+        return "no kernel image is available for execution on the device";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
     default: return "invalid argument";
     }
@@ -511,7 +550,8 @@ static inline cudaError_t cudaMalloc(void **p, size_t n)
     *p = base + 64;
     return cudaSuccess;
 }
-/* Nothing may be freed while copies or kernels are under way: the real device might not wait for them. */
+/* Nothing may be freed while copies or kernels are under way: the real device might not wait for
+   them. */
 static inline void cuda_host_idle(const char *what)
 {
     if (cuda_host.queue.empty()) return;
@@ -545,7 +585,8 @@ static inline cudaError_t cudaFreeHost(void *p)
     free(p);
     return cudaSuccess;
 }
-static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind, cudaStream_t)
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind,
+                                          cudaStream_t)
 {
     if (cuda_host_fails(&cuda_host.fail_copy)) return cuda_host_error(cudaErrorLaunchFailure);
     cuda_host.queue.push_back([=] { memcpy(to, from, n); });
@@ -567,7 +608,8 @@ static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
     for (const std::function<void()> &work : cuda_host.queue) work();
     cuda_host.queue.clear();
-    return cuda_host_fails(&cuda_host.fail_sync) ? cuda_host_error(cudaErrorLaunchFailure) : cudaSuccess;
+    if (cuda_host_fails(&cuda_host.fail_sync)) return cuda_host_error(cudaErrorLaunchFailure);
+    return cudaSuccess;
 }
 static inline cudaError_t cudaGetLastError(void)
 {
@@ -575,7 +617,8 @@ static inline cudaError_t cudaGetLastError(void)
     cuda_host.last = cudaSuccess;
     return e;
 }
-template <class F> static inline cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute, int n)
+template <class F>
+static inline cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute, int n)
 {
     if (n > cuda_host.shared[cuda_host.device]) return cuda_host_error(cudaErrorInvalidValue);
     cuda_host.allowed[std::make_pair(cuda_host.device, (void *)kernel)] = n;
@@ -610,7 +653,8 @@ static void cuda_host_run(void (*kernel)(J), dim3 grid, dim3 block, const J &job
         blockIdx = dim3(cuda_host.descending ? grid.x - 1 - b : b, 0, 0);
         if (shared) memset(mmixi_cuda_shared, 0xff, shared);
 #ifdef CUDA_HOST_ASAN
-        __asan_poison_memory_region((char *)mmixi_cuda_shared + shared, sizeof mmixi_cuda_shared - shared);
+        char *beyond = (char *)mmixi_cuda_shared + shared;
+        __asan_poison_memory_region(beyond, sizeof mmixi_cuda_shared - shared);
 #endif
         cuda_host_run_block();
 #ifdef CUDA_HOST_ASAN
@@ -619,14 +663,15 @@ static void cuda_host_run(void (*kernel)(J), dim3 grid, dim3 block, const J &job
     }
 }
 template <class J>
-static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, void **args, size_t shared,
-                                    cudaStream_t)
+static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, void **args,
+                                    size_t shared, cudaStream_t)
 {
     const J job = *(const J *)args[0];
     if (cuda_host_fails(&cuda_host.fail_launch)) return cuda_host_error(cudaErrorLaunchFailure);
     if (!grid.x || grid.y != 1 || grid.z != 1 || !block.x || block.x > CUDA_HOST_THREADS)
         return cuda_host_error(cudaErrorInvalidConfiguration);
-    if (shared > 48 * 1024 && shared > (size_t)cuda_host.allowed[std::make_pair(cuda_host.device, (void *)kernel)])
+    const std::pair<int, void *> here = std::make_pair(cuda_host.device, (void *)kernel);
+    if (shared > 48 * 1024 && shared > (size_t)cuda_host.allowed[here])
         return cuda_host_error(cudaErrorInvalidValue);
     cuda_host.launches++;
     cuda_host.queue.push_back([=] { cuda_host_run(kernel, grid, block, job, shared); });

@@ -62,8 +62,10 @@ PLAY(play_state) mmix_real *play_state(int way) { return play.state[way][0]; }
 PLAY(play_delta) mmix_real *play_delta(void) { return play.delta; }                /* (L) */
 PLAY(play_singular) double *play_singular(void) { return play.singular; }
 PLAY(play_bound) double play_bound(void) { return play.bound; }
-PLAY(play_error) const char *play_error(void) { return play.m ? mmix_error(play.m) :
-                                               mmix_error(NULL); }
+PLAY(play_error) const char *play_error(void)
+{
+    return play.m ? mmix_error(play.m) : mmix_error(NULL);
+}
 
 PLAY(play_scene) void play_scene(int index)  /* a drawn scene as the picture */
 {
@@ -121,8 +123,10 @@ PLAY(play_picture) int play_picture(void)
 static mmix_mixer mixer_of(mmix_ctx *m, const double *set)
 {
     static const size_t grid[2] = {GRID, GRID};
-    size_t N = (size_t)set[WIDTH], side[2] = {(size_t)set[WINDOW], (size_t)set[WINDOW]};
-    double root = sqrt((double)N), bias = log(expm1(set[STEP]));
+    size_t N = (size_t)set[WIDTH];
+    size_t side[2] = {(size_t)set[WINDOW], (size_t)set[WINDOW]};
+    double root = sqrt((double)N);
+    double bias = log(expm1(set[STEP]));
     mmix_tensor *q = mmix_rms_norm(m, mmix_slice(m, play.q, 3, 0, N), NULL, 1e-6);
     mmix_mixer x = mmix_mixer_softmax(q, q, play.v);
     x.scale = set[SHARPNESS] / root;
@@ -133,8 +137,8 @@ static mmix_mixer mixer_of(mmix_ctx *m, const double *set)
         x.normalize = set[NORMALIZE] > 0 ? 1 : -1;
     }
     if (set[KIND] < MMIX_MIXER_SSD) {
-        x.mask = set[MASK] < MASK_WINDOWS ? set[MASK] < 2 ? (int)set[MASK] : MMIX_MASK_BAND :
-            MMIX_MASK_NONE;
+        x.mask = set[MASK] < 2 ? (int)set[MASK] : MMIX_MASK_BAND;
+        if (set[MASK] >= MASK_WINDOWS) x.mask = MMIX_MASK_NONE;
         if (x.mask == MMIX_MASK_BAND) x.left = x.right = side[0];
         if (set[MASK] >= MASK_WINDOWS) mmix_mixer_windows(&x, 2, grid, side, set[SHIFTED] > 0);
         return x;
@@ -210,7 +214,9 @@ static int walk(mmix_mixer x, int way, double share)
 PLAY(play_steps) int play_steps(void)
 {
     const mmix_mixer *x = &play.mixer;
-    int ssd = x->kind == MMIX_MIXER_SSD, both = ssd && x->direction == MMIX_SCAN_BOTH, bad = 0;
+    int ssd = x->kind == MMIX_MIXER_SSD;
+    int both = ssd && x->direction == MMIX_SCAN_BOTH;
+    int bad = 0;
     if (!ssd && x->mask != MMIX_MASK_CAUSAL) return 0;
     memset(play.stepped, 0, sizeof play.stepped);
     if (!ssd || x->direction != MMIX_SCAN_REVERSE) bad |= walk(*x, 0, both ? 0.5 : 1);
@@ -222,8 +228,9 @@ PLAY(play_steps) int play_steps(void)
 static mmix_tensor *part_of(mmix_tensor *M, int part)
 {
     if (!part) return M;
-    return mmix_slice(play.m, mmix_slice(play.m, M, 2, part == 1 ? L / 2 : 0, L / 2), 3,
-                      part == 1 ? 0 : L / 2, L / 2);
+    size_t half = L / 2;
+    mmix_tensor *rows = mmix_slice(play.m, M, 2, part == 1 ? half : 0, half);
+    return mmix_slice(play.m, rows, 3, part == 1 ? 0 : half, half);
 }
 
 /* Singular values of M or a block of L/2 tokens a side; returns the numerical rank, or -1. The
@@ -234,7 +241,9 @@ PLAY(play_rank) double play_rank(int part)
     mmix_ctx *m = play.m;
     mmix_mixer ones = play.mixer;
     mmix_rank r, decay;
-    double rank = -1, side = part ? L / 2 : L, N = (double)mmix_shape(play.mixer.q, 3);
+    double rank = -1;
+    double side = part ? L / 2 : L;
+    double N = (double)mmix_shape(play.mixer.q, 3);
     memset(&decay, 0, sizeof decay);
     if (mmix_block_rank(m, part_of(play.M, part), 0, 0, &r)) return -1;
     memcpy(play.singular, r.singular, r.width * sizeof *r.singular);
@@ -281,13 +290,18 @@ __wasi_errno_t __wasi_fd_close(__wasi_fd_t file) { return (void)file, __WASI_ERR
 int main(int argc, char **argv)
 {
     double end[2];
-    if (argc != SETTINGS + 2)
-        return fputs("play: give a scene and 12 settings, see play.c\n", stderr), 2;
+    if (argc != SETTINGS + 2) {
+        fputs("play: give a scene and 12 settings, see play.c\n", stderr);
+        return 2;
+    }
     for (int i = 0; i < SETTINGS; i++) play.setting[i] = atof(argv[i + 2]);
     play_scene(atoi(argv[1]));
-    if (play_picture() || play_mix() || play_mean() < 0 || play_steps() < 0 ||
-        (end[0] = play_rank(1)) < 0)
-        return fprintf(stderr, "play: %s\n", play_error()), 1;
+    int bad = play_picture() || play_mix() || play_mean() < 0 || play_steps() < 0;
+    end[0] = bad ? -1 : play_rank(1);
+    if (end[0] < 0) {
+        fprintf(stderr, "play: %s\n", play_error());
+        return 1;
+    }
     end[1] = play_bound();
     fwrite(play_matrix(), sizeof(mmix_real), L * L, stdout);
     fwrite(play_y(), sizeof(mmix_real), L * P, stdout);

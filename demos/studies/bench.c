@@ -1,7 +1,7 @@
 /* bench.c - how long the library takes, in fixed cases
 
        cc -O2 demos/studies/bench.c -o bench -lm -lpthread
-       ./bench --table                               all cases, with their share of the machine's peak
+       ./bench --table                               all cases, and their share of the peak
        ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
        ./bench --plots figures                       three SVG figures of how the times grow
 
@@ -9,7 +9,8 @@
    torch_bench.py times beside it:
 
      .fwd   the op without recording
-     .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward pass before it is not timed
+     .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward
+            pass before it is not timed
      models mmix_vision_forward on a batch of pictures;  dino_train_*  one whole training step
      mmate_prefill_*, decoder_attn_prefill_*  one decoder layer over all tokens
 
@@ -260,7 +261,8 @@ static mmix_tensor *decoder_layer(run *r)
     const size_t *s = r->c->size;
     mmix_span span = {0, {0, 0, 0}, 0};
     mmix_layout layout = {0};
-    mmix_tensor *x = in(r, 0), *u = mmix_rms_norm(m, x, r->norm[0], 1e-6);
+    mmix_tensor *x = in(r, 0);
+    mmix_tensor *u = mmix_rms_norm(m, x, r->norm[0], 1e-6);
     span.start = s[1];
     for (int a = 0; a < 3; a++) span.grid[a] = s[2 + a];
     layout.spans = &span;
@@ -342,7 +344,8 @@ static void pin(void *user, int lane)
 #if defined(__linux__)
     static cpu_set_t all;
     cpu_set_t one;
-    int cores = CPU_COUNT(&all), core = 0;
+    int cores = CPU_COUNT(&all);
+    int core = 0;
     (void)user;
     if (!cores && sched_getaffinity(0, sizeof all, &all)) return;  /* the first call is main's */
     cores = CPU_COUNT(&all);
@@ -381,7 +384,8 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     if (c->op == STEP) r->state = mmix_mix_state_create(r->m, 1);
     if (c->op == SSD || c->op == STEP) {
         /* log-uniform in [0.001, 0.1); uniform in (-16, -1] */
-        mmix_real *dt = mmix_data(in(r, 1)), *A = mmix_data(in(r, 2));
+        mmix_real *dt = mmix_data(in(r, 1));
+        mmix_real *A = mmix_data(in(r, 2));
         for (size_t i = 0; i < mmix_count(in(r, 1)); i++)
             dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
         for (size_t i = 0; i < s[2]; i++)
@@ -491,8 +495,11 @@ typedef struct result {
 static result measure(run *r, double seconds)
 {
     static double time_of[REPS];
-    double start = now(), t = 0, before, faulted;
-    size_t inner = 1, allocations = mmix_memory(r->m).allocations;
+    double start = now();
+    double t = 0;
+    double before, faulted;
+    size_t inner = 1;
+    size_t allocations = mmix_memory(r->m).allocations;
     result out;
     memset(&out, 0, sizeof out);
     if (seconds > 0) {
@@ -509,8 +516,9 @@ static result measure(run *r, double seconds)
     faulted = faults();
     for (start = now(); out.reps < REPS && !mmix_error(r->m);) {
         double elapsed = now() - start;
-        if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2)
-            break;
+        double patience = out.reps < 3 ? 5 * seconds : seconds;
+        if (seconds > 0 && out.reps && elapsed > patience) break;
+        if (!(seconds > 0) && out.reps == 2) break;
         time_of[out.reps++] = once(r, inner);
     }
     if (!out.reps) return out;
@@ -560,7 +568,8 @@ static int report(const bench_case *c, int back, const settings *s)
 {
     static run r;
     char name[64];
-    double idle = resident(), flop = back ? c->flop_back : c->flop;
+    double idle = resident();
+    double flop = back ? c->flop_back : c->flop;
     int failed = run_create(&r, c, back, &s->options);
     case_name(name, sizeof name, c, back);
     if (!failed) {
@@ -686,8 +695,11 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
 {
     enum { LEFT = 74, RIGHT = 676, GAP = 60, TOP = 74, BOTTOM = 354, INSET = 16 };
     static const char dashed[] = " stroke-dasharray=\"5 4\"";
-    double low = p->y[0][0], high = low, width = (double)(RIGHT - LEFT - GAP * ((int)n - 1)) /
-        (double)n, x = LEFT, unit;
+    double low = p->y[0][0];
+    double high = low;
+    double width = (double)(RIGHT - LEFT - GAP * ((int)n - 1)) / (double)n;
+    double x = LEFT;
+    double unit;
     int from = -30, to;
     for (size_t j = 0; j < n; j++)
         for (size_t k = 0; k < p[j].curves; k++)
@@ -702,9 +714,10 @@ static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, 
     svg_open(f, BOTTOM + 94);
     for (size_t k = 0; k < (p->curves > 3 ? 5 : 3); k++) {
         const char *name = k == 3 ? "forward" : "backward";
+        const char *line = k < 4 ? "" : dashed;
+        const char *stroke = pen[k < 3 ? k : 3];
         if (k < 3) name = p->name[k];
-        fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, pen[k < 3 ? k : 3],
-                k < 4 ? "" : dashed);
+        fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, stroke, line);
         svg_text(f, x + 30, 25, "start", "%s", name);
         x += 48 + 7.2 * (double)strlen(name);    /* about a letter's width */
     }
@@ -895,9 +908,10 @@ static int plots(const char *folder, const char *note, settings *s)
         return 1;
     }
     s->options.threads = mmix_threads(m);
-    snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), mmix_threads(m) > 1 ?
-             "s" : "", mmix_simd_name(m),
-             *note ? "; " : "", note);
+    const char *plural = mmix_threads(m) > 1 ? "s" : "";
+    const char *between = *note ? "; " : "";
+    snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), plural,
+             mmix_simd_name(m), between, note);
     mmix_destroy(m);
     status = plot(folder, "scaling-tokens", plot_tokens, s, machine);
     if (!status) status = plot(folder, "scaling-training", plot_training, s, machine);
@@ -961,7 +975,8 @@ int main(int argc, char **argv)
     mmix_destroy(free_to_roam);
     pin(NULL, 0);
     for (int i = 1; i < argc; i++) {
-        const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        const char *option = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         char *end;
         if (!strcmp(option, "--help")) {
             usage(stdout);

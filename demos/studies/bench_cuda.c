@@ -111,7 +111,8 @@ static int call(const Set *s, int is_ssd, int back)
 static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Set *out,
                  void *workspace)
 {
-    const size_t B = c->B, L = c->L, H = c->H, P = c->P, N = c->N, big = B * L * H * P;
+    const size_t B = c->B, L = c->L, H = c->H, P = c->P, N = c->N;
+    const size_t big = B * L * H * P;
     memset(s, 0, sizeof *s);
     if (is_ssd) {
         mmix_cuda_ssd *x = &s->ssd;
@@ -170,11 +171,13 @@ static int by_size(const void *a, const void *b)
 /* Fewest bytes and operations of a call. */
 static void floors(const Shape *c, int is_ssd, int back, double *gb, double *gflop)
 {
-    const double T = (double)c->B * (double)c->L, H = (double)c->H, P = (double)c->P,
-        N = (double)c->N, L = (double)c->L, Q = L < 64 ? L : 64;
+    const double T = (double)c->B * (double)c->L;
+    const double H = (double)c->H, P = (double)c->P, N = (double)c->N, L = (double)c->L;
+    const double Q = L < 64 ? L : 64;
     if (is_ssd) {
-        const double heads = T * H * P * (double)size, group = T * N * (double)size,
-            steps = T * H * (double)size;
+        const double heads = T * H * P * (double)size;
+        const double group = T * N * (double)size;
+        const double steps = T * H * (double)size;
         *gb = (2 * heads + 2 * group + steps) * 1e-9;
         *gflop = 2e-9 * T * (Q / 2 * (N + H * P) + 2 * H * N * P);
         if (back) {
@@ -182,7 +185,8 @@ static void floors(const Shape *c, int is_ssd, int back, double *gb, double *gfl
             *gflop += 2e-9 * T * H * (Q / 2 * (4 * N + 2 * P) + 5 * N * P);
         }
     } else {
-        const double one = T * H * N * (double)size, pairs = T * H * L * (c->causal ? 0.5 : 1);
+        const double one = T * H * N * (double)size;
+        const double pairs = T * H * L * (c->causal ? 0.5 : 1);
         *gb = 4 * one * 1e-9;
         *gflop = 4e-9 * pairs * N;
         if (back) {
@@ -227,7 +231,8 @@ static void case_begin(Case *c, const Shape *shape, int is_ssd, int back, int ch
         keep(&c->out, take(bytes));
     }
     fill(&c->set[0], shape, is_ssd, back, 1, &c->out, NULL);
-    const size_t forward = workspace_of(c, 0), both = workspace_of(c, back);
+    const size_t forward = workspace_of(c, 0);
+    const size_t both = workspace_of(c, back);
     c->workspace = take(both > forward ? both : forward);
     c->set[0].ssd.workspace = c->workspace;
     c->set[0].attention.workspace = c->workspace;
@@ -317,8 +322,8 @@ static void bench(const Shape *shape, int is_ssd, int back, int check)
     const int error = call(&c.set[0], is_ssd, back);
     /* one shape less; the others are measured all the same */
     if (error == MMIX_CUDA_UNSUPPORTED) {
-        printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"dtype\": \"%s\", \"error\": \"%s\"}\n", c.name,
-               dtype, mmix_cuda_error_text(error));
+        printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"dtype\": \"%s\", ", c.name, dtype);
+        printf("\"error\": \"%s\"}\n", mmix_cuda_error_text(error));
         case_end(&c);
         return;
     }
@@ -337,7 +342,8 @@ static void bench(const Shape *shape, int is_ssd, int back, int check)
 static void copy(void)
 {
     const size_t n = (size_t)1 << 30;
-    char *a = (char *)take(n), *b = (char *)take(n);
+    char *a = (char *)take(n);
+    char *b = (char *)take(n);
     float best = 1e30f, t;
     cudaEvent_t begin, end;
     ok((int)cudaMemset(a, 1, n), "memset");

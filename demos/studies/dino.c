@@ -141,8 +141,12 @@ static int read_options(settings *o, int argc, char **argv)
     unsigned long long n;
     recipe r = recipe_standard(MMIX_MIXER_SSD);
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         if (!strcmp(argv[i], "--json")) {
             o->json = 1;
             continue;
@@ -153,10 +157,14 @@ static int read_options(settings *o, int argc, char **argv)
         if (known[k].fixed) fixed = known[k].name;
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &set) {
-            if (!strcmp(set, "list")) return recipe_list(&r), -1;
+            if (!strcmp(set, "list")) {
+                recipe_list(&r);
+                return -1;
+            }
             if (!strncmp(set, "mixer=", 6))
                 return fail("--set %s: that is what --mixer is for", set);
-            if ((why = recipe_set(&r, set)) != NULL) return fail("--set %s", why);
+            why = recipe_set(&r, set);
+            if (why) return fail("--set %s", why);
             if (o->sets == SETS) return fail("--set %s: %d are the most", set, SETS);
             o->set[o->sets++] = set;
         }
@@ -170,9 +178,11 @@ static int read_options(settings *o, int argc, char **argv)
         return fail("--minutes %s: give a number above 0", minutes);
     if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
     o->seed = n;
-    for (int k = 0; k < MIXERS; k++)
-        o->mixers |= (!strcmp(mixer, mixer_name[k]) ||
-                      (k < REGISTERS && !strcmp(mixer, "all"))) << k;
+    int all = !strcmp(mixer, "all");
+    for (int k = 0; k < MIXERS; k++) {
+        int wanted = !strcmp(mixer, mixer_name[k]) || (all && k < REGISTERS);
+        o->mixers |= wanted << k;
+    }
     if (!o->mixers) return fail("--mixer %s: give softmax, linear, ssd, all or registers", mixer);
     while (o->simd < 5 && strcmp(simd, simd_name[o->simd])) o->simd++;       /* MMIX_SIMD_AUTO, … */
     if (o->simd == 5) return fail("--simd %s: give auto, none, avx2, avx512 or neon", simd);
@@ -226,8 +236,10 @@ typedef struct worth {
 
 /* Maps are judged of every so many test pictures, at so many pixels: photographs at 224; the
    things of swarms would be larger there than any that a crop has shown. */
-static size_t judged_every(const pictures *p) { return (p->test.count + MAPS_JUDGED - 1) /
-                                               MAPS_JUDGED; }
+static size_t judged_every(const pictures *p)
+{
+    return (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+}
 static size_t map_side(const pictures *p) { return p->train.whole ? MAP_SIDE : SWARM_SIDE; }
 /* At so many their classes: photographs at more than the crops had, whose things are larger than
    in whole pictures (Touvron et al. 2019). */
@@ -240,7 +252,8 @@ static size_t look_side(const pictures *p, const mmix_dino_config *c)
 static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D,
                 score *s)
 {
-    size_t count = p->train.count + p->test.count, *at = (size_t *)malloc(count * sizeof *at);
+    size_t count = p->train.count + p->test.count;
+    size_t *at = (size_t *)malloc(count * sizeof *at);
     int32_t *label = (int32_t *)malloc(count * sizeof *label);
     voters v = {0, NULL, count, at};
     if (!at || !label) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
@@ -258,8 +271,9 @@ static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t strid
    freed in any case. */
 static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictures *p, worth *w)
 {
-    size_t D = mmix_vision_config_of(v)->dim, large = map_side(p),
-        count = p->train.count + p->test.count;
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t large = map_side(p);
+    size_t count = p->train.count + p->test.count;
     mmix_real *x = (mmix_real *)malloc(count * READS * D * sizeof *x);
     memset(w, 0, sizeof *w);
     for (int k = 0; k < READS; k++)
@@ -288,7 +302,8 @@ typedef struct baselines {
 
 static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, or -1 */
 {
-    size_t count = p->train.count + p->test.count, most = 0;
+    size_t count = p->train.count + p->test.count;
+    size_t most = 0;
     memset(b, 0, sizeof *b);
     for (int k = 0; k < PLAINS && p->classes > 1 && !mmix_error(m); k++) {
         size_t D = plain[k].dim;
@@ -360,7 +375,8 @@ static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, const setting
 {
     const char *images = o->images ? o->images : "";
     const char *masks = o->masks ? o->masks : "";
-    size_t room = strlen(o->plan) + strlen(images) + strlen(masks) + 4096 + r->done * 48, n = 0;
+    size_t room = strlen(o->plan) + strlen(images) + strlen(masks) + 4096 + r->done * 48;
+    size_t n = 0;
     char *note = (char *)malloc(room), path[1100];
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
     n += (size_t)snprintf(note, room,
@@ -397,6 +413,14 @@ static unsigned long long note_number(const char *note, const char *name)
     return strtoull(value, NULL, 10);
 }
 
+/* The number that begins at *at, which goes on behind it. 0, or -1 if there is none. */
+static int read_next(char **at, double *number)
+{
+    const char *begin = *at;
+    *number = strtod(begin, at);
+    return *at == begin ? -1 : 0;
+}
+
 static int read_history(run *r, const char *note)  /* 0, or -1 if the note is not one of ours */
 {
     char value[64], *end;
@@ -408,14 +432,11 @@ static int read_history(run *r, const char *note)  /* 0, or -1 if the note is no
     r->plotted = at ? strtoul(at, &end, 10) : EPOCHS + 2;
     r->done = at ? strtoul(end, &end, 10) : 0;
     if (!at || r->done > r->steps || r->plotted > EPOCHS + 1) return -1;
-    for (size_t i = 0; i < 3 * r->plotted + 2 * r->done; i++) {
-        size_t k = i - 3 * r->plotted;
-        at = end;
-        *(i < 3 * r->plotted ? &r->plot[i % 3][i / 3] : k % 2 ? &r->entropy[k / 2] :
-          &r->loss[k / 2]) =
-            strtod(at, &end);
-        if (end == at) return -1;
-    }
+    for (size_t i = 0; i < r->plotted; i++)
+        for (int k = 0; k < 3; k++)
+            if (read_next(&end, &r->plot[k][i])) return -1;
+    for (size_t i = 0; i < r->done; i++)
+        if (read_next(&end, &r->loss[i]) || read_next(&end, &r->entropy[i])) return -1;
     return 0;
 }
 
@@ -425,7 +446,8 @@ static int same_plan(const char *a, const char *b, size_t n)
 {
     const char *end = a + n;
     while (a < end) {
-        size_t of_a = strcspn(a, "\n"), of_b = strcspn(b, "\n");
+        size_t of_a = strcspn(a, "\n");
+        size_t of_b = strcspn(b, "\n");
         int steps = !strncmp(a, "steps ", 6) && !strncmp(b, "steps ", 6);
         if (!steps && (of_a != of_b || strncmp(a, b, of_a))) return 0;
         if (!b[of_b]) return 0;
@@ -466,10 +488,11 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
         fclose(f);
         mmix_dino *d = mmix_dino_load(m, path);
         if (!d) return fail("%s; give another PREFIX, or start anew without --load", mmix_error(m));
-        const char *note = mmix_dino_note(d), *end = note ? strstr(note, "\nimages ") : NULL;
+        const char *note = mmix_dino_note(d);
+        const char *end = note ? strstr(note, "\nimages ") : NULL;
         size_t n = end ? (size_t)(end - note) + 1 : 0;
-        int ours = n && note_number(note, "steps"), same = !o->plan ||
-            same_plan(o->plan, note, strlen(o->plan));
+        int ours = n && note_number(note, "steps");
+        int same = !o->plan || same_plan(o->plan, note, strlen(o->plan));
         size_t steps = (size_t)note_number(note, "steps");
         if (steps > longest) longest = steps;
         if (ours && !o->plan && (o->plan = (char *)calloc(n + 1, 1)) != NULL)
@@ -518,7 +541,8 @@ enum { PLAN_STEPS = 7 };
 static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
 {
     double seconds = 0;
-    int measure = !o->steps, n = 0;
+    int measure = !o->steps;
+    int n = 0;
     if (measure) o->steps = 1000;
     if (measure) report_say("trying a few steps of each network, to see how many fit into %g "
                             "minutes", o->minutes);
@@ -544,8 +568,10 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         mmix_dino_destroy(d);
         if (mmix_error(m)) return fail("%s", mmix_error(m));
     }
-    if (measure && interrupted)
-        return fprintf(stderr, "\ndino: stopped before there was anything to save\n"), 130;
+    if (measure && interrupted) {
+        fprintf(stderr, "\ndino: stopped before there was anything to save\n");
+        return 130;
+    }
     if (measure) o->steps = 1 + (size_t)(60 * o->minutes * n / seconds);
     o->steps = (o->steps + EPOCHS - 1) / EPOCHS * EPOCHS;
     for (int k = 0; k < MIXERS; k++) {
@@ -578,7 +604,8 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
 {
     pictures few = *p;
     int bad = picture_few(&few.train, &p->train, PLOTTED);
-    size_t D = mmix_vision_config_of(v)->dim, n = few.train.count;
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t n = few.train.count;
     mmix_real *x = (mmix_real *)malloc(n * READS * D * sizeof *x);
     score s;
     memset(&few.test, 0, sizeof few.test);
@@ -604,7 +631,8 @@ static void lengthen(mmix_dino *d, run *r)
     mmix_dino_config *own = (mmix_dino_config *)(uintptr_t)mmix_dino_config_of(d);
     if (own->epochs >= r->config.epochs) return;
     own->epochs = r->config.epochs;
-    size_t had = r->plotted, keep = r->done * EPOCHS / r->steps + 1;
+    size_t had = r->plotted;
+    size_t keep = r->done * EPOCHS / r->steps + 1;
     for (size_t i = 1; i < keep && keep <= had; i++) {
         size_t from = i * (had - 1) / (keep - 1);
         for (int k = 0; k < 3; k++) r->plot[k][i] = r->plot[k][from];
@@ -637,7 +665,8 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
         if (d) lengthen(d, r);
     }
     mmix_memory_peak_clear(m);
-    double start = now(), said = start, saved = start, before = r->seconds, idle = 0;
+    double start = now();
+    double said = start, saved = start, before = r->seconds, idle = 0;
     size_t first = r->done;
     while (d && !mmix_error(m) && !interrupted) {
         /* at the beginning, and after each twentieth */
@@ -705,7 +734,8 @@ static const report_column value_of[WORTH] = {
 static void costs(const run *r, double value[COST])
 {
     size_t n = r->done >= EPOCHS ? r->done / EPOCHS : r->done;
-    double ms = r->done ? r->seconds / (double)r->done * 1000 : NAN, loss = 0, entropy = 0;
+    double ms = r->done ? r->seconds / (double)r->done * 1000 : NAN;
+    double loss = 0, entropy = 0;
     for (size_t i = r->done - n; i < r->done; i++) {     /* means of the last twentieth */
         loss += r->loss[i] / (double)n;
         entropy += r->entropy[i] / (double)n;
@@ -762,9 +792,9 @@ static void print_table(const run *r, const pictures *p, const baselines *b)
     report_columns_text(value_of, WORTH, "worth                     ", NULL);
     for (int k = 0; k < 2 * MIXERS; k++) {
         if (!r[k / 2].chosen) continue;
+        const char *state = k % 2 ? "trained" : "untrained";
         worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
-        snprintf(name, sizeof name, "%-9s %-16s", mixer_name[k / 2], k % 2 ? "trained" :
-                 "untrained");
+        snprintf(name, sizeof name, "%-9s %-16s", mixer_name[k / 2], state);
         report_columns_text(value_of, WORTH, name, value);
     }
     for (int k = plain_first(p); k < plain_end(b); k++) {
@@ -813,23 +843,21 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
 static void report_maps_finding(report *h, const run *r, const char *name, const baselines *b,
                                 int above, int networks)
 {
-    const maps *after = &r->after.auc, *before = &r->before.auc;
+    const maps *after = &r->after.auc;
+    const maps *before = &r->before.auc;
     size_t judged = after->judged, alike = after->alike;
     report_html(h, "<p>How much patches resemble the class token tells objects from the "
                    "background better than nearness to the middle does in %d of %d networks: "
                    "Binary-AUC is up to <b>%.3f</b> (%s; before training it was %.3f), of the "
-                   "middle %.3f. ", above, networks, maps_auc(after), name,
-                   maps_auc(before), maps_auc(&b->middle));
-    if (alike == judged) report_html(h,
-                                     "In the maps of %s objects are what resembles the class "
-                                     "token more (yellow).</p>\n", name);
-    else if (alike == 0) report_html(h,
-                                     "In the maps of %s objects are what resembles the class "
-                                     "token less (violet).</p>\n", name);
+                   "middle %.3f. ",
+                above, networks, maps_auc(after), name, maps_auc(before), maps_auc(&b->middle));
+    report_html(h, "In the maps of %s objects are what resembles the class token ", name);
+    if (alike == judged) report_html(h, "more (yellow).</p>\n");
+    else if (alike == 0) report_html(h, "less (violet).</p>\n");
     else
-        report_html(h, "In the maps of %s objects are what resembles the class token more "
-                       "(yellow) in %zu of %zu pictures, and less (violet) in the "
-                       "others.</p>\n", name, alike, judged);
+        report_html(h, "more (yellow) in %zu of %zu pictures, and less (violet) in the "
+                       "others.</p>\n",
+                    alike, judged);
 }
 
 /* What was learned: a sentence on the class token's classes, one on its maps, what takes
@@ -839,7 +867,8 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
     int best = -1, clear = -1, better = 0, above = 0, n = 0;
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
-        const score *now_is = r[k].after.knn, *was = r[k].before.knn;
+        const score *now_is = r[k].after.knn;
+        const score *was = r[k].before.knn;
         double auc = maps_auc(&r[k].after.auc);
         n++;
         if (best < 0 || now_is->balanced > r[best].after.knn->balanced) best = k;
@@ -854,10 +883,9 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
                        "the nearest neighbours by the class token of the best, %s, name it rightly "
                        "in <b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), "
                        "untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of "
-                       "edges %.1f&nbsp;%% and guessing "
-                       "%.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
-                    100 * token->balanced, 100 * token->balanced_error,
-                    100 * r[best].before.knn->balanced,
+                       "edges %.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n",
+                    better, n, mixer_name[best], 100 * token->balanced,
+                    100 * token->balanced_error, 100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
                     100 / (double)p->classes);
     if (b->middle.judged) report_maps_finding(h, &r[clear], mixer_name[clear], b, above, n);
@@ -966,7 +994,8 @@ static void paint_mask(uint8_t *rgb, const uint8_t *mask, size_t pixels)
 
 static void report_maps(report *h, const run *r, const pictures *p)
 {
-    size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
+    size_t pixels = p->size * p->size;
+    size_t map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
                    "<table class=\"pictures\"><tr><th>picture</th>%s",
@@ -1015,11 +1044,15 @@ static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, 
 /* Rows of picture, mask, and each network's map before and after. */
 static void draw_sheet(const settings *o, const run *r, const pictures *p)
 {
-    size_t pixels = p->size * p->size, width = 1 + (p->test.mask != NULL), rows = SHEET_ROWS;
+    size_t pixels = p->size * p->size;
+    size_t width = 1 + (p->test.mask != NULL);
+    size_t rows = SHEET_ROWS;
     for (int k = 0; k < MIXERS; k++) width += 2 * (size_t)(r[k].chosen != 0);
     if (rows > p->test.count) rows = p->test.count;
-    size_t w = width * (TILE + GAP) - GAP, h = rows * (TILE + GAP) - GAP;
-    uint8_t *sheet = (uint8_t *)malloc(w * h * 3), *mask = (uint8_t *)malloc(pixels * 3);
+    size_t w = width * (TILE + GAP) - GAP;
+    size_t h = rows * (TILE + GAP) - GAP;
+    uint8_t *sheet = (uint8_t *)malloc(w * h * 3);
+    uint8_t *mask = (uint8_t *)malloc(pixels * 3);
     if (sheet) memset(sheet, 255, w * h * 3);
     for (size_t i = 0; sheet && mask && i < rows; i++) {
         size_t column = 0;
@@ -1112,8 +1145,9 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     if (o->pack) {
         if (report_folders(o->pack)) return fail("cannot write %s: %s", o->pack, strerror(errno));
         if (pictures_pack(p, m, o->images, o->pack)) return fail("%s", p->error);
-        return fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count,
-                       p->test.count, o->pack), 0;
+        fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count, p->test.count,
+                o->pack);
+        return 0;
     }
     print = pictures_fingerprint(p);
     if (o->load && print != old_print)
@@ -1122,7 +1156,8 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
                     o->load);
     bad = plan(m, o, r, p);
     if (bad) return bad;
-    if (!o->plan && (o->plan = plan_text(o, print)) == NULL) return fail("no memory for a plan");
+    if (!o->plan) o->plan = plan_text(o, print);
+    if (!o->plan) return fail("no memory for a plan");
     if (report_few(o->steps)) report_say("%zu steps: %s", o->steps, report_few(o->steps));
     for (int k = 0; k < MIXERS; k++) {
         int end = r[k].chosen ? train(m, &r[k], o, p, k) : 0;

@@ -57,7 +57,8 @@ static int sum_pieces(void *user, mmix_real *x, size_t n)
 {
     pieces *r = (pieces *)user;
     const MPI_Datatype real = sizeof(mmix_real) == sizeof(float) ? MPI_FLOAT : MPI_DOUBLE;
-    size_t piece = (n + (size_t)r->ranks - 1) / (size_t)r->ranks, all = piece * (size_t)r->ranks;
+    size_t piece = (n + (size_t)r->ranks - 1) / (size_t)r->ranks;
+    size_t all = piece * (size_t)r->ranks;
     if (piece > r->piece) {
         free(r->in);
         r->piece = piece;
@@ -80,7 +81,8 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
                  int rank)
 {
     const mmix_picture *from = crop_from(&p->train);
-    double start = now(), said = start, saved = start;
+    double start = now();
+    double said = start, saved = start;
     size_t first = 0, done = 0;
     mmix_dino_stats s;
     int more;
@@ -102,6 +104,13 @@ static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, 
     mmix_error_clear(m);
     if (!rank && mmix_dino_save(d, out, NULL)) return fail("%s", mmix_error(m));
     return more < 0 ? fail("%s", why) : 0;
+}
+
+/* Pictures of a folder, or drawn swarms. 0, or -1: p->error, if it is not memory. */
+static int get_pictures(pictures *p, mmix_ctx *m, const char *images, uint64_t seed)
+{
+    if (images) return pictures_load(p, m, images, NULL, 96, 96);
+    return swarms_draw(m, &p->train, seed, 96, 0, SWARMS);
 }
 
 int main(int argc, char **argv)
@@ -126,7 +135,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (int i = 1; i < argc && !status; i += 2) {
-        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        const char *name = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(name, "--help")) {
             if (!rank) fputs(help, stdout);
             status = -1;
@@ -155,8 +165,7 @@ int main(int argc, char **argv)
     if (!status && (why || (why = recipe_wrong(&r)) != NULL)) status = fail("--set %s", why);
     o.threads = (int)threads;
     mmix_ctx *m = status ? NULL : mmix_create(&o);
-    if (m && (images ? pictures_load(&p, m, images, NULL, 96, 96) : swarms_draw(m, &p.train, seed,
-            96, 0, SWARMS)))
+    if (m && get_pictures(&p, m, images, seed))
         status = fail("%s", *p.error ? p.error : "out of memory for the pictures");
     if (m && !status) {
         mmix_dino_config c = recipe_config(&r, (size_t)steps, seed);

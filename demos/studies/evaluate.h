@@ -5,9 +5,10 @@
    a mask:
 
        score s;
-       voters v = {trains, train, tests, test};                 // numbers of the pictures on either side
-       if (evaluate_knn(m, x, D, D, &v, label, classes, 20, &s)) …     // the 20 nearest vote; mmix_error(m) says why
-       if (evaluate_probe(m, x, D, D, &v, label, classes, &s)) …               // a linear head by SGD
+       voters v = {trains, train, tests, test};          // numbers of the pictures on either side
+       // the 20 nearest vote, a linear head by SGD; mmix_error(m) says why not
+       if (evaluate_knn(m, x, D, D, &v, label, classes, 20, &s)) …
+       if (evaluate_probe(m, x, D, D, &v, label, classes, &s)) …
        printf("%.3f +- %.3f\n", s.value, s.error);
 
    A measure without a baseline says little, so there are three descriptors that nobody has
@@ -84,10 +85,21 @@ static inline void plain_colours(mmix_picture p, mmix_real *out)
     memset(out, 0, plain[PLAIN_COLOURS].dim * sizeof *out);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *c = p.rgb + 3 * i;
-        out[((c[0] >> 5) * PLAIN_LEVELS + (c[1] >> 5)) * PLAIN_LEVELS + (c[2] >> 5)] += 1;
+        size_t cell = 0;
+        for (int k = 0; k < 3; k++) cell = cell * PLAIN_LEVELS + (c[k] >> 5);
+        out[cell] += 1;
     }
     for (size_t k = 0; k < plain[PLAIN_COLOURS].dim; k++)
         out[k] = (mmix_real)sqrt((double)out[k] / (double)n);
+}
+
+/* How much lighter one pixel is than another. */
+static inline double plain_lighter(const uint8_t *one, const uint8_t *other)
+{
+    int red = one[0] - other[0];
+    int green = one[1] - other[1];
+    int blue = one[2] - other[2];
+    return 0.299 * red + 0.587 * green + 0.114 * blue;
 }
 
 /* Directions of edges, of 8 x 8 cells, after HOG (Dalal & Triggs 2005): each pixel gives the
@@ -102,17 +114,16 @@ static inline void plain_edges(mmix_picture p, mmix_real *out)
         for (size_t x = 1; x + 1 < p.width; x++) {
             const uint8_t *c = p.rgb + 3 * (y * p.width + x);
             size_t down = 3 * p.width;
-            double dx = 0.299 * (c[3] - *(c - 3)) + 0.587 * (c[4] - *(c - 2)) + 0.114 *
-                (c[5] - *(c - 1));
-            double dy = 0.299 * (c[down] - *(c - down)) + 0.587 * (c[down + 1] - *(c + 1 - down)) +
-                        0.114 * (c[down + 2] - *(c + 2 - down));
-            double turn = atan2(dy, dx) / pi * PLAIN_TURNS, length = sqrt(dx * dx + dy * dy);
+            double dx = plain_lighter(c + 3, c - 3);
+            double dy = plain_lighter(c + down, c - down);
+            double turn = atan2(dy, dx) / pi * PLAIN_TURNS;
+            double length = sqrt(dx * dx + dy * dy);
             while (turn < 0) turn += PLAIN_TURNS;
             size_t low = (size_t)turn % PLAIN_TURNS;
             double share = turn - floor(turn);
-            mmix_real *cell = out + (y * PLAIN_CELLS / p.height * PLAIN_CELLS + x * PLAIN_CELLS /
-                                     p.width) *
-                              PLAIN_TURNS;
+            size_t row = y * PLAIN_CELLS / p.height;
+            size_t col = x * PLAIN_CELLS / p.width;
+            mmix_real *cell = out + (row * PLAIN_CELLS + col) * PLAIN_TURNS;
             cell[low] += (mmix_real)(length * (1 - share));
             cell[(low + 1) % PLAIN_TURNS] += (mmix_real)(length * share);
         }
@@ -130,8 +141,14 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
     mmix_picture tiny = {rgb, PLAIN_SIDE, PLAIN_SIDE};
     all.height = p.height;
     all.width = p.width;
-    if (kind == PLAIN_COLOURS) return plain_colours(p, out), 0;
-    if (kind == PLAIN_EDGES) return plain_edges(p, out), 0;
+    if (kind == PLAIN_COLOURS) {
+        plain_colours(p, out);
+        return 0;
+    }
+    if (kind == PLAIN_EDGES) {
+        plain_edges(p, out);
+        return 0;
+    }
     mmix_resize_plan r = mmix_resize_plan_box(all, PLAIN_SIDE, PLAIN_SIDE);
     return picture_resize(rgb, p, r) ? -1 : mmix_picture_normalize(out, tiny, NULL, NULL);
 }
@@ -250,7 +267,8 @@ static inline score score_of(const mmix_miou_count *count, size_t classes)
     score s = {0, 0, 0, 0, 0};
     double right = 0, tested = 0;
     for (size_t c = 0; c < classes; c++) {
-        double n = (double)count[c].label, p = n > 0 ? (double)count[c].both / n : 0;
+        double n = (double)count[c].label;
+        double p = n > 0 ? (double)count[c].both / n : 0;
         right += (double)count[c].both;
         tested += n > 0;
         s.tests += count[c].label;
@@ -286,8 +304,8 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
                                const int32_t *label, size_t classes, size_t k, score *s)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *test = rows_of(m, x, stride, D, v->test, v->tests),
-        *is = labels_of(m, label, v->test, v->tests);
+    mmix_tensor *test = rows_of(m, x, stride, D, v->test, v->tests);
+    mmix_tensor *is = labels_of(m, label, v->test, v->tests);
     mmix_knn_result r;
     int bad = v->trains
         ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains),
@@ -326,7 +344,10 @@ static inline void standard_add(standard *s, const mmix_real *row)
 static inline void standard_end(standard *s)  /* scale: from sums of squares to 1/deviation */
 {
     double all = 0;
-    for (size_t d = 0; d < s->D; d++) all += s->scale[d] /= (double)s->rows;
+    for (size_t d = 0; d < s->D; d++) {
+        s->scale[d] /= (double)s->rows;
+        all += s->scale[d];
+    }
     all = sqrt(all / (double)s->D);
     for (size_t d = 0; d < s->D; d++)
         s->scale[d] = all > 0 ? 1 / fmax(sqrt(s->scale[d]), 0.1 * all) : 0;
@@ -371,9 +392,8 @@ enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };
 /* On vectors x (…, D), `stride` apart, by SGD with weight decay; of several rates one is chosen
    on a tenth of the train pictures. 0, or -1; p->scale.mean is to be freed in any case. */
 static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t stride, size_t D,
-                              const voters *v,
-                              const int32_t *label, size_t classes, const double *rate,
-                              size_t rates, double decay)
+                              const voters *v, const int32_t *label, size_t classes,
+                              const double *rate, size_t rates, double decay)
 {
     mmix_probe_config o = mmix_probe_config_default();
     if (standard_begin(m, &p->scale, D)) return -1;
@@ -438,7 +458,8 @@ static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (doub
                                               NAN; }
 static inline double maps_error(const maps *s)
 {
-    double n = (double)s->judged, mean = s->sum / n;
+    double n = (double)s->judged;
+    double mean = s->sum / n;
     return s->judged > 1 ? sqrt(fmax(s->square / n - mean * mean, 0) / (n - 1)) : NAN;
 }
 
@@ -476,8 +497,8 @@ static inline mmix_tensor *maps_middle(mmix_ctx *m, size_t h, size_t w)
 {
     mmix_tensor *map = mmix_new2(m, h, w);
     for (size_t i = 0; map && i < h * w; i++) {
-        double x = (double)(2 * (i % w) + 1) / (double)w - 1,
-            y = (double)(2 * (i / w) + 1) / (double)h - 1;
+        double x = (double)(2 * (i % w) + 1) / (double)w - 1;
+        double y = (double)(2 * (i / w) + 1) / (double)h - 1;
         mmix_data(map)[i] = (mmix_real)(1 - sqrt((x * x + y * y) / 2));
     }
     return map;
@@ -496,7 +517,8 @@ enum { DENSE_VOID = 255, DENSE_SIDE = 32 };  /* the head learns from labels of 3
 static inline int dense_tokens(mmix_ctx *m, dense_set *d, size_t picture, const standard *s,
                                mmix_real *x)
 {
-    size_t cells = d->gh * d->gw, late = picture >= d->split;
+    size_t cells = d->gh * d->gw;
+    size_t late = picture >= d->split;
     if (store_read(m, &d->tokens[late], (picture - late * d->split) * cells, cells, x)) return -1;
     for (size_t p = 0; p < cells; p++) standard_apply(s, x + p * d->D);
     return 0;
@@ -538,8 +560,8 @@ static inline int dense_count(mmix_ctx *m, const dense_set *d, const int32_t *la
 {
     mmix_mark mark = mmix_mark_here(m);
     const size_t shape[2] = {d->h, d->w};
-    mmix_tensor *said = mmix_new(m, MMIX_DTYPE_I32, 2, shape),
-        *is = mmix_from_i32(m, 2, shape, label);
+    mmix_tensor *said = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_tensor *is = mmix_from_i32(m, 2, shape, label);
     for (size_t i = 0; said && i < d->w * d->h; i++) mmix_data_i32(said)[i] = pred ? pred[i] : 0;
     int bad = !said || !is || mmix_miou_add(m, count, d->classes, said, is, DENSE_VOID);
     mmix_rewind(m, mark);
@@ -566,7 +588,8 @@ static inline score dense_score(const mmix_miou_count *count, size_t tests, size
             rest[c].label = all[c].label - one->label;
             rest[c].pred = all[c].pred - one->pred;
         }
-        double without = mmix_miou(rest, classes, NULL).miou, off = without - mean;
+        double without = mmix_miou(rest, classes, NULL).miou;
+        double off = without - mean;
         mean += off / (double)(i + 1);
         square += off * (without - mean);
     }
@@ -585,7 +608,8 @@ static inline int dense_predict(mmix_ctx *m, const dense_set *d, const mmix_prob
                                 mmix_tensor *x, uint8_t *pred)
 {
     static const int planes[4] = {0, 3, 1, 2};
-    const size_t shape[4] = {1, d->gh, d->gw, d->classes}, pixels = d->w * d->h;
+    const size_t shape[4] = {1, d->gh, d->gw, d->classes};
+    const size_t pixels = d->w * d->h;
     mmix_tensor *z = mmix_reshape(m, mmix_linear(m, x, head->weight, head->bias), 4, shape);
     z = mmix_interpolate(m, mmix_permute(m, z, planes), MMIX_RESIZE_BILINEAR, d->h, d->w, 0, 0);
     if (!z) return -1;
@@ -606,12 +630,14 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
 {
     static const double rate[] = {0.1, 1, 10};
     mmix_probe_config o = mmix_probe_config_default();
-    size_t cells = d->gh * d->gw, seen = v->trains < 256 ? v->trains : 256;
+    size_t cells = d->gh * d->gw;
+    size_t seen = v->trains < 256 ? v->trains : 256;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = mmix_new2(m, cells, d->D);
     /* means and deviations of 256 of them */
     for (size_t i = 0; x && i < seen && !mmix_error(m); i++) {
-        size_t p = v->train[i * v->trains / seen], late = p >= d->split;
+        size_t p = v->train[i * v->trains / seen];
+        size_t late = p >= d->split;
         if (store_read(m, &d->tokens[late], (p - late * d->split) * cells, cells, mmix_data(x)))
             return -1;
         for (size_t k = 0; k < cells; k++) standard_add(scale, mmix_data(x) + k * d->D);
@@ -627,8 +653,8 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
     o.rates = sizeof rate / sizeof *rate;
     o.void_label = DENSE_VOID;
     memcpy(o.rate, rate, sizeof rate);
-    size_t held = (size_t)ceil((double)v->trains * o.held), learn = v->trains > held ?
-        v->trains - held : 1;
+    size_t held = (size_t)ceil((double)v->trains * o.held);
+    size_t learn = v->trains > held ? v->trains - held : 1;
     if (learn >= o.batch) learn -= learn % o.batch;      /* what is left of a batch is left out */
     progress p = progress_of(name, "segmentation head", learn * o.epochs + held);
     dense_source source = {m, d, v->train, scale, scratch, &p};
@@ -643,10 +669,12 @@ static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, con
                                  dense_look *look, void *user, score *s)
 {
     mmix_mark mark = mmix_mark_here(m), each;
-    size_t pixels = d->w * d->h, cells = d->gh * d->gw;
+    size_t pixels = d->w * d->h;
+    size_t cells = d->gh * d->gw;
     standard scale = {0, 0, NULL, NULL};
     mmix_probe_result head;
-    uint8_t *scratch = (uint8_t *)malloc(2 * pixels + 1), *pred = scratch + pixels;
+    uint8_t *scratch = (uint8_t *)malloc(2 * pixels + 1);
+    uint8_t *pred = scratch + pixels;
     int32_t *label = (int32_t *)malloc(pixels * sizeof *label);
     mmix_miou_count *count = (mmix_miou_count *)calloc(v->tests * d->classes + 1, sizeof *count);
     int bad = scratch && label && count ? 0 : mmix_fail(m, MMIX_ERROR_MEMORY,

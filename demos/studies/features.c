@@ -1,7 +1,7 @@
 /* features.c - what the networks see: features of vision backbones, several of them side by side
 
        cc -O2 demos/studies/features.c -o features -lm -lpthread
-       ./features                                    a small ViT with random weights, on drawn scenes
+       ./features                                    a small ViT, random weights, drawn scenes
        ./features --load model.safetensors --images photos
        ./features --load dino_vits16.pth --load vim.safetensors --images photos --masks masks
 
@@ -283,26 +283,40 @@ static int read_options(settings *o, int argc, char **argv)
         size_t *number, low, high;
         int *flag;
     } known[] = {
-        {"--load", &about, NULL, 0, 0, NULL}, {"--model", &about, NULL, 0, 0, NULL},
-        {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL},
+        {"--load", &about, NULL, 0, 0, NULL},
+        {"--model", &about, NULL, 0, 0, NULL},
+        {"--bf16", &about, NULL, 0, 0, &half},
+        {"--mixer", &about, NULL, 0, 0, NULL},
         {"--heads", &about, NULL, 0, 0, NULL},
-        {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
-        {"--out", &o->out, NULL, 0, 0, NULL}, {"--figures", &o->figures, NULL, 0, 0, NULL},
-        {"--block", &blocks, NULL, 0, 0, NULL}, {"--measure", &measures, NULL, 0, 0, NULL},
+        {"--images", &o->images, NULL, 0, 0, NULL},
+        {"--masks", &o->masks, NULL, 0, 0, NULL},
+        {"--out", &o->out, NULL, 0, 0, NULL},
+        {"--figures", &o->figures, NULL, 0, 0, NULL},
+        {"--block", &blocks, NULL, 0, 0, NULL},
+        {"--measure", &measures, NULL, 0, 0, NULL},
         {"--blocks-read", NULL, &o->blocks_read, 1, 64, NULL},
         {"--square", NULL, NULL, 0, 0, &o->square},
         {"--threshold", &threshold, NULL, 0, 0, NULL},
-        {"--simd", &simd, NULL, 0, 0, NULL}, {"--seed", &seed, NULL, 0, 0, NULL},
-        {"--limit", NULL, &o->limit, 0, 100000000, NULL}, {"--show", NULL, &o->show, 1, 100, NULL},
-        {"--size", NULL, &o->size, 8, 4096, NULL}, {"--threads", NULL, &o->threads, 1, 64, NULL},
-        {"--json", NULL, NULL, 0, 0, &o->json}, {"--list", NULL, NULL, 0, 0, &o->list},
-        {"--whole", NULL, NULL, 0, 0, &o->whole}, {"--patches", NULL, NULL, 0, 0, &o->patches},
+        {"--simd", &simd, NULL, 0, 0, NULL},
+        {"--seed", &seed, NULL, 0, 0, NULL},
+        {"--limit", NULL, &o->limit, 0, 100000000, NULL},
+        {"--show", NULL, &o->show, 1, 100, NULL},
+        {"--size", NULL, &o->size, 8, 4096, NULL},
+        {"--threads", NULL, &o->threads, 1, 64, NULL},
+        {"--json", NULL, NULL, 0, 0, &o->json},
+        {"--list", NULL, NULL, 0, 0, &o->list},
+        {"--whole", NULL, NULL, 0, 0, &o->whole},
+        {"--patches", NULL, NULL, 0, 0, &o->patches},
     };
     char *end;
     unsigned long long n;
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (known[k].flag == &half && read_model(o, known[k].name, "")) return 2;
@@ -372,8 +386,10 @@ static void view_free(view *v)
     free(v->label);
     memset(v, 0, sizeof *v);
 }
-static int has_mask(const album *a, size_t i) { return a->masks &&
-                                               (!a->at[i].path || a->at[i].mask); }
+static int has_mask(const album *a, size_t i)
+{
+    return a->masks && (!a->at[i].path || a->at[i].mask);
+}
 
 /* At most o->limit names of a part, spread over it, go to photo `first` and on. 0, or an exit
    status. */
@@ -420,7 +436,8 @@ static void say_how_many(const album *a, const settings *o, size_t found, size_t
 static int find_photos(album *a, const settings *o)
 {
     const char *dir = o->images;
-    int bad = 0, taught = o->ask & (ASK_KNN | ASK_PROBE | ASK_SEG);
+    int bad = 0;
+    int taught = o->ask & (ASK_KNN | ASK_PROBE | ASK_SEG);
     picture_part part[2];
     picture_names classes;
     memset(part, 0, sizeof part);
@@ -437,8 +454,9 @@ static int find_photos(album *a, const settings *o)
         memset(part, 0, sizeof part);
         if (picture_find(dir, 1, &part[1], &classes, &a->notes) < 0) split = -1;
     }
-    size_t found = part[1].names.count, teaching = taught && split > 0 ? part[0].names.count : 0,
-        trains = teaching;
+    size_t found = part[1].names.count;
+    size_t teaching = taught && split > 0 ? part[0].names.count : 0;
+    size_t trains = teaching;
     char why[1024] = "";
     if (*a->notes.denied) bad = fail("%s", a->notes.denied);
     else if (split > 0 && picture_strays(dir, &classes, why, sizeof why)) bad = fail("%s", why);
@@ -453,8 +471,8 @@ static int find_photos(album *a, const settings *o)
     else if (!found && !bad) {
         picture_notes_say(&a->notes, 0);
         bad = fail("%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, or "
-                   "%s/*: .jpg, "
-                   ".png, .ppm", dir, dir, dir, dir, dir);
+                   "%s/*: .jpg, .png, .ppm",
+                   dir, dir, dir, dir, dir);
     }
     if (!bad) bad = add_photos(a, o, &part[1], 0, a->count);
     if (!bad) bad = add_photos(a, o, &part[0], a->count, trains);
@@ -523,8 +541,10 @@ static int find_scenes(album *a, const settings *o)      /* 0, or an exit status
     a->classes = a->class_name ? SCENE_CLASSES : 0;
     a->masks = 1;
     int bad = !a->at || !a->class_name;
-    for (size_t c = 0; c < a->classes; c++)
-        bad |= !(a->class_name[c] = picture_join(scene_class[c], "", ""));
+    for (size_t c = 0; c < a->classes; c++) {
+        a->class_name[c] = picture_join(scene_class[c], "", "");
+        bad |= !a->class_name[c];
+    }
     for (size_t i = 0; i < a->all && !bad; i++)
         a->at[i].label = scene_make(o->seed, scene_number(a, i)).at[0].kind;
     return bad ? fail("out of memory") : 0;
@@ -538,7 +558,10 @@ static int share_out(album *a, settings *o)
     size_t *at = (size_t *)calloc(6 * n, sizeof *at);
     voters *v[3] = {&a->vote, &a->teach, &a->segment};
     a->label = (int32_t *)calloc(n, sizeof *a->label);
-    if (!at || !a->label) return free(at), fail("out of memory");
+    if (!at || !a->label) {
+        free(at);
+        return fail("out of memory");
+    }
     for (int k = 0; k < 3; k++) {
         v[k]->train = at + 2 * (size_t)k * n;
         v[k]->test = v[k]->train + n;
@@ -598,8 +621,10 @@ static void view_labels(const settings *o, const uint8_t *rgb, size_t w, size_t 
     mmix_resize_plan r = resizing_of(o, w, h, v);
     for (size_t y = 0; y < v->h; y++)
         for (size_t x = 0; x < v->w; x++) {
-            size_t from_y = r.from.top + (2 * (r.to.top + y) + 1) * r.from.height / (2 * r.height);
-            size_t from_x = r.from.left + (2 * (r.to.left + x) + 1) * r.from.width / (2 * r.width);
+            size_t down = 2 * (r.to.top + y) + 1;        /* middles, in half pixels */
+            size_t across = 2 * (r.to.left + x) + 1;
+            size_t from_y = r.from.top + down * r.from.height / (2 * r.height);
+            size_t from_x = r.from.left + across * r.from.width / (2 * r.width);
             v->label[y * v->w + x] = rgb[3 * (from_y * w + from_x)];
         }
 }
@@ -614,8 +639,8 @@ static void view_mask(mmix_ctx *m, const settings *o, const photo *p, size_t w, 
     in.rgb = rgb;
     if (rgb && (in.width != w || in.height != h))
         snprintf(v->why, sizeof v->why,
-                 "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them "
-                 "equal", p->mask, in.width, in.height, w, h);
+                 "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them equal",
+                 p->mask, in.width, in.height, w, h);
     if (rgb && !*v->why) picture_mask_labels(rgb, in.width * in.height);
     if (rgb && !*v->why && v->label) view_labels(o, rgb, w, h, v);
     for (size_t i = 0; rgb && i < in.width * in.height; i++) {
@@ -638,19 +663,22 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     const char *name = p->path ? p->path : "a scene";
     mmix_picture in = {NULL, o->size, o->size};
     uint8_t *rgb = NULL;
-    if (p->path && !(rgb = picture_pixels(m, p->path, &in.width, &in.height, v->why,
-                                          sizeof v->why))) return;
+    if (p->path) {
+        rgb = picture_pixels(m, p->path, &in.width, &in.height, v->why, sizeof v->why);
+        if (!rgb) return;
+    }
     in.rgb = rgb;
     v->w = v->h = o->size;
     if (o->whole) {
-        size_t low = in.width < in.height ? in.width : in.height, high = in.width + in.height - low;
+        size_t low = in.width < in.height ? in.width : in.height;
+        size_t high = in.width + in.height - low;
         size_t longer = (o->size * high + low * o->unit / 2) / (low * o->unit) * o->unit;
         size_t side = longer < o->size ? o->size : longer;
         if (in.width < in.height) v->h = side;
         else v->w = side;
     }
-    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask &&
-        o->ask & ASK_SEG;
+    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG);
+    int label = mask && o->ask & ASK_SEG;
     if (v->w * v->h > (size_t)1 << 26)
         snprintf(v->why, sizeof v->why, "%s: too long for --whole", name);
     else {
@@ -672,8 +700,13 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     if (rgb) picture_pixels_free(p->path, rgb);
 }
 
-typedef struct reading { mmix_ctx *m; const settings *o; const album *a; view *v; size_t first;
-                        } reading;
+typedef struct reading {
+    mmix_ctx *m;
+    const settings *o;
+    const album *a;
+    view *v;
+    size_t first;
+} reading;
 static void read_task(void *arg, size_t i)
 {
     reading *r = (reading *)arg;
@@ -702,7 +735,8 @@ static int read_views(mmix_ctx *m, const settings *o, album *a, size_t first, si
    is judged. */
 static size_t shown(const settings *o, const album *a, size_t k)
 {
-    size_t i = k * a->count / o->show, judged = i - i % 5 + 4;
+    size_t i = k * a->count / o->show;
+    size_t judged = i - i % 5 + 4;
     int some = a->all == a->count && o->ask & ASK_SEG && 5 * o->show <= a->count;
     return some && judged < a->count ? judged : i;
 }
@@ -742,8 +776,9 @@ static void list_model(mmix_ctx *m, mmix_vision *v, const mmix_archive *archive,
     char text[256];
     const mmix_params *p = mmix_vision_params(v);
     describe(mmix_vision_config_of(v), text, sizeof text);
-    printf("%s%s\n  %s\n  %zu parameters in %zu arrays", x->file ? x->file : x->known,
-           x->file ? "" : ": random weights", text, p->elements, p->count);
+    if (x->file) printf("%s\n", x->file);
+    else printf("%s: random weights\n", x->known);
+    printf("  %s\n  %zu parameters in %zu arrays", text, p->elements, p->count);
     if (archive) printf(" of %zu in the file", mmix_archive_count(archive));
     for (size_t i = 0; i < p->count; i++) {
         printf("\n    %s (", p->at[i].name);
@@ -769,18 +804,21 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
     mmix_archive *archive;
     if (x->half && x->mixer < 0 && !x->heads && !list)
         return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
-    if (x->half && !list)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out",
-                         x->file, x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
+    if (x->half && !list) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out", x->file,
+                  x->heads ? "heads" : "mixer");
+        return NULL;
+    }
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
         int told = c.mixer == MMIX_MIXER_SSD || mmix_archive_metadata(archive, "config") != NULL;
-        if (told && ((x->mixer >= 0 && x->mixer != c.mixer) || (x->heads && x->heads != c.heads)))
+        int other_mixer = x->mixer >= 0 && x->mixer != c.mixer;
+        int other_heads = x->heads && x->heads != c.heads;
+        if (told && (other_mixer || other_heads))
             mmix_fail(m, MMIX_ERROR_ARGUMENT,
                       "--%s: %s is a %s by what it says itself; leave the option out",
-                      x->mixer >= 0 && x->mixer != c.mixer ? "mixer" : "heads", x->file,
-                      kind_name(&c));
+                      other_mixer ? "mixer" : "heads", x->file, kind_name(&c));
         if (x->mixer >= 0) c.mixer = x->mixer;
         if (x->heads) c.heads = x->heads;
         v = mmix_vision_create(m, c);
@@ -794,6 +832,53 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
     return v;
 }
 
+static int is_stroke(char c) { return c == '/' || c == '\\'; }
+
+/* A model's name: its file's without folder and ending, unlike those of the models before it. */
+static void name_model(settings *o, size_t k)
+{
+    model *x = &o->model[k];
+    const char *path = x->file ? x->file : x->known;
+    const char *base = path;
+    for (const char *at = path; *at; at++)
+        if (is_stroke(*at)) base = at + 1;
+    snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
+    /* Hugging Face's model.safetensors: its folder's name */
+    const size_t word = strcspn(x->name, ".");
+    int is_model = word == 5 && !strncmp(x->name, "model", 5);
+    int is_pytorch_model = word == 13 && !strncmp(x->name, "pytorch_model", 13);
+    if (is_model || is_pytorch_model) {
+        const char *end = base > path ? base - 1 : path;
+        const char *folder = end;
+        while (folder > path && !is_stroke(folder[-1])) folder--;
+        if (folder < end && *folder != '.')
+            snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
+    }
+    for (char *at = x->name; *at; at++)                  /* fit for files, tables and JSON */
+        if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '_';
+    if (!*x->name) snprintf(x->name, sizeof x->name, "weights");
+    for (size_t i = 0; i < k; i++)
+        if (!strcmp(x->name, o->model[i].name)) {
+            size_t n = strlen(x->name);
+            snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
+        }
+    const char *note = x->half ? " (bf16)" : "";
+    if (!x->file) note = " (random)";
+    snprintf(x->label, sizeof x->label, "%s%s", x->name, note);
+}
+
+/* The least size that is a whole number of both patches. */
+static size_t common_multiple(size_t one, size_t other)
+{
+    size_t a = one, b = other;
+    while (b) {
+        size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return one / a * other;
+}
+
 /* Opens each model once, so that a bad file is known before the work begins. 0, or an exit
    status. */
 static int check_models(mmix_ctx *m, settings *o)
@@ -801,29 +886,7 @@ static int check_models(mmix_ctx *m, settings *o)
     o->unit = 1;
     for (size_t k = 0; k < o->models; k++) {
         model *x = &o->model[k];
-        const char *path = x->file ? x->file : x->known, *base = path;
-        for (const char *at = path; *at; at++) if (*at == '/' || *at == '\\') base = at + 1;
-        snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
-        /* Hugging Face's model.safetensors: its folder's name */
-        const size_t word = strcspn(x->name, ".");
-        if ((word == 5 && !strncmp(x->name, "model", 5)) ||
-            (word == 13 && !strncmp(x->name, "pytorch_model", 13))) {
-            const char *end = base > path ? base - 1 : path, *folder = end;
-            while (folder > path && folder[-1] != '/' && folder[-1] != '\\') folder--;
-            if (folder < end && *folder != '.')
-                snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
-        }
-        for (char *at = x->name; *at; at++)              /* fit for files, tables and JSON */
-            if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '_';
-        if (!*x->name) snprintf(x->name, sizeof x->name, "weights");
-        for (size_t i = 0; i < k; i++)
-            if (!strcmp(x->name, o->model[i].name)) {
-                size_t n = strlen(x->name);
-                snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
-            }
-        const char *note = x->half ? " (bf16)" : "";
-        if (!x->file) note = " (random)";
-        snprintf(x->label, sizeof x->label, "%s%s", x->name, note);
+        name_model(o, k);
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);
@@ -834,16 +897,11 @@ static int check_models(mmix_ctx *m, settings *o)
         if (x->config.class_token == MMIX_CLASS_REGISTERS)
             x->registers = mmix_vision_class_index(&x->config, 0, NULL);
         if (o->list) continue;
-        size_t patch = x->config.patch, a = o->unit, b = patch;
+        size_t patch = x->config.patch;
         if (o->size % patch)
             return fail("--size %zu: no whole number of the %zu x %zu patches of %s; give %zu",
                         o->size, patch, patch, x->name, (o->size / patch + 1) * patch);
-        while (b) {
-            size_t rest = a % b;
-            a = b;
-            b = rest;
-        }
-        o->unit = o->unit / a * patch;
+        o->unit = common_multiple(o->unit, patch);
         if (o->blocks && o->block[o->blocks - 1] >= x->config.depth)
             return fail("--block %zu: %s has the blocks 0 to %zu", o->block[o->blocks - 1], x->name,
                         x->config.depth - 1);
@@ -871,7 +929,8 @@ static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, in
     x->of_class[label].sum += auc.auc;
     x->of_class[label].count++;
     for (int k = 0; k < 2 * LEVELS; k++) {
-        double iou = 0, level = k % LEVELS / (double)LEVELS;
+        double iou = 0;
+        double level = k % LEVELS / (double)LEVELS;
         mmix_binary_iou(m, side[k / LEVELS], mask, level, 255, &iou);
         x->iou[k / LEVELS][k % LEVELS] += iou;
     }
@@ -886,7 +945,8 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     memset(&options, 0, sizeof options);
     options.token = token;
     options.layer = layer;
-    const size_t shape[3] = {1, s->gh * s->gw, x->config.dim}, row[2] = {1, x->config.dim};
+    const size_t shape[3] = {1, s->gh * s->gw, x->config.dim};
+    const size_t row[2] = {1, x->config.dim};
     if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches),
                          s->gh, s->gw, v->h, v->w, &map))
         return -1;
@@ -908,10 +968,12 @@ static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, con
     mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image),
                                              x->config.depth - 1);
     if (!map) return -1;
-    size_t H = mmix_shape(map, 1), cells = s->gh * s->gw;
+    size_t H = mmix_shape(map, 1);
+    size_t cells = s->gh * s->gw;
     mmix_tensor *all = mmix_new3(m, H + 1, s->gh, s->gw);
     if (!all || mmix_read(map, mmix_data(all))) return -1;
-    mmix_real *at = mmix_data(all), *mean = at + H * cells;
+    mmix_real *at = mmix_data(all);
+    mmix_real *mean = at + H * cells;
     x->read = H;
     memset(mean, 0, cells * sizeof *mean);
     for (size_t i = 0; i < H * cells; i++) {
@@ -933,12 +995,25 @@ static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, con
     return 0;
 }
 
-/* Makes of picture b of a batch, with patches (n, D), what the report shows. 0, or -1. */
-static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f,
-                size_t b, const mmix_real *patches, const mmix_real *token, const view *v)
+/* Pictures first … first + n - 1 and what a network made of them. */
+typedef struct batch {
+    size_t first, n;
+    view *views;
+    const mmix_features *f;
+    const mmix_real *image;                              /* (n, 3, h, w), normalized */
+    const mmix_real *patches;                            /* (n, cells, D) */
+} batch;
+
+/* Makes of picture b of a batch what the report shows. 0, or -1. */
+static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const batch *of, size_t b)
 {
     static const char last[] = "last block after the final norm";
-    size_t n = f->grid_h * f->grid_w, D = x->config.dim, at = 0;
+    const mmix_features *f = of->f;
+    const view *v = &of->views[b];
+    size_t n = f->grid_h * f->grid_w;
+    size_t D = x->config.dim, at = 0;
+    const mmix_real *patches = of->patches + b * n * D;
+    const mmix_real *token = x->token + (of->first + b) * D;
     mmix_tensor *rows = mmix_new2(m, n, D);
     s->gh = f->grid_h;
     s->gw = f->grid_w;
@@ -957,18 +1032,24 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
     }
     /* Of attention the class token after the same block. Mamba's come without the residual,
        which its patches have, so there it is the last block's. */
+    const char *of_last = x->registers ? "mean of the registers of the last block"
+                                       : "class token of the last block";
     for (size_t k = 0; k < o->blocks; k++) {
         char layer[80];
         int own = x->config.mixer != MMIX_MIXER_SSD;
-        const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n, *query = token;
-        if (own) query = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
-                         mmix_shape(f->intermediate, 1) - (x->config.depth - o->block[k]) * D;
+        const char *how = own ? "class token of the same block" : of_last;
+        const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n;
+        const mmix_real *query = token;
+        if (own) {                                       /* blocks are counted from the last */
+            const mmix_tensor *last_blocks = f->intermediate;
+            const mmix_real *end = mmix_data(last_blocks) + b * mmix_stride(last_blocks, 0) +
+                                   mmix_shape(last_blocks, 1);
+            query = end - (x->config.depth - o->block[k]) * D;
+        }
         for (size_t i = 0; i < n * D; i++) mmix_data(rows)[i] = dense[i % D * n + i / D];
         snprintf(x->head[++at], sizeof *x->head, "block %zu", o->block[k]);
         snprintf(layer, sizeof layer, "block %zu after the final norm", o->block[k]);
-        if (add_map(m, x, s, at, own ? "class token of the same block" : x->registers ?
-                    "mean of the registers of the last block" : "class token of the last block",
-                    layer, query, mmix_data(rows), v)) return -1;
+        if (add_map(m, x, s, at, how, layer, query, mmix_data(rows), v)) return -1;
     }
     return 0;
 }
@@ -1004,13 +1085,15 @@ static void turn(const settings *o, const model *x, double *t)
     size_t rows = 0;
     for (const strip *s = x->shown; s < x->shown + o->show; s++)
         for (size_t p = 0; p < s->gh * s->gw; p++, rows++) {
-            size_t r = p / s->gw, c = p % s->gw;
+            size_t r = p / s->gw;
+            size_t c = p % s->gw;
             int inside = r && c && r + 1 < s->gh && c + 1 < s->gw;
             sum[inside] += t[rows];
             count[inside]++;
         }
-    if (sum[0] / count[0] > sum[1] / fmax(count[1], 1)) for (size_t i = 0; i < rows;
-            i++) t[i] = -t[i];
+    double edges = sum[0] / count[0];
+    double insides = sum[1] / fmax(count[1], 1);
+    for (size_t i = 0; edges > insides && i < rows; i++) t[i] = -t[i];
 }
 
 /* The colours of the shown pictures' patches, in two steps as DINOv2's authors do it: a first
@@ -1020,7 +1103,8 @@ static void turn(const settings *o, const model *x, double *t)
    so that none is all foreground or all ground. 0, or -1. */
 static int colour_patches(mmix_ctx *m, const settings *o, model *x)
 {
-    size_t D = x->config.dim, rows = 0, front = 0, row = 0, k = D < 3 ? D : 3;
+    size_t D = x->config.dim, rows = 0, front = 0, row = 0;
+    size_t k = D < 3 ? D : 3;
     mmix_pca_result first, three;
     for (size_t i = 0; i < o->show; i++) rows += x->shown[i].gh * x->shown[i].gw;
     snprintf(x->components, sizeof x->components, "none, of a single patch");
@@ -1037,7 +1121,8 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         row += n;
     }
     if (!all || mmix_pca(m, all, 1, &first)) return -1;
-    double *t = first.projection, *sorted = (double *)malloc(rows * sizeof *sorted);
+    double *t = first.projection;
+    double *sorted = (double *)malloc(rows * sizeof *sorted);
     if (!sorted) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for components");
     turn(o, x, t);
     row = 0;
@@ -1048,8 +1133,9 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         size_t before = front;
         for (size_t p = 0; p < n; p++) {  /* the foreground's rows move to the front */
             t[row + p] = t[row + p] >= limit;
-            if (t[row + p] > 0) memcpy(mmix_data(all) + front++ * D, s->patches + p * D,
-                                       D * sizeof(mmix_real));
+            if (!(t[row + p] > 0)) continue;
+            memcpy(mmix_data(all) + front * D, s->patches + p * D, D * sizeof(mmix_real));
+            front++;
         }
         double share = (double)(front - before) / (double)n;
         x->front[0] = row ? fmin(x->front[0], share) : share;
@@ -1057,13 +1143,15 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         row += n;
     }
     free(sorted);
+    const char *threshold = "the given share of the picture's range";
+    if (o->threshold < 0)
+        threshold = "the picture's own threshold (Otsu's, a tenth of the patches on either side)";
     snprintf(x->components, sizeof x->components,
              "foreground: where the first principal component of the patches of all %zu pictures, "
              "each picture's mean taken off, is at least %s; it is turned so that the pictures' "
              "edges are low, and %.0f%% of the patches are above. Their own first %zu components "
-             "are red, green and blue, 2.5 deviations to either side", o->show, o->threshold < 0 ?
-             "the picture's own threshold (Otsu's, a tenth of the patches on either side)" :
-             "the given share of the picture's range", 100 * (double)front / (double)rows, k);
+             "are red, green and blue, 2.5 deviations to either side",
+             o->show, threshold, 100 * (double)front / (double)rows, k);
     if (front < 2) return 0;
     if (mmix_pca(m, mmix_slice(m, all, 0, 0, front), k, &three)) return -1;
     const double *colour = three.projection;
@@ -1094,7 +1182,8 @@ typedef struct prediction {
 static void keep_prediction(void *user, size_t picture, const uint8_t *pred)
 {
     const prediction *p = (const prediction *)user;
-    size_t k = shown_as(p->o, p->a, picture), n = p->o->size * p->o->size;
+    size_t k = shown_as(p->o, p->a, picture);
+    size_t n = p->o->size * p->o->size;
     if (k == p->o->show || !(p->x->shown[k].pred = (uint8_t *)malloc(n))) return;
     memcpy(p->x->shown[k].pred, pred, n);
 }
@@ -1113,7 +1202,8 @@ static void dense_of(const settings *o, album *a, model *x)
 /* A model's features: k-NN, the probe with two class strategies, segmentation. 0, or -1. */
 static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
 {
-    size_t D = x->config.dim, tokens = x->wide - D;
+    size_t D = x->config.dim;
+    size_t tokens = x->wide - D;
     prediction look = {o, a, x};
     score s;
     if (o->ask & ASK_KNN) {
@@ -1137,7 +1227,8 @@ static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
 static score commonest(const voters *v, const int32_t *label, size_t classes)
 {
     mmix_miou_count count[2] = {{0, 0, 0}, {0, 0, 0}};   /* all tests as one class; nothing */
-    size_t n = v->trains ? v->trains : v->tests, most = 0, winner = 0, tested = 0;
+    size_t n = v->trains ? v->trains : v->tests;
+    size_t most = 0, winner = 0, tested = 0;
     const size_t *at = v->trains ? v->train : v->test;
     for (size_t c = 0; c < classes; c++) {
         size_t votes = 0, asked = 0;
@@ -1208,8 +1299,12 @@ static void save(mmix_ctx *m, const settings *o, const model *x, const char *wha
     mmix_archive_save(m, path, &e, 1, NULL);
 }
 
-typedef struct plain_job { album *a; const view *v; size_t first, n; int bad[PLAINS * BATCH];
-                          } plain_job;
+typedef struct plain_job {
+    album *a;
+    const view *v;
+    size_t first, n;
+    int bad[PLAINS * BATCH];
+} plain_job;
 static void plain_task(void *arg, size_t i)
 {
     plain_job *job = (plain_job *)arg;
@@ -1250,9 +1345,12 @@ static int note(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n
 static void join_vectors(model *x, const mmix_features *f, size_t first, size_t n,
                          const mmix_real *patches)
 {
-    size_t D = x->config.dim, cells = f->grid_h * f->grid_w, tokens = x->wide - D;
+    size_t D = x->config.dim;
+    size_t cells = f->grid_h * f->grid_w;
+    size_t tokens = x->wide - D;
     for (size_t b = 0; b < n; b++) {
-        mmix_real *to = x->vector + (first + b) * x->wide, *mean = to + tokens;
+        mmix_real *to = x->vector + (first + b) * x->wide;
+        mmix_real *mean = to + tokens;
         const mmix_real *from = x->token + (first + b) * D;
         if (tokens > D)
             from = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
@@ -1283,11 +1381,11 @@ static void wish(const settings *o, const model *x, int any, mmix_vision_options
 /* Maps of a batch of judged pictures against their masks, and what the report keeps of them. 0,
    or -1. */
 static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_vision *v, model *x,
-                       size_t first,
-                       size_t n, view *views, const mmix_features *f, const mmix_real *image,
-                       const mmix_real *patches)
+                       const batch *of)
 {
-    size_t h = views->h, w = views->w, cells = f->grid_h * f->grid_w, D = x->config.dim;
+    const mmix_features *f = of->f;
+    view *views = of->views;
+    size_t h = views->h, w = views->w;
     mmix_map map;
     mmix_map_options words;
     memset(&words, 0, sizeof words);
@@ -1295,18 +1393,19 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
     words.layer = "last block after the final norm";
     if (mmix_feature_map(m, &words, f->token, f->patches, f->grid_h, f->grid_w, h, w, &map))
         return -1;
-    for (size_t b = 0; b < n; b++) {
+    for (size_t b = 0; b < of->n; b++) {
         mmix_mark mark = mmix_mark_here(m);
-        size_t i = first + b, k = shown_as(o, a, i);
+        size_t i = of->first + b;
+        size_t k = shown_as(o, a, i);
         int judged = o->ask & ASK_AUC && views[b].mask;
         if (judged) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
         mmix_tensor *middle = judged && x == o->model ? maps_middle(m, h, w) : NULL;
         if (middle) judge(m, x + o->models + MIDDLE, mmix_data(middle), &views[b], a->at[i].label);
-        if (k < o->show &&
-            (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D,
-                  &views[b]) ||
-             (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h,
-                                        w)))) return -1;
+        if (k < o->show) {
+            strip *s = &x->shown[k];
+            if (keep(m, o, x, s, of, b)) return -1;
+            if (!o->figures && keep_heads(m, v, x, s, of->image + b * 3 * h * w, h, w)) return -1;
+        }
         mmix_rewind(m, mark);
         if (k == o->show || a->shown[k].rgb) continue;
         a->shown[k] = views[b];                          /* the report takes the view over */
@@ -1320,7 +1419,8 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
                 size_t n, view *views)
 {
     const size_t D = x->config.dim, h = views->h, w = views->w;
-    int any = 0, judged = first < a->count;
+    int any = 0;
+    int judged = first < a->count;
     mmix_vision_options options;
     mmix_tensor *image = mmix_new4(m, n, 3, h, w);
     if (x == o->model && note(m, o, a, first, n, views)) return -1;
@@ -1346,8 +1446,8 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
     if (to->file && store_add(m, to, mmix_data(rows), n * cells)) return -1;
     if (x->vector) join_vectors(x, &f, first, n, mmix_data(rows));
     x->tokens = mmix_shape(f.tokens, 1);
-    if (judged && look_closer(m, o, a, v, x, first, n, views, &f, mmix_data(image),
-                              mmix_data(rows))) return -1;
+    const batch of = {first, n, views, &f, mmix_data(image), mmix_data(rows)};
+    if (judged && look_closer(m, o, a, v, x, &of)) return -1;
     return mmix_error(m) ? -1 : 0;
 }
 
@@ -1363,11 +1463,14 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
     x->shown = (strip *)calloc(o->show, sizeof *x->shown);
     if (o->ask & ASK_PROBE) x->vector = (mmix_real *)malloc(a->all * x->wide * sizeof *x->vector);
     int bad = !x->token || !x->register_rows || !x->shown || (o->ask & ASK_PROBE && !x->vector);
-    for (int kind = 0; x == o->model && kind < PLAINS && o->ask & (ASK_KNN | ASK_PROBE); kind++)
-        bad |= !(a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim *
-                                                      sizeof(mmix_real)));
-    if (bad) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures",
-                              a->all);
+    int described = x == o->model && o->ask & (ASK_KNN | ASK_PROBE);
+    for (int kind = 0; described && kind < PLAINS; kind++) {
+        a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim * sizeof(mmix_real));
+        bad |= !a->plain[kind];
+    }
+    if (bad)
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures",
+                         a->all);
     if (o->figures) return 0;
     snprintf(path, sizeof path, o->patches ? "%s/%s-patches.npy" : "%s/%s-patches", o->out,
              x->name);
@@ -1384,13 +1487,16 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
    among the others, by the class tokens' cosine. */
 static void find_near(const settings *o, const album *a, model *x)
 {
-    size_t D = x->config.dim, from = a->all > a->count ? a->count : 0;
+    size_t D = x->config.dim;
+    size_t from = a->all > a->count ? a->count : 0;
     for (size_t k = 0; k < o->show; k++) {
         strip *s = &x->shown[k];
-        size_t own = shown(o, a, k), found = 0;
+        size_t own = shown(o, a, k);
+        size_t found = 0;
         for (size_t i = from; i < a->all; i++) {
             double both = 0, square[2] = {0, 0};
-            const mmix_real *p = x->token + own * D, *q = x->token + i * D;
+            const mmix_real *p = x->token + own * D;
+            const mmix_real *q = x->token + i * D;
             for (size_t d = 0; d < D; d++) {
                 both += (double)p[d] * (double)q[d];
                 square[0] += (double)p[d] * (double)p[d];
@@ -1419,8 +1525,8 @@ static int see_all(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, mod
         mmix_mark mark = mmix_mark_here(m);
         /* whole ones differ */
         size_t end = done < a->count ? a->count : a->all;
-        size_t batch = o->whole ? 1 : BATCH;
-        n = end - done < batch ? end - done : batch;
+        size_t most = o->whole ? 1 : BATCH;
+        n = end - done < most ? end - done : most;
         if (!read_views(m, o, a, done, n, views)) look(m, o, a, v, x, done, n, views);
         mmix_rewind(m, mark);
         for (size_t b = 0; b < n; b++) view_free(&views[b]);
@@ -1479,7 +1585,8 @@ static void results(model *x)
     value[AUC + 2] = n;
     value[AUC + 3] = (double)x->brighter / n;
     for (int k = 0; k < 2 * LEVELS; k++) {
-        double iou = x->iou[k / LEVELS][k % LEVELS] / n, level = k % LEVELS / (double)LEVELS;
+        double iou = x->iou[k / LEVELS][k % LEVELS] / n;
+        double level = k % LEVELS / (double)LEVELS;
         if (iou <= best) continue;
         value[AUC + 4] = best = iou;
         value[AUC + 5] = k < LEVELS ? level : -level;    /* with a minus: of 1 - map */
@@ -1536,10 +1643,11 @@ static void print_json(const settings *o, const album *a)
     const char *square = o->square ? "true" : "false";
     printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size, whole, square);
     for (const model *x = o->model; x < last(o); x++) {
-        size_t k = (size_t)(x - o->model), baseline = k >= o->models;
+        size_t k = (size_t)(x - o->model);
+        size_t baseline = k >= o->models;
         if (k == o->models) printf("\n ], \"baselines\": [");
-        printf("%s\n {\"name\": \"%s\", ", k && k != o->models ? "," : "", baseline ? x->label :
-               x->name);
+        const char *comma = k == 0 || k == o->models ? "" : ",";
+        printf("%s\n {\"name\": \"%s\", ", comma, baseline ? x->label : x->name);
         if (!baseline) {
             printf("\"kind\": \"%s\", \"random\": %s, \"foreground\": [%.9g, %.9g], \"weights\": ",
                    kind_name(&x->config), x->file ? "false" : "true", x->front[0], x->front[1]);

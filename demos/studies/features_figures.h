@@ -27,6 +27,32 @@ static order order_of(const char *name, mmix_vision_config c, size_t size)
     return r;
 }
 
+/* A grid of square cells whose corner is at (left, top). */
+typedef struct cells {
+    FILE *f;
+    double left, top, side;                              /* of a cell */
+    size_t wide;                                         /* cells a row */
+} cells;
+
+/* Cell k in the colour of a heat map's value. */
+static void svg_heat(const cells *c, size_t k, double value)
+{
+    uint8_t rgb[3];
+    double x = c->left + c->side * (double)(k % c->wide);
+    double y = c->top + c->side * (double)(k / c->wide);
+    double side = c->side - 0.7;
+    report_heat(value, rgb);
+    svg_box(c->f, x, y, side, side, "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
+}
+
+static void svg_frame(const cells *c, size_t k)
+{
+    double x = c->left + c->side * (double)(k % c->wide);
+    double y = c->top + c->side * (double)(k / c->wide);
+    double side = c->side - 1;
+    svg_box(c->f, x, y, side, side, "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
+}
+
 static void svg_row(FILE *f, const order *r, size_t row, double x, double y, double w, double h)
 {
     double t = (double)row / (double)(r->grid - 1);      /* from #e2eaf4 to #688fc4 */
@@ -50,8 +76,8 @@ static void draw_tokens(const char *folder, const order *all)
         double y = TOP + m * STEP;
         size_t patch = 0, next = 0;
         svg_text(f, LEFT, y - 30, 14, "start",
-                 "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of them "
-                 "patches", r->name, r->tokens, r->patches);
+                 "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of them patches",
+                 r->name, r->tokens, r->patches);
         svg_text(f, LEFT + CELL * (double)r->tokens + 3, y + HIGH - 8, 11, "start", "%zu",
                  r->tokens - 1);
         for (size_t i = 0, run; i < r->tokens; i += run) {
@@ -72,7 +98,8 @@ static void draw_tokens(const char *folder, const order *all)
             patch += run;
         }
     }
-    double y = TOP + ORDERS * STEP - 28, x = LEFT;
+    double y = TOP + ORDERS * STEP - 28;
+    double x = LEFT;
     for (size_t k = 0; k < all->grid; k++, x += 10) svg_row(f, all, k, x, y - 11, 9.4, 13);
     svg_text(f, x + 6, y, 13, "start", "rows of patches, 0 to %zu", all->grid - 1);
     svg_special(f, &all[0], 0, x + 190, y - 13, 6, 17);
@@ -96,8 +123,7 @@ static void draw_grids(const char *folder, const order *all)
         const order *r = &all[m];
         double left = LEFT + m * (side + GAP);
         svg_text(f, left + side / 2, TOP - 14, 14, "middle",
-                 "<tspan font-weight=\"bold\">%s</tspan>",
-                 r->name);
+                 "<tspan font-weight=\"bold\">%s</tspan>", r->name);
         for (size_t p = 0; p < r->patches; p++)
             svg_row(f, r, p / r->grid, left + CELL * (double)(p % r->grid),
                     TOP + CELL * (double)(p / r->grid), CELL - 1, CELL - 1);
@@ -126,12 +152,13 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
 {
     static const int to_planes[4] = {0, 3, 1, 2}, to_tokens[4] = {0, 2, 3, 1};
     const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim},
-        n = c->grid * c->grid;
+    size_t shape[4] = {1, c->grid, c->grid, c->dim};
+    size_t flat[3] = {1, g * g, c->dim};
+    size_t n = c->grid * c->grid;
     double scale = ((double)g + 0.1) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
-    p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape),
-                     to_planes);
+    p = mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n);
+    p = mmix_permute(m, mmix_reshape(m, p, 4, shape), to_planes);
     if (g != c->grid) p = mmix_interpolate(m, p, MMIX_RESIZE_BICUBIC, g, g, scale, scale);
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
 }
@@ -145,31 +172,27 @@ static void draw_positions(mmix_ctx *m, const settings *o)
     for (size_t k = 0; k < o->models && !mmix_error(m); k++) {
         const model *x = &o->model[k];
         mmix_vision *v = open_model(m, x, 0);
-        size_t grid = x->config.grid, small = (grid * 6 + 7) / 14;
+        size_t grid = x->config.grid;
+        size_t small = (grid * 6 + 7) / 14;
         size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};  /* 14 → 6, 7 → 14 and the like */
         double y = TOP + (double)k * STEP;
         svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s",
                  x->label, kind_name(&x->config));
         for (size_t i = 0; v && i < 3; i++) {
-            size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10;
+            size_t g = at[i];
+            size_t own = g * 3 / 10 * g + g * 3 / 10;
             mmix_tensor *p = positions(m, v, g);
             mmix_map map;
-            uint8_t rgb[3];
-            double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
+            double left = LEFT + (double)i * (PANEL + GAP);
+            const cells panel = {f, left, y, PANEL / (double)g, g};
             mmix_map_options one;
             memset(&one, 0, sizeof one);
             one.positions = &own;
             one.n_positions = 1;
             if (!p || mmix_feature_map(m, &one, p, p, g, g, g, g, &map)) break;
-            for (size_t j = 0; j < g * g; j++) {
-                report_heat((double)mmix_data(map.similarity)[j], rgb);
-                svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7,
-                        cell - 0.7,
-                        "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
-            }
-            svg_box(f, left + cell * (double)(own % g), y + cell * (double)(own / g), cell - 1,
-                    cell - 1,
-                    "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
+            for (size_t j = 0; j < g * g; j++)
+                svg_heat(&panel, j, (double)mmix_data(map.similarity)[j]);
+            svg_frame(&panel, own);
             svg_text(f, left + PANEL / 2, y + PANEL + 18, 13, "middle", "%zu &#215; %zu, %s", g, g,
                      g == grid ? "as stored" : "resized");
         }
@@ -187,20 +210,27 @@ static void draw_positions(mmix_ctx *m, const settings *o)
 static void draw_features(const settings *o, const album *a)
 {
     tile t[TILES];
-    size_t rows = tiles_of(o, a, NULL, t), zoom = 1 + 111 / o->size, side = o->size * zoom,
-        cell = side + 4;
-    size_t width = o->show * cell - 4, height = rows * cell - 4;
-    uint8_t *sheet = (uint8_t *)malloc(width * height * 3),
-        *rgb = (uint8_t *)malloc(o->size * o->size * 3);
+    size_t rows = tiles_of(o, a, NULL, t);
+    size_t zoom = 1 + 111 / o->size;
+    size_t side = o->size * zoom;
+    size_t cell = side + 4;
+    size_t width = o->show * cell - 4;
+    size_t height = rows * cell - 4;
+    uint8_t *sheet = (uint8_t *)malloc(width * height * 3);
+    uint8_t *rgb = (uint8_t *)malloc(o->size * o->size * 3);
     if (!sheet || !rgb) exit(fail("no memory for features.png"));
     memset(sheet, 255, width * height * 3);
     for (size_t i = 0; i < o->show * rows; i++) {
-        size_t row = i / o->show, col = i % o->show;
+        size_t row = i / o->show;
+        size_t col = i % o->show;
         uint8_t *corner = sheet + 3 * (row * cell * width + col * cell);
         paint(rgb, &a->shown[col], &t[row], col);
-        for (size_t p = 0; p < side * side; p++)
-            memcpy(corner + 3 * (p / side * width + p % side),
-                   rgb + 3 * (p / side / zoom * o->size + p % side / zoom), 3);
+        for (size_t p = 0; p < side * side; p++) {
+            size_t y = p / side;
+            size_t x = p % side;
+            const uint8_t *from = rgb + 3 * (y / zoom * o->size + x / zoom);
+            memcpy(corner + 3 * (y * width + x), from, 3);
+        }
     }
     figure_png(o->figures, "features.png", sheet, width, height);
     printf("rows of features.png, from the top:\n");
@@ -217,24 +247,21 @@ static void draw_axial(const char *folder)
     static const size_t grid[3] = {6, 10, 14};
     FILE *f = svg_open(folder, "axial.svg", 2 * LEFT + 3 * PANEL + 2 * GAP, TOP + PANEL + 54, "");
     for (size_t i = 0; i < 3; i++) {
-        size_t g = grid[i], own = g * 3 / 10 * g + g * 3 / 10;
-        double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
+        size_t g = grid[i];
+        size_t own = g * 3 / 10 * g + g * 3 / 10;
+        double left = LEFT + (double)i * (PANEL + GAP);
+        const cells panel = {f, left, TOP, PANEL / (double)g, g};
         for (size_t j = 0; j < g * g; j++) {
-            double down = (double)(j / g) - (double)(own / g),
-                right = (double)(j % g) - (double)(own % g), alike = 0;
-            uint8_t rgb[3];
+            double down = (double)(j / g) - (double)(own / g);
+            double right = (double)(j % g) - (double)(own % g);
+            double alike = 0;
             for (int p = 0; p < QUARTER; p++) {          /* coordinates run from -1 to 1 */
                 double turn = 2 * 6.283185307179586 / (double)g / pow(100, (double)p / QUARTER);
                 alike += (cos(turn * down) + cos(turn * right)) / (2 * QUARTER);
             }
-            report_heat(alike, rgb);
-            svg_box(f, left + cell * (double)(j % g), TOP + cell * (double)(j / g), cell - 0.7,
-                    cell - 0.7,
-                    "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
+            svg_heat(&panel, j, alike);
         }
-        svg_box(f, left + cell * (double)(own % g), TOP + cell * (double)(own / g), cell - 1,
-                cell - 1,
-                "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
+        svg_frame(&panel, own);
         svg_text(f, left + PANEL / 2, TOP + PANEL + 18, 13, "middle", "%zu &#215; %zu", g, g);
     }
     svg_text(f, LEFT, TOP + PANEL + 44, 12, "start",
@@ -246,11 +273,11 @@ static void draw_orders(const char *folder)
 {
     mmix_vision_config middle = mmix_vision_config_dinovim(256);
     middle.class_token = MMIX_CLASS_MIDDLE;
-    const order all[ORDERS] = {order_of("ViT", mmix_vision_config_vit(192, 16), 224),
-                               order_of("DinoVim, as released", mmix_vision_config_dinovim(256),
-                                        224),
-                               order_of("DinoVim, middle only", middle, 224),
-                               order_of("DinoMamba-Reg", mmix_vision_config_mambareg(256), 224)};
+    order all[ORDERS];
+    all[0] = order_of("ViT", mmix_vision_config_vit(192, 16), 224);
+    all[1] = order_of("DinoVim, as released", mmix_vision_config_dinovim(256), 224);
+    all[2] = order_of("DinoVim, middle only", middle, 224);
+    all[3] = order_of("DinoMamba-Reg", mmix_vision_config_mambareg(256), 224);
     draw_tokens(folder, all);
     draw_grids(folder, all);
 }

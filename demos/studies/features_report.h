@@ -32,8 +32,8 @@ static const model *best_plain(const settings *o, int c)
 static int above_plain(const settings *o, const model *x, int c)
 {
     const model *best = x < o->model + o->models ? best_plain(o, c) : NULL;
-    return best ? report_differ(x->value[c], x->value[c + 1], best->value[c],
-                                best->value[c + 1]) : 0;
+    if (!best) return 0;
+    return report_differ(x->value[c], x->value[c + 1], best->value[c], best->value[c + 1]);
 }
 
 /* The finding, in a sentence: which network is above what nobody has trained, in how many
@@ -47,8 +47,10 @@ static void report_findings(report *h, const settings *o, const album *a)
     if (any) report_html(h, "<p>Beyond two standard errors ");
     for (const model *x = o->model; any && x < base; x++) {
         int above = 0;
-        for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
-            above += has_column(o, finding[k].at) && above_plain(o, x, finding[k].at) > 0;
+        for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
+            int c = finding[k].at;
+            above += has_column(o, c) && above_plain(o, x, c) > 0;
+        }
         const char *link = x + 1 < base ? ", " : " and ";
         if (x == o->model) link = "";
         report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures", link,
@@ -73,15 +75,16 @@ static void report_words(report *h, const settings *o)
     const model *base = o->model + o->models;
     report_html(h, "<p>");
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
-        int c = finding[k].at, share = c == KNN || c == PROBE;
+        int c = finding[k].at;
+        int share = c == KNN || c == PROBE;
+        const char *of = share ? " of the pictures with" : " for";
         const model *best = best_plain(o, c);
         if (!has_column(o, c)) continue;
         report_html(h, "%s", finding[k].says);
         for (const model *x = o->model; x < base; x++) {
             report_html(h, x > o->model ? "," : "");
             report_number(h, x->value + c);
-            report_html(h, "%s %s %s%s", share ? " of the pictures" : "", share ? "with" : "for",
-                        x->label, report_sign[1 + above_plain(o, x, c)]);
+            report_html(h, "%s %s%s", of, x->label, report_sign[1 + above_plain(o, x, c)]);
         }
         if (best) {
             report_html(h, "; the best baseline, %s, has", best->label);
@@ -101,12 +104,18 @@ static void report_measures(report *h, const settings *o, const album *a)
         int at, error;
         const char *head;
     } shows[] = {
-        {KNN, 1, "k-NN"}, {KNN + 2, 1, "k-NN, balanced"}, {PROBE, 1, "linear probe"},
-            {PROBE + 2, 1, "probe, balanced"},
-        {PROBE_MEAN, 1, "probe, with the patches' mean"}, {PROBE_MEAN + 2, 1, "the same, balanced"},
+        {KNN, 1, "k-NN"},
+        {KNN + 2, 1, "k-NN, balanced"},
+        {PROBE, 1, "linear probe"},
+        {PROBE + 2, 1, "probe, balanced"},
+        {PROBE_MEAN, 1, "probe, with the patches' mean"},
+        {PROBE_MEAN + 2, 1, "the same, balanced"},
         {SEG, 1, "mIoU"},
-        {SEG + 2, 0, "right pixels"}, {AUC, 1, "Binary-AUC"}};
-    int count = (int)(sizeof shows / sizeof *shows), any = 0;
+        {SEG + 2, 0, "right pixels"},
+        {AUC, 1, "Binary-AUC"},
+    };
+    int count = (int)(sizeof shows / sizeof *shows);
+    int any = 0;
     char cells[2048] = "weights";
     for (int k = 0; k < count; k++) {
         if (!has_column(o, shows[k].at)) continue;
@@ -121,14 +130,17 @@ static void report_measures(report *h, const settings *o, const album *a)
         if (!has_row(x, COST, COLUMNS)) continue;
         snprintf(cells, sizeof cells, "%s", x->label);
         for (int k = 0; k < count; k++) {
-            double v = x->value[shows[k].at], e = shows[k].error ? x->value[shows[k].at + 1] : NAN;
+            double v = x->value[shows[k].at];
+            double e = shows[k].error ? x->value[shows[k].at + 1] : NAN;
             char *at = cells + strlen(cells);
             size_t room = sizeof cells - strlen(cells);
             if (!has_column(o, shows[k].at)) continue;
             if (!isfinite(v)) snprintf(at, room, "|-");
             else if (!isfinite(e)) snprintf(at, room, "|%.3f", v);
-            else snprintf(at, room, "|%.3f ± %.3f%s", v, e,
-                          report_sign[1 + above_plain(o, x, shows[k].at)]);
+            else {
+                int above = above_plain(o, x, shows[k].at);
+                snprintf(at, room, "|%.3f ± %.3f%s", v, e, report_sign[1 + above]);
+            }
         }
         report_row(h, "%s", cells);
     }
@@ -143,17 +155,17 @@ static void report_measures(report *h, const settings *o, const album *a)
     if (o->ask & ASK_PROBE)
         report_html(h, " Linear probe: a linear head by SGD on the class token%s, features "
                        "brought to mean 0 and deviation 1; %zu pictures teach, %zu are judged; the "
-                       "rate is chosen on a tenth of the teaching "
-                       "ones.", o->blocks_read > 1 ? "s of the last blocks" : "",
-                    a->teach.trains, a->teach.tests);
+                       "rate is chosen on a tenth of the teaching ones.",
+                    o->blocks_read > 1 ? "s of the last blocks" : "", a->teach.trains,
+                    a->teach.tests);
     size_t kinds = 0;
     for (int c = 0; c < DENSE_VOID; c++) kinds += a->seen[c];
     if (o->ask & ASK_SEG)
         report_html(h, " mIoU: a linear head on the patches' features, %zu pictures teach it with "
                        "masks of %d x %d pixels, %zu are judged at %zu x %zu; %zu classes with the "
                        "ground.",
-                    a->segment.trains, DENSE_SIDE,
-                    DENSE_SIDE, a->segment.tests, o->size, o->size, kinds);
+                    a->segment.trains, DENSE_SIDE, DENSE_SIDE, a->segment.tests, o->size, o->size,
+                    kinds);
     report_html(h, " Baselines go through the same calls: %d x %d x 3 pixels; a joint histogram "
                    "of %d levels of red, green and blue; histograms of the edges' directions in %d "
                    "x %d cells; always the commonest class of those that teach, of pixels always "
@@ -177,9 +189,9 @@ static void report_costs(report *h, const settings *o)
     report_lines(h, o, 0, COST);
     report_html(h, "<p class=\"soft\">FLOPs: two for a multiply-add, of %zu x %zu pixels. Time: "
                    "the forward pass alone, %d at once, without the first batch. Memory: the most "
-                   "that the library held, "
-                "weights and their packed copies among it.</p>\n<ul class=\"soft\">\n", o->size,
-                o->size, o->whole ? 1 : BATCH);
+                   "that the library held, weights and their packed copies among it.</p>\n<ul "
+                   "class=\"soft\">\n",
+                o->size, o->size, o->whole ? 1 : BATCH);
     for (const model *x = o->model; x < o->model + o->models; x++) {
         report_html(h, "<li>%s: ", x->name);
         report_text(h, x->file ? x->file : "random weights, nothing is trained");
@@ -206,8 +218,9 @@ static void report_auc(report *h, const settings *o, const album *a)
                    "and its standard error. Object brighter: share of the pictures with A &ge; "
                    "&frac12;. Best IoU: intersection over union of map &ge; threshold and object, "
                    "mean over the pictures, at the best of %d thresholds, one for all, 0 being the "
-                   "whole picture; with a minus the map is turned round first. Nearness to "
-                "the middle: a map that has looked at no picture.</p>\n", LEVELS);
+                   "whole picture; with a minus the map is turned round first. Nearness to the "
+                   "middle: a map that has looked at no picture.</p>\n",
+                LEVELS);
     report_html(h, "<div class=\"row\">\n<div "
                    "class=\"wide\"><table><tr><th>class</th><th>pictures</th>");
     for (const model *x = o->model; x <= end; x++) report_html(h, "<th>%s</th>", x->label);
@@ -243,16 +256,29 @@ typedef struct tile {
 } tile;
 enum { TILES = 2 + 4 * MODELS };
 
+/* How a model's tile was made, in words. */
+static const char *how_made(const model *x, int what)
+{
+    switch (what) {
+    case MAP: return x->how[0];
+    case READ:
+        return "what the class token reads in the last block, mean of the heads: lit are the "
+               "fewest patches that hold 60% of it";
+    case COLOURS: return x->components;
+    default: return "a linear head's classes for the patches, a colour for each";
+    }
+}
+
 /* Picture, mask, then of all models map, what the class token reads, components, predicted masks
    (in figures maps and components alone); or the picture and all maps of `one`. */
 static size_t tiles_of(const settings *o, const album *a, const model *one, tile *t)
 {
     static const char *const name[] = {"", "", "map", "reads", "components", "segmentation"};
     tile *at = t;
+    const char *colours = "white is object, gray void";
+    if (o->ask & ASK_SEG) colours = "a colour for each class, void white";
     const tile picture = {PICTURE, NULL, 0, "picture", ""};
-    const tile mask = {MASK, NULL, 0, "mask", o->ask & ASK_SEG ?
-                       "a colour for each class, void white"
-                                               : "white is object, gray void"};
+    const tile mask = {MASK, NULL, 0, "mask", colours};
     *at++ = picture;
     if (a->masks && !one) *at++ = mask;
     for (size_t k = 0; one && k < one->maps; k++, at++) {
@@ -269,10 +295,7 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
             at->what = what;
             at->x = x;
             at->at = 0;
-            at->how = what == MAP ? x->how[0] : what == COLOURS ? x->components : what == READ ?
-                      "what the class token reads in the last block, mean of the heads: lit are "
-                      "the fewest patches that hold 60% of it" :
-                      "a linear head's classes for the patches, a colour for each";
+            at->how = how_made(x, what);
             snprintf(at++->head, sizeof at->head, "%s %s", x->label, name[what]);
         }
     return (size_t)(at - t);
@@ -282,8 +305,8 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
    gray, void white. */
 static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
 {
-    double gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2],
-        turn = label * 0.6180339887;
+    double gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
+    double turn = label * 0.6180339887;
     for (int c = 0; c < 3; c++) {
         double hue = fabs(fmod(6 * (turn - floor(turn)) + 2 * c, 6) - 3) - 1;
         double full = 255 * fmin(fmax(hue, 0), 1);
@@ -292,12 +315,27 @@ static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
     }
 }
 
-/* A mask's pixel k: things are white, what is not judged is gray, and so is a mask that is missing. */
+/* A pixel as it is where it is lit, else a quarter as bright. */
+static void light(uint8_t *rgb, const uint8_t *pixel, int lit)
+{
+    for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)(pixel[c] >> (lit ? 0 : 2));
+}
+
+/* A mask's pixel k: things are white, what is not judged is gray, and so is a mask that is
+   missing. */
 static uint8_t mask_gray(const uint8_t *mask, size_t k)
 {
     if (!mask) return 90;
     if (mask[k] == 255) return 128;
     return mask[k] ? 255 : 0;
+}
+
+/* The patch over pixel k of a picture of w x h pixels. */
+static size_t cell_at(const strip *s, size_t k, size_t w, size_t h)
+{
+    size_t down = k / w * s->gh / h;
+    size_t across = k % w * s->gw / w;
+    return down * s->gw + across;
 }
 
 /* Tile t of the i-th shown picture, (h, w, 3). */
@@ -306,22 +344,22 @@ static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
     const strip *s = t->x ? &t->x->shown[i] : NULL;
     for (size_t k = 0, n = v->w * v->h; k < n; k++, rgb += 3) {
         const uint8_t *pixel = v->rgb + 3 * k;
-        size_t cell = s ? k / v->w * s->gh / v->h * s->gw + k % v->w * s->gw / v->w : 0;
+        size_t cell = s ? cell_at(s, k, v->w, v->h) : 0;
         if (t->what == PICTURE) memcpy(rgb, pixel, 3);
         if (t->what == MASK && v->label) paint_label(rgb, pixel, v->label[k]);
         else if (t->what == MASK) memset(rgb, mask_gray(v->mask, k), 3);
         if (t->what == MAP) report_heat(s->map[t->at * n + k] / 255.0, rgb);
-        if (t->what == READ)
-            for (int c = 0, lit = s->lit[t->x->read * s->gh * s->gw + cell]; c < 3; c++)
-                rgb[c] = (uint8_t)(pixel[c] >> (lit ? 0 : 2));
+        if (t->what == READ) light(rgb, pixel, s->lit[t->x->read * s->gh * s->gw + cell]);
         if (t->what == COLOURS) memcpy(rgb, s->colours + 3 * cell, 3);
         if (t->what == PREDICTED && !s->pred) memset(rgb, 90, 3);  /* not among those judged */
         else if (t->what == PREDICTED) paint_label(rgb, pixel, s->pred[k]);
     }
 }
 
-static const char *file_of(const album *a, size_t i) { return a->at[i].path ? a->at[i].path :
-                                                      "a drawn scene"; }
+static const char *file_of(const album *a, size_t i)
+{
+    return a->at[i].path ? a->at[i].path : "a drawn scene";
+}
 
 static void report_pictures(report *h, const settings *o, const album *a, const model *one,
                             uint8_t *rgb)
@@ -378,33 +416,37 @@ static uint8_t *thumbnail(const view *v, size_t *high)
 static void report_heads(report *h, const settings *o, const album *a, const model *x)
 {
     size_t heads = x->read < HEADS ? x->read : HEADS;
+    const char *rows = "";                               /* of Mamba-2 which are taken */
+    if (x->config.mixer == MMIX_MIXER_SSD)
+        rows = ", the token that is read, both directions' mean, sizes without sign";
+    if (x->config.mixer == MMIX_MIXER_SSD && x->registers)
+        rows = ", the mean of the registers' and both directions' rows, sizes without sign";
     report_html(h, "<h2>%s: what the class token reads, head by head</h2>\n<div "
-                   "class=\"wide\"><table class="
-                "\"pictures\">\n<tr><th>picture</th>", x->label);
+                   "class=\"wide\"><table class=\"pictures\">\n<tr><th>picture</th>",
+                x->label);
     for (size_t k = 0; k < heads; k++) report_html(h, "<th>head %zu</th>", k);
     report_html(h, "<th>mean</th>");
     for (size_t i = 0; i < o->show; i++) {
         const strip *s = &x->shown[i];
         size_t high;
-        uint8_t *thumb = thumbnail(&a->shown[i], &high),
-            *rgb = (uint8_t *)malloc(thumb ? SMALL * high * 3 : 1);
+        uint8_t *thumb = thumbnail(&a->shown[i], &high);
+        uint8_t *rgb = (uint8_t *)malloc(thumb ? SMALL * high * 3 : 1);
         report_html(h, "</tr>\n<tr><td>");
         if (thumb && rgb) report_picture(h, thumb, SMALL, high, SMALL, file_of(a, shown(o, a, i)));
         report_html(h, "</td>");
         for (size_t k = 0; thumb && rgb && k <= heads; k++) {
             const size_t first = (k < heads ? k : x->read) * s->gh * s->gw;
             report_html(h, "<td>");
-            for (int lit = 0; lit < 2; lit++) {
-                for (size_t p = 0; p < SMALL * high; p++) {
-                    size_t cell = first + p / SMALL * s->gh / high * s->gw + p % SMALL * s->gw /
-                        SMALL;
-                    if (!lit) report_heat(s->heat[cell] / 255.0, rgb + 3 * p);
-                    for (size_t c = 3 * p; lit && c < 3 * p + 3; c++)
-                        rgb[c] = (uint8_t)(thumb[c] >> (s->lit[cell] ? 0 : 2));
-                }
-                report_picture(h, rgb, SMALL, high, SMALL, lit ? "60% of the mass" :
-                               "the head's map");
+            for (size_t p = 0; p < SMALL * high; p++) {
+                size_t cell = first + cell_at(s, p, SMALL, high);
+                report_heat(s->heat[cell] / 255.0, rgb + 3 * p);
             }
+            report_picture(h, rgb, SMALL, high, SMALL, "the head's map");
+            for (size_t p = 0; p < SMALL * high; p++) {
+                size_t cell = first + cell_at(s, p, SMALL, high);
+                light(rgb + 3 * p, thumb + 3 * p, s->lit[cell]);
+            }
+            report_picture(h, rgb, SMALL, high, SMALL, "60% of the mass");
             report_html(h, "</td>");
         }
         free(thumb);
@@ -414,10 +456,8 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
                    "last block's M%s, from violet (0) to yellow (the head's largest). Below: lit "
                    "are the fewest patches that hold 60%% of the head's mass, as DINO's authors "
                    "show it.%s</p>\n",
-                x->config.mixer != MMIX_MIXER_SSD ? "" : x->registers ?
-                ", the mean of the registers' and both directions' rows, sizes without sign" :
-                ", the token that is read, both directions' mean, sizes without sign",
-                x->read > HEADS ? " Only the first 16 heads are shown; the mean is of all." : "");
+                rows, x->read > HEADS ? " Only the first 16 heads are shown; the mean is of all." :
+                "");
 }
 
 /* A strip of each shown picture's nearest. 0, or an exit status. */
@@ -454,8 +494,8 @@ static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a
         }
     }
     report_html(h, "</tr></table></div>\n<p class=\"soft\">Cosine of the class tokens%s; squares "
-                   "from the middle of the "
-                "pictures.</p>\n", a->all > a->count ? "; found among the train pictures" : "");
+                   "from the middle of the pictures.</p>\n",
+                a->all > a->count ? "; found among the train pictures" : "");
     return bad;
 }
 
@@ -510,8 +550,9 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
     for (const model *x = o->model; x < end; x++) report_heads(&h, o, a, x);
     for (const model *x = o->model; x < end; x++) {
         if (x->maps == 1) continue;
-        report_html(&h, "<h2>%s: %s%s%s</h2>\n", x->label, x->registers ? "registers" : "",
-                    x->registers && o->blocks ? " and " : "", o->blocks ? "blocks" : "");
+        const char *maps_of = x->registers ? "registers" : "blocks";
+        if (x->registers && o->blocks) maps_of = "registers and blocks";
+        report_html(&h, "<h2>%s: %s</h2>\n", x->label, maps_of);
         report_pictures(&h, o, a, x, rgb);
     }
     for (const model *x = o->model; x < end && a->all > 1 && !bad; x++)
@@ -527,7 +568,10 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
                 "pictures.txt.%s</p>\n",
                 a->count, patches, a->count, o->patches ? "" : " Features of patches: --patches.");
     free(rgb);
-    if (bad) return report_drop(&h), bad;
+    if (bad) {
+        report_drop(&h);
+        return bad;
+    }
     if (report_close(&h)) return fail("%s", h.error);
     fprintf(stderr, "report: %s\n", path);
     return 0;

@@ -17,7 +17,8 @@ static inline void matrix_distance(const mmix_real *a, const mmix_real *b, size_
     for (size_t h = 0; h < matrices; h++) {
         double apart = 0, size = 0;
         for (size_t i = h * count; i < (h + 1) * count; i++) {
-            apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+            const double off = (double)a[i] - (double)b[i];
+            apart += off * off;
             size += (double)a[i] * (double)a[i];
         }
         if (distance) distance[h] = sqrt(apart);
@@ -37,8 +38,9 @@ static inline void head_reach(const mmix_real *M, size_t matrices, size_t gh, si
         double all = 0, inside = 0, moment = 0;
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
-                const double w = fabs((double)*M++), y = fabs((double)(i / gw) - (double)(j / gw)),
-                    x = fabs((double)(i % gw) - (double)(j % gw));
+                const double w = fabs((double)*M++);
+                const double y = fabs((double)(i / gw) - (double)(j / gw));
+                const double x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
                 if (fmax(y, x) <= (double)radius) inside += w;
                 moment += w * sqrt(y * y + x * x);

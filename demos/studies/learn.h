@@ -162,13 +162,16 @@ static inline void recipe_list(recipe *r)                /* all numbers, on stdo
 static inline const char *recipe_set(recipe *r, const char *text)
 {
     static char why[200];
-    size_t n = strcspn(text, "="), i = 0;
+    size_t n = strcspn(text, "=");
+    size_t i = 0;
     char *end;
     while (i < RECIPE_NUMBERS &&
            (strlen(recipe_number[i].name) != n || strncmp(recipe_number[i].name, text, n))) i++;
     snprintf(why, sizeof why, "%s: a recipe has no such number", text);
     if (i == RECIPE_NUMBERS || !text[n]) return why;
-    double x = strtod(text + n + 1, &end), low = recipe_number[i].low, high = recipe_number[i].high;
+    double x = strtod(text + n + 1, &end);
+    double low = recipe_number[i].low;
+    double high = recipe_number[i].high;
     snprintf(why, sizeof why, "%s: give a %s from %g to %g", text, recipe_number[i].whole ?
              "whole number" : "number",
              low, high);
@@ -181,7 +184,8 @@ static inline const char *recipe_set(recipe *r, const char *text)
 static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint64_t seed)
 {
     mmix_dino_config c = mmix_dino_config_small_data();
-    int mixer = (int)r->mixer, ssd = mixer >= MMIX_MIXER_SSD;
+    int mixer = (int)r->mixer;
+    int ssd = mixer >= MMIX_MIXER_SSD;
     mmix_vision_config *v = &c.vision;
     mmix_augment *a = &c.augment;
     if (ssd) {
@@ -327,7 +331,9 @@ static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_pictur
 static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set, size_t size,
                        size_t side, mmix_real *x, size_t shown, maps *s)
 {
-    size_t D = mmix_vision_config_of(v)->dim, n, few = MMIX_MAX_INPUTS;
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t n;
+    size_t few = MMIX_MAX_INPUTS;
     for (size_t at = 0; x && at < set->count && !mmix_error(m) && !interrupted; at += n) {
         mmix_mark mark = mmix_mark_here(m);
         n = set->count - at < few ? set->count - at : few;
@@ -463,7 +469,9 @@ static inline int supervised_draw(mmix_ctx *m, const supervised *s, const mmix_p
 {
     enum { DRAW = 901 };  /* a purpose of its own for mmix_random_uniform */
     mmix_augment a = s->config.augment;
-    size_t B = s->config.batch, n = 2 * B, *index = (size_t *)malloc(B * sizeof *index);
+    size_t B = s->config.batch;
+    size_t n = 2 * B;
+    size_t *index = (size_t *)malloc(B * sizeof *index);
     a.local_count = 0;
     *classes = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     *crops = mmix_new4(m, n, 3, a.global_size, a.global_size);
@@ -518,7 +526,8 @@ static inline mmix_entry *supervised_entries(const supervised *s, size_t *n)
     static const char *const slab_name[2][3] = {{"vision.m", "vision.v", "vision.steps"},
                                                 {"head.m", "head.v", "head.steps"}};
     mmix_params *list[2] = {mmix_vision_params(s->vision), s->head};
-    mmix_entry *e = (mmix_entry *)calloc(list[0]->count + list[1]->count + 6, sizeof *e), *at = e;
+    mmix_entry *e = (mmix_entry *)calloc(list[0]->count + list[1]->count + 6, sizeof *e);
+    mmix_entry *at = e;
     for (int k = 0; e && k < 2; k++) {
         const mmix_optimizer *w = &s->adamw[k];
         for (size_t i = 0; i < list[k]->count; i++, at++) {
@@ -562,7 +571,8 @@ static inline int supervised_read(mmix_ctx *m, supervised *s, const char *path, 
     size_t n;
     mmix_entry *e = supervised_entries(s, &n);
     mmix_archive *a = mmix_archive_open(m, path);
-    const char *step = mmix_archive_metadata(a, "step"), *said = mmix_archive_metadata(a, "note");
+    const char *step = mmix_archive_metadata(a, "step");
+    const char *said = mmix_archive_metadata(a, "note");
     if (!e) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to read a run");
     else if (a && (!step || mmix_archive_count(a) != n))
         mmix_fail(m, MMIX_ERROR_FILE, "%s: no run of this recipe", path);

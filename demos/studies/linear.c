@@ -180,9 +180,13 @@ static int read_options(settings *o, int argc, char **argv)
         {"--threads", NULL, &o->threads, 1, 64},
     };
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
         unsigned long long n;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         if (!strcmp(argv[i], "--json")) {
             o->json = 1;
             continue;
@@ -235,7 +239,8 @@ static int read_options(settings *o, int argc, char **argv)
    many. */
 static size_t sides_of(const settings *o, const mmix_vision *v, size_t *side)
 {
-    size_t patch = mmix_vision_config_of(v)->patch, n = 0;
+    size_t patch = mmix_vision_config_of(v)->patch;
+    size_t n = 0;
     for (size_t k = 3; k < 3 + SIDES; k++) {
         size_t s = (k * o->size + 2 * patch) / (4 * patch) * patch;
         if (s && (!n || s > side[n - 1])) side[n++] = s;
@@ -250,7 +255,8 @@ static mmix_tensor *draw_crops(mmix_ctx *m, const settings *o, const pictures *p
 {
     enum { DRAW = 902 };  /* a purpose of its own for mmix_random_uniform */
     mmix_augment a = mmix_augment_config_dino();
-    size_t n = o->batch / 2, *index = (size_t *)malloc(n * sizeof *index);
+    size_t n = o->batch / 2;
+    size_t *index = (size_t *)malloc(n * sizeof *index);
     mmix_tensor *crops = mmix_new4(m, o->batch, 3, side, side);
     a.global_size = side;
     a.local_count = 0;
@@ -295,7 +301,10 @@ static size_t spread(const pictures *p, size_t most, size_t *every)
 static int compare(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, const pictures *p,
                    size_t most, likeness *l)
 {
-    size_t depth = mmix_vision_config_of(t)->depth, every, all = spread(p, most, &every), n;
+    size_t depth = mmix_vision_config_of(t)->depth;
+    size_t every;
+    size_t all = spread(p, most, &every);
+    size_t n;
     mmix_tensor *made[2][MMIX_VISION_BLOCKS];
     memset(l, 0, sizeof *l);
     for (size_t at = 0; at < all && !mmix_error(m); at += n) {
@@ -327,7 +336,10 @@ static int compare(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, cons
 static int compare_mixers(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s,
                           const pictures *p, double *error)
 {
-    size_t depth = mmix_vision_config_of(t)->depth, every, all = spread(p, HELD, &every), n;
+    size_t depth = mmix_vision_config_of(t)->depth;
+    size_t every;
+    size_t all = spread(p, HELD, &every);
+    size_t n;
     mmix_tensor *reads[MMIX_VISION_BLOCKS + 1] = {NULL}, *mixed[2][MMIX_VISION_BLOCKS];
     for (size_t b = 0; b < depth; b++) error[b] = 0;
     for (size_t at = 0; at < all && !mmix_error(m); at += n) {
@@ -382,7 +394,8 @@ static int measure(mmix_ctx *m, mmix_vision_config c, size_t side, price *x)
     for (int turn = 0; turn < 3 && (!turn || spent < 5) && !mmix_error(own) && !interrupted;
          turn++) {
         mmix_tensor *image = mmix_fill_normal(own, mmix_new4(own, 1, 3, side, side), 1, 0);
-        double start = now(), busy = (double)clock();
+        double start = now();
+        double busy = (double)clock();
         mmix_vision_forward(own, v, image, NULL);
         x->processor = fmin(x->processor, ((double)clock() - busy) / CLOCKS_PER_SEC);
         x->seconds = fmin(x->seconds, now() - start);
@@ -452,9 +465,10 @@ static void describe(const settings *o, const pictures *p, run *r)
 /* The note holds the settings, numbers of steps, points, what was tried and losses. 0, or -1. */
 static int save_run(mmix_ctx *m, const settings *o, const run *r)
 {
-    size_t depth = mmix_vision_config_of(r->teacher)->depth, tried = o->kind == AUTO ?
-        KINDS * depth : 0;
-    size_t room = sizeof r->settings + 200 + PLOTTED * 100 + (r->done + tried) * 24, n = 0;
+    size_t depth = mmix_vision_config_of(r->teacher)->depth;
+    size_t tried = o->kind == AUTO ? KINDS * depth : 0;
+    size_t room = sizeof r->settings + 200 + PLOTTED * 100 + (r->done + tried) * 24;
+    size_t n = 0;
     char *note = (char *)malloc(room);
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
     n += (size_t)snprintf(note, room, "%s\n%zu %zu %.3f\n", r->settings, r->done, r->plotted,
@@ -509,8 +523,8 @@ static int read_run(mmix_ctx *m, settings *o, run *r)
     if (r->done > r->steps || r->plotted > PLOTTED)
         return fail("%s: its history does not fit", o->run);
     for (size_t i = 0; i < 4 * r->plotted; i++) r->point[i % 4][i / 4] = strtod(end, &end);
-    size_t depth = mmix_vision_config_of(r->teacher)->depth, tried = o->kind == AUTO ?
-        KINDS * depth : 0;
+    size_t depth = mmix_vision_config_of(r->teacher)->depth;
+    size_t tried = o->kind == AUTO ? KINDS * depth : 0;
     for (size_t i = 0; i < tried; i++) r->tried[i / depth][i % depth] = strtod(end, &end);
     if (tried) take_nearest(o, r, depth);
     for (size_t i = 0; i < r->done; i++) r->loss[i] = strtod(end, &end);
@@ -584,8 +598,8 @@ static int plan(mmix_ctx *m, const settings *o, const run *r, const pictures *p,
    nearest. 0, or -1. */
 static int choose(mmix_ctx *m, settings *o, run *r, const pictures *p)
 {
-    const size_t depth = mmix_vision_config_of(r->teacher)->depth,
-        many[STAGES] = {o->steps ? o->steps : 1000, 0, 0};
+    const size_t depth = mmix_vision_config_of(r->teacher)->depth;
+    const size_t many[STAGES] = {o->steps ? o->steps : 1000, 0, 0};
     settings one = *o;
     one.stages = STAGES;
     for (one.kind = 0; one.kind < KINDS && !mmix_error(m) && !interrupted; one.kind++) {
@@ -629,7 +643,8 @@ static int is_due(const run *r, size_t stage)            /* after each fifth, an
 static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
 {
     mmix_distill_stats s;
-    double said = now(), saved = said, spent = 0;
+    double said = now();
+    double saved = said, spent = 0;
     size_t first = r->done;
     if (!r->plotted && plot(m, r, p)) return -1;
     while (r->done < r->steps && !interrupted) {
@@ -687,10 +702,13 @@ static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t strid
 static int probe_classes(mmix_ctx *m, const mmix_vision *v, const pictures *p, const mmix_real *x,
                          score *s)
 {
-    size_t D = mmix_vision_config_of(v)->dim, tests = p->test.count;
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t tests = p->test.count;
     picture_set few;
     int bad = picture_few(&few, &p->train, TAUGHT);
-    size_t trains = few.count, n = trains + tests, *at = (size_t *)malloc(n * sizeof *at);
+    size_t trains = few.count;
+    size_t n = trains + tests;
+    size_t *at = (size_t *)malloc(n * sizeof *at);
     mmix_real *all = (mmix_real *)malloc(n * READS * D * sizeof *all);
     int32_t *label = (int32_t *)malloc(n * sizeof *label);
     if (bad || !at || !all || !label) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a probe");
@@ -826,8 +844,10 @@ static int weigh(mmix_ctx *m, settings *o, run *r)
             settings one = *o;
             one.kind = k && k <= KINDS ? k - 1 : 0;
             for (size_t b = 0; b < t->depth; b++) one.keep[b] = k > KINDS && b % 4 == 3;
-            if (measure(m, k ? student_config(&one, t) : *t, o->cost[i], &x[i][k]))
-                return stopped(m) ? 130 : fail("--cost: %s", mmix_error(m));
+            mmix_vision_config measured = k ? student_config(&one, t) : *t;
+            int bad_here = measure(m, measured, o->cost[i], &x[i][k]);
+            if (bad_here && stopped(m)) return 130;
+            if (bad_here) return fail("--cost: %s", mmix_error(m));
             fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels,
                     name[k], x[i][k].seconds, x[i][k].processor);
         }
@@ -844,28 +864,35 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
     price x[LOOKS][2];
     size_t steps[STAGES], side[SIDES];
     mmix_vision *before = NULL;
-    int bad = report_ready(o->out, o->page, sizeof o->page), end;
-    if (bad || (bad = open_teacher(m, o, r)) != 0) return bad;
+    int end;
+    int bad = report_ready(o->out, o->page, sizeof o->page);
+    if (!bad) bad = open_teacher(m, o, r);
+    if (bad) return bad;
     report_say("reading the pictures in %s", o->images);
     if (pictures_load(p, m, o->images, o->masks, o->size, side[sides_of(o, r->teacher, side) - 1]))
         return fail("%s", *p->error ? p->error : "out of memory for the pictures");
     describe(o, p, r);
     if (o->resume) {
-        if ((bad = read_run(m, o, r)) != 0) return bad;
+        bad = read_run(m, o, r);
+        if (bad) return bad;
     } else {
         end = (o->kind == AUTO && choose(m, o, r, p)) || plan(m, o, r, p, steps);
-        if (!end && (r->student = convert(m, o, r->teacher, p)) != NULL)
+        if (!end) r->student = convert(m, o, r->teacher, p);
+        if (!end && r->student)
             r->distill = mmix_vision_distill_create(r->teacher, r->student, stages_of(o, steps));
-        if (stopped(m)) return fprintf(stderr,
-                                       "\nlinear: stopped before there was anything to save\n"),
-                                       130;
+        if (stopped(m)) {
+            fprintf(stderr, "\nlinear: stopped before there was anything to save\n");
+            return 130;
+        }
         if (!r->distill || make_history(m, r)) return fail("%s", mmix_error(m));
     }
     if (report_few(r->steps)) report_say("%zu steps: %s", r->steps, report_few(r->steps));
     end = train(m, o, r, p);
     if (!end && mmix_vision_save(m, r->student, o->student)) end = -1;
-    /* the same as at the beginning */
-    if (!end && (before = convert(m, o, r->teacher, p)) == NULL) end = -1;
+    if (!end) {                                          /* the same as at the beginning */
+        before = convert(m, o, r->teacher, p);
+        if (!before) end = -1;
+    }
     const mmix_vision *network[NETWORKS] = {r->teacher, before, r->student};
     for (int k = 0; k < NETWORKS && !end; k++) {
         report_say("judging the %s", network_name[k]);
@@ -875,14 +902,16 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
     mmix_vision_destroy(before);
     if (!end) report_say("measuring time and memory at up to %d times %zu pixels", 1 << (LOOKS - 1),
                          o->size);
-    for (size_t i = 0; i < 2 * LOOKS && !end; i++)
-        if (measure(m, *mmix_vision_config_of(i % 2 ? r->student : r->teacher), o->size << i / 2,
-                    &x[i / 2][i % 2]))
+    for (size_t i = 0; i < 2 * LOOKS && !end; i++) {
+        const mmix_vision *v = i % 2 ? r->student : r->teacher;
+        if (measure(m, *mmix_vision_config_of(v), o->size << i / 2, &x[i / 2][i % 2]))
             end = stopped(m) ? 1 : -1;
+    }
     if (end < 0) return fail("%s", mmix_error(m));
-    if (end) return fprintf(stderr,
-                            "\nlinear: stopped and saved; go on with the same options and "
-                            "--resume\n"), 130;
+    if (end) {
+        fprintf(stderr, "\nlinear: stopped and saved; go on with the same options and --resume\n");
+        return 130;
+    }
     if (o->json) print_json(o, r, w, x[0], p);
     else print_table(o, r, w, x[0]);
     return write_report(m, o, r, w, x[0], p);

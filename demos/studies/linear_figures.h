@@ -19,7 +19,8 @@ static mmix_tensor *converted_matrix(mmix_ctx *m, int branch, size_t window, siz
     static const mmix_span span = {0, {1, CONVERTED_SIDE, CONVERTED_SIDE}, 1};
     const mmix_layout layout = {.spans = &span, .n_spans = 1, .global = 1};
     const mmix_mmate_options o = {.branches = branch, .window = {1, window, window}};
-    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, CONVERTED_TOKENS, D), 1), *M = NULL;
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, CONVERTED_TOKENS, D), 1);
+    mmix_tensor *M = NULL;
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer layer;
     if (p && !mmix_mmate_init(&layer, p, "", D, 1, 1, D, index, 0, &o) &&
@@ -42,24 +43,29 @@ static int linear_converted(mmix_ctx *m, const char *folder)
         size_t window, index;
     } panel[PANELS] = {
         {"attention", MMIX_BRANCH_SWIN, CONVERTED_SIDE, 0},
-            {"Flex-MA", MMIX_BRANCH_FLEX, CONVERTED_SIDE, 0},
-        {"windows of 2 x 2", MMIX_BRANCH_SWIN, 2, 0}, {"shifted", MMIX_BRANCH_SWIN, 2, 1},
+        {"Flex-MA", MMIX_BRANCH_FLEX, CONVERTED_SIDE, 0},
+        {"windows of 2 x 2", MMIX_BRANCH_SWIN, 2, 0},
+        {"shifted", MMIX_BRANCH_SWIN, 2, 1},
     };
     FILE *f = svg_open(folder, "converted.svg", 2 * LEFT + PANELS * WIDE - 16, TOP + CELL * L + 34,
                        "");
     for (int k = 0; k < PANELS; k++) {
         mmix_tensor *M = converted_matrix(m, panel[k].branch, panel[k].window, panel[k].index);
-        double most = 0, left = LEFT + k * WIDE;
+        double most = 0;
+        double left = LEFT + k * WIDE;
         if (!M) return -1;
         for (int i = 0; i < L * L; i++) most = fmax(most, fabs((double)mmix_data(M)[i]));
         svg_text(f, left + CELL * L / 2.0, TOP - 14, 0, "middle", "%s", panel[k].name);
         svg_box(f, left, TOP, CELL * L, CELL * L, "fill=\"#f4f6f8\"");
         for (int i = 0; i < L * L; i++) {
             const double share = fabs((double)mmix_data(M)[i]) / most;
+            const int row = i / L;
+            const int col = i % L;
+            const int class_token = row == L - 1 || col == L - 1;
+            const char *colour = class_token ? "#c8602a" : "#2f6fd0";
             if (share > 0.005)
-                svg_box(f, left + i % L * CELL, TOP + i / L * CELL, CELL - 0.5, CELL - 0.5,
-                        "fill=\"%s\" fill-opacity=\"%.2f\"", i / L == L - 1 || i % L == L - 1 ?
-                        "#c8602a" : "#2f6fd0", sqrt(share));
+                svg_box(f, left + col * CELL, TOP + row * CELL, CELL - 0.5, CELL - 0.5,
+                        "fill=\"%s\" fill-opacity=\"%.2f\"", colour, sqrt(share));
         }
         mmix_reset(m);
     }
@@ -81,11 +87,14 @@ static int linear_cost(mmix_ctx *m, const char *folder)
         double down;
     } curve[CURVES] = {
         {"attention", "#2f6fd0", MMIX_BLOCK_SOFTMAX, 1, 0},
-            {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
+        {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
         {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2},
         {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 4},
     };
-    const double low = log(10), high = log(2e4), first = log(200), last = log(25000);
+    const double low = log(10);
+    const double high = log(2e4);
+    const double first = log(200);
+    const double last = log(25000);
     FILE *f = svg_open(folder, "linear-cost.svg", LEFT + WIDE + 170, TOP + HIGH + 56, "");
     for (int i = 1; i < 5; i++) {                        /* 10 … 10,000 GFLOP */
         const double y = TOP + HIGH * (high - log(pow(10, i))) / (high - low);
@@ -94,24 +103,27 @@ static int linear_cost(mmix_ctx *m, const char *folder)
     }
     for (int i = 0; i < 4; i++) {
         static const int side[4] = {224, 518, 1036, 2072};
-        const double x = LEFT + WIDE * (log((double)side[i] * side[i] / 196) - first) /
-            (last - first);
+        const double patches = (double)side[i] * side[i] / 196;
+        const double x = LEFT + WIDE * (log(patches) - first) / (last - first);
         fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#dde2e7\"/>\n", x, TOP, HIGH);
         svg_text(f, x, TOP + HIGH + 18, 13, "middle", "%d", side[i] / 14 * (side[i] / 14));
         svg_text(f, x, TOP + HIGH + 36, 12, "middle", "%d²", side[i]);
     }
     for (int k = 0; k < CURVES; k++) {
         mmix_vision_config c = mmix_vision_config_dinov2(384, 0);
-        for (int b = 0; b < 12; b++)
-            c.blocks[b] = curve[k].every && b % curve[k].every == curve[k].every - 1 ?
-                MMIX_BLOCK_SOFTMAX : curve[k].block;
+        for (int b = 0; b < 12; b++) {
+            const int every = curve[k].every;
+            const int kept = every && b % every == every - 1;
+            c.blocks[b] = kept ? MMIX_BLOCK_SOFTMAX : curve[k].block;
+        }
         mmix_vision *v = mmix_vision_create(m, c);
         double x = 0, y = 0;
         if (!v) return -1;
         fprintf(f, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.2\" d=\"", curve[k].pen);
         for (int i = 0; i < POINTS; i++) {
             const double patches = exp(log(256) + (log(21904) - log(256)) * i / (POINTS - 1));
-            const size_t side = 14 * (size_t)(sqrt(patches) + 0.5), n = side / 14 * (side / 14);
+            const size_t side = 14 * (size_t)(sqrt(patches) + 0.5);
+            const size_t n = side / 14 * (side / 14);
             x = LEFT + WIDE * (log((double)n) - first) / (last - first);
             y = TOP + HIGH * (high - log(mmix_vision_flops(v, side, side) / 1e9)) / (high - low);
             fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', x, y);

@@ -156,7 +156,8 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
                            const price *x)
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
-    const worth *t = &w[TEACHER], *s = &w[AFTER];
+    const worth *t = &w[TEACHER];
+    const worth *s = &w[AFTER];
     report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks and %.1f minutes of "
                    "learning, patch tokens have a mean cosine of <b>%.3f</b> with the "
                    "teacher&rsquo;s, before learning %.3f, and class tokens of <b>%.3f</b>, before "
@@ -166,25 +167,26 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
     if (isfinite(s->knn.balanced))
         report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in "
                        "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), the "
-                       "teacher&rsquo;s in %.1f&nbsp;%%, before learning in "
-                       "%.1f&nbsp;%%", 100 * s->knn.balanced,
-                    100 * s->knn.balanced_error, 100 * t->knn.balanced,
+                       "teacher&rsquo;s in %.1f&nbsp;%%, before learning in %.1f&nbsp;%%",
+                    100 * s->knn.balanced, 100 * s->knn.balanced_error, 100 * t->knn.balanced,
                     100 * w[BEFORE].knn.balanced);
     if (s->auc.judged)
-        report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning %.3f", maps_auc(&s->auc),
-                    maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
+        report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning "
+                       "%.3f",
+                    maps_auc(&s->auc), maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
     const price *largest = x + 2 * (LOOKS - 1);
     report_html(h, ". At %.0f x %.0f pixels it takes %.2f of the teacher&rsquo;s time, at %.0f x "
-                   "%.0f %.2f.</p>\n", x->pixels,
-                x->pixels, x[1].processor / x->processor, largest->pixels, largest->pixels,
-                largest[1].processor / largest->processor);
+                   "%.0f %.2f.</p>\n",
+                x->pixels, x->pixels, x[1].processor / x->processor, largest->pixels,
+                largest->pixels, largest[1].processor / largest->processor);
     if (report_few(r->steps))
         report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
 }
 
 static void report_maps(report *h, const worth *w, const pictures *p)
 {
-    const size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
+    const size_t pixels = p->size * p->size;
+    const size_t map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table "
                    "class=\"pictures\"><tr><th>picture</th>");
     for (int k = 0; k < NETWORKS; k++) report_html(h, "<th>%s</th>", network_name[k]);

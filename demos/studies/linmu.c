@@ -5,9 +5,10 @@
        ./linmu                                       all four parts, small, under ten minutes
        ./linmu pictures --data easy-vqa --budget full
 
-   A teacher with causal attention is converted (its weights are reused) and learns to be itself again without
-   attention. Four parts:
-     text      the teacher is a pretrained model of stories, if there is one, and the data are stories it tells
+   A teacher with causal attention is converted (its weights are reused) and learns to be itself
+   again without attention. Four parts:
+     text      the teacher is a pretrained model of stories, if there is one, and the data are
+               stories it tells
      pictures  questions about pictures; the teacher, encoder and decoder, is trained here first
      video     questions about films: order and direction of motion
      scaling   time and memory from 1,024 tokens on, M-MATE beside attention, random weights
@@ -225,10 +226,14 @@ static int read_options(settings *o, int argc, char **argv)
         {"--threads", NULL, &o->threads, 1, 64},
     };
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
         int part = 0;
         unsigned long long n;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         if (!strcmp(argv[i], "--json")) {
             o->json = 1;
             continue;
@@ -422,18 +427,29 @@ static int task_ask(task *t, mmix_ctx *m, size_t clip, const char *question, con
     return 0;
 }
 
+/* What stands at place i of a clip: its media's patches, and last in each frame its name, where
+   frames have names. */
+static int32_t clip_token(const task *t, size_t i)
+{
+    size_t frame = clip_tokens(t) / (t->clips ? t->frames : 1);
+    int last = i % frame == frame - 1;
+    return t->name && last ? t->name[i / frame] : PAD;
+}
+
 /* B rows as a batch in step memory, with the media (B, patches, DIM), or what t->media has of
    them (NULL); blind: the questions alone. 0, or -1. */
 static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, int blind,
                       mmix_tensor *media, mmix_distill_batch *batch)
 {
-    size_t n = blind ? 0 : clip_tokens(t), grid = patches(t),
-        frame = n / (t->clips ? t->frames : 1), L = n + t->width, shape[2];
+    size_t n = blind ? 0 : clip_tokens(t);
+    size_t grid = patches(t);
+    size_t L = n + t->width;
+    size_t shape[2];
     shape[0] = B;
     shape[1] = L;
     memset(batch, 0, sizeof *batch);
-    mmix_tensor *token = mmix_new(m, MMIX_DTYPE_I32, 2, shape),
-        *target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_tensor *token = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_tensor *target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_tensor *mask = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     if (n && !media) {
         media = mmix_new3(m, B, grid, DIM);
@@ -445,9 +461,7 @@ static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, i
     for (size_t b = 0; b < B; b++)
         for (size_t i = 0; i < L; i++) {
             size_t at = row[b] * t->width + i - n;
-            mmix_data_i32(token)[b * L + i] = i >= n ? t->token[at] : t->name &&
-                i % frame == frame - 1
-                ? t->name[i / frame] : PAD;
+            mmix_data_i32(token)[b * L + i] = i < n ? clip_token(t, i) : t->token[at];
             mmix_data_i32(target)[b * L + i] = i < n ? -1 : t->target[at];
             mmix_data_i32(mask)[b * L + i] = i < n + t->length[row[b]];
         }
@@ -493,10 +507,13 @@ static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int
                                                   mmix_decoder_forward(m, d, &batch.input, NULL));
         mmix_tensor *loss = mmix_cross_entropy(m, logits, batch.target, -1);
         if (!loss) break;
-        size_t K = mmix_shape(logits, 2), L = mmix_shape(logits, 1), asked = 0;
+        size_t K = mmix_shape(logits, 2);
+        size_t L = mmix_shape(logits, 1);
+        size_t asked = 0;
         for (size_t i = 0; i < B * L; i++) {
             const mmix_real *z = mmix_data(logits) + i * K;
-            int32_t wanted = mmix_data_i32(batch.target)[i], best = 0;
+            int32_t wanted = mmix_data_i32(batch.target)[i];
+            int32_t best = 0;
             if (wanted < 0) continue;
             for (size_t k = 1; k < K; k++) if (z[k] > z[best]) best = (int32_t)k;
             asked++;
@@ -578,7 +595,8 @@ static meter meter_start(size_t first)
 static void meter_show(meter *p, const job *j, const char *what, size_t step, size_t steps,
                        double loss)
 {
-    double t = now(), rate_now = (double)(step - p->first) / (t - p->start);
+    double t = now();
+    double rate_now = (double)(step - p->first) / (t - p->start);
     if (t - p->said < line_pause() && step < steps) return;
     size_t left = (size_t)((double)(steps - step) / rate_now);
     p->said = t;
@@ -657,7 +675,9 @@ static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, s
 static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *eye)
 {
     mmix_ctx *m = j->m;
-    size_t steps = j->o->teach[j->part], B = j->o->budget->teacher_batch, row[256];
+    size_t steps = j->o->teach[j->part];
+    size_t B = j->o->budget->teacher_batch;
+    size_t row[256];
     mmix_optimizer state[2];
     mmix_params *list[2] = {d->params, eye ? mmix_vision_params(eye) : NULL};
     mmix_adamw adam = mmix_adamw_config_default();
@@ -951,7 +971,8 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
     mmix_ctx *m = j->m;
     char path[1200];
     mmix_distill *run = NULL;
-    size_t total = STAGES * j->o->steps[j->part], held = held_rows(&j->t, j->o);
+    size_t total = STAGES * j->o->steps[j->part];
+    size_t held = held_rows(&j->t, j->o);
     *student = NULL;
     memset(out, 0, sizeof *out);
     if (finished(j, v, out, student)) return mmix_error(m) ? -1 : 0;
@@ -972,7 +993,8 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
         mmix_distill_batch batch;
         mmix_distill_stats s;
         if (exercise(j, run->number, &batch) || mmix_distill_step(run, &batch, &s) <= 0) break;
-        size_t n = stretches(j->o, j->part), at = out->done * n / total;
+        size_t n = stretches(j->o, j->part);
+        size_t at = out->done * n / total;
         at = at < n ? at : n - 1;
         out->token[at] += s.token;
         out->hidden[at] += s.hidden;
@@ -1000,7 +1022,8 @@ enum { TEMPLATE_WORDS = 64, TEMPLATES = 20000 };
 /* Story `index` of scenes.h as the next row of the task. 0, or -1. */
 static int task_template(task *t, mmix_ctx *m, uint64_t seed, uint64_t index)
 {
-    int32_t *token = t->token + t->count * t->width, *target = t->target + t->count * t->width;
+    int32_t *token = t->token + t->count * t->width;
+    int32_t *target = t->target + t->count * t->width;
     char text[512];
     scene_story(seed, index, text, sizeof text);
     token[0] = END;
@@ -1017,7 +1040,8 @@ static int tell_stories(job *j)
     enum { AT_ONCE = 32 };
     mmix_ctx *m = j->m;
     const budget *b = j->o->budget;
-    size_t width = j->t.width ? j->t.width : b->words, rows = b->examples[TEXT] + b->held[TEXT];
+    size_t width = j->t.width ? j->t.width : b->words;
+    size_t rows = b->examples[TEXT] + b->held[TEXT];
     size_t shape[2] = {AT_ONCE, 1};
     task old = j->t;
     int32_t *made = (int32_t *)malloc(AT_ONCE * width * sizeof *made);
@@ -1042,8 +1066,8 @@ static int tell_stories(job *j)
         mmix_fill(begin.tokens, END);
         if (!mmix_decoder_generate(m, j->teacher, &begin, &sampling, made, width)) break;
         for (size_t r = 0; r < AT_ONCE && j->t.count < rows; r++, j->t.count++) {
-            int32_t *token = j->t.token + j->t.count * width, *target = j->t.target + j->t.count *
-                width;
+            int32_t *token = j->t.token + j->t.count * width;
+            int32_t *target = j->t.target + j->t.count * width;
             size_t n = 0;
             do {
                 token[n] = n ? target[n - 1] : END;
@@ -1120,7 +1144,9 @@ static int draw_films(job *j)
 {
     const budget *b = j->o->budget;
     task *t = &j->t;
-    size_t train = b->examples[VIDEO], clips = train + b->held[VIDEO], frames = j->o->frames;
+    size_t train = b->examples[VIDEO];
+    size_t clips = train + b->held[VIDEO];
+    size_t frames = j->o->frames;
     drawing d = {t, j->seed};
     char number[32];
     report_say("video, seed %" PRIu64 ": drawing %zu films of %zu pictures", j->seed, clips,
@@ -1156,8 +1182,9 @@ static int draw_films(job *j)
 static int draw_clips(job *j)
 {
     const budget *b = j->o->budget;
-    size_t train = b->examples[j->part], clips = train + b->held[j->part],
-        frames = j->part == VIDEO ? FRAMES : 1;
+    size_t train = b->examples[j->part];
+    size_t clips = train + b->held[j->part];
+    size_t frames = j->part == VIDEO ? FRAMES : 1;
     drawing d = {&j->t, j->seed};
     report_say("%s, seed %" PRIu64 ": drawing %zu pictures of %d x %d pixels", part_name[j->part],
                j->seed, clips * frames, DRAWN_SIDE, DRAWN_SIDE);
@@ -1212,7 +1239,8 @@ static int load_questions(job *j)
         char *at = text[k], *question;
         size_t before = 0;
         while (!mmix_error(m) && (question = json_string(&at)) != NULL) {
-            char *answer = json_string(&at), *end = at;
+            char *answer = json_string(&at);
+            char *end = at;
             size_t picture = answer && *at == ',' ? strtoul(at + 1, &end, 10) : clips[k];
             if (!answer || picture < before || picture >= clips[k] || *end != ']')
                 mmix_fail(m, MMIX_ERROR_FILE,
@@ -1270,7 +1298,8 @@ static const score *table_score(const result *r, int row, int column)
 {
     if (row < 0 && column < STAGES) return NULL;
     if (row < 0) return row == TEACHER ? &r->teacher : &r->blind;
-    int stages = (int)variants[row].stages, skipped = STAGES - stages;
+    int stages = (int)variants[row].stages;
+    int skipped = STAGES - stages;
     if (!column) return &r->run[row].score[0];
     return column > skipped ? &r->run[row].score[column - skipped] : NULL;
 }
@@ -1289,7 +1318,8 @@ static double score_value(int part, const score *s)      /* perplexity, or perce
 /* Wilson's 95 % interval of a share (Wilson 1927), in percent. */
 static void wilson(double share, double n, double *low, double *high)
 {
-    double z = 1.959964, middle = share + z * z / (2 * n);
+    double z = 1.959964;
+    double middle = share + z * z / (2 * n);
     double root = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
     *low = 100 * (middle - root) / (1 + z * z / n);
     *high = 100 * (middle + root) / (1 + z * z / n);
@@ -1341,13 +1371,16 @@ static void table_cell(char *out, size_t room, int part, const result *r, size_t
 static void print_table(const settings *o, int part, const result *r)
 {
     char cell[COLUMNS][64];
-    int width = (part == TEXT ? 8 : 18) + (o->seeds > 1 ? 17 : 0);
-    printf("%s: %s, %zu steps, %zu seed%s\n%-30s %*s %*s %*s %*s %8s\n", part_name[part],
-           part == TEXT ? "perplexity" : "right answers in percent", STAGES * o->steps[part],
-           o->seeds,
-           o->seeds > 1 ? "s" : "", "", width, "start", width, "stage 1", width, "stage 2", width,
-           "stage 3",
-           "seconds");
+    static const char *const head[COLUMNS] = {"start", "stage 1", "stage 2", "stage 3"};
+    const char *what = part == TEXT ? "perplexity" : "right answers in percent";
+    const char *plural = o->seeds > 1 ? "s" : "";
+    int width = part == TEXT ? 8 : 18;
+    if (o->seeds > 1) width += 17;
+    printf("%s: %s, %zu steps, %zu seed%s\n", part_name[part], what, STAGES * o->steps[part],
+           o->seeds, plural);
+    printf("%-30s", "");
+    for (int c = 0; c < COLUMNS; c++) printf(" %*s", width, head[c]);
+    printf(" %8s\n", "seconds");
     for (int row = TEACHER; row < VARIANTS; row++) {
         if (!table_has(o, part, row)) continue;
         printf("%-30s", table_name(row));
@@ -1355,7 +1388,8 @@ static void print_table(const settings *o, int part, const result *r)
             table_cell(cell[c], sizeof cell[c], part, r, o->seeds, row, c);
             printf(" %*s", width, cell[c]);
         }
-        printf(row < 0 ? "\n" : " %8.0f\n", row < 0 ? 0 : r[0].run[row].seconds);
+        if (row >= 0) printf(" %8.0f", r[0].run[row].seconds);
+        printf("\n");
     }
     printf("\n");
     fflush(stdout);
@@ -1380,17 +1414,20 @@ static void report_stages(report *h, const settings *o, int part, const result *
                    seconds);
     }
     report_table(h, NULL);
+    int text = part == TEXT;
+    const char *measure = text ? "Perplexity" : "Right answers in percent";
+    const char *rows = text ? "stories" : "questions";
+    size_t asked = text ? o->budget->held[TEXT] : r[0].teacher.asked;
     report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer "
                    "steps of %zu rows. Two stages: without the first; a single stage: everything "
                    "trains, all losses at once; their last score stands under stage 3, as that of "
-                   "four does, the first of which has none "
-                   "here.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
-                part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked,
-                part == TEXT ? "stories" : "questions",
-                STAGES * o->steps[part], o->budget->batch[part],
-                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: "
-                                    "more than two standard errors above or below the start.",
-                o->seeds > 1 ? " Means over the seeds (least to largest)." : "");
+                   "four does, the first of which has none here.",
+                measure, asked, rows, STAGES * o->steps[part], o->budget->batch[part]);
+    if (!text)
+        report_html(h, " [Wilson&rsquo;s 95&nbsp;%% interval]; &#9650; and &#9660;: more than two "
+                       "standard errors above or below the start.");
+    if (o->seeds > 1) report_html(h, " Means over the seeds (least to largest).");
+    report_html(h, "</p>\n");
 }
 
 /* Learning curves of the first variants, means over the seeds: L_tok and L_hid. */
@@ -1399,7 +1436,8 @@ static void report_learning(report *h, const settings *o, int part, const result
     static double x[STRETCHES], y[2][CURVES][STRETCHES];
     report_plot plot[2];
     char caption[300];
-    size_t total = STAGES * o->steps[part], n = stretches(o, part);
+    size_t total = STAGES * o->steps[part];
+    size_t n = stretches(o, part);
     memset(plot, 0, sizeof plot);
     snprintf(caption, sizeof caption,
              "KL from the teacher's next token. Stages of three begin anew after %zu and %zu "
@@ -1440,9 +1478,10 @@ static void json_scores(const settings *o, int part, const result *r)
     for (size_t s = 0; s < o->seeds; s++)
         for (int row = TEACHER; row < VARIANTS; row++) {
             if (!table_has(o, part, row)) continue;
+            const char *key = row == TEACHER ? "teacher" : "blind";
+            if (row != TEACHER && row != BLIND) key = variants[row].key;
             printf("%s\n  {\"seed\": %" PRIu64 ", \"run\": \"%s\", \"scores\": [", comma,
-                   o->seed + s,
-                   row == TEACHER ? "teacher" : row == BLIND ? "blind" : variants[row].key);
+                   o->seed + s, key);
             comma = "";
             for (int c = 0; c < COLUMNS; c++) {
                 const score *one = table_score(&r[s], row, c);
@@ -1468,21 +1507,25 @@ typedef struct head {
 /* The first `length` words of held-back story i as a sequence; 0, or -1 if it is shorter. */
 static int head_sequence(const job *j, size_t i, size_t length, mmix_sequence *s)
 {
-    size_t row = j->t.train + i, shape[2] = {1, length};
+    size_t row = j->t.train + i;
+    size_t shape[2] = {1, length};
     memset(s, 0, sizeof *s);
     if (row >= j->t.count || j->t.length[row] < length) return -1;
     s->tokens = mmix_from_i32(j->m, 2, shape, j->t.token + row * j->t.width);
     return s->tokens ? 0 : -1;
 }
 
-static size_t head_length(const task *t) { return t->width / 2 < HEAD_TOKENS ? t->width / 2 :
-                                          HEAD_TOKENS; }
+static size_t head_length(const task *t)
+{
+    return t->width / 2 < HEAD_TOKENS ? t->width / 2 : HEAD_TOKENS;
+}
 
 /* Adds one layer's matrices on one story to its heads. */
 static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decoder *const *student,
                       const mmix_sequence *sequence, size_t layer, size_t H, head *h)
 {
-    size_t L = mmix_shape(sequence->tokens, 1), n = L * L;
+    size_t L = mmix_shape(sequence->tokens, 1);
+    size_t n = L * L;
     mmix_tensor *M = mmix_decoder_matrix(m, teacher, sequence, layer);
     double distance[64], share[64];
     if (!M) return;
@@ -1518,7 +1561,8 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
 static size_t compare_heads(const job *j, const mmix_decoder *const *student, head *h)
 {
     const mmix_decoder_config *c = &j->teacher->config;
-    size_t stories = 0, count = c->depth * c->heads;
+    size_t stories = 0;
+    size_t count = c->depth * c->heads;
     memset(h, 0, count * sizeof *h);
     for (size_t i = 0; stories < HEAD_STORIES && j->t.train + i < j->t.count && !mmix_error(j->m);
          i++) {
@@ -1547,7 +1591,9 @@ static void report_matrix(report *h, const job *j, const mmix_decoder *d, const 
                           size_t at)
 {
     const mmix_decoder_config *c = &d->config;
-    size_t L = mmix_shape(s->tokens, 1), n = L * L, layer = at / c->heads;
+    size_t L = mmix_shape(s->tokens, 1);
+    size_t n = L * L;
+    size_t layer = at / c->heads;
     mmix_tensor *M = mmix_decoder_matrix(j->m, d, s, layer);
     uint8_t *rgb = (uint8_t *)malloc(n * 3);
     double most = 0;
@@ -1568,7 +1614,9 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
 {
     const mmix_decoder_config *c = &j->teacher->config;
     const mmix_decoder *student[2], *shown[3];
-    size_t count = c->depth * c->heads, most[2] = {0, 0}, length = head_length(&j->t);
+    size_t count = c->depth * c->heads;
+    size_t most[2] = {0, 0};
+    size_t length = head_length(&j->t);
     head *all = (head *)calloc(count, sizeof *all), sum[2];
     double local[2] = {0, 0};
     static const char *const kind[2] = {"local", "global"};
@@ -1622,8 +1670,10 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
     }
     for (int distant = 0; distant < 2; distant++) {
         if (!(local[distant] > 0)) continue;
-        double n = local[distant], *d = sum[distant].distance, *e = sum[distant].sine,
-            *w = sum[distant].own;
+        double n = local[distant];
+        double *d = sum[distant].distance;
+        double *e = sum[distant].sine;
+        double *w = sum[distant].own;
         report_row(h, "mean of %g %s|%.2f|||%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", n, kind[distant],
                    sum[distant].share / n, w[0] / n,
                    w[1] / n, d[0] / n, d[1] / n, e[0] / n, e[1] / n);
@@ -1693,7 +1743,8 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     const task *t = &j->t;
     const mmix_decoder *d[3];
     int32_t *said = (int32_t *)calloc(3 * SHOWN * t->width, sizeof *said);
-    size_t side = t->look.size, bytes = side * side * 3;
+    size_t side = t->look.size;
+    size_t bytes = side * side * 3;
     score s;
     d[0] = j->teacher;
     d[1] = start;
@@ -1708,7 +1759,8 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
                    "said\"><tr><th></th><th>question</th><th>answer</th>"
                    "<th>teacher</th><th>student at the start</th><th>after stage 3</th></tr>\n");
     for (size_t i = 0; i < SHOWN; i++) {
-        size_t row = held_row(t, i, SHOWN), n = t->length[row];
+        size_t row = held_row(t, i, SHOWN);
+        size_t n = t->length[row];
         const int32_t *token = t->token + row * t->width;
         report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem\">");
         for (size_t f = 0; f < t->frames; f++)
@@ -1787,12 +1839,14 @@ static void job_free(job *j)
 static void print_recall(const job *j, int row, const mmix_decoder *d)
 {
     const task *t = &j->t;
-    size_t n = held_rows(t, j->o), right[4] = {0, 0, 0, 0}, asked[4] = {0, 0, 0, 0};
+    size_t n = held_rows(t, j->o);
+    size_t right[4] = {0, 0, 0, 0}, asked[4] = {0, 0, 0, 0};
     int32_t *said = (int32_t *)calloc(n * t->width, sizeof *said);
     score s;
     if (said && !rate(j->m, t, d, n, 0, &s, said)) {
         for (size_t i = 0; i < n * t->width; i++) {
-            size_t at = held_row(t, i / t->width, n) * t->width + i % t->width, f = 0;
+            size_t at = held_row(t, i / t->width, n) * t->width + i % t->width;
+            size_t f = 0;
             while (t->name[f] != t->token[at]) f++;
             right[f * 4 / t->frames] += said[i] == t->target[at];
             asked[f * 4 / t->frames]++;
@@ -1875,7 +1929,8 @@ static double time_of(const mmix_ctx *m) { return mmix_threads(m) > 1 ? now() :
 static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real *media, size_t n,
                         int which, length *out)
 {
-    size_t shape[2] = {1, n + ASKED}, one[2] = {1, 1};
+    size_t shape[2] = {1, n + ASKED};
+    size_t one[2] = {1, 1};
     mmix_span span = {0, {n / FRAME_TOKENS, SIDE_TOKENS, SIDE_TOKENS}, 0};
     mmix_options options;
     double spent = 0;
@@ -2039,9 +2094,8 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     report_plot time_plot, rate_plot, memory;
     report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d "
                    "tokens, one sequence, random weights; the decoders: width %d, %d layers, %d "
-                   "heads, and M-MATE&rsquo;s standard windows, 16 x 4 x "
-                   "4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH,
-                   SCALE_HEADS);
+                   "heads, and M-MATE&rsquo;s standard windows, 16 x 4 x 4.</p>\n",
+                SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH, SCALE_HEADS);
     for (size_t i = 0; i < lengths; i++) {
         tokens[i] = x[i].tokens;
         see[i] = x[i].see;
@@ -2061,7 +2115,8 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     rate_plot.y_label = "tokens a second";
     rate_plot.caption = "While the answer is decoded.";
     memory.y_label = "MiB";
-    memory.caption = "Above the weights: peak of the prefill; broken: the state that is carried on.";
+    memory.caption = "Above the weights: peak of the prefill; broken: the state that is carried "
+                     "on.";
     for (int k = 0; k < WAYS; k++) {
         report_curve c = {way_name[k], tokens, first[k], lengths, k, 0};
         time_plot.curve[time_plot.curves++] = c;

@@ -1,7 +1,8 @@
 /* linmu_figures.h - the figures of docs/05-linmu.md: orders, windows and matrices as the library
    makes them
 
-       int failed = linmu_figures("docs/figures");       // scan-orders, spans, windows, mmate, each an .svg
+       // scan-orders, spans, windows, mmate, each an .svg
+       int failed = linmu_figures("docs/figures");
 
    Needs mamba_mix.h and report.h before it. */
 #ifndef LINMU_FIGURES_H
@@ -13,14 +14,17 @@ static const char *const linmu_pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#8a92
 static void linmu_arrow(FILE *f, double x0, double y0, double x1, double y1, double gap,
                         const char *paint)
 {
-    const double length = hypot(x1 - x0, y1 - y0), ux = (x1 - x0) / length, uy = (y1 - y0) / length;
+    const double length = hypot(x1 - x0, y1 - y0);
+    const double ux = (x1 - x0) / length;
+    const double uy = (y1 - y0) / length;
     x0 += gap * ux;
     y0 += gap * uy;
     x1 -= gap * ux;
     y1 -= gap * uy;
-    fprintf(f, "<path d=\"M%.1f %.1fL%.1f %.1fM%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" %s/>\n", x0, y0, x1, y1,
-            x1 - 6 * ux - 3.5 * uy, y1 - 6 * uy + 3.5 * ux, x1, y1, x1 - 6 * ux + 3.5 * uy,
-            y1 - 6 * uy - 3.5 * ux, paint);
+    fprintf(f, "<path d=\"M%.1f %.1fL%.1f %.1f", x0, y0, x1, y1);
+    fprintf(f, "M%.1f %.1f", x1 - 6 * ux - 3.5 * uy, y1 - 6 * uy + 3.5 * ux);
+    fprintf(f, "L%.1f %.1fL%.1f %.1f", x1, y1, x1 - 6 * ux + 3.5 * uy, y1 - 6 * uy - 3.5 * ux);
+    fprintf(f, "\" fill=\"none\" %s/>\n", paint);
 }
 
 /* ---- scan-orders.svg: the four orders of a span of 2 x 3 x 4 ---- */
@@ -34,21 +38,27 @@ static void linmu_scan_orders(const char *folder)
                                          "layers 3, 7, 11, …: columns, time innermost"};
     FILE *f = svg_open(folder, "scan-orders.svg", 2 * WIDE, 2 * HIGH + 40, "");
     for (int layer = 0; layer < 4; layer++) {
-        const double left = LEFT + layer % 2 * WIDE, top = TOP + layer / 2 * HIGH;
+        const double left = LEFT + layer % 2 * WIDE;
+        const double top = TOP + layer / 2 * HIGH;
         int32_t perm[N];
         double x[N], y[N];
         mmix_scan_order((size_t)layer, T, Y, X, 0, perm, NULL);
         svg_text(f, left - 14, top - 48, 0, "start", "%s", title[layer]);
         for (int r = 0; r < N; r++) {
-            const int i = perm[r], t = i / (Y * X), cell = i % (Y * X);
+            const int i = perm[r];
+            const int t = i / (Y * X);
+            const int cell = i % (Y * X);
             x[r] = left + 66 * (cell % X) + 30 * t;
             y[r] = top + 56 * (cell / X) - 24 * t;
         }
         for (int jumps = 1; jumps >= 0; jumps--)  /* long lines first, below the others */
             for (int r = 0; r + 1 < N; r++) {
-                const int a = perm[r], b = perm[r + 1], ca = a % (Y * X), cb = b % (Y * X);
-                const int steps = abs(a / (Y * X) - b / (Y * X)) + abs(ca / X - cb / X) +
-                    abs(ca % X - cb % X);
+                const int a = perm[r];
+                const int b = perm[r + 1];
+                const int in_time = a / (Y * X) - b / (Y * X);
+                const int in_rows = a / X % Y - b / X % Y;
+                const int in_columns = a % X - b % X;
+                const int steps = abs(in_time) + abs(in_rows) + abs(in_columns);
                 if ((steps > 1) != jumps) continue;
                 linmu_arrow(f, x[r], y[r], x[r + 1], y[r + 1], 11,
                             jumps ? "stroke=\"#aab2ba\" stroke-width=\"1\" stroke-dasharray=\"4 3\""
@@ -56,8 +66,8 @@ static void linmu_scan_orders(const char *folder)
             }
         for (int r = 0; r < N; r++) {
             fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"10\" fill=\"#fff\" stroke=\"%s\" "
-                       "stroke-width=\"2\"/>\n", x[r],
-                    y[r], linmu_pen[perm[r] / (Y * X)]);
+                       "stroke-width=\"2\"/>\n",
+                    x[r], y[r], linmu_pen[perm[r] / (Y * X)]);
             svg_text(f, x[r], y[r] + 4, 11, "middle", "%d", r);
         }
     }
@@ -92,7 +102,8 @@ static int linmu_support(mmix_ctx *m, int branch, char *on)
     enum { D = 8 };
     const mmix_layout layout = {.spans = linmu_span, .n_spans = 2};
     mmix_mmate_options o = {.window = {1, 2, 2}};
-    mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1, LINMU_L, D), 1, 0), *M = NULL;
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1, LINMU_L, D), 1, 0);
+    mmix_tensor *M = NULL;
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer layer;
     if (p && !mmix_mmate_init(&layer, p, "", D, 1, 1, D, 0, 0, &o) && !mmix_params_allocate(p)) {
@@ -130,33 +141,38 @@ static int linmu_spans(mmix_ctx *m, const char *folder)
                 "stroke=\"#2f6fd0\" stroke-width=\"2.4\"");
     svg_text(f, LEFT, TOP + 96, 13, "start", "reverse: in each span alone, from a state of 0");
     for (int i = 0; i < 2; i++) {
-        const double a = LEFT + CELL * (double)linmu_span[i].start, n = i ? 12 : 9;
+        const double a = LEFT + CELL * (double)linmu_span[i].start;
+        const double n = i ? 12 : 9;
         linmu_arrow(f, a + CELL * n - 2, TOP + 110, a, TOP + 110, 0,
                     "stroke=\"#c8602a\" stroke-width=\"2.4\"");
     }
     svg_text(f, LEFT, TOP + 140, 13, "start",
              "Local-Swin: windows (here 1 x 2 x 2) in each frame; text takes nothing");
     for (int k = 0; k < 3; k++) {
-        const double left = LEFT + k * (PANEL + GAP / 2.0), side = (PANEL - 6) / (double)LINMU_L;
+        const double left = LEFT + k * (PANEL + GAP / 2.0);
+        const double side = (PANEL - 6) / (double)LINMU_L;
         if (linmu_support(m, k, on)) return -1;
         svg_text(f, left + PANEL / 2 - 3, MATRIX - 28, 0, "middle", "%s", title[k]);
         svg_box(f, left, MATRIX - 16, LINMU_L * side, LINMU_L * side, "fill=\"#f4f6f8\"");
         /* a box for each run of tokens, on one side of the diagonal */
-        for (int i = 0; i < LINMU_L; i++)
+        for (int i = 0; i < LINMU_L; i++) {
+            const char *row = on + i * LINMU_L;
+            const double y = MATRIX - 16 + i * side;
             for (int j = 0, end; j < LINMU_L; j = end) {
-                for (end = j + 1; end < LINMU_L && end != i + 1 && on[i * LINMU_L + end] ==
-                     on[i * LINMU_L + j];) end++;
-                if (on[i * LINMU_L + j])
-                    svg_box(f, left + j * side, MATRIX - 16 + i * side, (end - j) * side - 0.5,
-                            side - 0.5,
-                            "fill=\"%s\"", j > i ? "#c8602a" : "#2f6fd0");
+                end = j + 1;
+                while (end < LINMU_L && end != i + 1 && row[end] == row[j]) end++;
+                const char *colour = j > i ? "#c8602a" : "#2f6fd0";
+                const double width = (end - j) * side - 0.5;
+                if (row[j])
+                    svg_box(f, left + j * side, y, width, side - 0.5, "fill=\"%s\"", colour);
             }
+        }
         for (int t = 1; t < LINMU_L; t++)                /* where spans begin and end */
             if (linmu_in_span(t) != linmu_in_span(t - 1))
                 fprintf(f, "<path d=\"M%.1f %.1fh%.1fM%.1f %dv%.1f\" stroke=\"#8a929b\" "
-                           "stroke-width=\"0.7\" stroke-dasharray=\"2 "
-                           "3\"/>\n", left, MATRIX - 16 + t * side,
-                        LINMU_L * side, left + t * side, MATRIX - 16, LINMU_L * side);
+                           "stroke-width=\"0.7\" stroke-dasharray=\"2 3\"/>\n",
+                        left, MATRIX - 16 + t * side, LINMU_L * side, left + t * side, MATRIX - 16,
+                        LINMU_L * side);
         mmix_reset(m);
     }
     svg_text(f, LEFT, MATRIX + PANEL + 8, 13, "start",
@@ -195,23 +211,26 @@ static int linmu_windows(mmix_ctx *m, const char *folder)
         svg_text(f, left + G * CELL / 2, TOP - 14, 0, "middle", "%s", title[k]);
         for (int i = 0; i < N; i++) {
             const char *see = on[k == 1] + ONE * N;
-            int first = 0, rows = 0, cols = 0, seen = k < 2 && see[i];
+            const char *own = on[k == 1] + i * N;
+            const double x = left + CELL * (i % G);
+            const int y = TOP + CELL * (i / G);
+            int first = 0, rows = 0, cols = 0;
+            int seen = k < 2 && see[i];
             for (int j = 0; k == 2 && j < N; j++) seen |= on[1][ONE * N + j] && on[0][j * N + i];
             if (k < 2) {  /* the window's first token tells its colour */
-                while (!on[k][i * N + first]) first++;
+                while (!own[first]) first++;
                 for (int j = 0; j < first / G; j++) rows += !on[k][j * G * N + (j + 1) * G];
                 for (int j = 0; j < first % G; j++) cols += !on[k][j * N + j + 1];
             }
             const char *paint = k == 2 ? "#eef1f4" : tone[rows % 2 * 2 + cols % 2];
             if (seen) paint = "#f0b897";
-            svg_box(f, left + CELL * (i % G), TOP + CELL * (i / G), CELL - 1.5, CELL - 1.5,
-                    "fill=\"%s\"", paint);
-            if (k < 2 && i % G && !on[k][i * N + i - 1])
+            svg_box(f, x, y, CELL - 1.5, CELL - 1.5, "fill=\"%s\"", paint);
+            if (k < 2 && i % G && !own[i - 1])
                 fprintf(f, "<path d=\"M%.2f %dv%d\" stroke=\"#2f6fd0\" stroke-width=\"2\"/>\n",
-                        left + CELL * (i % G) - 0.75, TOP + CELL * (i / G) - 1, CELL);
-            if (k < 2 && i >= G && !on[k][i * N + i - G])
+                        x - 0.75, y - 1, CELL);
+            if (k < 2 && i >= G && !own[i - G])
                 fprintf(f, "<path d=\"M%.2f %.2fh%d\" stroke=\"#2f6fd0\" stroke-width=\"2\"/>\n",
-                        left + CELL * (i % G) - 1, TOP + CELL * (i / G) - 0.75, CELL);
+                        x - 1, y - 0.75, CELL);
         }
         svg_box(f, left + CELL * (ONE % G) + 1, TOP + CELL * (ONE / G) + 1, CELL - 3.5, CELL - 3.5,
                 "fill=\"#c8602a\" stroke=\"#7a3410\"");
@@ -234,14 +253,15 @@ static void linmu_box(FILE *f, double x, double y, double w, double h, const cha
 static void linmu_plus(FILE *f, double x, double y)
 {
     fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"11\" fill=\"#fff\" stroke=\"#1d2329\" "
-               "stroke-width=\"1.5\"/>\n"
-            "<path d=\"M%g %gh12M%g %gv12\" stroke=\"#1d2329\" stroke-width=\"1.5\"/>\n", x, y,
+               "stroke-width=\"1.5\"/>\n",
+            x, y);
+    fprintf(f, "<path d=\"M%g %gh12M%g %gv12\" stroke=\"#1d2329\" stroke-width=\"1.5\"/>\n",
             x - 6, y, x, y - 6);
 }
 static void linmu_block(const char *folder)
 {
-    static const char line[] = "stroke=\"#1d2329\" stroke-width=\"1.5\"", flex[] = "#dce8f8",
-        swin[] = "#f6d9c8", plain[] = "#f4f6f8";
+    static const char line[] = "stroke=\"#1d2329\" stroke-width=\"1.5\"";
+    static const char flex[] = "#dce8f8", swin[] = "#f6d9c8", plain[] = "#f4f6f8";
     enum { LOW = 318 };                                  /* the residual stream */
     FILE *f = svg_open(folder, "mmate.svg", 990, 356, "");
     svg_box(f, 108, 12, 668, 266,

@@ -2,7 +2,8 @@
    looked into
 
        cc -O2 demos/studies/mixers.c -o mixers -lm -lpthread
-       ./mixers                                    three backbones with random weights: build/mixers-out/report.html
+       ./mixers                                    three backbones with random weights, as
+                                                   build/mixers-out/report.html
        ./mixers --image photo.jpg --load run-ssd.safetensors         your own picture and weights
        ./mixers --figures docs/figures             the documents' figures, of a drawn scene
 
@@ -75,7 +76,8 @@ static mmix_tensor *project(mmix_ctx *m, mmix_tensor *image, size_t width, uint6
 static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
 {
     mmix_tensor *q = mmix_rms_norm(m, project(m, image, N, 1), NULL, 1e-6);
-    mmix_tensor *v = project(m, image, WIDTH, 2), *dt = project(m, image, 1, 3);
+    mmix_tensor *v = project(m, image, WIDTH, 2);
+    mmix_tensor *dt = project(m, image, 1, 3);
     size_t shape[3] = {1, mmix_shape(q, 1), 1};
     mmix_mixer x = kind == SOFTMAX ? mmix_mixer_softmax(q, q, v) : mmix_mixer_linear(q, q, v);
     if (kind == NORMALIZED) x.normalize = 1;
@@ -101,26 +103,40 @@ static void colour(double t, int is_signed, uint8_t *rgb)
         rgb[c] = (uint8_t)(255 + fabs(t) * (end[t > 0][c] - 255) + 0.5);
 }
 
-/* values (rows, cols) as squares of `zoom` pixels; `top` and above get the last colour. On a
-   picture if there is one, with a frame around square `framed`. */
-static void draw_values(const char *out, const char *kind, const char *which,
-                        const mmix_real *values, size_t rows,
-                        size_t cols, size_t zoom, double top, int is_signed, const uint8_t *picture,
-                        size_t framed)
+/* Numbers that are drawn as squares: (rows, cols), `zoom` pixels a side; `top` and above get the
+   last colour. On a picture if there is one, with a frame around square `framed`. */
+typedef struct drawing {
+    const mmix_real *values;                             /* NULL: the picture alone */
+    size_t rows, cols, zoom;
+    double top;
+    int is_signed;
+    const uint8_t *picture;
+    size_t framed;
+} drawing;
+
+static void draw_values(const char *out, const char *kind, const char *which, const drawing *d)
 {
     static uint8_t rgb[4 * L * L * 3];
     char name[64];
-    size_t width = cols * zoom, height = rows * zoom;
+    size_t zoom = d->zoom;
+    size_t width = d->cols * zoom;
+    size_t height = d->rows * zoom;
     for (size_t i = 0; i < width * height; i++) {
-        size_t y = i / width, x = i % width, at = y / zoom * cols + x / zoom, u = x % zoom,
-            v = y % zoom;
-        int frame = at == framed && (u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom);
-        const uint8_t *below = picture ?
-            picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width) : NULL;
-        if (values) colour((double)values[at] / top, is_signed, rgb + 3 * i);
-        for (size_t c = 3 * i; below && c < 3 * i + 3; c++, below++)
-            rgb[c] = (uint8_t)(frame ? 0 : values ? (2 * rgb[c] + (*below & 240)) / 3 :
-                               *below & 248);
+        size_t y = i / width;
+        size_t x = i % width;
+        size_t at = y / zoom * d->cols + x / zoom;
+        size_t u = x % zoom;
+        size_t v = y % zoom;
+        int edge = u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom;
+        if (d->values) colour((double)d->values[at] / d->top, d->is_signed, rgb + 3 * i);
+        if (!d->picture) continue;
+        const uint8_t *below = d->picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width);
+        for (size_t c = 0; c < 3; c++) {
+            uint8_t *to = rgb + 3 * i + c;
+            if (edge && at == d->framed) *to = 0;
+            else if (d->values) *to = (uint8_t)((2 * *to + (below[c] & 240)) / 3);
+            else *to = below[c] & 248;
+        }
     }
     snprintf(name, sizeof name, "%s%s.png", kind, which);
     figure_png(out, name, rgb, width, height);
@@ -149,9 +165,12 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         plain[i] = (mmix_real)(i % L) / (L - 1);
         both[i] = 2 * plain[i] - 1;
     }
-    draw_values(out, "scale-", "plain", plain, 6, L, 2, 1, 0, NULL, 0);
-    draw_values(out, "scale-", "signed", both, 6, L, 2, 1, 1, NULL, 0);
-    draw_values(out, "picture", "", NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token);
+    const drawing plain_scale = {plain, 6, L, 2, 1, 0, NULL, 0};
+    const drawing signed_scale = {both, 6, L, 2, 1, 1, NULL, 0};
+    const drawing scene_alone = {NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token};
+    draw_values(out, "scale-", "plain", &plain_scale);
+    draw_values(out, "scale-", "signed", &signed_scale);
+    draw_values(out, "picture", "", &scene_alone);
     printf("row %-3d of M    itself    others: least  largest      sum\n", (int)token);
     for (int k = 0; k < MIXERS; k++) {
         mmix_mixer x = mixer_of(m, image, k, WIDTH);
@@ -161,10 +180,13 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         range r = range_of(row, L, token);
         printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", named[k], (double)row[token], r.low, r.high,
                r.sum);
-        draw_values(out, "matrix-", named[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5,
-                    k >= FORWARD, NULL, 0);
-        draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH,
-                    fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD, picture, token);
+        double top = k < FORWARD ? 0.05 : 0.5;
+        double row_top = fmax(fmax(r.high, -r.low), 1e-9);
+        int is_signed = k >= FORWARD;
+        const drawing whole = {mmix_data(M), L, L, 2, top, is_signed, NULL, 0};
+        const drawing one = {row, GRID, GRID, 2 * PATCH, row_top, is_signed, picture, token};
+        draw_values(out, "matrix-", named[k], &whole);
+        draw_values(out, "row-", named[k], &one);
     }
 }
 
@@ -182,8 +204,8 @@ enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANE
        TRIO_WIDTH = 4 * PANEL + 5 * GAP, TRIO_HEIGHT = LOWER + PANEL + GAP };
 static void centred(uint8_t *rgb, size_t panel, double y, double unit, const char *text)
 {
-    double left = GAP + (PANEL + GAP) * (double)panel, room = PANEL - figure_words(NULL, 0, 0, 0, 0,
-            unit, text);
+    double left = GAP + (PANEL + GAP) * (double)panel;
+    double room = PANEL - figure_words(NULL, 0, 0, 0, 0, unit, text);
     figure_words(rgb, TRIO_WIDTH, TRIO_HEIGHT, left + room / 2, y, unit, text);
 }
 
@@ -195,8 +217,10 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
         const char *name;
         double top;
     } of[3] = {
-        {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05},
-        {FORWARD, "M: SSD (Mamba-2)", 0.5}};
+        {SOFTMAX, "M: softmax attention", 0.05},
+        {LINEAR, "M: linear attention", 0.05},
+        {FORWARD, "M: SSD (Mamba-2)", 0.5},
+    };
     static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
     static const uint8_t gray[3] = {200, 200, 200};
     char text[64];
@@ -205,11 +229,14 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
         mmix_mixer x = mixer_of(m, image, of[k ? k - 1 : 0].kind, WIDTH);
         mmix_tensor *M = mmix_mix_matrix(m, &x);
         if (!M) return;
-        const mmix_real *value = mmix_data(M), *row = value + token * L;
+        const mmix_real *value = mmix_data(M);
+        const mmix_real *row = value + token * L;
         double top = fmax(range_of(row, L, token).high, 1e-9);
         uint8_t *left = rgb + 3 * (GAP + k * (PANEL + GAP));
         for (size_t i = 0; i < PANEL * PANEL; i++) {
-            size_t v = i / PANEL / ZOOM, u = i % PANEL / ZOOM, at = v / PATCH * GRID + u / PATCH;
+            size_t v = i / PANEL / ZOOM;
+            size_t u = i % PANEL / ZOOM;
+            size_t at = v / PATCH * GRID + u / PATCH;
             uint8_t *up = left + 3 * ((UPPER + i / PANEL) * TRIO_WIDTH + i % PANEL);
             uint8_t *low = up + 3 * (LOWER - UPPER) * TRIO_WIDTH;
             int frame = at == token && ((u + 1) % PATCH < 2 || (v + 1) % PATCH < 2);
@@ -254,7 +281,8 @@ static double cost(mmix_ctx *m, int curve, size_t n)
         x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, 1, n, 4), 0.1), mmix_fill(mmix_new1(m, 4), -1),
                            q, q);
     for (int run = 0; run < 5 && !mmix_error(m); run++) {
-        clock_t start = clock(), spent = 0;
+        clock_t start = clock();
+        clock_t spent = 0;
         int calls = 0;
         for (; spent < CLOCKS_PER_SEC / 20 && !mmix_error(m); calls++, spent = clock() - start) {
             mmix_mark mark = mmix_mark_here(m);
@@ -337,8 +365,9 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
         for (size_t c = 0; M && c < SIZES; c++) {
             size_t C = 8 * (c + 1);
             mmix_tensor *first = mmix_slice(m, M, 1, 0, 1);
-            if (mmix_block_rank(m, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C),
-                                0, 0, &r)) return -1;
+            mmix_tensor *below = mmix_slice(m, first, 2, HALF, C);
+            mmix_tensor *block = mmix_slice(m, below, 3, HALF - C, C);
+            if (mmix_block_rank(m, block, 0, 0, &r)) return -1;
             rank[k][c] = r.numerical[0];
         }
         for (size_t i = 0; M && i < HALF; i++) sigma[k][i] = r.singular[i] / r.singular[0];
@@ -367,8 +396,8 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     static const char *const title[3] = {"softmax", "linear", "SSD"};
     static const char *const power[5] = {"1", "10⁻²", "10⁻⁴", "10⁻⁶", "10⁻⁸"};
     static const char *const count[6] = {"80", "64", "48", "32", "16", "0"};
-    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF],
-        level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
+    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF];
+    double level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
     if (measure_blocks(m, image, rank, sigma)) return;
     printf("\nrank of a block below the diagonal, N = %d\nC         ", NARROW);
     for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
@@ -427,7 +456,8 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
                 (mmix_real)exp(delta * (double)mmix_data(x.A)[0]);
         decay[i * L + i] = 1;
     }
-    draw_values(out, "decay", "", decay, L, L, 2, 1, 0, NULL, 0);
+    const drawing d = {decay, L, L, 2, 1, 0, NULL, 0};
+    draw_values(out, "decay", "", &d);
 }
 
 /* Shapes with words among them. */
@@ -450,14 +480,14 @@ static void draw_plans(const char *out)
     /* a causal matrix in three chunks, the last one shorter, with what each chunk computes
        beside it */
     static const svg_note chunks[] = {
-        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"}, {72, 197, "p C₂ h₁"},
-            {132, 292, "p C₃ h₂"},
+        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"},
+        {72, 197, "p C₂ h₁"}, {132, 292, "p C₃ h₂"},
         {448, 76, "y₁ = W₁ x₁"}, {448, 136, "h₁ = Σ r δ Bᵀ x₁"}, {448, 196, "y₂ = W₂ x₂ + p C₂ h₁"},
         {448, 256, "h₂ = p h₁ + Σ r δ Bᵀ x₂"}, {448, 292, "y₃ = W₃ x₃ + p C₃ h₂"}};
     /* a block below the diagonal is a product through the state */
     static const svg_note factors[] = {
-        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"}, {298, 215, "rows i > t"},
-            {366, 215, "="},
+        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"},
+        {298, 215, "rows i > t"}, {366, 215, "="},
         {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"},
         {540, 50, "row i of the tall one:"}, {540, 70, "e^(a_{t+1} + … + a_i) C_i"},
         {540, 104, "column j of the wide one:"}, {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"},
@@ -523,8 +553,10 @@ static mmix_tensor *loop(mmix_ctx *m, const mmix_mixer *x)
     if (s.kind == MMIX_MIXER_SSD) return mmix_ssd_reference(m, &s);
     mmix_tensor *y = mmix_new4(m, 1, n, 1, WIDTH);
     for (size_t t = 0; y && t < n; t++) {
-        s = mmix_mixer_softmax(mmix_slice(m, x->q, 1, t, 1), mmix_slice(m, x->k, 1, 0, t + 1),
-                               mmix_slice(m, x->v, 1, 0, t + 1));
+        mmix_tensor *q = mmix_slice(m, x->q, 1, t, 1);
+        mmix_tensor *k = mmix_slice(m, x->k, 1, 0, t + 1);
+        mmix_tensor *v = mmix_slice(m, x->v, 1, 0, t + 1);
+        s = mmix_mixer_softmax(q, k, v);
         mmix_tensor *row = mmix_mix(m, &s);
         if (row) memcpy(mmix_data(y) + t * WIDTH, mmix_data(row), WIDTH * sizeof(mmix_real));
     }
@@ -540,26 +572,30 @@ static double most(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)  /* largest |a -
 
 static void print_tables(mmix_ctx *m, mmix_tensor *image)
 {
-    size_t flat[2] = {2 * L, 2 * L}, rows[2] = {2 * L, WIDTH}, y_shape[4] = {1, 2 * L, 1, WIDTH};
+    size_t flat[2] = {2 * L, 2 * L};
+    size_t rows[2] = {2 * L, WIDTH};
+    size_t y_shape[4] = {1, 2 * L, 1, WIDTH};
     /* more than one chunk */
-    mmix_tensor *pair[2] = {image, image}, *wide = mmix_concat(m, 3, pair, 2);
+    mmix_tensor *pair[2] = {image, image};
+    mmix_tensor *wide = mmix_concat(m, 3, pair, 2);
     printf("\ny, three ways  largest |y|  chunked-matrix  loop-matrix  loop-chunked\n");
     for (int k = 0; k < BOTH; k++) {
         mmix_mixer x = mixer_of(m, wide, k, WIDTH);
         if (k == NORMALIZED) continue;
         x.mask = MMIX_MASK_CAUSAL;
-        mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x),
-            *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
-        mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4,
-                                            y_shape);
+        mmix_tensor *y = mmix_mix(m, &x);
+        mmix_tensor *step = loop(m, &x);
+        mmix_tensor *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
+        mmix_tensor *flat_v = mmix_reshape(m, x.v, 2, rows);
+        mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, flat_v), 4, y_shape);
         if (mmix_error(m)) return;
         printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_affine(m, y, 0, 0)),
                most(m, y, product), most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
     for (size_t side = 3; side <= GRID; side += 3) {
-        mmix_tensor *corner = mmix_slice(m, mmix_slice(m, image, 2, 0, side * PATCH), 3, 0,
-                                         side * PATCH);
+        mmix_tensor *upper = mmix_slice(m, image, 2, 0, side * PATCH);
+        mmix_tensor *corner = mmix_slice(m, upper, 3, 0, side * PATCH);
         mmix_mixer x = mixer_of(m, corner, LINEAR, WIDTH);
         mmix_tensor *sums = mmix_sum_axis(m, mmix_mix_matrix(m, &x), 3);
         range r = range_of(mmix_data(sums), mmix_count(sums), L);
@@ -725,8 +761,12 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
 {
     const int ssd = o->kind == MMIX_MIXER_SSD;
     /* (0, 1), (1, 0) */
-    const size_t full = o->tokens / o->block, n = r->M.rows, first = w->reverse ? 1 : n;
-    double *value = w->head[h], *off = value + BOUND, *diag = value + DIAG;
+    const size_t full = o->tokens / o->block;
+    const size_t n = r->M.rows;
+    const size_t first = w->reverse ? 1 : n;
+    double *value = w->head[h];
+    double *off = value + BOUND;
+    double *diag = value + DIAG;
     for (int c = 0; c < COLUMNS; c++) value[c] = c < WHOLE ? 0 : NAN;
     for (size_t I = 0; I < full; I++)
         for (size_t J = 0; J < full; J++) {
@@ -761,7 +801,8 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
 static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     model *o = (model *)user;
-    const size_t layer = o->calls++ / (o->kind == MMIX_MIXER_SSD ? 2 : 1), n = o->tokens;
+    const size_t layer = o->calls++ / (o->kind == MMIX_MIXER_SSD ? 2 : 1);
+    const size_t n = o->tokens;
     mmix_mixer_rank r;
     char name[64];
     size_t k = 0;
@@ -771,7 +812,8 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
     snprintf(name, sizeof name, o->kind == MMIX_MIXER_SSD ? "layers.%d.mixer.out_proj.weight" :
              "blocks.%d.attn.proj.weight",
              (int)layer);
-    mmix_tensor *M = mmix_mix_matrix(m, x), *patches = mmix_new2(m, n, n);
+    mmix_tensor *M = mmix_mix_matrix(m, x);
+    mmix_tensor *patches = mmix_new2(m, n, n);
     if (!patches || mmix_mix_rank(m, x, mmix_params_find(mmix_vision_params(o->v), name), o->block,
                                   0, &r)) return;
     view *w = &o->view[o->views++];
@@ -846,8 +888,9 @@ static int plan_model(model *o, const settings *s, size_t size)
         return fail("--size %zu: the %s has patches of %zu pixels; give more", size,
                     about[o->kind].name, c->patch);
     if (o->tokens > MOST_TOKENS)
-        return fail("--size %zu: %zu tokens are too many for singular values of M; give at most %zu", size, o->tokens,
-                    32 * c->patch);
+        return fail("--size %zu: %zu tokens are too many for singular values of M; give at most "
+                    "%zu",
+                    size, o->tokens, 32 * c->patch);
     if (o->block > o->tokens / 2)
         return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu",
                     o->block, o->tokens, o->tokens / 2);
@@ -894,6 +937,13 @@ static void print_views(const model *o, size_t models)
         }
 }
 
+/* All columns of a head or layer, and the brace that ends them. */
+static void print_values(const double *value)
+{
+    for (int c = 0; c < COLUMNS; c++)
+        report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
+}
+
 static void print_json(const model *o, size_t models, const settings *s, size_t size)
 {
     printf("{\"image\": ");
@@ -903,21 +953,21 @@ static void print_json(const model *o, size_t models, const settings *s, size_t 
         printf("%s\n {\"model\": \"%s\", \"weights\": ", k ? "," : "", about[o->kind].name);
         report_json_text(o->file ? o->file : "random");
         printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": "
-               "%zu, ", o->tokens,
-               o->heads, o->N, o->block, o->blocks);
+               "%zu, ",
+               o->tokens, o->heads, o->N, o->block, o->blocks);
         printf("\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], "
-               "\"layers\": [", o->held,
-               o->decay[0], o->decay[1], o->decay[2]);
+               "\"layers\": [",
+               o->held, o->decay[0], o->decay[1], o->decay[2]);
         for (const view *w = o->view; w < o->view + o->views; w++) {
-            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"heads\": [", w > o->view ? "," :
-                   "", w->layer,
+            const char *comma = w > o->view ? "," : "";
+            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"heads\": [", comma, w->layer,
                    way(o, w));
-            for (size_t h = 0; h <= o->heads; h++) {  /* after the last the layer itself */
-                printf(h == 0 ? "\n   {" : h < o->heads ? ",\n   {" : "],\n   \"all\": {");
-                const double *value = h < o->heads ? w->head[h] : w->all;
-                for (int c = 0; c < COLUMNS; c++)
-                    report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
+            for (size_t h = 0; h < o->heads; h++) {
+                printf("%s\n   {", h ? "," : "");
+                print_values(w->head[h]);
             }
+            printf("],\n   \"all\": {");
+            print_values(w->all);
             printf("}");
         }
         printf("]}");
@@ -936,7 +986,9 @@ static int by_size(const void *a, const void *b)
 static int scale_of(const model *o, double scale[2])
 {
     enum { SAMPLE = 1 << 17 };
-    const size_t n = o->tokens, each = o->heads * n * n, every = 1 + o->views * each / SAMPLE;
+    const size_t n = o->tokens;
+    const size_t each = o->heads * n * n;
+    const size_t every = 1 + o->views * each / SAMPLE;
     mmix_real *sample = (mmix_real *)malloc((SAMPLE + 1) * sizeof *sample);
     size_t count = 0;
     if (!sample) return -1;
@@ -958,7 +1010,9 @@ static int scale_of(const model *o, double scale[2])
 static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b,
                           const double *scale, uint8_t *rgb, int wide, const char *alt)
 {
-    const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
+    const size_t n = o->tokens;
+    const size_t step = (n + 255) / 256;
+    const size_t side = (n + step - 1) / step;
     const int ssd = o->kind == MMIX_MIXER_SSD;
     for (size_t i = 0; i < side * side; i++) {
         double sum = 0, count = 0;
@@ -978,9 +1032,12 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
 {
     enum { MOST_SIDE = 224 };
     static uint8_t rgb[MOST_SIDE * MOST_SIDE * 3];
-    const view *w = o->view, *other = o->kind == MMIX_MIXER_SSD ? w + 1 : w;
-    const size_t side = o->patches, shown = size < MOST_SIDE ? size : MOST_SIDE;
-    double *row = (double *)calloc(side * side, sizeof *row), top = 1e-30;
+    const view *w = o->view;
+    const view *other = o->kind == MMIX_MIXER_SSD ? w + 1 : w;
+    const size_t side = o->patches;
+    const size_t shown = size < MOST_SIDE ? size : MOST_SIDE;
+    double *row = (double *)calloc(side * side, sizeof *row);
+    double top = 1e-30;
     size_t me = 0, to = 0;                               /* the token that is the patch */
     if (!row) return;
     for (size_t i = 0; to <= at; i++) if (!is_class(o, i)) {
@@ -993,9 +1050,12 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
         if (to++ != at) top = fmax(top, row[to - 1]);
     }
     for (size_t i = 0; i < shown * shown; i++) {
-        size_t y = i / shown, x = i % shown, p = y * side / shown * side + x * side / shown;
+        size_t y = i / shown;
+        size_t x = i % shown;
+        size_t p = y * side / shown * side + x * side / shown;
         /* inside of the patch, in `side`ths of a pixel */
-        size_t v = y * side % shown, u = x * side % shown;
+        size_t v = y * side % shown;
+        size_t u = x * side % shown;
         int frame = p == at && (u < 2 * side || v < 2 * side || u + 2 * side >= shown ||
                                 v + 2 * side >= shown);
         for (size_t c = 0; c < 3; c++) {
@@ -1028,9 +1088,13 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     report_html(r, "</tr>\n<tr><td>");
     report_light(r, o, middle_of(o), picture, size, NULL);
     for (size_t k = 0; k < models; k++) {
-        const view *w = o[k].view, *other = o[k].kind == MMIX_MIXER_SSD ? w + 1 : w;
+        const view *w = o[k].view;
+        const view *other = o[k].kind == MMIX_MIXER_SSD ? w + 1 : w;
         report_html(r, "</td><td>");
-        if (scale_of(&o[k], scale)) return free(rgb), -1;
+        if (scale_of(&o[k], scale)) {
+            free(rgb);
+            return -1;
+        }
         report_matrix(r, &o[k], w->M, other->M, scale, rgb, TRIO_SIDE, "M of the first head");
     }
     report_html(r, "</td></tr>\n<tr><td class=\"soft\">what the framed patch takes</td>");
@@ -1058,7 +1122,10 @@ static int report_sheet(report *r, const model *o)
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     char text[64];
     double scale[2];
-    if (!rgb || scale_of(o, scale)) return free(rgb), -1;
+    if (!rgb || scale_of(o, scale)) {
+        free(rgb);
+        return -1;
+    }
     for (int i = 0; i < BAR * 8; i++)
         colour((double)(i % BAR) / (BAR - 1) * (1 + ssd) - ssd, ssd, rgb + 3 * i);
     report_html(r, "<table class=\"pictures\"><tr><td>%.3g</td><td>", scale[0]);
@@ -1113,17 +1180,20 @@ static void report_finding(report *r, const model *o, size_t models)
         double near_by = 0;
         for (size_t i = 0; i < o[k].views; i++)
             near_by += o[k].view[i].all[CLOSE_BY] / (double)o[k].views;
-        report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", k ? k + 1 < models ? ", " : " and " : "",
-                    100 * near_by,
-                    k ? "" : " comes from the 5 x 5 patches around it", about[o[k].kind].model);
+        const char *link = k + 1 < models ? ", " : " and ";
+        const char *what = k ? "" : " comes from the 5 x 5 patches around it";
+        if (!k) link = "";
+        report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", link, 100 * near_by, what,
+                    about[o[k].kind].model);
         held += o[k].held;
         blocks += o[k].blocks;
         random += !o[k].file;
     }
-    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held,
-                blocks, random < models ? "" :
-                " All weights are random: this is what the architectures do before "
-                "anything is learned.");
+    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.", held, blocks);
+    if (random == models)
+        report_html(r, " All weights are random: this is what the architectures do before anything "
+                       "is learned.");
+    report_html(r, "</p>\n");
 }
 
 static void report_claims(report *r, const model *o, size_t models)
@@ -1237,7 +1307,8 @@ static int report_numbers(report *r, const model *o)
 {
     double even[COLUMNS];
     char text[64];
-    size_t side = o->patches, n = side * side;
+    size_t side = o->patches;
+    size_t n = side * side;
     mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
     if (!ones) return -1;
     for (size_t i = 0; i < n * n; i++) ones[i] = 1;
@@ -1269,19 +1340,27 @@ static int report_model(report *r, const model *o)
     else {
         report_html(r, "Weights from <code>");
         report_text(r, o->file);
-        report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : ssd || o->told ? "" :
-            ", which does not say what mixes nor in how many heads: see --model and --heads");
+        report_html(r, "</code>");
+        if (o->run) report_html(r, ", the teacher of that run");
+        else if (!ssd && !o->told)
+            report_html(r, ", which does not say what mixes nor in how many heads: see --model "
+                           "and --heads");
+        report_html(r, ".");
     }
+    const char *read = c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token";
+    const char *plural = o->classes > 1 ? "s" : "";
     report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu "
-                   "pixels, %zu %s%s. "
-        "%s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
-        o->classes, c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token",
-        o->classes > 1 ? "s" : "", about[o->kind].matrix);
+                   "pixels, %zu %s%s. %s.</p>\n",
+                c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
+                o->classes, read, plural, about[o->kind].matrix);
     report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from "
-                   "each token. One scale for all: %s</p>\n",
-        ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
-        "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
-        "from the 1st to the 99th percentile off the diagonal.");
+                   "each token. One scale for all: ");
+    if (ssd)
+        report_html(r, "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
+                       "(forward + reverse); in the layer each direction first passes a norm and "
+                       "gate of its own.");
+    else report_html(r, "from the 1st to the 99th percentile off the diagonal.");
+    report_html(r, "</p>\n");
     if (report_sheet(r, o)) return -1;
     return report_singular(r, o);
 }
@@ -1290,6 +1369,9 @@ static int report_ranks(report *r, const model *o)
 {
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
     const int ssd = o->kind == MMIX_MIXER_SSD;
+    const char *side = ssd ? ", on the side that is not 0" : "";
+    const char *between = ssd ? " (the gated norm between left out)" : "";
+    const size_t most = o->block < c->dim ? o->block : c->dim;
     report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
     report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: "
                    "beside the diagonal%s, where the bound is %s; “of L”: rank of the same block "
@@ -1298,15 +1380,13 @@ static int report_ranks(report *r, const model *o)
                    "of its blocks, effective and stable ranks the means; a layer's (“all”) the "
                    "same of its heads. “Joined”: rank of what a block adds to the layer's output, "
                    "M X of all %zu heads side by side times the output projection%s; at most "
-                   "min(C, D) = "
-                   "%zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound,
-        about[o->kind].on,
-        o->heads, ssd ? " (the gated norm between left out)" : "", o->block < c->dim ? o->block :
-        c->dim);
+                   "min(C, D) = %zu.</p>\n",
+                o->block, side, about[o->kind].bound, about[o->kind].on, o->heads, between, most);
     report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s "
                    "(“self”) and for the 5 x 5 patches around it; “far”: mean distance of i and j "
                    "with weights |M_ij|, in patches. The last row is what a matrix of equal "
-                   "numbers has.</p>\n", ssd ? ", D included" : "");
+                   "numbers has.</p>\n",
+                ssd ? ", D included" : "");
     return report_numbers(r, o);
 }
 
@@ -1443,8 +1523,12 @@ static int read_options(settings *s, int argc, char **argv)
     char *end;
     unsigned long long n;
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--report")) {
             only = argv[i];
             s->json |= argv[i][2] == 'j';

@@ -4,10 +4,11 @@
    Three forms of folder:
        DIR/train/CLASS/NAME.jpg and DIR/test/CLASS/NAME.jpg
        DIR/CLASS/NAME.jpg           every fifth of a class is for testing
-       DIR/NAME.jpg                 every fifth is for testing; without classes nothing can be classified
-   Masks lie in a tree of the same form, under the same names with the ending .png (or .pgm, .ppm): 0 is
-   background, 255 is void, all else is object; they are read for the test pictures only. Names are sorted, so
-   that every machine sees the same order.
+       DIR/NAME.jpg                 every fifth is for testing; without classes nothing can be
+                                    classified
+   Masks lie in a tree of the same form, under the same names with the ending .png (or .pgm,
+   .ppm): 0 is background, 255 is void, all else is object; they are read for the test pictures
+   only. Names are sorted, so that every machine sees the same order.
 
    In place of a folder a packed file may stand, which pictures_pack has written: a .safetensors
    of 8-bit arrays that is mapped, so that nothing is decoded, and uncut pictures take no memory
@@ -23,7 +24,8 @@
    implementation before this.
 
        pictures p;
-       if (pictures_load(&p, m, "photos", NULL, 96, 0) < 0) puts(p.error);    // which file, what to do
+       if (pictures_load(&p, m, "photos", NULL, 96, 0) < 0)
+           puts(p.error);                                // which file, what to do
        … p.train.picture[i], p.train.label[i], p.test.mask …
        pictures_free(&p); */
 #ifndef PICTURES_H
@@ -140,7 +142,8 @@ static inline int picture_is_folder(const char *path)
 /* The place of the dot of a name's last part, or its end. */
 static inline const char *picture_ending(const char *path)
 {
-    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    const char *dot = strrchr(path, '.');
+    const char *slash = strrchr(path, '/');
     return dot && (!slash || dot > slash + 1) ? dot : path + strlen(path);
 }
 
@@ -292,7 +295,8 @@ static inline uint8_t *picture_upright(const char *path, uint8_t *rgb, int *w, i
     if (f) fclose(f);
     free(head);
     if (orientation == EXIF_UPRIGHT) return rgb;
-    size_t width = (size_t)*w, height = (size_t)*h;
+    size_t width = (size_t)*w;
+    size_t height = (size_t)*h;
     uint8_t *turned = (uint8_t *)malloc(width * height * 3);
     if (!turned) return rgb;
     exif_turn(turned, rgb, width, height, orientation);
@@ -651,7 +655,8 @@ static inline int picture_collect(const char *folder, const char *inside, size_t
 /* Whether a folder has both train and test; -1 without memory. */
 static inline int picture_is_split(const char *folder)
 {
-    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
+    char *train = picture_join(folder, "/", "train");
+    char *test = picture_join(folder, "/", "test");
     int split = !train || !test ? -1 : picture_is_folder(train) && picture_is_folder(test);
     free(train);
     free(test);
@@ -664,19 +669,23 @@ static inline int picture_is_split(const char *folder)
 static inline int picture_find(const char *folder, int parts, picture_part *part,
                                picture_names *classes, picture_notes *notes)
 {
-    int split = picture_is_split(folder), bad = 0;
-    char *top = split ? picture_join(folder, "/", parts == 2 ? "train" : "test") :
-        picture_join(folder, "", "");
+    int split = picture_is_split(folder);
+    int bad = 0;
+    const char *part_name = parts == 2 ? "train" : "test";
+    char *top = split ? picture_join(folder, "/", part_name) : picture_join(folder, "", "");
     memset(classes, 0, sizeof *classes);
     memset(notes, 0, sizeof *notes);
-    if (split < 0 || !top) return free(top), -1;
+    if (split < 0 || !top) {
+        free(top);
+        return -1;
+    }
     *classes = picture_list(top, 1, notes);
     for (size_t c = 0; c < classes->count || c == 0; c++) {
         const char *name = classes->count ? classes->at[c] : "";
         for (int k = split && parts == 1; k < 1 + split; k++) {
             const char *half = k ? "test" : "train";
-            char *inside = split ? picture_join(half, *name ? "/" : "", name)
-                                 : picture_join("", "", name);
+            const char *stroke = *name ? "/" : "";
+            char *inside = split ? picture_join(half, stroke, name) : picture_join("", "", name);
             picture_part *to = split ? &part[k] : NULL;
             if (parts == 1) to = part;
             bad = bad || !inside || picture_collect(folder, inside, c, part, to, notes);
@@ -713,8 +722,9 @@ static inline int picture_strays(const char *folder, const picture_names *classe
    "mask/CLASS/NAME" (size, size). 0, or -1: p->error. */
 static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, const char *path)
 {
-    size_t n = p->train.count + p->test.count * (p->test.mask ? 2 : 1), at = 0,
-        pixels = p->size * p->size;
+    size_t n = p->train.count + p->test.count * (p->test.mask ? 2 : 1);
+    size_t at = 0;
+    size_t pixels = p->size * p->size;
     mmix_entry *e = (mmix_entry *)calloc(n + 1, sizeof *e);
     int split = p->packed ? 1 : picture_is_split(folder);
     for (int k = 0; e && split >= 0 && k < (p->test.mask ? 3 : 2); k++) {
@@ -761,17 +771,22 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
 {
     const char *begin = part ? "test/" : "train/";
     picture_set *set = part ? &p->test : &p->train;
-    size_t all = mmix_archive_count(p->packed), n = 0, skip = strlen(begin),
-        pixels = p->size * p->size;
+    size_t all = mmix_archive_count(p->packed);
+    size_t n = 0;
+    size_t skip = strlen(begin);
+    size_t pixels = p->size * p->size;
     const mmix_entry **entry = (const mmix_entry **)calloc(all + 1, sizeof *entry);
     picture_unpacking job = {p, set, entry};
     for (size_t i = 0; entry && i < all; i++) {
         const mmix_entry *e = mmix_archive_entry(p->packed, i);
         if (strncmp(e->name, begin, skip)) continue;
-        if (e->dtype != MMIX_FILE_U8 || e->ndim != 3 || e->shape[2] != 3 || !mmix_entry_count(e))
-            return free((void *)entry),
-                snprintf(p->error, sizeof p->error, "%s: %s is no 8-bit picture (h, w, 3)", path,
-                                                 e->name), -1;
+        int is_picture = e->dtype == MMIX_FILE_U8 && e->ndim == 3 && e->shape[2] == 3;
+        if (!is_picture || !mmix_entry_count(e)) {
+            snprintf(p->error, sizeof p->error, "%s: %s is no 8-bit picture (h, w, 3)", path,
+                     e->name);
+            free((void *)entry);
+            return -1;
+        }
         entry[n++] = e;
     }
     if (p->whole && !part) set->whole = (mmix_picture *)calloc(n + 1, sizeof *set->whole);
@@ -780,8 +795,10 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
         snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size",
                  n);
     for (size_t i = 0; i < n && !*p->error; i++) {
-        const char *inside = entry[i]->name + skip, *slash = strrchr(inside, '/');
-        size_t length = slash ? (size_t)(slash - inside) : 0, c = 0;
+        const char *inside = entry[i]->name + skip;
+        const char *slash = strrchr(inside, '/');
+        size_t length = slash ? (size_t)(slash - inside) : 0;
+        size_t c = 0;
         set->name[i] = picture_join(path, "/", entry[i]->name);
         while (c < p->classes && (strncmp(p->class_name[c], inside, length) ||
                                   p->class_name[c][length])) c++;

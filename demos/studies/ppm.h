@@ -39,7 +39,9 @@ static inline long ppm_number(const uint8_t **at, const uint8_t *end)
 static inline uint8_t *ppm_read(mmix_ctx *m, const char *name, const void *bytes, size_t size,
                                 size_t *width, size_t *height)
 {
-    const uint8_t *p = (const uint8_t *)bytes, *at = p + 2, *end = p + size;
+    const uint8_t *p = (const uint8_t *)bytes;
+    const uint8_t *at = p + 2;
+    const uint8_t *end = p + size;
     const int magic = size >= 2 && p[0] == 'P' && (p[1] == '5' || p[1] == '6');
     const size_t channels = magic && p[1] == '6' ? 3 : 1;
     const char *expected = NULL;

@@ -3,11 +3,11 @@
 
        report r;
        if (report_open(&r, "build/report.html", "Title") < 0) … // r.error says why
-       report_html(&r, "<p>%d steps</p>\n", steps);             // printf of HTML; report_text escapes
+       report_html(&r, "<p>%d steps</p>\n", steps);       // printf of HTML; report_text escapes
        report_table(&r, "|loss|k-NN");                          // head, then rows, then NULL
        report_row(&r, "softmax|%.2f|%.3f", loss, knn);
        report_table(&r, NULL);
-       report_picture(&r, rgb, 96, 96, 144, "a dog");           // PNG inside the page, shown 144 wide
+       report_picture(&r, rgb, 96, 96, 144, "a dog");     // PNG inside the page, shown 144 wide
        report_chart(&r, &chart);                                // SVG
        if (report_close(&r) < 0) …                              // only now the file takes its name
 
@@ -149,7 +149,8 @@ static inline int report_log2(uint32_t x)
    (3.2.5). */
 static inline void report_copy(report_bytes *b, uint32_t length, uint32_t distance)
 {
-    uint32_t l = length - 3, d = distance - 1;
+    uint32_t l = length - 3;
+    uint32_t d = distance - 1;
     if (length == 258) report_symbol(b, 285);
     else if (l < 8) report_symbol(b, 257 + l);
     else {
@@ -184,7 +185,8 @@ static inline void report_zlib(report_bytes *b, const uint8_t *in, size_t n)
     b->bit_count = 0;
     report_bits(b, 3, 3);  /* last block, fixed code */
     for (size_t i = 0, next; i < n; i = next) {
-        size_t best = 0, from = 0, limit = n - i < 258 ? n - i : 258;
+        size_t best = 0, from = 0;
+        size_t limit = n - i < 258 ? n - i : 258;
         if (limit >= 3) {
             uint32_t bucket = ((in[i] * 65599u + in[i + 1]) * 65599u + in[i + 2]) *
                 2654435761u >> 17;
@@ -242,7 +244,9 @@ static inline void report_chunk(report_bytes *b, const char *name, const uint8_t
 /* whichever is nearest to left + up - corner */
 static inline int report_paeth(int left, int up, int corner)
 {
-    int a = abs(up - corner), b = abs(left - corner), c = abs(left + up - 2 * corner);
+    int a = abs(up - corner);
+    int b = abs(left - corner);
+    int c = abs(left + up - 2 * corner);
     if (a <= b && a <= c) return left;
     return b <= c ? up : corner;
 }
@@ -257,10 +261,12 @@ static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t he
     memset(&file, 0, sizeof file);
     size_t stride = width * channels;
     for (size_t y = 0; y < height; y++) {
-        const uint8_t *row = pixels + y * stride, *above = y ? row - stride : NULL;
+        const uint8_t *row = pixels + y * stride;
+        const uint8_t *above = y ? row - stride : NULL;
         uint32_t filter = 0, least = 0;
         for (uint32_t f = 0; f < 6; f++) {  /* none, sub, up, average, Paeth; then the best */
-            uint32_t kind = f < 5 ? f : filter, sum = 0;
+            uint32_t kind = f < 5 ? f : filter;
+            uint32_t sum = 0;
             if (f == 5) report_byte(&rows, kind);
             for (size_t i = 0; i < stride; i++) {
                 int left = i >= channels ? row[i - channels] : 0;
@@ -344,7 +350,8 @@ static inline int report_open(report *r, const char *path, const char *title)
             "margin:2rem auto;padding:0 1rem}\n"
             "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
             "p{margin:.4rem 0;max-width:48rem}\n"
-            ".soft,figcaption{color:var(--soft);font-size:.87rem}code{font-size:.87em;overflow-wrap:anywhere}"
+            ".soft,figcaption{color:var(--soft);font-size:.87rem}"
+            "code{font-size:.87em;overflow-wrap:anywhere}"
             "sub,sup{font-size:12px;line-height:0}\n"
             /* what is wider than the page scrolls, under its first column; a shade at the right
                says so until its end */
@@ -352,7 +359,8 @@ static inline int report_open(report *r, const char *path, const char *title)
             "40%%,transparent) 100%% 0/4rem 100%% no-repeat local,linear-gradient(to "
             "left,var(--line),transparent) 100%% 0/1.2rem 100%% no-repeat scroll}.wide "
             "td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page)}\n"
-            "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:.6rem 0}\n"
+            "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;"
+            "margin:.6rem 0}\n"
             "th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--line);"
             "vertical-align:top}\n"
             "th{font-weight:600;color:var(--soft)}th:first-child,td:first-child{text-align:left}\n"
@@ -456,7 +464,8 @@ static inline void report_columns_text(const report_column *column, int count, c
    neither (0). */
 static inline int report_differ(double a, double a_error, double b, double b_error)
 {
-    double off = a - b, two = 2 * hypot(a_error, b_error);
+    double off = a - b;
+    double two = 2 * hypot(a_error, b_error);
     if (off > two) return 1;
     return off < -two ? -1 : 0;
 }
@@ -552,7 +561,8 @@ typedef struct report_plot {
 
 static inline double report_tick(double range, int about)  /* 1, 2 or 5 times a power of ten */
 {
-    double step = pow(10, floor(log10(range / about))), rest = range / about / step;
+    double step = pow(10, floor(log10(range / about)));
+    double rest = range / about / step;
     if (rest < 1.5) return step;
     if (rest < 3.5) return 2 * step;
     return rest < 7.5 ? 5 * step : 10 * step;
@@ -583,7 +593,8 @@ static inline int report_ticks(double low, double high, int about, int logarithm
     }
     for (int power = (int)floor(low); power <= high && n + 3 <= REPORT_TICKS; power++)
         for (int k = 0; k < (high - low < 4 ? 3 : 1); k++) {
-            double v = lead[k] * pow(10, power), at = log10(v);
+            double v = lead[k] * pow(10, power);
+            double at = log10(v);
             if (at > low - 1e-9 && at < high + 1e-9) value[n++] = v;
         }
     return n;
@@ -623,8 +634,10 @@ typedef struct report_axes {
    with marks on the way. Returns the height of its end, NAN if nothing of it is there. */
 static inline double report_line(FILE *f, const report_curve *curve, const report_axes *a)
 {
-    size_t group = (curve->count + 399) / 400, points = 0, marked = 0;
-    double *at = (double *)malloc((curve->count + 1) * 2 * sizeof *at), end = NAN;
+    size_t group = (curve->count + 399) / 400;
+    size_t points = 0, marked = 0;
+    double *at = (double *)malloc((curve->count + 1) * 2 * sizeof *at);
+    double end = NAN;
     const char *pen = "M";
     if (!at) return NAN;
     fprintf(f, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "",
@@ -725,10 +738,11 @@ static inline size_t report_crowd(const report_plot *p, const report_axes *a, do
     size_t n = 0;
     for (size_t c = 0; c < p->curves; c++)
         for (size_t i = 1; i < p->curve[c].count; i++) {
-            const double *cx = p->curve[c].x + i - 1, *cy = p->curve[c].y + i - 1;
+            const double *cx = p->curve[c].x + i - 1;
+            const double *cy = p->curve[c].y + i - 1;
             for (int k = 0; k <= PIECES; k++) {
-                double t = (double)k / PIECES,
-                    u[2] = {report_place(cx[0], a->log_x), report_place(cx[1], a->log_x)};
+                double t = (double)k / PIECES;
+                double u[2] = {report_place(cx[0], a->log_x), report_place(cx[1], a->log_x)};
                 double v[2] = {report_place(cy[0], a->log_y), report_place(cy[1], a->log_y)};
                 double at_x = a->left + ((1 - t) * u[0] + t * u[1] - a->x0) * a->kx - x;
                 double at_y = a->floor - ((1 - t) * v[0] + t * v[1] - a->y0) * a->ky - y;
@@ -745,15 +759,16 @@ static inline void report_chart(report *r, const report_plot *p)
     FILE *f = r->file;
     for (size_t c = 0; c < p->curves; c++)
         for (size_t i = 0; i < p->curve[c].count; i++) {
-            double x = report_place(p->curve[c].x[i], p->log_x),
-                y = report_place(p->curve[c].y[i], p->log_y);
+            double x = report_place(p->curve[c].x[i], p->log_x);
+            double y = report_place(p->curve[c].y[i], p->log_y);
             if (!isfinite(x) || !isfinite(y)) continue;
             x0 = fmin(x0, x);
             x1 = fmax(x1, x);
             y0 = fmin(y0, y);
             y1 = fmax(y1, y);
         }
-    double level = report_place(p->level, p->log_y), mark = report_place(p->mark, p->log_x);
+    double level = report_place(p->level, p->log_y);
+    double mark = report_place(p->mark, p->log_x);
     if (p->level_name) {
         y0 = fmin(y0, level);
         y1 = fmax(y1, level);
@@ -801,7 +816,8 @@ static inline void report_chart(report *r, const report_plot *p)
         fprintf(f, "<path class=\"mark\" d=\"M%g %gL%g %g\"/>\n", a.left, a.floor, a.right, a.top);
     for (size_t c = 0; c < p->curves; c++) end[c] = report_line(f, &p->curve[c], &a);
     if (p->level_name) {
-        double at = a.floor - (level - y0) * a.ky, wide = report_wide(p->level_name);
+        double at = a.floor - (level - y0) * a.ky;
+        double wide = report_wide(p->level_name);
         int best = 0;
         size_t least = SIZE_MAX;
         /* the name: right or left, below or above, where least is in its way */
@@ -827,8 +843,8 @@ static inline void report_chart(report *r, const report_plot *p)
         int late = 2 * at > a.left + a.right;
         fprintf(f, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, a.top, a.floor);
         const char *anchor = late ? "end" : "start";
-        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (late ? -5 : 5), a.top + 12,
-                anchor);
+        double text_x = at + (late ? -5 : 5);
+        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", text_x, a.top + 12, anchor);
         report_text(r, p->mark_name);
         fputs("</text>\n", f);
     }
@@ -915,7 +931,8 @@ static inline int report_folders(const char *path)
    exit status with the reason said. */
 static inline int report_try(const char *folder, const char *name, char *path, size_t room)
 {
-    if (!*folder) return report_refuse("an empty name is no folder: give --out or --figures another");
+    if (!*folder)
+        return report_refuse("an empty name is no folder: give --out or --figures another");
     if ((size_t)snprintf(path, room, "%s/%s", folder, name) >= room)
         return report_refuse("%s: this name is too long", folder);
     return report_folders(path) ? report_refuse("cannot write %s: %s", path, strerror(errno)) : 0;
@@ -998,12 +1015,16 @@ static inline const char *figure_letter(char c)
 static inline void figure_line(uint8_t *rgb, size_t width, size_t height, const double *a,
                                const double *b, double radius)
 {
-    double ux = b[0] - a[0], uy = b[1] - a[1], square = ux * ux + uy * uy, reach = radius + 1;
+    double ux = b[0] - a[0];
+    double uy = b[1] - a[1];
+    double square = ux * ux + uy * uy;
+    double reach = radius + 1;
     size_t x1 = (size_t)fmin((double)width, fmax(0, fmax(a[0], b[0]) + reach));
     size_t y1 = (size_t)fmin((double)height, fmax(0, fmax(a[1], b[1]) + reach));
     for (size_t y = (size_t)fmax(0, fmin(a[1], b[1]) - reach); y < y1; y++)
         for (size_t x = (size_t)fmax(0, fmin(a[0], b[0]) - reach); x < x1; x++) {
-            double px = (double)x + 0.5 - a[0], py = (double)y + 0.5 - a[1];
+            double px = (double)x + 0.5 - a[0];
+            double py = (double)y + 0.5 - a[1];
             double t = square > 0 ? fmin(1, fmax(0, (px * ux + py * uy) / square)) : 0;
             /* of the light */
             double left = fmin(1, fmax(0, hypot(px - t * ux, py - t * uy) - radius + 0.5));

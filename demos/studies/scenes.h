@@ -99,7 +99,9 @@ static inline int scene_root(int n)  /* ⌊√n⌋, one bit after another */
 /* 4096 sin(2π a / 1024), Bhaskara's formula: good to 0.2%. */
 static inline int scene_sine(int a)
 {
-    int half = a & 511, p = half * (512 - half), s = 16384 * p / (327680 - p);
+    int half = a & 511;
+    int p = half * (512 - half);
+    int s = 16384 * p / (327680 - p);
     return a & 512 ? -s : s;
 }
 
@@ -117,10 +119,13 @@ static inline int scene_max(int a, int b) { return a > b ? a : b; }
 static inline int scene_noise(uint32_t seed, int x, int y)
 {
     /* shifts of negatives are not portable */
-    uint32_t ux = (uint32_t)(x + (1 << 24)), uy = (uint32_t)(y + (1 << 24));
-    int fx = (int)(ux & 255), fy = (int)(uy & 255);
+    uint32_t ux = (uint32_t)(x + (1 << 24));
+    uint32_t uy = (uint32_t)(y + (1 << 24));
+    int fx = (int)(ux & 255);
+    int fy = (int)(uy & 255);
     uint32_t base = seed + (ux >> 8) * 0x9e3779b1u + (uy >> 8) * 0x85ebca77u;
-    int a = (int)(scene_hash(base) & 255), b = (int)(scene_hash(base + 0x9e3779b1u) & 255);
+    int a = (int)(scene_hash(base) & 255);
+    int b = (int)(scene_hash(base + 0x9e3779b1u) & 255);
     int c = (int)(scene_hash(base + 0x85ebca77u) & 255);
     int d = (int)(scene_hash(base + 0x9e3779b1u + 0x85ebca77u) & 255);
     fx = fx * fx * (768 - 2 * fx) / 65536;
@@ -134,7 +139,8 @@ static inline int scene_noise(uint32_t seed, int x, int y)
    is flat. */
 static inline scene_colour scene_texture(const scene_paintwork *p, int u, int v)
 {
-    int rough = scene_noise(p->noise, u * 512 / p->scale, v * 512 / p->scale), mix = rough;
+    int rough = scene_noise(p->noise, u * 512 / p->scale, v * 512 / p->scale);
+    int mix = rough;
     int su = (u + (1 << 24)) % p->scale * 1024 / p->scale;           /* 0 … 1023 along one repeat */
     int sv = (v + (1 << 24)) % p->scale * 1024 / p->scale;
     switch (p->kind) {
@@ -175,7 +181,8 @@ static inline scene_point scene_shape(int kind, int u, int v)
     static const int turn_x[5] = {0, 974, 602, -602, -974};  /* five directions, 72 degrees apart */
     static const int turn_y[5] = {-1024, -316, 828, 828, -316};
     scene_point p = {0, 0, 0, 256};
-    int au = scene_abs(u), side = u < 0 ? -1 : 1;
+    int au = scene_abs(u);
+    int side = u < 0 ? -1 : 1;
     switch (kind) {
     case SCENE_BALL:
         p.depth = scene_disc(u, v, 1000);
@@ -183,7 +190,8 @@ static inline scene_point scene_shape(int kind, int u, int v)
         p.ny = v;
         break;
     case SCENE_BOX: {  /* a cube seen from above a corner: three lozenges */
-        int a = (u * 512 + v * 887) / 1024, b = (u * 512 - v * 887) / 1024;
+        int a = (u * 512 + v * 887) / 1024;
+        int b = (u * 512 - v * 887) / 1024;
         p.depth = 840 - scene_max(au, scene_max(scene_abs(a), scene_abs(b)));
         if (v < -au * 591 / 1024) p.ny = -560;  /* the lid, or else the left or right face */
         else {
@@ -201,7 +209,8 @@ static inline scene_point scene_shape(int kind, int u, int v)
         break;
     }
     case SCENE_RING: {
-        int radius = 1024 - scene_disc(u, v, 1024), out = radius - 700;
+        int radius = 1024 - scene_disc(u, v, 1024);
+        int out = radius - 700;
         p.depth = 290 - scene_abs(out);
         if (radius) {
             p.nx = u * out / radius * 3;
@@ -210,7 +219,8 @@ static inline scene_point scene_shape(int kind, int u, int v)
         break;
     }
     case SCENE_STAR: {  /* inside at least four of a pentagon's five sides */
-        int least = 1 << 20, second = 1 << 20;
+        int least = 1 << 20;
+        int second = 1 << 20;
         for (int i = 0; i < 5; i++) {
             int d = 400 - (u * turn_x[i] + v * turn_y[i]) / 1024;
             if (d < least) {
@@ -275,7 +285,9 @@ static inline scene_point scene_shape(int kind, int u, int v)
    directions. */
 static inline scene_point scene_look(const scene_object *o, int x, int y, int *u, int *v)
 {
-    int dx = x - o->x, dy = y - o->y, r = o->radius * 4;
+    int dx = x - o->x;
+    int dy = y - o->y;
+    int r = o->radius * 4;
     *u = *v = 0;
     scene_point outside = {-1024, 0, 0, 0};
     /* most of the picture */
@@ -304,7 +316,10 @@ static inline void scene_paint(const scene *s, int size, unsigned char *rgb, uns
     int pixel = 65536 / size;
     for (int j = 0; j < size; j++)
         for (int i = 0; i < size; i++) {
-            int x = (2 * i + 1) * 32768 / size, y = (2 * j + 1) * 32768 / size, label = 0, u, v;
+            int x = (2 * i + 1) * 32768 / size;
+            int y = (2 * j + 1) * 32768 / size;
+            int label = 0;
+            int u, v;
             int wall = y < s->horizon + x / 64 * s->slope / 16;
             /* the floor comes towards us */
             int deep = wall ? 0 : scene_max(y - s->horizon, 0) / 16;
@@ -313,7 +328,8 @@ static inline void scene_paint(const scene *s, int size, unsigned char *rgb, uns
             for (int k = s->objects - 1; k >= 0; k--) {  /* shadows fall away from the light */
                 const scene_object *o = &s->at[k];
                 int cast = o->radius / 4;
-                int from_x = x + s->light_x * cast / 1024, from_y = y + s->light_y * cast / 1024;
+                int from_x = x + s->light_x * cast / 1024;
+                int from_y = y + s->light_y * cast / 1024;
                 int shade = scene_look(o, from_x, from_y, &u, &v).depth;
                 if (shade > -100) light -= light * scene_min(shade + 100, 200) / 480;
             }
@@ -350,8 +366,11 @@ static inline void scene_paint(const scene *s, int size, unsigned char *rgb, uns
 /* A colour from hue (0 … 1535, six sides of a wheel), saturation and value (0 … 255). */
 static inline scene_colour scene_hue(int hue, int saturation, int value)
 {
-    int side = hue / 256 % 6, up = hue % 256, low = value * (255 - saturation) / 255;
-    int rise = low + (value - low) * up / 255, fall = value - (value - low) * up / 255;
+    int side = hue / 256 % 6;
+    int up = hue % 256;
+    int low = value * (255 - saturation) / 255;
+    int rise = low + (value - low) * up / 255;
+    int fall = value - (value - low) * up / 255;
     scene_colour wheel[6] = {{value, rise, low}, {fall, value, low}, {low, value, rise},
                              {low, fall, value}, {rise, low, value}, {value, low, fall}};
     return wheel[side];
@@ -364,11 +383,14 @@ static inline scene_paintwork scene_dip(uint64_t *dice, int home, int saturation
                                         int contrast)
 {
     scene_paintwork p;
-    int at_home = scene_dice(dice, 0, 3) > 0, least = at_home ? saturation / 2 : 0;
+    int at_home = scene_dice(dice, 0, 3) > 0;
+    int least = at_home ? saturation / 2 : 0;
     int hue = at_home ? home + scene_dice(dice, -150, 151) + 1536 : scene_dice(dice, 0, 1536);
     int other = hue + scene_dice(dice, -130, 131) + 1536;
-    int dull = scene_dice(dice, least, saturation), bright = scene_dice(dice, least, saturation);
-    int value = scene_dice(dice, 60, 200), more = scene_dice(dice, contrast / 3, contrast);
+    int dull = scene_dice(dice, least, saturation);
+    int bright = scene_dice(dice, least, saturation);
+    int value = scene_dice(dice, 60, 200);
+    int more = scene_dice(dice, contrast / 3, contrast);
     p.kind = scene_dice(dice, 0, SCENE_TEXTURES);
     p.scale = scene_dice(dice, low, high);
     p.noise = (uint32_t)scene_dice(dice, 0, 1 << 30);
@@ -427,7 +449,8 @@ static inline scene scene_swarm(uint64_t seed, uint64_t index)
     const scene_colour dark = {110, 110, 110}, light = {140, 140, 140};
     const scene_paintwork ground = {SCENE_PLAIN, 10000, (uint32_t)scene_dice(&dice, 0, 1 << 30),
                                     dark, light};
-    int kind = scene_dice(&dice, 0, SCENE_CLASSES), cell = scene_dice(&dice, 0, 16);
+    int kind = scene_dice(&dice, 0, SCENE_CLASSES);
+    int cell = scene_dice(&dice, 0, 16);
     int step = scene_dice(&dice, 0, 2) ? 7 : 5;          /* through the cells; no divisor of 16 */
     s.floor = s.wall = ground;
     s.horizon = s.slope = 0;
@@ -466,7 +489,8 @@ static inline int scene_draw(uint64_t seed, uint64_t index, int size, unsigned c
 
        scene_clip c = scene_clip_make(seed, index, frames);                 // frames 1: a picture
        scene_clip_paint(&c, frame, 32, rgb);
-       answer = scene_clip_ask(&c, number, question, sizeof question);      // number < SCENE_QUESTIONS */
+       // number < SCENE_QUESTIONS
+       answer = scene_clip_ask(&c, number, question, sizeof question); */
 enum { SCENE_QUESTIONS = 4, SCENE_COLOURS = 4, SCENE_SHAPES = 4 };
 static const char *const scene_colour_name[SCENE_COLOURS] = {"red", "yellow", "green", "blue"};
 static const int scene_colour_hue[SCENE_COLOURS] = {0, 256, 512, 1024};
@@ -490,13 +514,16 @@ static inline scene_clip scene_clip_make(uint64_t seed, uint64_t index, int fram
     c.frames = frames;
     scene_dice(&dice, 0, 2);
     c.things = frames > 1 ? 2 : scene_dice(&dice, 1, 3);
-    int colour = scene_dice(&dice, 0, SCENE_COLOURS), shape = scene_dice(&dice, 0, SCENE_SHAPES);
-    int quarter = scene_dice(&dice, 0, 4), early = scene_dice(&dice, 0, 2);
+    int colour = scene_dice(&dice, 0, SCENE_COLOURS);
+    int shape = scene_dice(&dice, 0, SCENE_SHAPES);
+    int quarter = scene_dice(&dice, 0, 4);
+    int early = scene_dice(&dice, 0, 2);
     for (int k = 0; k < 2; k++) {  /* the second is so far from the first, in all three */
         scene_thing *t = &c.at[k];
         t->colour = (colour + k * scene_dice(&dice, 1, SCENE_COLOURS)) % SCENE_COLOURS;
         t->shape = (shape + k * scene_dice(&dice, 1, SCENE_SHAPES)) % SCENE_SHAPES;
-        int place = (quarter + k * scene_dice(&dice, 1, 4)) % 4, w = scene_dice(&dice, 0, 4);
+        int place = (quarter + k * scene_dice(&dice, 1, 4)) % 4;
+        int w = scene_dice(&dice, 0, 4);
         t->x = 17500 + place % 2 * 30500 + scene_dice(&dice, -2500, 2501);
         t->y = 17500 + place / 2 * 30500 + scene_dice(&dice, -2500, 2501);
         t->dx = t->dy = t->from = 0;
@@ -540,10 +567,11 @@ static inline const char *scene_clip_ask(const scene_clip *c, int number, char *
                                          size_t room)
 {
     uint64_t dice = c->dice ^ ((uint64_t)number + 1) * 0xd1342543de82ef95u;
-    const scene_thing *a = &c->at[scene_dice(&dice, 0, c->things)], *b = &c->at[a == c->at];
+    const scene_thing *a = &c->at[scene_dice(&dice, 0, c->things)];
+    const scene_thing *b = &c->at[a == c->at];
     int yes = scene_dice(&dice, 0, 2), other, there;
-    const char *colour = scene_colour_name[a->colour],
-        *shape = scene_class[scene_shape_kind[a->shape]];
+    const char *colour = scene_colour_name[a->colour];
+    const char *shape = scene_class[scene_shape_kind[a->shape]];
     if (c->frames > 1) {
         const char *two = scene_colour_name[b->colour];
         if (number < 2) {

@@ -2,8 +2,8 @@
    be stopped
 
        cc -O2 demos/studies/tables.c -o tables -lm -lpthread
-       ./tables --images photos --masks masks --minutes 60           again and again, until it is done
-       ./tables --report                                             what there is so far
+       ./tables --images photos --masks masks --minutes 60      again and again, until it is done
+       ./tables --report                                        what there is so far
 
    A plan is a list of networks times a number of seeds: four token mixers, sizes, places of the
    class token, with DINO and with labels. Each is trained for the same number of steps on the
@@ -80,7 +80,10 @@ static int read_set(settings *o, const char *text)       /* 0, or an exit status
 {
     recipe r = recipe_standard(MMIX_MIXER_SSD);
     const char *why = recipe_set(&r, text);
-    if (!strcmp(text, "list")) return recipe_list(&r), -1;
+    if (!strcmp(text, "list")) {
+        recipe_list(&r);
+        return -1;
+    }
     if (!strncmp(text, "mixer=", 6))
         return fail("--set %s: the plan says what mixes; --only list shows it", text);
     if (why) return fail("--set %s", why);
@@ -101,18 +104,27 @@ static int read_options(settings *o, int argc, char **argv)
         size_t *number, low, high;
         int *flag;
     } known[] = {
-        {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
-        {"--out", &o->out, NULL, 0, 0, NULL}, {"--only", &o->only, NULL, 0, 0, NULL},
-        {"--set", &set, NULL, 0, 0, NULL}, {"--minutes", &minutes, NULL, 0, 0, NULL},
+        {"--images", &o->images, NULL, 0, 0, NULL},
+        {"--masks", &o->masks, NULL, 0, 0, NULL},
+        {"--out", &o->out, NULL, 0, 0, NULL},
+        {"--only", &o->only, NULL, 0, 0, NULL},
+        {"--set", &set, NULL, 0, 0, NULL},
+        {"--minutes", &minutes, NULL, 0, 0, NULL},
         {"--steps", NULL, &o->steps, 1, 100000000, NULL},
         {"--seeds", NULL, &o->seeds, 1, 100, NULL},
-        {"--size", NULL, &o->size, 32, 1024, NULL}, {"--threads", NULL, &o->threads, 1, 64, NULL},
-        {"--report", NULL, NULL, 0, 0, &o->report}, {"--json", NULL, NULL, 0, 0, &o->json},
+        {"--size", NULL, &o->size, 32, 1024, NULL},
+        {"--threads", NULL, &o->threads, 1, 64, NULL},
+        {"--report", NULL, NULL, 0, 0, &o->report},
+        {"--json", NULL, NULL, 0, 0, &o->json},
     };
     char *end;
     for (int i = 1; i < argc; i++) {
-        size_t k = 0, count = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        size_t k = 0;
+        size_t count = sizeof known / sizeof *known;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (known[k].flag) {
@@ -173,7 +185,8 @@ static const char *part_name(size_t k)
 static int list_plan(void)
 {
     for (size_t k = 0; k < NETWORKS; k++) printf("%-16s %s\n", networks[k].name, networks[k].what);
-    printf("%-16s what nobody has trained\n%-16s milliseconds and memory against resolution, last\n", part_name(BASELINES),
+    printf("%-16s what nobody has trained\n", part_name(BASELINES));
+    printf("%-16s milliseconds and memory against resolution, last\n",
            part_name(COST));
     return -1;
 }
@@ -188,7 +201,8 @@ static int chosen(const char *only, size_t k)
 static int in_plan(const char *only)                     /* 0, or an exit status */
 {
     for (const char *at = only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        size_t n = strcspn(at, ","), k = 0;
+        size_t n = strcspn(at, ",");
+        size_t k = 0;
         while (k < PARTS && (strlen(part_name(k)) != n || strncmp(at, part_name(k), n))) k++;
         if (k == PARTS) return fail("--only %.*s: the plan has no such part; --only list shows it",
                                     (int)n, at);
@@ -318,7 +332,8 @@ typedef struct lines {
 
 static void put_text(mmix_ctx *m, lines *l, const char *text)
 {
-    size_t n = strlen(text), room = 2 * (l->count + n) + 1000;
+    size_t n = strlen(text);
+    size_t room = 2 * (l->count + n) + 1000;
     if (l->count + n >= l->room) {
         char *more = (char *)realloc(l->text, room);
         if (!more) {
@@ -451,8 +466,8 @@ static int train_mask(exam *e, size_t i, uint8_t *out)
    background. 0, or -1. */
 static int read_masks(exam *e)
 {
-    size_t pixels = e->p.size * e->p.size, trains = e->p.train.count, tests = e->p.test.count,
-        n = 0;
+    size_t pixels = e->p.size * e->p.size;
+    size_t trains = e->p.train.count, tests = e->p.test.count, n = 0;
     char path[1200];
     uint8_t *mask = (uint8_t *)malloc(pixels);
     e->masked = (mmix_picture *)calloc(SEG_TRAINS + SEG_TESTS, sizeof *e->masked);
@@ -460,9 +475,11 @@ static int read_masks(exam *e)
     if (!mask || !e->masked) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     else store_open(e->m, &e->labels, path, pixels, 0);
     for (size_t k = 0; k < SEG_TRAINS + SEG_TESTS && !mmix_error(e->m) && !interrupted; k++) {
-        size_t test = k >= SEG_TRAINS, all = test ? tests : trains;
+        size_t test = k >= SEG_TRAINS;
+        size_t all = test ? tests : trains;
         size_t most = test ? SEG_TESTS : SEG_TRAINS;
-        size_t j = k - test * SEG_TRAINS, i = picture_spread(j, most, all);
+        size_t j = k - test * SEG_TRAINS;
+        size_t i = picture_spread(j, most, all);
         if (j >= all) continue;
         if (test) memcpy(mask, e->p.test.mask + i * pixels, pixels);
         else if (train_mask(e, i, mask)) continue;
@@ -488,7 +505,8 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
         return fail("%s: its pictures have no classes to tell; expected %s/train/CLASS/*, or "
                     "%s/CLASS/*", o->images,
                     o->images, o->images);
-    size_t trains = p->train.count, tests = p->test.count, n = trains + tests;
+    size_t trains = p->train.count, tests = p->test.count;
+    size_t n = trains + tests;
     e->count = n;
     e->square = (mmix_picture *)calloc(n, sizeof *e->square);
     e->label = (int32_t *)calloc(n, sizeof *e->label);
@@ -505,7 +523,8 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
         e->label[i] = set->label[k];
         e->at[i] = i;
     }
-    voters all = {0, NULL, n, e->at}, split = {trains, e->at, tests, e->at + trains};
+    voters all = {0, NULL, n, e->at};
+    voters split = {trains, e->at, tests, e->at + trains};
     e->one_out = all;
     e->split = split;
     return 0;
@@ -538,7 +557,8 @@ static size_t blocks_of(const mmix_vision *v)
 static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t side,
                mmix_real *x)
 {
-    size_t D = mmix_vision_config_of(v)->dim, blocks = blocks_of(v);
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t blocks = blocks_of(v);
     mmix_ctx *m = e->m;
     mmix_mark mark = mmix_mark_here(m);
     mmix_vision_options want;
@@ -563,7 +583,9 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
 /* Rows of all pictures; NULL on error, else to be freed. */
 static mmix_real *see_all(exam *e, const mmix_vision *v)
 {
-    size_t D = mmix_vision_config_of(v)->dim, few = MMIX_MAX_INPUTS, side = side_of(e->o, 1);
+    size_t D = mmix_vision_config_of(v)->dim;
+    size_t few = MMIX_MAX_INPUTS;
+    size_t side = side_of(e->o, 1);
     mmix_real *x = (mmix_real *)malloc(e->count * ROW * D * sizeof *x);
     int bad = x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY,
                                 "no memory for the features of %zu pictures", e->count);
@@ -586,10 +608,13 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
     for (size_t k = 0; rest && k < PARTS_OUT; k++) {
         size_t kept = 0;
         for (size_t i = 0; i < n; i++)
-            if (i % PARTS_OUT != k)
-                memcpy(rest + kept++ * D, x + picture_spread(i, n, e->count) * stride,
-                       D * sizeof *rest);
-        double r = effective_rank(e->m, rest, kept, D, D), off = r - mean;
+            if (i % PARTS_OUT != k) {
+                const mmix_real *row = x + picture_spread(i, n, e->count) * stride;
+                memcpy(rest + kept * D, row, D * sizeof *rest);
+                kept++;
+            }
+        double r = effective_rank(e->m, rest, kept, D, D);
+        double off = r - mean;
         mean += off / (double)(k + 1);
         square += off * (r - mean);
     }
@@ -599,26 +624,33 @@ static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
 
 /* ---- corruptions ----------------------------------------------------------------------------- */
 
-/* Of 8-bit pixels v of a picture n pixels wide, c of them with numbers that depend on the picture's alone:
+/* Of 8-bit pixels v of a picture n pixels wide, c of them with numbers that depend on the
+   picture's alone:
        noise      v + a g, g normal with deviation 1, of each pixel and channel its own
        blur       Gaussian, its deviation a n / 96 pixels
        darkness   a v
        contrast   g + a (v - g), g the picture's mean luma
        coarse     the mean of a cell, a cells across and down
-   They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when pictures are not like
-   those a network has learned from) of other pictures; no more is claimed. */
+   They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when
+   pictures are not like those a network has learned from) of other pictures; no more is
+   claimed. */
 static const struct {
     const char *name;
     double amount[STRENGTHS];
 } corruption[CORRUPTIONS] = {
-    {"noise", {8, 16, 32, 48, 64}}, {"blur", {0.75, 1.5, 2.5, 4, 6}},
-        {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
-    {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}}, {"coarse", {32, 24, 16, 12, 8}}};
+    {"noise", {8, 16, 32, 48, 64}},
+    {"blur", {0.75, 1.5, 2.5, 4, 6}},
+    {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
+    {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}},
+    {"coarse", {32, 24, 16, 12, 8}},
+};
 
 static void coarsen(uint8_t *rgb, size_t size, size_t cells)
 {
     for (size_t k = 0; k < cells * cells * 3; k++) {
-        size_t cy = k / 3 / cells, cx = k / 3 % cells, sum = 0, n = 0;
+        size_t cy = k / 3 / cells;
+        size_t cx = k / 3 % cells;
+        size_t sum = 0, n = 0;
         for (int pass = 0; pass < 2; pass++)
             for (size_t y = cy * size / cells; y < (cy + 1) * size / cells; y++)
                 for (size_t x = cx * size / cells; x < (cx + 1) * size / cells; x++) {
@@ -644,13 +676,14 @@ static void corrupt_task(void *arg, size_t i)
 {
     enum { PURPOSE = 902 };
     corrupting *c = (corrupting *)arg;
-    size_t n = c->e->p.size, bytes = 3 * n * n;
+    size_t n = c->e->p.size;
+    size_t bytes = 3 * n * n;
     uint8_t *rgb = c->rgb + i * bytes;
     memcpy(rgb, c->e->p.test.picture[c->at[i]].rgb, bytes);
     if (c->kind == NOISE)
         for (size_t k = 0; k < bytes; k++) {
-            double v = floor(rgb[k] + c->amount * mmix_random_normal(c->e->m, PURPOSE, c->at[i],
-                    k) + 0.5);
+            double grain = mmix_random_normal(c->e->m, PURPOSE, c->at[i], k);
+            double v = floor(rgb[k] + c->amount * grain + 0.5);
             rgb[k] = (uint8_t)fmin(fmax(v, 0), 255);
         }
     if (c->kind == COARSE) coarsen(rgb, n, c->amount < (double)n ? (size_t)c->amount : n);
@@ -690,10 +723,11 @@ static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n,
 static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe *head, lines *l,
                            const char *prefix)
 {
-    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size, side = side_of(e->o, 1),
-        tests_all = e->p.test.count;
-    size_t stride = v ? ROW * head->scale.D : head->scale.D, every = (tests_all + CORRUPTED - 1) /
-        CORRUPTED;
+    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size;
+    size_t side = side_of(e->o, 1);
+    size_t tests_all = e->p.test.count;
+    size_t stride = v ? ROW * head->scale.D : head->scale.D;
+    size_t every = (tests_all + CORRUPTED - 1) / CORRUPTED;
     size_t at[CORRUPTED];
     int32_t label[CORRUPTED];
     mmix_picture picture[MMIX_MAX_INPUTS];
@@ -712,8 +746,8 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
         int which = k < 0 ? CORRUPTIONS : k / STRENGTHS;
         for (size_t i = 0, n; i < tests && !bad; i += n) {
             n = tests - i < few ? tests - i : few;
-            bad = corrupt(e, which, k < 0 ? 0 : corruption[which].amount[k % STRENGTHS], at + i, n,
-                          rgb, picture);
+            double amount = k < 0 ? 0 : corruption[which].amount[k % STRENGTHS];
+            bad = corrupt(e, which, amount, at + i, n, rgb, picture);
             if (!bad && v) bad = see(e, v, picture, n, side, x + i * stride);
             for (size_t b = 0; b < n && !bad && !v; b++)
                 bad = describe_plain(e->m, kind, picture[b], x + (i + b) * stride);
@@ -723,11 +757,11 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
         /* clean less the mean of corrupted, of each kind and of all */
         for (size_t i = 0; i < tests && !bad; i++) {
             double right = e->said[i] == label[i];
+            double of_kind = k < 0 ? right : -right / STRENGTHS;
+            double of_all = k < 0 ? right : -right / (CORRUPTIONS * STRENGTHS);
             for (int c = 0; c < CORRUPTIONS; c++)
-                if (k < 0 || c == which)
-                    e->pair[(size_t)c * tests_all + i] += k < 0 ? right : -right / STRENGTHS;
-            e->pair[CORRUPTIONS * tests_all + i] += k < 0 ? right :
-                -right / (CORRUPTIONS * STRENGTHS);
+                if (k < 0 || c == which) e->pair[(size_t)c * tests_all + i] += of_kind;
+            e->pair[CORRUPTIONS * tests_all + i] += of_all;
         }
         if (k < 0) snprintf(name, sizeof name, "%sclean", prefix);
         else snprintf(name, sizeof name, "%s%s/%d", prefix, corruption[which].name,
@@ -735,8 +769,8 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
         if (!bad) put_score(e->m, l, &s, name);
     }
     for (int c = 0; c <= CORRUPTIONS && !bad; c++) {
-        snprintf(name, sizeof name, "%slost/%s", prefix, c < CORRUPTIONS ? corruption[c].name :
-                 "all");
+        const char *which = c < CORRUPTIONS ? corruption[c].name : "all";
+        snprintf(name, sizeof name, "%slost/%s", prefix, which);
         put_mean(e->m, l, e->pair + (size_t)c * tests_all, tests, name);
     }
     free(rgb);
@@ -763,30 +797,35 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     ranker *r = (ranker *)user;
     int ssd = x->kind == MMIX_MIXER_SSD;
-    size_t block = r->calls++ / (ssd ? 2 : 1), depth = mmix_vision_config_of(r->v)->depth,
-        at_block = 0;
+    size_t block = r->calls++ / (ssd ? 2 : 1);
+    size_t depth = mmix_vision_config_of(r->v)->depth;
+    size_t at_block = 0;
     while (at_block < r->blocks && (at_block + 1) * depth / r->blocks != block + 1) at_block++;
     if (at_block == r->blocks) return;
     mmix_mixer_rank k;
     char name[64];
-    snprintf(name, sizeof name, ssd ? "layers.%d.mixer.out_proj.weight" :
-             "blocks.%d.attn.proj.weight", (int)block);
+    const char *format = ssd ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight";
+    snprintf(name, sizeof name, format, (int)block);
     mmix_mixer mixes = *x;
     mixes.D = NULL;  /* D x passes by: M would have full rank by that alone */
-    if (mmix_mix_rank(m, &mixes, mmix_params_find(mmix_vision_params(r->v), name), 0, 0, &k))
-        return;
+    mmix_tensor *joining = mmix_params_find(mmix_vision_params(r->v), name);
+    if (mmix_mix_rank(m, &mixes, joining, 0, 0, &k)) return;
     size_t H = k.M.matrices;
     double share = 0.5;                                  /* of two blocks, or two directions */
     for (size_t i = 0; i < 4; i++) {  /* an odd last token makes blocks of its own: left out */
-        size_t I = i / 2, J = i % 2, at = I * k.M.cols + J;
+        size_t I = i / 2;
+        size_t J = i % 2;
+        size_t at = I * k.M.cols + J;
         double *to = r->value + at_block * RANKS * r->n;
-        if (I == J || (ssd && (I < J) != (x->direction == MMIX_SCAN_REVERSE))) continue;
+        int zero = ssd && (I < J) != (x->direction == MMIX_SCAN_REVERSE);
+        if (I == J || zero) continue;
         for (size_t h = 0; h < H; h++) {
             size_t cell = h * k.M.rows * k.M.cols + at;
-            to[OFF * r->n] += share / (double)H * k.M.numerical[cell];
-            to[BOUND * r->n] += share / (double)H * k.bound[cell];
-            to[OFF_EFFECTIVE * r->n] += share / (double)H * k.M.effective[cell];
-            to[EFFECTIVE * r->n] += share / (double)H * k.whole.effective[h];
+            double part = share / (double)H;
+            to[OFF * r->n] += part * k.M.numerical[cell];
+            to[BOUND * r->n] += part * k.bound[cell];
+            to[OFF_EFFECTIVE * r->n] += part * k.M.effective[cell];
+            to[EFFECTIVE * r->n] += part * k.whole.effective[h];
         }
         to[JOINED * r->n] += share * k.joined[at];
     }
@@ -798,7 +837,8 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
 static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lines *l,
                        const char *of)
 {
-    size_t depth = blocks_of(v), tests = e->p.test.count;
+    size_t depth = blocks_of(v);
+    size_t tests = e->p.test.count;
     ranker r = {v, 0, n < tests ? n : tests, depth, NULL};
     char name[64];
     r.value = (double *)calloc((depth * RANKS + RANKS) * r.n, sizeof *r.value);
@@ -808,17 +848,19 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
         ranker one = r;
         one.value += i;
         mmix_mix_hook(e->m, rank_look, &one);
-        bad = !look_at(e->m, v, &e->p.test.picture[picture_spread(i, r.n, tests)], 1, 1,
-                       side).token;
+        const mmix_picture *seen = &e->p.test.picture[picture_spread(i, r.n, tests)];
+        bad = !look_at(e->m, v, seen, 1, 1, side).token;
         mmix_mix_hook(e->m, NULL, NULL);
         mmix_rewind(e->m, mark);
     }
     for (size_t k = 0; k < depth * RANKS && !bad; k++) {
         double *mean = r.value + (depth * RANKS + k % RANKS) * r.n;
-        for (size_t b = 0; b < r.n; b++) mean[b] += r.value[k * r.n + b] / (double)depth;
-        if (of) snprintf(name, sizeof name, "%s/%zu/%zu/%s", of, side, 1 + k / RANKS,
-                         rank_name[k % RANKS]);
-        if (of) put_mean(e->m, l, r.value + k * r.n, r.n, name);
+        const double *one = r.value + k * r.n;
+        const char *what = rank_name[k % RANKS];
+        for (size_t b = 0; b < r.n; b++) mean[b] += one[b] / (double)depth;
+        if (!of) continue;
+        snprintf(name, sizeof name, "%s/%zu/%zu/%s", of, side, 1 + k / RANKS, what);
+        put_mean(e->m, l, one, r.n, name);
     }
     for (size_t k = 0; k < RANKS && !bad; k++) {
         if (of) snprintf(name, sizeof name, "%s/%zu/mean/%s", of, side, rank_name[k]);
@@ -880,8 +922,10 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
     int bad = !x || judge_rows(e, x, ROW * D, D, &of, "") ||
               judge_maps(e, v, q < QUARTERS ? MAPS_JUDGED / 2 : MAPS_JUDGED, &of) ||
               judge_ranks(e, v, side_of(e->o, 1), RANK_PICTURES, &of, NULL);
-    if (!bad) put(e->m, &of, effective_rank(e->m, x, e->count, ROW * D, D),
-                  rank_error(e, x, ROW * D, D), "rank");
+    if (!bad) {
+        double rank = effective_rank(e->m, x, e->count, ROW * D, D);
+        put(e->m, &of, rank, rank_error(e, x, ROW * D, D), "rank");
+    }
     free(x);
     for (char *at = of.text, *end; at && *at && !bad; at = end + 1) {
         end = strchr(at, '\n');
@@ -1019,8 +1063,8 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
     voters split = {e->seg_trains, e->at, n, e->at + e->seg_trains};
     counting count = {e, NULL, (uint8_t *)malloc(e->p.size * e->p.size)};
     count.of = (mmix_miou_count (*)[2])calloc(2 * n + 1, sizeof *count.of);
-    int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY,
-                                                      "no memory for masks");
+    int bad = !count.of || !count.truth;
+    if (bad) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     mmix_miou_count (*all)[2] = count.of;
     for (int k = 0; k < SEG_SIDES && e->seg_trains && n && !bad; k++, count.of += n) {
         size_t side = side_of(e->o, seg_times[k]);
@@ -1171,9 +1215,10 @@ static int time_is_up(const exam *e) { return e->o->minutes > 0 && now() - e->st
 static void show_progress(exam *e, const learner *n, size_t seed, double loss, double rate,
                           size_t left)
 {
-    double here = (double)(e->o->steps - n->done) / rate,
-        all = here + (double)left * (double)e->o->steps / rate;
-    size_t seconds = (size_t)here, minutes = (size_t)(all / 60);
+    double here = (double)(e->o->steps - n->done) / rate;
+    double all = here + (double)left * (double)e->o->steps / rate;
+    size_t seconds = (size_t)here;
+    size_t minutes = (size_t)(all / 60);
     int stay = on_screen() && n->done < e->o->steps;      /* on a screen the line is written over */
     e->spoke = now();
     fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, the "
@@ -1185,7 +1230,8 @@ static void show_progress(exam *e, const learner *n, size_t seed, double loss, d
 /* Trains a network to its end, judged at each quarter. 0; 1: stopped, and saved; -1. */
 static int train(exam *e, learner *n, size_t seed, const char *path, size_t left)
 {
-    double saved = now(), busy = 0;
+    double saved = now();
+    double busy = 0;
     size_t steps = e->o->steps, made = 0;
     e->spoke = saved;
     while (!interrupted && !time_is_up(e) && !mmix_error(e->m)) {
@@ -1200,7 +1246,8 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
             continue;
         }
         if (n->done == steps) return 0;
-        double t = now(), loss = learner_step(e, n, seed);
+        double t = now();
+        double loss = learner_step(e, n, seed);
         if (mmix_error(e->m)) break;
         busy += now() - t;
         made++;
@@ -1247,7 +1294,9 @@ static void put_commonest(exam *e, lines *l)
     put(e->m, l, (double)e->p.test.count, 0, "pictures/test");
     put(e->m, l, (double)e->p.classes, 0, "pictures/classes");
     for (int all = 0; all < 2; all++) {
-        size_t first = all ? 0 : e->p.train.count, n = e->count - first, most = 0;
+        size_t first = all ? 0 : e->p.train.count;
+        size_t n = e->count - first;
+        size_t most = 0;
         for (size_t c = 0, same = 0; c < e->p.classes; c++, same = 0) {
             for (size_t i = first; i < e->count; i++) same += (size_t)e->label[i] == c;
             if (same > most) most = same;
@@ -1368,11 +1417,13 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
 static int make_parts(exam *e)
 {
     const settings *o = e->o;
-    size_t all = NETWORKS * o->seeds + 2, left = 0;
+    size_t all = NETWORKS * o->seeds + 2;
+    size_t left = 0;
     char path[1100];
     for (int pass = 0; pass < 2; pass++)                 /* count, then do */
         for (size_t i = 0; i < all; i++) {
-            size_t k = (i - 1) % NETWORKS, seed = 1 + (i - 1) / NETWORKS;
+            size_t k = (i - 1) % NETWORKS;
+            size_t seed = 1 + (i - 1) / NETWORKS;
             if (i + 1 == all) k = COST;
             if (i == 0) k = BASELINES;
             if (!chosen(o->only, k) || is_there(file_of(o, k, seed, ".txt", path, sizeof path)))

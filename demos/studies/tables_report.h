@@ -40,10 +40,10 @@ static int read_results(results *r, const char *path)
         if (more) r->at = more;
         if (!more || sscanf(line, "%63s %lf %lf", x.name, &x.value, &x.error) != 3) {
             fclose(f);
-            return more ? fail("%s: not a file of this program at \"%.40s\"; take it away, it "
-                               "will be made again", path,
-                               line)
-                        : fail("out of memory for results");
+            if (!more) return fail("out of memory for results");
+            return fail("%s: not a file of this program at \"%.40s\"; take it away, it will be "
+                        "made again",
+                        path, line);
         }
         r->at[r->count++] = x;
     }
@@ -68,8 +68,8 @@ static int read_book(book *b, const settings *o)         /* 0, or an exit status
 }
 static void close_book(book *b)
 {
-    for (size_t k = 0; k < PARTS; k++) for (size_t s = 0; s <= MOST_SEEDS;
-                                            s++) free(b->of[k][s].at);
+    for (size_t k = 0; k < PARTS; k++)
+        for (size_t s = 0; s <= MOST_SEEDS; s++) free(b->of[k][s].at);
 }
 
 /* Whether a name fits a pattern, whose * is a part between strokes. */
@@ -102,16 +102,18 @@ static double measure(const results *r, const char *prefix, const char *of, doub
 
 typedef struct estimate {
     const char *label;
-    double mean, error, square;
+    double mean, error;
+    double square;                          /* sum of squared deviations between seeds */
     size_t seeds;
 } estimate;
-                                                         /* square: sum of squared deviations
-                                                            between seeds */
+
 static estimate estimate_of(const book *b, size_t part, const char *of, const char *label)
 {
     estimate e = {label, 0, 0, 0, 0};
     for (size_t s = 1; s <= b->seeds; s++) {
-        double error, v = measure(&b->of[part][s], "", of, &error), off = v - e.mean;
+        double error;
+        double v = measure(&b->of[part][s], "", of, &error);
+        double off = v - e.mean;
         if (!isfinite(v)) continue;
         e.seeds++;
         e.mean += off / (double)e.seeds;
@@ -153,8 +155,9 @@ static int one_seed(const estimate *e, size_t n)
    all of the n. */
 static double half_mean(const estimate *e, size_t n, size_t k)
 {
-    int own = e[k].seeds > 2;
-    return half_of(own ? &e[k] : e, own ? 1 : n, e[k].error, 1 / fmax((double)e[k].seeds, 1));
+    double share = 1 / fmax((double)e[k].seeds, 1);
+    if (e[k].seeds > 2) return half_of(&e[k], 1, e[k].error, share);
+    return half_of(e, n, e[k].error, share);
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */
@@ -239,9 +242,11 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
         const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n];
         const estimate *y = &e[pair ? (size_t)pair[k][1] : k % n];
         if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
-        if (x->mean < y->mean) { const estimate *t = x;
-        x = y;
-            y = t; }
+        if (x->mean < y->mean) {
+            const estimate *above = y;
+            y = x;
+            x = above;
+        }
         const estimate both[2] = {*x, *y};               /* of a difference the two say it */
         double apart = x->mean - y->mean;
         double half = half_of(both, 2, hypot(x->error, y->error),
@@ -251,14 +256,15 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
         add(&s, "%s%s is above %s by %.*f ± %.*f", claims++ ? "; " : "", x->label, y->label, digits,
             apart, digits, half);
     }
-    if (claims) add(&s, asked == claims ? "." : asked == claims + 1 ?
-                    "; the other difference does not exclude 0."
-                    : "; of the other %zu differences none excludes 0.", asked - claims);
+    size_t others = asked - claims;
+    if (claims && !others) add(&s, ".");
+    else if (claims && others == 1) add(&s, "; the other difference does not exclude 0.");
+    else if (claims) add(&s, "; of the other %zu differences none excludes 0.", others);
     else if (one_seed(e, n))
-        add(&s, "one seed each, and how far another would be away is not known, so no order "
-        "is claimed.");
-    else add(&s, asked == 1 ? "the difference does not exclude 0." :
-             "none of %zu differences excludes 0.", asked);
+        add(&s, "one seed each, and how far another would be away is not known, so no order is "
+                "claimed.");
+    else if (asked == 1) add(&s, "the difference does not exclude 0.");
+    else add(&s, "none of %zu differences excludes 0.", asked);
     say(b, "b", s.text);
 }
 
@@ -270,10 +276,13 @@ typedef struct column {
     int digits;
 } column;
 static const struct { const char *label, *prefix; } baseline[] = {
-    {"raw 16 x 16 pixels", "pixels/"}, {"histogram of colours", "colours/"},
-        {"histograms of edges", "edges/"},
-    {"the commonest class", "commonest/"}, {"nearness to the middle", "middle/"},
-    {"background everywhere", "background/"}};
+    {"raw 16 x 16 pixels", "pixels/"},
+    {"histogram of colours", "colours/"},
+    {"histograms of edges", "edges/"},
+    {"the commonest class", "commonest/"},
+    {"nearness to the middle", "middle/"},
+    {"background everywhere", "background/"},
+};
 
 static size_t network_of(const char *name)               /* its number */
 {
@@ -322,8 +331,9 @@ static void table(book *b, const char *const *rows, const column *c, size_t colu
         *cells = 0;
         cell(cells, sizeof cells, "%s", baseline[i].label);
         for (size_t k = 0; k < columns; k++) {
-            double error = 0, v = c[k].plain ? measure(&b->of[BASELINES][0], baseline[i].prefix,
-                                                       c[k].plain, &error) : NAN;
+            double error = 0;
+            double v = c[k].plain ? measure(&b->of[BASELINES][0], baseline[i].prefix,
+                c[k].plain, &error) : NAN;
             any |= isfinite(v);
             if (!isfinite(v)) cell(cells, sizeof cells, "|-");
             else if (error > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, v,
@@ -447,8 +457,9 @@ static void report_choices(book *b, const char *title, const column *c, size_t c
     }
     if (!e->seeds) say(b, "b", "Not enough has been measured yet to compare.");
     else {
-        add(&s, "%s%s.", claims ? "" : "no difference excludes 0",
-            one_seed(e, columns) ? " (one seed: of these pictures alone)" : "");
+        if (!claims) add(&s, "no difference excludes 0");
+        if (one_seed(e, columns)) add(&s, " (one seed: of these pictures alone)");
+        add(&s, ".");
         say(b, "b", s.text);
     }
     table(b, mixers_all, c, columns, "top-1 of the probe");
@@ -494,8 +505,8 @@ static void report_ranks(book *b)
     column c[RANKS];
     begin(b, "Ranks of M");
     for (int i = RANK_SIDES - 1; i >= 0; i--) {
-        size_t side = side_of(b->o, rank_times[i]),
-            patch = (size_t)recipe_of(b->o, &networks[0]).patch;
+        size_t side = side_of(b->o, rank_times[i]);
+        size_t patch = (size_t)recipe_of(b->o, &networks[0]).patch;
         for (int k = 0; k < RANKS; k++) {
             snprintf(of[k], sizeof of[k], "rank/%zu/mean/%s", side, rank_name[k]);
             c[k].head = head[k];
@@ -639,6 +650,11 @@ static void bootstrap(const points *p, double low[KINDS], double high[KINDS])
     }
 }
 
+static void scatter_tick(FILE *f, double x, double y, const char *anchor, double tick)
+{
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", x, y, anchor, tick);
+}
+
 /* Points in the marks of mixers; small ones are early, hollow ones learned from labels. */
 static void scatter(book *b, const points *p, const char *x_label, const char *y_label)
 {
@@ -659,28 +675,31 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
         y0 -= 0.5;
         y1 += 0.5;
     }
-    double kx = 330 / (x1 - x0), ky = 220 / (y1 - y0);
+    double kx = 330 / (x1 - x0);
+    double ky = 220 / (y1 - y0);
     fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 300\" role=\"img\">\n");
-    for (int axis = 0; axis < 2; axis++)
-        for (int i = 0, n = report_ticks(axis ? y0 : x0, axis ? y1 : x1, 4, 0, ticks); i < n; i++) {
-            double at = axis ? 246 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
-            if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH398\"/>", at);
-            else fprintf(f, "<path class=\"axis\" d=\"M%.1f 254v5\"/>", at);
-            double text_x = axis ? 50 : at, text_y = 274;
-            const char *anchor = axis ? "end" : "middle";
-            if (axis) text_y = at + 5;
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", text_x, text_y,
-                    anchor, ticks[i]);
-        }
+    int n = report_ticks(x0, x1, 4, 0, ticks);
+    for (int i = 0; i < n; i++) {
+        double at = 60 + (ticks[i] - x0) * kx;
+        fprintf(f, "<path class=\"axis\" d=\"M%.1f 254v5\"/>", at);
+        scatter_tick(f, at, 274, "middle", ticks[i]);
+    }
+    n = report_ticks(y0, y1, 4, 0, ticks);
+    for (int i = 0; i < n; i++) {
+        double at = 246 - (ticks[i] - y0) * ky;
+        fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH398\"/>", at);
+        scatter_tick(f, 50, at + 5, "end", ticks[i]);
+    }
     for (size_t i = 0; i < p->n; i++) {
-        const network *n = &networks[p->of[i]];
-        report_mark(f, n->mixer, n->labels, 60 + (p->x[i] - x0) * kx, 246 - (p->y[i] - y0) * ky,
-                    0.5 + 0.15 * (double)p->quarter[i]);
+        const network *of = &networks[p->of[i]];
+        double x = 60 + (p->x[i] - x0) * kx;
+        double y = 246 - (p->y[i] - y0) * ky;
+        report_mark(f, of->mixer, of->labels, x, y, 0.5 + 0.15 * (double)p->quarter[i]);
     }
     fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" "
                "y=\"14\">%s</text></svg><figcaption>A point: one network, one seed, after 0, 1/4, "
-               "1/2, 3/4 or all of its steps (small to large). Hollow: learned from "
-               "labels.", x_label, y_label);
+               "1/2, 3/4 or all of its steps (small to large). Hollow: learned from labels.",
+            x_label, y_label);
     for (int k = 0; k < MIXERS; k++) {
         fprintf(f, " <span style=\"white-space:nowrap\"><svg viewBox=\"-6 -6 12 12\" "
                    "style=\"display:inline;width:12px\">");
@@ -826,7 +845,9 @@ static void print_results(const book *b)                 /* every figure: "name"
 static void add_best(book *b, sentence *s, const char *of, const char *plain, const char *what)
 {
     estimate e[MOST_ITEMS];
-    size_t n = 0, best = 0, baselines = sizeof baseline / sizeof *baseline, i = baselines;
+    size_t n = 0, best = 0;
+    size_t baselines = sizeof baseline / sizeof *baseline;
+    size_t i = baselines;
     double most = -INFINITY, error = 0, half, v, sure;
     for (; mixers_all[n]; n++) {
         e[n] = estimate_of(b, network_of(mixers_all[n]), of, mixers_all[n]);

@@ -102,7 +102,8 @@ static inline int text_compare(const text_piece *p, const char *text, size_t n)
 }
 static inline int text_order(const void *a, const void *b)
 {
-    const text_piece *x = *(const text_piece *const *)a, *y = *(const text_piece *const *)b;
+    const text_piece *x = *(const text_piece *const *)a;
+    const text_piece *y = *(const text_piece *const *)b;
     const int c = text_compare(x, y->text, y->length);
     return c ? c : (x > y) - (x < y);
 }
@@ -261,7 +262,8 @@ static inline void text_push(text_merge *e, size_t at)
     size_t i = e->pairs;
     if (after == SIZE_MAX) return;
     text_pair p = {0, at, e->node[at].token, e->node[after].token, -1};
-    const text_piece *left = &e->t->piece[p.left], *right = &e->t->piece[p.right];
+    const text_piece *left = &e->t->piece[p.left];
+    const text_piece *right = &e->t->piece[p.right];
     memcpy(e->joined, left->text, left->length);
     memcpy(e->joined + left->length, right->text, right->length);
     p.joined = text_find(e->t, e->joined, left->length + right->length);
