@@ -554,6 +554,37 @@ static void usual_widths(int brief)
     mmix_destroy(gpu);
 }
 
+/* The kernel for 512 and more queries, at its edges: blocks of 128 queries that are full, that end
+   within a warp's 32 rows or before a warp's first, and keys that are more or fewer than queries. */
+static void long_queries(void)
+{
+    static const size_t lengths[][2] = { { 512, 512 }, { 600, 600 }, { 530, 130 }, { 513, 577 } };
+    mmix_ctx *cpu = mmix_create(NULL);
+    mmix_ctx *gpu = mmix_create(NULL);
+    double most = 0;
+    for (int i = 0; i < 8; i++) {
+        Case c;
+        memset(&c, 0, sizeof c);
+        c.kind = MMIX_MIXER_SOFTMAX;
+        c.half = 1;
+        c.B = 1;
+        c.L = lengths[i / 2][0];
+        c.S = lengths[i / 2][1];
+        c.H = 2;
+        c.G = c.Gc = 1;
+        c.Gx = 2;
+        c.N = c.P = 64;
+        c.o.mask = i % 2 ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+        if (c.o.mask && c.S < c.L) continue;     /* a mask needs a key for each query */
+        c.fast = 1;
+        c.seed = 77 + (uint64_t)i;
+        one(cpu, gpu, 3, c, &most);
+    }
+    printf("%-11s 512 and more queries, worst error %.2g\n", forms[3].name, most);
+    mmix_destroy(cpu);
+    mmix_destroy(gpu);
+}
+
 /* ---- the raw calls: views with gaps, sentinels, one token at a time ---- */
 
 static float *upload(const std::vector<float> &v)
@@ -1617,6 +1648,7 @@ int main(int argc, char **argv)
     random_cases(count);
     large_cases(brief);
     usual_widths(brief);
+    long_queries();
     strides(70, 16, 4);                          /* 16-byte rows */
     strides(70, 20, 4);                          /* and end within 8 columns */
     strides(70, 16, 3);                          /* of such a width, but none begins on 16 bytes */
