@@ -8847,84 +8847,127 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
    torch: x * cos + torch.cat((-x[..., R/2:], x[..., :R/2]), -1) * sin
    ==================================================================================== */
 
-/* in: x, pos; options: all filled in. saved[0] (positions, R): cosine and sine of each pair's
-   angle, for size[0] = L or B L positions. The first size[1] tokens of each sequence have no
-   position and do not turn. */
+/* in: x, pos. saved[0] (positions, R): cosine and sine of each pair's angle, for size[0] = L or B L
+   positions. The first size[1] tokens of each sequence have no position and do not turn. */
 
+/* The options of a call, all filled in. */
+static const mmix_rope_options *mmixi_rope_options_of(const mmix_call *c)
+{
+    return (const mmix_rope_options *)c->options;
+}
+/* The turns of position t: cosine and sine of each pair's angle. */
+static inline mmix_real *mmixi_rope_turns(const mmix_call *c, size_t t)
+{
+    return c->saved[0] + t * mmixi_rope_options_of(c)->dim;
+}
 /* Which of pos's rows the pair i reads: 0, or with sections 0, 1 or 2. */
 static size_t mmixi_rope_axis(const mmix_rope_options *o, size_t i)
 {
     const size_t *sections = o->sections;
     if (!sections[0] || i < sections[0]) return 0;
-    return i < sections[0] + sections[1] ? 1 : 2;
+    if (i < sections[0] + sections[1]) return 1;
+    return 2;
 }
 static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_rope_options *o = mmixi_rope_options_of(c);
     const mmix_tensor *pos = c->in[1];
     const mmix_real *given = mmixi_of(pos);      /* angles themselves, or NULL of positions */
     double log_theta = mmixi_log(o->theta);
     for (size_t i = 0; i < o->dim / 2; i++) {
-        double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
+        double exponent = -2 * (double)i / (double)o->dim;
+        double frequency = mmixi_exp(exponent * log_theta);
         size_t row = mmixi_rope_axis(o, i) * c->size[0];
         for (size_t t = range.begin; t < range.end; t++) {
+            mmix_real *turns = mmixi_rope_turns(c, t);
             double angle;
-            mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             if (given) angle = (double)given[mmixi_row_offset(pos, t) + i];
             else angle = frequency * mmixi_index(pos, row + t);
-            turn[0] = (mmix_real)mmixi_cos(angle);
-            turn[1] = (mmix_real)mmixi_sin(angle);
+            turns[2 * i] = (mmix_real)mmixi_cos(angle);
+            turns[2 * i + 1] = (mmix_real)mmixi_sin(angle);
         }
     }
 }
-/* The turns of row r of x (B L H, N), or NULL where its token has no position. */
-static inline const mmix_real *mmixi_rope_turns(const mmix_call *c, size_t r)
+
+/* How the heads of a call turn, one way or the other. */
+typedef struct mmixi_rope_turner {
+    const mmix_call *c;
+    const mmixi_kernels *k;
+    size_t N, R;                                 /* a head's features, and how many of them turn */
+    size_t heads, tokens, unturned;              /* of a sequence's tokens the first do not turn */
+    size_t step, other;                          /* pair i: features i step and i step + other */
+    mmix_real sign;                              /* 1, or -1 to turn back */
+    int add;                                     /* onto what is there */
+} mmixi_rope_turner;
+static mmixi_rope_turner mmixi_rope_turner_of(const mmix_call *c, mmix_real sign, int add)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    size_t t = r / c->in[0]->shape[2] % (c->size[0] + c->size[1]);
-    return t < c->size[1] ? NULL : c->saved[0] + (t - c->size[1]) * o->dim;
+    const mmix_rope_options *o = mmixi_rope_options_of(c);
+    const mmix_tensor *x = c->in[0];
+    mmixi_rope_turner p;
+    p.c = c;
+    p.k = c->m->k;
+    p.N = x->shape[3];
+    p.R = o->dim;
+    p.heads = x->shape[2];
+    p.unturned = c->size[1];
+    p.tokens = c->size[0] + p.unturned;
+    p.step = o->interleaved ? 2 : 1;
+    p.other = o->interleaved ? 1 : p.R / 2;
+    p.sign = sign;
+    p.add = add;
+    return p;
 }
-/* to = or += a head of N features, turned; sign -1 turns back. turn is NULL if it does not turn. */
-static void mmixi_rope_head(const mmixi_kernels *k, const mmix_rope_options *o, size_t N,
-                            const mmix_real *turn, mmix_real sign, const mmix_real *from,
-                            mmix_real *to, int add)
+/* to = or += the first R features of a head, turned. */
+static void mmixi_rope_turn(const mmixi_rope_turner *p, const mmix_real *turns,
+                            const mmix_real *from, mmix_real *to)
 {
-    size_t R = turn ? o->dim : 0;
-    size_t step = o->interleaved ? 2 : 1;
-    size_t other = o->interleaved ? 1 : o->dim / 2;
-    if (R < N)
-        mmixi_put(k, N - R, from + R, to + R, add);
-    if (!add) memset(to, 0, R * sizeof *to);
-    for (size_t pair = 0; pair < R / 2; pair++) {
+    size_t step = p->step, other = p->other;
+    mmix_real sign = p->sign;
+    if (!p->add) memset(to, 0, p->R * sizeof *to);
+    for (size_t pair = 0; pair < p->R / 2; pair++) {
         size_t i = pair * step;
-        mmix_real cosine = turn[2 * pair];
-        mmix_real sine = sign * turn[2 * pair + 1];
-        mmix_real u = from[i], v = from[i + other];
+        mmix_real cosine = turns[2 * pair];
+        mmix_real sine = sign * turns[2 * pair + 1];
+        mmix_real u = from[i];
+        mmix_real v = from[i + other];
         to[i] += u * cosine - v * sine;
         to[i + other] += u * sine + v * cosine;
     }
 }
+/* to = or += head r of (B L H, N): its first R features turned if its token has a position. */
+static void mmixi_rope_head(const mmixi_rope_turner *p, size_t r, const mmix_real *from,
+                            mmix_real *to)
+{
+    size_t t = r / p->heads % p->tokens;
+    size_t R = 0;
+    if (t >= p->unturned) {
+        R = p->R;
+        mmixi_rope_turn(p, mmixi_rope_turns(p->c, t - p->unturned), from, to);
+    }
+    if (R < p->N)
+        mmixi_put(p->k, p->N - R, from + R, to + R, p->add);
+}
 static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *x = c->in[0];
-    size_t N = x->shape[3];
-    for (size_t r = range.begin; r < range.end; r++)
-        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1, mmixi_row_values(x, r),
-                        mmixi_row_values(c->out[0], r), 0);
+    mmixi_rope_turner p = mmixi_rope_turner_of(c, 1, 0);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row_values(c->in[0], r);
+        mmix_real *y = mmixi_row_values(c->out[0], r);
+        mmixi_rope_head(&p, r, x, y);
+    }
 }
 static void mmixi_rope_rows_backward(const mmix_call *c, mmixi_range range)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *x = c->in[0];
-    size_t N = x->shape[3];
-    for (size_t r = range.begin; r < range.end; r++)
-        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), -1, c->dy[0] + r * N,
-                        c->dx[0] + mmixi_row_offset(x, r), c->add[0]);
+    mmixi_rope_turner p = mmixi_rope_turner_of(c, -1, c->add[0]);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *dy = c->dy[0] + r * p.N;
+        mmix_real *dx = c->dx[0] + mmixi_row_offset(c->in[0], r);
+        mmixi_rope_head(&p, r, dy, dx);
+    }
 }
 static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 {
-    size_t R = ((const mmix_rope_options *)c->options)->dim;
+    size_t R = mmixi_rope_options_of(c)->dim;
     mmix_mark mark = mmix_mark_here(m);
     if (!mmix_save_for_backward(m, c, 0, c->size[0] * R))
         return -1;
@@ -8936,7 +8979,8 @@ static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return c->dx[0] ? mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward) : 0;
+    if (!c->dx[0]) return 0;
+    return mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward);
 }
 /* Whether heads of N features can be turned so: 1, or 0 after mmix_fail. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
@@ -8946,7 +8990,8 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
     size_t R = o->dim ? o->dim : N;
     int dim_ok = R % 2 == 0 && R <= N;
     int sections_ok = !sum || (sum == R / 2 && part[0]);
-    if (dim_ok && sections_ok && o->theta >= 0 && o->theta <= DBL_MAX) return 1;
+    int theta_ok = o->theta >= 0 && o->theta <= DBL_MAX;
+    if (dim_ok && sections_ok && theta_ok) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, rope.theta %g; dim "
               "is even, at most a head, and twice the sections' sum, of which the first is not 0, "
@@ -8954,31 +8999,34 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
               (double)part[2], o->theta);
     return 0;
 }
-/* The options of a call, checked and filled in. The shape of pos: angles (T, R), or integers, one
-   for each token (L), for each of each sequence (B, L), and three times as many with sections. 0,
-   or -1. */
-static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix_rope_options *o,
-                             mmix_call *call)
+/* The options of a call, checked and filled in, where pos has integers: one for each token (L), for
+   each of each sequence (B, L), and three times as many with sections. 0, or -1. */
+static int mmixi_rope_settle(mmix_ctx *m, const char *who, mmix_rope_options *o, mmix_call *call)
 {
-    static const char *const who = "mmix_rope", *const specs[2][2] = {
+    static const char *const specs[2][2] = {
         { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL" },     /* without and with sections */
         { "x BLHN, pos:i32 3L", "x BLHN, pos:i32 3BL" }
     };
+    const mmix_tensor *x = call->in[0];
+    const mmix_tensor *pos = call->in[1];
     int sections = o->sections[0] || o->sections[1] || o->sections[2];
-    int batched = mmix_ndim(pos) > 1 + sections, angles = mmixi_of(pos) != NULL;
-    const char *spec = angles ? "x BLHN, pos TR" : specs[sections][batched];
+    int batched = mmix_ndim(pos) > 1 + sections;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, spec, x, pos))
-        return -1;
-    if (angles) {
-        o->dim = 2 * d.R;
-        memset(o->sections, 0, sizeof o->sections);
-    }
+    if (!mmixi_expect(m, who, &d, specs[sections][batched], x, pos)) return -1;
     if (!mmixi_rope_check(m, who, o, d.N)) return -1;
-    if (o->theta <= 0) o->theta = 10000;
     if (!o->dim) o->dim = d.N;
     call->size[0] = batched ? d.B * d.L : d.L;
-    if (!angles) return 0;
+    return 0;
+}
+/* The same where pos has angles (T, R) of the last T tokens. */
+static int mmixi_rope_settle_angles(mmix_ctx *m, const char *who, mmix_rope_options *o,
+                                    mmix_call *call)
+{
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLHN, pos TR", call->in[0], call->in[1])) return -1;
+    o->dim = 2 * d.R;
+    memset(o->sections, 0, sizeof o->sections);
+    if (!mmixi_rope_check(m, who, o, d.N)) return -1;
     call->size[0] = d.T;
     call->size[1] = d.L - d.T;
     return mmixi_within(m, who, "rows of angles", (double)d.T, 1, (double)d.L);
@@ -8986,13 +9034,18 @@ static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
+    static const char who[] = "mmix_rope";
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
+    int failed;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    if (mmixi_rope_settle(m, x, pos, &o, &call)) return NULL;
+    if (mmixi_of(pos)) failed = mmixi_rope_settle_angles(m, who, &o, &call);
+    else failed = mmixi_rope_settle(m, who, &o, &call);
+    if (failed) return NULL;
+    if (o.theta <= 0) o.theta = 10000;
     call.constant = 2;                           /* pos */
-    call.out[0] = mmixi_like(m, "mmix_rope", x);
+    call.out[0] = mmixi_like(m, who, x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
