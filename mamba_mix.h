@@ -8629,7 +8629,8 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias))
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    size_t down = d.Y / d.P, across = d.X / d.P;
+    size_t down = d.Y / d.P;
+    size_t across = d.X / d.P;
     if (!down || !across)
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
@@ -8643,10 +8644,12 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     x = mmix_reshape(m, x, 6, patches);
     x = mmix_permute(m, x, order);
     x = mmix_reshape(m, x, 3, columns);
-    mmix_tensor *y = mmix_linear(m, x, mmix_reshape(m, weight, 2, filters), bias);
+    weight = mmix_reshape(m, weight, 2, filters);
+    mmix_tensor *y = mmix_linear(m, x, weight, bias);
     if (!y || y->wants) return y;
     /* the columns are not read again */
-    return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
+    if (mmix_rewind_keep(m, mark, &y, 1)) return NULL;
+    return y;
 }
 
 #ifndef MMIX_MIXERS_ONLY
@@ -8669,9 +8672,21 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
    of which those in use come first and one at n ends them. size: filter, axis; number: inputs to an
    output. */
 typedef struct mmixi_resize {
-    size_t outer, n, inner, count, most;
+    size_t outer, n, inner, count;
+    size_t most;
     mmixi_tap *tap;                              /* (count, most); NULL if memory is used up */
 } mmixi_resize;
+/* Room for the taps of an output and the end behind them. */
+static size_t mmixi_resize_most(size_t n, double ratio)
+{
+    size_t inputs = mmixi_max(4, n);
+    size_t reach = (size_t)(4 * fmax(ratio, 1)) + 1;
+    return mmixi_min(inputs, reach) + 1;
+}
+static inline mmixi_tap *mmixi_resize_first_tap(const mmixi_resize *j, size_t i)
+{
+    return j->tap + i * j->most;
+}
 static mmixi_resize mmixi_resize_of(mmix_ctx *m, const mmix_call *c)
 {
     const mmix_tensor *in = c->in[0];
@@ -8682,18 +8697,29 @@ static mmixi_resize mmixi_resize_of(mmix_ctx *m, const mmix_call *c)
     j.inner = in->stride[axis];
     j.outer = mmix_count(in) / (j.n * j.inner);
     j.count = c->out[0]->shape[axis];
-    j.most = mmixi_min(mmixi_max(4, j.n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1;
+    j.most = mmixi_resize_most(j.n, ratio);
     j.tap = (mmixi_tap *)mmixi_step_array(m, j.count, j.most, sizeof *j.tap);
-    for (size_t i = 0; j.tap && i < j.count; i++) {
-        mmixi_tap *tap = j.tap + i * j.most;
+    if (!j.tap) return j;
+    for (size_t i = 0; i < j.count; i++) {
+        mmixi_tap *tap = mmixi_resize_first_tap(&j, i);
         size_t taps = mmixi_resize_taps((int)c->size[0], j.n, ratio, i, tap);
         tap[taps].at = j.n;
     }
     return j;
 }
-static inline const mmixi_tap *mmixi_resize_first_tap(const mmixi_resize *j, size_t i)
+/* Makes y (count, inner) of x (n, inner). */
+static void mmixi_resize_matrix(const mmixi_resize *j, const mmix_real *x, mmix_real *y)
 {
-    return j->tap + i * j->most;
+    for (size_t i = 0; i < j->count; i++) {
+        const mmixi_tap *first = mmixi_resize_first_tap(j, i);
+        for (size_t k = 0; k < j->inner; k++) {
+            double sum = 0;
+            for (const mmixi_tap *t = first; t->at < j->n; t++)
+                sum += t->weight * x[t->at * j->inner + k];
+            y[k] = (mmix_real)sum;
+        }
+        y += j->inner;
+    }
 }
 static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -8702,15 +8728,10 @@ static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
     const mmix_real *x = mmixi_of(c->in[0]);
     mmix_real *y = mmixi_of(c->out[0]);
     if (!j.tap) return -1;
-    for (size_t o = 0; o < j.outer; o++, x += j.n * j.inner) {
-        for (size_t i = 0; i < j.count; i++, y += j.inner) {
-            for (size_t k = 0; k < j.inner; k++) {
-                double sum = 0;
-                for (const mmixi_tap *t = mmixi_resize_first_tap(&j, i); t->at < j.n; t++)
-                    sum += t->weight * x[t->at * j.inner + k];
-                y[k] = (mmix_real)sum;
-            }
-        }
+    for (size_t o = 0; o < j.outer; o++) {
+        mmixi_resize_matrix(&j, x, y);
+        x += j.n * j.inner;
+        y += j.count * j.inner;
     }
     mmix_rewind(m, mark);
     return 0;
@@ -8718,10 +8739,13 @@ static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
 /* dx (n, inner) += what dy (count, inner) gives it. */
 static void mmixi_resize_matrix_backward(const mmixi_resize *j, const mmix_real *dy, mmix_real *dx)
 {
-    for (size_t i = 0; i < j->count; i++, dy += j->inner) {
-        for (size_t k = 0; k < j->inner; k++)
-            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
+    for (size_t i = 0; i < j->count; i++) {
+        const mmixi_tap *first = mmixi_resize_first_tap(j, i);
+        for (size_t k = 0; k < j->inner; k++) {
+            for (const mmixi_tap *t = first; t->at < j->n; t++)
                 dx[t->at * j->inner + k] += (mmix_real)(t->weight * dy[k]);
+        }
+        dy += j->inner;
     }
 }
 /* The same where many outputs read an input, line after line in double. */
@@ -8730,9 +8754,12 @@ static void mmixi_resize_matrix_backward_long(const mmixi_resize *j, const mmix_
 {
     for (size_t k = 0; k < j->inner; k++) {
         memset(line, 0, j->n * sizeof *line);
-        for (size_t i = 0; i < j->count; i++)
-            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
-                line[t->at] += t->weight * dy[i * j->inner + k];
+        for (size_t i = 0; i < j->count; i++) {
+            const mmixi_tap *first = mmixi_resize_first_tap(j, i);
+            double g = dy[i * j->inner + k];
+            for (const mmixi_tap *t = first; t->at < j->n; t++)
+                line[t->at] += t->weight * g;
+        }
         for (size_t s = 0; s < j->n; s++)
             dx[s * j->inner + k] += (mmix_real)line[s];
     }
@@ -8747,11 +8774,13 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
     if (m->error_kind) return -1;
     if (!c->add[0])
         mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    const mmix_real *dy = c->dy[0];
+    mmix_real *dx = c->dx[0];
     for (size_t o = 0; o < j.outer; o++) {
-        const mmix_real *dy = c->dy[0] + o * j.count * j.inner;
-        mmix_real *dx = c->dx[0] + o * j.n * j.inner;
         if (many) mmixi_resize_matrix_backward_long(&j, dy, dx, line);
         else mmixi_resize_matrix_backward(&j, dy, dx);
+        dy += j.count * j.inner;
+        dx += j.n * j.inner;
     }
     mmix_rewind(m, mark);
     return 0;
@@ -8767,26 +8796,32 @@ static mmix_tensor *mmixi_resize_axis(mmix_ctx *m, mmix_tensor *x, int filter, s
     shape[axis] = n;
     call.size[0] = (size_t)filter;
     call.size[1] = axis;
-    call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
+    call.number[0] = (double)x->shape[axis] / (double)n;
+    if (scale > 0) call.number[0] = 1 / scale;
     return mmixi_run_new(m, "mmix_interpolate", MMIX_OP_INTERPOLATE, &call, 4, shape);
 }
-/* Whether a scale is 0, which stands for out/in, or in its bounds. */
-static int mmixi_resize_scale_ok(mmix_ctx *m, const char *name, double scale)
+/* Whether a size is in its bounds, and its scale too, or 0, which stands for out/in: 1, or 0 after
+   mmix_fail. */
+static int mmixi_resize_ok(mmix_ctx *m, const char *out_name, size_t out, const char *scale_name,
+                           double scale)
 {
-    return scale == 0 || !mmixi_within(m, "mmix_interpolate", name, scale, 1e-6, 1e6);
+    static const char who[] = "mmix_interpolate";
+    if (mmixi_within(m, who, out_name, (double)out, 1, INT32_MAX)) return 0;
+    if (scale == 0) return 1;
+    return !mmixi_within(m, who, scale_name, scale, 1e-6, 1e6);
 }
 MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
                                  size_t out_w, double scale_h, double scale_w)
 {
     static const char who[] = "mmix_interpolate";
-    if (!mmixi_expect(m, who, NULL, "x ****", x)
-        || mmixi_within(m, who, "filter", filter, MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BICUBIC_ANTIALIAS)
-        || mmixi_within(m, who, "out_w", (double)out_w, 1, INT32_MAX)
-        || !mmixi_resize_scale_ok(m, "scale_w, if not 0,", scale_w)
-        || mmixi_within(m, who, "out_h", (double)out_h, 1, INT32_MAX)
-        || !mmixi_resize_scale_ok(m, "scale_h, if not 0,", scale_h)) return NULL;
+    const int most = MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
+    if (mmixi_within(m, who, "filter", filter, MMIX_RESIZE_BICUBIC, most)) return NULL;
+    if (!mmixi_resize_ok(m, "out_w", out_w, "scale_w, if not 0,", scale_w)) return NULL;
+    if (!mmixi_resize_ok(m, "out_h", out_h, "scale_h, if not 0,", scale_h)) return NULL;
     x = mmixi_resize_axis(m, x, filter, 3, out_w, scale_w);
-    return x ? mmixi_resize_axis(m, x, filter, 2, out_h, scale_h) : NULL;
+    if (!x) return NULL;
+    return mmixi_resize_axis(m, x, filter, 2, out_h, scale_h);
 }
 #endif /* MMIX_MIXERS_ONLY */
 
