@@ -8856,19 +8856,25 @@ static inline mmix_head_view mmixi_heads_of(const mmix_tensor *t, const mmix_rea
 }
 static inline mmix_real *mmixi_at(const mmix_head_view *v, size_t b, size_t t, size_t h)
 {
-    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token
-        + (ptrdiff_t)(h / v->share) * v->head;
+    ptrdiff_t batch = (ptrdiff_t)b * v->batch;
+    ptrdiff_t token = (ptrdiff_t)t * v->token;
+    ptrdiff_t head = (ptrdiff_t)(h / v->share) * v->head;
+    return v->p + batch + token + head;
 }
 /* to = 0, row after row; and to = or += from */
 static void mmixi_zero_rows(mmixi_mat to)
 {
+    size_t bytes = to.cols * sizeof *to.p;
     for (size_t i = 0; i < to.rows; i++)
-        memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
+        memset(mmixi_row(to, i), 0, bytes);
 }
 static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to, int add)
 {
-    for (size_t i = 0; i < from.rows; i++)
-        mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
+    for (size_t i = 0; i < from.rows; i++) {
+        const mmix_real *x = mmixi_row(from, i);
+        mmix_real *y = mmixi_row(to, i);
+        mmixi_put(k, from.cols, x, y, add);
+    }
 }
 
 /* ==== >>rope =========================================================================
