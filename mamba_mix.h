@@ -7588,23 +7588,37 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
    Tests: plain_norms in tests/internals.c, f_layer_norm and its neighbours in tests/grad.c.
    ==================================================================================== */
 
+MMIXI_PLAIN double mmixi_plain_mean(const mmix_real *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (double)n;
+}
+/* The mean of (x - mean)². In double: 768 squares in float lose a digit. */
+MMIXI_PLAIN double mmixi_plain_variance(const mmix_real *x, double mean, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double away = x[i] - mean;
+        sum += away * away;
+    }
+    return sum / (double)n;
+}
 MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd,
                                         const mmix_real *x, const mmix_real *w, const mmix_real *b,
                                         size_t rows, size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, y += D) {
-        double sum = 0, square = 0;
-        for (size_t i = 0; i < D; i++) sum += x[i];
-        mean[r] = sum / (double)D;
-        for (size_t i = 0; i < D; i++) {
-            double away = x[i] - mean[r];
-            square += away * away;
-        }
-        rstd[r] = 1 / sqrt(square / (double)D + eps);
+    for (size_t r = 0; r < rows; r++) {
+        mean[r] = mmixi_plain_mean(x, D);
+        double variance = mmixi_plain_variance(x, mean[r], D);
+        rstd[r] = 1 / sqrt(variance + eps);
         for (size_t i = 0; i < D; i++) {
             double xhat = (x[i] - mean[r]) * rstd[r];
             y[i] = (mmix_real)(w[i] * xhat + b[i]);
         }
+        x += D;
+        y += D;
     }
 }
 MMIXI_PLAIN void mmixi_plain_layer_norm_backward(mmix_real *dx, mmix_real *dw, mmix_real *db,
@@ -7612,33 +7626,42 @@ MMIXI_PLAIN void mmixi_plain_layer_norm_backward(mmix_real *dx, mmix_real *dw, m
                                                  const mmix_real *w, const double *mean,
                                                  const double *rstd, size_t rows, size_t D)
 {
-    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
-        double g_mean = 0, along = 0;            /* mean(g) and mean(g x̂) */
+    for (size_t r = 0; r < rows; r++) {
+        double g_sum = 0;
+        double gx_sum = 0;                       /* Σ g x̂ */
         for (size_t i = 0; i < D; i++) {
             double xhat = (x[i] - mean[r]) * rstd[r];
             double g = (double)w[i] * dy[i];
-            g_mean += g / (double)D;
-            along += g * xhat / (double)D;
+            g_sum += g;
+            gx_sum += g * xhat;
         }
+        double g_mean = g_sum / (double)D;
+        double gx_mean = gx_sum / (double)D;
         for (size_t i = 0; i < D; i++) {
             double xhat = (x[i] - mean[r]) * rstd[r];
             double g = (double)w[i] * dy[i];
+            double dxhat = g - g_mean - xhat * gx_mean;
             dw[i] += (mmix_real)(dy[i] * xhat);
             db[i] += dy[i];
-            dx[i] += (mmix_real)(rstd[r] * (g - g_mean - xhat * along));
+            dx[i] += (mmix_real)(rstd[r] * dxhat);
         }
+        x += D;
+        dx += D;
+        dy += D;
     }
 }
 MMIXI_PLAIN void mmixi_plain_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
                                       const mmix_real *w, size_t rows, size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, y += D) {
-        double square = 0;                       /* double: 768 squares in float lose a digit */
-        for (size_t i = 0; i < D; i++)
-            square += (double)x[i] * x[i];
-        rstd[r] = 1 / sqrt(square / (double)D + eps);
-        for (size_t i = 0; i < D; i++)
-            y[i] = (mmix_real)(w[i] * (x[i] * rstd[r]));
+    for (size_t r = 0; r < rows; r++) {
+        double mean_square = mmixi_plain_variance(x, 0, D);
+        rstd[r] = 1 / sqrt(mean_square + eps);
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] * rstd[r];
+            y[i] = (mmix_real)(w[i] * xhat);
+        }
+        x += D;
+        y += D;
     }
 }
 /* Forward was y = w x̂ with x̂ = x/r, so dw = dy x̂. Moving x along itself changes r alone, which y
@@ -7647,44 +7670,61 @@ MMIXI_PLAIN void mmixi_plain_rms_norm_backward(mmix_real *dx, mmix_real *dw, con
                                                const mmix_real *x, const mmix_real *w,
                                                const double *rstd, size_t rows, size_t D)
 {
-    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
-        double along = 0;
-        for (size_t i = 0; i < D; i++) {
-            double g = (double)w[i] * dy[i];
-            along += g * x[i] * rstd[r] / (double)D;
-        }
+    for (size_t r = 0; r < rows; r++) {
+        double gx_sum = 0;
         for (size_t i = 0; i < D; i++) {
             double xhat = x[i] * rstd[r];
             double g = (double)w[i] * dy[i];
-            dw[i] += (mmix_real)(dy[i] * xhat);
-            dx[i] += (mmix_real)(rstd[r] * (g - xhat * along));
+            gx_sum += g * xhat;
         }
+        double gx_mean = gx_sum / (double)D;
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] * rstd[r];
+            double g = (double)w[i] * dy[i];
+            double dxhat = g - xhat * gx_mean;
+            dw[i] += (mmix_real)(dy[i] * xhat);
+            dx[i] += (mmix_real)(rstd[r] * dxhat);
+        }
+        x += D;
+        dx += D;
+        dy += D;
     }
 }
-/* The gate comes before the norm: u = x silu(z) with silu(z) = z σ(z). Each of `groups` runs of
-   d = D/groups features of u has an r of its own. */
+/* silu(z) = z σ(z), and its slope σ (1 + z (1 - σ)) */
 MMIXI_PLAIN double mmixi_plain_sigmoid(double z) { return 1 / (1 + exp(-z)); }
+MMIXI_PLAIN double mmixi_plain_silu(double z) { return z * mmixi_plain_sigmoid(z); }
+MMIXI_PLAIN double mmixi_plain_silu_slope(double z)
+{
+    double sigma = mmixi_plain_sigmoid(z);
+    return sigma * (1 + z * (1 - sigma));
+}
+/* The gate comes before the norm: u = x silu(z). Each of `groups` runs of d = D/groups features of
+   u has an r of its own. */
 MMIXI_PLAIN void mmixi_plain_gated_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
                                             const mmix_real *z, const mmix_real *w, size_t rows,
                                             size_t D, size_t groups, double eps)
 {
     size_t d = D / groups;
-    for (size_t run = 0; run < rows * groups; run++, x += d, z += d, y += d) {
+    for (size_t run = 0; run < rows * groups; run++) {
         const mmix_real *weight = w + run % groups * d;
-        double square = 0;
+        double sum = 0;
         for (size_t i = 0; i < d; i++) {
-            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
-            square += u * u;
+            double u = x[i] * mmixi_plain_silu(z[i]);
+            sum += u * u;
         }
-        rstd[run] = 1 / sqrt(square / (double)d + eps);
+        double mean_square = sum / (double)d;
+        rstd[run] = 1 / sqrt(mean_square + eps);
         for (size_t i = 0; i < d; i++) {
-            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
-            y[i] = (mmix_real)(weight[i] * u * rstd[run]);
+            double u = x[i] * mmixi_plain_silu(z[i]);
+            double uhat = u * rstd[run];
+            y[i] = (mmix_real)(weight[i] * uhat);
         }
+        x += d;
+        z += d;
+        y += d;
     }
 }
-/* du is dx of the norm above. From there dx = du silu(z) and dz = du x silu'(z), where
-   silu' = σ (1 + z (1 - σ)). */
+/* du is dx of the norm above. From there dx = du silu(z) and dz = du x silu'(z). */
 MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *dz, mmix_real *dw,
                                                      const mmix_real *dy, const mmix_real *x,
                                                      const mmix_real *z, const mmix_real *w,
@@ -7693,20 +7733,31 @@ MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *d
 {
     size_t d = D / groups;
     for (size_t run = 0; run < rows * groups; run++) {
-        size_t begin = run * d, feature = run % groups * d;
-        double along = 0;
-        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
-            double uhat = x[i] * z[i] * mmixi_plain_sigmoid(z[i]) * rstd[run];
-            along += w[f] * dy[i] * uhat / (double)d;
+        const mmix_real *weight = w + run % groups * d;
+        mmix_real *dweight = dw + run % groups * d;
+        double gu_sum = 0;                       /* Σ g û */
+        for (size_t i = 0; i < d; i++) {
+            double u = x[i] * mmixi_plain_silu(z[i]);
+            double uhat = u * rstd[run];
+            double g = (double)weight[i] * dy[i];
+            gu_sum += g * uhat;
         }
-        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
-            double sigma = mmixi_plain_sigmoid(z[i]), silu = z[i] * sigma;
+        double gu_mean = gu_sum / (double)d;
+        for (size_t i = 0; i < d; i++) {
+            double silu = mmixi_plain_silu(z[i]);
+            double slope = mmixi_plain_silu_slope(z[i]);
             double uhat = x[i] * silu * rstd[run];
-            double du = rstd[run] * (w[f] * dy[i] - uhat * along);
-            dw[f] += (mmix_real)(dy[i] * uhat);
+            double g = (double)weight[i] * dy[i];
+            double du = rstd[run] * (g - uhat * gu_mean);
+            dweight[i] += (mmix_real)(dy[i] * uhat);
             dx[i] += (mmix_real)(du * silu);
-            dz[i] += (mmix_real)(du * x[i] * sigma * (1 + z[i] * (1 - sigma)));
+            dz[i] += (mmix_real)(du * x[i] * slope);
         }
+        x += d;
+        z += d;
+        dy += d;
+        dx += d;
+        dz += d;
     }
 }
 
@@ -7723,8 +7774,11 @@ static size_t mmixi_partial_grain(size_t rows)
 static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
                                      const mmix_real *partial, mmix_real *to, int add)
 {
-    for (size_t p = 0; to && p < parts; p++)
-        mmixi_put(k, D, partial + p * step, to, add || p);
+    if (!to) return;
+    for (size_t p = 0; p < parts; p++) {
+        mmixi_put(k, D, partial, to, add || p);
+        partial += step;
+    }
 }
 
 /* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]:
@@ -7740,9 +7794,9 @@ typedef struct mmixi_norm_pass {
     const mmix_real *w, *b;
     mmix_real *kept;                             /* saved[0], or NULL */
     /* Of each thread: in a gated forward u (D); in a backward the silu(z), u and du of a row (3 D),
-       and behind them what mmixi_sum_task_rows needs to add up many rows (spare). */
+       and behind them what mmixi_sum_task_rows needs to add up many rows. */
     mmix_real *scratch;
-    size_t spare;
+    size_t lane_scratch;                         /* numbers of a thread */
     /* Of each task of a backward: dw, then db, of its `grain` rows (2 D). */
     mmix_real *partial;
     size_t grain;
@@ -7774,7 +7828,21 @@ static inline mmix_real *mmixi_norm_kept(const mmixi_norm_pass *p, size_t r)
 /* The weights of a group, or NULL for ones. */
 static inline const mmix_real *mmixi_norm_weight(const mmixi_norm_pass *p, size_t group)
 {
-    return p->w ? p->w + group * p->width : NULL;
+    if (!p->w) return NULL;
+    return p->w + group * p->width;
+}
+/* The scratch of a thread. */
+static inline mmix_real *mmixi_norm_scratch(const mmixi_norm_pass *p, size_t lane)
+{
+    return p->scratch + lane * p->lane_scratch;
+}
+/* Row r of the gated norm: gate = silu(z) and u = x silu(z). Both may be one array. */
+static void mmixi_norm_gate(const mmixi_norm_pass *p, size_t r, mmix_real *gate, mmix_real *u)
+{
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *z = mmixi_row(p->z, r);
+    p->k->silu(p->D, z, gate);
+    p->k->mul(p->D, x, gate, u);
 }
 
 /* Row r of y from what is normalized: x, or u of the gated norm. */
@@ -7784,13 +7852,17 @@ static void mmixi_norm_row(const mmixi_norm_pass *p, size_t r, const mmix_real *
     size_t d = p->width;
     mmix_real *y = mmixi_row(p->y, r);
     mmix_real mean = 0;
-    for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
+    for (size_t g = 0; g < p->groups; g++) {
+        const mmix_real *w = mmixi_norm_weight(p, g);
         if (p->center) mean = k->sum(d, x) / (mmix_real)d;
         double squares = k->variance(d, x, mean);            /* Σ (x - μ)² */
-        mmix_real rstd = (mmix_real)(1 / sqrt(squares / (double)d + p->eps));
+        double r_squared = squares / (double)d + p->eps;
+        mmix_real rstd = (mmix_real)(1 / sqrt(r_squared));
         /* b is of layer norm alone, which has one group */
-        k->normalize(d, x, mean, rstd, mmixi_norm_weight(p, g), p->b, y);
+        k->normalize(d, x, mean, rstd, w, p->b, y);
         if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
+        x += d;
+        y += d;
     }
     if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
 }
@@ -7800,9 +7872,8 @@ static void mmixi_norm_rows(void *arg, mmixi_range range)
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(p->x, r);
         if (p->gated) {
-            mmix_real *u = p->scratch + range.lane * p->D;
-            p->k->silu(p->D, mmixi_row(p->z, r), u);
-            p->k->mul(p->D, x, u, u);
+            mmix_real *u = mmixi_norm_scratch(p, range.lane);
+            mmixi_norm_gate(p, r, u, u);
             x = u;
         }
         mmixi_norm_row(p, r, x);
@@ -7817,6 +7888,7 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
     mmixi_norm_pass p = mmixi_norm_pass_of(c);
     mmix_mark mark = mmix_mark_here(m);
     p.y = mmixi_values(c->out[0]);
+    p.lane_scratch = D;
     if (p.gated) p.scratch = mmixi_reals(m, m->lanes, D);
     if (m->error_kind) return -1;
     mmixi_ranges(m, rows, mmixi_row_grain(D), mmixi_norm_rows, &p);
@@ -7861,14 +7933,17 @@ static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mm
     mmix_real *gate = scratch;
     mmix_real *u = gate + p->D;
     mmix_real *du = u + p->D;
-    k->silu(p->D, z, gate);
-    k->mul(p->D, x, gate, u);
+    mmixi_norm_gate(p, r, gate, u);
     mmixi_norm_row_backward(p, r, u, du, 0, dw);
-    if (p->dx.p)
-        (p->add_x ? k->mul_add : k->mul)(p->D, du, gate, mmixi_row(p->dx, r));
+    if (p->dx.p) {
+        mmix_real *dx = mmixi_row(p->dx, r);
+        if (p->add_x) k->mul_add(p->D, du, gate, dx);
+        else k->mul(p->D, du, gate, dx);
+    }
     if (p->dz.p) {
+        mmix_real *dz = mmixi_row(p->dz, r);
         k->mul(p->D, du, x, du);
-        k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
+        k->silu_backward(p->D, z, du, dz, p->add_z);
     }
 }
 /* Rows begin … end - 1, one after another, by a thread's scratch (3 D): a mmixi_sum_task, whose
@@ -7883,9 +7958,13 @@ static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, 
     const mmixi_norm_pass *p = lane->p;
     for (size_t r = begin; r < end; r++) {
         const mmix_real *x = mmixi_row(p->x, r);
-        if (p->gated) mmixi_norm_row_gated_backward(p, r, lane->scratch, dw);
-        else if (p->dx.p) mmixi_norm_row_backward(p, r, x, mmixi_row(p->dx, r), p->add_x, dw);
-        else mmixi_norm_row_backward(p, r, x, lane->scratch, 0, dw);
+        mmix_real *dx = lane->scratch;
+        if (p->gated) {
+            mmixi_norm_row_gated_backward(p, r, lane->scratch, dw);
+            continue;
+        }
+        if (p->dx.p) dx = mmixi_row(p->dx, r);
+        mmixi_norm_row_backward(p, r, x, dx, p->add_x, dw);
     }
 }
 /* A task of the backward: its rows are summed up in pairs of halves if they are many. */
@@ -7893,33 +7972,46 @@ static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
     size_t n = 2 * p->D;                         /* dw and db */
-    mmix_real *dw = p->partial + range.begin / p->grain * n;
-    mmixi_norm_lane lane = { p, p->scratch + range.lane * (3 * p->D + p->spare) };
+    size_t part = range.begin / p->grain;
+    mmix_real *dw = p->partial + part * n;
+    mmix_real *scratch = mmixi_norm_scratch(p, range.lane);
+    mmix_real *spare = scratch + 3 * p->D;
+    mmixi_norm_lane lane = { p, scratch };
     memset(dw, 0, n * sizeof *dw);
     mmixi_sum_task_rows(p->k, n, mmixi_norm_lane_backward, &lane, range.begin, range.end, dw,
-                        lane.scratch + 3 * p->D);
+                        spare);
+}
+/* Fills in the gradients that a backward reads and writes. */
+static void mmixi_norm_gradients(mmixi_norm_pass *p, const mmix_call *c)
+{
+    p->dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    if (c->dx[0]) {
+        p->dx = mmixi_rows_of(c->in[0], c->dx[0]);
+        p->add_x = c->add[0];
+    }
+    if (c->dx[3]) {
+        p->dz = mmixi_rows_of(c->in[3], c->dx[3]);
+        p->add_z = c->add[3];
+    }
 }
 static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
 {
     mmixi_norm_pass p = mmixi_norm_pass_of(c);
-    size_t rows = p.x.rows, D = p.D;
+    size_t rows = p.x.rows;
+    size_t D = p.D;
+    size_t n = 2 * D;                            /* dw and db */
     mmix_mark mark = mmix_mark_here(m);
+    mmixi_norm_gradients(&p, c);
     p.grain = mmixi_partial_grain(rows);
     size_t parts = mmixi_ceil_div(rows, p.grain);
-    p.dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    if (c->dx[0])
-        p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    if (c->dx[3])
-        p.dz = mmixi_rows_of(c->in[3], c->dx[3]);
-    p.add_x = c->add[0];
-    p.add_z = c->add[3];
-    p.spare = mmixi_sum_levels(p.grain) * 2 * D;
-    p.partial = mmixi_reals(m, parts, 2 * D);
-    p.scratch = mmixi_reals(m, m->lanes, 3 * D + p.spare);
+    size_t spare = mmixi_sum_levels(p.grain) * n;
+    p.partial = mmixi_reals(m, parts, n);
+    p.lane_scratch = 3 * D + spare;
+    p.scratch = mmixi_reals(m, m->lanes, p.lane_scratch);
     if (m->error_kind) return -1;
     mmixi_ranges(m, rows, p.grain, mmixi_norm_rows_backward, &p);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial + D, c->dx[2], c->add[2]);
+    mmixi_partial_sum(m->k, parts, D, n, p.partial, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m->k, parts, D, n, p.partial + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -7972,13 +8064,16 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 MMIXI_PLAIN void mmixi_plain_unit(mmix_real *y, const mmix_real *x, const mmix_real *g, size_t rows,
                                   size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, y += D) {
-        double square = 0, gain = g ? g[r] : 1;
+    for (size_t r = 0; r < rows; r++) {
+        double gain = g ? g[r] : 1;
+        double square = 0;
         for (size_t i = 0; i < D; i++)
             square += (double)x[i] * x[i];
-        double scale = gain / fmax(sqrt(square), eps);
+        double length = fmax(sqrt(square), eps);
         for (size_t i = 0; i < D; i++)
-            y[i] = (mmix_real)(scale * x[i]);
+            y[i] = (mmix_real)(gain / length * x[i]);
+        x += D;
+        y += D;
     }
 }
 /* Gradients are added; dg is NULL without g. */
@@ -7986,8 +8081,10 @@ MMIXI_PLAIN void mmixi_plain_unit_backward(mmix_real *dx, mmix_real *dg, const m
                                            const mmix_real *x, const mmix_real *g, size_t rows,
                                            size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
-        double square = 0, along = 0, gain = g ? g[r] : 1;
+    for (size_t r = 0; r < rows; r++) {
+        double gain = g ? g[r] : 1;
+        double square = 0;
+        double along = 0;
         for (size_t i = 0; i < D; i++) {
             square += (double)x[i] * x[i];
             along += (double)x[i] * dy[i];
@@ -7996,23 +8093,45 @@ MMIXI_PLAIN void mmixi_plain_unit_backward(mmix_real *dx, mmix_real *dg, const m
         along /= length;                         /* x̂·dy */
         if (dg) dg[r] += (mmix_real)along;
         if (sqrt(square) <= eps) along = 0;      /* the length is a constant */
-        for (size_t i = 0; i < D; i++)
-            dx[i] += (mmix_real)(gain / length * (dy[i] - along * x[i] / length));
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] / length;
+            double across = dy[i] - along * xhat;
+            dx[i] += (mmix_real)(gain / length * across);
+        }
+        x += D;
+        dx += D;
+        dy += D;
     }
 }
 
+/* A row's norm, what it is divided by, and what it is multiplied by in all. */
+typedef struct mmixi_row_norm {
+    double norm;
+    double length;                               /* max(norm, eps) */
+    mmix_real scale;                             /* g / length */
+} mmixi_row_norm;
+static inline mmixi_row_norm mmixi_row_norm_of(const mmix_call *c, size_t D, const mmix_real *x,
+                                               double gain)
+{
+    mmixi_row_norm u;
+    u.norm = sqrt(c->m->k->variance(D, x, 0));
+    u.length = fmax(u.norm, c->number[0]);
+    u.scale = (mmix_real)(gain / u.length);
+    return u;
+}
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmixi_of(c->in[1]);
-    mmixi_mat x = mmixi_values(c->in[0]);
-    mmixi_mat y = mmixi_values(c->out[0]);
+    mmixi_mat in = mmixi_values(c->in[0]);
+    mmixi_mat out = mmixi_values(c->out[0]);
+    size_t D = in.cols;
     for (size_t r = range.begin; r < range.end; r++) {
-        const mmix_real *row = mmixi_row(x, r);
-        double norm = sqrt(k->variance(x.cols, row, 0));
-        double length = fmax(norm, c->number[0]);
+        const mmix_real *x = mmixi_row(in, r);
+        mmix_real *y = mmixi_row(out, r);
         double gain = g ? g[r] : 1;
-        k->scale(x.cols, (mmix_real)(gain / length), row, mmixi_row(y, r));
+        mmixi_row_norm u = mmixi_row_norm_of(c, D, x, gain);
+        k->scale(D, u.scale, x, y);
     }
 }
 static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
@@ -8026,16 +8145,16 @@ static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(in, r);
         const mmix_real *dy = mmixi_row(out_gradient, r);
-        double norm = sqrt(k->variance(D, x, 0));
-        double length = fmax(norm, c->number[0]);
         double gain = g ? g[r] : 1;
-        mmix_real scale = (mmix_real)(gain / length);
-        mmix_real along = (mmix_real)(k->dot(D, x, dy) / length);
+        mmixi_row_norm u = mmixi_row_norm_of(c, D, x, gain);
+        mmix_real along = (mmix_real)(k->dot(D, x, dy) / u.length);
         if (c->dx[0]) {
             mmix_real *dx = mmixi_row(in_gradient, r);
-            (c->add[0] ? k->axpy : k->scale)(D, scale, dy, dx);
-            if (norm > c->number[0])
-                k->axpy(D, -scale * along / (mmix_real)length, x, dx);
+            mmix_real onto_x = -u.scale * along / (mmix_real)u.length;
+            if (c->add[0]) k->axpy(D, u.scale, dy, dx);
+            else k->scale(D, u.scale, dy, dx);
+            if (u.norm > c->number[0])
+                k->axpy(D, onto_x, x, dx);
         }
         if (c->dx[1])
             mmixi_put(k, 1, &along, c->dx[1] + r, c->add[1]);
