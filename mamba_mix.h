@@ -8391,7 +8391,8 @@ MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real 
                                     size_t D, size_t W, int silu)
 {
     for (size_t i = 0; i < B * L * D; i++) {
-        size_t d = i % D, t = i / D % L;
+        size_t d = i % D;
+        size_t t = i / D % L;
         double sum = b[d];
         for (size_t k = 0; k < W; k++) {
             size_t back = W - 1 - k;             /* tokens */
@@ -8399,7 +8400,7 @@ MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real 
                 sum += (double)w[d * W + k] * x[i - back * D];
         }
         u[i] = (mmix_real)sum;
-        y[i] = (mmix_real)(silu ? sum * mmixi_plain_sigmoid(sum) : sum);
+        y[i] = (mmix_real)(silu ? mmixi_plain_silu(sum) : sum);
     }
 }
 /* The token `back` tokens before reached u by w_k, and w_k reached it by that token. */
@@ -8409,16 +8410,19 @@ MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_
                                              size_t L, size_t D, size_t W, int silu)
 {
     for (size_t i = 0; i < B * L * D; i++) {
-        size_t d = i % D, t = i / D % L;
-        double du = dy[i], sigma = mmixi_plain_sigmoid(u[i]);
+        size_t d = i % D;
+        size_t t = i / D % L;
+        double du = dy[i];
         if (silu)
-            du *= sigma * (1 + u[i] * (1 - sigma));
+            du *= mmixi_plain_silu_slope(u[i]);
         db[d] += (mmix_real)du;
         for (size_t k = 0; k < W; k++) {
             size_t back = W - 1 - k;
             if (back > t) continue;
-            dw[d * W + k] += (mmix_real)(du * x[i - back * D]);
-            dx[i - back * D] += (mmix_real)(du * w[d * W + k]);
+            size_t from = i - back * D;
+            size_t tap = d * W + k;
+            dw[tap] += (mmix_real)(du * x[from]);
+            dx[from] += (mmix_real)(du * w[tap]);
         }
     }
 }
@@ -8432,15 +8436,21 @@ typedef struct mmixi_conv {
     const mmixi_kernels *k;
     size_t B, L, D, W, before;                   /* before = W-1 */
     int silu, reverse;
-    const mmix_real *w, *past;                   /* transposed: (W, D), and (B, W-1, D) or NULL */
+    const mmix_real *x;
+    size_t x_batch, x_token;                     /* steps of x and of its gradient */
+    const int32_t *number;                       /* of each token (B, L); NULL: they are alike */
+    size_t number_batch;
+    const mmix_real *w;                          /* transposed: (W, D) */
+    const mmix_real *past;                       /* transposed: (B, W-1, D); or NULL */
     const mmix_real *bias;
     mmix_real *du;                               /* backward: (B, L, D); without silu dy itself */
+    mmix_real *dx;                               /* or NULL */
     mmix_real *dpast;                            /* its gradient, transposed as past is, or NULL */
-    /* dw, then db, of each run of `grain` tokens: (W + 1, D) */
+    /* dw, then db, of each of `parts` runs of `grain` tokens: (W + 1, D) */
     mmix_real *partial;
     /* (lanes, levels, W + 1, D), to sum up many tokens */
     mmix_real *spare;
-    size_t grain;
+    size_t grain, parts;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
 /* The row of a sequence that token t of the formula is. */
@@ -8451,39 +8461,46 @@ static inline size_t mmixi_conv_row(const mmixi_conv *j, size_t t)
 /* Where token t of sequence b begins in (B, L, D). */
 static inline size_t mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t)
 {
-    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
+    size_t row = b * j->L + mmixi_conv_row(j, t);
+    return row * j->D;
+}
+/* The number of token t in sequence b. */
+static inline int32_t mmixi_conv_number(const mmixi_conv *j, size_t b, size_t t)
+{
+    const int32_t *numbers = j->number + b * j->number_batch;
+    return numbers[mmixi_conv_row(j, t)];
 }
 /* Whether token t reads place s, one of its W: whether there is something, of t's number. */
 static inline int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
 {
-    const mmix_tensor *seq_idx = j->c->in[4];
     if (s < j->before) return j->past != NULL;
-    if (!seq_idx) return 1;
-    const int32_t *number = mmix_data_i32(seq_idx) + b * seq_idx->stride[0];
-    return number[mmixi_conv_row(j, s - j->before)] == number[mmixi_conv_row(j, t)];
+    if (!j->number) return 1;
+    return mmixi_conv_number(j, b, s - j->before) == mmixi_conv_number(j, b, t);
 }
 /* Where place s begins in the past, or in x. Gradients lie as they do. */
 static inline size_t mmixi_conv_past_offset(const mmixi_conv *j, size_t b, size_t s)
 {
-    return (b * j->before + s) * j->D;
+    size_t row = b * j->before + s;
+    return row * j->D;
 }
 static inline size_t mmixi_conv_offset(const mmixi_conv *j, size_t b, size_t s)
 {
-    const mmix_tensor *x = j->c->in[0];
-    return b * x->stride[0] + mmixi_conv_row(j, s - j->before) * x->stride[1];
+    size_t row = mmixi_conv_row(j, s - j->before);
+    return b * j->x_batch + row * j->x_token;
 }
 static inline const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, size_t s)
 {
     if (s < j->before) return j->past + mmixi_conv_past_offset(j, b, s);
-    return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
+    return j->x + mmixi_conv_offset(j, b, s);
 }
 /* Where the gradient of place s goes. NULL if it is not wanted. */
 static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
 {
-    mmix_real *dx = j->c->dx[0];
-    if (s < j->before)
-        return j->dpast ? j->dpast + mmixi_conv_past_offset(j, b, s) : NULL;
-    return dx ? dx + mmixi_conv_offset(j, b, s) : NULL;
+    int in_past = s < j->before;
+    mmix_real *gradient = in_past ? j->dpast : j->dx;
+    if (!gradient) return NULL;
+    if (in_past) return gradient + mmixi_conv_past_offset(j, b, s);
+    return gradient + mmixi_conv_offset(j, b, s);
 }
 /* Room of a thread for W pointers to rows. */
 static inline const mmix_real **mmixi_conv_lane_taps(const mmixi_conv *j, size_t lane)
@@ -8521,34 +8538,45 @@ static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_
 static void mmixi_conv_tokens(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
+    mmix_real *out = mmixi_of(j->c->out[0]);
+    size_t D = j->D;
     for (size_t r = range.begin; r < range.end; r++) {
-        size_t b = r / j->L, t = r % j->L;
+        size_t b = r / j->L;
+        size_t t = r % j->L;
         const mmix_real **x = mmixi_conv_reads(j, b, t, 0, range.lane);
-        mmix_real *y = mmixi_of(j->c->out[0]) + mmixi_conv_token(j, b, t);
-        j->k->conv(j->D, j->W, x, j->w, j->D, j->bias, y);
-        if (j->silu) j->k->silu(j->D, y, y);
+        mmix_real *y = out + mmixi_conv_token(j, b, t);
+        j->k->conv(D, j->W, x, j->w, D, j->bias, y);
+        if (j->silu) j->k->silu(D, y, y);
     }
 }
 /* A backward goes by so few columns at a time that their weights, gradients and rows in use stay in
    the first cache. */
 enum { MMIXI_CONV_COLUMNS = 512 };
+/* How many columns of a row go by at once from column d on. */
+static inline size_t mmixi_conv_columns(const mmixi_conv *j, size_t d)
+{
+    return mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+}
 /* du of one token, from column d on, and its part of dw and db, which are added to. */
 static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, size_t lane,
                                       mmix_real *dw)
 {
+    size_t D = j->D;
+    size_t W = j->W;
     size_t b = r / j->L;
     size_t t = r % j->L;
-    size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+    size_t n = mmixi_conv_columns(j, d);
     size_t at = mmixi_conv_token(j, b, t) + d;
     const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
     mmix_real *du = j->du + at;
-    mmix_real *db = dw + j->W * j->D;
+    mmix_real *db = dw + W * D;
     if (j->silu) {
+        const mmix_real *dy = j->c->dy[0] + at;
         const mmix_real *bias = j->bias ? j->bias + d : NULL;
-        j->k->conv(n, j->W, x, j->w + d, j->D, bias, du);                    /* u */
-        j->k->silu_backward(n, du, j->c->dy[0] + at, du, 0);
+        j->k->conv(n, W, x, j->w + d, D, bias, du);          /* u */
+        j->k->silu_backward(n, du, dy, du, 0);
     }
-    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, db + d);
+    j->k->conv_weight(n, W, du, x, dw + d, D, db + d);
 }
 /* Tokens begin … end - 1, one after another, by a thread's taps: a mmixi_sum_task, whose sums are
    dw and db. */
@@ -8563,12 +8591,16 @@ static void mmixi_conv_lane_backward(const void *arg, size_t begin, size_t end, 
         for (size_t r = begin; r < end; r++)
             mmixi_conv_token_backward(l->j, r, d, l->lane, dw);
 }
+/* The numbers of dw and db together. */
+static size_t mmixi_conv_sums(const mmixi_conv *j) { return (j->W + 1) * j->D; }
 static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    size_t n = (j->W + 1) * j->D;
-    mmix_real *dw = j->partial + range.begin / j->grain * n;
-    mmix_real *spare = j->spare + range.lane * n * mmixi_sum_levels(j->grain);
+    size_t n = mmixi_conv_sums(j);
+    size_t part = range.begin / j->grain;
+    size_t levels = mmixi_sum_levels(j->grain);
+    mmix_real *dw = j->partial + part * n;
+    mmix_real *spare = j->spare + range.lane * levels * n;
     mmixi_conv_lane lane = { j, range.lane };
     memset(dw, 0, n * sizeof *dw);
     mmixi_sum_task_rows(j->k, n, mmixi_conv_lane_backward, &lane, range.begin, range.end, dw,
@@ -8580,53 +8612,66 @@ static void mmixi_conv_places_backward(void *arg, mmixi_range range)
     const mmixi_conv *j = (const mmixi_conv *)arg;
     size_t places = j->L + j->before;
     for (size_t d = 0; d < j->D; d += MMIXI_CONV_COLUMNS) {
-        size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+        size_t n = mmixi_conv_columns(j, d);
+        const mmix_real *w = j->w + d;
         for (size_t r = range.begin; r < range.end; r++) {
-            size_t b = r / places, s = r % places;
+            size_t b = r / places;
+            size_t s = r % places;
             mmix_real *dx = mmixi_conv_gradient(j, b, s);
             if (!dx) continue;
             const mmix_real **du = mmixi_conv_readers(j, b, s, d, range.lane);
             const mmix_real *onto = NULL;        /* the past's gradient is written */
             if (s >= j->before && j->c->add[0])
                 onto = dx + d;
-            j->k->conv(n, j->W, du, j->w + d, j->D, onto, dx + d);
+            j->k->conv(n, j->W, du, w, j->D, onto, dx + d);
         }
     }
+}
+/* Whether entry i of the final state has something: the last token sees place L + i. */
+static int mmixi_conv_final_seen(const mmixi_conv *j, size_t b, size_t i)
+{
+    return mmixi_conv_sees(j, b, j->L - 1, j->L + i);
 }
 /* The final state (B, D, W-1): the last W-1 places, 0 where the last token does not see them. */
 static void mmixi_conv_final(const mmixi_conv *j)
 {
     mmix_real *y = mmixi_of(j->c->out[1]);
-    for (size_t r = 0; y && r < j->B * j->before; r++) {
-        size_t b = r / j->before;
-        size_t s = r % j->before;
-        size_t at = b * j->D * j->before + s;
-        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
-        const mmix_real *x = seen ? mmixi_conv_value(j, b, j->L + s) : NULL;
-        for (size_t d = 0; d < j->D; d++)
-            y[at + d * j->before] = x ? x[d] : 0;
+    if (!y) return;
+    for (size_t b = 0; b < j->B; b++) {
+        for (size_t i = 0; i < j->before; i++) {
+            const mmix_real *x = NULL;
+            if (mmixi_conv_final_seen(j, b, i))
+                x = mmixi_conv_value(j, b, j->L + i);
+            for (size_t d = 0; d < j->D; d++)
+                y[d * j->before + i] = x ? x[d] : 0;
+        }
+        y += j->D * j->before;
     }
 }
 /* Adds the gradient of the final state to those of the places. */
 static void mmixi_conv_final_backward(const mmixi_conv *j)
 {
     const mmix_real *dy = j->c->dy[1];
-    for (size_t r = 0; dy && r < j->B * j->before; r++) {
-        size_t b = r / j->before;
-        size_t s = r % j->before;
-        size_t at = b * j->D * j->before + s;
-        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
-        mmix_real *dx = seen ? mmixi_conv_gradient(j, b, j->L + s) : NULL;
-        for (size_t d = 0; dx && d < j->D; d++)
-            dx[d] += dy[at + d * j->before];
+    if (!dy) return;
+    for (size_t b = 0; b < j->B; b++) {
+        for (size_t i = 0; i < j->before; i++) {
+            mmix_real *dx = mmixi_conv_gradient(j, b, j->L + i);
+            if (!dx || !mmixi_conv_final_seen(j, b, i)) continue;
+            for (size_t d = 0; d < j->D; d++)
+                dx[d] += dy[d * j->before + i];
+        }
+        dy += j->D * j->before;
     }
 }
 /* n matrices (rows, cols) transposed to (cols, rows), in step memory. NULL of NULL. */
 static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
                                    const mmix_real *x)
 {
-    mmix_real *y = x ? mmixi_reals(m, n, rows * cols) : NULL;
-    for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
+    size_t size = rows * cols;
+    if (!x) return NULL;
+    mmix_real *y = mmixi_reals(m, n, size);
+    if (!y) return NULL;
+    for (size_t i = 0; i < n * size; i += size)
         m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
 }
@@ -8634,14 +8679,17 @@ static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t co
 static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
                                  const mmix_real *x, mmix_real *to, int add)
 {
-    const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
+    if (!to) return;
+    const mmix_real *y = mmixi_transposed(m, n, rows, cols, x);
     if (y)
         mmixi_put(m->k, n * rows * cols, y, to, add);
 }
 /* What both directions need, in step memory. */
 static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
 {
-    const mmix_tensor *x = c->in[0], *w = c->in[1];
+    const mmix_tensor *x = c->in[0];
+    const mmix_tensor *w = c->in[1];
+    const mmix_tensor *seq_idx = c->in[4];
     mmixi_conv j;
     memset(&j, 0, sizeof j);
     j.c = c;
@@ -8653,6 +8701,13 @@ static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
     j.before = j.W - 1;
     j.silu = c->size[0] != 0;
     j.reverse = c->size[1] != 0;
+    j.x = mmixi_of(x);
+    j.x_batch = x->stride[0];
+    j.x_token = x->stride[1];
+    if (seq_idx) {
+        j.number = mmix_data_i32(seq_idx);
+        j.number_batch = seq_idx->stride[0];
+    }
     j.w = mmixi_transposed(m, 1, j.D, j.W, mmixi_of(w));
     j.past = mmixi_transposed(m, j.B, j.D, j.before, mmixi_of(c->in[3]));
     j.bias = mmixi_of(c->in[2]);
@@ -8673,31 +8728,55 @@ static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
     mmix_rewind(m, mark);
     return 0;
 }
+/* What a backward needs besides, in step memory. */
+static void mmixi_conv_begin_backward(mmix_ctx *m, mmixi_conv *j)
+{
+    const mmix_call *c = j->c;
+    size_t tokens = j->B * j->L;
+    size_t n = mmixi_conv_sums(j);
+    j->grain = mmixi_partial_grain(tokens);
+    j->parts = mmixi_ceil_div(tokens, j->grain);
+    size_t levels = mmixi_sum_levels(j->grain);
+    j->partial = mmixi_reals(m, j->parts, n);
+    j->spare = mmixi_reals(m, m->lanes * levels, n);
+    j->dx = c->dx[0];
+    if (c->dx[3])
+        j->dpast = mmixi_reals(m, j->B, j->before * j->D);
+    if (j->silu) j->du = mmixi_reals(m, tokens, j->D);
+    else j->du = (mmix_real *)(uintptr_t)c->dy[0];         /* which is not written then */
+}
+/* Makes du, dw and db. */
+static void mmixi_conv_weights_backward(mmix_ctx *m, mmixi_conv *j)
+{
+    const mmix_call *c = j->c;
+    size_t n = mmixi_conv_sums(j);
+    mmix_real *dw = j->partial;                  /* of the first run, to which the others add */
+    mmix_real *db = dw + j->W * j->D;
+    mmixi_ranges(m, j->B * j->L, j->grain, mmixi_conv_tokens_backward, j);
+    /* no axis has size 0, so there is a first run */
+    mmixi_partial_sum(m->k, j->parts - 1, n, n, dw + n, dw, 1);
+    mmixi_put_transposed(m, 1, j->W, j->D, dw, c->dx[1], c->add[1]);
+    if (c->dx[2])
+        mmixi_put(m->k, j->D, db, c->dx[2], c->add[2]);
+}
+/* Makes dx and the past's gradient from du. */
+static void mmixi_conv_inputs_backward(mmix_ctx *m, mmixi_conv *j)
+{
+    const mmix_call *c = j->c;
+    size_t places = j->B * (j->L + j->before);
+    if (j->dx || j->dpast)
+        mmixi_ranges(m, places, mmixi_conv_grain(j), mmixi_conv_places_backward, j);
+    mmixi_conv_final_backward(j);
+    mmixi_put_transposed(m, j->B, j->before, j->D, j->dpast, c->dx[3], c->add[3]);
+}
 static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmixi_conv j = mmixi_conv_of(m, c);
-    size_t tokens = j.B * j.L;
-    size_t size = (j.W + 1) * j.D;
-    j.grain = mmixi_partial_grain(tokens);
-    size_t parts = mmixi_ceil_div(tokens, j.grain);
-    j.partial = mmixi_reals(m, parts, size);
-    j.spare = mmixi_reals(m, m->lanes * mmixi_sum_levels(j.grain), size);
-    if (c->dx[3])
-        j.dpast = mmixi_reals(m, j.B, j.before * j.D);
-    if (j.silu) j.du = mmixi_reals(m, tokens, j.D);
-    else j.du = (mmix_real *)(uintptr_t)c->dy[0];          /* which is not written then */
+    mmixi_conv_begin_backward(m, &j);
     if (m->error_kind) return -1;
-    mmixi_ranges(m, tokens, j.grain, mmixi_conv_tokens_backward, &j);
-    if (c->dx[0] || j.dpast)
-        mmixi_ranges(m, tokens + j.B * j.before, mmixi_conv_grain(&j), mmixi_conv_places_backward,
-                     &j);
-    mmixi_conv_final_backward(&j);
-    mmixi_partial_sum(m->k, parts - 1, size, size, j.partial + size, j.partial, 1);
-    mmixi_put_transposed(m, 1, j.W, j.D, j.partial, c->dx[1], c->add[1]);
-    if (c->dx[2])
-        mmixi_put(m->k, j.D, j.partial + j.W * j.D, c->dx[2], c->add[2]);
-    mmixi_put_transposed(m, j.B, j.before, j.D, j.dpast, c->dx[3], c->add[3]);
+    mmixi_conv_weights_backward(m, &j);
+    mmixi_conv_inputs_backward(m, &j);
     mmix_rewind(m, mark);
     return 0;
 }
