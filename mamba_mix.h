@@ -8200,11 +8200,14 @@ MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, const mmix_real *x, const mmix
 {
     for (size_t r = 0; r < rows; r++) {
         for (size_t o = 0; o < O; o++) {
+            const mmix_real *w = W + o * D;
             double sum = b[o];
             for (size_t i = 0; i < D; i++)
-                sum += (double)x[r * D + i] * W[o * D + i];
-            y[r * O + o] = (mmix_real)sum;
+                sum += (double)x[i] * w[i];
+            y[o] = (mmix_real)sum;
         }
+        x += D;
+        y += O;
     }
 }
 /* Number i of x reached each y_o by W_oi, and W_oi each row's y_o by that row's x_i. */
@@ -8214,13 +8217,17 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_
 {
     for (size_t r = 0; r < rows; r++) {
         for (size_t o = 0; o < O; o++) {
-            mmix_real g = dy[r * O + o];
+            const mmix_real *w = W + o * D;
+            mmix_real *dw = dW + o * D;
             for (size_t i = 0; i < D; i++) {
-                dx[r * D + i] += g * W[o * D + i];
-                dW[o * D + i] += g * x[r * D + i];
+                dx[i] += dy[o] * w[i];
+                dw[i] += dy[o] * x[i];
             }
-            db[o] += g;
+            db[o] += dy[o];
         }
+        x += D;
+        dx += D;
+        dy += O;
     }
 }
 
@@ -8231,7 +8238,8 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     const mmix_tensor *residual = c->in[3];
     const mmix_tensor *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
-    mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
+    mmixi_mat y = mmixi_values(c->out[0]);
+    mmixi_gemm g = mmixi_product_of(y, x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
     g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
@@ -8253,12 +8261,15 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 static const mmix_real *mmixi_linear_dy(mmix_ctx *m, const mmix_call *c)
 {
     const mmix_tensor *s = c->in[4];
-    if (!s) return c->dy[0];
-    size_t n = mmix_count(c->out[0]), per = n / mmix_count(s);
-    mmix_real *scaled = mmixi_reals(m, n, 1);
+    const mmix_real *dy = c->dy[0];
+    if (!s) return dy;
+    const mmix_real *factors = mmixi_of(s);
+    size_t count = mmix_count(s);
+    size_t per = mmix_count(c->out[0]) / count;
+    mmix_real *scaled = mmixi_reals(m, count, per);
     if (!scaled) return NULL;
-    for (size_t i = 0; i < n; i += per)
-        m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
+    for (size_t i = 0; i < count; i++)
+        m->k->scale(per, factors[i], dy + i * per, scaled + i * per);
     return scaled;
 }
 /* Some columns of db = or += Σ dy over rows. */
@@ -8271,30 +8282,44 @@ static void mmixi_bias_columns(void *arg, mmixi_range range)
 {
     const mmixi_bias_sum *j = (const mmixi_bias_sum *)arg;
     mmixi_row_sum some = j->rows;
-    some.x = mmixi_part(some.x, 0, range.begin, some.x.rows, range.end - range.begin);
-    mmixi_sum_rows(&some, 0, some.x.rows, j->db + range.begin, j->add);
+    size_t rows = some.x.rows;
+    size_t columns = range.end - range.begin;
+    some.x = mmixi_part(some.x, 0, range.begin, rows, columns);
+    mmixi_sum_rows(&some, 0, rows, j->db + range.begin, j->add);
+}
+static void mmixi_linear_bias_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
+{
+    mmixi_bias_sum bias = { { m->k, dy, NULL }, c->dx[2], c->add[2] };
+    size_t O = dy.cols;
+    size_t columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
+    if (mmix_count(c->out[0]) < 8192) columns = O;         /* too little to share out */
+    mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
+}
+/* dx = dy W. 0, or -1. */
+static int mmixi_linear_input_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
+{
+    const mmix_tensor *w = c->in[1];
+    mmixi_mat dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    mmixi_gemm g = mmixi_product_of(dx, dy, mmixi_values(w), c->add[0]);
+    g.half = mmixi_halves(w);
+    return mmixi_gemm_run(m, &g);
+}
+/* dW = dyᵀ x. 0, or -1. */
+static int mmixi_linear_weight_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
+{
+    mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat dw = mmixi_rows_of(c->in[1], c->dx[1]);
+    return mmixi_product(m, dw, mmixi_t(dy), x, c->add[1]);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_real *gradient = mmixi_linear_dy(m, c);
     if (!gradient) return -1;
-    mmixi_mat x = mmixi_values(c->in[0]);
-    mmixi_mat w = mmixi_values(c->in[1]);
     mmixi_mat dy = mmixi_rows_of(c->out[0], gradient);
-    if (c->dx[2]) {
-        mmixi_bias_sum bias = { { m->k, dy, NULL }, c->dx[2], c->add[2] };
-        size_t O = dy.cols;
-        size_t columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
-        if (mmix_count(c->out[0]) < 8192) columns = O;           /* too little to share out */
-        mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
-    }
-    if (c->dx[0]) {
-        mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
-        g.half = mmixi_halves(c->in[1]);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    if (!c->dx[1]) return 0;
-    return mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]);
+    if (c->dx[2]) mmixi_linear_bias_backward(m, c, dy);
+    if (c->dx[0] && mmixi_linear_input_backward(m, c, dy)) return -1;
+    if (c->dx[1] && mmixi_linear_weight_backward(m, c, dy)) return -1;
+    return 0;
 }
 static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight)
 {
@@ -8351,8 +8376,10 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 {
     mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
     if (!y || !lora || !lora->A) return y;
-    double scale = lora->alpha / (double)lora->A->shape[0];
-    mmix_tensor *down = mmix_affine(m, mmix_linear(m, x, lora->A, NULL), scale, 0);
+    size_t rank = lora->A->shape[0];
+    double scale = lora->alpha / (double)rank;
+    mmix_tensor *down = mmix_linear(m, x, lora->A, NULL);
+    down = mmix_affine(m, down, scale, 0);
     return mmix_linear_residual(m, down, lora->B, NULL, y, s);
 }
 MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
