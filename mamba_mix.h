@@ -14366,17 +14366,24 @@ static inline int mmixi_is_nan(double x)
    parameters, and the squares of a gradient are added piece after piece, in order.
    ==================================================================================== */
 
+MMIXI_PLAIN double mmixi_plain_blend(double keep, double old, double fresh)
+{
+    return keep * old + (1 - keep) * fresh;
+}
 MMIXI_PLAIN void mmixi_plain_adamw(mmix_real *p, mmix_real *m, mmix_real *v, const mmix_real *g,
                                    size_t n, const mmix_adamw *o, int decay, double t)
 {
     double keep = decay ? 1 - o->lr * o->weight_decay : 1;
+    double m_share = 1 - pow(o->beta1, t);       /* what is not of the zeros at the start */
+    double v_share = 1 - pow(o->beta2, t);
     for (size_t i = 0; i < n; i++) {
-        double gi = g[i];
-        m[i] = (mmix_real)(o->beta1 * m[i] + (1 - o->beta1) * gi);
-        v[i] = (mmix_real)(o->beta2 * v[i] + (1 - o->beta2) * gi * gi);
-        double mean = (double)m[i] / (1 - pow(o->beta1, t));
-        double square = (double)v[i] / (1 - pow(o->beta2, t));
-        p[i] = (mmix_real)(keep * p[i] - o->lr * mean / (sqrt(square) + o->eps));
+        double square = (double)g[i] * g[i];
+        m[i] = (mmix_real)mmixi_plain_blend(o->beta1, m[i], g[i]);
+        v[i] = (mmix_real)mmixi_plain_blend(o->beta2, v[i], square);
+        double mean = m[i] / m_share;
+        double root = sqrt(v[i] / v_share);
+        double step = o->lr * mean / (root + o->eps);
+        p[i] = (mmix_real)(keep * p[i] - step);
     }
 }
 
@@ -14450,32 +14457,54 @@ typedef struct mmixi_adamw_job {
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
-/* Where a piece begins in the slab. */
-static size_t mmixi_adamw_at(const mmixi_adamw_job *j, mmixi_range range)
+/* The numbers of a piece of a parameter, with what the state has of each. */
+typedef struct mmixi_piece {
+    size_t n;
+    mmix_real *values;
+    const mmix_real *gradients;
+    mmix_real *m, *v;                            /* v: NULL of SGD, whose m is b */
+} mmixi_piece;
+static mmixi_piece mmixi_piece_of(const mmixi_adamw_job *j, mmixi_range range)
 {
-    return (size_t)(mmixi_of(j->param->tensor) - j->state->params->values) + range.begin;
+    const mmix_params *params = j->state->params;
+    ptrdiff_t first = mmixi_of(j->param->tensor) - params->values;
+    size_t at = (size_t)first + range.begin;
+    mmixi_piece piece;
+    piece.n = range.end - range.begin;
+    piece.values = params->values + at;
+    piece.gradients = params->gradients + at;
+    piece.m = j->state->m + at;
+    piece.v = NULL;
+    if (j->state->v) piece.v = j->state->v + at;
+    return piece;
 }
 static void mmixi_adamw_squares(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
-    const mmix_real *g = p->gradients + mmixi_adamw_at(j, range);
-    j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(range.end - range.begin, g, 0);
+    const mmixi_kernels *k = j->state->params->m->k;
+    mmixi_piece piece = mmixi_piece_of(j, range);
+    size_t index = range.begin / MMIXI_PIECE;
+    j->square[index] = k->variance(piece.n, piece.gradients, 0);
 }
 static void mmixi_adamw_range(void *arg, mmixi_range range)
 {
-    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
     const mmix_adamw *o = (const mmix_adamw *)j->options;
-    const mmix_params *p = j->state->params;
-    size_t at = mmixi_adamw_at(j, range), n = range.end - range.begin;
+    const mmixi_kernels *k = j->state->params->m->k;
+    mmixi_piece piece = mmixi_piece_of(j, range);
     double t = (double)*j->steps;
     double decay = j->param->decay ? o->weight_decay : 0;
+    double m_share = 1 - mmixi_power(o->beta1, t);
+    double v_share = 1 - mmixi_power(o->beta2, t);
+    mmix_real factor = (mmix_real)j->factor;
     mmix_real keep = (mmix_real)(1 - o->lr * decay);
-    mmix_real rate = (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t)));
-    mmix_real root = (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t)));
-    p->m->k->adamw(n, p->values + at, p->gradients + at, j->state->m + at, j->state->v + at,
-                   (mmix_real)j->factor, keep, rate, (mmix_real)o->beta1, (mmix_real)o->beta2, root,
-                   (mmix_real)o->eps);
+    mmix_real rate = (mmix_real)(o->lr / m_share);
+    mmix_real root = (mmix_real)(1 / sqrt(v_share));
+    mmix_real beta1 = (mmix_real)o->beta1;
+    mmix_real beta2 = (mmix_real)o->beta2;
+    mmix_real eps = (mmix_real)o->eps;
+    k->adamw(piece.n, piece.values, piece.gradients, piece.m, piece.v, factor, keep, rate, beta1,
+             beta2, root, eps);
 }
 /* SGD's update of n numbers p with their b. `factor` is that of the gradient; `first`: there is no
    b yet. */
@@ -14491,16 +14520,18 @@ static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mm
     for (size_t i = 0; i < n; i++) {
         mmix_real d = scale * g[i] + weight_decay * p[i];
         b[i] = first ? d : momentum * b[i] + fresh * d;
-        p[i] -= lr * (o->nesterov ? d + momentum * b[i] : b[i]);
+        mmix_real step = o->nesterov ? d + momentum * b[i] : b[i];
+        p[i] -= lr * step;
     }
 }
 static void mmixi_sgd_range(void *arg, mmixi_range range)
 {
-    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
-    size_t at = mmixi_adamw_at(j, range);
-    mmixi_sgd_update((const mmix_sgd *)j->options, range.end - range.begin, p->values + at,
-                     p->gradients + at, j->state->m + at, j->factor, j->param->decay, *j->steps == 1);
+    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
+    const mmix_sgd *o = (const mmix_sgd *)j->options;
+    mmixi_piece piece = mmixi_piece_of(j, range);
+    int first = *j->steps == 1;
+    mmixi_sgd_update(o, piece.n, piece.values, piece.gradients, piece.m, j->factor, j->param->decay,
+                     first);
 }
 /* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory
    is used up. */
@@ -14532,41 +14563,68 @@ static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double sca
 }
 /* What a gradient of that norm is multiplied by so that the norm is at most `most`. */
 static double mmixi_clip(double norm, double most) { return fmin(1, most / (norm + 1e-6)); }
-/* A step of n lists, of which those without parameters are left out, or of none of them. Gradients
-   count `scale` times; clip bounds the norm of each parameter's, or if it is negative -clip that of
-   all together; skip (NULL: none) marks parameters of the last list that stay. Returns ‖all
-   gradients‖, or -1. */
+/* A step: what its lists of parameters share, and what is found in them. */
+typedef struct mmixi_adamw_pass {
+    mmix_ctx *m;
+    const void *options;                         /* mmix_adamw or mmix_sgd */
+    double scale;                                /* gradients count so many times */
+    /* Bounds the norm of each parameter's gradient, or if it is negative -clip that of all
+       together. */
+    double clip;
+    double square;                               /* ‖all gradients‖² */
+    mmixi_adamw_job *updates;
+} mmixi_adamw_pass;
+/* Adds the gradients of a list to `square` and its updates to the others. skip (NULL: none) marks
+   parameters that stay. */
+static void mmixi_adamw_list(mmixi_adamw_pass *p, const mmix_optimizer *s,
+                             const unsigned char *skip)
+{
+    mmix_ctx *m = p->m;
+    if (!s->params) return;
+    for (size_t i = 0; !m->error_kind && i < s->params->count; i++) {
+        const mmix_param *q = s->params->at + i;
+        if (q->frozen || !q->tensor->written) continue;
+        mmixi_adamw_job *j = mmixi_adamw_job_of(m, s, i, p->options);
+        if (!j) return;
+        double norm = mmixi_adamw_norm(m, j, p->scale);
+        p->square += norm * norm;
+        if (skip && skip[i]) continue;
+        j->factor = p->scale;
+        if (p->clip > 0) j->factor *= mmixi_clip(norm, p->clip);
+        j->next = p->updates;
+        p->updates = j;
+    }
+}
+static void mmixi_adamw_update(const mmixi_adamw_pass *p, mmixi_adamw_job *j)
+{
+    size_t count = mmix_count(j->param->tensor);
+    if (p->clip < 0) j->factor *= mmixi_clip(sqrt(p->square), -p->clip);
+    ++*j->steps;
+    mmixi_overwrite(j->param->tensor);
+    if (j->state->v) mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_adamw_range, j);
+    else mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_sgd_range, j);
+}
+/* A step of n lists, of which those without parameters are left out, or of none of them. The
+   arguments are those of a pass; skip is of the last list. Returns ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_optimizer *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_adamw_job *updates = NULL;
-    double square = 0;
-    for (mmix_optimizer *s = state; s < state + n; s++) {
-        const unsigned char *skipped = s + 1 == state + n ? skip : NULL;
-        for (size_t i = 0; s->params && !m->error_kind && i < s->params->count; i++) {
-            const mmix_param *q = s->params->at + i;
-            if (q->frozen || !q->tensor->written) continue;
-            mmixi_adamw_job *j = mmixi_adamw_job_of(m, s, i, options);
-            if (!j) break;
-            double norm = mmixi_adamw_norm(m, j, scale);
-            square += norm * norm;
-            if (skipped && skipped[i]) continue;
-            j->factor = clip > 0 ? scale * mmixi_clip(norm, clip) : scale;
-            j->next = updates;
-            updates = j;
-        }
-    }
-    for (mmixi_adamw_job *j = updates; j && !m->error_kind; j = j->next) {
-        if (clip < 0) j->factor *= mmixi_clip(sqrt(square), -clip);
-        ++*j->steps;
-        mmixi_overwrite(j->param->tensor);
-        mmixi_ranges(m, mmix_count(j->param->tensor), MMIXI_PIECE,
-                     j->state->v ? mmixi_adamw_range : mmixi_sgd_range, j);
-    }
+    mmixi_adamw_pass p;
+    p.m = m;
+    p.options = options;
+    p.scale = scale;
+    p.clip = clip;
+    p.square = 0;
+    p.updates = NULL;
+    for (int i = 0; i < n - 1; i++)
+        mmixi_adamw_list(&p, state + i, NULL);
+    mmixi_adamw_list(&p, state + n - 1, skip);
+    for (mmixi_adamw_job *j = p.updates; j && !m->error_kind; j = j->next)
+        mmixi_adamw_update(&p, j);
     if (!m->error_kind) mmixi_adamw_zero(state, n);
     mmix_rewind(m, mark);
-    return m->error_kind ? -1 : sqrt(square);
+    return m->error_kind ? -1 : sqrt(p.square);
 }
 static double mmixi_optimizer_step(mmix_optimizer *state, int sgd, const char *who, const void *options,
                                    const mmixi_setting *settings, double clip, const unsigned char *skip)
@@ -14647,7 +14705,8 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 /* Value i of n on the line between two ends, which are both among them. */
 static double mmixi_line(double from, double to, size_t i, size_t n)
 {
-    return n < 2 ? from : from + (to - from) * (double)i / (double)(n - 1);
+    if (n < 2) return from;
+    return from + (to - from) * (double)i / (double)(n - 1);
 }
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
@@ -14656,7 +14715,8 @@ MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, si
     size_t steps = epochs * iters;
     size_t rest = steps > warm ? steps - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
-    double angle = 3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest;
+    size_t done = mmixi_min(step - warm, rest);
+    double angle = 3.141592653589793 * (double)done / (double)rest;
     return final + (base - final) * (1 + mmixi_cos(angle)) / 2;
 }
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
@@ -14665,7 +14725,8 @@ MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
     size_t ahead = steps > step ? steps - 1 - step : 0;
     double left = mmixi_line(0, 1, ahead, steps - warmup);
-    return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
+    double share = left > 0 ? mmixi_power(left, power) : 0;
+    return final + (base - final) * share;
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
                                        size_t n, size_t iters, size_t warmup, double start_factor,
