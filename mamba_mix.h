@@ -13665,7 +13665,8 @@ MMIXI_PLAIN void mmixi_plain_cross_entropy_backward(mmix_real *dx, double dy, co
         count += target[r] != ignore;
     for (size_t r = 0; r < rows; r++, x += K, dx += K) {
         if (target[r] == ignore) continue;
-        double log_sum = mmixi_plain_log_sum_exp(x, 1, K), weight = dy / count;
+        double log_sum = mmixi_plain_log_sum_exp(x, 1, K);
+        double weight = dy / count;
         for (size_t k = 0; k < K; k++)
             dx[k] += (mmix_real)(weight * exp(x[k] - log_sum));
         dx[target[r]] -= (mmix_real)weight;
@@ -13675,7 +13676,8 @@ MMIXI_PLAIN void mmixi_plain_cross_entropy_backward(mmix_real *dx, double dy, co
 MMIXI_PLAIN double mmixi_plain_soft_cross_entropy(const mmix_real *x, const mmix_real *q, double T,
                                                   size_t K)
 {
-    double log_sum = mmixi_plain_log_sum_exp(x, T, K), loss = 0;
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K);
+    double loss = 0;
     for (size_t k = 0; k < K; k++)
         loss -= (double)q[k] * ((double)x[k] / T - log_sum);
     return loss;
@@ -13684,7 +13686,8 @@ MMIXI_PLAIN void mmixi_plain_soft_cross_entropy_backward(mmix_real *dx, double d
                                                          const mmix_real *x, const mmix_real *q,
                                                          double T, size_t K)
 {
-    double log_sum = mmixi_plain_log_sum_exp(x, T, K), mass = 0;
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K);
+    double mass = 0;
     for (size_t k = 0; k < K; k++)
         mass += q[k];
     for (size_t k = 0; k < K; k++) {
@@ -13704,7 +13707,8 @@ MMIXI_PLAIN double mmixi_plain_dino_loss(const mmix_real *student, const mmix_re
             if (i == v) continue;
             for (size_t b = 0; b < B; b++) {
                 const mmix_real *x = student + (v * B + b) * K;
-                sum += mmixi_plain_soft_cross_entropy(x, q + (i * B + b) * K, T, K);
+                const mmix_real *view = q + (i * B + b) * K;
+                sum += mmixi_plain_soft_cross_entropy(x, view, T, K);
             }
         }
     }
@@ -13720,8 +13724,9 @@ MMIXI_PLAIN void mmixi_plain_dino_loss_backward(mmix_real *dstudent, double dy,
             if (i == v) continue;
             for (size_t b = 0; b < B; b++) {
                 size_t row = (v * B + b) * K;
+                const mmix_real *view = q + (i * B + b) * K;
                 mmixi_plain_soft_cross_entropy_backward(dstudent + row, weight, student + row,
-                                                        q + (i * B + b) * K, T, K);
+                                                        view, T, K);
             }
         }
     }
@@ -13798,6 +13803,27 @@ static inline mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const
     p->k->normalize(n, x, top, 1, NULL, NULL, u);
     return p->k->exp_row(n, p->inverse_T, u, 0, e);
 }
+/* g = scale e^((x - top) / T) of one block. A `scale` of the kept share makes it softmax(x / T)
+   times Σ q. */
+static inline void mmixi_loss_softmax(const mmixi_loss_pass *p, size_t n, const mmix_real *x,
+                                      mmix_real top, mmix_real scale, mmix_real *u, mmix_real *g)
+{
+    mmixi_loss_exp(p, n, x, top, u, g);
+    p->k->scale(n, scale, g, g);
+}
+/* Where the gradient of a block is made: at its place dx, or, if it is added to what is there, in
+   the scratch e, from which the end of the block adds it. */
+static inline mmix_real *mmixi_loss_block_begin(const mmixi_loss_pass *p, mmix_real *dx,
+                                                mmix_real *e)
+{
+    return p->add ? e : dx;
+}
+static inline void mmixi_loss_block_end(const mmixi_loss_pass *p, size_t n, mmix_real *dx,
+                                        const mmix_real *e)
+{
+    if (p->add)
+        p->k->add(n, e, dx, dx);
+}
 
 /* ---- one class: log Σ e^(x_k - max) - (x_label - max) ---- */
 static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
@@ -13817,18 +13843,20 @@ static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scr
 static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
                                      mmix_real *dx, mmix_real *scratch)
 {
+    const mmixi_loss_kept *kept = p->kept + r;
     const mmix_real *x = mmixi_row(p->x, r);
     size_t K = p->x.cols;
-    mmix_real scale = (mmix_real)weight, *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    int label = mmixi_index(p->c->in[1], r);
+    mmix_real scale = (mmix_real)weight;
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(K, i);
-        mmix_real *g = p->add ? e : dx + i;
-        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
-        p->k->scale(n, scale * p->kept[r].share, g, g);
-        if (p->add)
-            p->k->add(n, e, dx + i, dx + i);
+        mmix_real *g = mmixi_loss_block_begin(p, dx + i, e);
+        mmixi_loss_softmax(p, n, x + i, kept->top, scale * kept->share, u, g);
+        mmixi_loss_block_end(p, n, dx + i, e);
     }
-    dx[mmixi_index(p->c->in[1], r)] -= scale;
+    dx[label] -= scale;
 }
 
 /* ---- one or two distributions q: Σ q log Σ e^((x - max)/T) - Σ q (x - max) / T ---- */
@@ -13838,21 +13866,26 @@ static size_t mmixi_loss_targets(const mmixi_loss_pass *p, size_t r, const mmix_
 {
     const mmix_tensor *target = p->c->in[1];
     const mmix_real *teacher = p->c->saved[MMIXI_LOSS_TEACHER];
-    size_t B = p->o->pictures, n = 0, K = mmixi_cols(target);
+    size_t B = p->o->pictures;
+    size_t K = mmixi_cols(target);
+    size_t n = 0;
     if (!teacher || !B) {
         q[0] = teacher ? teacher + r * K : mmixi_row_values(target, r);
         return 1;
     }
     /* student row (v, b): the teacher's views of b but v */
+    size_t b = r % B;
     for (size_t v = 0; v < 2; v++)
         if (v != r / B)
-            q[n++] = teacher + (v * B + r % B) * K;
+            q[n++] = teacher + (v * B + b) * K;
     return n;
 }
 static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
-    const mmix_real *x = mmixi_row(p->x, r), *q[2];
-    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *q[2];
+    size_t K = p->x.cols;
+    size_t targets = mmixi_loss_targets(p, r, q);
     mmix_real top = p->k->largest(K, x);
     mmix_real *u = scratch;
     mmix_real *e = u + MMIXI_LOSS_BLOCK;
@@ -13874,20 +13907,21 @@ static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *s
 static void mmixi_targets_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
                                        mmix_real *dx, mmix_real *scratch)
 {
-    const mmix_real *x = mmixi_row(p->x, r), *q[2];
-    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    const mmixi_loss_kept *kept = p->kept + r;
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *q[2];
+    size_t K = p->x.cols;
+    size_t targets = mmixi_loss_targets(p, r, q);
     mmix_real scale = (mmix_real)(weight / p->o->T);
     mmix_real *u = scratch;
     mmix_real *e = u + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(K, i);
-        mmix_real *g = p->add ? e : dx + i;
-        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
-        p->k->scale(n, scale * p->kept[r].share, g, g);
+        mmix_real *g = mmixi_loss_block_begin(p, dx + i, e);
+        mmixi_loss_softmax(p, n, x + i, kept->top, scale * kept->share, u, g);
         for (size_t t = 0; t < targets; t++)
             p->k->axpy(n, -scale, q[t] + i, g);
-        if (p->add)
-            p->k->add(n, e, dx + i, dx + i);
+        mmixi_loss_block_end(p, n, dx + i, e);
     }
 }
 
@@ -13928,23 +13962,22 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
 static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
                                         mmix_real *dx, mmix_real *scratch)
 {
-    const mmixi_kernels *k = p->k;
     const mmix_tensor *teacher = p->c->in[1];
     const mmixi_loss_kept *kept = p->kept + r;
     const mmix_real *x = mmixi_row(p->x, r);
     const mmix_real *t = mmixi_row_values(teacher, r);
     size_t K = p->x.cols;
     mmix_real scale = (mmix_real)(weight / p->o->T);
-    mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *q = e + MMIXI_LOSS_BLOCK;
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
+    mmix_real *q = e + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(K, i);
-        mmix_real *g = p->add ? e : dx + i;
-        mmixi_loss_exp(p, n, x + i, kept->top, u, g);
-        k->scale(n, scale * kept->share, g, g);
+        mmix_real *g = mmixi_loss_block_begin(p, dx + i, e);
+        mmixi_loss_softmax(p, n, x + i, kept->top, scale * kept->share, u, g);
         mmixi_loss_exp(p, n, t + i, kept->teacher_top, u, q);
-        k->axpy(n, -scale * kept->teacher_share, q, g);
-        if (p->add)
-            k->add(n, e, dx + i, dx + i);
+        p->k->axpy(n, -scale * kept->teacher_share, q, g);
+        mmixi_loss_block_end(p, n, dx + i, e);
     }
 }
 
@@ -13972,11 +14005,13 @@ static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, dou
     const mmix_real *x = mmixi_row(p->x, r);
     const mmix_real *t = mmixi_row_values(teacher, r);
     size_t D = p->x.cols;
+    mmix_real scale = (mmix_real)(2 * weight);
     for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(D, i);
         memcpy(scratch, x + i, n * sizeof *scratch);
         p->k->axpy(n, -1, t + i, scratch);
-        (p->add ? p->k->axpy : p->k->scale)(n, (mmix_real)(2 * weight), scratch, dx + i);
+        if (p->add) p->k->axpy(n, scale, scratch, dx + i);
+        else p->k->scale(n, scale, scratch, dx + i);
     }
 }
 
@@ -13985,14 +14020,21 @@ static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, dou
 /* Whether a row counts: its mask is not 0, or its class not the one to ignore. */
 static inline int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
 {
-    const mmix_tensor *target = c->in[1], *mask = c->in[2];
+    const mmix_tensor *target = c->in[1];
+    const mmix_tensor *mask = c->in[2];
     if (mask) return mmixi_index(mask, r % o->layer) != 0;
-    return target->dtype != MMIX_DTYPE_I32 || mmixi_index(target, r) != o->ignore;
+    if (target->dtype != MMIX_DTYPE_I32) return 1;
+    return mmixi_index(target, r) != o->ignore;
+}
+/* The blocks of a thread. */
+static mmix_real *mmixi_loss_scratch(const mmixi_loss_pass *p, size_t lane)
+{
+    return p->blocks + lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
 }
 static void mmixi_loss_rows(void *arg, mmixi_range range)
 {
     const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
-    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
+    mmix_real *scratch = mmixi_loss_scratch(p, range.lane);
     for (size_t r = range.begin; r < range.end; r++) {
         p->loss[r] = 0;
         p->square[r] = 0;
@@ -14004,11 +14046,13 @@ static void mmixi_loss_rows_backward(void *arg, mmixi_range range)
 {
     const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
     const mmix_real *layers = p->c->saved[MMIXI_LOSS_ROWS];
-    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
+    double dy = p->c->dy[0][0];
+    mmix_real *scratch = mmixi_loss_scratch(p, range.lane);
     for (size_t r = range.begin; r < range.end; r++) {
-        double weight = p->o->relative ? layers[r / p->o->layer] : p->o->weight;
+        double weight = p->o->weight;
+        if (p->o->relative) weight = layers[r / p->o->layer];
         mmix_real *dx = mmixi_row(p->dx, r);
-        if (mmixi_loss_counts(p->c, p->o, r)) p->backward(p, r, weight * *p->c->dy[0], dx, scratch);
+        if (mmixi_loss_counts(p->c, p->o, r)) p->backward(p, r, weight * dy, dx, scratch);
         else if (!p->add) memset(dx, 0, p->dx.cols * sizeof *dx);
     }
 }
@@ -14032,7 +14076,8 @@ static double mmixi_loss_sum(const mmixi_loss_pass *p)
     size_t rows = p->x.rows;
     double loss = 0;
     for (size_t r = 0; r < rows; r += o->layer) {
-        double weight = o->weight, square = mmixi_total(p->square + r, o->layer);
+        double weight = o->weight;
+        double square = mmixi_total(p->square + r, o->layer);
         if (o->relative) {
             weight = (double)o->layer / (double)rows / (square > 0 ? square : 1);
             p->c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
@@ -14228,16 +14273,18 @@ static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher,
                                   const mmix_real *weight, double momentum)
 {
     size_t rows = teacher->shape[0], K = teacher->shape[1];
-    double share = weight ? 0 : 1, square = 0;             /* share: the sum of the weights */
+    double share = weight ? 0 : 1;               /* the sum of the weights */
+    double square = 0;
     for (size_t r = 0; weight && r < rows; r++)
         share += weight[r];
+    double keep = 1 - share * (1 - momentum);
     for (size_t k = 0; k < K; k++) {
         const mmix_real *column = mmixi_of(teacher) + k;
         double mean = 0;
         for (size_t r = 0; r < rows; r++)
             mean += (double)column[r * teacher->stride[0]] * (weight ? weight[r] : 1);
         if (!weight) mean /= (double)rows;
-        center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
+        center[k] = (mmix_real)(keep * center[k] + (1 - momentum) * mean);
         square += (double)center[k] * center[k];
     }
     return sqrt(square);
@@ -14299,6 +14346,20 @@ MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
 }
 
 /* ---- DINO's head: linear layers with gelu between them, L2 normalization, prototypes ---- */
+
+/* Layer i of the head, (O, D). */
+static void mmixi_dino_head_layer(mmix_dino_head *head, mmix_params *p, const char *prefix,
+                                  size_t i, size_t O, size_t D)
+{
+    char weight[32] = "mlp.weight";
+    char bias[32] = "mlp.bias";
+    if (head->layers > 1) {
+        snprintf(weight, sizeof weight, "mlp.%d.weight", 2 * (int)i);
+        snprintf(bias, sizeof bias, "mlp.%d.bias", 2 * (int)i);
+    }
+    head->weight[i] = mmixi_param_matrix(p, prefix, weight, mmixi_start_normal(p), O, D);
+    head->bias[i] = mmixi_param_vector(p, prefix, bias, mmixi_start_zeros(), O);
+}
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
@@ -14309,13 +14370,7 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
     head->layers = layers;
     for (size_t i = 0; i < layers; i++) {
         size_t O = i + 1 < layers ? hidden : bottleneck;
-        char weight[32] = "mlp.weight", bias[32] = "mlp.bias";
-        if (layers > 1) {
-            snprintf(weight, sizeof weight, "mlp.%d.weight", 2 * (int)i);
-            snprintf(bias, sizeof bias, "mlp.%d.bias", 2 * (int)i);
-        }
-        head->weight[i] = mmixi_param_matrix(p, prefix, weight, mmixi_start_normal(p), O, D);
-        head->bias[i] = mmixi_param_vector(p, prefix, bias, mmixi_start_zeros(), O);
+        mmixi_dino_head_layer(head, p, prefix, i, O, D);
         D = O;
     }
     head->weight_g = mmixi_param_matrix(p, prefix, "last_layer.weight_g", mmixi_start_ones(), K, 1);
@@ -14330,7 +14385,8 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
         x = mmix_linear(m, x, head->weight[i], head->bias[i]);
     }
     mmix_tensor *prototypes = mmix_weight_norm(m, head->weight_v, head->weight_g);
-    return mmix_linear(m, mmix_l2_normalize(m, x, 1e-12), prototypes, NULL);
+    x = mmix_l2_normalize(m, x, 1e-12);
+    return mmix_linear(m, x, prototypes, NULL);
 }
 
 /* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are the
