@@ -7837,7 +7837,8 @@ static inline mmix_real *mmixi_norm_scratch(const mmixi_norm_pass *p, size_t lan
     return p->scratch + lane * p->lane_scratch;
 }
 /* Row r of the gated norm: gate = silu(z) and u = x silu(z). Both may be one array. */
-static void mmixi_norm_gate(const mmixi_norm_pass *p, size_t r, mmix_real *gate, mmix_real *u)
+static inline void mmixi_norm_gate(const mmixi_norm_pass *p, size_t r, mmix_real *gate,
+                                   mmix_real *u)
 {
     const mmix_real *x = mmixi_row(p->x, r);
     const mmix_real *z = mmixi_row(p->z, r);
