@@ -7588,23 +7588,37 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
    Tests: plain_norms in tests/internals.c, f_layer_norm and its neighbours in tests/grad.c.
    ==================================================================================== */
 
+MMIXI_PLAIN double mmixi_plain_mean(const mmix_real *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (double)n;
+}
+/* The mean of (x - mean)². In double: 768 squares in float lose a digit. */
+MMIXI_PLAIN double mmixi_plain_variance(const mmix_real *x, double mean, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double away = x[i] - mean;
+        sum += away * away;
+    }
+    return sum / (double)n;
+}
 MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd,
                                         const mmix_real *x, const mmix_real *w, const mmix_real *b,
                                         size_t rows, size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, y += D) {
-        double sum = 0, square = 0;
-        for (size_t i = 0; i < D; i++) sum += x[i];
-        mean[r] = sum / (double)D;
-        for (size_t i = 0; i < D; i++) {
-            double away = x[i] - mean[r];
-            square += away * away;
-        }
-        rstd[r] = 1 / sqrt(square / (double)D + eps);
+    for (size_t r = 0; r < rows; r++) {
+        mean[r] = mmixi_plain_mean(x, D);
+        double variance = mmixi_plain_variance(x, mean[r], D);
+        rstd[r] = 1 / sqrt(variance + eps);
         for (size_t i = 0; i < D; i++) {
             double xhat = (x[i] - mean[r]) * rstd[r];
             y[i] = (mmix_real)(w[i] * xhat + b[i]);
         }
+        x += D;
+        y += D;
     }
 }
 MMIXI_PLAIN void mmixi_plain_layer_norm_backward(mmix_real *dx, mmix_real *dw, mmix_real *db,
@@ -7612,33 +7626,42 @@ MMIXI_PLAIN void mmixi_plain_layer_norm_backward(mmix_real *dx, mmix_real *dw, m
                                                  const mmix_real *w, const double *mean,
                                                  const double *rstd, size_t rows, size_t D)
 {
-    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
-        double g_mean = 0, along = 0;            /* mean(g) and mean(g x̂) */
+    for (size_t r = 0; r < rows; r++) {
+        double g_sum = 0;
+        double gx_sum = 0;                       /* Σ g x̂ */
         for (size_t i = 0; i < D; i++) {
             double xhat = (x[i] - mean[r]) * rstd[r];
             double g = (double)w[i] * dy[i];
-            g_mean += g / (double)D;
-            along += g * xhat / (double)D;
+            g_sum += g;
+            gx_sum += g * xhat;
         }
+        double g_mean = g_sum / (double)D;
+        double gx_mean = gx_sum / (double)D;
         for (size_t i = 0; i < D; i++) {
             double xhat = (x[i] - mean[r]) * rstd[r];
             double g = (double)w[i] * dy[i];
+            double dxhat = g - g_mean - xhat * gx_mean;
             dw[i] += (mmix_real)(dy[i] * xhat);
             db[i] += dy[i];
-            dx[i] += (mmix_real)(rstd[r] * (g - g_mean - xhat * along));
+            dx[i] += (mmix_real)(rstd[r] * dxhat);
         }
+        x += D;
+        dx += D;
+        dy += D;
     }
 }
 MMIXI_PLAIN void mmixi_plain_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
                                       const mmix_real *w, size_t rows, size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, y += D) {
-        double square = 0;                       /* double: 768 squares in float lose a digit */
-        for (size_t i = 0; i < D; i++)
-            square += (double)x[i] * x[i];
-        rstd[r] = 1 / sqrt(square / (double)D + eps);
-        for (size_t i = 0; i < D; i++)
-            y[i] = (mmix_real)(w[i] * (x[i] * rstd[r]));
+    for (size_t r = 0; r < rows; r++) {
+        double mean_square = mmixi_plain_variance(x, 0, D);
+        rstd[r] = 1 / sqrt(mean_square + eps);
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] * rstd[r];
+            y[i] = (mmix_real)(w[i] * xhat);
+        }
+        x += D;
+        y += D;
     }
 }
 /* Forward was y = w x̂ with x̂ = x/r, so dw = dy x̂. Moving x along itself changes r alone, which y
@@ -7647,44 +7670,61 @@ MMIXI_PLAIN void mmixi_plain_rms_norm_backward(mmix_real *dx, mmix_real *dw, con
                                                const mmix_real *x, const mmix_real *w,
                                                const double *rstd, size_t rows, size_t D)
 {
-    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
-        double along = 0;
-        for (size_t i = 0; i < D; i++) {
-            double g = (double)w[i] * dy[i];
-            along += g * x[i] * rstd[r] / (double)D;
-        }
+    for (size_t r = 0; r < rows; r++) {
+        double gx_sum = 0;
         for (size_t i = 0; i < D; i++) {
             double xhat = x[i] * rstd[r];
             double g = (double)w[i] * dy[i];
-            dw[i] += (mmix_real)(dy[i] * xhat);
-            dx[i] += (mmix_real)(rstd[r] * (g - xhat * along));
+            gx_sum += g * xhat;
         }
+        double gx_mean = gx_sum / (double)D;
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] * rstd[r];
+            double g = (double)w[i] * dy[i];
+            double dxhat = g - xhat * gx_mean;
+            dw[i] += (mmix_real)(dy[i] * xhat);
+            dx[i] += (mmix_real)(rstd[r] * dxhat);
+        }
+        x += D;
+        dx += D;
+        dy += D;
     }
 }
-/* The gate comes before the norm: u = x silu(z) with silu(z) = z σ(z). Each of `groups` runs of
-   d = D/groups features of u has an r of its own. */
+/* silu(z) = z σ(z), and its slope σ (1 + z (1 - σ)) */
 MMIXI_PLAIN double mmixi_plain_sigmoid(double z) { return 1 / (1 + exp(-z)); }
+MMIXI_PLAIN double mmixi_plain_silu(double z) { return z * mmixi_plain_sigmoid(z); }
+MMIXI_PLAIN double mmixi_plain_silu_slope(double z)
+{
+    double sigma = mmixi_plain_sigmoid(z);
+    return sigma * (1 + z * (1 - sigma));
+}
+/* The gate comes before the norm: u = x silu(z). Each of `groups` runs of d = D/groups features of
+   u has an r of its own. */
 MMIXI_PLAIN void mmixi_plain_gated_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
                                             const mmix_real *z, const mmix_real *w, size_t rows,
                                             size_t D, size_t groups, double eps)
 {
     size_t d = D / groups;
-    for (size_t run = 0; run < rows * groups; run++, x += d, z += d, y += d) {
+    for (size_t run = 0; run < rows * groups; run++) {
         const mmix_real *weight = w + run % groups * d;
-        double square = 0;
+        double sum = 0;
         for (size_t i = 0; i < d; i++) {
-            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
-            square += u * u;
+            double u = x[i] * mmixi_plain_silu(z[i]);
+            sum += u * u;
         }
-        rstd[run] = 1 / sqrt(square / (double)d + eps);
+        double mean_square = sum / (double)d;
+        rstd[run] = 1 / sqrt(mean_square + eps);
         for (size_t i = 0; i < d; i++) {
-            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
-            y[i] = (mmix_real)(weight[i] * u * rstd[run]);
+            double u = x[i] * mmixi_plain_silu(z[i]);
+            double uhat = u * rstd[run];
+            y[i] = (mmix_real)(weight[i] * uhat);
         }
+        x += d;
+        z += d;
+        y += d;
     }
 }
-/* du is dx of the norm above. From there dx = du silu(z) and dz = du x silu'(z), where
-   silu' = σ (1 + z (1 - σ)). */
+/* du is dx of the norm above. From there dx = du silu(z) and dz = du x silu'(z). */
 MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *dz, mmix_real *dw,
                                                      const mmix_real *dy, const mmix_real *x,
                                                      const mmix_real *z, const mmix_real *w,
@@ -7693,20 +7733,31 @@ MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *d
 {
     size_t d = D / groups;
     for (size_t run = 0; run < rows * groups; run++) {
-        size_t begin = run * d, feature = run % groups * d;
-        double along = 0;
-        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
-            double uhat = x[i] * z[i] * mmixi_plain_sigmoid(z[i]) * rstd[run];
-            along += w[f] * dy[i] * uhat / (double)d;
+        const mmix_real *weight = w + run % groups * d;
+        mmix_real *dweight = dw + run % groups * d;
+        double gu_sum = 0;                       /* Σ g û */
+        for (size_t i = 0; i < d; i++) {
+            double u = x[i] * mmixi_plain_silu(z[i]);
+            double uhat = u * rstd[run];
+            double g = (double)weight[i] * dy[i];
+            gu_sum += g * uhat;
         }
-        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
-            double sigma = mmixi_plain_sigmoid(z[i]), silu = z[i] * sigma;
+        double gu_mean = gu_sum / (double)d;
+        for (size_t i = 0; i < d; i++) {
+            double silu = mmixi_plain_silu(z[i]);
+            double slope = mmixi_plain_silu_slope(z[i]);
             double uhat = x[i] * silu * rstd[run];
-            double du = rstd[run] * (w[f] * dy[i] - uhat * along);
-            dw[f] += (mmix_real)(dy[i] * uhat);
+            double g = (double)weight[i] * dy[i];
+            double du = rstd[run] * (g - uhat * gu_mean);
+            dweight[i] += (mmix_real)(dy[i] * uhat);
             dx[i] += (mmix_real)(du * silu);
-            dz[i] += (mmix_real)(du * x[i] * sigma * (1 + z[i] * (1 - sigma)));
+            dz[i] += (mmix_real)(du * x[i] * slope);
         }
+        x += d;
+        z += d;
+        dy += d;
+        dx += d;
+        dz += d;
     }
 }
 
@@ -7723,8 +7774,11 @@ static size_t mmixi_partial_grain(size_t rows)
 static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
                                      const mmix_real *partial, mmix_real *to, int add)
 {
-    for (size_t p = 0; to && p < parts; p++)
-        mmixi_put(k, D, partial + p * step, to, add || p);
+    if (!to) return;
+    for (size_t p = 0; p < parts; p++) {
+        mmixi_put(k, D, partial, to, add || p);
+        partial += step;
+    }
 }
 
 /* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]:
@@ -7740,9 +7794,9 @@ typedef struct mmixi_norm_pass {
     const mmix_real *w, *b;
     mmix_real *kept;                             /* saved[0], or NULL */
     /* Of each thread: in a gated forward u (D); in a backward the silu(z), u and du of a row (3 D),
-       and behind them what mmixi_sum_task_rows needs to add up many rows (spare). */
+       and behind them what mmixi_sum_task_rows needs to add up many rows. */
     mmix_real *scratch;
-    size_t spare;
+    size_t lane_scratch;                         /* numbers of a thread */
     /* Of each task of a backward: dw, then db, of its `grain` rows (2 D). */
     mmix_real *partial;
     size_t grain;
@@ -7774,7 +7828,22 @@ static inline mmix_real *mmixi_norm_kept(const mmixi_norm_pass *p, size_t r)
 /* The weights of a group, or NULL for ones. */
 static inline const mmix_real *mmixi_norm_weight(const mmixi_norm_pass *p, size_t group)
 {
-    return p->w ? p->w + group * p->width : NULL;
+    if (!p->w) return NULL;
+    return p->w + group * p->width;
+}
+/* The scratch of a thread. */
+static inline mmix_real *mmixi_norm_scratch(const mmixi_norm_pass *p, size_t lane)
+{
+    return p->scratch + lane * p->lane_scratch;
+}
+/* Row r of the gated norm: gate = silu(z) and u = x silu(z). Both may be one array. */
+static inline void mmixi_norm_gate(const mmixi_norm_pass *p, size_t r, mmix_real *gate,
+                                   mmix_real *u)
+{
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *z = mmixi_row(p->z, r);
+    p->k->silu(p->D, z, gate);
+    p->k->mul(p->D, x, gate, u);
 }
 
 /* Row r of y from what is normalized: x, or u of the gated norm. */
@@ -7784,13 +7853,17 @@ static void mmixi_norm_row(const mmixi_norm_pass *p, size_t r, const mmix_real *
     size_t d = p->width;
     mmix_real *y = mmixi_row(p->y, r);
     mmix_real mean = 0;
-    for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
+    for (size_t g = 0; g < p->groups; g++) {
+        const mmix_real *w = mmixi_norm_weight(p, g);
         if (p->center) mean = k->sum(d, x) / (mmix_real)d;
         double squares = k->variance(d, x, mean);            /* Σ (x - μ)² */
-        mmix_real rstd = (mmix_real)(1 / sqrt(squares / (double)d + p->eps));
+        double r_squared = squares / (double)d + p->eps;
+        mmix_real rstd = (mmix_real)(1 / sqrt(r_squared));
         /* b is of layer norm alone, which has one group */
-        k->normalize(d, x, mean, rstd, mmixi_norm_weight(p, g), p->b, y);
+        k->normalize(d, x, mean, rstd, w, p->b, y);
         if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
+        x += d;
+        y += d;
     }
     if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
 }
@@ -7800,9 +7873,8 @@ static void mmixi_norm_rows(void *arg, mmixi_range range)
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(p->x, r);
         if (p->gated) {
-            mmix_real *u = p->scratch + range.lane * p->D;
-            p->k->silu(p->D, mmixi_row(p->z, r), u);
-            p->k->mul(p->D, x, u, u);
+            mmix_real *u = mmixi_norm_scratch(p, range.lane);
+            mmixi_norm_gate(p, r, u, u);
             x = u;
         }
         mmixi_norm_row(p, r, x);
@@ -7817,6 +7889,7 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
     mmixi_norm_pass p = mmixi_norm_pass_of(c);
     mmix_mark mark = mmix_mark_here(m);
     p.y = mmixi_values(c->out[0]);
+    p.lane_scratch = D;
     if (p.gated) p.scratch = mmixi_reals(m, m->lanes, D);
     if (m->error_kind) return -1;
     mmixi_ranges(m, rows, mmixi_row_grain(D), mmixi_norm_rows, &p);
@@ -7861,14 +7934,17 @@ static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mm
     mmix_real *gate = scratch;
     mmix_real *u = gate + p->D;
     mmix_real *du = u + p->D;
-    k->silu(p->D, z, gate);
-    k->mul(p->D, x, gate, u);
+    mmixi_norm_gate(p, r, gate, u);
     mmixi_norm_row_backward(p, r, u, du, 0, dw);
-    if (p->dx.p)
-        (p->add_x ? k->mul_add : k->mul)(p->D, du, gate, mmixi_row(p->dx, r));
+    if (p->dx.p) {
+        mmix_real *dx = mmixi_row(p->dx, r);
+        if (p->add_x) k->mul_add(p->D, du, gate, dx);
+        else k->mul(p->D, du, gate, dx);
+    }
     if (p->dz.p) {
+        mmix_real *dz = mmixi_row(p->dz, r);
         k->mul(p->D, du, x, du);
-        k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
+        k->silu_backward(p->D, z, du, dz, p->add_z);
     }
 }
 /* Rows begin … end - 1, one after another, by a thread's scratch (3 D): a mmixi_sum_task, whose
@@ -7883,9 +7959,13 @@ static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, 
     const mmixi_norm_pass *p = lane->p;
     for (size_t r = begin; r < end; r++) {
         const mmix_real *x = mmixi_row(p->x, r);
-        if (p->gated) mmixi_norm_row_gated_backward(p, r, lane->scratch, dw);
-        else if (p->dx.p) mmixi_norm_row_backward(p, r, x, mmixi_row(p->dx, r), p->add_x, dw);
-        else mmixi_norm_row_backward(p, r, x, lane->scratch, 0, dw);
+        mmix_real *dx = lane->scratch;
+        if (p->gated) {
+            mmixi_norm_row_gated_backward(p, r, lane->scratch, dw);
+            continue;
+        }
+        if (p->dx.p) dx = mmixi_row(p->dx, r);
+        mmixi_norm_row_backward(p, r, x, dx, p->add_x, dw);
     }
 }
 /* A task of the backward: its rows are summed up in pairs of halves if they are many. */
@@ -7893,33 +7973,46 @@ static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
     size_t n = 2 * p->D;                         /* dw and db */
-    mmix_real *dw = p->partial + range.begin / p->grain * n;
-    mmixi_norm_lane lane = { p, p->scratch + range.lane * (3 * p->D + p->spare) };
+    size_t part = range.begin / p->grain;
+    mmix_real *dw = p->partial + part * n;
+    mmix_real *scratch = mmixi_norm_scratch(p, range.lane);
+    mmix_real *spare = scratch + 3 * p->D;
+    mmixi_norm_lane lane = { p, scratch };
     memset(dw, 0, n * sizeof *dw);
     mmixi_sum_task_rows(p->k, n, mmixi_norm_lane_backward, &lane, range.begin, range.end, dw,
-                        lane.scratch + 3 * p->D);
+                        spare);
+}
+/* Fills in the gradients that a backward reads and writes. */
+static void mmixi_norm_gradients(mmixi_norm_pass *p, const mmix_call *c)
+{
+    p->dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    if (c->dx[0]) {
+        p->dx = mmixi_rows_of(c->in[0], c->dx[0]);
+        p->add_x = c->add[0];
+    }
+    if (c->dx[3]) {
+        p->dz = mmixi_rows_of(c->in[3], c->dx[3]);
+        p->add_z = c->add[3];
+    }
 }
 static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
 {
     mmixi_norm_pass p = mmixi_norm_pass_of(c);
-    size_t rows = p.x.rows, D = p.D;
+    size_t rows = p.x.rows;
+    size_t D = p.D;
+    size_t n = 2 * D;                            /* dw and db */
     mmix_mark mark = mmix_mark_here(m);
+    mmixi_norm_gradients(&p, c);
     p.grain = mmixi_partial_grain(rows);
     size_t parts = mmixi_ceil_div(rows, p.grain);
-    p.dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    if (c->dx[0])
-        p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    if (c->dx[3])
-        p.dz = mmixi_rows_of(c->in[3], c->dx[3]);
-    p.add_x = c->add[0];
-    p.add_z = c->add[3];
-    p.spare = mmixi_sum_levels(p.grain) * 2 * D;
-    p.partial = mmixi_reals(m, parts, 2 * D);
-    p.scratch = mmixi_reals(m, m->lanes, 3 * D + p.spare);
+    size_t spare = mmixi_sum_levels(p.grain) * n;
+    p.partial = mmixi_reals(m, parts, n);
+    p.lane_scratch = 3 * D + spare;
+    p.scratch = mmixi_reals(m, m->lanes, p.lane_scratch);
     if (m->error_kind) return -1;
     mmixi_ranges(m, rows, p.grain, mmixi_norm_rows_backward, &p);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial + D, c->dx[2], c->add[2]);
+    mmixi_partial_sum(m->k, parts, D, n, p.partial, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m->k, parts, D, n, p.partial + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -7972,13 +8065,16 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 MMIXI_PLAIN void mmixi_plain_unit(mmix_real *y, const mmix_real *x, const mmix_real *g, size_t rows,
                                   size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, y += D) {
-        double square = 0, gain = g ? g[r] : 1;
+    for (size_t r = 0; r < rows; r++) {
+        double gain = g ? g[r] : 1;
+        double square = 0;
         for (size_t i = 0; i < D; i++)
             square += (double)x[i] * x[i];
-        double scale = gain / fmax(sqrt(square), eps);
+        double length = fmax(sqrt(square), eps);
         for (size_t i = 0; i < D; i++)
-            y[i] = (mmix_real)(scale * x[i]);
+            y[i] = (mmix_real)(gain / length * x[i]);
+        x += D;
+        y += D;
     }
 }
 /* Gradients are added; dg is NULL without g. */
@@ -7986,8 +8082,10 @@ MMIXI_PLAIN void mmixi_plain_unit_backward(mmix_real *dx, mmix_real *dg, const m
                                            const mmix_real *x, const mmix_real *g, size_t rows,
                                            size_t D, double eps)
 {
-    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
-        double square = 0, along = 0, gain = g ? g[r] : 1;
+    for (size_t r = 0; r < rows; r++) {
+        double gain = g ? g[r] : 1;
+        double square = 0;
+        double along = 0;
         for (size_t i = 0; i < D; i++) {
             square += (double)x[i] * x[i];
             along += (double)x[i] * dy[i];
@@ -7996,23 +8094,45 @@ MMIXI_PLAIN void mmixi_plain_unit_backward(mmix_real *dx, mmix_real *dg, const m
         along /= length;                         /* x̂·dy */
         if (dg) dg[r] += (mmix_real)along;
         if (sqrt(square) <= eps) along = 0;      /* the length is a constant */
-        for (size_t i = 0; i < D; i++)
-            dx[i] += (mmix_real)(gain / length * (dy[i] - along * x[i] / length));
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] / length;
+            double across = dy[i] - along * xhat;
+            dx[i] += (mmix_real)(gain / length * across);
+        }
+        x += D;
+        dx += D;
+        dy += D;
     }
 }
 
+/* A row's norm, what it is divided by, and what it is multiplied by in all. */
+typedef struct mmixi_row_norm {
+    double norm;
+    double length;                               /* max(norm, eps) */
+    mmix_real scale;                             /* g / length */
+} mmixi_row_norm;
+static inline mmixi_row_norm mmixi_row_norm_of(const mmix_call *c, size_t D, const mmix_real *x,
+                                               double gain)
+{
+    mmixi_row_norm u;
+    u.norm = sqrt(c->m->k->variance(D, x, 0));
+    u.length = fmax(u.norm, c->number[0]);
+    u.scale = (mmix_real)(gain / u.length);
+    return u;
+}
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmixi_of(c->in[1]);
-    mmixi_mat x = mmixi_values(c->in[0]);
-    mmixi_mat y = mmixi_values(c->out[0]);
+    mmixi_mat in = mmixi_values(c->in[0]);
+    mmixi_mat out = mmixi_values(c->out[0]);
+    size_t D = in.cols;
     for (size_t r = range.begin; r < range.end; r++) {
-        const mmix_real *row = mmixi_row(x, r);
-        double norm = sqrt(k->variance(x.cols, row, 0));
-        double length = fmax(norm, c->number[0]);
+        const mmix_real *x = mmixi_row(in, r);
+        mmix_real *y = mmixi_row(out, r);
         double gain = g ? g[r] : 1;
-        k->scale(x.cols, (mmix_real)(gain / length), row, mmixi_row(y, r));
+        mmixi_row_norm u = mmixi_row_norm_of(c, D, x, gain);
+        k->scale(D, u.scale, x, y);
     }
 }
 static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
@@ -8026,16 +8146,16 @@ static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(in, r);
         const mmix_real *dy = mmixi_row(out_gradient, r);
-        double norm = sqrt(k->variance(D, x, 0));
-        double length = fmax(norm, c->number[0]);
         double gain = g ? g[r] : 1;
-        mmix_real scale = (mmix_real)(gain / length);
-        mmix_real along = (mmix_real)(k->dot(D, x, dy) / length);
+        mmixi_row_norm u = mmixi_row_norm_of(c, D, x, gain);
+        mmix_real along = (mmix_real)(k->dot(D, x, dy) / u.length);
         if (c->dx[0]) {
             mmix_real *dx = mmixi_row(in_gradient, r);
-            (c->add[0] ? k->axpy : k->scale)(D, scale, dy, dx);
-            if (norm > c->number[0])
-                k->axpy(D, -scale * along / (mmix_real)length, x, dx);
+            mmix_real onto_x = -u.scale * along / (mmix_real)u.length;
+            if (c->add[0]) k->axpy(D, u.scale, dy, dx);
+            else k->scale(D, u.scale, dy, dx);
+            if (u.norm > c->number[0])
+                k->axpy(D, onto_x, x, dx);
         }
         if (c->dx[1])
             mmixi_put(k, 1, &along, c->dx[1] + r, c->add[1]);
@@ -8081,11 +8201,14 @@ MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, const mmix_real *x, const mmix
 {
     for (size_t r = 0; r < rows; r++) {
         for (size_t o = 0; o < O; o++) {
+            const mmix_real *w = W + o * D;
             double sum = b[o];
             for (size_t i = 0; i < D; i++)
-                sum += (double)x[r * D + i] * W[o * D + i];
-            y[r * O + o] = (mmix_real)sum;
+                sum += (double)x[i] * w[i];
+            y[o] = (mmix_real)sum;
         }
+        x += D;
+        y += O;
     }
 }
 /* Number i of x reached each y_o by W_oi, and W_oi each row's y_o by that row's x_i. */
@@ -8095,13 +8218,17 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_
 {
     for (size_t r = 0; r < rows; r++) {
         for (size_t o = 0; o < O; o++) {
-            mmix_real g = dy[r * O + o];
+            const mmix_real *w = W + o * D;
+            mmix_real *dw = dW + o * D;
             for (size_t i = 0; i < D; i++) {
-                dx[r * D + i] += g * W[o * D + i];
-                dW[o * D + i] += g * x[r * D + i];
+                dx[i] += dy[o] * w[i];
+                dw[i] += dy[o] * x[i];
             }
-            db[o] += g;
+            db[o] += dy[o];
         }
+        x += D;
+        dx += D;
+        dy += O;
     }
 }
 
@@ -8112,7 +8239,8 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     const mmix_tensor *residual = c->in[3];
     const mmix_tensor *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
-    mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
+    mmixi_mat y = mmixi_values(c->out[0]);
+    mmixi_gemm g = mmixi_product_of(y, x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
     g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
@@ -8134,12 +8262,15 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 static const mmix_real *mmixi_linear_dy(mmix_ctx *m, const mmix_call *c)
 {
     const mmix_tensor *s = c->in[4];
-    if (!s) return c->dy[0];
-    size_t n = mmix_count(c->out[0]), per = n / mmix_count(s);
-    mmix_real *scaled = mmixi_reals(m, n, 1);
+    const mmix_real *dy = c->dy[0];
+    if (!s) return dy;
+    const mmix_real *factors = mmixi_of(s);
+    size_t count = mmix_count(s);
+    size_t per = mmix_count(c->out[0]) / count;
+    mmix_real *scaled = mmixi_reals(m, count, per);
     if (!scaled) return NULL;
-    for (size_t i = 0; i < n; i += per)
-        m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
+    for (size_t i = 0; i < count; i++)
+        m->k->scale(per, factors[i], dy + i * per, scaled + i * per);
     return scaled;
 }
 /* Some columns of db = or += Σ dy over rows. */
@@ -8152,30 +8283,44 @@ static void mmixi_bias_columns(void *arg, mmixi_range range)
 {
     const mmixi_bias_sum *j = (const mmixi_bias_sum *)arg;
     mmixi_row_sum some = j->rows;
-    some.x = mmixi_part(some.x, 0, range.begin, some.x.rows, range.end - range.begin);
-    mmixi_sum_rows(&some, 0, some.x.rows, j->db + range.begin, j->add);
+    size_t rows = some.x.rows;
+    size_t columns = range.end - range.begin;
+    some.x = mmixi_part(some.x, 0, range.begin, rows, columns);
+    mmixi_sum_rows(&some, 0, rows, j->db + range.begin, j->add);
+}
+static void mmixi_linear_bias_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
+{
+    mmixi_bias_sum bias = { { m->k, dy, NULL }, c->dx[2], c->add[2] };
+    size_t O = dy.cols;
+    size_t columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
+    if (mmix_count(c->out[0]) < 8192) columns = O;         /* too little to share out */
+    mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
+}
+/* dx = dy W. 0, or -1. */
+static int mmixi_linear_input_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
+{
+    const mmix_tensor *w = c->in[1];
+    mmixi_mat dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    mmixi_gemm g = mmixi_product_of(dx, dy, mmixi_values(w), c->add[0]);
+    g.half = mmixi_halves(w);
+    return mmixi_gemm_run(m, &g);
+}
+/* dW = dyᵀ x. 0, or -1. */
+static int mmixi_linear_weight_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
+{
+    mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat dw = mmixi_rows_of(c->in[1], c->dx[1]);
+    return mmixi_product(m, dw, mmixi_t(dy), x, c->add[1]);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_real *gradient = mmixi_linear_dy(m, c);
     if (!gradient) return -1;
-    mmixi_mat x = mmixi_values(c->in[0]);
-    mmixi_mat w = mmixi_values(c->in[1]);
     mmixi_mat dy = mmixi_rows_of(c->out[0], gradient);
-    if (c->dx[2]) {
-        mmixi_bias_sum bias = { { m->k, dy, NULL }, c->dx[2], c->add[2] };
-        size_t O = dy.cols;
-        size_t columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
-        if (mmix_count(c->out[0]) < 8192) columns = O;           /* too little to share out */
-        mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
-    }
-    if (c->dx[0]) {
-        mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
-        g.half = mmixi_halves(c->in[1]);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    if (!c->dx[1]) return 0;
-    return mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]);
+    if (c->dx[2]) mmixi_linear_bias_backward(m, c, dy);
+    if (c->dx[0] && mmixi_linear_input_backward(m, c, dy)) return -1;
+    if (c->dx[1] && mmixi_linear_weight_backward(m, c, dy)) return -1;
+    return 0;
 }
 static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight)
 {
@@ -8232,8 +8377,10 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 {
     mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
     if (!y || !lora || !lora->A) return y;
-    double scale = lora->alpha / (double)lora->A->shape[0];
-    mmix_tensor *down = mmix_affine(m, mmix_linear(m, x, lora->A, NULL), scale, 0);
+    size_t rank = lora->A->shape[0];
+    double scale = lora->alpha / (double)rank;
+    mmix_tensor *down = mmix_linear(m, x, lora->A, NULL);
+    down = mmix_affine(m, down, scale, 0);
     return mmix_linear_residual(m, down, lora->B, NULL, y, s);
 }
 MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
@@ -8272,7 +8419,8 @@ MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real 
                                     size_t D, size_t W, int silu)
 {
     for (size_t i = 0; i < B * L * D; i++) {
-        size_t d = i % D, t = i / D % L;
+        size_t d = i % D;
+        size_t t = i / D % L;
         double sum = b[d];
         for (size_t k = 0; k < W; k++) {
             size_t back = W - 1 - k;             /* tokens */
@@ -8280,7 +8428,7 @@ MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real 
                 sum += (double)w[d * W + k] * x[i - back * D];
         }
         u[i] = (mmix_real)sum;
-        y[i] = (mmix_real)(silu ? sum * mmixi_plain_sigmoid(sum) : sum);
+        y[i] = (mmix_real)(silu ? mmixi_plain_silu(sum) : sum);
     }
 }
 /* The token `back` tokens before reached u by w_k, and w_k reached it by that token. */
@@ -8290,16 +8438,19 @@ MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_
                                              size_t L, size_t D, size_t W, int silu)
 {
     for (size_t i = 0; i < B * L * D; i++) {
-        size_t d = i % D, t = i / D % L;
-        double du = dy[i], sigma = mmixi_plain_sigmoid(u[i]);
+        size_t d = i % D;
+        size_t t = i / D % L;
+        double du = dy[i];
         if (silu)
-            du *= sigma * (1 + u[i] * (1 - sigma));
+            du *= mmixi_plain_silu_slope(u[i]);
         db[d] += (mmix_real)du;
         for (size_t k = 0; k < W; k++) {
             size_t back = W - 1 - k;
             if (back > t) continue;
-            dw[d * W + k] += (mmix_real)(du * x[i - back * D]);
-            dx[i - back * D] += (mmix_real)(du * w[d * W + k]);
+            size_t from = i - back * D;
+            size_t tap = d * W + k;
+            dw[tap] += (mmix_real)(du * x[from]);
+            dx[from] += (mmix_real)(du * w[tap]);
         }
     }
 }
@@ -8313,15 +8464,21 @@ typedef struct mmixi_conv {
     const mmixi_kernels *k;
     size_t B, L, D, W, before;                   /* before = W-1 */
     int silu, reverse;
-    const mmix_real *w, *past;                   /* transposed: (W, D), and (B, W-1, D) or NULL */
+    const mmix_real *x;
+    size_t x_batch, x_token;                     /* steps of x and of its gradient */
+    const int32_t *number;                       /* of each token (B, L); NULL: they are alike */
+    size_t number_batch;
+    const mmix_real *w;                          /* transposed: (W, D) */
+    const mmix_real *past;                       /* transposed: (B, W-1, D); or NULL */
     const mmix_real *bias;
     mmix_real *du;                               /* backward: (B, L, D); without silu dy itself */
+    mmix_real *dx;                               /* or NULL */
     mmix_real *dpast;                            /* its gradient, transposed as past is, or NULL */
-    /* dw, then db, of each run of `grain` tokens: (W + 1, D) */
+    /* dw, then db, of each of `parts` runs of `grain` tokens: (W + 1, D) */
     mmix_real *partial;
     /* (lanes, levels, W + 1, D), to sum up many tokens */
     mmix_real *spare;
-    size_t grain;
+    size_t grain, parts;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
 /* The row of a sequence that token t of the formula is. */
@@ -8332,39 +8489,46 @@ static inline size_t mmixi_conv_row(const mmixi_conv *j, size_t t)
 /* Where token t of sequence b begins in (B, L, D). */
 static inline size_t mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t)
 {
-    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
+    size_t row = b * j->L + mmixi_conv_row(j, t);
+    return row * j->D;
+}
+/* The number of token t in sequence b. */
+static inline int32_t mmixi_conv_number(const mmixi_conv *j, size_t b, size_t t)
+{
+    const int32_t *numbers = j->number + b * j->number_batch;
+    return numbers[mmixi_conv_row(j, t)];
 }
 /* Whether token t reads place s, one of its W: whether there is something, of t's number. */
 static inline int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
 {
-    const mmix_tensor *seq_idx = j->c->in[4];
     if (s < j->before) return j->past != NULL;
-    if (!seq_idx) return 1;
-    const int32_t *number = mmix_data_i32(seq_idx) + b * seq_idx->stride[0];
-    return number[mmixi_conv_row(j, s - j->before)] == number[mmixi_conv_row(j, t)];
+    if (!j->number) return 1;
+    return mmixi_conv_number(j, b, s - j->before) == mmixi_conv_number(j, b, t);
 }
 /* Where place s begins in the past, or in x. Gradients lie as they do. */
 static inline size_t mmixi_conv_past_offset(const mmixi_conv *j, size_t b, size_t s)
 {
-    return (b * j->before + s) * j->D;
+    size_t row = b * j->before + s;
+    return row * j->D;
 }
 static inline size_t mmixi_conv_offset(const mmixi_conv *j, size_t b, size_t s)
 {
-    const mmix_tensor *x = j->c->in[0];
-    return b * x->stride[0] + mmixi_conv_row(j, s - j->before) * x->stride[1];
+    size_t row = mmixi_conv_row(j, s - j->before);
+    return b * j->x_batch + row * j->x_token;
 }
 static inline const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, size_t s)
 {
     if (s < j->before) return j->past + mmixi_conv_past_offset(j, b, s);
-    return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
+    return j->x + mmixi_conv_offset(j, b, s);
 }
 /* Where the gradient of place s goes. NULL if it is not wanted. */
 static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
 {
-    mmix_real *dx = j->c->dx[0];
-    if (s < j->before)
-        return j->dpast ? j->dpast + mmixi_conv_past_offset(j, b, s) : NULL;
-    return dx ? dx + mmixi_conv_offset(j, b, s) : NULL;
+    int in_past = s < j->before;
+    mmix_real *gradient = in_past ? j->dpast : j->dx;
+    if (!gradient) return NULL;
+    if (in_past) return gradient + mmixi_conv_past_offset(j, b, s);
+    return gradient + mmixi_conv_offset(j, b, s);
 }
 /* Room of a thread for W pointers to rows. */
 static inline const mmix_real **mmixi_conv_lane_taps(const mmixi_conv *j, size_t lane)
@@ -8402,34 +8566,45 @@ static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_
 static void mmixi_conv_tokens(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
+    mmix_real *out = mmixi_of(j->c->out[0]);
+    size_t D = j->D;
     for (size_t r = range.begin; r < range.end; r++) {
-        size_t b = r / j->L, t = r % j->L;
+        size_t b = r / j->L;
+        size_t t = r % j->L;
         const mmix_real **x = mmixi_conv_reads(j, b, t, 0, range.lane);
-        mmix_real *y = mmixi_of(j->c->out[0]) + mmixi_conv_token(j, b, t);
-        j->k->conv(j->D, j->W, x, j->w, j->D, j->bias, y);
-        if (j->silu) j->k->silu(j->D, y, y);
+        mmix_real *y = out + mmixi_conv_token(j, b, t);
+        j->k->conv(D, j->W, x, j->w, D, j->bias, y);
+        if (j->silu) j->k->silu(D, y, y);
     }
 }
 /* A backward goes by so few columns at a time that their weights, gradients and rows in use stay in
    the first cache. */
 enum { MMIXI_CONV_COLUMNS = 512 };
+/* How many columns of a row go by at once from column d on. */
+static inline size_t mmixi_conv_columns(const mmixi_conv *j, size_t d)
+{
+    return mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+}
 /* du of one token, from column d on, and its part of dw and db, which are added to. */
 static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, size_t lane,
                                       mmix_real *dw)
 {
+    size_t D = j->D;
+    size_t W = j->W;
     size_t b = r / j->L;
     size_t t = r % j->L;
-    size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+    size_t n = mmixi_conv_columns(j, d);
     size_t at = mmixi_conv_token(j, b, t) + d;
     const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
     mmix_real *du = j->du + at;
-    mmix_real *db = dw + j->W * j->D;
+    mmix_real *db = dw + W * D;
     if (j->silu) {
+        const mmix_real *dy = j->c->dy[0] + at;
         const mmix_real *bias = j->bias ? j->bias + d : NULL;
-        j->k->conv(n, j->W, x, j->w + d, j->D, bias, du);                    /* u */
-        j->k->silu_backward(n, du, j->c->dy[0] + at, du, 0);
+        j->k->conv(n, W, x, j->w + d, D, bias, du);          /* u */
+        j->k->silu_backward(n, du, dy, du, 0);
     }
-    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, db + d);
+    j->k->conv_weight(n, W, du, x, dw + d, D, db + d);
 }
 /* Tokens begin … end - 1, one after another, by a thread's taps: a mmixi_sum_task, whose sums are
    dw and db. */
@@ -8444,12 +8619,16 @@ static void mmixi_conv_lane_backward(const void *arg, size_t begin, size_t end, 
         for (size_t r = begin; r < end; r++)
             mmixi_conv_token_backward(l->j, r, d, l->lane, dw);
 }
+/* The numbers of dw and db together. */
+static size_t mmixi_conv_sums(const mmixi_conv *j) { return (j->W + 1) * j->D; }
 static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    size_t n = (j->W + 1) * j->D;
-    mmix_real *dw = j->partial + range.begin / j->grain * n;
-    mmix_real *spare = j->spare + range.lane * n * mmixi_sum_levels(j->grain);
+    size_t n = mmixi_conv_sums(j);
+    size_t part = range.begin / j->grain;
+    size_t levels = mmixi_sum_levels(j->grain);
+    mmix_real *dw = j->partial + part * n;
+    mmix_real *spare = j->spare + range.lane * levels * n;
     mmixi_conv_lane lane = { j, range.lane };
     memset(dw, 0, n * sizeof *dw);
     mmixi_sum_task_rows(j->k, n, mmixi_conv_lane_backward, &lane, range.begin, range.end, dw,
@@ -8461,53 +8640,66 @@ static void mmixi_conv_places_backward(void *arg, mmixi_range range)
     const mmixi_conv *j = (const mmixi_conv *)arg;
     size_t places = j->L + j->before;
     for (size_t d = 0; d < j->D; d += MMIXI_CONV_COLUMNS) {
-        size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+        size_t n = mmixi_conv_columns(j, d);
+        const mmix_real *w = j->w + d;
         for (size_t r = range.begin; r < range.end; r++) {
-            size_t b = r / places, s = r % places;
+            size_t b = r / places;
+            size_t s = r % places;
             mmix_real *dx = mmixi_conv_gradient(j, b, s);
             if (!dx) continue;
             const mmix_real **du = mmixi_conv_readers(j, b, s, d, range.lane);
             const mmix_real *onto = NULL;        /* the past's gradient is written */
             if (s >= j->before && j->c->add[0])
                 onto = dx + d;
-            j->k->conv(n, j->W, du, j->w + d, j->D, onto, dx + d);
+            j->k->conv(n, j->W, du, w, j->D, onto, dx + d);
         }
     }
+}
+/* Whether entry i of the final state has something: the last token sees place L + i. */
+static int mmixi_conv_final_seen(const mmixi_conv *j, size_t b, size_t i)
+{
+    return mmixi_conv_sees(j, b, j->L - 1, j->L + i);
 }
 /* The final state (B, D, W-1): the last W-1 places, 0 where the last token does not see them. */
 static void mmixi_conv_final(const mmixi_conv *j)
 {
     mmix_real *y = mmixi_of(j->c->out[1]);
-    for (size_t r = 0; y && r < j->B * j->before; r++) {
-        size_t b = r / j->before;
-        size_t s = r % j->before;
-        size_t at = b * j->D * j->before + s;
-        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
-        const mmix_real *x = seen ? mmixi_conv_value(j, b, j->L + s) : NULL;
-        for (size_t d = 0; d < j->D; d++)
-            y[at + d * j->before] = x ? x[d] : 0;
+    if (!y) return;
+    for (size_t b = 0; b < j->B; b++) {
+        for (size_t i = 0; i < j->before; i++) {
+            const mmix_real *x = NULL;
+            if (mmixi_conv_final_seen(j, b, i))
+                x = mmixi_conv_value(j, b, j->L + i);
+            for (size_t d = 0; d < j->D; d++)
+                y[d * j->before + i] = x ? x[d] : 0;
+        }
+        y += j->D * j->before;
     }
 }
 /* Adds the gradient of the final state to those of the places. */
 static void mmixi_conv_final_backward(const mmixi_conv *j)
 {
     const mmix_real *dy = j->c->dy[1];
-    for (size_t r = 0; dy && r < j->B * j->before; r++) {
-        size_t b = r / j->before;
-        size_t s = r % j->before;
-        size_t at = b * j->D * j->before + s;
-        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
-        mmix_real *dx = seen ? mmixi_conv_gradient(j, b, j->L + s) : NULL;
-        for (size_t d = 0; dx && d < j->D; d++)
-            dx[d] += dy[at + d * j->before];
+    if (!dy) return;
+    for (size_t b = 0; b < j->B; b++) {
+        for (size_t i = 0; i < j->before; i++) {
+            mmix_real *dx = mmixi_conv_gradient(j, b, j->L + i);
+            if (!dx || !mmixi_conv_final_seen(j, b, i)) continue;
+            for (size_t d = 0; d < j->D; d++)
+                dx[d] += dy[d * j->before + i];
+        }
+        dy += j->D * j->before;
     }
 }
 /* n matrices (rows, cols) transposed to (cols, rows), in step memory. NULL of NULL. */
 static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
                                    const mmix_real *x)
 {
-    mmix_real *y = x ? mmixi_reals(m, n, rows * cols) : NULL;
-    for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
+    size_t size = rows * cols;
+    if (!x) return NULL;
+    mmix_real *y = mmixi_reals(m, n, size);
+    if (!y) return NULL;
+    for (size_t i = 0; i < n * size; i += size)
         m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
 }
@@ -8515,14 +8707,17 @@ static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t co
 static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
                                  const mmix_real *x, mmix_real *to, int add)
 {
-    const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
+    if (!to) return;
+    const mmix_real *y = mmixi_transposed(m, n, rows, cols, x);
     if (y)
         mmixi_put(m->k, n * rows * cols, y, to, add);
 }
 /* What both directions need, in step memory. */
 static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
 {
-    const mmix_tensor *x = c->in[0], *w = c->in[1];
+    const mmix_tensor *x = c->in[0];
+    const mmix_tensor *w = c->in[1];
+    const mmix_tensor *seq_idx = c->in[4];
     mmixi_conv j;
     memset(&j, 0, sizeof j);
     j.c = c;
@@ -8534,6 +8729,13 @@ static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
     j.before = j.W - 1;
     j.silu = c->size[0] != 0;
     j.reverse = c->size[1] != 0;
+    j.x = mmixi_of(x);
+    j.x_batch = x->stride[0];
+    j.x_token = x->stride[1];
+    if (seq_idx) {
+        j.number = mmix_data_i32(seq_idx);
+        j.number_batch = seq_idx->stride[0];
+    }
     j.w = mmixi_transposed(m, 1, j.D, j.W, mmixi_of(w));
     j.past = mmixi_transposed(m, j.B, j.D, j.before, mmixi_of(c->in[3]));
     j.bias = mmixi_of(c->in[2]);
@@ -8554,31 +8756,55 @@ static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
     mmix_rewind(m, mark);
     return 0;
 }
+/* What a backward needs besides, in step memory. */
+static void mmixi_conv_begin_backward(mmix_ctx *m, mmixi_conv *j)
+{
+    const mmix_call *c = j->c;
+    size_t tokens = j->B * j->L;
+    size_t n = mmixi_conv_sums(j);
+    j->grain = mmixi_partial_grain(tokens);
+    j->parts = mmixi_ceil_div(tokens, j->grain);
+    size_t levels = mmixi_sum_levels(j->grain);
+    j->partial = mmixi_reals(m, j->parts, n);
+    j->spare = mmixi_reals(m, m->lanes * levels, n);
+    j->dx = c->dx[0];
+    if (c->dx[3])
+        j->dpast = mmixi_reals(m, j->B, j->before * j->D);
+    if (j->silu) j->du = mmixi_reals(m, tokens, j->D);
+    else j->du = (mmix_real *)(uintptr_t)c->dy[0];         /* which is not written then */
+}
+/* Makes du, dw and db. */
+static void mmixi_conv_weights_backward(mmix_ctx *m, mmixi_conv *j)
+{
+    const mmix_call *c = j->c;
+    size_t n = mmixi_conv_sums(j);
+    mmix_real *dw = j->partial;                  /* of the first run, to which the others add */
+    mmix_real *db = dw + j->W * j->D;
+    mmixi_ranges(m, j->B * j->L, j->grain, mmixi_conv_tokens_backward, j);
+    /* no axis has size 0, so there is a first run */
+    mmixi_partial_sum(m->k, j->parts - 1, n, n, dw + n, dw, 1);
+    mmixi_put_transposed(m, 1, j->W, j->D, dw, c->dx[1], c->add[1]);
+    if (c->dx[2])
+        mmixi_put(m->k, j->D, db, c->dx[2], c->add[2]);
+}
+/* Makes dx and the past's gradient from du. */
+static void mmixi_conv_inputs_backward(mmix_ctx *m, mmixi_conv *j)
+{
+    const mmix_call *c = j->c;
+    size_t places = j->B * (j->L + j->before);
+    if (j->dx || j->dpast)
+        mmixi_ranges(m, places, mmixi_conv_grain(j), mmixi_conv_places_backward, j);
+    mmixi_conv_final_backward(j);
+    mmixi_put_transposed(m, j->B, j->before, j->D, j->dpast, c->dx[3], c->add[3]);
+}
 static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmixi_conv j = mmixi_conv_of(m, c);
-    size_t tokens = j.B * j.L;
-    size_t size = (j.W + 1) * j.D;
-    j.grain = mmixi_partial_grain(tokens);
-    size_t parts = mmixi_ceil_div(tokens, j.grain);
-    j.partial = mmixi_reals(m, parts, size);
-    j.spare = mmixi_reals(m, m->lanes * mmixi_sum_levels(j.grain), size);
-    if (c->dx[3])
-        j.dpast = mmixi_reals(m, j.B, j.before * j.D);
-    if (j.silu) j.du = mmixi_reals(m, tokens, j.D);
-    else j.du = (mmix_real *)(uintptr_t)c->dy[0];          /* which is not written then */
+    mmixi_conv_begin_backward(m, &j);
     if (m->error_kind) return -1;
-    mmixi_ranges(m, tokens, j.grain, mmixi_conv_tokens_backward, &j);
-    if (c->dx[0] || j.dpast)
-        mmixi_ranges(m, tokens + j.B * j.before, mmixi_conv_grain(&j), mmixi_conv_places_backward,
-                     &j);
-    mmixi_conv_final_backward(&j);
-    mmixi_partial_sum(m->k, parts - 1, size, size, j.partial + size, j.partial, 1);
-    mmixi_put_transposed(m, 1, j.W, j.D, j.partial, c->dx[1], c->add[1]);
-    if (c->dx[2])
-        mmixi_put(m->k, j.D, j.partial + j.W * j.D, c->dx[2], c->add[2]);
-    mmixi_put_transposed(m, j.B, j.before, j.D, j.dpast, c->dx[3], c->add[3]);
+    mmixi_conv_weights_backward(m, &j);
+    mmixi_conv_inputs_backward(m, &j);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -8629,7 +8855,8 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias))
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    size_t down = d.Y / d.P, across = d.X / d.P;
+    size_t down = d.Y / d.P;
+    size_t across = d.X / d.P;
     if (!down || !across)
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
@@ -8643,10 +8870,12 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     x = mmix_reshape(m, x, 6, patches);
     x = mmix_permute(m, x, order);
     x = mmix_reshape(m, x, 3, columns);
-    mmix_tensor *y = mmix_linear(m, x, mmix_reshape(m, weight, 2, filters), bias);
+    weight = mmix_reshape(m, weight, 2, filters);
+    mmix_tensor *y = mmix_linear(m, x, weight, bias);
     if (!y || y->wants) return y;
     /* the columns are not read again */
-    return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
+    if (mmix_rewind_keep(m, mark, &y, 1)) return NULL;
+    return y;
 }
 
 #ifndef MMIX_MIXERS_ONLY
@@ -8669,9 +8898,21 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
    of which those in use come first and one at n ends them. size: filter, axis; number: inputs to an
    output. */
 typedef struct mmixi_resize {
-    size_t outer, n, inner, count, most;
+    size_t outer, n, inner, count;
+    size_t most;
     mmixi_tap *tap;                              /* (count, most); NULL if memory is used up */
 } mmixi_resize;
+/* Room for the taps of an output and the end behind them. */
+static size_t mmixi_resize_most(size_t n, double ratio)
+{
+    size_t inputs = mmixi_max(4, n);
+    size_t reach = (size_t)(4 * fmax(ratio, 1)) + 1;
+    return mmixi_min(inputs, reach) + 1;
+}
+static inline mmixi_tap *mmixi_resize_first_tap(const mmixi_resize *j, size_t i)
+{
+    return j->tap + i * j->most;
+}
 static mmixi_resize mmixi_resize_of(mmix_ctx *m, const mmix_call *c)
 {
     const mmix_tensor *in = c->in[0];
@@ -8682,18 +8923,29 @@ static mmixi_resize mmixi_resize_of(mmix_ctx *m, const mmix_call *c)
     j.inner = in->stride[axis];
     j.outer = mmix_count(in) / (j.n * j.inner);
     j.count = c->out[0]->shape[axis];
-    j.most = mmixi_min(mmixi_max(4, j.n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1;
+    j.most = mmixi_resize_most(j.n, ratio);
     j.tap = (mmixi_tap *)mmixi_step_array(m, j.count, j.most, sizeof *j.tap);
-    for (size_t i = 0; j.tap && i < j.count; i++) {
-        mmixi_tap *tap = j.tap + i * j.most;
+    if (!j.tap) return j;
+    for (size_t i = 0; i < j.count; i++) {
+        mmixi_tap *tap = mmixi_resize_first_tap(&j, i);
         size_t taps = mmixi_resize_taps((int)c->size[0], j.n, ratio, i, tap);
         tap[taps].at = j.n;
     }
     return j;
 }
-static inline const mmixi_tap *mmixi_resize_first_tap(const mmixi_resize *j, size_t i)
+/* Makes y (count, inner) of x (n, inner). */
+static void mmixi_resize_matrix(const mmixi_resize *j, const mmix_real *x, mmix_real *y)
 {
-    return j->tap + i * j->most;
+    for (size_t i = 0; i < j->count; i++) {
+        const mmixi_tap *first = mmixi_resize_first_tap(j, i);
+        for (size_t k = 0; k < j->inner; k++) {
+            double sum = 0;
+            for (const mmixi_tap *t = first; t->at < j->n; t++)
+                sum += t->weight * x[t->at * j->inner + k];
+            y[k] = (mmix_real)sum;
+        }
+        y += j->inner;
+    }
 }
 static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -8702,15 +8954,10 @@ static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
     const mmix_real *x = mmixi_of(c->in[0]);
     mmix_real *y = mmixi_of(c->out[0]);
     if (!j.tap) return -1;
-    for (size_t o = 0; o < j.outer; o++, x += j.n * j.inner) {
-        for (size_t i = 0; i < j.count; i++, y += j.inner) {
-            for (size_t k = 0; k < j.inner; k++) {
-                double sum = 0;
-                for (const mmixi_tap *t = mmixi_resize_first_tap(&j, i); t->at < j.n; t++)
-                    sum += t->weight * x[t->at * j.inner + k];
-                y[k] = (mmix_real)sum;
-            }
-        }
+    for (size_t o = 0; o < j.outer; o++) {
+        mmixi_resize_matrix(&j, x, y);
+        x += j.n * j.inner;
+        y += j.count * j.inner;
     }
     mmix_rewind(m, mark);
     return 0;
@@ -8718,10 +8965,13 @@ static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
 /* dx (n, inner) += what dy (count, inner) gives it. */
 static void mmixi_resize_matrix_backward(const mmixi_resize *j, const mmix_real *dy, mmix_real *dx)
 {
-    for (size_t i = 0; i < j->count; i++, dy += j->inner) {
-        for (size_t k = 0; k < j->inner; k++)
-            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
+    for (size_t i = 0; i < j->count; i++) {
+        const mmixi_tap *first = mmixi_resize_first_tap(j, i);
+        for (size_t k = 0; k < j->inner; k++) {
+            for (const mmixi_tap *t = first; t->at < j->n; t++)
                 dx[t->at * j->inner + k] += (mmix_real)(t->weight * dy[k]);
+        }
+        dy += j->inner;
     }
 }
 /* The same where many outputs read an input, line after line in double. */
@@ -8730,9 +8980,12 @@ static void mmixi_resize_matrix_backward_long(const mmixi_resize *j, const mmix_
 {
     for (size_t k = 0; k < j->inner; k++) {
         memset(line, 0, j->n * sizeof *line);
-        for (size_t i = 0; i < j->count; i++)
-            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
-                line[t->at] += t->weight * dy[i * j->inner + k];
+        for (size_t i = 0; i < j->count; i++) {
+            const mmixi_tap *first = mmixi_resize_first_tap(j, i);
+            double g = dy[i * j->inner + k];
+            for (const mmixi_tap *t = first; t->at < j->n; t++)
+                line[t->at] += t->weight * g;
+        }
         for (size_t s = 0; s < j->n; s++)
             dx[s * j->inner + k] += (mmix_real)line[s];
     }
@@ -8747,11 +9000,13 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
     if (m->error_kind) return -1;
     if (!c->add[0])
         mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    const mmix_real *dy = c->dy[0];
+    mmix_real *dx = c->dx[0];
     for (size_t o = 0; o < j.outer; o++) {
-        const mmix_real *dy = c->dy[0] + o * j.count * j.inner;
-        mmix_real *dx = c->dx[0] + o * j.n * j.inner;
         if (many) mmixi_resize_matrix_backward_long(&j, dy, dx, line);
         else mmixi_resize_matrix_backward(&j, dy, dx);
+        dy += j.count * j.inner;
+        dx += j.n * j.inner;
     }
     mmix_rewind(m, mark);
     return 0;
@@ -8767,26 +9022,32 @@ static mmix_tensor *mmixi_resize_axis(mmix_ctx *m, mmix_tensor *x, int filter, s
     shape[axis] = n;
     call.size[0] = (size_t)filter;
     call.size[1] = axis;
-    call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
+    call.number[0] = (double)x->shape[axis] / (double)n;
+    if (scale > 0) call.number[0] = 1 / scale;
     return mmixi_run_new(m, "mmix_interpolate", MMIX_OP_INTERPOLATE, &call, 4, shape);
 }
-/* Whether a scale is 0, which stands for out/in, or in its bounds. */
-static int mmixi_resize_scale_ok(mmix_ctx *m, const char *name, double scale)
+/* Whether a size is in its bounds, and its scale too, or 0, which stands for out/in: 1, or 0 after
+   mmix_fail. */
+static int mmixi_resize_ok(mmix_ctx *m, const char *out_name, size_t out, const char *scale_name,
+                           double scale)
 {
-    return scale == 0 || !mmixi_within(m, "mmix_interpolate", name, scale, 1e-6, 1e6);
+    static const char who[] = "mmix_interpolate";
+    if (mmixi_within(m, who, out_name, (double)out, 1, INT32_MAX)) return 0;
+    if (scale == 0) return 1;
+    return !mmixi_within(m, who, scale_name, scale, 1e-6, 1e6);
 }
 MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
                                  size_t out_w, double scale_h, double scale_w)
 {
     static const char who[] = "mmix_interpolate";
-    if (!mmixi_expect(m, who, NULL, "x ****", x)
-        || mmixi_within(m, who, "filter", filter, MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BICUBIC_ANTIALIAS)
-        || mmixi_within(m, who, "out_w", (double)out_w, 1, INT32_MAX)
-        || !mmixi_resize_scale_ok(m, "scale_w, if not 0,", scale_w)
-        || mmixi_within(m, who, "out_h", (double)out_h, 1, INT32_MAX)
-        || !mmixi_resize_scale_ok(m, "scale_h, if not 0,", scale_h)) return NULL;
+    const int most = MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
+    if (mmixi_within(m, who, "filter", filter, MMIX_RESIZE_BICUBIC, most)) return NULL;
+    if (!mmixi_resize_ok(m, "out_w", out_w, "scale_w, if not 0,", scale_w)) return NULL;
+    if (!mmixi_resize_ok(m, "out_h", out_h, "scale_h, if not 0,", scale_h)) return NULL;
     x = mmixi_resize_axis(m, x, filter, 3, out_w, scale_w);
-    return x ? mmixi_resize_axis(m, x, filter, 2, out_h, scale_h) : NULL;
+    if (!x) return NULL;
+    return mmixi_resize_axis(m, x, filter, 2, out_h, scale_h);
 }
 #endif /* MMIX_MIXERS_ONLY */
 
@@ -8821,19 +9082,25 @@ static inline mmix_head_view mmixi_heads_of(const mmix_tensor *t, const mmix_rea
 }
 static inline mmix_real *mmixi_at(const mmix_head_view *v, size_t b, size_t t, size_t h)
 {
-    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token
-        + (ptrdiff_t)(h / v->share) * v->head;
+    ptrdiff_t batch = (ptrdiff_t)b * v->batch;
+    ptrdiff_t token = (ptrdiff_t)t * v->token;
+    ptrdiff_t head = (ptrdiff_t)(h / v->share) * v->head;
+    return v->p + batch + token + head;
 }
 /* to = 0, row after row; and to = or += from */
 static void mmixi_zero_rows(mmixi_mat to)
 {
+    size_t bytes = to.cols * sizeof *to.p;
     for (size_t i = 0; i < to.rows; i++)
-        memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
+        memset(mmixi_row(to, i), 0, bytes);
 }
 static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to, int add)
 {
-    for (size_t i = 0; i < from.rows; i++)
-        mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
+    for (size_t i = 0; i < from.rows; i++) {
+        const mmix_real *x = mmixi_row(from, i);
+        mmix_real *y = mmixi_row(to, i);
+        mmixi_put(k, from.cols, x, y, add);
+    }
 }
 
 /* ==== >>rope =========================================================================
@@ -8847,84 +9114,127 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
    torch: x * cos + torch.cat((-x[..., R/2:], x[..., :R/2]), -1) * sin
    ==================================================================================== */
 
-/* in: x, pos; options: all filled in. saved[0] (positions, R): cosine and sine of each pair's
-   angle, for size[0] = L or B L positions. The first size[1] tokens of each sequence have no
-   position and do not turn. */
+/* in: x, pos. saved[0] (positions, R): cosine and sine of each pair's angle, for size[0] = L or B L
+   positions. The first size[1] tokens of each sequence have no position and do not turn. */
 
+/* The options of a call, all filled in. */
+static const mmix_rope_options *mmixi_rope_options_of(const mmix_call *c)
+{
+    return (const mmix_rope_options *)c->options;
+}
+/* The turns of position t: cosine and sine of each pair's angle. */
+static inline mmix_real *mmixi_rope_turns(const mmix_call *c, size_t t)
+{
+    return c->saved[0] + t * mmixi_rope_options_of(c)->dim;
+}
 /* Which of pos's rows the pair i reads: 0, or with sections 0, 1 or 2. */
 static size_t mmixi_rope_axis(const mmix_rope_options *o, size_t i)
 {
     const size_t *sections = o->sections;
     if (!sections[0] || i < sections[0]) return 0;
-    return i < sections[0] + sections[1] ? 1 : 2;
+    if (i < sections[0] + sections[1]) return 1;
+    return 2;
 }
 static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_rope_options *o = mmixi_rope_options_of(c);
     const mmix_tensor *pos = c->in[1];
     const mmix_real *given = mmixi_of(pos);      /* angles themselves, or NULL of positions */
     double log_theta = mmixi_log(o->theta);
     for (size_t i = 0; i < o->dim / 2; i++) {
-        double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
+        double exponent = -2 * (double)i / (double)o->dim;
+        double frequency = mmixi_exp(exponent * log_theta);
         size_t row = mmixi_rope_axis(o, i) * c->size[0];
         for (size_t t = range.begin; t < range.end; t++) {
+            mmix_real *turns = mmixi_rope_turns(c, t);
             double angle;
-            mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             if (given) angle = (double)given[mmixi_row_offset(pos, t) + i];
             else angle = frequency * mmixi_index(pos, row + t);
-            turn[0] = (mmix_real)mmixi_cos(angle);
-            turn[1] = (mmix_real)mmixi_sin(angle);
+            turns[2 * i] = (mmix_real)mmixi_cos(angle);
+            turns[2 * i + 1] = (mmix_real)mmixi_sin(angle);
         }
     }
 }
-/* The turns of row r of x (B L H, N), or NULL where its token has no position. */
-static inline const mmix_real *mmixi_rope_turns(const mmix_call *c, size_t r)
+
+/* How the heads of a call turn, one way or the other. */
+typedef struct mmixi_rope_turner {
+    const mmix_call *c;
+    const mmixi_kernels *k;
+    size_t N, R;                                 /* a head's features, and how many of them turn */
+    size_t heads, tokens, unturned;              /* of a sequence's tokens the first do not turn */
+    size_t step, other;                          /* pair i: features i step and i step + other */
+    mmix_real sign;                              /* 1, or -1 to turn back */
+    int add;                                     /* onto what is there */
+} mmixi_rope_turner;
+static mmixi_rope_turner mmixi_rope_turner_of(const mmix_call *c, mmix_real sign, int add)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    size_t t = r / c->in[0]->shape[2] % (c->size[0] + c->size[1]);
-    return t < c->size[1] ? NULL : c->saved[0] + (t - c->size[1]) * o->dim;
+    const mmix_rope_options *o = mmixi_rope_options_of(c);
+    const mmix_tensor *x = c->in[0];
+    mmixi_rope_turner p;
+    p.c = c;
+    p.k = c->m->k;
+    p.N = x->shape[3];
+    p.R = o->dim;
+    p.heads = x->shape[2];
+    p.unturned = c->size[1];
+    p.tokens = c->size[0] + p.unturned;
+    p.step = o->interleaved ? 2 : 1;
+    p.other = o->interleaved ? 1 : p.R / 2;
+    p.sign = sign;
+    p.add = add;
+    return p;
 }
-/* to = or += a head of N features, turned; sign -1 turns back. turn is NULL if it does not turn. */
-static void mmixi_rope_head(const mmixi_kernels *k, const mmix_rope_options *o, size_t N,
-                            const mmix_real *turn, mmix_real sign, const mmix_real *from,
-                            mmix_real *to, int add)
+/* to = or += the first R features of a head, turned. */
+static void mmixi_rope_turn(const mmixi_rope_turner *p, const mmix_real *turns,
+                            const mmix_real *from, mmix_real *to)
 {
-    size_t R = turn ? o->dim : 0;
-    size_t step = o->interleaved ? 2 : 1;
-    size_t other = o->interleaved ? 1 : o->dim / 2;
-    if (R < N)
-        mmixi_put(k, N - R, from + R, to + R, add);
-    if (!add) memset(to, 0, R * sizeof *to);
-    for (size_t pair = 0; pair < R / 2; pair++) {
+    size_t step = p->step, other = p->other;
+    mmix_real sign = p->sign;
+    if (!p->add) memset(to, 0, p->R * sizeof *to);
+    for (size_t pair = 0; pair < p->R / 2; pair++) {
         size_t i = pair * step;
-        mmix_real cosine = turn[2 * pair];
-        mmix_real sine = sign * turn[2 * pair + 1];
-        mmix_real u = from[i], v = from[i + other];
+        mmix_real cosine = turns[2 * pair];
+        mmix_real sine = sign * turns[2 * pair + 1];
+        mmix_real u = from[i];
+        mmix_real v = from[i + other];
         to[i] += u * cosine - v * sine;
         to[i + other] += u * sine + v * cosine;
     }
 }
+/* to = or += head r of (B L H, N): its first R features turned if its token has a position. */
+static void mmixi_rope_head(const mmixi_rope_turner *p, size_t r, const mmix_real *from,
+                            mmix_real *to)
+{
+    size_t t = r / p->heads % p->tokens;
+    size_t R = 0;
+    if (t >= p->unturned) {
+        R = p->R;
+        mmixi_rope_turn(p, mmixi_rope_turns(p->c, t - p->unturned), from, to);
+    }
+    if (R < p->N)
+        mmixi_put(p->k, p->N - R, from + R, to + R, p->add);
+}
 static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *x = c->in[0];
-    size_t N = x->shape[3];
-    for (size_t r = range.begin; r < range.end; r++)
-        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1, mmixi_row_values(x, r),
-                        mmixi_row_values(c->out[0], r), 0);
+    mmixi_rope_turner p = mmixi_rope_turner_of(c, 1, 0);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row_values(c->in[0], r);
+        mmix_real *y = mmixi_row_values(c->out[0], r);
+        mmixi_rope_head(&p, r, x, y);
+    }
 }
 static void mmixi_rope_rows_backward(const mmix_call *c, mmixi_range range)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *x = c->in[0];
-    size_t N = x->shape[3];
-    for (size_t r = range.begin; r < range.end; r++)
-        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), -1, c->dy[0] + r * N,
-                        c->dx[0] + mmixi_row_offset(x, r), c->add[0]);
+    mmixi_rope_turner p = mmixi_rope_turner_of(c, -1, c->add[0]);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *dy = c->dy[0] + r * p.N;
+        mmix_real *dx = c->dx[0] + mmixi_row_offset(c->in[0], r);
+        mmixi_rope_head(&p, r, dy, dx);
+    }
 }
 static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 {
-    size_t R = ((const mmix_rope_options *)c->options)->dim;
+    size_t R = mmixi_rope_options_of(c)->dim;
     mmix_mark mark = mmix_mark_here(m);
     if (!mmix_save_for_backward(m, c, 0, c->size[0] * R))
         return -1;
@@ -8936,7 +9246,8 @@ static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return c->dx[0] ? mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward) : 0;
+    if (!c->dx[0]) return 0;
+    return mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward);
 }
 /* Whether heads of N features can be turned so: 1, or 0 after mmix_fail. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
@@ -8946,7 +9257,8 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
     size_t R = o->dim ? o->dim : N;
     int dim_ok = R % 2 == 0 && R <= N;
     int sections_ok = !sum || (sum == R / 2 && part[0]);
-    if (dim_ok && sections_ok && o->theta >= 0 && o->theta <= DBL_MAX) return 1;
+    int theta_ok = o->theta >= 0 && o->theta <= DBL_MAX;
+    if (dim_ok && sections_ok && theta_ok) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, rope.theta %g; dim "
               "is even, at most a head, and twice the sections' sum, of which the first is not 0, "
@@ -8954,31 +9266,34 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
               (double)part[2], o->theta);
     return 0;
 }
-/* The options of a call, checked and filled in. The shape of pos: angles (T, R), or integers, one
-   for each token (L), for each of each sequence (B, L), and three times as many with sections. 0,
-   or -1. */
-static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix_rope_options *o,
-                             mmix_call *call)
+/* The options of a call, checked and filled in, where pos has integers: one for each token (L), for
+   each of each sequence (B, L), and three times as many with sections. 0, or -1. */
+static int mmixi_rope_settle(mmix_ctx *m, const char *who, mmix_rope_options *o, mmix_call *call)
 {
-    static const char *const who = "mmix_rope", *const specs[2][2] = {
+    static const char *const specs[2][2] = {
         { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL" },     /* without and with sections */
         { "x BLHN, pos:i32 3L", "x BLHN, pos:i32 3BL" }
     };
+    const mmix_tensor *x = call->in[0];
+    const mmix_tensor *pos = call->in[1];
     int sections = o->sections[0] || o->sections[1] || o->sections[2];
-    int batched = mmix_ndim(pos) > 1 + sections, angles = mmixi_of(pos) != NULL;
-    const char *spec = angles ? "x BLHN, pos TR" : specs[sections][batched];
+    int batched = mmix_ndim(pos) > 1 + sections;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, spec, x, pos))
-        return -1;
-    if (angles) {
-        o->dim = 2 * d.R;
-        memset(o->sections, 0, sizeof o->sections);
-    }
+    if (!mmixi_expect(m, who, &d, specs[sections][batched], x, pos)) return -1;
     if (!mmixi_rope_check(m, who, o, d.N)) return -1;
-    if (o->theta <= 0) o->theta = 10000;
     if (!o->dim) o->dim = d.N;
     call->size[0] = batched ? d.B * d.L : d.L;
-    if (!angles) return 0;
+    return 0;
+}
+/* The same where pos has angles (T, R) of the last T tokens. */
+static int mmixi_rope_settle_angles(mmix_ctx *m, const char *who, mmix_rope_options *o,
+                                    mmix_call *call)
+{
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLHN, pos TR", call->in[0], call->in[1])) return -1;
+    o->dim = 2 * d.R;
+    memset(o->sections, 0, sizeof o->sections);
+    if (!mmixi_rope_check(m, who, o, d.N)) return -1;
     call->size[0] = d.T;
     call->size[1] = d.L - d.T;
     return mmixi_within(m, who, "rows of angles", (double)d.T, 1, (double)d.L);
@@ -8986,13 +9301,18 @@ static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
+    static const char who[] = "mmix_rope";
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
+    int failed;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    if (mmixi_rope_settle(m, x, pos, &o, &call)) return NULL;
+    if (mmixi_of(pos)) failed = mmixi_rope_settle_angles(m, who, &o, &call);
+    else failed = mmixi_rope_settle(m, who, &o, &call);
+    if (failed) return NULL;
+    if (o.theta <= 0) o.theta = 10000;
     call.constant = 2;                           /* pos */
-    call.out[0] = mmixi_like(m, "mmix_rope", x);
+    call.out[0] = mmixi_like(m, who, x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
@@ -13346,7 +13666,8 @@ MMIXI_PLAIN void mmixi_plain_cross_entropy_backward(mmix_real *dx, double dy, co
         count += target[r] != ignore;
     for (size_t r = 0; r < rows; r++, x += K, dx += K) {
         if (target[r] == ignore) continue;
-        double log_sum = mmixi_plain_log_sum_exp(x, 1, K), weight = dy / count;
+        double log_sum = mmixi_plain_log_sum_exp(x, 1, K);
+        double weight = dy / count;
         for (size_t k = 0; k < K; k++)
             dx[k] += (mmix_real)(weight * exp(x[k] - log_sum));
         dx[target[r]] -= (mmix_real)weight;
@@ -13356,7 +13677,8 @@ MMIXI_PLAIN void mmixi_plain_cross_entropy_backward(mmix_real *dx, double dy, co
 MMIXI_PLAIN double mmixi_plain_soft_cross_entropy(const mmix_real *x, const mmix_real *q, double T,
                                                   size_t K)
 {
-    double log_sum = mmixi_plain_log_sum_exp(x, T, K), loss = 0;
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K);
+    double loss = 0;
     for (size_t k = 0; k < K; k++)
         loss -= (double)q[k] * ((double)x[k] / T - log_sum);
     return loss;
@@ -13365,7 +13687,8 @@ MMIXI_PLAIN void mmixi_plain_soft_cross_entropy_backward(mmix_real *dx, double d
                                                          const mmix_real *x, const mmix_real *q,
                                                          double T, size_t K)
 {
-    double log_sum = mmixi_plain_log_sum_exp(x, T, K), mass = 0;
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K);
+    double mass = 0;
     for (size_t k = 0; k < K; k++)
         mass += q[k];
     for (size_t k = 0; k < K; k++) {
@@ -13385,7 +13708,8 @@ MMIXI_PLAIN double mmixi_plain_dino_loss(const mmix_real *student, const mmix_re
             if (i == v) continue;
             for (size_t b = 0; b < B; b++) {
                 const mmix_real *x = student + (v * B + b) * K;
-                sum += mmixi_plain_soft_cross_entropy(x, q + (i * B + b) * K, T, K);
+                const mmix_real *view = q + (i * B + b) * K;
+                sum += mmixi_plain_soft_cross_entropy(x, view, T, K);
             }
         }
     }
@@ -13401,8 +13725,9 @@ MMIXI_PLAIN void mmixi_plain_dino_loss_backward(mmix_real *dstudent, double dy,
             if (i == v) continue;
             for (size_t b = 0; b < B; b++) {
                 size_t row = (v * B + b) * K;
+                const mmix_real *view = q + (i * B + b) * K;
                 mmixi_plain_soft_cross_entropy_backward(dstudent + row, weight, student + row,
-                                                        q + (i * B + b) * K, T, K);
+                                                        view, T, K);
             }
         }
     }
@@ -13479,6 +13804,27 @@ static inline mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const
     p->k->normalize(n, x, top, 1, NULL, NULL, u);
     return p->k->exp_row(n, p->inverse_T, u, 0, e);
 }
+/* g = scale e^((x - top) / T) of one block. A `scale` of the kept share makes it softmax(x / T)
+   times Σ q. */
+static inline void mmixi_loss_softmax(const mmixi_loss_pass *p, size_t n, const mmix_real *x,
+                                      mmix_real top, mmix_real scale, mmix_real *u, mmix_real *g)
+{
+    mmixi_loss_exp(p, n, x, top, u, g);
+    p->k->scale(n, scale, g, g);
+}
+/* Where the gradient of a block is made: at its place dx, or, if it is added to what is there, in
+   the scratch e, from which the end of the block adds it. */
+static inline mmix_real *mmixi_loss_block_begin(const mmixi_loss_pass *p, mmix_real *dx,
+                                                mmix_real *e)
+{
+    return p->add ? e : dx;
+}
+static inline void mmixi_loss_block_end(const mmixi_loss_pass *p, size_t n, mmix_real *dx,
+                                        const mmix_real *e)
+{
+    if (p->add)
+        p->k->add(n, e, dx, dx);
+}
 
 /* ---- one class: log Σ e^(x_k - max) - (x_label - max) ---- */
 static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
@@ -13498,18 +13844,20 @@ static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scr
 static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
                                      mmix_real *dx, mmix_real *scratch)
 {
+    const mmixi_loss_kept *kept = p->kept + r;
     const mmix_real *x = mmixi_row(p->x, r);
     size_t K = p->x.cols;
-    mmix_real scale = (mmix_real)weight, *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    int label = mmixi_index(p->c->in[1], r);
+    mmix_real scale = (mmix_real)weight;
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(K, i);
-        mmix_real *g = p->add ? e : dx + i;
-        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
-        p->k->scale(n, scale * p->kept[r].share, g, g);
-        if (p->add)
-            p->k->add(n, e, dx + i, dx + i);
+        mmix_real *g = mmixi_loss_block_begin(p, dx + i, e);
+        mmixi_loss_softmax(p, n, x + i, kept->top, scale * kept->share, u, g);
+        mmixi_loss_block_end(p, n, dx + i, e);
     }
-    dx[mmixi_index(p->c->in[1], r)] -= scale;
+    dx[label] -= scale;
 }
 
 /* ---- one or two distributions q: Σ q log Σ e^((x - max)/T) - Σ q (x - max) / T ---- */
@@ -13519,21 +13867,26 @@ static size_t mmixi_loss_targets(const mmixi_loss_pass *p, size_t r, const mmix_
 {
     const mmix_tensor *target = p->c->in[1];
     const mmix_real *teacher = p->c->saved[MMIXI_LOSS_TEACHER];
-    size_t B = p->o->pictures, n = 0, K = mmixi_cols(target);
+    size_t B = p->o->pictures;
+    size_t K = mmixi_cols(target);
+    size_t n = 0;
     if (!teacher || !B) {
         q[0] = teacher ? teacher + r * K : mmixi_row_values(target, r);
         return 1;
     }
     /* student row (v, b): the teacher's views of b but v */
+    size_t b = r % B;
     for (size_t v = 0; v < 2; v++)
         if (v != r / B)
-            q[n++] = teacher + (v * B + r % B) * K;
+            q[n++] = teacher + (v * B + b) * K;
     return n;
 }
 static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
-    const mmix_real *x = mmixi_row(p->x, r), *q[2];
-    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *q[2];
+    size_t K = p->x.cols;
+    size_t targets = mmixi_loss_targets(p, r, q);
     mmix_real top = p->k->largest(K, x);
     mmix_real *u = scratch;
     mmix_real *e = u + MMIXI_LOSS_BLOCK;
@@ -13555,20 +13908,21 @@ static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *s
 static void mmixi_targets_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
                                        mmix_real *dx, mmix_real *scratch)
 {
-    const mmix_real *x = mmixi_row(p->x, r), *q[2];
-    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    const mmixi_loss_kept *kept = p->kept + r;
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *q[2];
+    size_t K = p->x.cols;
+    size_t targets = mmixi_loss_targets(p, r, q);
     mmix_real scale = (mmix_real)(weight / p->o->T);
     mmix_real *u = scratch;
     mmix_real *e = u + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(K, i);
-        mmix_real *g = p->add ? e : dx + i;
-        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
-        p->k->scale(n, scale * p->kept[r].share, g, g);
+        mmix_real *g = mmixi_loss_block_begin(p, dx + i, e);
+        mmixi_loss_softmax(p, n, x + i, kept->top, scale * kept->share, u, g);
         for (size_t t = 0; t < targets; t++)
             p->k->axpy(n, -scale, q[t] + i, g);
-        if (p->add)
-            p->k->add(n, e, dx + i, dx + i);
+        mmixi_loss_block_end(p, n, dx + i, e);
     }
 }
 
@@ -13609,23 +13963,22 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
 static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
                                         mmix_real *dx, mmix_real *scratch)
 {
-    const mmixi_kernels *k = p->k;
     const mmix_tensor *teacher = p->c->in[1];
     const mmixi_loss_kept *kept = p->kept + r;
     const mmix_real *x = mmixi_row(p->x, r);
     const mmix_real *t = mmixi_row_values(teacher, r);
     size_t K = p->x.cols;
     mmix_real scale = (mmix_real)(weight / p->o->T);
-    mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *q = e + MMIXI_LOSS_BLOCK;
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
+    mmix_real *q = e + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(K, i);
-        mmix_real *g = p->add ? e : dx + i;
-        mmixi_loss_exp(p, n, x + i, kept->top, u, g);
-        k->scale(n, scale * kept->share, g, g);
+        mmix_real *g = mmixi_loss_block_begin(p, dx + i, e);
+        mmixi_loss_softmax(p, n, x + i, kept->top, scale * kept->share, u, g);
         mmixi_loss_exp(p, n, t + i, kept->teacher_top, u, q);
-        k->axpy(n, -scale * kept->teacher_share, q, g);
-        if (p->add)
-            k->add(n, e, dx + i, dx + i);
+        p->k->axpy(n, -scale * kept->teacher_share, q, g);
+        mmixi_loss_block_end(p, n, dx + i, e);
     }
 }
 
@@ -13653,11 +14006,13 @@ static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, dou
     const mmix_real *x = mmixi_row(p->x, r);
     const mmix_real *t = mmixi_row_values(teacher, r);
     size_t D = p->x.cols;
+    mmix_real scale = (mmix_real)(2 * weight);
     for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(D, i);
         memcpy(scratch, x + i, n * sizeof *scratch);
         p->k->axpy(n, -1, t + i, scratch);
-        (p->add ? p->k->axpy : p->k->scale)(n, (mmix_real)(2 * weight), scratch, dx + i);
+        if (p->add) p->k->axpy(n, scale, scratch, dx + i);
+        else p->k->scale(n, scale, scratch, dx + i);
     }
 }
 
@@ -13666,14 +14021,21 @@ static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, dou
 /* Whether a row counts: its mask is not 0, or its class not the one to ignore. */
 static inline int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
 {
-    const mmix_tensor *target = c->in[1], *mask = c->in[2];
+    const mmix_tensor *target = c->in[1];
+    const mmix_tensor *mask = c->in[2];
     if (mask) return mmixi_index(mask, r % o->layer) != 0;
-    return target->dtype != MMIX_DTYPE_I32 || mmixi_index(target, r) != o->ignore;
+    if (target->dtype != MMIX_DTYPE_I32) return 1;
+    return mmixi_index(target, r) != o->ignore;
+}
+/* The blocks of a thread. */
+static mmix_real *mmixi_loss_scratch(const mmixi_loss_pass *p, size_t lane)
+{
+    return p->blocks + lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
 }
 static void mmixi_loss_rows(void *arg, mmixi_range range)
 {
     const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
-    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
+    mmix_real *scratch = mmixi_loss_scratch(p, range.lane);
     for (size_t r = range.begin; r < range.end; r++) {
         p->loss[r] = 0;
         p->square[r] = 0;
@@ -13685,11 +14047,13 @@ static void mmixi_loss_rows_backward(void *arg, mmixi_range range)
 {
     const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
     const mmix_real *layers = p->c->saved[MMIXI_LOSS_ROWS];
-    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
+    double dy = p->c->dy[0][0];
+    mmix_real *scratch = mmixi_loss_scratch(p, range.lane);
     for (size_t r = range.begin; r < range.end; r++) {
-        double weight = p->o->relative ? layers[r / p->o->layer] : p->o->weight;
+        double weight = p->o->weight;
+        if (p->o->relative) weight = layers[r / p->o->layer];
         mmix_real *dx = mmixi_row(p->dx, r);
-        if (mmixi_loss_counts(p->c, p->o, r)) p->backward(p, r, weight * *p->c->dy[0], dx, scratch);
+        if (mmixi_loss_counts(p->c, p->o, r)) p->backward(p, r, weight * dy, dx, scratch);
         else if (!p->add) memset(dx, 0, p->dx.cols * sizeof *dx);
     }
 }
@@ -13713,7 +14077,8 @@ static double mmixi_loss_sum(const mmixi_loss_pass *p)
     size_t rows = p->x.rows;
     double loss = 0;
     for (size_t r = 0; r < rows; r += o->layer) {
-        double weight = o->weight, square = mmixi_total(p->square + r, o->layer);
+        double weight = o->weight;
+        double square = mmixi_total(p->square + r, o->layer);
         if (o->relative) {
             weight = (double)o->layer / (double)rows / (square > 0 ? square : 1);
             p->c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
@@ -13909,16 +14274,18 @@ static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher,
                                   const mmix_real *weight, double momentum)
 {
     size_t rows = teacher->shape[0], K = teacher->shape[1];
-    double share = weight ? 0 : 1, square = 0;             /* share: the sum of the weights */
+    double share = weight ? 0 : 1;               /* the sum of the weights */
+    double square = 0;
     for (size_t r = 0; weight && r < rows; r++)
         share += weight[r];
+    double keep = 1 - share * (1 - momentum);
     for (size_t k = 0; k < K; k++) {
         const mmix_real *column = mmixi_of(teacher) + k;
         double mean = 0;
         for (size_t r = 0; r < rows; r++)
             mean += (double)column[r * teacher->stride[0]] * (weight ? weight[r] : 1);
         if (!weight) mean /= (double)rows;
-        center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
+        center[k] = (mmix_real)(keep * center[k] + (1 - momentum) * mean);
         square += (double)center[k] * center[k];
     }
     return sqrt(square);
@@ -13980,6 +14347,20 @@ MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
 }
 
 /* ---- DINO's head: linear layers with gelu between them, L2 normalization, prototypes ---- */
+
+/* Layer i of the head, (O, D). */
+static void mmixi_dino_head_layer(mmix_dino_head *head, mmix_params *p, const char *prefix,
+                                  size_t i, size_t O, size_t D)
+{
+    char weight[32] = "mlp.weight";
+    char bias[32] = "mlp.bias";
+    if (head->layers > 1) {
+        snprintf(weight, sizeof weight, "mlp.%d.weight", 2 * (int)i);
+        snprintf(bias, sizeof bias, "mlp.%d.bias", 2 * (int)i);
+    }
+    head->weight[i] = mmixi_param_matrix(p, prefix, weight, mmixi_start_normal(p), O, D);
+    head->bias[i] = mmixi_param_vector(p, prefix, bias, mmixi_start_zeros(), O);
+}
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
@@ -13990,13 +14371,7 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
     head->layers = layers;
     for (size_t i = 0; i < layers; i++) {
         size_t O = i + 1 < layers ? hidden : bottleneck;
-        char weight[32] = "mlp.weight", bias[32] = "mlp.bias";
-        if (layers > 1) {
-            snprintf(weight, sizeof weight, "mlp.%d.weight", 2 * (int)i);
-            snprintf(bias, sizeof bias, "mlp.%d.bias", 2 * (int)i);
-        }
-        head->weight[i] = mmixi_param_matrix(p, prefix, weight, mmixi_start_normal(p), O, D);
-        head->bias[i] = mmixi_param_vector(p, prefix, bias, mmixi_start_zeros(), O);
+        mmixi_dino_head_layer(head, p, prefix, i, O, D);
         D = O;
     }
     head->weight_g = mmixi_param_matrix(p, prefix, "last_layer.weight_g", mmixi_start_ones(), K, 1);
@@ -14011,7 +14386,8 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
         x = mmix_linear(m, x, head->weight[i], head->bias[i]);
     }
     mmix_tensor *prototypes = mmix_weight_norm(m, head->weight_v, head->weight_g);
-    return mmix_linear(m, mmix_l2_normalize(m, x, 1e-12), prototypes, NULL);
+    x = mmix_l2_normalize(m, x, 1e-12);
+    return mmix_linear(m, x, prototypes, NULL);
 }
 
 /* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are the
@@ -14047,17 +14423,24 @@ static inline int mmixi_is_nan(double x)
    parameters, and the squares of a gradient are added piece after piece, in order.
    ==================================================================================== */
 
+MMIXI_PLAIN double mmixi_plain_blend(double keep, double old, double fresh)
+{
+    return keep * old + (1 - keep) * fresh;
+}
 MMIXI_PLAIN void mmixi_plain_adamw(mmix_real *p, mmix_real *m, mmix_real *v, const mmix_real *g,
                                    size_t n, const mmix_adamw *o, int decay, double t)
 {
     double keep = decay ? 1 - o->lr * o->weight_decay : 1;
+    double m_share = 1 - pow(o->beta1, t);       /* what is not of the zeros at the start */
+    double v_share = 1 - pow(o->beta2, t);
     for (size_t i = 0; i < n; i++) {
-        double gi = g[i];
-        m[i] = (mmix_real)(o->beta1 * m[i] + (1 - o->beta1) * gi);
-        v[i] = (mmix_real)(o->beta2 * v[i] + (1 - o->beta2) * gi * gi);
-        double mean = (double)m[i] / (1 - pow(o->beta1, t));
-        double square = (double)v[i] / (1 - pow(o->beta2, t));
-        p[i] = (mmix_real)(keep * p[i] - o->lr * mean / (sqrt(square) + o->eps));
+        double square = (double)g[i] * g[i];
+        m[i] = (mmix_real)mmixi_plain_blend(o->beta1, m[i], g[i]);
+        v[i] = (mmix_real)mmixi_plain_blend(o->beta2, v[i], square);
+        double mean = m[i] / m_share;
+        double root = sqrt(v[i] / v_share);
+        double step = o->lr * mean / (root + o->eps);
+        p[i] = (mmix_real)(keep * p[i] - step);
     }
 }
 
@@ -14131,32 +14514,54 @@ typedef struct mmixi_adamw_job {
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
-/* Where a piece begins in the slab. */
-static size_t mmixi_adamw_at(const mmixi_adamw_job *j, mmixi_range range)
+/* The numbers of a piece of a parameter, with what the state has of each. */
+typedef struct mmixi_piece {
+    size_t n;
+    mmix_real *values;
+    const mmix_real *gradients;
+    mmix_real *m, *v;                            /* v: NULL of SGD, whose m is b */
+} mmixi_piece;
+static mmixi_piece mmixi_piece_of(const mmixi_adamw_job *j, mmixi_range range)
 {
-    return (size_t)(mmixi_of(j->param->tensor) - j->state->params->values) + range.begin;
+    const mmix_params *params = j->state->params;
+    ptrdiff_t first = mmixi_of(j->param->tensor) - params->values;
+    size_t at = (size_t)first + range.begin;
+    mmixi_piece piece;
+    piece.n = range.end - range.begin;
+    piece.values = params->values + at;
+    piece.gradients = params->gradients + at;
+    piece.m = j->state->m + at;
+    piece.v = NULL;
+    if (j->state->v) piece.v = j->state->v + at;
+    return piece;
 }
 static void mmixi_adamw_squares(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
-    const mmix_real *g = p->gradients + mmixi_adamw_at(j, range);
-    j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(range.end - range.begin, g, 0);
+    const mmixi_kernels *k = j->state->params->m->k;
+    mmixi_piece piece = mmixi_piece_of(j, range);
+    size_t index = range.begin / MMIXI_PIECE;
+    j->square[index] = k->variance(piece.n, piece.gradients, 0);
 }
 static void mmixi_adamw_range(void *arg, mmixi_range range)
 {
-    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
     const mmix_adamw *o = (const mmix_adamw *)j->options;
-    const mmix_params *p = j->state->params;
-    size_t at = mmixi_adamw_at(j, range), n = range.end - range.begin;
+    const mmixi_kernels *k = j->state->params->m->k;
+    mmixi_piece piece = mmixi_piece_of(j, range);
     double t = (double)*j->steps;
     double decay = j->param->decay ? o->weight_decay : 0;
+    double m_share = 1 - mmixi_power(o->beta1, t);
+    double v_share = 1 - mmixi_power(o->beta2, t);
+    mmix_real factor = (mmix_real)j->factor;
     mmix_real keep = (mmix_real)(1 - o->lr * decay);
-    mmix_real rate = (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t)));
-    mmix_real root = (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t)));
-    p->m->k->adamw(n, p->values + at, p->gradients + at, j->state->m + at, j->state->v + at,
-                   (mmix_real)j->factor, keep, rate, (mmix_real)o->beta1, (mmix_real)o->beta2, root,
-                   (mmix_real)o->eps);
+    mmix_real rate = (mmix_real)(o->lr / m_share);
+    mmix_real root = (mmix_real)(1 / sqrt(v_share));
+    mmix_real beta1 = (mmix_real)o->beta1;
+    mmix_real beta2 = (mmix_real)o->beta2;
+    mmix_real eps = (mmix_real)o->eps;
+    k->adamw(piece.n, piece.values, piece.gradients, piece.m, piece.v, factor, keep, rate, beta1,
+             beta2, root, eps);
 }
 /* SGD's update of n numbers p with their b. `factor` is that of the gradient; `first`: there is no
    b yet. */
@@ -14172,16 +14577,18 @@ static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mm
     for (size_t i = 0; i < n; i++) {
         mmix_real d = scale * g[i] + weight_decay * p[i];
         b[i] = first ? d : momentum * b[i] + fresh * d;
-        p[i] -= lr * (o->nesterov ? d + momentum * b[i] : b[i]);
+        mmix_real step = o->nesterov ? d + momentum * b[i] : b[i];
+        p[i] -= lr * step;
     }
 }
 static void mmixi_sgd_range(void *arg, mmixi_range range)
 {
-    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
-    size_t at = mmixi_adamw_at(j, range);
-    mmixi_sgd_update((const mmix_sgd *)j->options, range.end - range.begin, p->values + at,
-                     p->gradients + at, j->state->m + at, j->factor, j->param->decay, *j->steps == 1);
+    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
+    const mmix_sgd *o = (const mmix_sgd *)j->options;
+    mmixi_piece piece = mmixi_piece_of(j, range);
+    int first = *j->steps == 1;
+    mmixi_sgd_update(o, piece.n, piece.values, piece.gradients, piece.m, j->factor, j->param->decay,
+                     first);
 }
 /* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory
    is used up. */
@@ -14213,41 +14620,68 @@ static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double sca
 }
 /* What a gradient of that norm is multiplied by so that the norm is at most `most`. */
 static double mmixi_clip(double norm, double most) { return fmin(1, most / (norm + 1e-6)); }
-/* A step of n lists, of which those without parameters are left out, or of none of them. Gradients
-   count `scale` times; clip bounds the norm of each parameter's, or if it is negative -clip that of
-   all together; skip (NULL: none) marks parameters of the last list that stay. Returns ‖all
-   gradients‖, or -1. */
+/* A step: what its lists of parameters share, and what is found in them. */
+typedef struct mmixi_adamw_pass {
+    mmix_ctx *m;
+    const void *options;                         /* mmix_adamw or mmix_sgd */
+    double scale;                                /* gradients count so many times */
+    /* Bounds the norm of each parameter's gradient, or if it is negative -clip that of all
+       together. */
+    double clip;
+    double square;                               /* ‖all gradients‖² */
+    mmixi_adamw_job *updates;
+} mmixi_adamw_pass;
+/* Adds the gradients of a list to `square` and its updates to the others. skip (NULL: none) marks
+   parameters that stay. */
+static void mmixi_adamw_list(mmixi_adamw_pass *p, const mmix_optimizer *s,
+                             const unsigned char *skip)
+{
+    mmix_ctx *m = p->m;
+    if (!s->params) return;
+    for (size_t i = 0; !m->error_kind && i < s->params->count; i++) {
+        const mmix_param *q = s->params->at + i;
+        if (q->frozen || !q->tensor->written) continue;
+        mmixi_adamw_job *j = mmixi_adamw_job_of(m, s, i, p->options);
+        if (!j) return;
+        double norm = mmixi_adamw_norm(m, j, p->scale);
+        p->square += norm * norm;
+        if (skip && skip[i]) continue;
+        j->factor = p->scale;
+        if (p->clip > 0) j->factor *= mmixi_clip(norm, p->clip);
+        j->next = p->updates;
+        p->updates = j;
+    }
+}
+static void mmixi_adamw_update(const mmixi_adamw_pass *p, mmixi_adamw_job *j)
+{
+    size_t count = mmix_count(j->param->tensor);
+    if (p->clip < 0) j->factor *= mmixi_clip(sqrt(p->square), -p->clip);
+    ++*j->steps;
+    mmixi_overwrite(j->param->tensor);
+    if (j->state->v) mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_adamw_range, j);
+    else mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_sgd_range, j);
+}
+/* A step of n lists, of which those without parameters are left out, or of none of them. The
+   arguments are those of a pass; skip is of the last list. Returns ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_optimizer *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_adamw_job *updates = NULL;
-    double square = 0;
-    for (mmix_optimizer *s = state; s < state + n; s++) {
-        const unsigned char *skipped = s + 1 == state + n ? skip : NULL;
-        for (size_t i = 0; s->params && !m->error_kind && i < s->params->count; i++) {
-            const mmix_param *q = s->params->at + i;
-            if (q->frozen || !q->tensor->written) continue;
-            mmixi_adamw_job *j = mmixi_adamw_job_of(m, s, i, options);
-            if (!j) break;
-            double norm = mmixi_adamw_norm(m, j, scale);
-            square += norm * norm;
-            if (skipped && skipped[i]) continue;
-            j->factor = clip > 0 ? scale * mmixi_clip(norm, clip) : scale;
-            j->next = updates;
-            updates = j;
-        }
-    }
-    for (mmixi_adamw_job *j = updates; j && !m->error_kind; j = j->next) {
-        if (clip < 0) j->factor *= mmixi_clip(sqrt(square), -clip);
-        ++*j->steps;
-        mmixi_overwrite(j->param->tensor);
-        mmixi_ranges(m, mmix_count(j->param->tensor), MMIXI_PIECE,
-                     j->state->v ? mmixi_adamw_range : mmixi_sgd_range, j);
-    }
+    mmixi_adamw_pass p;
+    p.m = m;
+    p.options = options;
+    p.scale = scale;
+    p.clip = clip;
+    p.square = 0;
+    p.updates = NULL;
+    for (int i = 0; i < n - 1; i++)
+        mmixi_adamw_list(&p, state + i, NULL);
+    mmixi_adamw_list(&p, state + n - 1, skip);
+    for (mmixi_adamw_job *j = p.updates; j && !m->error_kind; j = j->next)
+        mmixi_adamw_update(&p, j);
     if (!m->error_kind) mmixi_adamw_zero(state, n);
     mmix_rewind(m, mark);
-    return m->error_kind ? -1 : sqrt(square);
+    return m->error_kind ? -1 : sqrt(p.square);
 }
 static double mmixi_optimizer_step(mmix_optimizer *state, int sgd, const char *who, const void *options,
                                    const mmixi_setting *settings, double clip, const unsigned char *skip)
@@ -14328,7 +14762,8 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 /* Value i of n on the line between two ends, which are both among them. */
 static double mmixi_line(double from, double to, size_t i, size_t n)
 {
-    return n < 2 ? from : from + (to - from) * (double)i / (double)(n - 1);
+    if (n < 2) return from;
+    return from + (to - from) * (double)i / (double)(n - 1);
 }
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
@@ -14337,7 +14772,8 @@ MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, si
     size_t steps = epochs * iters;
     size_t rest = steps > warm ? steps - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
-    double angle = 3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest;
+    size_t done = mmixi_min(step - warm, rest);
+    double angle = 3.141592653589793 * (double)done / (double)rest;
     return final + (base - final) * (1 + mmixi_cos(angle)) / 2;
 }
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
@@ -14346,7 +14782,8 @@ MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
     size_t ahead = steps > step ? steps - 1 - step : 0;
     double left = mmixi_line(0, 1, ahead, steps - warmup);
-    return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
+    double share = left > 0 ? mmixi_power(left, power) : 0;
+    return final + (base - final) * share;
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
                                        size_t n, size_t iters, size_t warmup, double start_factor,
