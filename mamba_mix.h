@@ -9816,8 +9816,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 
    One head at a time: h (N, P), in the interface (P, N); x and y (L, P), B and C (L, N), A and D
    numbers, δ (L) = clamp(softplus(dt + bias)). B_tᵀ x_t is an outer product. Heads may share x, B
-   and C. Dao & Gu 2024, "Transformers are SSMs", sections 2 (the recurrence), 3 (M) and 6 (chunks).
-   The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
+   and C. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
+
+   Dao & Gu 2024, "Transformers are SSMs" (arXiv 2405.21060): the recurrence is their equation 2
+   with e^(a_t) for A_t, δ_t B_t for B_t, and D x_t beside it; M of mmixi_ssd_matrix is equation 3,
+   which for a number A_t is L ∘ C Bᵀ, section 5.1.
 
    RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1,
    A = ln γ, B = k, C = q and x = v: e^(a) is γ then.
@@ -9828,6 +9831,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,   h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),
        p_i = e^(a_1 + … + a_i),   r_j = L_Qj
+
+   That is the block decomposition of M in their section 6, and the four steps of Listing 1. W is a
+   diagonal block (6.1, step 1), made as in equation 16. The other blocks are products of three
+   factors (6.2): the right one makes Σ_j r_j δ_j B_jᵀ x_j (step 2), the one in the middle is p_Q,
+   which takes the state over a chunk (step 3), and the left one reads it: p_i C_i h_in (step 4).
 
    The loop does 2 N P multiply-adds a token and head, but reads and writes all of the state for
    each token, one token after another. The scan does more, Q/2 (P + N G/H) + 2 N P, as products of
@@ -9876,19 +9884,22 @@ MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
                                  const mmix_real *C, mmix_real D, size_t L, size_t N, size_t P)
 {
     for (size_t t = 0; t < L; t++) {
-        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N;
-        const mmix_real *before = h + t * P * N;
-        mmix_real *now = h + (t + 1) * P * N;
+        const mmix_real *x_t = x + t * P;
+        const mmix_real *B_t = B + t * N;
+        const mmix_real *C_t = C + t * N;
+        mmix_real *y_t = y + t * P;
         double decay = mmixi_exp((double)delta[t] * A);
         for (size_t p = 0; p < P; p++) {
+            const mmix_real *before = h + (t * P + p) * N;
+            mmix_real *now = h + ((t + 1) * P + p) * N;
             double step = (double)delta[t] * x_t[p];
             double sum = (double)D * x_t[p];
             for (size_t n = 0; n < N; n++) {
-                double kept = decay * before[p * N + n];
-                now[p * N + n] = (mmix_real)(kept + step * B_t[n]);
-                sum += (double)now[p * N + n] * C_t[n];
+                double kept = decay * before[n];
+                now[n] = (mmix_real)(kept + step * B_t[n]);
+                sum += (double)now[n] * C_t[n];
             }
-            y[t * P + p] = (mmix_real)sum;
+            y_t[p] = (mmix_real)sum;
         }
     }
 }
@@ -9904,23 +9915,30 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
                                           size_t L, size_t N, size_t P)
 {
     for (size_t t = L; t-- > 0;) {
-        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N, *dy_t = dy + t * P;
-        const mmix_real *before = h + t * P * N, *now = h + (t + 1) * P * N;
-        mmix_real *dx_t = dx + t * P, *dB_t = dB + t * N, *dC_t = dC + t * N;
+        const mmix_real *x_t = x + t * P;
+        const mmix_real *dy_t = dy + t * P;
+        const mmix_real *B_t = B + t * N;
+        const mmix_real *C_t = C + t * N;
+        mmix_real *dx_t = dx + t * P;
+        mmix_real *dB_t = dB + t * N;
+        mmix_real *dC_t = dC + t * N;
         mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * A);
-        double da = 0, d_step = 0;
+        double da = 0;
+        double d_step = 0;
         for (size_t p = 0; p < P; p++) {
+            const mmix_real *before = h + (t * P + p) * N;
+            const mmix_real *now = h + ((t + 1) * P + p) * N;
+            mmix_real *dh_p = dh + p * N;
             *dD += dy_t[p] * x_t[p];
             dx_t[p] += D * dy_t[p];
             for (size_t n = 0; n < N; n++) {
-                size_t i = p * N + n;
-                dh[i] += dy_t[p] * C_t[n];
-                dC_t[n] += dy_t[p] * now[i];
-                dx_t[p] += dh[i] * delta[t] * B_t[n];
-                dB_t[n] += dh[i] * delta[t] * x_t[p];
-                d_step += (double)dh[i] * x_t[p] * B_t[n];
-                dh[i] *= decay;
-                da += (double)dh[i] * before[i];
+                dh_p[n] += dy_t[p] * C_t[n];
+                dC_t[n] += dy_t[p] * now[n];
+                dx_t[p] += dh_p[n] * delta[t] * B_t[n];
+                dB_t[n] += dh_p[n] * delta[t] * x_t[p];
+                d_step += (double)dh_p[n] * x_t[p] * B_t[n];
+                dh_p[n] *= decay;
+                da += (double)dh_p[n] * before[n];
             }
         }
         ddelta[t] += (mmix_real)(d_step + da * A);
@@ -9940,8 +9958,10 @@ static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix
         u[i] = *mmixi_row(dt, i) + bias;
         delta[i] = u[i];
     }
-    if (p->o.dt_softplus) p->k->softplus(dt.rows, u, delta);
-    for (size_t i = 0; high > 0 && i < dt.rows; i++) {
+    if (p->o.dt_softplus)
+        p->k->softplus(dt.rows, u, delta);
+    if (!(high > 0)) return;
+    for (size_t i = 0; i < dt.rows; i++) {
         if (delta[i] < low) delta[i] = low;
         else if (delta[i] > high) delta[i] = high;
     }
@@ -9951,7 +9971,8 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
 {
     const mmix_raw *r = &p->r;
     const mmix_head_view *dt = &r->dt;
-    mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
+    const mmix_real *first = mmixi_at(dt, b, 0, h);
+    mmixi_mat tokens = mmixi_matrix(first, r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
 /* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) C_i·B_t δ_t, + D where i = t; in
@@ -9970,8 +9991,9 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         double decay = 1;
         if (p->scan.reverse) seen.begin = i;
         else seen.end = i + 1;
+        size_t tokens = seen.end - seen.begin;
         memset(M, 0, r->L * sizeof *M);
-        for (size_t n = 0; n < seen.end - seen.begin; n++) {
+        for (size_t n = 0; n < tokens; n++) {
             size_t t = p->scan.reverse ? i + n : i - n;
             const mmix_real *B = mmixi_at(&r->k, b, t, h);
             double score = (double)p->k->dot(r->N, C, B);
@@ -9994,12 +10016,14 @@ static void mmixi_ssd_token(const mmix_raw *r, size_t b, size_t t, size_t h, mmi
     mmix_real decay = mmixi_exp_real(delta * r->A[h]);
     for (size_t c = 0; c < r->P; c++) {
         mmix_real *row = state + c * r->N;
+        mmix_real step = delta * x[c];
         double sum = 0;
         for (size_t i = 0; i < r->N; i++) {
-            row[i] = decay * row[i] + delta * x[c] * B[i];
+            row[i] = decay * row[i] + step * B[i];
             sum += (double)row[i] * (double)C[i];
         }
-        mmix_real skip = D ? D[c % r->D_width] * x[c] : 0;
+        mmix_real skip = 0;
+        if (D) skip = D[c % r->D_width] * x[c];
         y[c] = (mmix_real)sum + skip;
     }
 }
@@ -10010,12 +10034,14 @@ static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *r
                            mmix_real *state)
 {
     const mmix_raw *r = &p->r;
+    size_t state_bytes = r->P * r->N * sizeof *state;
     mmixi_ssd_delta_all(p, b, h, room);
     for (size_t n = 0; n < r->L; n++) {
         size_t t = p->scan.reverse ? r->L - 1 - n : n;
         mmixi_keys own = mmixi_sequence(r, b, t);
         size_t first = p->scan.reverse ? own.end - 1 : own.begin;
-        if (n && t == first) memset(state, 0, r->P * r->N * sizeof *state);
+        if (n && t == first)
+            memset(state, 0, state_bytes);
         mmixi_ssd_token(r, b, t, h, room[t], state);
     }
 }
@@ -10038,9 +10064,12 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     int failed = mmixi_plain_begin(m, &call, &p);
     mmix_record(m, record);
     if (failed) return NULL;
+    mmix_real *state = mmixi_of(h);
     for (size_t b = 0; b < p.r.B; b++)
-        for (size_t i = 0; i < p.r.H; i++)
-            mmixi_ssd_loop(&p, b, i, room, mmixi_of(h) + (b * p.r.H + i) * p.r.P * p.r.N);
+        for (size_t head = 0; head < p.r.H; head++) {
+            mmixi_ssd_loop(&p, b, head, room, state);
+            state += p.r.P * p.r.N;
+        }
     if (x->final_state) *x->final_state = h;
     return call.out[0];
 }
