@@ -10080,17 +10080,6 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
    48 tokens a chunk take as long as 64, and 96 take 6 to 10 % longer (Zen 4). */
 enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
-/* The place of a task among heads and tokens. */
-typedef struct mmixi_scan_task {
-    size_t b, first, last;           /* heads first … last - 1 of sequence b */
-    size_t origin;                   /* the scan's first token, … */
-    ptrdiff_t turn;                  /* … and step: 0 and 1, or L - 1 and -1 */
-    size_t number;                   /* the chunk's, among those of the sequence */
-    size_t start, end, q;            /* its q tokens, start … end - 1 of the scan */
-    mmixi_keys own;                  /* the packed sequence that it lies in */
-    int enters, leaves;              /* a state comes in; one goes out to the next chunk */
-    size_t head;                     /* the one at work */
-} mmixi_scan_task;
 /* What there is of a chunk of q tokens and a head, with the letters of the formulas above; V
    columns are P, or P + 1 (see mmixi_scan_plan). Arrays are where the interface has them, or in the
    scratch of the task's thread, which the caller of the pass owns (>>mixing). */
@@ -10168,52 +10157,82 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
     }
     return room.used;
 }
+/* The place of a task among heads and tokens, and what is there of the chunk that it has come to.
+   The functions of the scan take this alone. */
+typedef struct mmixi_scan_task {
+    const mmixi_pass *pass;
+    const mmix_raw *r;               /* the pass's arrays, … */
+    const mmixi_scan_plan *plan;     /* … plan, … */
+    const mmixi_kernels *k;          /* … and kernels */
+    size_t b, first, last;           /* heads first … last - 1 of sequence b */
+    size_t origin;                   /* the scan's first token, … */
+    ptrdiff_t turn;                  /* … and step: 0 and 1, or L - 1 and -1 */
+    size_t number;                   /* the chunk's, among those of the sequence */
+    size_t start, end, q;            /* its q tokens, start … end - 1 of the scan */
+    mmixi_keys own;                  /* the packed sequence that it lies in */
+    int enters, leaves;              /* a state comes in; one goes out to the next chunk */
+    size_t head;                     /* the one at work */
+    mmixi_chunk c;
+} mmixi_scan_task;
+
+/* A task that stands nowhere yet. */
+static void mmixi_scan_task_clear(const mmixi_pass *p, mmixi_scan_task *t)
+{
+    memset(t, 0, sizeof *t);
+    t->pass = p;
+    t->r = &p->r;
+    t->plan = &p->scan;
+    t->k = p->k;
+}
 /* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last
    token with a negative step, so nothing is ever flipped. */
 static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_head_view *v, size_t cols)
 {
     ptrdiff_t step = t->turn * v->token;
-    mmix_real *first = mmixi_at(v, t->b, t->origin, t->head) + (ptrdiff_t)t->start * step;
+    mmix_real *origin = mmixi_at(v, t->b, t->origin, t->head);
+    mmix_real *first = origin + (ptrdiff_t)t->start * step;
     return mmixi_matrix(first, t->q, cols, step);
 }
 
 /* Whether a state comes into the chunk; `first` is where its packed sequence begins in the scan.
    Where the initial state is left out but its gradient is wanted, zeros come in. */
-static int mmixi_state_enters(const mmixi_pass *p, const mmixi_scan_task *t, size_t first)
+static int mmixi_state_enters(const mmixi_scan_task *t, size_t first)
 {
     if (t->start) return t->start > first;
-    return p->r.initial_state || p->r.grad[MMIX_IN_STATE];
+    return t->r->initial_state || t->r->grad[MMIX_IN_STATE];
 }
 /* Whether a state goes out of it; `last` is where the sequence ends. */
-static int mmixi_state_leaves(const mmixi_pass *p, const mmixi_scan_task *t, size_t last)
+static int mmixi_state_leaves(const mmixi_scan_task *t, size_t last)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
     if (t->end < r->L) return t->end < last;
-    if (p->back) return r->dfinal != NULL;
+    if (t->pass->back) return r->dfinal != NULL;
     return r->final_state != NULL;
 }
 /* Goes to the chunk that has the scan's token i. Chunks begin anew where a packed sequence begins,
    and depend on that sequence alone, so that packed equals separate. */
-static void mmixi_chunk_find(const mmixi_pass *p, mmixi_scan_task *t, size_t i)
+static void mmixi_chunk_find(mmixi_scan_task *t, size_t i)
 {
-    const mmixi_scan_plan *s = &p->scan;
-    size_t L = p->r.L, token = s->reverse ? L - 1 - i : i;
+    const mmixi_scan_plan *s = t->plan;
+    size_t L = t->r->L;
+    size_t token = s->reverse ? L - 1 - i : i;
     if (token < t->own.begin || token >= t->own.end)
-        t->own = mmixi_sequence(&p->r, t->b, token);
+        t->own = mmixi_sequence(t->r, t->b, token);
     size_t n = t->own.end - t->own.begin;
     size_t first = s->reverse ? L - t->own.end : t->own.begin;
     size_t Q = n > s->one_chunk ? s->chunk : n;
     t->start = first + (i - first) / Q * Q;
     t->end = mmixi_min(first + n, t->start + Q);
     t->q = t->end - t->start;
-    t->enters = mmixi_state_enters(p, t, first);
-    t->leaves = mmixi_state_leaves(p, t, first + n);
+    t->enters = mmixi_state_enters(t, first);
+    t->leaves = mmixi_state_leaves(t, first + n);
 }
-static size_t mmixi_scan_chunks(const mmixi_pass *p, mmixi_scan_task *t)
+/* How many chunks sequence t->b has. */
+static size_t mmixi_scan_chunks(mmixi_scan_task *t)
 {
     size_t chunks = 0;
-    for (t->end = 0; t->end < p->r.L; chunks++)
-        mmixi_chunk_find(p, t, t->end);
+    for (t->end = 0; t->end < t->r->L; chunks++)
+        mmixi_chunk_find(t, t->end);
     return chunks;
 }
 
@@ -10225,62 +10244,68 @@ static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from
     k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
 }
 /* This head's h, or dh, which heads may share */
-static inline mmixi_mat mmixi_state(const mmixi_pass *p, const mmixi_scan_task *t,
-                                    const mmixi_chunk *c)
+static inline mmixi_mat mmixi_state(const mmixi_scan_task *t)
 {
-    const mmixi_scan_plan *s = &p->scan;
-    mmix_real *state = c->states + (t->head - t->first) / s->shared * s->NV;
-    return mmixi_matrix(state, p->r.N, s->V, (ptrdiff_t)s->V);
+    const mmixi_scan_plan *s = t->plan;
+    size_t index = (t->head - t->first) / s->shared;
+    mmix_real *state = t->c.states + index * s->NV;
+    return mmixi_matrix(state, t->r->N, s->V, (ptrdiff_t)s->V);
+}
+/* Its number among the states of all sequences. */
+static inline size_t mmixi_state_index(const mmixi_scan_task *t)
+{
+    return (t->b * t->r->H + t->head) / t->plan->shared;
 }
 /* Its place in an array of the interface. */
-static inline mmixi_mat mmixi_state_outside(const mmixi_pass *p, const mmixi_scan_task *t,
-                                            const mmix_real *all)
+static inline mmixi_mat mmixi_state_outside(const mmixi_scan_task *t, const mmix_real *all)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_scan_plan *s = &p->scan;
-    size_t index = (t->b * r->H + t->head) / s->shared;
-    return mmixi_matrix(all + index * s->NV, s->V, r->N, (ptrdiff_t)r->N);
+    const mmixi_scan_plan *s = t->plan;
+    size_t N = t->r->N;
+    const mmix_real *state = all + mmixi_state_index(t) * s->NV;
+    return mmixi_matrix(state, s->V, N, (ptrdiff_t)N);
 }
 /* The one before a chunk that is not the first, kept for the backward. */
-static inline mmix_real *mmixi_state_kept(const mmixi_pass *p, const mmixi_scan_task *t)
+static inline mmix_real *mmixi_state_kept(const mmixi_scan_task *t)
 {
-    const mmixi_scan_plan *s = &p->scan;
-    size_t index = (t->b * p->r.H + t->head) / s->shared;
-    return p->r.kept + (index * s->kept_states + t->number - 1) * s->NV;
+    const mmixi_scan_plan *s = t->plan;
+    size_t chunk = t->number - 1;
+    size_t index = mmixi_state_index(t) * s->kept_states + chunk;
+    return t->r->kept + index * s->NV;
 }
 /* Reads this head's state from an array of the interface; without one it is 0. */
-static void mmixi_state_read(const mmixi_pass *p, const mmixi_scan_task *t,
-                             const mmix_real *from, mmixi_mat h)
+static void mmixi_state_read(const mmixi_scan_task *t, const mmix_real *from, mmixi_mat h)
 {
-    if (from) mmixi_transpose(p->k, h, mmixi_state_outside(p, t, from));
-    else memset(h.p, 0, p->scan.NV * sizeof *h.p);
+    if (from)
+        mmixi_transpose(t->k, h, mmixi_state_outside(t, from));
+    else
+        mmixi_zero_rows(h);
 }
 /* Reads the states that a task begins with. */
-static void mmixi_states_read(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
-                              const mmix_real *from)
+static void mmixi_states_read(mmixi_scan_task *t, const mmix_real *from)
 {
-    for (t->head = t->first; t->head < t->last; t->head += p->scan.shared)
-        mmixi_state_read(p, t, from, mmixi_state(p, t, c));
+    size_t shared = t->plan->shared;
+    for (t->head = t->first; t->head < t->last; t->head += shared)
+        mmixi_state_read(t, from, mmixi_state(t));
     t->head = t->first;
 }
 /* Writes what they have become, or with add 1 adds it, to an array of the interface, or to none. */
-static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
-                               mmix_real *to, int add)
+static void mmixi_states_write(mmixi_scan_task *t, mmix_real *to, int add)
 {
-    const mmixi_kernels *k = p->k;
-    for (t->head = t->first; to && t->head < t->last; t->head += p->scan.shared) {
-        mmixi_transpose(k, c->in_t, mmixi_state(p, t, c));
-        mmixi_put_rows(k, c->in_t, mmixi_state_outside(p, t, to), add);
+    size_t shared = t->plan->shared;
+    mmixi_mat turned = t->c.in_t;
+    if (!to) return;
+    for (t->head = t->first; t->head < t->last; t->head += shared) {
+        mmixi_transpose(t->k, turned, mmixi_state(t));
+        mmixi_put_rows(t->k, turned, mmixi_state_outside(t, to), add);
     }
 }
 /* Begins task `index`, with scratch laid out for one token. */
 static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
-                                  mmixi_scan_task *t, mmixi_chunk *c)
+                                  mmixi_scan_task *t)
 {
     const mmixi_scan_plan *s = &p->scan;
-    memset(t, 0, sizeof *t);
-    memset(c, 0, sizeof *c);
-    mmixi_chunk_layout(p, c, 1, scratch);
+    mmixi_scan_task_clear(p, t);
+    mmixi_chunk_layout(p, &t->c, 1, scratch);
     t->b = index / s->blocks;
     t->first = index % s->blocks * s->heads;
     t->last = mmixi_min(p->r.H, t->first + s->heads);
@@ -10290,33 +10315,40 @@ static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *
     t->turn = s->reverse ? -1 : 1;
 }
 /* Lays scratch out for the chunk that the task has come to. */
-static inline void mmixi_chunk_fit(const mmixi_pass *p, const mmixi_scan_task *t,
-                                   mmixi_chunk *c)
+static inline void mmixi_chunk_fit(mmixi_scan_task *t)
 {
-    if (t->q != c->q) mmixi_chunk_layout(p, c, t->q, c->states);
+    mmixi_chunk *c = &t->c;
+    if (t->q != c->q)
+        mmixi_chunk_layout(t->pass, c, t->q, c->states);
 }
 
 /* ---- SSD's part of a chunk ---- */
 
 /* u, δ and e^(δ A) */
-static void mmixi_ssd_steps(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_ssd_steps(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    mmixi_ssd_delta(p, t->head, mmixi_tokens(t, &p->r.dt, 1), c->u, c->delta);
-    k->scale(t->q, p->r.A[t->head], c->delta, c->step_decay);
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    mmix_real A = t->r->A[t->head];
+    mmixi_mat dt = mmixi_tokens(t, &t->r->dt, 1);
+    mmixi_ssd_delta(t->pass, t->head, dt, c->u, c->delta);
+    k->scale(t->q, A, c->delta, c->step_decay);
     k->exp_each(t->q, c->step_decay, c->step_decay);
 }
 /* y += D x; D is a number a head, or one a channel. */
-static void mmixi_ssd_skip(const mmixi_pass *p, size_t head, mmixi_mat x, mmixi_mat y)
+static void mmixi_ssd_skip(const mmixi_scan_task *t, mmixi_mat x, mmixi_mat y)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
     if (!r->D) return;
-    const mmix_real *D = r->D + head * r->D_width;
+    const mmix_real *D = r->D + t->head * r->D_width;
     for (size_t i = 0; i < y.rows; i++) {
+        const mmix_real *x_i = mmixi_row(x, i);
+        mmix_real *y_i = mmixi_row(y, i);
         if (r->D_width > 1)
-            k->mul_add(r->P, D, mmixi_row(x, i), mmixi_row(y, i));
-        else k->axpy(r->P, *D, mmixi_row(x, i), mmixi_row(y, i));
+            k->mul_add(r->P, D, x_i, y_i);
+        else
+            k->axpy(r->P, *D, x_i, y_i);
     }
 }
 /* One token, whose state is changed in place: h = e^a h + δ x Bᵀ and y = C h in one sweep over the
@@ -10326,18 +10358,20 @@ static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *sc
     const mmix_raw *r = &p->r;
     const mmixi_kernels *k = p->k;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_scan_task_begin(p, index, scratch, &t, &c);
+    mmixi_scan_task_begin(p, index, scratch, &t);
+    const mmix_real *delta = t.c.delta;
+    const mmix_real *decay = t.c.step_decay;
+    mmix_real *step = t.c.near_x.p;              /* (P): δ x */
     for (; t.head < t.last; t.head++) {
         mmixi_mat x = mmixi_tokens(&t, &r->v, r->P);
         mmixi_mat y = mmixi_tokens(&t, &r->y, r->P);
-        const mmix_real *B = mmixi_tokens(&t, &r->k, r->N).p;
-        const mmix_real *C = mmixi_tokens(&t, &r->q, r->N).p;
-        mmixi_ssd_steps(p, &t, &c);
-        k->scale(r->P, c.delta[0], x.p, c.near_x.p);
-        k->ssd_step(r->P, r->N, c.step_decay[0], c.near_x.p, B, C,
-                    mmixi_state_outside(p, &t, r->final_state).p, y.p);
-        mmixi_ssd_skip(p, t.head, x, y);
+        mmixi_mat B = mmixi_tokens(&t, &r->k, r->N);
+        mmixi_mat C = mmixi_tokens(&t, &r->q, r->N);
+        mmixi_mat state = mmixi_state_outside(&t, r->final_state);
+        mmixi_ssd_steps(&t);
+        k->scale(r->P, *delta, x.p, step);
+        k->ssd_step(r->P, r->N, *decay, step, B.p, C.p, state.p, y.p);
+        mmixi_ssd_skip(&t, x, y);
     }
 }
 
@@ -10354,7 +10388,8 @@ static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t 
 /* c = or += a b; a may be the transpose of a lower triangular matrix. */
 static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_multiply_part(k, c, a, b, add, a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A);
+    int triangle = a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A;
+    mmixi_multiply_part(k, c, a, b, add, triangle);
 }
 /* to = the lower triangle of a bᵀ; room takes bᵀ */
 static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a, mmixi_mat b,
@@ -10366,42 +10401,53 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a
     for (size_t i = 0; i < a.rows; i++)
         mmixi_lower_edge(k, to, i);
 }
-/* Makes L and W of a chunk and head from S, and p C and r δ B where a state is read or written. p
-   is one exponential of the sum, not a product of exponentials: the state is multiplied by it in
-   every chunk, and the roundings of thousands of factors near 1 would add up (to 1e-5 over 4096
-   tokens that forget nothing). The last row of L is r. */
-static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
-                              const mmixi_chunk *c)
+/* to_i = w_i from_i, row by row. */
+static void mmixi_scale_rows(const mmixi_kernels *k, const mmix_real *w, mmixi_mat from,
+                             mmixi_mat to)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    for (size_t i = 0; i < from.rows; i++)
+        k->scale(from.cols, w[i], mmixi_row(from, i), mmixi_row(to, i));
+}
+/* Makes p of a chunk and head. It is one exponential of the sum, not a product of exponentials: the
+   state is multiplied by it in every chunk, and the roundings of thousands of factors near 1 would
+   add up (to 1e-5 over 4096 tokens that forget nothing). */
+static void mmixi_ssd_decays(const mmixi_scan_task *t)
+{
+    const mmixi_chunk *c = &t->c;
     const mmix_real least = (mmix_real)1.8e-35;  /* e^-80, as in the micro-kernel ssd_row */
-    const mmix_real *before = NULL;              /* the row of L above */
-    double a = 0, A = (double)r->A[t->head];
-    mmixi_ssd_steps(p, t, c);
+    double A = (double)t->r->A[t->head];
+    double a = 0;
     for (size_t i = 0; i < t->q; i++) {
         a += (double)c->delta[i] * A;
         c->p[i] = (mmix_real)a;
     }
-    k->exp_each(t->q, c->p, c->p);
+    t->k->exp_each(t->q, c->p, c->p);
+    for (size_t i = 0; i < t->q; i++)
+        if (c->p[i] < least) c->p[i] = 0;
+}
+/* Makes L and W of a chunk and head from S, and p C and r δ B where a state is read or written. The
+   last row of L is r. */
+static void mmixi_ssd_weights(const mmixi_scan_task *t)
+{
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    const mmix_real *before = NULL;              /* the row of L above */
+    mmixi_ssd_steps(t);
+    mmixi_ssd_decays(t);
     for (size_t i = 0; i < t->q; i++) {
         const mmix_real *S = mmixi_row(c->scores, i);
         mmix_real *L = mmixi_row(c->decay, i);
         mmix_real *W = mmixi_row(c->weights, i);
-        if (c->p[i] < least) c->p[i] = 0;
         if (i) k->ssd_row(i, c->step_decay[i], before, S, c->delta, L, W);
         L[i] = 1;
         W[i] = S[i] * c->delta[i];
         mmixi_lower_edge(k, c->weights, i);
         before = L;
     }
-    k->mul(t->q, mmixi_row(c->decay, t->q - 1), c->delta, c->w);
-    for (size_t i = 0; i < t->q; i++) {
-        if (t->enters)
-            k->scale(r->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->faded_C, i));
-        if (t->leaves)
-            k->scale(r->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->faded_B, i));
-    }
+    const mmix_real *r = mmixi_row(c->decay, t->q - 1);
+    k->mul(t->q, r, c->delta, c->w);
+    if (t->enters) mmixi_scale_rows(k, c->p, c->C, c->faded_C);
+    if (t->leaves) mmixi_scale_rows(k, c->w, c->B, c->faded_B);
 }
 
 /* ---- what a chunk reads ---- */
@@ -10409,41 +10455,53 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
 /* What the scan calls where it runs linear attention; the room >>linear attention has them. The
    first two make C = φ(q) and B = ψ(k) of a chunk, the next two go back from dC and dB to dq and
    dk. The last two divide y by the sums of rows, and go back through that division. */
-typedef void mmixi_chunk_function(const mmixi_pass *p, const mmixi_scan_task *t,
-                                  const mmixi_chunk *c);
+typedef void mmixi_chunk_function(const mmixi_scan_task *t);
 static mmixi_chunk_function mmixi_linear_queries, mmixi_linear_keys;
 static mmixi_chunk_function mmixi_linear_queries_backward, mmixi_linear_keys_backward;
 static mmixi_chunk_function mmixi_linear_divide, mmixi_linear_divide_backward;
 
+/* Whether linear attention divides y by the sums of rows, which lie in one column more than P. */
+static int mmixi_scan_divides(const mmixi_scan_task *t)
+{
+    return t->plan->V > t->r->P;
+}
 /* x of the chunk; where linear attention divides, a column of ones beside it. SSD reads x often,
    and with 16 heads of 64 its rows lie 4096 bytes apart, where they share a few sets of the nearest
    cache. A copy has them near each other: the forward took 10 to 47 % longer without (Zen 4). */
-static void mmixi_chunk_x(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_x(mmixi_scan_task *t)
 {
-    size_t P = p->r.P, V = p->scan.V;
-    c->x = mmixi_tokens(t, &p->r.v, P);
-    if (p->scan.linear && V == P) return;
-    mmixi_put_rows(p->k, c->x, c->near_x, 0);
+    mmixi_chunk *c = &t->c;
+    size_t P = t->r->P;
+    int divides = mmixi_scan_divides(t);
+    c->x = mmixi_tokens(t, &t->r->v, P);
+    if (t->plan->linear && !divides) return;
+    mmixi_put_rows(t->k, c->x, c->near_x, 0);
     c->x = c->near_x;
-    for (size_t i = 0; V > P && i < t->q; i++)
+    if (!divides) return;
+    for (size_t i = 0; i < t->q; i++)
         mmixi_row(c->x, i)[P] = 1;
 }
 /* Where y goes; of linear attention that divides, num and den side by side. */
-static void mmixi_chunk_y(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_y(mmixi_scan_task *t)
 {
-    size_t P = p->r.P;
-    if (p->scan.V == P) c->y = mmixi_tokens(t, &p->r.y, P);
-    else c->y = c->near_y;
+    mmixi_chunk *c = &t->c;
+    if (mmixi_scan_divides(t))
+        c->y = c->near_y;
+    else
+        c->y = mmixi_tokens(t, &t->r->y, t->r->P);
 }
 /* dy, whose rows are put near each other as those of x; or the gradients of num and den side by
    side. */
-static void mmixi_chunk_dy(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_dy(mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    c->dy = mmixi_tokens(t, &r->dy, r->P);
-    if (p->scan.linear && p->scan.V == r->P) return;
-    if (p->scan.linear) mmixi_linear_divide_backward(p, t, c);
-    else mmixi_put_rows(p->k, c->dy, c->near_y, 0);
+    mmixi_chunk *c = &t->c;
+    int divides = mmixi_scan_divides(t);
+    c->dy = mmixi_tokens(t, &t->r->dy, t->r->P);
+    if (t->plan->linear && !divides) return;
+    if (divides)
+        mmixi_linear_divide_backward(t);
+    else
+        mmixi_put_rows(t->k, c->dy, c->near_y, 0);
     c->dy = c->near_y;
 }
 /* Whether a head reads an array of B, C or x that the task's head before did not. */
@@ -10451,57 +10509,64 @@ static int mmixi_reads_anew(const mmixi_scan_task *t, const mmix_head_view *v, s
 {
     return head == t->first || head % v->share == 0;
 }
-static int mmixi_scores_anew(const mmixi_pass *p, const mmixi_scan_task *t, size_t head)
+static int mmixi_scores_anew(const mmixi_scan_task *t, size_t head)
 {
-    return mmixi_reads_anew(t, &p->r.q, head) || mmixi_reads_anew(t, &p->r.k, head);
+    int new_C = mmixi_reads_anew(t, &t->r->q, head);
+    int new_B = mmixi_reads_anew(t, &t->r->k, head);
+    return new_C || new_B;
 }
 /* Reads B, C and x of the task's head and makes S and W. What heads share is read once. */
-static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_read(mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    if (mmixi_reads_anew(t, &r->v, t->head)) mmixi_chunk_x(p, t, c);
-    if (!p->scan.linear) {
+    const mmix_raw *r = t->r;
+    mmixi_chunk *c = &t->c;
+    int linear = t->plan->linear;
+    if (mmixi_reads_anew(t, &r->v, t->head))
+        mmixi_chunk_x(t);
+    if (!linear) {
         c->C = mmixi_tokens(t, &r->q, r->N);
         c->B = mmixi_tokens(t, &r->k, r->N);
     }
-    else {
-        if (mmixi_reads_anew(t, &r->q, t->head)) mmixi_linear_queries(p, t, c);
-        if (mmixi_reads_anew(t, &r->k, t->head)) mmixi_linear_keys(p, t, c);
-    }
-    if (mmixi_scores_anew(p, t, t->head))
-        mmixi_lower_scores(p->k, c->scores, c->C, c->B, c->transpose);
-    if (!p->scan.linear) mmixi_ssd_weights(p, t, c);
+    if (linear && mmixi_reads_anew(t, &r->q, t->head))
+        mmixi_linear_queries(t);
+    if (linear && mmixi_reads_anew(t, &r->k, t->head))
+        mmixi_linear_keys(t);
+    if (mmixi_scores_anew(t, t->head))
+        mmixi_lower_scores(t->k, c->scores, c->C, c->B, c->transpose);
+    if (!linear)
+        mmixi_ssd_weights(t);
 }
 /* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected. The first of the heads
    that share it begins with zeros, unless the target is a gradient that is added to. If several
    tasks share a group of heads, each has a part of the target for itself. */
-static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, int input,
-                               mmixi_mat *target)
+static void mmixi_chunk_target(const mmixi_scan_task *t, int input, mmixi_mat *target)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_scan_plan *s = &p->scan;
+    const mmix_raw *r = t->r;
+    const mmixi_scan_plan *s = t->plan;
+    const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
     size_t part = s->part[input];
+    int outside = !s->linear && !part;           /* the target is the gradient itself */
     if (!s->linear) {
         size_t block = t->first / s->heads;      /* the task's number in its sequence */
         *target = mmixi_tokens(t, &s->target[input], r->N);
         target->p += block % s->parts[input] * part;
     }
-    const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
     if (!mmixi_reads_anew(t, from, t->head)) return;
-    if (s->linear || part || !r->add[input]) mmixi_zero_rows(*target);
+    if (outside && r->add[input]) return;
+    mmixi_zero_rows(*target);
 }
 /* What the backward reads besides: dy, dW = dY Xᵀ, and the rows where dB, dC and dS are
    collected. */
-static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                      mmixi_chunk *c)
+static void mmixi_chunk_read_backward(mmixi_scan_task *t)
 {
-    mmixi_chunk_read(p, t, c);
-    mmixi_chunk_dy(p, t, c);
-    mmixi_chunk_target(p, t, MMIX_IN_Q, &c->dC);
-    mmixi_chunk_target(p, t, MMIX_IN_K, &c->dB);
-    if (!p->scan.linear && mmixi_scores_anew(p, t, t->head))
+    mmixi_chunk *c = &t->c;
+    mmixi_chunk_read(t);
+    mmixi_chunk_dy(t);
+    mmixi_chunk_target(t, MMIX_IN_Q, &c->dC);
+    mmixi_chunk_target(t, MMIX_IN_K, &c->dB);
+    if (!t->plan->linear && mmixi_scores_anew(t, t->head))
         mmixi_zero_rows(c->d_scores);
-    mmixi_lower_scores(p->k, c->d_weights, c->dy, c->x, c->transpose);
+    mmixi_lower_scores(t->k, c->d_weights, c->dy, c->x, c->transpose);
 }
 
 /* ---- the scan, forward ---- */
@@ -10509,49 +10574,61 @@ static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task
 /* Takes the state over a chunk: h = p_Q h + (r δ B)ᵀ x, with `from` = r δ B and `values` = x. On
    the way back it is dh = p_Q dh + (p C)ᵀ dy. Without a state that came in, the first term is left
    out. */
-static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
-                             const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
+static void mmixi_state_next(const mmixi_scan_task *t, mmixi_mat from, mmixi_mat values)
 {
-    const mmixi_kernels *k = p->k;
-    mmixi_mat h = mmixi_state(p, t, c);
-    if (t->enters && !p->scan.linear)
-        k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
+    const mmixi_kernels *k = t->k;
+    mmixi_mat h = mmixi_state(t);
+    if (t->enters && !t->plan->linear) {
+        mmix_real p_Q = t->c.p[t->q - 1];
+        k->scale(t->plan->NV, p_Q, h.p, h.p);
+    }
     mmixi_multiply(k, h, mmixi_t(from), values, t->enters);
 }
-/* y = W x + p C h + D x of a chunk and head, and h after it. */
-static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t,
-                               const mmixi_chunk *c)
+/* Whether the head is the first, or the last, of those that share a state. */
+static int mmixi_state_first(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    const mmixi_scan_plan *s = &p->scan;
-    mmixi_mat h = mmixi_state(p, t, c);
-    if (p->r.kept && t->number && t->head % s->shared == 0)
-        memcpy(mmixi_state_kept(p, t), h.p, s->NV * sizeof *h.p);
+    return t->head % t->plan->shared == 0;
+}
+static int mmixi_state_last(const mmixi_scan_task *t)
+{
+    return (t->head + 1) % t->plan->shared == 0;
+}
+/* y = W x + p C h + D x of a chunk and head, and h after it. */
+static void mmixi_scan_forward(const mmixi_scan_task *t)
+{
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    mmixi_mat h = mmixi_state(t);
+    if (t->r->kept && t->number && mmixi_state_first(t))
+        memcpy(mmixi_state_kept(t), h.p, t->plan->NV * sizeof *h.p);
     mmixi_lower(k, c->y, c->weights, c->x, 0);
-    if (t->enters) mmixi_multiply(k, c->y, c->faded_C, h, 1);
-    if (s->linear) mmixi_linear_divide(p, t, c);
-    else mmixi_ssd_skip(p, t->head, c->x, c->y);
-    if (t->leaves && (t->head + 1) % s->shared == 0)
-        mmixi_state_next(p, t, c, c->faded_B, c->x);
+    if (t->enters)
+        mmixi_multiply(k, c->y, c->faded_C, h, 1);
+    if (t->plan->linear)
+        mmixi_linear_divide(t);
+    else
+        mmixi_ssd_skip(t, c->x, c->y);
+    if (t->leaves && mmixi_state_last(t))
+        mmixi_state_next(t, c->faded_B, c->x);
 }
 /* A task of the forward: chunk after chunk, head after head. */
 static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_scan_task_begin(p, index, scratch, &t, &c);
-    mmixi_states_read(p, &t, &c, r->initial_state);
-    for (t.number = 0; t.end < r->L; t.number++) {
-        mmixi_chunk_find(p, &t, t.end);
-        mmixi_chunk_fit(p, &t, &c);
+    mmixi_scan_task_begin(p, index, scratch, &t);
+    mmixi_states_read(&t, r->initial_state);
+    while (t.end < r->L) {
+        mmixi_chunk_find(&t, t.end);
+        mmixi_chunk_fit(&t);
         for (t.head = t.first; t.head < t.last; t.head++) {
-            mmixi_chunk_read(p, &t, &c);
-            mmixi_chunk_y(p, &t, &c);
-            mmixi_scan_forward(p, &t, &c);
+            mmixi_chunk_read(&t);
+            mmixi_chunk_y(&t);
+            mmixi_scan_forward(&t);
         }
+        t.number++;
     }
-    mmixi_states_write(p, &t, &c, r->final_state, 0);
+    mmixi_states_write(&t, r->final_state, 0);
 }
 
 /* ---- the scan, backward ---- */
@@ -10559,8 +10636,10 @@ static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real
 /* Goes back inside the chunk, from the last row up: da_i = Σ_{j<i≤k} dW_kj W_kj, dS += dW L δ, and
    in d_delta the gradient of δ in W. The micro-kernel adds row i to the sums of each column, which
    are Σ_{k≥i} dW_kj L_kj S_kj, and returns the sum of these columns times δ_j: that is da_i. */
-static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk *c)
+static void mmixi_ssd_inside_backward(const mmixi_scan_task *t)
 {
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     memset(c->d_delta, 0, c->q * sizeof *c->d_delta);
     for (size_t i = c->q; i-- > 0;) {
         const mmix_real *dW = mmixi_row(c->d_weights, i);
@@ -10583,30 +10662,46 @@ static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk
     mmixi_multiply(k, c->product, d, state_t, 0);
     for (size_t i = 0; i < c->q; i++) {
         const mmix_real *E = mmixi_row(c->product, i);
-        c->along_row[i] = k->dot(a.cols, E, mmixi_row(a, i));
-        k->axpy(a.cols, w[i], E, mmixi_row(da, i));
+        const mmix_real *a_i = mmixi_row(a, i);
+        mmix_real *da_i = mmixi_row(da, i);
+        c->along_row[i] = k->dot(a.cols, E, a_i);
+        k->axpy(a.cols, w[i], E, da_i);
     }
+}
+/* What h_in gave to y: dC, and Σ_{i≥k} p_i dy_i h_inᵀ·C_i of da_k, from the last row up. */
+static void mmixi_ssd_enter_backward(const mmixi_scan_task *t)
+{
+    const mmixi_chunk *c = &t->c;
+    mmix_real later = 0;
+    mmixi_ssd_product_backward(t->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    for (size_t i = t->q; i-- > 0;) {
+        later += c->p[i] * c->along_row[i];
+        c->da[i] += later;
+    }
+}
+/* What h_in gave to h_out, p_Q h_in·dh: the part of it in every da_k. */
+static mmix_real mmixi_ssd_through_backward(const mmixi_scan_task *t)
+{
+    const mmix_real *h_in = t->c.in.p;
+    const mmix_real *dh = mmixi_state(t).p;
+    mmix_real p_Q = t->c.p[t->q - 1];
+    return p_Q * t->k->dot(t->plan->NV, h_in, dh);
 }
 /* What h_in gave to y and the chunk gave to h_out: dC, dB, the rest of da, and in d_delta all of
    ∂/∂δ. Returns dA. */
-static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                           const mmixi_chunk *c)
+static mmix_real mmixi_ssd_states_backward(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    mmix_real A = p->r.A[t->head], dA = 0, sooner = 0;
+    const mmixi_chunk *c = &t->c;
     const mmix_real *r = mmixi_row(c->decay, t->q - 1);
-    if (t->enters) {                 /* Σ_{i≥k} p_i dy_i h_inᵀ·C_i, from the last row up */
-        mmix_real later = 0;
-        mmixi_ssd_product_backward(k, c, c->dy, c->in_t, c->p, c->C, c->dC);
-        for (size_t i = t->q; i-- > 0;) {
-            later += c->p[i] * c->along_row[i];
-            c->da[i] += later;
-        }
-    }
+    mmix_real A = t->r->A[t->head];
+    mmix_real dA = 0;
+    mmix_real sooner = 0;            /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
+    if (t->enters)
+        mmixi_ssd_enter_backward(t);
     if (t->leaves)
-        mmixi_ssd_product_backward(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    if (t->leaves && t->enters)      /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
-        sooner = c->p[t->q - 1] * k->dot(p->scan.NV, c->in.p, mmixi_state(p, t, c).p);
+        mmixi_ssd_product_backward(t->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    if (t->leaves && t->enters)
+        sooner = mmixi_ssd_through_backward(t);
     for (size_t i = 0; i < t->q; i++) {
         mmix_real f = t->leaves ? r[i] * c->along_row[i] : 0;
         c->da[i] += sooner;
@@ -10616,118 +10711,147 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan
     }
     return dA;
 }
+/* Through the clamp of δ: where it holds, the gradient is 0. */
+static void mmixi_ssd_clamp_backward(const mmixi_scan_task *t)
+{
+    const mmixi_chunk *c = &t->c;
+    mmix_real low = (mmix_real)t->pass->o.dt_low;
+    mmix_real high = (mmix_real)t->pass->o.dt_high;
+    if (!(high > 0)) return;
+    for (size_t i = 0; i < t->q; i++) {
+        int inside = c->delta[i] > low && c->delta[i] < high;
+        if (!inside) c->d_delta[i] = 0;
+    }
+}
 /* Through δ = clamp(softplus(u)), u = dt + bias, of which d_delta becomes the gradient. Returns
    dbias. */
-static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                          const mmixi_chunk *c)
+static mmix_real mmixi_ssd_steps_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
-    mmix_real low = (mmix_real)p->o.dt_low;
-    mmix_real high = (mmix_real)p->o.dt_high;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     mmix_real dbias = 0;
-    for (size_t i = 0; high > 0 && i < t->q; i++)
-        if (!(c->delta[i] > low && c->delta[i] < high)) c->d_delta[i] = 0;
-    if (p->o.dt_softplus)
+    mmixi_ssd_clamp_backward(t);
+    if (t->pass->o.dt_softplus)
         k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
-    if (r->ddt.p)
-        mmixi_put_rows(k, mmixi_matrix(c->d_delta, t->q, 1, 1), mmixi_tokens(t, &r->ddt, 1),
-                       r->add[MMIX_IN_DT]);
+    if (r->ddt.p) {
+        mmixi_mat d_delta = mmixi_matrix(c->d_delta, t->q, 1, 1);
+        mmixi_mat ddt = mmixi_tokens(t, &r->ddt, 1);
+        mmixi_put_rows(k, d_delta, ddt, r->add[MMIX_IN_DT]);
+    }
     for (size_t i = 0; i < t->q; i++)
         dbias += c->d_delta[i];
     return dbias;
 }
 /* Adds the chunk's part to a head's dA, dbias and dD, and on the way makes dS, dB, dC and ddt. */
-static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                    const mmixi_chunk *c)
+static void mmixi_ssd_head_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
-    size_t heads = r->B * r->H, head = t->b * r->H + t->head;
-    mmix_real *dA = p->scan.dhead;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    size_t heads = r->B * r->H;
+    size_t head = t->b * r->H + t->head;
+    mmix_real *dA = t->plan->dhead;
     mmix_real *dbias = dA + heads;
     mmix_real *dD = dbias + heads + head * r->D_width;
-    mmixi_ssd_inside_backward(k, c);
-    dA[head] += mmixi_ssd_states_backward(p, t, c);
-    dbias[head] += mmixi_ssd_steps_backward(p, t, c);
-    for (size_t i = 0; r->D && i < t->q; i++) {
+    mmixi_ssd_inside_backward(t);
+    dA[head] += mmixi_ssd_states_backward(t);
+    dbias[head] += mmixi_ssd_steps_backward(t);
+    if (!r->D) return;
+    for (size_t i = 0; i < t->q; i++) {
         const mmix_real *dy = mmixi_row(c->dy, i);
         const mmix_real *x = mmixi_row(c->x, i);
-        if (r->D_width > 1) k->mul_add(r->P, dy, x, dD);
-        else *dD += k->dot(r->P, dy, x);
+        if (r->D_width > 1)
+            k->mul_add(r->P, dy, x, dD);
+        else
+            *dD += k->dot(r->P, dy, x);
     }
 }
-/* dx = Wᵀ dy + r δ B dh + D dy. `first`: the head is the first of those that share a state, which
-   adds what came by that state for all of them. */
-static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c,
-                          int first)
+/* dx = Wᵀ dy + r δ B dh + D dy. The first of the heads that share a state adds what came by that
+   state for all of them. */
+static void mmixi_scan_dx(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     size_t P = r->P;
     if (!r->dv.p) return;
     mmixi_mat dx = mmixi_tokens(t, &r->dv, P);
-    mmixi_mat dh = mmixi_state(p, t, c);
+    mmixi_mat dy = mmixi_part(c->dy, 0, 0, t->q, P);
+    mmixi_mat dh = mmixi_part(mmixi_state(t), 0, 0, r->N, P);
     int add = r->add[MMIX_IN_V] || t->head % r->dv.share;
-    mmixi_lower(k, dx, mmixi_t(c->weights), mmixi_part(c->dy, 0, 0, t->q, P), add);
-    if (t->leaves && first)
-        mmixi_multiply(k, dx, c->faded_B, mmixi_part(dh, 0, 0, r->N, P), 1);
-    if (!p->scan.linear) mmixi_ssd_skip(p, t->head, c->dy, dx);
+    mmixi_lower(k, dx, mmixi_t(c->weights), dy, add);
+    if (t->leaves && mmixi_state_first(t))
+        mmixi_multiply(k, dx, c->faded_B, dh, 1);
+    if (!t->plan->linear)
+        mmixi_ssd_skip(t, c->dy, dx);
 }
 /* dC = dS B and dB = dSᵀ C of the scores, once for all heads that shared them. */
-static void mmixi_scan_scores_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                       const mmixi_chunk *c)
+static void mmixi_scan_scores_backward(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     size_t next = t->head + 1;
-    if (next < t->last && !mmixi_scores_anew(p, t, next)) return;
+    if (next < t->last && !mmixi_scores_anew(t, next)) return;
     mmixi_lower(k, c->dC, c->d_scores, c->B, 1);
     mmixi_lower(k, c->dB, mmixi_t(c->d_scores), c->C, 1);
-    if (!p->scan.linear) return;
-    mmixi_linear_queries_backward(p, t, c);
-    if (next % p->scan.shared == 0) mmixi_linear_keys_backward(p, t, c);
+    if (!t->plan->linear) return;
+    mmixi_linear_queries_backward(t);
+    if (mmixi_state_last(t))
+        mmixi_linear_keys_backward(t);
+}
+/* Transposes h_in and dh, for the first of the heads that share them. */
+static void mmixi_scan_states_backward(mmixi_scan_task *t)
+{
+    mmixi_chunk *c = &t->c;
+    if (t->leaves)
+        mmixi_transpose(t->k, c->dh_t, mmixi_state(t));
+    if (!t->enters) return;
+    c->in.p = t->number ? mmixi_state_kept(t) : c->entry;
+    if (!t->number)
+        mmixi_state_read(t, t->r->initial_state, c->in);
+    mmixi_transpose(t->k, c->in_t, c->in);
 }
 /* The gradients of a chunk and head. dh comes in as ∂/∂h_out and becomes ∂/∂h_in. */
-static void mmixi_scan_backward(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_scan_backward(mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    mmixi_mat dh = mmixi_state(p, t, c);
-    int first = t->head % p->scan.shared == 0;   /* of those that share a state */
-    if (first && t->enters) {
-        c->in.p = t->number ? mmixi_state_kept(p, t) : c->entry;
-        if (!t->number) mmixi_state_read(p, t, p->r.initial_state, c->in);
-        mmixi_transpose(k, c->in_t, c->in);
-    }
-    if (first && t->leaves) mmixi_transpose(k, c->dh_t, dh);
-    if (!p->scan.linear) mmixi_ssd_head_backward(p, t, c);
-    else {
-        if (t->enters) mmixi_multiply(k, c->dC, c->dy, c->in_t, 1);
-        if (t->leaves && first) mmixi_multiply(k, c->dB, c->x, c->dh_t, 1);
-    }
-    mmixi_scan_dx(p, t, c, first);
-    if (t->enters) mmixi_state_next(p, t, c, c->faded_C, c->dy);
-    else memset(dh.p, 0, p->scan.NV * sizeof *dh.p);
-    mmixi_scan_scores_backward(p, t, c);
+    const mmixi_kernels *k = t->k;
+    mmixi_chunk *c = &t->c;
+    int linear = t->plan->linear;
+    int first = mmixi_state_first(t);
+    if (first)
+        mmixi_scan_states_backward(t);
+    if (!linear)
+        mmixi_ssd_head_backward(t);
+    if (linear && t->enters)
+        mmixi_multiply(k, c->dC, c->dy, c->in_t, 1);
+    if (linear && t->leaves && first)
+        mmixi_multiply(k, c->dB, c->x, c->dh_t, 1);
+    mmixi_scan_dx(t);
+    if (t->enters)
+        mmixi_state_next(t, c->faded_C, c->dy);
+    else
+        mmixi_zero_rows(mmixi_state(t));
+    mmixi_scan_scores_backward(t);
 }
 /* A task of the backward: from the last chunk to the first, head after head. */
 static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_scan_task_begin(p, index, scratch, &t, &c);
-    mmixi_states_read(p, &t, &c, r->dfinal);
-    t.number = mmixi_scan_chunks(p, &t);
+    mmixi_scan_task_begin(p, index, scratch, &t);
+    mmixi_states_read(&t, r->dfinal);
+    t.number = mmixi_scan_chunks(&t);
     t.start = r->L;
     while (t.number-- > 0) {
-        mmixi_chunk_find(p, &t, t.start - 1);
-        mmixi_chunk_fit(p, &t, &c);
+        mmixi_chunk_find(&t, t.start - 1);
+        mmixi_chunk_fit(&t);
         for (t.head = t.first; t.head < t.last; t.head++) {
-            mmixi_chunk_read_backward(p, &t, &c);
-            mmixi_scan_backward(p, &t, &c);
+            mmixi_chunk_read_backward(&t);
+            mmixi_scan_backward(&t);
         }
     }
-    mmixi_states_write(p, &t, &c, r->grad[MMIX_IN_STATE], r->add[MMIX_IN_STATE]);
+    mmixi_states_write(&t, r->grad[MMIX_IN_STATE], r->add[MMIX_IN_STATE]);
 }
 
 /* ---- the plan of a scan ---- */
@@ -10735,32 +10859,47 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
 /* How many tasks are wanted, about. Where heads share B and C, the fewer the tasks the fewer times
    S is computed and the fewer partial sums dB and dC have: with one sequence of 16 heads that made
    forward and backward a fifth faster than a task for each head. Where they share nothing, 16 tasks
-   keep threads busy. A backward's tasks fix the order in which dB and dC are summed, so their
-   number may not depend on that of threads; a forward's may, since it adds nothing up over
-   tasks. */
+   keep threads busy.
+
+   A backward's tasks fix the order in which dB and dC are summed, so their number may not depend on
+   that of threads. It is 8, which is enough for 8 threads: one thread takes a fifth longer for 8
+   tasks than for 1, and for 16 a fifth longer still (4096 tokens, 16 heads of 64, Zen 4). A forward
+   adds nothing up over tasks, and has two for each thread, so that none waits long for the last. It
+   has at least 4: one thread does them about as fast as 1 or 2, and its scratch holds the states of
+   a quarter of the heads. */
 static size_t mmixi_scan_tasks(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
-    size_t least = r->q.share == 1 && r->k.share == 1 ? 16 : 1;
-    if (p->scan.linear) return r->B * r->H;
-    /* a megabyte of state is not worth waking a thread */
-    if (p->scan.step)
-        return mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
+    size_t heads = r->B * r->H;
+    int shares = r->q.share > 1 || r->k.share > 1;
+    size_t least = shares ? 1 : 16;
+    if (p->scan.linear) return heads;
+    if (p->scan.step) {
+        /* a megabyte of state is not worth waking a thread */
+        size_t state = r->N * r->P;
+        return mmixi_ceil_div(heads * state, 262144);
+    }
     if (!p->k) return least;                     /* a raw call, which has one thread */
     if (p->back) return mmixi_max(least, 8);
-    return mmixi_max(least, mmixi_max(4, 2 * p->lanes));
+    least = mmixi_max(least, 4);
+    return mmixi_max(least, 2 * p->lanes);
 }
-/* Whether n heads are whole groups of those that share an array, or an equal part of a group. */
-static int mmixi_scan_fits(size_t n, size_t share) { return n % share == 0 || share % n == 0; }
+/* Whether the heads of a task are whole groups of those that share an array, or an equal part of
+   a group. */
+static int mmixi_scan_fits(const mmixi_scan_plan *s, size_t share)
+{
+    return s->heads % share == 0 || share % s->heads == 0;
+}
 /* Heads that share an x stay together, because they add into one dx; a task takes whole groups of B
    and C or equal parts of one. */
 static void mmixi_scan_split(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
-    size_t sequence = mmixi_max(1, mmixi_scan_tasks(p) / r->B);
-    s->heads = mmixi_round_up(mmixi_ceil_div(r->H, sequence), r->v.share);
-    while (!mmixi_scan_fits(s->heads, r->q.share) || !mmixi_scan_fits(s->heads, r->k.share))
+    size_t blocks = mmixi_max(1, mmixi_scan_tasks(p) / r->B);
+    size_t heads = mmixi_ceil_div(r->H, blocks);
+    s->heads = mmixi_round_up(heads, r->v.share);
+    while (!mmixi_scan_fits(s, r->q.share) || !mmixi_scan_fits(s, r->k.share))
         s->heads += r->v.share;
     s->blocks = mmixi_ceil_div(r->H, s->heads);
     p->tasks = r->B * s->blocks;
@@ -10772,11 +10911,13 @@ static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient,
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
+    size_t groups = r->H / share;
     s->parts[input] = mmixi_ceil_div(share, s->heads);
     s->target[input] = gradient;
     if (gradient.p && s->parts[input] == 1) return;
-    s->target[input] = mmix_head_view_rows(NULL, r->L, r->H / share, r->N, r->H);
-    s->part[input] = r->B * (size_t)s->target[input].batch;
+    mmix_head_view rows = mmix_head_view_rows(NULL, r->L, groups, r->N, r->H);
+    s->target[input] = rows;
+    s->part[input] = r->B * (size_t)rows.batch;
 }
 /* The lengths of chunks, and how many states a head keeps. */
 static void mmixi_scan_cut(mmixi_pass *p)
@@ -10794,12 +10935,15 @@ static void mmixi_scan_cut(mmixi_pass *p)
         s->one_chunk = mmixi_min(MMIXI_SCAN_ONE_CHUNK, worth);
     }
     s->longest = s->chunk;
-    if (r->seq_idx || r->L <= s->one_chunk) s->longest = mmixi_max(s->one_chunk, s->chunk);
+    if (r->seq_idx || r->L <= s->one_chunk)
+        s->longest = mmixi_max(s->one_chunk, s->chunk);
     s->longest = mmixi_min(r->L, s->longest);
-    memset(&t, 0, sizeof t);
-    for (t.b = 0; t.b < r->B; t.b++) {
+    mmixi_scan_task_clear(p, &t);
+    for (size_t b = 0; b < r->B; b++) {
+        t.b = b;
         t.own.end = 0;                           /* that of the sequence before does not count */
-        s->kept_states = mmixi_max(s->kept_states, mmixi_scan_chunks(p, &t) - 1);
+        size_t kept = mmixi_scan_chunks(&t) - 1;
+        s->kept_states = mmixi_max(s->kept_states, kept);
     }
 }
 /* What SSD and linear attention plan alike; `linear`, `full`, `reverse`, `step`, `shared` and V are
@@ -10815,7 +10959,8 @@ static void mmixi_scan_begin(mmixi_pass *p)
         s->kept_states = 1;
     }
     mmixi_scan_split(p);
-    p->kept = r->B * (r->H / s->shared) * s->kept_states * s->NV;
+    size_t states = r->B * (r->H / s->shared);
+    p->kept = states * s->kept_states * s->NV;
     p->kept_pays = 1;
     mmixi_chunk c;
     memset(&c, 0, sizeof c);
@@ -10868,7 +11013,8 @@ static void mmixi_ssd_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
 }
 static void mmixi_ssd_arrays(const mmix_call *c, mmix_raw *r)
 {
-    const mmix_tensor *dt = c->in[MMIX_IN_DT], *D = c->in[MMIX_IN_D];
+    const mmix_tensor *dt = c->in[MMIX_IN_DT];
+    const mmix_tensor *D = c->in[MMIX_IN_D];
     r->dt = mmixi_heads_of(dt, mmixi_of(dt), r->H);
     r->ddt = mmixi_heads_of(dt, c->dx[MMIX_IN_DT], r->H);
     r->dt_bias = mmixi_of(c->in[MMIX_IN_DT_BIAS]);
@@ -10881,7 +11027,8 @@ static void mmixi_ssd_begin(mmixi_pass *p)
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
-    s->step = r->L == 1 && r->final_state && r->final_state == r->initial_state;
+    int in_place = r->final_state && r->final_state == r->initial_state;
+    s->step = r->L == 1 && in_place;
     s->V = r->P;
     s->shared = 1;
     p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
@@ -10895,15 +11042,17 @@ static void mmixi_ssd_begin(mmixi_pass *p)
 static size_t mmixi_ssd_dhead(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
-    return p->back ? r->B * r->H * (2 + r->D_width) : 0;
+    if (!p->back) return 0;
+    return r->B * r->H * (2 + r->D_width);
 }
 static void mmixi_ssd_layout(mmixi_pass *p, mmixi_room *room)
 {
     mmixi_scan_plan *s = &p->scan;
     s->dhead = mmixi_room_reals(room, mmixi_ssd_dhead(p));
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++)
-        if (s->part[i])
-            s->target[i].p = mmixi_room_reals(room, s->parts[i] * s->part[i]);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        size_t n = s->parts[i] * s->part[i];
+        if (n) s->target[i].p = mmixi_room_reals(room, n);
+    }
 }
 static void mmixi_ssd_start(mmixi_pass *p)
 {
@@ -10916,14 +11065,19 @@ static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_head
 {
     const mmix_raw *r = &p->r;
     const mmixi_scan_plan *s = &p->scan;
+    const mmix_head_view *target = &s->target[input];
     size_t L = r->L;
     if (!to->p || !s->part[input]) return;
     for (size_t t = range.begin; t < range.end; t++)
         for (size_t h = 0; h < r->H; h += to->share) {
-            const mmix_real *from = mmixi_at(&s->target[input], 0, t, h);
+            const mmix_real *from = mmixi_at(target, 0, t, h);
             mmix_real *sum = mmixi_at(to, t / L, t % L, h);
-            for (size_t n = 0; n < s->parts[input]; n++)
-                mmixi_put(p->k, r->N, from + n * s->part[input], sum, r->add[input] || n);
+            int add = r->add[input];
+            for (size_t n = 0; n < s->parts[input]; n++) {
+                mmixi_put(p->k, r->N, from, sum, add);
+                from += s->part[input];
+                add = 1;
+            }
         }
 }
 static void mmixi_ssd_sum_range(void *arg, mmixi_range range)
@@ -11147,52 +11301,57 @@ static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
     }
 }
 /* Makes C = φ(q) of a block of queries, and on the way back dq from dC. */
-static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
-                                 const mmixi_chunk *c)
+static void mmixi_linear_queries(const mmixi_scan_task *t)
 {
-    mmixi_feature_rows(p->k, p->o.feature, c->C, mmixi_tokens(t, &p->r.q, p->r.N));
+    mmixi_mat q = mmixi_tokens(t, &t->r->q, t->r->N);
+    mmixi_feature_rows(t->k, t->pass->o.feature, t->c.C, q);
 }
-static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                          const mmixi_chunk *c)
+static void mmixi_linear_queries_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
+    const mmixi_chunk *c = &t->c;
+    int feature = t->pass->o.feature;
     if (!r->dq.p) return;
-    mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &r->dq, r->N),
-                                r->add[MMIX_IN_Q]);
+    mmixi_mat dq = mmixi_tokens(t, &r->dq, r->N);
+    mmixi_feature_rows_backward(t->k, feature, c->C, c->dC, dq, r->add[MMIX_IN_Q]);
 }
 /* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. A softmax over tokens is made
    of `top` and `sum`, and its gradient ψ (dψ - Σ_s ψ dψ) of `along`: see mmixi_token_softmax and
    mmixi_linear_backward_task. */
-static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
-                              const mmixi_chunk *c)
+static void mmixi_linear_keys(const mmixi_scan_task *t)
 {
-    mmixi_mat k = mmixi_tokens(t, &p->r.k, p->r.N);
-    if (p->o.feature != MMIX_FEATURE_EFFICIENT) {
-        mmixi_feature_rows(p->k, p->o.feature, c->B, k);
+    const mmixi_chunk *c = &t->c;
+    int feature = t->pass->o.feature;
+    size_t N = t->r->N;
+    mmixi_mat k = mmixi_tokens(t, &t->r->k, N);
+    if (feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows(t->k, feature, c->B, k);
         return;
     }
     for (size_t r = 0; r < t->q; r++) {
         const mmix_real *from = mmixi_row(k, r);
         mmix_real *f = mmixi_row(c->B, r);
-        for (size_t n = 0; n < p->r.N; n++)
+        for (size_t n = 0; n < N; n++)
             f[n] = mmixi_exp_real(from[n] - c->top[n]) * c->sum[n];
     }
 }
-static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                       const mmixi_chunk *c)
+static void mmixi_linear_keys_backward(const mmixi_scan_task *t)
 {
-    int add = p->r.add[MMIX_IN_K];
-    if (!p->r.dk.p) return;
-    mmixi_mat dk = mmixi_tokens(t, &p->r.dk, p->r.N);
-    if (p->o.feature != MMIX_FEATURE_EFFICIENT) {
-        mmixi_feature_rows_backward(p->k, p->o.feature, c->B, c->dB, dk, add);
+    const mmixi_chunk *c = &t->c;
+    int feature = t->pass->o.feature;
+    int add = t->r->add[MMIX_IN_K];
+    size_t N = t->r->N;
+    if (!t->r->dk.p) return;
+    mmixi_mat dk = mmixi_tokens(t, &t->r->dk, N);
+    if (feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows_backward(t->k, feature, c->B, c->dB, dk, add);
         return;
     }
     for (size_t r = 0; r < t->q; r++) {
         const mmix_real *f = mmixi_row(c->B, r);
         const mmix_real *df = mmixi_row(c->dB, r);
         mmix_real *to = mmixi_row(dk, r);
-        for (size_t n = 0; n < p->r.N; n++) {
+        for (size_t n = 0; n < N; n++) {
             mmix_real g = f[n] * (df[n] - c->along[n]);
             to[n] = (add ? to[n] : 0) + g;
         }
@@ -11202,41 +11361,43 @@ static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_tas
 /* ---- rows that are divided by their sums ---- */
 
 /* Where 1/den of this block's rows is kept: in mmix_raw's inverse_sum. */
-static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_task *t)
+static mmix_real *mmixi_linear_inverse(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    return r->inverse_sum + (t->b * r->H + t->head) * r->L + t->start;
+    const mmix_raw *r = t->r;
+    size_t head = t->b * r->H + t->head;
+    return r->inverse_sum + head * r->L + t->start;
 }
 /* y = num / (den + eps). num (P) and den lie side by side in a row of near_y. */
-static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
-                                const mmixi_chunk *c)
+static void mmixi_linear_divide(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
+    mmix_real eps = (mmix_real)t->pass->o.eps;
+    mmix_real *inverse = NULL;
     size_t P = r->P;
-    if (p->scan.V == P) return;
+    if (!mmixi_scan_divides(t)) return;
+    if (r->inverse_sum)
+        inverse = mmixi_linear_inverse(t);
     mmixi_mat y = mmixi_tokens(t, &r->y, P);
-    mmix_real *inverse = r->inverse_sum ? mmixi_linear_inverse(p, t) : NULL;
     for (size_t i = 0; i < t->q; i++) {
-        const mmix_real *num = mmixi_row(c->near_y, i);
-        mmix_real scale = 1 / (num[P] + (mmix_real)p->o.eps);
-        p->k->scale(P, scale, num, mmixi_row(y, i));
+        const mmix_real *num = mmixi_row(t->c.near_y, i);
+        mmix_real scale = 1 / (num[P] + eps);
+        t->k->scale(P, scale, num, mmixi_row(y, i));
         if (inverse) inverse[i] = scale;
     }
 }
 /* Puts dnum = dy / den and dden = -(dy · y) / den side by side into a row of near_y. */
-static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                         const mmixi_chunk *c)
+static void mmixi_linear_divide_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *r = t->r;
     size_t P = r->P;
     mmixi_mat y = mmixi_tokens(t, &r->y, P);
     mmixi_mat dy = mmixi_tokens(t, &r->dy, P);
-    const mmix_real *inverse = mmixi_linear_inverse(p, t);
+    const mmix_real *inverse = mmixi_linear_inverse(t);
     for (size_t i = 0; i < t->q; i++) {
-        mmix_real *dnum = mmixi_row(c->near_y, i);
-        dnum[P] = -k->dot(P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
-        k->scale(P, inverse[i], mmixi_row(dy, i), dnum);
+        const mmix_real *dy_i = mmixi_row(dy, i);
+        mmix_real *dnum = mmixi_row(t->c.near_y, i);
+        dnum[P] = -t->k->dot(P, dy_i, mmixi_row(y, i)) * inverse[i];
+        t->k->scale(P, inverse[i], dy_i, dnum);
     }
 }
 
@@ -11245,27 +11406,26 @@ static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_t
    two sweeps over blocks of tokens, of which the first makes a state for the second. */
 
 /* Goes to the block of a sweep over n tokens that begins at token `start`. */
-static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_chunk *c,
-                               size_t start, size_t n)
+static void mmixi_linear_block(mmixi_scan_task *t, size_t start, size_t n)
 {
     t->start = start;
-    t->q = mmixi_min(p->scan.longest, n - start);
-    mmixi_chunk_fit(p, t, c);
+    t->q = mmixi_min(t->plan->longest, n - start);
+    mmixi_chunk_fit(t);
 }
 /* Begins a task. Returns its state: what is kept for the backward, or else scratch. */
 static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
-                                         mmixi_scan_task *t, mmixi_chunk *c)
+                                         mmixi_scan_task *t)
 {
     const mmix_raw *r = &p->r;
-    mmixi_scan_task_begin(p, index, scratch, t, c);
-    mmixi_states_read(p, t, c, NULL);
-    mmixi_mat state = mmixi_state(p, t, c);
+    mmixi_scan_task_begin(p, index, scratch, t);
+    mmixi_states_read(t, NULL);
+    mmixi_mat state = mmixi_state(t);
     t->number = 1;
-    if (r->kept) state.p = mmixi_state_kept(p, t);
+    if (r->kept) state.p = mmixi_state_kept(t);
     if (p->o.feature == MMIX_FEATURE_EFFICIENT) {
         const mmix_head_view *k = &r->k;
         mmix_real *keys = mmixi_at(k, t->b, 0, t->head);
-        mmixi_token_softmax(c, mmixi_matrix(keys, r->S, r->N, k->token));
+        mmixi_token_softmax(&t->c, mmixi_matrix(keys, r->S, r->N, k->token));
     }
     return state;
 }
@@ -11273,61 +11433,76 @@ static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix
 static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmixi_kernels *k = p->k;
-    size_t L = p->r.L, S = p->r.S;
+    size_t L = p->r.L;
+    size_t S = p->r.S;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
+    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t);
+    const mmixi_chunk *c = &t.c;
     for (size_t start = 0; start < S; start += t.q) {
-        mmixi_linear_block(p, &t, &c, start, S);
-        mmixi_linear_keys(p, &t, &c);
-        mmixi_chunk_x(p, &t, &c);
-        mmixi_multiply(k, state, mmixi_t(c.B), c.x, start > 0);
+        mmixi_linear_block(&t, start, S);
+        mmixi_linear_keys(&t);
+        mmixi_chunk_x(&t);
+        mmixi_multiply(k, state, mmixi_t(c->B), c->x, start > 0);
     }
     for (; t.head < t.last; t.head++)
         for (size_t start = 0; start < L; start += t.q) {
-            mmixi_linear_block(p, &t, &c, start, L);
-            mmixi_linear_queries(p, &t, &c);
-            mmixi_chunk_y(p, &t, &c);
-            mmixi_multiply(k, c.y, c.C, state, 0);
-            mmixi_linear_divide(p, &t, &c);
+            mmixi_linear_block(&t, start, L);
+            mmixi_linear_queries(&t);
+            mmixi_chunk_y(&t);
+            mmixi_multiply(k, c->y, c->C, state, 0);
+            mmixi_linear_divide(&t);
         }
 }
-/* The first sweep makes dstate = φ(Q)ᵀ dY and dφ = dY stateᵀ, the second dV = ψ(K) dstate and
-   dψ = V dstateᵀ. */
+/* The first sweep of the backward: dstate = φ(Q)ᵀ dY, and dQ by dφ = dY stateᵀ. */
+static void mmixi_linear_sweep_queries(mmixi_scan_task *t, mmixi_mat dstate)
+{
+    const mmixi_chunk *c = &t->c;
+    size_t L = t->r->L;
+    for (; t->head < t->last; t->head++)
+        for (size_t start = 0; start < L; start += t->q) {
+            mmixi_linear_block(t, start, L);
+            mmixi_linear_queries(t);
+            mmixi_chunk_dy(t);
+            mmixi_multiply(t->k, dstate, mmixi_t(c->C), c->dy, 1);
+            mmixi_multiply(t->k, c->dC, c->dy, c->in_t, 0);
+            mmixi_linear_queries_backward(t);
+        }
+    t->head = t->first;
+}
+/* The second: dV = ψ(K) dstate, and dK by dψ = V dstateᵀ. */
+static void mmixi_linear_sweep_keys(mmixi_scan_task *t, mmixi_mat dstate)
+{
+    const mmix_raw *r = t->r;
+    const mmixi_chunk *c = &t->c;
+    mmixi_mat of_v = mmixi_part(dstate, 0, 0, r->N, r->P);
+    for (size_t start = 0; start < r->S; start += t->q) {
+        mmixi_linear_block(t, start, r->S);
+        mmixi_linear_keys(t);
+        mmixi_chunk_x(t);
+        if (r->dv.p) {
+            mmixi_mat dv = mmixi_tokens(t, &r->dv, r->P);
+            mmixi_multiply(t->k, dv, c->B, of_v, r->add[MMIX_IN_V]);
+        }
+        mmixi_multiply(t->k, c->dB, c->x, c->dh_t, 0);
+        mmixi_linear_keys_backward(t);
+    }
+}
 static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
-    const mmix_raw *r = &p->r;
     const mmixi_kernels *k = p->k;
-    size_t L = r->L, S = r->S, N = r->N, P = r->P;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
-    mmixi_mat dstate = mmixi_state(p, &t, &c);
-    mmixi_transpose(k, c.in_t, state);
-    for (; t.head < t.last; t.head++)
-        for (size_t start = 0; start < L; start += t.q) {
-            mmixi_linear_block(p, &t, &c, start, L);
-            mmixi_linear_queries(p, &t, &c);
-            mmixi_chunk_dy(p, &t, &c);
-            mmixi_multiply(k, dstate, mmixi_t(c.C), c.dy, 1);
-            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
-            mmixi_linear_queries_backward(p, &t, &c);
-        }
-    t.head = t.first;
-    mmixi_transpose(k, c.dh_t, dstate);
+    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t);
+    mmixi_mat dstate = mmixi_state(&t);
+    const mmixi_chunk *c = &t.c;
+    mmixi_transpose(k, c->in_t, state);
+    mmixi_linear_sweep_queries(&t, dstate);
+    mmixi_transpose(k, c->dh_t, dstate);
     /* The gradient of a softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate. */
-    for (size_t n = 0; n < N; n++)
-        c.along[n] = k->dot(p->scan.V, mmixi_row(state, n), mmixi_row(dstate, n));
-    for (size_t start = 0; start < S; start += t.q) {
-        mmixi_linear_block(p, &t, &c, start, S);
-        mmixi_linear_keys(p, &t, &c);
-        mmixi_chunk_x(p, &t, &c);
-        if (r->dv.p)
-            mmixi_multiply(k, mmixi_tokens(&t, &r->dv, P), c.B, mmixi_part(dstate, 0, 0, N, P),
-                           r->add[MMIX_IN_V]);
-        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_keys_backward(p, &t, &c);
+    for (size_t n = 0; n < state.rows; n++) {
+        const mmix_real *row = mmixi_row(state, n);
+        c->along[n] = k->dot(state.cols, row, mmixi_row(dstate, n));
     }
+    mmixi_linear_sweep_keys(&t, dstate);
 }
 
 /* ---- the form of linear attention ---- */
