@@ -11668,10 +11668,13 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention(mmix_real *y, mmix_real *p, const
 {
     for (size_t i = 0; i < L; i++, p += S) {
         size_t sees = mmixi_plain_softmax_sees(i, L, S, causal);
+        const mmix_real *q_i = q + i * N;
         mmix_real *y_i = y + i * P;
-        double largest = -HUGE_VAL, sum = 0;
+        double largest = -HUGE_VAL;
+        double sum = 0;
         for (size_t j = 0; j < sees; j++) {
-            p[j] = (mmix_real)(scale * mmixi_plain_mix_dot(N, q + i * N, k + j * N));
+            double dot = mmixi_plain_mix_dot(N, q_i, k + j * N);
+            p[j] = (mmix_real)(scale * dot);
             if (p[j] > largest) largest = p[j];
         }
         for (size_t j = 0; j < sees; j++)
@@ -11679,10 +11682,13 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention(mmix_real *y, mmix_real *p, const
         for (size_t c = 0; c < P; c++)
             y_i[c] = 0;
         for (size_t j = 0; j < S; j++) {
-            double share = j < sees ? mmixi_exp(p[j] - largest) / sum : 0;
+            const mmix_real *v_j = v + j * P;
+            double share = 0;
+            if (j < sees)
+                share = mmixi_exp(p[j] - largest) / sum;
             p[j] = (mmix_real)share;
             for (size_t c = 0; c < P; c++)
-                y_i[c] += p[j] * v[j * P + c];
+                y_i[c] += p[j] * v_j[c];
         }
     }
 }
@@ -11694,16 +11700,21 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention_backward(mmix_real *dq, mmix_real
                                               size_t S, size_t N, size_t P, double scale)
 {
     for (size_t i = 0; i < L; i++, p += S) {
+        const mmix_real *q_i = q + i * N;
         const mmix_real *dy_i = dy + i * P;
+        mmix_real *dq_i = dq + i * N;
         double delta = mmixi_plain_mix_dot(P, dy_i, y + i * P);
         for (size_t j = 0; j < S; j++) {
+            const mmix_real *k_j = k + j * N;
+            mmix_real *dk_j = dk + j * N;
+            mmix_real *dv_j = dv + j * P;
             double dp = mmixi_plain_mix_dot(P, dy_i, v + j * P);
             mmix_real ds = (mmix_real)(scale * p[j] * (dp - delta));
             for (size_t c = 0; c < P; c++)
-                dv[j * P + c] += p[j] * dy_i[c];
+                dv_j[c] += p[j] * dy_i[c];
             for (size_t c = 0; c < N; c++) {
-                dq[i * N + c] += ds * k[j * N + c];
-                dk[j * N + c] += ds * q[i * N + c];
+                dq_i[c] += ds * k_j[c];
+                dk_j[c] += ds * q_i[c];
             }
         }
     }
@@ -11720,7 +11731,8 @@ static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
     const mmix_raw *r = &p->r;
     const mmix_mixer *o = &p->o;
     size_t at = i + r->S - r->L;
-    size_t left = at, right = r->S - 1 - at;                 /* keys on either side of its own */
+    size_t left = at;                            /* keys on either side of its own */
+    size_t right = r->S - 1 - at;
     switch (o->mask) {
     case MMIX_MASK_CAUSAL:
         right = 0;
@@ -11764,7 +11776,8 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
    1 - w_a to w_a - 1 is Σ_a (d_a + w_a - 1) Π_{c>a} (2 w_c - 1). */
 static size_t mmixi_bias_at(const mmixi_pass *p, size_t h, size_t place)
 {
-    return h * p->softmax.distances + p->softmax.distances / 2 + place;
+    size_t distances = p->softmax.distances;
+    return h * distances + distances / 2 + place;
 }
 /* M (L, S) of a head as a loop, for all masks, windows and bias: row i is p_i. */
 static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
@@ -11776,14 +11789,18 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
         mmixi_keys seen = mmixi_seen(p, mmixi_sequence(r, b, i), i);
         mmixi_spot query = mmixi_spot_of(p, i);
         const mmix_real *q = mmixi_at(&r->q, b, i, h);
-        double largest = -HUGE_VAL, sum = 0;
+        size_t bias_at = mmixi_bias_at(p, h, query.place);
+        double largest = -HUGE_VAL;
+        double sum = 0;
         for (size_t t = 0; t < r->S; t++) {
+            const mmix_real *k = mmixi_at(&r->k, b, t, h);
             mmixi_spot key = mmixi_spot_of(p, t);
+            int sees = t >= seen.begin && t < seen.end;
             double s = -HUGE_VAL;
-            if (t >= seen.begin && t < seen.end && query.window == key.window) {
-                s = p->o.scale * (double)p->k->dot(r->N, q, mmixi_at(&r->k, b, t, h));
+            if (sees && query.window == key.window) {
+                s = p->o.scale * (double)p->k->dot(r->N, q, k);
                 if (r->bias)
-                    s += (double)r->bias[mmixi_bias_at(p, h, query.place) - key.place];
+                    s += (double)r->bias[bias_at - key.place];
             }
             M[t] = (mmix_real)s;
             if (s > largest) largest = s;
@@ -11800,7 +11817,11 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
 /* ---- tasks, tiles and blocks ---- */
 
 /* Queries of a block and keys of a tile. 24 queries are four tiles of six rows of a product: 2 to
-   12 % faster than 32 or 64 (Zen 4), and 48 are no better. */
+   12 % faster than 32 or 64 (Zen 4), and 48 are no better. 512 keys are what a cache of 1 MiB next
+   to a core has room for: with N = P = 64 floats, k, v, their transposes, dk and dv take 128 KiB
+   each, and s and ds of a block 50 KiB each, 0.85 MiB in all; of 1024 keys it would be 1.7 MiB. No
+   measurement decides it: with 1,024 tokens on a busy Zen 4, tiles of 256 to 2048 keys took the
+   same within the noise. */
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
 /* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
@@ -11808,6 +11829,10 @@ enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3
    are in scratch of the task's thread, or where the interface has them. Tokens count from the first
    of the window, without windows from the first of the sequence. */
 typedef struct mmixi_softmax_task {
+    const mmixi_pass *pass;
+    const mmix_raw *r;               /* the pass's arrays, … */
+    const mmixi_softmax_plan *plan;  /* … plan, … */
+    const mmixi_kernels *k;          /* … and kernels */
     size_t b, window;
     size_t group, head;              /* the first of the task's heads, the one at work */
     const mmixi_spot *order;         /* the window's tokens; NULL: token i is the i-th */
@@ -11877,30 +11902,42 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
                                      mmixi_softmax_task *t)
 {
     const mmixi_softmax_plan *s = &p->softmax;
-    size_t groups = p->r.H / s->shared, window;
+    size_t groups = p->r.H / s->shared;
+    size_t of_heads = index / s->runs;
     memset(t, 0, sizeof *t);
+    t->pass = p;
+    t->r = &p->r;
+    t->plan = s;
+    t->k = p->k;
     mmixi_softmax_layout_task(p, t, scratch);
     t->first = index % s->runs * s->run;
-    t->group = index / s->runs % groups * s->shared;
+    t->group = of_heads % groups * s->shared;
     t->head = t->group;
-    t->window = index / s->runs / groups;
+    t->window = of_heads / groups;
     t->b = t->window / s->windows;
-    window = t->window % s->windows;
     t->keys = s->S;
     t->last = mmixi_min(s->L, t->first + s->run);
     if (s->order) {
+        size_t window = t->window % s->windows;
         t->order = s->order + window * s->L;
         t->keys = s->count[window];
         t->last = t->keys;
     }
-    if (!s->dbias) return;
-    t->dbias = s->dbias + t->window * p->r.H * s->distances;
-    memset(t->dbias + t->group * s->distances, 0, s->shared * s->distances * sizeof *t->dbias);
+    if (s->dbias) {
+        t->dbias = s->dbias + t->window * p->r.H * s->distances;
+        mmix_real *of_group = t->dbias + t->group * s->distances;
+        memset(of_group, 0, s->shared * s->distances * sizeof *of_group);
+    }
+}
+/* Where in the tile key number i of the window is: 0 or n where it lies before or behind it. */
+static size_t mmixi_softmax_in_tile(const mmixi_softmax_task *t, size_t i)
+{
+    return mmixi_min(mmixi_max(i, t->tile) - t->tile, t->n);
 }
 /* Goes to the block of queries that begins with i. Returns whether they see any key of the tile. */
-static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t i,
-                                    mmixi_softmax_block *b)
+static int mmixi_softmax_block_find(mmixi_softmax_task *t, size_t i, mmixi_softmax_block *b)
 {
+    size_t tile_end = t->tile + t->n;
     size_t end = 0;
     b->i = i;
     b->from = t->n;
@@ -11909,14 +11946,14 @@ static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, 
     for (size_t r = 0; r < b->rows; r++) {
         size_t query = i + r;
         if (query < t->own.begin || query >= t->own.end)
-            t->own = mmixi_sequence(&p->r, t->b, query);
-        mmixi_keys all = mmixi_seen(p, t->own, query);
+            t->own = mmixi_sequence(t->r, t->b, query);
+        mmixi_keys all = mmixi_seen(t->pass, t->own, query);
         mmixi_keys *seen = &b->seen[r];
         b->again[r] = all.begin < t->tile;
-        b->whole[r] = !b->again[r] && mmixi_min(all.end, t->keys) <= t->tile + t->n;
+        b->whole[r] = !b->again[r] && mmixi_min(all.end, t->keys) <= tile_end;
         b->add |= b->again[r];
-        seen->begin = mmixi_min(mmixi_max(all.begin, t->tile) - t->tile, t->n);
-        seen->end = mmixi_min(mmixi_max(all.end, t->tile) - t->tile, t->n);
+        seen->begin = mmixi_softmax_in_tile(t, all.begin);
+        seen->end = mmixi_softmax_in_tile(t, all.end);
         if (seen->begin == seen->end) {
             seen->begin = t->n;
             seen->end = t->n;
@@ -11936,9 +11973,10 @@ static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i)
     return t->order ? t->order[i].at : i;
 }
 /* Where token i's numbers of the head at work are in an array (B, H, L). */
-static size_t mmixi_softmax_at(const mmixi_pass *p, const mmixi_softmax_task *t, size_t i)
+static size_t mmixi_softmax_at(const mmixi_softmax_task *t, size_t i)
 {
-    return (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, i);
+    size_t head = t->b * t->r->H + t->head;
+    return head * t->r->L + mmixi_softmax_token(t, i);
 }
 /* Where the row of token i is in an array of the interface. */
 static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_head_view *a,
@@ -11947,25 +11985,29 @@ static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mm
     return mmixi_at(a, t->b, mmixi_softmax_token(t, i), t->head);
 }
 /* Puts the rows of the tokens from i on where they belong, or with add 1 adds them there. */
-static void mmixi_softmax_put(const mmixi_pass *p, const mmixi_softmax_task *t, mmixi_mat rows,
-                              const mmix_head_view *a, size_t i, int add)
+static void mmixi_softmax_put(const mmixi_softmax_task *t, mmixi_mat rows, const mmix_head_view *a,
+                              size_t i, int add)
 {
-    for (size_t r = 0; r < rows.rows; r++)
-        mmixi_put(p->k, rows.cols, mmixi_row(rows, r), mmixi_softmax_row(t, a, i + r), add);
+    for (size_t r = 0; r < rows.rows; r++) {
+        mmix_real *to = mmixi_softmax_row(t, a, i + r);
+        mmixi_put(t->k, rows.cols, mmixi_row(rows, r), to, add);
+    }
 }
 /* The rows of n tokens from i on, as they lie: without windows one behind the other. */
 static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_head_view *a, size_t i,
                                    size_t n, size_t cols)
 {
-    return mmixi_matrix(mmixi_at(a, t->b, i, t->head), n, cols, a->token);
+    mmix_real *first = mmixi_at(a, t->b, i, t->head);
+    return mmixi_matrix(first, n, cols, a->token);
 }
 /* A copy of such rows, in `room`. */
 static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_head_view *a,
                                       size_t i, size_t n, mmixi_mat room)
 {
+    size_t bytes = room.cols * sizeof *room.p;
     room.rows = n;
     for (size_t r = 0; r < n; r++)
-        memcpy(mmixi_row(room, r), mmixi_softmax_row(t, a, i + r), room.cols * sizeof *room.p);
+        memcpy(mmixi_row(room, r), mmixi_softmax_row(t, a, i + r), bytes);
     return room;
 }
 /* The rows as they lie, or copied into `room` if they lie apart. */
@@ -11988,32 +12030,43 @@ static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_head
     return sums;
 }
 /* Goes to the tile that begins with key `tile`. */
-static void mmixi_softmax_tile_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t tile)
+static void mmixi_softmax_tile_find(mmixi_softmax_task *t, size_t tile)
 {
     t->tile = tile;
-    t->n = mmixi_min(p->softmax.T, t->keys - tile);
+    t->n = mmixi_min(t->plan->T, t->keys - tile);
+}
+/* The tile's rows of keys or values as they lie, or copied into `room`. */
+static mmixi_mat mmixi_softmax_tile_rows(const mmixi_softmax_task *t, const mmix_head_view *a,
+                                         mmixi_mat room)
+{
+    return mmixi_softmax_rows_of(t, a, t->tile, t->n, room);
+}
+static mmixi_mat mmixi_softmax_tile_copy(const mmixi_softmax_task *t, const mmix_head_view *a,
+                                         mmixi_mat room)
+{
+    return mmixi_softmax_gather(t, a, t->tile, t->n, room);
 }
 /* Makes ready what the forward reads of a tile. */
-static void mmixi_softmax_tile(const mmixi_pass *p, mmixi_softmax_task *t)
+static void mmixi_softmax_tile(mmixi_softmax_task *t)
 {
-    const mmix_raw *r = &p->r;
-    t->key = mmixi_softmax_rows_of(t, &r->k, t->tile, t->n, t->near_key);
-    if (p->softmax.single) {
-        t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
+    const mmix_raw *r = t->r;
+    t->key = mmixi_softmax_tile_rows(t, &r->k, t->near_key);
+    if (t->plan->single) {
+        t->value = mmixi_softmax_tile_rows(t, &r->v, t->near_value);
         return;
     }
-    mmixi_transpose(p->k, t->key_t, t->key);
-    t->value = mmixi_softmax_gather(t, &r->v, t->tile, t->n, t->near_value);
+    mmixi_transpose(t->k, t->key_t, t->key);
+    t->value = mmixi_softmax_tile_copy(t, &r->v, t->near_value);
 }
 /* Makes ready what the backward reads of a tile, and where it adds. */
-static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task *t)
+static void mmixi_softmax_tile_backward(mmixi_softmax_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
-    t->key = mmixi_softmax_gather(t, &r->k, t->tile, t->n, t->near_key);
-    if (!r->kept) mmixi_transpose(k, t->key_t, t->key);
-    t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
-    mmixi_transpose(k, t->value_t, t->value);
+    const mmix_raw *r = t->r;
+    t->key = mmixi_softmax_tile_copy(t, &r->k, t->near_key);
+    if (!r->kept)
+        mmixi_transpose(t->k, t->key_t, t->key);
+    t->value = mmixi_softmax_tile_rows(t, &r->v, t->near_value);
+    mmixi_transpose(t->k, t->value_t, t->value);
     t->dkey = mmixi_softmax_sums(t, &r->dk, t->near_dkey, r->add[MMIX_IN_K]);
     t->dvalue = mmixi_softmax_sums(t, &r->dv, t->near_dvalue, r->add[MMIX_IN_V]);
 }
@@ -12021,107 +12074,122 @@ static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task 
 /* ---- a block against a tile ---- */
 
 /* Where e^(s - m) of row r of the block is kept, from the tile's first key on. */
-static mmix_real *mmixi_softmax_kept(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                     const mmixi_softmax_block *b, size_t r)
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                     size_t r)
 {
-    const mmixi_softmax_plan *s = &p->softmax;
-    return p->r.kept + ((t->window * p->r.H + t->head) * s->L + b->i + r) * s->ld;
+    const mmixi_softmax_plan *s = t->plan;
+    size_t head = t->window * t->r->H + t->head;
+    size_t row = head * s->L + b->i + r;
+    return t->r->kept + row * s->ld;
 }
 /* Sets the numbers of row r to 0 for keys that it does not see. */
 static void mmixi_softmax_hide(const mmixi_softmax_block *b, size_t r, mmix_real *row)
 {
+    const mmixi_keys *seen = &b->seen[r];
     size_t all = b->from + b->n;
-    size_t begin = mmixi_min(b->seen[r].begin, all);
-    size_t end = mmixi_min(b->seen[r].end, all);
+    size_t begin = mmixi_min(seen->begin, all);
+    size_t end = mmixi_min(seen->end, all);
     memset(row + b->from, 0, (begin - b->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
 /* Makes Q = scale q of the block. */
-static mmixi_mat mmixi_softmax_queries(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                       const mmixi_softmax_block *b)
+static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
-    mmixi_mat q = mmixi_softmax_rows_of(t, &p->r.q, b->i, b->rows, t->query);
+    mmix_real scale = (mmix_real)t->pass->o.scale;
+    mmixi_mat q = mmixi_softmax_rows_of(t, &t->r->q, b->i, b->rows, t->query);
     mmixi_mat Q = mmixi_part(t->query, 0, 0, b->rows, q.cols);
     for (size_t r = 0; r < b->rows; r++)
-        p->k->scale(q.cols, (mmix_real)p->o.scale, mmixi_row(q, r), mmixi_row(Q, r));
+        t->k->scale(q.cols, scale, mmixi_row(q, r), mmixi_row(Q, r));
     return Q;
 }
-/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
-static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                 const mmixi_softmax_block *b, mmixi_mat S, mmixi_mat Q)
+/* S += bias of the block and the tile. */
+static void mmixi_softmax_add_bias(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                   mmixi_mat S)
 {
-    const mmixi_kernels *k = p->k;
-    if (p->softmax.single)
-        for (size_t j = 0; j < b->n; j++)
-            S.p[j] = k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
-    else mmixi_multiply(k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
-    if (!p->r.bias) return;
+    const mmixi_spot *query = t->order + b->i;
     const mmixi_spot *key = t->order + t->tile + b->from;
     for (size_t r = 0; r < b->rows; r++) {
-        const mmix_real *bias = p->r.bias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
+        size_t at = mmixi_bias_at(t->pass, t->head, query[r].place);
+        const mmix_real *bias = t->r->bias + at;
         mmix_real *row = mmixi_row(S, r);
         for (size_t j = 0; j < b->n; j++)
             row[j] += bias[-(ptrdiff_t)key[j].place];
     }
+}
+/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
+static void mmixi_softmax_scores(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                 mmixi_mat S, mmixi_mat Q)
+{
+    const mmixi_kernels *k = t->k;
+    if (t->plan->single) {
+        for (size_t j = 0; j < b->n; j++)
+            S.p[j] = k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
+    }
+    else {
+        mmixi_mat keys = mmixi_part(t->key_t, 0, b->from, Q.cols, b->n);
+        mmixi_multiply(k, S, Q, keys, 0);
+    }
+    if (t->r->bias)
+        mmixi_softmax_add_bias(t, b, S);
 }
 
 /* ---- forward ---- */
 
 /* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y (P) to
    them. */
-static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                      const mmixi_softmax_block *b, size_t r, mmix_real *row,
-                                      mmix_real *y)
+static void mmixi_softmax_row_forward(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                      size_t r, mmix_real *row, mmix_real *y)
 {
-    const mmixi_kernels *k = p->k;
+    const mmixi_kernels *k = t->k;
     size_t begin = b->seen[r].begin;
     size_t n = b->seen[r].end - begin;
     size_t query = b->i - t->first + r;
+    mmix_real *seen = row + begin;
     mmix_real *largest = &t->row_max[query];
     mmix_real *sum = &t->sum[query];
     mmix_real before = *largest;
     if (n) {
-        mmix_real here = k->largest(n, row + begin);
+        mmix_real here = k->largest(n, seen);
         if (here < -FLT_MAX) here = -FLT_MAX;    /* of -infinity alone e^(s - m) is 0, not NaN */
         if (b->again[r] && before > here) here = before;
         *largest = here;
-        mmix_real more = k->exp_row(n, 1, row + begin, *largest, row + begin);
+        mmix_real more = k->exp_row(n, 1, seen, here, seen);
         if (b->again[r]) {
-            mmix_real fade = mmixi_exp_real(before - *largest);
+            mmix_real fade = mmixi_exp_real(before - here);
             more += *sum * fade;
-            k->scale(p->r.P, fade, y, y);
+            k->scale(t->r->P, fade, y, y);
         }
         *sum = more;
     }
     mmixi_softmax_hide(b, r, row);
 }
 /* A block against a tile: s, then e^(s - m), then y' += e^(s - m) v of the rows. */
-static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                  const mmixi_softmax_block *b)
+static void mmixi_softmax_forward(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
-    size_t rows = b->rows, from = b->from, n = b->n;
-    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, rows, t->near_y);
-    mmixi_mat value = mmixi_part(t->value, from, 0, n, p->r.P);
-    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    const mmix_raw *x = t->r;
+    mmixi_mat y = mmixi_softmax_rows_of(t, &x->y, b->i, b->rows, t->near_y);
+    mmixi_mat value = mmixi_part(t->value, b->from, 0, b->n, x->P);
+    mmixi_mat Q = mmixi_softmax_queries(t, b);
     mmixi_mat all = t->scores;       /* rows of the whole tile, or what is kept of them */
-    if (p->r.kept) all.p = mmixi_softmax_kept(p, t, b, 0);
-    mmixi_mat scores = mmixi_part(all, 0, from, rows, n);
-    mmixi_softmax_scores(p, t, b, scores, Q);
-    for (size_t r = 0; r < rows; r++)
-        mmixi_softmax_row_forward(p, t, b, r, mmixi_row(all, r), mmixi_row(y, r));
-    mmixi_multiply(p->k, y, scores, value, b->add);
-    if (t->order) mmixi_softmax_put(p, t, y, &p->r.y, b->i, 0);
+    if (x->kept) all.p = mmixi_softmax_kept(t, b, 0);
+    mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
+    mmixi_softmax_scores(t, b, scores, Q);
+    for (size_t r = 0; r < b->rows; r++)
+        mmixi_softmax_row_forward(t, b, r, mmixi_row(all, r), mmixi_row(y, r));
+    mmixi_multiply(t->k, y, scores, value, b->add);
+    if (t->order)
+        mmixi_softmax_put(t, y, &x->y, b->i, 0);
 }
 /* After the last tile: y = y'/l, and m and 1/l are kept for the backward. */
-static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *t)
+static void mmixi_softmax_divide(const mmixi_softmax_task *t)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
     for (size_t i = t->first; i < t->last; i++) {
-        size_t at = mmixi_softmax_at(p, t, i);
+        size_t at = mmixi_softmax_at(t, i);
         size_t query = i - t->first;
         mmix_real inverse = 1 / t->sum[query];
         mmix_real *y = mmixi_softmax_row(t, &r->y, i);
-        p->k->scale(r->P, inverse, y, y);
+        t->k->scale(r->P, inverse, y, y);
         if (!r->row_max) continue;
         r->row_max[at] = t->row_max[query];
         r->inverse_sum[at] = inverse;
@@ -12135,109 +12203,134 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
     mmixi_softmax_task_begin(p, index, scratch, &t);
     for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
         int ready = 0;               /* a tile that no query sees is not touched */
-        mmixi_softmax_tile_find(p, &t, tile);
+        mmixi_softmax_tile_find(&t, tile);
         for (size_t i = t.first; i < t.last; i += b.rows) {
-            if (!mmixi_softmax_block_find(p, &t, i, &b)) continue;
-            if (!ready) mmixi_softmax_tile(p, &t);
+            if (!mmixi_softmax_block_find(&t, i, &b)) continue;
+            if (!ready) mmixi_softmax_tile(&t);
             ready = 1;
-            mmixi_softmax_forward(p, &t, &b);
+            mmixi_softmax_forward(&t, &b);
         }
     }
-    mmixi_softmax_divide(p, &t);
+    mmixi_softmax_divide(&t);
 }
 
 /* ---- backward ---- */
 
 /* Adds ds of row r to the gradient of bias. */
-static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                        const mmixi_softmax_block *b, size_t r,
-                                        const mmix_real *ds)
+static void mmixi_softmax_bias_backward(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                        size_t r, const mmix_real *ds)
 {
-    mmix_real *dbias = t->dbias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
+    const mmixi_keys *seen = &b->seen[r];
+    const mmixi_spot *query = t->order + b->i + r;
     const mmixi_spot *key = t->order + t->tile;
-    for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++)
+    mmix_real *dbias = t->dbias + mmixi_bias_at(t->pass, t->head, query->place);
+    for (size_t j = seen->begin; j < seen->end; j++)
         dbias[-(ptrdiff_t)key[j].place] += ds[j];
 }
 /* Makes p of row r, in `prob`, from its scores or from what was kept of them, and ds from dp, both
    in `ds`. dy (P) is the row's. */
-static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                       const mmixi_softmax_block *b, size_t r, mmix_real *prob,
-                                       mmix_real *ds, const mmix_real *dy)
+static void mmixi_softmax_row_backward(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                       size_t r, mmix_real *prob, mmix_real *ds,
+                                       const mmix_real *dy)
 {
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *x = t->r;
+    const mmixi_kernels *k = t->k;
     size_t begin = b->seen[r].begin;
     size_t n = b->seen[r].end - begin;
-    size_t at = mmixi_softmax_at(p, t, b->i + r);
-    const mmix_real *e = p->r.kept ? mmixi_softmax_kept(p, t, b, r) : prob;
-    mmix_real *prob_seen = prob + begin, *ds_seen = ds + begin;
+    size_t at = mmixi_softmax_at(t, b->i + r);
+    mmix_real *prob_seen = prob + begin;
+    mmix_real *ds_seen = ds + begin;
+    const mmix_real *e = prob_seen;
+    const mmix_real *y = mmixi_softmax_row(t, &x->y, b->i + r);
     mmix_real delta;
-    if (!p->r.kept)
-        k->exp_row(n, 1, prob_seen, p->r.row_max[at], prob_seen);
-    k->scale(n, p->r.inverse_sum[at], e + begin, prob_seen);
+    if (x->kept)
+        e = mmixi_softmax_kept(t, b, r) + begin;
+    else
+        k->exp_row(n, 1, prob_seen, x->row_max[at], prob_seen);
+    k->scale(n, x->inverse_sum[at], e, prob_seen);
     /* Where one tile has all of the row, the sum over j is as good as dy · y, and exact with one
        key. */
-    if (b->whole[r]) delta = k->dot(n, prob_seen, ds_seen);
-    else delta = k->dot(p->r.P, dy, mmixi_softmax_row(t, &p->r.y, b->i + r));
+    if (b->whole[r])
+        delta = k->dot(n, prob_seen, ds_seen);
+    else
+        delta = k->dot(x->P, dy, y);
     k->softmax_backward(n, prob_seen, ds_seen, delta, ds_seen, 0);
-    if (t->dbias) mmixi_softmax_bias_backward(p, t, b, r, ds);
+    if (t->dbias)
+        mmixi_softmax_bias_backward(t, b, r, ds);
     mmixi_softmax_hide(b, r, prob);
     mmixi_softmax_hide(b, r, ds);
 }
+/* dq += scale ds k of a block and the tile. */
+static void mmixi_softmax_dq(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                             mmixi_mat ds)
+{
+    const mmix_raw *x = t->r;
+    mmix_real scale = (mmix_real)t->pass->o.scale;
+    int add = x->add[MMIX_IN_Q] || b->add;
+    mmixi_mat key = mmixi_part(t->key, b->from, 0, b->n, x->N);
+    mmixi_mat dq = mmixi_part(t->dquery, 0, 0, b->rows, x->N);
+    mmixi_multiply(t->k, dq, ds, key, 0);
+    t->k->scale(b->rows * x->N, scale, dq.p, dq.p);
+    mmixi_softmax_put(t, dq, &x->dq, b->i, add);
+}
 /* A block against a tile: p and dp, then ds, then dv += pᵀ dy, dk += dsᵀ (scale q) and dq += scale
    ds k of what they see. */
-static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                   const mmixi_softmax_block *b)
+static void mmixi_softmax_backward(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
-    const mmix_raw *x = &p->r;
-    const mmixi_kernels *k = p->k;
-    size_t rows = b->rows, from = b->from, n = b->n, N = x->N, P = x->P;
+    const mmix_raw *x = t->r;
+    const mmixi_kernels *k = t->k;
+    size_t rows = b->rows;
+    size_t from = b->from;
+    size_t n = b->n;
     mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n);
     mmixi_mat dscores = mmixi_part(t->dscores, 0, from, rows, n);
-    mmixi_mat value_t = mmixi_part(t->value_t, 0, from, P, n);
-    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    mmixi_mat value_t = mmixi_part(t->value_t, 0, from, x->P, n);
+    mmixi_mat Q = mmixi_softmax_queries(t, b);
     mmixi_mat dy = mmixi_softmax_gather(t, &x->dy, b->i, rows, t->near_dy);
-    if (!x->kept) mmixi_softmax_scores(p, t, b, scores, Q);
+    if (!x->kept)
+        mmixi_softmax_scores(t, b, scores, Q);
     mmixi_multiply(k, dscores, dy, value_t, 0);
     for (size_t r = 0; r < rows; r++) {
         mmix_real *prob = mmixi_row(t->scores, r);
         mmix_real *ds = mmixi_row(t->dscores, r);
-        mmixi_softmax_row_backward(p, t, b, r, prob, ds, mmixi_row(dy, r));
+        mmixi_softmax_row_backward(t, b, r, prob, ds, mmixi_row(dy, r));
     }
     if (x->dv.p) {
-        mmixi_mat dv = mmixi_part(t->dvalue, from, 0, n, P);
+        mmixi_mat dv = mmixi_part(t->dvalue, from, 0, n, x->P);
         mmixi_multiply(k, dv, mmixi_t(scores), dy, 1);
     }
     if (x->dk.p) {
-        mmixi_mat dk = mmixi_part(t->dkey, from, 0, n, N);
+        mmixi_mat dk = mmixi_part(t->dkey, from, 0, n, x->N);
         mmixi_multiply(k, dk, mmixi_t(dscores), Q, 1);
     }
-    if (x->dq.p) {
-        mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
-        mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
-        k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
-        mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
-    }
+    if (x->dq.p)
+        mmixi_softmax_dq(t, b, dscores);
+}
+/* The blocks of the head at work against the tile. */
+static void mmixi_softmax_head_backward(mmixi_softmax_task *t)
+{
+    mmixi_softmax_block b;
+    for (size_t i = t->first; i < t->last; i += b.rows)
+        if (mmixi_softmax_block_find(t, i, &b))
+            mmixi_softmax_backward(t, &b);
 }
 /* A task of the backward: tile after tile, in each head after head, block after block. */
 static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
     mmixi_softmax_task t;
-    mmixi_softmax_block b;
     mmixi_softmax_task_begin(p, index, scratch, &t);
+    size_t end = t.group + p->softmax.shared;
     for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
-        mmixi_softmax_tile_find(p, &t, tile);
-        t.head = t.group;
-        mmixi_softmax_tile_backward(p, &t);      /* always: dk and dv of keys nobody sees are 0 */
-        for (; t.head < t.group + p->softmax.shared; t.head++)
-            for (size_t i = t.first; i < t.last; i += b.rows)
-                if (mmixi_softmax_block_find(p, &t, i, &b))
-                    mmixi_softmax_backward(p, &t, &b);
+        mmixi_softmax_tile_find(&t, tile);
+        mmixi_softmax_tile_backward(&t);         /* always: dk and dv of keys nobody sees are 0 */
+        for (; t.head < end; t.head++)
+            mmixi_softmax_head_backward(&t);
         t.head = t.group;
         if (t.order && r->dk.p)
-            mmixi_softmax_put(p, &t, t.dkey, &r->dk, tile, r->add[MMIX_IN_K]);
+            mmixi_softmax_put(&t, t.dkey, &r->dk, tile, r->add[MMIX_IN_K]);
         if (t.order && r->dv.p)
-            mmixi_softmax_put(p, &t, t.dvalue, &r->dv, tile, r->add[MMIX_IN_V]);
+            mmixi_softmax_put(&t, t.dvalue, &r->dv, tile, r->add[MMIX_IN_V]);
     }
 }
 
@@ -12336,10 +12429,11 @@ static void mmixi_softmax_windows(mmixi_pass *p)
 static size_t mmixi_softmax_run(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
-    size_t heads = r->B * r->H, L = r->L;
+    size_t heads = r->B * r->H;
     if (p->back || p->o.window[0] || heads >= 16) return p->softmax.L;
-    size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
-    return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), L);
+    size_t wanted = mmixi_ceil_div(r->L * heads, 16);
+    size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, wanted);
+    return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), r->L);
 }
 /* Plans a pass: sizes, tasks, and what the forward keeps. */
 static void mmixi_softmax_begin(mmixi_pass *p)
@@ -12371,10 +12465,12 @@ static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
 {
     const mmix_raw *r = &p->r;
     mmixi_softmax_plan *s = &p->softmax;
+    size_t spots = s->windows * s->L;
+    size_t heads = r->B * s->windows * r->H;     /* of all windows */
     if (!p->o.window[0]) return;
     if (p->back && r->grad[MMIX_IN_BIAS])
-        s->dbias = mmixi_room_reals(room, r->B * s->windows * r->H * s->distances);
-    s->order = (mmixi_spot *)mmixi_room_bytes(room, s->windows * s->L * sizeof *s->order);
+        s->dbias = mmixi_room_reals(room, heads * s->distances);
+    s->order = (mmixi_spot *)mmixi_room_bytes(room, spots * sizeof *s->order);
     s->count = (size_t *)mmixi_room_bytes(room, s->windows * sizeof *s->count);
 }
 /* Sorts the tokens of a grid into its windows, in each by their order in the sequence. */
