@@ -4628,13 +4628,16 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 MMIXI_PLAIN void mmixi_plain_gemm(mmix_real *c, const mmix_real *a, const mmix_real *b, size_t rows,
                                   size_t cols, size_t depth, int add)
 {
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; i < rows; i++) {
+        const mmix_real *a_i = a + i * depth;
+        mmix_real *c_i = c + i * cols;
         for (size_t j = 0; j < cols; j++) {
-            double sum = add ? (double)c[i * cols + j] : 0;
+            double sum = add ? (double)c_i[j] : 0;
             for (size_t k = 0; k < depth; k++)
-                sum += (double)a[i * depth + k] * (double)b[k * cols + j];
-            c[i * cols + j] = (mmix_real)sum;
+                sum += (double)a_i[k] * (double)b[k * cols + j];
+            c_i[j] = (mmix_real)sum;
         }
+    }
 }
 
 /* c = or += a b + bias, and then what a layer does to c. The rows of c are contiguous; a and b
@@ -4661,7 +4664,8 @@ typedef struct mmixi_gemm {
 static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 {
 #ifdef MMIX_REGRESSION
-    if (c.rows != a.rows || c.cols != b.cols || a.cols != b.rows || c.cs != 1) abort();
+    int sizes = c.rows == a.rows && c.cols == b.cols && a.cols == b.rows;
+    if (!sizes || c.cs != 1) abort();
 #endif
     (void)c;
     (void)a;
@@ -4734,7 +4738,9 @@ static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols)
    columns are 32 + 32, not 48 + 16. */
 static inline size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 {
-    return mmixi_cut(mmixi_ceil_div(cols, k->lanes), p, mmixi_panels(k, cols)) * k->lanes;
+    size_t vectors = mmixi_ceil_div(cols, k->lanes);
+    size_t panels = mmixi_panels(k, cols);
+    return mmixi_cut(vectors, p, panels) * k->lanes;
 }
 
 /* The number of blocks of depth; an empty product has one, of no depth. */
@@ -4797,9 +4803,13 @@ static inline void mmixi_gemm_tiles(const mmixi_kernels *k, mmixi_tiling tiling,
 /* Copies a block of a whose columns are contiguous to `copy`, and returns it as it lies there. */
 static mmixi_mat mmixi_copy_block(mmixi_mat block, mmix_real *copy)
 {
-    for (size_t l = 0; l < block.cols; l++)
-        memcpy(copy + l * block.rows, block.p + (ptrdiff_t)l * block.cs, block.rows * sizeof *copy);
-    return mmixi_t(mmixi_matrix(copy, block.cols, block.rows, (ptrdiff_t)block.rows));
+    size_t rows = block.rows;
+    mmixi_mat columns = mmixi_matrix(copy, block.cols, rows, (ptrdiff_t)rows);
+    for (size_t l = 0; l < block.cols; l++) {
+        const mmix_real *column = mmixi_mat_at(block, 0, l);
+        memcpy(copy + l * rows, column, rows * sizeof *copy);
+    }
+    return mmixi_t(columns);
 }
 
 /* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). b is read from `packed` unless
@@ -4808,7 +4818,8 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
                               int add, const mmix_real *bias, size_t first, size_t last,
                               const mmix_real *packed, mmix_real *copy, int triangle)
 {
-    size_t cols = c.cols, panels = mmixi_panels(k, cols);
+    size_t cols = c.cols;
+    size_t panels = mmixi_panels(k, cols);
     size_t vectors = mmixi_ceil_div(cols, k->lanes);
     size_t blocks = mmixi_depths(a.cols);
     size_t first_column = mmixi_panel(k, cols, first);
@@ -4830,7 +4841,8 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
             mmixi_mat panel = mmixi_part(b, k0, j, depth, width);
             if (packed) {
                 const mmix_real *at = packed + mmixi_gemm_packed(k, k0, cols) + j * depth;
-                panel = mmixi_matrix(at, depth, width, (ptrdiff_t)mmixi_round_up(width, k->lanes));
+                size_t ld = mmixi_round_up(width, k->lanes);
+                panel = mmixi_matrix(at, depth, width, (ptrdiff_t)ld);
             }
             mmixi_gemm_tiles(k, tiling, to, block, panel, add || d > 0, start, triangle, k0, j);
             j = j_end;
@@ -4843,9 +4855,10 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
 static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
                                        mmixi_mat b, int add, int triangle)
 {
+    size_t panels = mmixi_panels(k, c.cols);
     mmixi_fit(c, a, b);
     if (!c.rows || !c.cols) return;
-    mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL, triangle);
+    mmixi_gemm_panels(k, c, a, b, add, NULL, 0, panels, NULL, NULL, triangle);
 }
 static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
                                   int add)
@@ -4882,13 +4895,18 @@ static void mmixi_pack_halves(const mmixi_mat *b, const uint16_t *from, size_t d
 static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real *to, size_t ld)
 {
     const mmix_real *from = panel.p;
+    size_t bytes = panel.cols * sizeof *to;
     if (panel.rs == 1 && panel.cs != 1) {
         k->transpose(panel.cols, panel.rows, from, panel.cs, to, (ptrdiff_t)ld);
         return;
     }
     for (size_t i = 0; i < panel.rows; i++) {
-        if (panel.cs == 1) memcpy(to, from, panel.cols * sizeof *to);
-        else for (size_t j = 0; j < panel.cols; j++) to[j] = from[(ptrdiff_t)j * panel.cs];
+        if (panel.cs == 1) {
+            memcpy(to, from, bytes);
+        } else {
+            for (size_t j = 0; j < panel.cols; j++)
+                to[j] = from[(ptrdiff_t)j * panel.cs];
+        }
         from += panel.rs;
         to += ld;
     }
@@ -4898,20 +4916,30 @@ static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real 
 static void mmixi_pack_task(void *arg, mmixi_range range)
 {
     const mmixi_pack_job *job = (const mmixi_pack_job *)arg;
+    const mmixi_kernels *k = job->k;
     const mmixi_mat *b = &job->b;
-    size_t blocks = mmixi_depths(b->rows), panels = mmixi_panels(job->k, b->cols), k0, first;
-    size_t depth = mmixi_span(b->rows, range.begin % blocks, blocks, &k0);
-    size_t count = mmixi_span(panels, range.begin / blocks, job->panel_parts, &first);
+    size_t cols = b->cols;
+    size_t blocks = mmixi_depths(b->rows);
+    size_t panels = mmixi_panels(k, cols);
+    size_t block = range.begin % blocks;
+    size_t part = range.begin / blocks;
+    size_t k0, first;
+    size_t depth = mmixi_span(b->rows, block, blocks, &k0);
+    size_t count = mmixi_span(panels, part, job->panel_parts, &first);
+    mmix_real *packed = job->packed + mmixi_gemm_packed(k, k0, cols);    /* the block */
     for (size_t p = first; p < first + count; p++) {
-        size_t j = mmixi_panel(job->k, b->cols, p);
-        size_t ld = mmixi_panel(job->k, b->cols, p + 1) - j;
-        size_t width = mmixi_min(ld, b->cols - j);
-        mmix_real *to = job->packed + mmixi_gemm_packed(job->k, k0, b->cols) + j * depth;
+        size_t j = mmixi_panel(k, cols, p);
+        size_t ld = mmixi_panel(k, cols, p + 1) - j;
+        size_t width = mmixi_min(ld, cols - j);
+        mmix_real *to = packed + j * depth;
         if (job->half) {
-            const uint16_t *from = job->half + (ptrdiff_t)k0 * b->rs + (ptrdiff_t)j * b->cs;
+            const uint16_t *row = job->half + (ptrdiff_t)k0 * b->rs;
+            const uint16_t *from = row + (ptrdiff_t)j * b->cs;
             mmixi_pack_halves(b, from, depth, width, to, ld);
+        } else {
+            mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
+            mmixi_pack_reals(k, panel, to, ld);
         }
-        else mmixi_pack_reals(job->k, mmixi_part(*b, k0, j, depth, width), to, ld);
     }
 }
 
@@ -4925,7 +4953,8 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
     job.half = g->half;
     job.packed = to;
     job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
-    mmixi_ranges(m, mmixi_depths(g->b.rows) * job.panel_parts, 1, mmixi_pack_task, &job);
+    size_t tasks = mmixi_depths(g->b.rows) * job.panel_parts;
+    mmixi_ranges(m, tasks, 1, mmixi_pack_task, &job);
 }
 
 /* ---- a product by all threads ---- */
@@ -4944,14 +4973,17 @@ static void mmixi_gemm_dots(const mmixi_gemm_plan *plan, mmixi_mat c, mmixi_mat 
                             size_t j_end)
 {
     const mmixi_gemm *g = &plan->g;
-    for (size_t j = j_begin; j < j_end; j++)
+    for (size_t j = j_begin; j < j_end; j++) {
+        const mmix_real *column = mmixi_mat_at(g->b, 0, j);
         for (size_t i = 0; i < c.rows; i++) {
+            const mmix_real *row = mmixi_mat_at(a, i, 0);
             mmix_real *to = mmixi_mat_at(c, i, j);
-            mmix_real dot = plan->k->dot(a.cols, mmixi_mat_at(a, i, 0), mmixi_mat_at(g->b, 0, j));
+            mmix_real dot = plan->k->dot(a.cols, row, column);
             if (g->bias) dot += g->bias[j];
             if (g->add) dot = *to + dot;
             *to = dot;
         }
+    }
 }
 
 /* What follows the product in columns j_begin … j_end - 1 of c, whose first row is row `first` of
@@ -4965,8 +4997,11 @@ static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi
         mmix_real *row = mmixi_mat_at(c, i, j_begin);
         const mmix_real *residual = NULL;
         mmix_real scale = 1;
-        if (g->residual) residual = g->residual + (ptrdiff_t)(first + i) * g->ldr + j_begin;
-        if (g->row_scale) scale = g->row_scale[(first + i) / g->rows_per_scale];
+        size_t of_g = first + i;
+        if (g->residual)
+            residual = g->residual + (ptrdiff_t)of_g * g->ldr + j_begin;
+        if (g->row_scale)
+            scale = g->row_scale[of_g / g->rows_per_scale];
         if (residual || g->row_scale) k->finish(n, scale, residual, row);
         if (g->gelu) k->gelu(n, row, row);
     }
@@ -4977,11 +5012,14 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = &plan->g;
-    size_t cols = g->c.cols, all_tiles = mmixi_ceil_div(g->c.rows, k->mr);
-    size_t row_part = range.begin % plan->row_parts, panel_part = range.begin / plan->row_parts;
+    size_t cols = g->c.cols;
+    size_t all_tiles = mmixi_ceil_div(g->c.rows, k->mr);
+    size_t all_panels = mmixi_panels(k, cols);
+    size_t row_part = range.begin % plan->row_parts;
+    size_t panel_part = range.begin / plan->row_parts;
     size_t first_tile, first_panel;
     size_t tiles = mmixi_span(all_tiles, row_part, plan->row_parts, &first_tile);
-    size_t panels = mmixi_span(mmixi_panels(k, cols), panel_part, plan->panel_parts, &first_panel);
+    size_t panels = mmixi_span(all_panels, panel_part, plan->panel_parts, &first_panel);
     size_t last_panel = first_panel + panels;
     size_t first_row = first_tile * k->mr;
     size_t rows = mmixi_min(tiles * k->mr, g->c.rows - first_row);
@@ -5001,7 +5039,8 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
 static int mmixi_gemm_packs(const mmixi_gemm *g)
 {
     size_t rows = g->c.rows;
-    if (g->half || g->b.cs != 1 || g->b.rs == 0) return 1;
+    int plain = g->b.cs == 1 && g->b.rs != 0;
+    if (g->half || !plain) return 1;
     if (rows < MMIXI_PACK_FROM) return 0;
     return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
 }
@@ -5010,10 +5049,14 @@ static int mmixi_gemm_packs(const mmixi_gemm *g)
    smaller ones as long as there is work for them; a task has at least least_rows rows. */
 static void mmixi_gemm_share_out(mmixi_gemm_plan *plan, size_t least_rows)
 {
-    size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
-    double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
+    size_t rows = plan->g.c.rows;
+    size_t cols = plan->g.c.cols;
+    size_t mr = plan->k->mr;
+    size_t panels = mmixi_panels(plan->k, cols);
+    double steps = (double)(plan->g.a.cols + 1);
+    double work = (double)rows * (double)cols * steps / (int)MMIXI_TASK_WORK;
     size_t wanted = (size_t)(work < 64 ? work : 64);
-    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / plan->k->mr * plan->k->mr);
+    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / mr * mr);
     plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
     while (plan->row_parts * plan->panel_parts < wanted && plan->row_parts * least_rows <= rows)
         plan->row_parts *= 2;
@@ -5026,7 +5069,8 @@ static void mmixi_gemm_share_out(mmixi_gemm_plan *plan, size_t least_rows)
 static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan *plan, size_t piece,
                               mmix_real *room)
 {
-    size_t rows = g->c.rows, cols = g->c.cols;
+    size_t rows = g->c.rows;
+    size_t cols = g->c.cols;
     /* few rows would copy a transposed a in crumbs */
     size_t least_rows = (plan->copy ? 8 : 4) * m->k->mr;
     plan->k = m->k;
@@ -5035,13 +5079,16 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
         plan->g.c = mmixi_part(g->c, 0, at, rows, n);
-        plan->g.b = mmixi_part(g->b, 0, g->half ? 0 : at, g->a.cols, n);
-        if (g->half) plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
+        size_t b_at = g->half ? 0 : at;          /* of bf16 that pointer moves, not b's */
+        plan->g.b = mmixi_part(g->b, 0, b_at, g->a.cols, n);
+        if (g->half)
+            plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
         if (g->bias) plan->g.bias = g->bias + at;
         if (g->residual) plan->g.residual = g->residual + at;
         if (room) mmixi_gemm_pack(m, &plan->g, room);
         mmixi_gemm_share_out(plan, least_rows);
-        mmixi_ranges(m, plan->row_parts * plan->panel_parts, 1, mmixi_gemm_task, plan);
+        size_t tasks = plan->row_parts * plan->panel_parts;
+        mmixi_ranges(m, tasks, 1, mmixi_gemm_task, plan);
     }
 }
 
@@ -5055,17 +5102,22 @@ static int mmixi_gemm_is_dots(const mmixi_gemm *g)
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols, piece = cols;
+    size_t rows = g->c.rows;
+    size_t cols = g->c.cols;
+    size_t depth = g->a.cols;
+    size_t piece = cols;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_gemm_plan plan;
     mmix_real *room = NULL;
     /* If a is transposed, every tile would come back to each cache line of a, on as many pages as
        a is deep: a block of it is copied first. */
-    int copy = g->a.rs == 1 && g->a.cs != 1 && rows >= MMIXI_MC / 2, pack;
+    int transposed = g->a.rs == 1 && g->a.cs != 1;
+    int copy = transposed && rows >= MMIXI_MC / 2;
     if (!rows || !cols) return 0;
     memset(&plan, 0, sizeof plan);
     plan.dots = mmixi_gemm_is_dots(g);
-    pack = !g->packed_b && !plan.dots && depth && mmixi_gemm_packs(g);
+    int wanted = !g->packed_b && !plan.dots && depth;
+    int pack = wanted && mmixi_gemm_packs(g);
     if (pack) {
         size_t some = mmixi_round_up(MMIXI_PACK_MOST * m->lanes / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
