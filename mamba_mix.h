@@ -14744,7 +14744,8 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 
 static size_t mmixi_span_tokens(const mmix_span *s)
 {
-    return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
+    size_t plane = s->grid[1] * s->grid[2];
+    return s->grid[0] * (plane + s->separators);
 }
 
 /* Returns 1 if the spans lie in order, apart from each other and within L tokens, else 0 after
@@ -14840,7 +14841,8 @@ static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], 
 /* How far the positions of the text behind a span are from the span's start, on all three axes. */
 static size_t mmixi_span_longest(const mmix_span *s)
 {
-    return mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
+    size_t longest = mmixi_max(s->grid[1], s->grid[2]);
+    return mmixi_max(s->grid[0], longest);
 }
 
 /* Puts every token into its lists. Unless positions are given they begin at *next, which moves on.
@@ -14960,11 +14962,14 @@ static mmix_tensor *mmixi_matrix_on(mmix_ctx *m, const mmix_mixer *x, const mmix
 {
     size_t n = mmix_count(list);
     mmix_tensor *M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
-    mmix_tensor *y = mmix_fill(mmix_new4(m, a->B, mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
+    size_t queries = mmix_shape(M, 1);
+    size_t heads = mmix_shape(M, 2);
+    mmix_tensor *y = mmix_fill(mmix_new4(m, a->B, queries, heads, a->L), 0);
     if (!y) return NULL;
     for (size_t i = 0; i < mmix_count(M); i++) {
         size_t token = (size_t)mmix_data_i32(list)[i % n];
-        mmixi_of(y)[i / n * a->L + token] += mmixi_of(M)[i];
+        mmix_real *row = mmixi_of(y) + i / n * a->L;
+        row[token] += mmixi_of(M)[i];
     }
     return y;
 }
@@ -15024,7 +15029,8 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_projections *of,
                                mmix_tensor *x, const mmixi_layout *a, const mmixi_token_list *list)
 {
-    mmix_mixer mixer = mmixi_projected(m, of, mmixi_tokens_listed(m, x, list->tokens), NULL, a);
+    mmix_tensor *u = mmixi_tokens_listed(m, x, list->tokens);
+    mmix_mixer mixer = mmixi_projected(m, of, u, NULL, a);
     mmix_tensor *at = a->of.angles;
     if (!at && w->rope.theta > 0)
         at = list->positions;
@@ -15046,22 +15052,38 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
 
    in: f, b, z or NULL, runs. size: first. number: c. */
 
+/* σ(z) */
+MMIXI_PLAIN double mmixi_plain_fuse_gate(mmix_real z)
+{
+    return 1 / (1 + exp(-(double)z));
+}
+
 MMIXI_PLAIN void mmixi_plain_fuse(mmix_real *y, const mmix_real *f, const mmix_real *b,
                                   const mmix_real *z, const int32_t *runs, double c, size_t B,
                                   size_t L, size_t first, size_t n, size_t H, size_t P)
 {
     for (size_t s = 0; s < B; s++)
         for (size_t t = 0; t < L; t++)
-            for (size_t h = 0; h < H; h++)
-                for (size_t p = 0; p < P; p++) {
-                    size_t at = ((s * L + t) * H + h) * P + p;
-                    y[at] = f[at];
-                    if (runs[t] % 2 == 0) continue;
-                    size_t row = (s * n + t - first) * H + h;
-                    double g = z ? 1 / (1 + exp(-(double)z[row])) : c;
-                    double rest = z ? 1 - g : c;
-                    y[at] = (mmix_real)(g * (double)f[at] + rest * (double)b[row * P + p]);
+            for (size_t h = 0; h < H; h++) {
+                size_t at = ((s * L + t) * H + h) * P;
+                const mmix_real *f_t = f + at;
+                mmix_real *y_t = y + at;
+                memcpy(y_t, f_t, P * sizeof *y);
+                if (runs[t] % 2 == 0) continue;
+                size_t row = (s * n + t - first) * H + h;
+                const mmix_real *b_t = b + row * P;
+                double g = c;
+                double rest = c;
+                if (z) {
+                    g = mmixi_plain_fuse_gate(z[row]);
+                    rest = 1 - g;
                 }
+                for (size_t p = 0; p < P; p++) {
+                    double forward = g * (double)f_t[p];
+                    double reverse = rest * (double)b_t[p];
+                    y_t[p] = (mmix_real)(forward + reverse);
+                }
+            }
 }
 
 /* Adds to df, db and, if there is a gate, dz. */
@@ -15075,20 +15097,29 @@ MMIXI_PLAIN void mmixi_plain_fuse_backward(mmix_real *df, mmix_real *db, mmix_re
         for (size_t t = 0; t < L; t++)
             for (size_t h = 0; h < H; h++) {
                 size_t at = ((s * L + t) * H + h) * P;
+                const mmix_real *f_t = f + at;
+                const mmix_real *dy_t = dy + at;
+                mmix_real *df_t = df + at;
                 size_t row = (s * n + t - first) * H + h;
                 int in_span = runs[t] % 2;
-                double g = 1, rest = 0, along = 0;
-                if (in_span) {
-                    g = z ? 1 / (1 + exp(-(double)z[row])) : c;
-                    rest = z ? 1 - g : c;
+                double g = in_span ? c : 1;
+                double rest = in_span ? c : 0;
+                double along = 0;
+                if (in_span && z) {
+                    g = mmixi_plain_fuse_gate(z[row]);
+                    rest = 1 - g;
                 }
+                for (size_t p = 0; p < P; p++)
+                    df_t[p] += (mmix_real)(g * (double)dy_t[p]);
+                if (!in_span) continue;
+                const mmix_real *b_t = b + row * P;
+                mmix_real *db_t = db + row * P;
                 for (size_t p = 0; p < P; p++) {
-                    df[at + p] += (mmix_real)(g * (double)dy[at + p]);
-                    if (!in_span) continue;
-                    db[row * P + p] += (mmix_real)(rest * (double)dy[at + p]);
-                    along += (double)dy[at + p] * ((double)f[at + p] - (double)b[row * P + p]);
+                    double difference = (double)f_t[p] - (double)b_t[p];
+                    db_t[p] += (mmix_real)(rest * (double)dy_t[p]);
+                    along += (double)dy_t[p] * difference;
                 }
-                if (in_span && z) dz[row] += (mmix_real)(g * rest * along);
+                if (z) dz[row] += (mmix_real)(g * rest * along);
             }
 }
 
@@ -15103,9 +15134,15 @@ typedef struct mmixi_fuse_row {
 static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
 {
     const mmix_tensor *f = c->in[0];
-    size_t L = f->shape[1], H = f->shape[2], P = f->shape[3], n = c->in[1]->shape[1];
+    size_t L = f->shape[1];
+    size_t H = f->shape[2];
+    size_t P = f->shape[3];
     size_t first = c->size[0];
-    size_t sequence = i / H / L, t = i / H % L, head = i % H;
+    size_t n = c->in[1]->shape[1];
+    size_t token = i / H;            /* of all sequences */
+    size_t sequence = token / L;
+    size_t t = token % L;
+    size_t head = i % H;
     const mmix_real *z = mmixi_of(c->in[2]);
     mmixi_fuse_row row;
     memset(&row, 0, sizeof row);
@@ -15129,13 +15166,15 @@ static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
 static void mmixi_fuse_forward_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
+    const mmix_real *f = mmixi_of(c->in[0]);
+    const mmix_real *b = mmixi_of(c->in[1]);
     size_t P = c->in[0]->shape[3];
     for (size_t i = range.begin; i < range.end; i++) {
         mmixi_fuse_row row = mmixi_fuse_row_of(c, i);
         mmix_real *y = mmixi_of(c->out[0]) + row.f;
-        k->scale(P, row.f_share, mmixi_of(c->in[0]) + row.f, y);
+        k->scale(P, row.f_share, f + row.f, y);
         if (row.reversed)
-            k->axpy(P, row.b_share, mmixi_of(c->in[1]) + row.b, y);
+            k->axpy(P, row.b_share, b + row.b, y);
     }
 }
 
@@ -15146,15 +15185,19 @@ static void mmixi_fuse_give(const mmix_call *c, int input, size_t at, mmix_real 
     const mmixi_kernels *k = c->m->k;
     size_t P = c->in[0]->shape[3];
     if (!c->dx[input]) return;
+    mmix_real *to = c->dx[input] + at;
     if (c->add[input])
-        k->axpy(P, share, dy, c->dx[input] + at);
+        k->axpy(P, share, dy, to);
     else
-        k->scale(P, share, dy, c->dx[input] + at);
+        k->scale(P, share, dy, to);
 }
 
 static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
+    const mmix_real *f = mmixi_of(c->in[0]);
+    const mmix_real *b = mmixi_of(c->in[1]);
+    mmix_real *dz = c->dx[2];
     size_t P = c->in[0]->shape[3];
     for (size_t i = range.begin; i < range.end; i++) {
         mmixi_fuse_row row = mmixi_fuse_row_of(c, i);
@@ -15162,11 +15205,12 @@ static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
         mmixi_fuse_give(c, 0, row.f, row.f_share, dy);
         if (!row.reversed) continue;
         mmixi_fuse_give(c, 1, row.b, row.b_share, dy);
-        if (!c->dx[2]) continue;
-        mmix_real along_f = k->dot(P, dy, mmixi_of(c->in[0]) + row.f);
-        mmix_real along_b = k->dot(P, dy, mmixi_of(c->in[1]) + row.b);
-        mmix_real before = c->add[2] ? c->dx[2][row.z] : 0;
-        c->dx[2][row.z] = before + row.f_share * row.b_share * (along_f - along_b);
+        if (!dz) continue;
+        mmix_real along_f = k->dot(P, dy, f + row.f);
+        mmix_real along_b = k->dot(P, dy, b + row.b);
+        mmix_real before = c->add[2] ? dz[row.z] : 0;
+        mmix_real slope = row.f_share * row.b_share;
+        dz[row.z] = before + slope * (along_f - along_b);
     }
 }
 
@@ -15200,7 +15244,8 @@ static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int directi
     int own = f->dir[direction].A_log ? direction : MMIX_SCAN_FORWARD;    /* none: they are shared */
     scan->dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
     scan->dt_bias = f->dir[own].dt_bias;
-    scan->A = mmix_affine(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
+    mmix_tensor *rate = mmix_exp(m, f->dir[own].A_log);
+    scan->A = mmix_affine(m, rate, -1, 0);
 }
 
 /* Scans x in the layer's order, forward over all tokens and in reverse from the first span to the
@@ -15243,10 +15288,13 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_mark mark = mmix_mark_here(m);
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
         mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
-        return mmixi_join_heads(m, mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0));
+        mmix_tensor *heads = mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0);
+        return mmixi_join_heads(m, heads);
     }
-    mmix_tensor *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
-    y = mmixi_tokens_listed(m, y, mmixi_visits(m, a, f->index, 1));
+    mmix_tensor *scanned = mmixi_flex_scans(m, f, x, a);
+    mmix_tensor *y = mmixi_join_heads(m, scanned);
+    mmix_tensor *back = mmixi_visits(m, a, f->index, 1);
+    y = mmixi_tokens_listed(m, y, back);
     if (a->plain) return y;
     if (!a->of.final_state)
         y = mmixi_keep_only(m, mark, y);
@@ -15263,7 +15311,8 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 /* Sets the windows into which a layer divides the grid of a span. */
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *x)
 {
-    static const size_t of_video[3] = { 16, 4, 4 }, of_image[3] = { 1, 16, 16 };
+    static const size_t of_video[3] = { 16, 4, 4 };
+    static const size_t of_image[3] = { 1, 16, 16 };
     const size_t *usual = s->grid[0] == 1 ? of_image : of_video;
     mmix_mmate_options o = w->options;
     mmixi_default(&o.shift_period, 2);
@@ -15277,8 +15326,10 @@ static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mm
 static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at, size_t n,
                                          size_t count, size_t cells)
 {
+    size_t H = mmix_shape(x, 2);
+    size_t N = mmix_shape(x, 3);
     x = mmix_slice(m, x, 1, at, n);
-    return mmixi_as(m, x, 4, count, cells, mmix_shape(x, 2), mmix_shape(x, 3));
+    return mmixi_as(m, x, 4, count, cells, H, N);
 }
 
 /* How many spans from s on have the same grid as s. */
@@ -15325,8 +15376,11 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
 /* The heads of the tokens in a list. */
 static mmix_tensor *mmixi_heads_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
-    size_t H = mmix_shape(x, 2), N = mmix_shape(x, 3);
-    return mmixi_split_heads(m, mmixi_tokens_listed(m, mmixi_join_heads(m, x), list), 0, H, N);
+    size_t H = mmix_shape(x, 2);
+    size_t N = mmix_shape(x, 3);
+    mmix_tensor *joined = mmixi_join_heads(m, x);
+    mmix_tensor *listed = mmixi_tokens_listed(m, joined, list);
+    return mmixi_split_heads(m, listed, 0, H, N);
 }
 
 /* With `global`: what Local-Swin makes of the tokens outside of the grid, which see all tokens. */
@@ -15394,7 +15448,8 @@ static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *
     mixer.q = mmixi_heads_listed(m, mixer.q, packed.list);
     mixer.k = mmixi_heads_listed(m, mixer.k, packed.list);
     mixer.v = mmixi_heads_listed(m, mixer.v, packed.list);
-    return mmixi_heads_listed(m, mmixi_mix_on(m, &mixer, packed.list, a), packed.row);
+    mmix_tensor *y = mmixi_mix_on(m, &mixer, packed.list, a);
+    return mmixi_heads_listed(m, y, packed.row);
 }
 
 /* What Local-Swin makes of the text tokens, (B, n, H, P). With a state the slot behind the call's
@@ -15441,8 +15496,10 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
         /* this is y + (1 - u) (swin - y), with 1 - σ(z) = σ(-z) = e^-softplus(z) */
         mmix_tensor *z = mmixi_tokens_listed(m, x, list);
         z = mmix_linear(m, z, w->branch_gate_weight, w->branch_gate_bias);
-        mmix_tensor *share = mmix_exp(m, mmix_affine(m, mmix_softplus(m, z), -1, 0));
-        swin = mmix_mul(m, share, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
+        mmix_tensor *negative = mmix_affine(m, mmix_softplus(m, z), -1, 0);
+        mmix_tensor *share = mmix_exp(m, negative);
+        mmix_tensor *flex = mmixi_tokens_listed(m, y, list);
+        swin = mmix_mul(m, share, mmix_sub(m, swin, flex));
     }
     return mmix_add_rows(m, y, swin, list);
 }
@@ -15601,7 +15658,9 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
     const mmix_init step = mmixi_start_of(MMIX_INIT_SPREAD, 1e-3, 1e-1);
     /* whose silu is 1 */
     const mmix_init gate_of_1 = mmixi_start_of(MMIX_INIT_CONSTANT, 1.2784645427610738, 0);
-    size_t H = f->flex.heads, E = H * width, C = E + 2 * f->flex.kv_heads * width;
+    size_t H = f->flex.heads;
+    size_t E = H * width;
+    size_t K = f->flex.kv_heads * width;
     f->dir[0].dt_proj = mmixi_param_matrix(p, prefix, "dt_proj.weight", zeros, H, D);
     f->dir[0].dt_bias = mmixi_param_vector(p, prefix, "dt_bias", step, H);
     f->dir[0].A_log = mmixi_param_vector(p, prefix, "A_log", zeros, H);
@@ -15617,7 +15676,7 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
     if (o->skip)
         f->D = mmixi_param_vector(p, prefix, "D", zeros, H);
     if (o->conv_width > 1) {                     /* at first the identity */
-        const size_t shape[3] = { C, 1, o->conv_width };
+        const size_t shape[3] = { E + 2 * K, 1, o->conv_width };
         f->conv_weight = mmix_params_add(p, prefix, "conv1d.weight", 3, shape, MMIX_INIT_LAST_TAP,
                                          0, 0);
     }
