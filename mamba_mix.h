@@ -4628,13 +4628,16 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 MMIXI_PLAIN void mmixi_plain_gemm(mmix_real *c, const mmix_real *a, const mmix_real *b, size_t rows,
                                   size_t cols, size_t depth, int add)
 {
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; i < rows; i++) {
+        const mmix_real *a_i = a + i * depth;
+        mmix_real *c_i = c + i * cols;
         for (size_t j = 0; j < cols; j++) {
-            double sum = add ? (double)c[i * cols + j] : 0;
+            double sum = add ? (double)c_i[j] : 0;
             for (size_t k = 0; k < depth; k++)
-                sum += (double)a[i * depth + k] * (double)b[k * cols + j];
-            c[i * cols + j] = (mmix_real)sum;
+                sum += (double)a_i[k] * (double)b[k * cols + j];
+            c_i[j] = (mmix_real)sum;
         }
+    }
 }
 
 /* c = or += a b + bias, and then what a layer does to c. The rows of c are contiguous; a and b
@@ -4661,7 +4664,8 @@ typedef struct mmixi_gemm {
 static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 {
 #ifdef MMIX_REGRESSION
-    if (c.rows != a.rows || c.cols != b.cols || a.cols != b.rows || c.cs != 1) abort();
+    int sizes = c.rows == a.rows && c.cols == b.cols && a.cols == b.rows;
+    if (!sizes || c.cs != 1) abort();
 #endif
     (void)c;
     (void)a;
@@ -4734,7 +4738,9 @@ static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols)
    columns are 32 + 32, not 48 + 16. */
 static inline size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 {
-    return mmixi_cut(mmixi_ceil_div(cols, k->lanes), p, mmixi_panels(k, cols)) * k->lanes;
+    size_t vectors = mmixi_ceil_div(cols, k->lanes);
+    size_t panels = mmixi_panels(k, cols);
+    return mmixi_cut(vectors, p, panels) * k->lanes;
 }
 
 /* The number of blocks of depth; an empty product has one, of no depth. */
@@ -4797,9 +4803,13 @@ static inline void mmixi_gemm_tiles(const mmixi_kernels *k, mmixi_tiling tiling,
 /* Copies a block of a whose columns are contiguous to `copy`, and returns it as it lies there. */
 static mmixi_mat mmixi_copy_block(mmixi_mat block, mmix_real *copy)
 {
-    for (size_t l = 0; l < block.cols; l++)
-        memcpy(copy + l * block.rows, block.p + (ptrdiff_t)l * block.cs, block.rows * sizeof *copy);
-    return mmixi_t(mmixi_matrix(copy, block.cols, block.rows, (ptrdiff_t)block.rows));
+    size_t rows = block.rows;
+    mmixi_mat columns = mmixi_matrix(copy, block.cols, rows, (ptrdiff_t)rows);
+    for (size_t l = 0; l < block.cols; l++) {
+        const mmix_real *column = mmixi_mat_at(block, 0, l);
+        memcpy(copy + l * rows, column, rows * sizeof *copy);
+    }
+    return mmixi_t(columns);
 }
 
 /* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). b is read from `packed` unless
@@ -4808,7 +4818,8 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
                               int add, const mmix_real *bias, size_t first, size_t last,
                               const mmix_real *packed, mmix_real *copy, int triangle)
 {
-    size_t cols = c.cols, panels = mmixi_panels(k, cols);
+    size_t cols = c.cols;
+    size_t panels = mmixi_panels(k, cols);
     size_t vectors = mmixi_ceil_div(cols, k->lanes);
     size_t blocks = mmixi_depths(a.cols);
     size_t first_column = mmixi_panel(k, cols, first);
@@ -4830,7 +4841,8 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
             mmixi_mat panel = mmixi_part(b, k0, j, depth, width);
             if (packed) {
                 const mmix_real *at = packed + mmixi_gemm_packed(k, k0, cols) + j * depth;
-                panel = mmixi_matrix(at, depth, width, (ptrdiff_t)mmixi_round_up(width, k->lanes));
+                size_t ld = mmixi_round_up(width, k->lanes);
+                panel = mmixi_matrix(at, depth, width, (ptrdiff_t)ld);
             }
             mmixi_gemm_tiles(k, tiling, to, block, panel, add || d > 0, start, triangle, k0, j);
             j = j_end;
@@ -4843,9 +4855,10 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
 static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
                                        mmixi_mat b, int add, int triangle)
 {
+    size_t panels = mmixi_panels(k, c.cols);
     mmixi_fit(c, a, b);
     if (!c.rows || !c.cols) return;
-    mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL, triangle);
+    mmixi_gemm_panels(k, c, a, b, add, NULL, 0, panels, NULL, NULL, triangle);
 }
 static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
                                   int add)
@@ -4882,13 +4895,18 @@ static void mmixi_pack_halves(const mmixi_mat *b, const uint16_t *from, size_t d
 static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real *to, size_t ld)
 {
     const mmix_real *from = panel.p;
+    size_t bytes = panel.cols * sizeof *to;
     if (panel.rs == 1 && panel.cs != 1) {
         k->transpose(panel.cols, panel.rows, from, panel.cs, to, (ptrdiff_t)ld);
         return;
     }
     for (size_t i = 0; i < panel.rows; i++) {
-        if (panel.cs == 1) memcpy(to, from, panel.cols * sizeof *to);
-        else for (size_t j = 0; j < panel.cols; j++) to[j] = from[(ptrdiff_t)j * panel.cs];
+        if (panel.cs == 1) {
+            memcpy(to, from, bytes);
+        } else {
+            for (size_t j = 0; j < panel.cols; j++)
+                to[j] = from[(ptrdiff_t)j * panel.cs];
+        }
         from += panel.rs;
         to += ld;
     }
@@ -4898,20 +4916,30 @@ static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real 
 static void mmixi_pack_task(void *arg, mmixi_range range)
 {
     const mmixi_pack_job *job = (const mmixi_pack_job *)arg;
+    const mmixi_kernels *k = job->k;
     const mmixi_mat *b = &job->b;
-    size_t blocks = mmixi_depths(b->rows), panels = mmixi_panels(job->k, b->cols), k0, first;
-    size_t depth = mmixi_span(b->rows, range.begin % blocks, blocks, &k0);
-    size_t count = mmixi_span(panels, range.begin / blocks, job->panel_parts, &first);
+    size_t cols = b->cols;
+    size_t blocks = mmixi_depths(b->rows);
+    size_t panels = mmixi_panels(k, cols);
+    size_t block = range.begin % blocks;
+    size_t part = range.begin / blocks;
+    size_t k0, first;
+    size_t depth = mmixi_span(b->rows, block, blocks, &k0);
+    size_t count = mmixi_span(panels, part, job->panel_parts, &first);
+    mmix_real *packed = job->packed + mmixi_gemm_packed(k, k0, cols);    /* the block */
     for (size_t p = first; p < first + count; p++) {
-        size_t j = mmixi_panel(job->k, b->cols, p);
-        size_t ld = mmixi_panel(job->k, b->cols, p + 1) - j;
-        size_t width = mmixi_min(ld, b->cols - j);
-        mmix_real *to = job->packed + mmixi_gemm_packed(job->k, k0, b->cols) + j * depth;
+        size_t j = mmixi_panel(k, cols, p);
+        size_t ld = mmixi_panel(k, cols, p + 1) - j;
+        size_t width = mmixi_min(ld, cols - j);
+        mmix_real *to = packed + j * depth;
         if (job->half) {
-            const uint16_t *from = job->half + (ptrdiff_t)k0 * b->rs + (ptrdiff_t)j * b->cs;
+            const uint16_t *row = job->half + (ptrdiff_t)k0 * b->rs;
+            const uint16_t *from = row + (ptrdiff_t)j * b->cs;
             mmixi_pack_halves(b, from, depth, width, to, ld);
+        } else {
+            mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
+            mmixi_pack_reals(k, panel, to, ld);
         }
-        else mmixi_pack_reals(job->k, mmixi_part(*b, k0, j, depth, width), to, ld);
     }
 }
 
@@ -4925,7 +4953,8 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
     job.half = g->half;
     job.packed = to;
     job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
-    mmixi_ranges(m, mmixi_depths(g->b.rows) * job.panel_parts, 1, mmixi_pack_task, &job);
+    size_t tasks = mmixi_depths(g->b.rows) * job.panel_parts;
+    mmixi_ranges(m, tasks, 1, mmixi_pack_task, &job);
 }
 
 /* ---- a product by all threads ---- */
@@ -4944,14 +4973,17 @@ static void mmixi_gemm_dots(const mmixi_gemm_plan *plan, mmixi_mat c, mmixi_mat 
                             size_t j_end)
 {
     const mmixi_gemm *g = &plan->g;
-    for (size_t j = j_begin; j < j_end; j++)
+    for (size_t j = j_begin; j < j_end; j++) {
+        const mmix_real *column = mmixi_mat_at(g->b, 0, j);
         for (size_t i = 0; i < c.rows; i++) {
+            const mmix_real *row = mmixi_mat_at(a, i, 0);
             mmix_real *to = mmixi_mat_at(c, i, j);
-            mmix_real dot = plan->k->dot(a.cols, mmixi_mat_at(a, i, 0), mmixi_mat_at(g->b, 0, j));
+            mmix_real dot = plan->k->dot(a.cols, row, column);
             if (g->bias) dot += g->bias[j];
             if (g->add) dot = *to + dot;
             *to = dot;
         }
+    }
 }
 
 /* What follows the product in columns j_begin … j_end - 1 of c, whose first row is row `first` of
@@ -4965,8 +4997,11 @@ static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi
         mmix_real *row = mmixi_mat_at(c, i, j_begin);
         const mmix_real *residual = NULL;
         mmix_real scale = 1;
-        if (g->residual) residual = g->residual + (ptrdiff_t)(first + i) * g->ldr + j_begin;
-        if (g->row_scale) scale = g->row_scale[(first + i) / g->rows_per_scale];
+        size_t of_g = first + i;
+        if (g->residual)
+            residual = g->residual + (ptrdiff_t)of_g * g->ldr + j_begin;
+        if (g->row_scale)
+            scale = g->row_scale[of_g / g->rows_per_scale];
         if (residual || g->row_scale) k->finish(n, scale, residual, row);
         if (g->gelu) k->gelu(n, row, row);
     }
@@ -4977,11 +5012,14 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = &plan->g;
-    size_t cols = g->c.cols, all_tiles = mmixi_ceil_div(g->c.rows, k->mr);
-    size_t row_part = range.begin % plan->row_parts, panel_part = range.begin / plan->row_parts;
+    size_t cols = g->c.cols;
+    size_t all_tiles = mmixi_ceil_div(g->c.rows, k->mr);
+    size_t all_panels = mmixi_panels(k, cols);
+    size_t row_part = range.begin % plan->row_parts;
+    size_t panel_part = range.begin / plan->row_parts;
     size_t first_tile, first_panel;
     size_t tiles = mmixi_span(all_tiles, row_part, plan->row_parts, &first_tile);
-    size_t panels = mmixi_span(mmixi_panels(k, cols), panel_part, plan->panel_parts, &first_panel);
+    size_t panels = mmixi_span(all_panels, panel_part, plan->panel_parts, &first_panel);
     size_t last_panel = first_panel + panels;
     size_t first_row = first_tile * k->mr;
     size_t rows = mmixi_min(tiles * k->mr, g->c.rows - first_row);
@@ -5001,7 +5039,8 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
 static int mmixi_gemm_packs(const mmixi_gemm *g)
 {
     size_t rows = g->c.rows;
-    if (g->half || g->b.cs != 1 || g->b.rs == 0) return 1;
+    int plain = g->b.cs == 1 && g->b.rs != 0;
+    if (g->half || !plain) return 1;
     if (rows < MMIXI_PACK_FROM) return 0;
     return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
 }
@@ -5010,10 +5049,14 @@ static int mmixi_gemm_packs(const mmixi_gemm *g)
    smaller ones as long as there is work for them; a task has at least least_rows rows. */
 static void mmixi_gemm_share_out(mmixi_gemm_plan *plan, size_t least_rows)
 {
-    size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
-    double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
+    size_t rows = plan->g.c.rows;
+    size_t cols = plan->g.c.cols;
+    size_t mr = plan->k->mr;
+    size_t panels = mmixi_panels(plan->k, cols);
+    double steps = (double)(plan->g.a.cols + 1);
+    double work = (double)rows * (double)cols * steps / (int)MMIXI_TASK_WORK;
     size_t wanted = (size_t)(work < 64 ? work : 64);
-    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / plan->k->mr * plan->k->mr);
+    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / mr * mr);
     plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
     while (plan->row_parts * plan->panel_parts < wanted && plan->row_parts * least_rows <= rows)
         plan->row_parts *= 2;
@@ -5026,7 +5069,8 @@ static void mmixi_gemm_share_out(mmixi_gemm_plan *plan, size_t least_rows)
 static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan *plan, size_t piece,
                               mmix_real *room)
 {
-    size_t rows = g->c.rows, cols = g->c.cols;
+    size_t rows = g->c.rows;
+    size_t cols = g->c.cols;
     /* few rows would copy a transposed a in crumbs */
     size_t least_rows = (plan->copy ? 8 : 4) * m->k->mr;
     plan->k = m->k;
@@ -5035,13 +5079,16 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
         plan->g.c = mmixi_part(g->c, 0, at, rows, n);
-        plan->g.b = mmixi_part(g->b, 0, g->half ? 0 : at, g->a.cols, n);
-        if (g->half) plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
+        size_t b_at = g->half ? 0 : at;          /* of bf16 that pointer moves, not b's */
+        plan->g.b = mmixi_part(g->b, 0, b_at, g->a.cols, n);
+        if (g->half)
+            plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
         if (g->bias) plan->g.bias = g->bias + at;
         if (g->residual) plan->g.residual = g->residual + at;
         if (room) mmixi_gemm_pack(m, &plan->g, room);
         mmixi_gemm_share_out(plan, least_rows);
-        mmixi_ranges(m, plan->row_parts * plan->panel_parts, 1, mmixi_gemm_task, plan);
+        size_t tasks = plan->row_parts * plan->panel_parts;
+        mmixi_ranges(m, tasks, 1, mmixi_gemm_task, plan);
     }
 }
 
@@ -5055,17 +5102,22 @@ static int mmixi_gemm_is_dots(const mmixi_gemm *g)
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols, piece = cols;
+    size_t rows = g->c.rows;
+    size_t cols = g->c.cols;
+    size_t depth = g->a.cols;
+    size_t piece = cols;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_gemm_plan plan;
     mmix_real *room = NULL;
     /* If a is transposed, every tile would come back to each cache line of a, on as many pages as
        a is deep: a block of it is copied first. */
-    int copy = g->a.rs == 1 && g->a.cs != 1 && rows >= MMIXI_MC / 2, pack;
+    int transposed = g->a.rs == 1 && g->a.cs != 1;
+    int copy = transposed && rows >= MMIXI_MC / 2;
     if (!rows || !cols) return 0;
     memset(&plan, 0, sizeof plan);
     plan.dots = mmixi_gemm_is_dots(g);
-    pack = !g->packed_b && !plan.dots && depth && mmixi_gemm_packs(g);
+    int wanted = !g->packed_b && !plan.dots && depth;
+    int pack = wanted && mmixi_gemm_packs(g);
     if (pack) {
         size_t some = mmixi_round_up(MMIXI_PACK_MOST * m->lanes / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
@@ -10136,8 +10188,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 
    One head at a time: h (N, P), in the interface (P, N); x and y (L, P), B and C (L, N), A and D
    numbers, δ (L) = clamp(softplus(dt + bias)). B_tᵀ x_t is an outer product. Heads may share x, B
-   and C. Dao & Gu 2024, "Transformers are SSMs", sections 2 (the recurrence), 3 (M) and 6 (chunks).
-   The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
+   and C. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
+
+   Dao & Gu 2024, "Transformers are SSMs" (arXiv 2405.21060): the recurrence is their equation 2
+   with e^(a_t) for A_t, δ_t B_t for B_t, and D x_t beside it; M of mmixi_ssd_matrix is equation 3,
+   which for a number A_t is L ∘ C Bᵀ, section 5.1.
 
    RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1,
    A = ln γ, B = k, C = q and x = v: e^(a) is γ then.
@@ -10148,6 +10203,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,   h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),
        p_i = e^(a_1 + … + a_i),   r_j = L_Qj
+
+   That is the block decomposition of M in their section 6, and the four steps of Listing 1. W is a
+   diagonal block (6.1, step 1), made as in equation 16. The other blocks are products of three
+   factors (6.2): the right one makes Σ_j r_j δ_j B_jᵀ x_j (step 2), the one in the middle is p_Q,
+   which takes the state over a chunk (step 3), and the left one reads it: p_i C_i h_in (step 4).
 
    The loop does 2 N P multiply-adds a token and head, but reads and writes all of the state for
    each token, one token after another. The scan does more, Q/2 (P + N G/H) + 2 N P, as products of
@@ -10196,19 +10256,22 @@ MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
                                  const mmix_real *C, mmix_real D, size_t L, size_t N, size_t P)
 {
     for (size_t t = 0; t < L; t++) {
-        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N;
-        const mmix_real *before = h + t * P * N;
-        mmix_real *now = h + (t + 1) * P * N;
+        const mmix_real *x_t = x + t * P;
+        const mmix_real *B_t = B + t * N;
+        const mmix_real *C_t = C + t * N;
+        mmix_real *y_t = y + t * P;
         double decay = mmixi_exp((double)delta[t] * A);
         for (size_t p = 0; p < P; p++) {
+            const mmix_real *before = h + (t * P + p) * N;
+            mmix_real *now = h + ((t + 1) * P + p) * N;
             double step = (double)delta[t] * x_t[p];
             double sum = (double)D * x_t[p];
             for (size_t n = 0; n < N; n++) {
-                double kept = decay * before[p * N + n];
-                now[p * N + n] = (mmix_real)(kept + step * B_t[n]);
-                sum += (double)now[p * N + n] * C_t[n];
+                double kept = decay * before[n];
+                now[n] = (mmix_real)(kept + step * B_t[n]);
+                sum += (double)now[n] * C_t[n];
             }
-            y[t * P + p] = (mmix_real)sum;
+            y_t[p] = (mmix_real)sum;
         }
     }
 }
@@ -10224,23 +10287,30 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
                                           size_t L, size_t N, size_t P)
 {
     for (size_t t = L; t-- > 0;) {
-        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N, *dy_t = dy + t * P;
-        const mmix_real *before = h + t * P * N, *now = h + (t + 1) * P * N;
-        mmix_real *dx_t = dx + t * P, *dB_t = dB + t * N, *dC_t = dC + t * N;
+        const mmix_real *x_t = x + t * P;
+        const mmix_real *dy_t = dy + t * P;
+        const mmix_real *B_t = B + t * N;
+        const mmix_real *C_t = C + t * N;
+        mmix_real *dx_t = dx + t * P;
+        mmix_real *dB_t = dB + t * N;
+        mmix_real *dC_t = dC + t * N;
         mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * A);
-        double da = 0, d_step = 0;
+        double da = 0;
+        double d_step = 0;
         for (size_t p = 0; p < P; p++) {
+            const mmix_real *before = h + (t * P + p) * N;
+            const mmix_real *now = h + ((t + 1) * P + p) * N;
+            mmix_real *dh_p = dh + p * N;
             *dD += dy_t[p] * x_t[p];
             dx_t[p] += D * dy_t[p];
             for (size_t n = 0; n < N; n++) {
-                size_t i = p * N + n;
-                dh[i] += dy_t[p] * C_t[n];
-                dC_t[n] += dy_t[p] * now[i];
-                dx_t[p] += dh[i] * delta[t] * B_t[n];
-                dB_t[n] += dh[i] * delta[t] * x_t[p];
-                d_step += (double)dh[i] * x_t[p] * B_t[n];
-                dh[i] *= decay;
-                da += (double)dh[i] * before[i];
+                dh_p[n] += dy_t[p] * C_t[n];
+                dC_t[n] += dy_t[p] * now[n];
+                dx_t[p] += dh_p[n] * delta[t] * B_t[n];
+                dB_t[n] += dh_p[n] * delta[t] * x_t[p];
+                d_step += (double)dh_p[n] * x_t[p] * B_t[n];
+                dh_p[n] *= decay;
+                da += (double)dh_p[n] * before[n];
             }
         }
         ddelta[t] += (mmix_real)(d_step + da * A);
@@ -10260,8 +10330,10 @@ static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix
         u[i] = *mmixi_row(dt, i) + bias;
         delta[i] = u[i];
     }
-    if (p->o.dt_softplus) p->k->softplus(dt.rows, u, delta);
-    for (size_t i = 0; high > 0 && i < dt.rows; i++) {
+    if (p->o.dt_softplus)
+        p->k->softplus(dt.rows, u, delta);
+    if (!(high > 0)) return;
+    for (size_t i = 0; i < dt.rows; i++) {
         if (delta[i] < low) delta[i] = low;
         else if (delta[i] > high) delta[i] = high;
     }
@@ -10271,7 +10343,8 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
 {
     const mmix_raw *r = &p->r;
     const mmix_head_view *dt = &r->dt;
-    mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
+    const mmix_real *first = mmixi_at(dt, b, 0, h);
+    mmixi_mat tokens = mmixi_matrix(first, r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
 /* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) C_i·B_t δ_t, + D where i = t; in
@@ -10290,8 +10363,9 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         double decay = 1;
         if (p->scan.reverse) seen.begin = i;
         else seen.end = i + 1;
+        size_t tokens = seen.end - seen.begin;
         memset(M, 0, r->L * sizeof *M);
-        for (size_t n = 0; n < seen.end - seen.begin; n++) {
+        for (size_t n = 0; n < tokens; n++) {
             size_t t = p->scan.reverse ? i + n : i - n;
             const mmix_real *B = mmixi_at(&r->k, b, t, h);
             double score = (double)p->k->dot(r->N, C, B);
@@ -10314,12 +10388,14 @@ static void mmixi_ssd_token(const mmix_raw *r, size_t b, size_t t, size_t h, mmi
     mmix_real decay = mmixi_exp_real(delta * r->A[h]);
     for (size_t c = 0; c < r->P; c++) {
         mmix_real *row = state + c * r->N;
+        mmix_real step = delta * x[c];
         double sum = 0;
         for (size_t i = 0; i < r->N; i++) {
-            row[i] = decay * row[i] + delta * x[c] * B[i];
+            row[i] = decay * row[i] + step * B[i];
             sum += (double)row[i] * (double)C[i];
         }
-        mmix_real skip = D ? D[c % r->D_width] * x[c] : 0;
+        mmix_real skip = 0;
+        if (D) skip = D[c % r->D_width] * x[c];
         y[c] = (mmix_real)sum + skip;
     }
 }
@@ -10330,12 +10406,14 @@ static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *r
                            mmix_real *state)
 {
     const mmix_raw *r = &p->r;
+    size_t state_bytes = r->P * r->N * sizeof *state;
     mmixi_ssd_delta_all(p, b, h, room);
     for (size_t n = 0; n < r->L; n++) {
         size_t t = p->scan.reverse ? r->L - 1 - n : n;
         mmixi_keys own = mmixi_sequence(r, b, t);
         size_t first = p->scan.reverse ? own.end - 1 : own.begin;
-        if (n && t == first) memset(state, 0, r->P * r->N * sizeof *state);
+        if (n && t == first)
+            memset(state, 0, state_bytes);
         mmixi_ssd_token(r, b, t, h, room[t], state);
     }
 }
@@ -10358,9 +10436,12 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     int failed = mmixi_plain_begin(m, &call, &p);
     mmix_record(m, record);
     if (failed) return NULL;
+    mmix_real *state = mmixi_of(h);
     for (size_t b = 0; b < p.r.B; b++)
-        for (size_t i = 0; i < p.r.H; i++)
-            mmixi_ssd_loop(&p, b, i, room, mmixi_of(h) + (b * p.r.H + i) * p.r.P * p.r.N);
+        for (size_t head = 0; head < p.r.H; head++) {
+            mmixi_ssd_loop(&p, b, head, room, state);
+            state += p.r.P * p.r.N;
+        }
     if (x->final_state) *x->final_state = h;
     return call.out[0];
 }
@@ -10371,17 +10452,6 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
    48 tokens a chunk take as long as 64, and 96 take 6 to 10 % longer (Zen 4). */
 enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
-/* The place of a task among heads and tokens. */
-typedef struct mmixi_scan_task {
-    size_t b, first, last;           /* heads first … last - 1 of sequence b */
-    size_t origin;                   /* the scan's first token, … */
-    ptrdiff_t turn;                  /* … and step: 0 and 1, or L - 1 and -1 */
-    size_t number;                   /* the chunk's, among those of the sequence */
-    size_t start, end, q;            /* its q tokens, start … end - 1 of the scan */
-    mmixi_keys own;                  /* the packed sequence that it lies in */
-    int enters, leaves;              /* a state comes in; one goes out to the next chunk */
-    size_t head;                     /* the one at work */
-} mmixi_scan_task;
 /* What there is of a chunk of q tokens and a head, with the letters of the formulas above; V
    columns are P, or P + 1 (see mmixi_scan_plan). Arrays are where the interface has them, or in the
    scratch of the task's thread, which the caller of the pass owns (>>mixing). */
@@ -10459,52 +10529,82 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
     }
     return room.used;
 }
+/* The place of a task among heads and tokens, and what is there of the chunk that it has come to.
+   The functions of the scan take this alone. */
+typedef struct mmixi_scan_task {
+    const mmixi_pass *pass;
+    const mmix_raw *r;               /* the pass's arrays, … */
+    const mmixi_scan_plan *plan;     /* … plan, … */
+    const mmixi_kernels *k;          /* … and kernels */
+    size_t b, first, last;           /* heads first … last - 1 of sequence b */
+    size_t origin;                   /* the scan's first token, … */
+    ptrdiff_t turn;                  /* … and step: 0 and 1, or L - 1 and -1 */
+    size_t number;                   /* the chunk's, among those of the sequence */
+    size_t start, end, q;            /* its q tokens, start … end - 1 of the scan */
+    mmixi_keys own;                  /* the packed sequence that it lies in */
+    int enters, leaves;              /* a state comes in; one goes out to the next chunk */
+    size_t head;                     /* the one at work */
+    mmixi_chunk c;
+} mmixi_scan_task;
+
+/* A task that stands nowhere yet. */
+static void mmixi_scan_task_clear(const mmixi_pass *p, mmixi_scan_task *t)
+{
+    memset(t, 0, sizeof *t);
+    t->pass = p;
+    t->r = &p->r;
+    t->plan = &p->scan;
+    t->k = p->k;
+}
 /* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last
    token with a negative step, so nothing is ever flipped. */
 static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_head_view *v, size_t cols)
 {
     ptrdiff_t step = t->turn * v->token;
-    mmix_real *first = mmixi_at(v, t->b, t->origin, t->head) + (ptrdiff_t)t->start * step;
+    mmix_real *origin = mmixi_at(v, t->b, t->origin, t->head);
+    mmix_real *first = origin + (ptrdiff_t)t->start * step;
     return mmixi_matrix(first, t->q, cols, step);
 }
 
 /* Whether a state comes into the chunk; `first` is where its packed sequence begins in the scan.
    Where the initial state is left out but its gradient is wanted, zeros come in. */
-static int mmixi_state_enters(const mmixi_pass *p, const mmixi_scan_task *t, size_t first)
+static int mmixi_state_enters(const mmixi_scan_task *t, size_t first)
 {
     if (t->start) return t->start > first;
-    return p->r.initial_state || p->r.grad[MMIX_IN_STATE];
+    return t->r->initial_state || t->r->grad[MMIX_IN_STATE];
 }
 /* Whether a state goes out of it; `last` is where the sequence ends. */
-static int mmixi_state_leaves(const mmixi_pass *p, const mmixi_scan_task *t, size_t last)
+static int mmixi_state_leaves(const mmixi_scan_task *t, size_t last)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
     if (t->end < r->L) return t->end < last;
-    if (p->back) return r->dfinal != NULL;
+    if (t->pass->back) return r->dfinal != NULL;
     return r->final_state != NULL;
 }
 /* Goes to the chunk that has the scan's token i. Chunks begin anew where a packed sequence begins,
    and depend on that sequence alone, so that packed equals separate. */
-static void mmixi_chunk_find(const mmixi_pass *p, mmixi_scan_task *t, size_t i)
+static void mmixi_chunk_find(mmixi_scan_task *t, size_t i)
 {
-    const mmixi_scan_plan *s = &p->scan;
-    size_t L = p->r.L, token = s->reverse ? L - 1 - i : i;
+    const mmixi_scan_plan *s = t->plan;
+    size_t L = t->r->L;
+    size_t token = s->reverse ? L - 1 - i : i;
     if (token < t->own.begin || token >= t->own.end)
-        t->own = mmixi_sequence(&p->r, t->b, token);
+        t->own = mmixi_sequence(t->r, t->b, token);
     size_t n = t->own.end - t->own.begin;
     size_t first = s->reverse ? L - t->own.end : t->own.begin;
     size_t Q = n > s->one_chunk ? s->chunk : n;
     t->start = first + (i - first) / Q * Q;
     t->end = mmixi_min(first + n, t->start + Q);
     t->q = t->end - t->start;
-    t->enters = mmixi_state_enters(p, t, first);
-    t->leaves = mmixi_state_leaves(p, t, first + n);
+    t->enters = mmixi_state_enters(t, first);
+    t->leaves = mmixi_state_leaves(t, first + n);
 }
-static size_t mmixi_scan_chunks(const mmixi_pass *p, mmixi_scan_task *t)
+/* How many chunks sequence t->b has. */
+static size_t mmixi_scan_chunks(mmixi_scan_task *t)
 {
     size_t chunks = 0;
-    for (t->end = 0; t->end < p->r.L; chunks++)
-        mmixi_chunk_find(p, t, t->end);
+    for (t->end = 0; t->end < t->r->L; chunks++)
+        mmixi_chunk_find(t, t->end);
     return chunks;
 }
 
@@ -10516,62 +10616,68 @@ static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from
     k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
 }
 /* This head's h, or dh, which heads may share */
-static inline mmixi_mat mmixi_state(const mmixi_pass *p, const mmixi_scan_task *t,
-                                    const mmixi_chunk *c)
+static inline mmixi_mat mmixi_state(const mmixi_scan_task *t)
 {
-    const mmixi_scan_plan *s = &p->scan;
-    mmix_real *state = c->states + (t->head - t->first) / s->shared * s->NV;
-    return mmixi_matrix(state, p->r.N, s->V, (ptrdiff_t)s->V);
+    const mmixi_scan_plan *s = t->plan;
+    size_t index = (t->head - t->first) / s->shared;
+    mmix_real *state = t->c.states + index * s->NV;
+    return mmixi_matrix(state, t->r->N, s->V, (ptrdiff_t)s->V);
+}
+/* Its number among the states of all sequences. */
+static inline size_t mmixi_state_index(const mmixi_scan_task *t)
+{
+    return (t->b * t->r->H + t->head) / t->plan->shared;
 }
 /* Its place in an array of the interface. */
-static inline mmixi_mat mmixi_state_outside(const mmixi_pass *p, const mmixi_scan_task *t,
-                                            const mmix_real *all)
+static inline mmixi_mat mmixi_state_outside(const mmixi_scan_task *t, const mmix_real *all)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_scan_plan *s = &p->scan;
-    size_t index = (t->b * r->H + t->head) / s->shared;
-    return mmixi_matrix(all + index * s->NV, s->V, r->N, (ptrdiff_t)r->N);
+    const mmixi_scan_plan *s = t->plan;
+    size_t N = t->r->N;
+    const mmix_real *state = all + mmixi_state_index(t) * s->NV;
+    return mmixi_matrix(state, s->V, N, (ptrdiff_t)N);
 }
 /* The one before a chunk that is not the first, kept for the backward. */
-static inline mmix_real *mmixi_state_kept(const mmixi_pass *p, const mmixi_scan_task *t)
+static inline mmix_real *mmixi_state_kept(const mmixi_scan_task *t)
 {
-    const mmixi_scan_plan *s = &p->scan;
-    size_t index = (t->b * p->r.H + t->head) / s->shared;
-    return p->r.kept + (index * s->kept_states + t->number - 1) * s->NV;
+    const mmixi_scan_plan *s = t->plan;
+    size_t chunk = t->number - 1;
+    size_t index = mmixi_state_index(t) * s->kept_states + chunk;
+    return t->r->kept + index * s->NV;
 }
 /* Reads this head's state from an array of the interface; without one it is 0. */
-static void mmixi_state_read(const mmixi_pass *p, const mmixi_scan_task *t,
-                             const mmix_real *from, mmixi_mat h)
+static void mmixi_state_read(const mmixi_scan_task *t, const mmix_real *from, mmixi_mat h)
 {
-    if (from) mmixi_transpose(p->k, h, mmixi_state_outside(p, t, from));
-    else memset(h.p, 0, p->scan.NV * sizeof *h.p);
+    if (from)
+        mmixi_transpose(t->k, h, mmixi_state_outside(t, from));
+    else
+        mmixi_zero_rows(h);
 }
 /* Reads the states that a task begins with. */
-static void mmixi_states_read(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
-                              const mmix_real *from)
+static void mmixi_states_read(mmixi_scan_task *t, const mmix_real *from)
 {
-    for (t->head = t->first; t->head < t->last; t->head += p->scan.shared)
-        mmixi_state_read(p, t, from, mmixi_state(p, t, c));
+    size_t shared = t->plan->shared;
+    for (t->head = t->first; t->head < t->last; t->head += shared)
+        mmixi_state_read(t, from, mmixi_state(t));
     t->head = t->first;
 }
 /* Writes what they have become, or with add 1 adds it, to an array of the interface, or to none. */
-static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
-                               mmix_real *to, int add)
+static void mmixi_states_write(mmixi_scan_task *t, mmix_real *to, int add)
 {
-    const mmixi_kernels *k = p->k;
-    for (t->head = t->first; to && t->head < t->last; t->head += p->scan.shared) {
-        mmixi_transpose(k, c->in_t, mmixi_state(p, t, c));
-        mmixi_put_rows(k, c->in_t, mmixi_state_outside(p, t, to), add);
+    size_t shared = t->plan->shared;
+    mmixi_mat turned = t->c.in_t;
+    if (!to) return;
+    for (t->head = t->first; t->head < t->last; t->head += shared) {
+        mmixi_transpose(t->k, turned, mmixi_state(t));
+        mmixi_put_rows(t->k, turned, mmixi_state_outside(t, to), add);
     }
 }
 /* Begins task `index`, with scratch laid out for one token. */
 static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
-                                  mmixi_scan_task *t, mmixi_chunk *c)
+                                  mmixi_scan_task *t)
 {
     const mmixi_scan_plan *s = &p->scan;
-    memset(t, 0, sizeof *t);
-    memset(c, 0, sizeof *c);
-    mmixi_chunk_layout(p, c, 1, scratch);
+    mmixi_scan_task_clear(p, t);
+    mmixi_chunk_layout(p, &t->c, 1, scratch);
     t->b = index / s->blocks;
     t->first = index % s->blocks * s->heads;
     t->last = mmixi_min(p->r.H, t->first + s->heads);
@@ -10581,33 +10687,40 @@ static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *
     t->turn = s->reverse ? -1 : 1;
 }
 /* Lays scratch out for the chunk that the task has come to. */
-static inline void mmixi_chunk_fit(const mmixi_pass *p, const mmixi_scan_task *t,
-                                   mmixi_chunk *c)
+static inline void mmixi_chunk_fit(mmixi_scan_task *t)
 {
-    if (t->q != c->q) mmixi_chunk_layout(p, c, t->q, c->states);
+    mmixi_chunk *c = &t->c;
+    if (t->q != c->q)
+        mmixi_chunk_layout(t->pass, c, t->q, c->states);
 }
 
 /* ---- SSD's part of a chunk ---- */
 
 /* u, δ and e^(δ A) */
-static void mmixi_ssd_steps(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_ssd_steps(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    mmixi_ssd_delta(p, t->head, mmixi_tokens(t, &p->r.dt, 1), c->u, c->delta);
-    k->scale(t->q, p->r.A[t->head], c->delta, c->step_decay);
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    mmix_real A = t->r->A[t->head];
+    mmixi_mat dt = mmixi_tokens(t, &t->r->dt, 1);
+    mmixi_ssd_delta(t->pass, t->head, dt, c->u, c->delta);
+    k->scale(t->q, A, c->delta, c->step_decay);
     k->exp_each(t->q, c->step_decay, c->step_decay);
 }
 /* y += D x; D is a number a head, or one a channel. */
-static void mmixi_ssd_skip(const mmixi_pass *p, size_t head, mmixi_mat x, mmixi_mat y)
+static void mmixi_ssd_skip(const mmixi_scan_task *t, mmixi_mat x, mmixi_mat y)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
     if (!r->D) return;
-    const mmix_real *D = r->D + head * r->D_width;
+    const mmix_real *D = r->D + t->head * r->D_width;
     for (size_t i = 0; i < y.rows; i++) {
+        const mmix_real *x_i = mmixi_row(x, i);
+        mmix_real *y_i = mmixi_row(y, i);
         if (r->D_width > 1)
-            k->mul_add(r->P, D, mmixi_row(x, i), mmixi_row(y, i));
-        else k->axpy(r->P, *D, mmixi_row(x, i), mmixi_row(y, i));
+            k->mul_add(r->P, D, x_i, y_i);
+        else
+            k->axpy(r->P, *D, x_i, y_i);
     }
 }
 /* One token, whose state is changed in place: h = e^a h + δ x Bᵀ and y = C h in one sweep over the
@@ -10617,18 +10730,20 @@ static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *sc
     const mmix_raw *r = &p->r;
     const mmixi_kernels *k = p->k;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_scan_task_begin(p, index, scratch, &t, &c);
+    mmixi_scan_task_begin(p, index, scratch, &t);
+    const mmix_real *delta = t.c.delta;
+    const mmix_real *decay = t.c.step_decay;
+    mmix_real *step = t.c.near_x.p;              /* (P): δ x */
     for (; t.head < t.last; t.head++) {
         mmixi_mat x = mmixi_tokens(&t, &r->v, r->P);
         mmixi_mat y = mmixi_tokens(&t, &r->y, r->P);
-        const mmix_real *B = mmixi_tokens(&t, &r->k, r->N).p;
-        const mmix_real *C = mmixi_tokens(&t, &r->q, r->N).p;
-        mmixi_ssd_steps(p, &t, &c);
-        k->scale(r->P, c.delta[0], x.p, c.near_x.p);
-        k->ssd_step(r->P, r->N, c.step_decay[0], c.near_x.p, B, C,
-                    mmixi_state_outside(p, &t, r->final_state).p, y.p);
-        mmixi_ssd_skip(p, t.head, x, y);
+        mmixi_mat B = mmixi_tokens(&t, &r->k, r->N);
+        mmixi_mat C = mmixi_tokens(&t, &r->q, r->N);
+        mmixi_mat state = mmixi_state_outside(&t, r->final_state);
+        mmixi_ssd_steps(&t);
+        k->scale(r->P, *delta, x.p, step);
+        k->ssd_step(r->P, r->N, *decay, step, B.p, C.p, state.p, y.p);
+        mmixi_ssd_skip(&t, x, y);
     }
 }
 
@@ -10645,7 +10760,8 @@ static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t 
 /* c = or += a b; a may be the transpose of a lower triangular matrix. */
 static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_multiply_part(k, c, a, b, add, a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A);
+    int triangle = a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A;
+    mmixi_multiply_part(k, c, a, b, add, triangle);
 }
 /* to = the lower triangle of a bᵀ; room takes bᵀ */
 static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a, mmixi_mat b,
@@ -10657,42 +10773,53 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a
     for (size_t i = 0; i < a.rows; i++)
         mmixi_lower_edge(k, to, i);
 }
-/* Makes L and W of a chunk and head from S, and p C and r δ B where a state is read or written. p
-   is one exponential of the sum, not a product of exponentials: the state is multiplied by it in
-   every chunk, and the roundings of thousands of factors near 1 would add up (to 1e-5 over 4096
-   tokens that forget nothing). The last row of L is r. */
-static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
-                              const mmixi_chunk *c)
+/* to_i = w_i from_i, row by row. */
+static void mmixi_scale_rows(const mmixi_kernels *k, const mmix_real *w, mmixi_mat from,
+                             mmixi_mat to)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    for (size_t i = 0; i < from.rows; i++)
+        k->scale(from.cols, w[i], mmixi_row(from, i), mmixi_row(to, i));
+}
+/* Makes p of a chunk and head. It is one exponential of the sum, not a product of exponentials: the
+   state is multiplied by it in every chunk, and the roundings of thousands of factors near 1 would
+   add up (to 1e-5 over 4096 tokens that forget nothing). */
+static void mmixi_ssd_decays(const mmixi_scan_task *t)
+{
+    const mmixi_chunk *c = &t->c;
     const mmix_real least = (mmix_real)1.8e-35;  /* e^-80, as in the micro-kernel ssd_row */
-    const mmix_real *before = NULL;              /* the row of L above */
-    double a = 0, A = (double)r->A[t->head];
-    mmixi_ssd_steps(p, t, c);
+    double A = (double)t->r->A[t->head];
+    double a = 0;
     for (size_t i = 0; i < t->q; i++) {
         a += (double)c->delta[i] * A;
         c->p[i] = (mmix_real)a;
     }
-    k->exp_each(t->q, c->p, c->p);
+    t->k->exp_each(t->q, c->p, c->p);
+    for (size_t i = 0; i < t->q; i++)
+        if (c->p[i] < least) c->p[i] = 0;
+}
+/* Makes L and W of a chunk and head from S, and p C and r δ B where a state is read or written. The
+   last row of L is r. */
+static void mmixi_ssd_weights(const mmixi_scan_task *t)
+{
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    const mmix_real *before = NULL;              /* the row of L above */
+    mmixi_ssd_steps(t);
+    mmixi_ssd_decays(t);
     for (size_t i = 0; i < t->q; i++) {
         const mmix_real *S = mmixi_row(c->scores, i);
         mmix_real *L = mmixi_row(c->decay, i);
         mmix_real *W = mmixi_row(c->weights, i);
-        if (c->p[i] < least) c->p[i] = 0;
         if (i) k->ssd_row(i, c->step_decay[i], before, S, c->delta, L, W);
         L[i] = 1;
         W[i] = S[i] * c->delta[i];
         mmixi_lower_edge(k, c->weights, i);
         before = L;
     }
-    k->mul(t->q, mmixi_row(c->decay, t->q - 1), c->delta, c->w);
-    for (size_t i = 0; i < t->q; i++) {
-        if (t->enters)
-            k->scale(r->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->faded_C, i));
-        if (t->leaves)
-            k->scale(r->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->faded_B, i));
-    }
+    const mmix_real *r = mmixi_row(c->decay, t->q - 1);
+    k->mul(t->q, r, c->delta, c->w);
+    if (t->enters) mmixi_scale_rows(k, c->p, c->C, c->faded_C);
+    if (t->leaves) mmixi_scale_rows(k, c->w, c->B, c->faded_B);
 }
 
 /* ---- what a chunk reads ---- */
@@ -10700,41 +10827,53 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
 /* What the scan calls where it runs linear attention; the room >>linear attention has them. The
    first two make C = φ(q) and B = ψ(k) of a chunk, the next two go back from dC and dB to dq and
    dk. The last two divide y by the sums of rows, and go back through that division. */
-typedef void mmixi_chunk_function(const mmixi_pass *p, const mmixi_scan_task *t,
-                                  const mmixi_chunk *c);
+typedef void mmixi_chunk_function(const mmixi_scan_task *t);
 static mmixi_chunk_function mmixi_linear_queries, mmixi_linear_keys;
 static mmixi_chunk_function mmixi_linear_queries_backward, mmixi_linear_keys_backward;
 static mmixi_chunk_function mmixi_linear_divide, mmixi_linear_divide_backward;
 
+/* Whether linear attention divides y by the sums of rows, which lie in one column more than P. */
+static int mmixi_scan_divides(const mmixi_scan_task *t)
+{
+    return t->plan->V > t->r->P;
+}
 /* x of the chunk; where linear attention divides, a column of ones beside it. SSD reads x often,
    and with 16 heads of 64 its rows lie 4096 bytes apart, where they share a few sets of the nearest
    cache. A copy has them near each other: the forward took 10 to 47 % longer without (Zen 4). */
-static void mmixi_chunk_x(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_x(mmixi_scan_task *t)
 {
-    size_t P = p->r.P, V = p->scan.V;
-    c->x = mmixi_tokens(t, &p->r.v, P);
-    if (p->scan.linear && V == P) return;
-    mmixi_put_rows(p->k, c->x, c->near_x, 0);
+    mmixi_chunk *c = &t->c;
+    size_t P = t->r->P;
+    int divides = mmixi_scan_divides(t);
+    c->x = mmixi_tokens(t, &t->r->v, P);
+    if (t->plan->linear && !divides) return;
+    mmixi_put_rows(t->k, c->x, c->near_x, 0);
     c->x = c->near_x;
-    for (size_t i = 0; V > P && i < t->q; i++)
+    if (!divides) return;
+    for (size_t i = 0; i < t->q; i++)
         mmixi_row(c->x, i)[P] = 1;
 }
 /* Where y goes; of linear attention that divides, num and den side by side. */
-static void mmixi_chunk_y(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_y(mmixi_scan_task *t)
 {
-    size_t P = p->r.P;
-    if (p->scan.V == P) c->y = mmixi_tokens(t, &p->r.y, P);
-    else c->y = c->near_y;
+    mmixi_chunk *c = &t->c;
+    if (mmixi_scan_divides(t))
+        c->y = c->near_y;
+    else
+        c->y = mmixi_tokens(t, &t->r->y, t->r->P);
 }
 /* dy, whose rows are put near each other as those of x; or the gradients of num and den side by
    side. */
-static void mmixi_chunk_dy(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_dy(mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    c->dy = mmixi_tokens(t, &r->dy, r->P);
-    if (p->scan.linear && p->scan.V == r->P) return;
-    if (p->scan.linear) mmixi_linear_divide_backward(p, t, c);
-    else mmixi_put_rows(p->k, c->dy, c->near_y, 0);
+    mmixi_chunk *c = &t->c;
+    int divides = mmixi_scan_divides(t);
+    c->dy = mmixi_tokens(t, &t->r->dy, t->r->P);
+    if (t->plan->linear && !divides) return;
+    if (divides)
+        mmixi_linear_divide_backward(t);
+    else
+        mmixi_put_rows(t->k, c->dy, c->near_y, 0);
     c->dy = c->near_y;
 }
 /* Whether a head reads an array of B, C or x that the task's head before did not. */
@@ -10742,57 +10881,64 @@ static int mmixi_reads_anew(const mmixi_scan_task *t, const mmix_head_view *v, s
 {
     return head == t->first || head % v->share == 0;
 }
-static int mmixi_scores_anew(const mmixi_pass *p, const mmixi_scan_task *t, size_t head)
+static int mmixi_scores_anew(const mmixi_scan_task *t, size_t head)
 {
-    return mmixi_reads_anew(t, &p->r.q, head) || mmixi_reads_anew(t, &p->r.k, head);
+    int new_C = mmixi_reads_anew(t, &t->r->q, head);
+    int new_B = mmixi_reads_anew(t, &t->r->k, head);
+    return new_C || new_B;
 }
 /* Reads B, C and x of the task's head and makes S and W. What heads share is read once. */
-static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_read(mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    if (mmixi_reads_anew(t, &r->v, t->head)) mmixi_chunk_x(p, t, c);
-    if (!p->scan.linear) {
+    const mmix_raw *r = t->r;
+    mmixi_chunk *c = &t->c;
+    int linear = t->plan->linear;
+    if (mmixi_reads_anew(t, &r->v, t->head))
+        mmixi_chunk_x(t);
+    if (!linear) {
         c->C = mmixi_tokens(t, &r->q, r->N);
         c->B = mmixi_tokens(t, &r->k, r->N);
     }
-    else {
-        if (mmixi_reads_anew(t, &r->q, t->head)) mmixi_linear_queries(p, t, c);
-        if (mmixi_reads_anew(t, &r->k, t->head)) mmixi_linear_keys(p, t, c);
-    }
-    if (mmixi_scores_anew(p, t, t->head))
-        mmixi_lower_scores(p->k, c->scores, c->C, c->B, c->transpose);
-    if (!p->scan.linear) mmixi_ssd_weights(p, t, c);
+    if (linear && mmixi_reads_anew(t, &r->q, t->head))
+        mmixi_linear_queries(t);
+    if (linear && mmixi_reads_anew(t, &r->k, t->head))
+        mmixi_linear_keys(t);
+    if (mmixi_scores_anew(t, t->head))
+        mmixi_lower_scores(t->k, c->scores, c->C, c->B, c->transpose);
+    if (!linear)
+        mmixi_ssd_weights(t);
 }
 /* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected. The first of the heads
    that share it begins with zeros, unless the target is a gradient that is added to. If several
    tasks share a group of heads, each has a part of the target for itself. */
-static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, int input,
-                               mmixi_mat *target)
+static void mmixi_chunk_target(const mmixi_scan_task *t, int input, mmixi_mat *target)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_scan_plan *s = &p->scan;
+    const mmix_raw *r = t->r;
+    const mmixi_scan_plan *s = t->plan;
+    const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
     size_t part = s->part[input];
+    int outside = !s->linear && !part;           /* the target is the gradient itself */
     if (!s->linear) {
         size_t block = t->first / s->heads;      /* the task's number in its sequence */
         *target = mmixi_tokens(t, &s->target[input], r->N);
         target->p += block % s->parts[input] * part;
     }
-    const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
     if (!mmixi_reads_anew(t, from, t->head)) return;
-    if (s->linear || part || !r->add[input]) mmixi_zero_rows(*target);
+    if (outside && r->add[input]) return;
+    mmixi_zero_rows(*target);
 }
 /* What the backward reads besides: dy, dW = dY Xᵀ, and the rows where dB, dC and dS are
    collected. */
-static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                      mmixi_chunk *c)
+static void mmixi_chunk_read_backward(mmixi_scan_task *t)
 {
-    mmixi_chunk_read(p, t, c);
-    mmixi_chunk_dy(p, t, c);
-    mmixi_chunk_target(p, t, MMIX_IN_Q, &c->dC);
-    mmixi_chunk_target(p, t, MMIX_IN_K, &c->dB);
-    if (!p->scan.linear && mmixi_scores_anew(p, t, t->head))
+    mmixi_chunk *c = &t->c;
+    mmixi_chunk_read(t);
+    mmixi_chunk_dy(t);
+    mmixi_chunk_target(t, MMIX_IN_Q, &c->dC);
+    mmixi_chunk_target(t, MMIX_IN_K, &c->dB);
+    if (!t->plan->linear && mmixi_scores_anew(t, t->head))
         mmixi_zero_rows(c->d_scores);
-    mmixi_lower_scores(p->k, c->d_weights, c->dy, c->x, c->transpose);
+    mmixi_lower_scores(t->k, c->d_weights, c->dy, c->x, c->transpose);
 }
 
 /* ---- the scan, forward ---- */
@@ -10800,49 +10946,61 @@ static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task
 /* Takes the state over a chunk: h = p_Q h + (r δ B)ᵀ x, with `from` = r δ B and `values` = x. On
    the way back it is dh = p_Q dh + (p C)ᵀ dy. Without a state that came in, the first term is left
    out. */
-static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
-                             const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
+static void mmixi_state_next(const mmixi_scan_task *t, mmixi_mat from, mmixi_mat values)
 {
-    const mmixi_kernels *k = p->k;
-    mmixi_mat h = mmixi_state(p, t, c);
-    if (t->enters && !p->scan.linear)
-        k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
+    const mmixi_kernels *k = t->k;
+    mmixi_mat h = mmixi_state(t);
+    if (t->enters && !t->plan->linear) {
+        mmix_real p_Q = t->c.p[t->q - 1];
+        k->scale(t->plan->NV, p_Q, h.p, h.p);
+    }
     mmixi_multiply(k, h, mmixi_t(from), values, t->enters);
 }
-/* y = W x + p C h + D x of a chunk and head, and h after it. */
-static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t,
-                               const mmixi_chunk *c)
+/* Whether the head is the first, or the last, of those that share a state. */
+static int mmixi_state_first(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    const mmixi_scan_plan *s = &p->scan;
-    mmixi_mat h = mmixi_state(p, t, c);
-    if (p->r.kept && t->number && t->head % s->shared == 0)
-        memcpy(mmixi_state_kept(p, t), h.p, s->NV * sizeof *h.p);
+    return t->head % t->plan->shared == 0;
+}
+static int mmixi_state_last(const mmixi_scan_task *t)
+{
+    return (t->head + 1) % t->plan->shared == 0;
+}
+/* y = W x + p C h + D x of a chunk and head, and h after it. */
+static void mmixi_scan_forward(const mmixi_scan_task *t)
+{
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    mmixi_mat h = mmixi_state(t);
+    if (t->r->kept && t->number && mmixi_state_first(t))
+        memcpy(mmixi_state_kept(t), h.p, t->plan->NV * sizeof *h.p);
     mmixi_lower(k, c->y, c->weights, c->x, 0);
-    if (t->enters) mmixi_multiply(k, c->y, c->faded_C, h, 1);
-    if (s->linear) mmixi_linear_divide(p, t, c);
-    else mmixi_ssd_skip(p, t->head, c->x, c->y);
-    if (t->leaves && (t->head + 1) % s->shared == 0)
-        mmixi_state_next(p, t, c, c->faded_B, c->x);
+    if (t->enters)
+        mmixi_multiply(k, c->y, c->faded_C, h, 1);
+    if (t->plan->linear)
+        mmixi_linear_divide(t);
+    else
+        mmixi_ssd_skip(t, c->x, c->y);
+    if (t->leaves && mmixi_state_last(t))
+        mmixi_state_next(t, c->faded_B, c->x);
 }
 /* A task of the forward: chunk after chunk, head after head. */
 static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_scan_task_begin(p, index, scratch, &t, &c);
-    mmixi_states_read(p, &t, &c, r->initial_state);
-    for (t.number = 0; t.end < r->L; t.number++) {
-        mmixi_chunk_find(p, &t, t.end);
-        mmixi_chunk_fit(p, &t, &c);
+    mmixi_scan_task_begin(p, index, scratch, &t);
+    mmixi_states_read(&t, r->initial_state);
+    while (t.end < r->L) {
+        mmixi_chunk_find(&t, t.end);
+        mmixi_chunk_fit(&t);
         for (t.head = t.first; t.head < t.last; t.head++) {
-            mmixi_chunk_read(p, &t, &c);
-            mmixi_chunk_y(p, &t, &c);
-            mmixi_scan_forward(p, &t, &c);
+            mmixi_chunk_read(&t);
+            mmixi_chunk_y(&t);
+            mmixi_scan_forward(&t);
         }
+        t.number++;
     }
-    mmixi_states_write(p, &t, &c, r->final_state, 0);
+    mmixi_states_write(&t, r->final_state, 0);
 }
 
 /* ---- the scan, backward ---- */
@@ -10850,8 +11008,10 @@ static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real
 /* Goes back inside the chunk, from the last row up: da_i = Σ_{j<i≤k} dW_kj W_kj, dS += dW L δ, and
    in d_delta the gradient of δ in W. The micro-kernel adds row i to the sums of each column, which
    are Σ_{k≥i} dW_kj L_kj S_kj, and returns the sum of these columns times δ_j: that is da_i. */
-static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk *c)
+static void mmixi_ssd_inside_backward(const mmixi_scan_task *t)
 {
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     memset(c->d_delta, 0, c->q * sizeof *c->d_delta);
     for (size_t i = c->q; i-- > 0;) {
         const mmix_real *dW = mmixi_row(c->d_weights, i);
@@ -10874,30 +11034,46 @@ static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk
     mmixi_multiply(k, c->product, d, state_t, 0);
     for (size_t i = 0; i < c->q; i++) {
         const mmix_real *E = mmixi_row(c->product, i);
-        c->along_row[i] = k->dot(a.cols, E, mmixi_row(a, i));
-        k->axpy(a.cols, w[i], E, mmixi_row(da, i));
+        const mmix_real *a_i = mmixi_row(a, i);
+        mmix_real *da_i = mmixi_row(da, i);
+        c->along_row[i] = k->dot(a.cols, E, a_i);
+        k->axpy(a.cols, w[i], E, da_i);
     }
+}
+/* What h_in gave to y: dC, and Σ_{i≥k} p_i dy_i h_inᵀ·C_i of da_k, from the last row up. */
+static void mmixi_ssd_enter_backward(const mmixi_scan_task *t)
+{
+    const mmixi_chunk *c = &t->c;
+    mmix_real later = 0;
+    mmixi_ssd_product_backward(t->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    for (size_t i = t->q; i-- > 0;) {
+        later += c->p[i] * c->along_row[i];
+        c->da[i] += later;
+    }
+}
+/* What h_in gave to h_out, p_Q h_in·dh: the part of it in every da_k. */
+static mmix_real mmixi_ssd_through_backward(const mmixi_scan_task *t)
+{
+    const mmix_real *h_in = t->c.in.p;
+    const mmix_real *dh = mmixi_state(t).p;
+    mmix_real p_Q = t->c.p[t->q - 1];
+    return p_Q * t->k->dot(t->plan->NV, h_in, dh);
 }
 /* What h_in gave to y and the chunk gave to h_out: dC, dB, the rest of da, and in d_delta all of
    ∂/∂δ. Returns dA. */
-static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                           const mmixi_chunk *c)
+static mmix_real mmixi_ssd_states_backward(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    mmix_real A = p->r.A[t->head], dA = 0, sooner = 0;
+    const mmixi_chunk *c = &t->c;
     const mmix_real *r = mmixi_row(c->decay, t->q - 1);
-    if (t->enters) {                 /* Σ_{i≥k} p_i dy_i h_inᵀ·C_i, from the last row up */
-        mmix_real later = 0;
-        mmixi_ssd_product_backward(k, c, c->dy, c->in_t, c->p, c->C, c->dC);
-        for (size_t i = t->q; i-- > 0;) {
-            later += c->p[i] * c->along_row[i];
-            c->da[i] += later;
-        }
-    }
+    mmix_real A = t->r->A[t->head];
+    mmix_real dA = 0;
+    mmix_real sooner = 0;            /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
+    if (t->enters)
+        mmixi_ssd_enter_backward(t);
     if (t->leaves)
-        mmixi_ssd_product_backward(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    if (t->leaves && t->enters)      /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
-        sooner = c->p[t->q - 1] * k->dot(p->scan.NV, c->in.p, mmixi_state(p, t, c).p);
+        mmixi_ssd_product_backward(t->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    if (t->leaves && t->enters)
+        sooner = mmixi_ssd_through_backward(t);
     for (size_t i = 0; i < t->q; i++) {
         mmix_real f = t->leaves ? r[i] * c->along_row[i] : 0;
         c->da[i] += sooner;
@@ -10907,118 +11083,147 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan
     }
     return dA;
 }
+/* Through the clamp of δ: where it holds, the gradient is 0. */
+static void mmixi_ssd_clamp_backward(const mmixi_scan_task *t)
+{
+    const mmixi_chunk *c = &t->c;
+    mmix_real low = (mmix_real)t->pass->o.dt_low;
+    mmix_real high = (mmix_real)t->pass->o.dt_high;
+    if (!(high > 0)) return;
+    for (size_t i = 0; i < t->q; i++) {
+        int inside = c->delta[i] > low && c->delta[i] < high;
+        if (!inside) c->d_delta[i] = 0;
+    }
+}
 /* Through δ = clamp(softplus(u)), u = dt + bias, of which d_delta becomes the gradient. Returns
    dbias. */
-static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                          const mmixi_chunk *c)
+static mmix_real mmixi_ssd_steps_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
-    mmix_real low = (mmix_real)p->o.dt_low;
-    mmix_real high = (mmix_real)p->o.dt_high;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     mmix_real dbias = 0;
-    for (size_t i = 0; high > 0 && i < t->q; i++)
-        if (!(c->delta[i] > low && c->delta[i] < high)) c->d_delta[i] = 0;
-    if (p->o.dt_softplus)
+    mmixi_ssd_clamp_backward(t);
+    if (t->pass->o.dt_softplus)
         k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
-    if (r->ddt.p)
-        mmixi_put_rows(k, mmixi_matrix(c->d_delta, t->q, 1, 1), mmixi_tokens(t, &r->ddt, 1),
-                       r->add[MMIX_IN_DT]);
+    if (r->ddt.p) {
+        mmixi_mat d_delta = mmixi_matrix(c->d_delta, t->q, 1, 1);
+        mmixi_mat ddt = mmixi_tokens(t, &r->ddt, 1);
+        mmixi_put_rows(k, d_delta, ddt, r->add[MMIX_IN_DT]);
+    }
     for (size_t i = 0; i < t->q; i++)
         dbias += c->d_delta[i];
     return dbias;
 }
 /* Adds the chunk's part to a head's dA, dbias and dD, and on the way makes dS, dB, dC and ddt. */
-static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                    const mmixi_chunk *c)
+static void mmixi_ssd_head_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
-    size_t heads = r->B * r->H, head = t->b * r->H + t->head;
-    mmix_real *dA = p->scan.dhead;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
+    size_t heads = r->B * r->H;
+    size_t head = t->b * r->H + t->head;
+    mmix_real *dA = t->plan->dhead;
     mmix_real *dbias = dA + heads;
     mmix_real *dD = dbias + heads + head * r->D_width;
-    mmixi_ssd_inside_backward(k, c);
-    dA[head] += mmixi_ssd_states_backward(p, t, c);
-    dbias[head] += mmixi_ssd_steps_backward(p, t, c);
-    for (size_t i = 0; r->D && i < t->q; i++) {
+    mmixi_ssd_inside_backward(t);
+    dA[head] += mmixi_ssd_states_backward(t);
+    dbias[head] += mmixi_ssd_steps_backward(t);
+    if (!r->D) return;
+    for (size_t i = 0; i < t->q; i++) {
         const mmix_real *dy = mmixi_row(c->dy, i);
         const mmix_real *x = mmixi_row(c->x, i);
-        if (r->D_width > 1) k->mul_add(r->P, dy, x, dD);
-        else *dD += k->dot(r->P, dy, x);
+        if (r->D_width > 1)
+            k->mul_add(r->P, dy, x, dD);
+        else
+            *dD += k->dot(r->P, dy, x);
     }
 }
-/* dx = Wᵀ dy + r δ B dh + D dy. `first`: the head is the first of those that share a state, which
-   adds what came by that state for all of them. */
-static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c,
-                          int first)
+/* dx = Wᵀ dy + r δ B dh + D dy. The first of the heads that share a state adds what came by that
+   state for all of them. */
+static void mmixi_scan_dx(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *r = t->r;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     size_t P = r->P;
     if (!r->dv.p) return;
     mmixi_mat dx = mmixi_tokens(t, &r->dv, P);
-    mmixi_mat dh = mmixi_state(p, t, c);
+    mmixi_mat dy = mmixi_part(c->dy, 0, 0, t->q, P);
+    mmixi_mat dh = mmixi_part(mmixi_state(t), 0, 0, r->N, P);
     int add = r->add[MMIX_IN_V] || t->head % r->dv.share;
-    mmixi_lower(k, dx, mmixi_t(c->weights), mmixi_part(c->dy, 0, 0, t->q, P), add);
-    if (t->leaves && first)
-        mmixi_multiply(k, dx, c->faded_B, mmixi_part(dh, 0, 0, r->N, P), 1);
-    if (!p->scan.linear) mmixi_ssd_skip(p, t->head, c->dy, dx);
+    mmixi_lower(k, dx, mmixi_t(c->weights), dy, add);
+    if (t->leaves && mmixi_state_first(t))
+        mmixi_multiply(k, dx, c->faded_B, dh, 1);
+    if (!t->plan->linear)
+        mmixi_ssd_skip(t, c->dy, dx);
 }
 /* dC = dS B and dB = dSᵀ C of the scores, once for all heads that shared them. */
-static void mmixi_scan_scores_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                       const mmixi_chunk *c)
+static void mmixi_scan_scores_backward(const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
+    const mmixi_kernels *k = t->k;
+    const mmixi_chunk *c = &t->c;
     size_t next = t->head + 1;
-    if (next < t->last && !mmixi_scores_anew(p, t, next)) return;
+    if (next < t->last && !mmixi_scores_anew(t, next)) return;
     mmixi_lower(k, c->dC, c->d_scores, c->B, 1);
     mmixi_lower(k, c->dB, mmixi_t(c->d_scores), c->C, 1);
-    if (!p->scan.linear) return;
-    mmixi_linear_queries_backward(p, t, c);
-    if (next % p->scan.shared == 0) mmixi_linear_keys_backward(p, t, c);
+    if (!t->plan->linear) return;
+    mmixi_linear_queries_backward(t);
+    if (mmixi_state_last(t))
+        mmixi_linear_keys_backward(t);
+}
+/* Transposes h_in and dh, for the first of the heads that share them. */
+static void mmixi_scan_states_backward(mmixi_scan_task *t)
+{
+    mmixi_chunk *c = &t->c;
+    if (t->leaves)
+        mmixi_transpose(t->k, c->dh_t, mmixi_state(t));
+    if (!t->enters) return;
+    c->in.p = t->number ? mmixi_state_kept(t) : c->entry;
+    if (!t->number)
+        mmixi_state_read(t, t->r->initial_state, c->in);
+    mmixi_transpose(t->k, c->in_t, c->in);
 }
 /* The gradients of a chunk and head. dh comes in as ∂/∂h_out and becomes ∂/∂h_in. */
-static void mmixi_scan_backward(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_scan_backward(mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = p->k;
-    mmixi_mat dh = mmixi_state(p, t, c);
-    int first = t->head % p->scan.shared == 0;   /* of those that share a state */
-    if (first && t->enters) {
-        c->in.p = t->number ? mmixi_state_kept(p, t) : c->entry;
-        if (!t->number) mmixi_state_read(p, t, p->r.initial_state, c->in);
-        mmixi_transpose(k, c->in_t, c->in);
-    }
-    if (first && t->leaves) mmixi_transpose(k, c->dh_t, dh);
-    if (!p->scan.linear) mmixi_ssd_head_backward(p, t, c);
-    else {
-        if (t->enters) mmixi_multiply(k, c->dC, c->dy, c->in_t, 1);
-        if (t->leaves && first) mmixi_multiply(k, c->dB, c->x, c->dh_t, 1);
-    }
-    mmixi_scan_dx(p, t, c, first);
-    if (t->enters) mmixi_state_next(p, t, c, c->faded_C, c->dy);
-    else memset(dh.p, 0, p->scan.NV * sizeof *dh.p);
-    mmixi_scan_scores_backward(p, t, c);
+    const mmixi_kernels *k = t->k;
+    mmixi_chunk *c = &t->c;
+    int linear = t->plan->linear;
+    int first = mmixi_state_first(t);
+    if (first)
+        mmixi_scan_states_backward(t);
+    if (!linear)
+        mmixi_ssd_head_backward(t);
+    if (linear && t->enters)
+        mmixi_multiply(k, c->dC, c->dy, c->in_t, 1);
+    if (linear && t->leaves && first)
+        mmixi_multiply(k, c->dB, c->x, c->dh_t, 1);
+    mmixi_scan_dx(t);
+    if (t->enters)
+        mmixi_state_next(t, c->faded_C, c->dy);
+    else
+        mmixi_zero_rows(mmixi_state(t));
+    mmixi_scan_scores_backward(t);
 }
 /* A task of the backward: from the last chunk to the first, head after head. */
 static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_scan_task_begin(p, index, scratch, &t, &c);
-    mmixi_states_read(p, &t, &c, r->dfinal);
-    t.number = mmixi_scan_chunks(p, &t);
+    mmixi_scan_task_begin(p, index, scratch, &t);
+    mmixi_states_read(&t, r->dfinal);
+    t.number = mmixi_scan_chunks(&t);
     t.start = r->L;
     while (t.number-- > 0) {
-        mmixi_chunk_find(p, &t, t.start - 1);
-        mmixi_chunk_fit(p, &t, &c);
+        mmixi_chunk_find(&t, t.start - 1);
+        mmixi_chunk_fit(&t);
         for (t.head = t.first; t.head < t.last; t.head++) {
-            mmixi_chunk_read_backward(p, &t, &c);
-            mmixi_scan_backward(p, &t, &c);
+            mmixi_chunk_read_backward(&t);
+            mmixi_scan_backward(&t);
         }
     }
-    mmixi_states_write(p, &t, &c, r->grad[MMIX_IN_STATE], r->add[MMIX_IN_STATE]);
+    mmixi_states_write(&t, r->grad[MMIX_IN_STATE], r->add[MMIX_IN_STATE]);
 }
 
 /* ---- the plan of a scan ---- */
@@ -11026,32 +11231,47 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
 /* How many tasks are wanted, about. Where heads share B and C, the fewer the tasks the fewer times
    S is computed and the fewer partial sums dB and dC have: with one sequence of 16 heads that made
    forward and backward a fifth faster than a task for each head. Where they share nothing, 16 tasks
-   keep threads busy. A backward's tasks fix the order in which dB and dC are summed, so their
-   number may not depend on that of threads; a forward's may, since it adds nothing up over
-   tasks. */
+   keep threads busy.
+
+   A backward's tasks fix the order in which dB and dC are summed, so their number may not depend on
+   that of threads. It is 8, which is enough for 8 threads: one thread takes a fifth longer for 8
+   tasks than for 1, and for 16 a fifth longer still (4096 tokens, 16 heads of 64, Zen 4). A forward
+   adds nothing up over tasks, and has two for each thread, so that none waits long for the last. It
+   has at least 4: one thread does them about as fast as 1 or 2, and its scratch holds the states of
+   a quarter of the heads. */
 static size_t mmixi_scan_tasks(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
-    size_t least = r->q.share == 1 && r->k.share == 1 ? 16 : 1;
-    if (p->scan.linear) return r->B * r->H;
-    /* a megabyte of state is not worth waking a thread */
-    if (p->scan.step)
-        return mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
+    size_t heads = r->B * r->H;
+    int shares = r->q.share > 1 || r->k.share > 1;
+    size_t least = shares ? 1 : 16;
+    if (p->scan.linear) return heads;
+    if (p->scan.step) {
+        /* a megabyte of state is not worth waking a thread */
+        size_t state = r->N * r->P;
+        return mmixi_ceil_div(heads * state, 262144);
+    }
     if (!p->k) return least;                     /* a raw call, which has one thread */
     if (p->back) return mmixi_max(least, 8);
-    return mmixi_max(least, mmixi_max(4, 2 * p->lanes));
+    least = mmixi_max(least, 4);
+    return mmixi_max(least, 2 * p->lanes);
 }
-/* Whether n heads are whole groups of those that share an array, or an equal part of a group. */
-static int mmixi_scan_fits(size_t n, size_t share) { return n % share == 0 || share % n == 0; }
+/* Whether the heads of a task are whole groups of those that share an array, or an equal part of
+   a group. */
+static int mmixi_scan_fits(const mmixi_scan_plan *s, size_t share)
+{
+    return s->heads % share == 0 || share % s->heads == 0;
+}
 /* Heads that share an x stay together, because they add into one dx; a task takes whole groups of B
    and C or equal parts of one. */
 static void mmixi_scan_split(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
-    size_t sequence = mmixi_max(1, mmixi_scan_tasks(p) / r->B);
-    s->heads = mmixi_round_up(mmixi_ceil_div(r->H, sequence), r->v.share);
-    while (!mmixi_scan_fits(s->heads, r->q.share) || !mmixi_scan_fits(s->heads, r->k.share))
+    size_t blocks = mmixi_max(1, mmixi_scan_tasks(p) / r->B);
+    size_t heads = mmixi_ceil_div(r->H, blocks);
+    s->heads = mmixi_round_up(heads, r->v.share);
+    while (!mmixi_scan_fits(s, r->q.share) || !mmixi_scan_fits(s, r->k.share))
         s->heads += r->v.share;
     s->blocks = mmixi_ceil_div(r->H, s->heads);
     p->tasks = r->B * s->blocks;
@@ -11063,11 +11283,13 @@ static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient,
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
+    size_t groups = r->H / share;
     s->parts[input] = mmixi_ceil_div(share, s->heads);
     s->target[input] = gradient;
     if (gradient.p && s->parts[input] == 1) return;
-    s->target[input] = mmix_head_view_rows(NULL, r->L, r->H / share, r->N, r->H);
-    s->part[input] = r->B * (size_t)s->target[input].batch;
+    mmix_head_view rows = mmix_head_view_rows(NULL, r->L, groups, r->N, r->H);
+    s->target[input] = rows;
+    s->part[input] = r->B * (size_t)rows.batch;
 }
 /* The lengths of chunks, and how many states a head keeps. */
 static void mmixi_scan_cut(mmixi_pass *p)
@@ -11085,12 +11307,15 @@ static void mmixi_scan_cut(mmixi_pass *p)
         s->one_chunk = mmixi_min(MMIXI_SCAN_ONE_CHUNK, worth);
     }
     s->longest = s->chunk;
-    if (r->seq_idx || r->L <= s->one_chunk) s->longest = mmixi_max(s->one_chunk, s->chunk);
+    if (r->seq_idx || r->L <= s->one_chunk)
+        s->longest = mmixi_max(s->one_chunk, s->chunk);
     s->longest = mmixi_min(r->L, s->longest);
-    memset(&t, 0, sizeof t);
-    for (t.b = 0; t.b < r->B; t.b++) {
+    mmixi_scan_task_clear(p, &t);
+    for (size_t b = 0; b < r->B; b++) {
+        t.b = b;
         t.own.end = 0;                           /* that of the sequence before does not count */
-        s->kept_states = mmixi_max(s->kept_states, mmixi_scan_chunks(p, &t) - 1);
+        size_t kept = mmixi_scan_chunks(&t) - 1;
+        s->kept_states = mmixi_max(s->kept_states, kept);
     }
 }
 /* What SSD and linear attention plan alike; `linear`, `full`, `reverse`, `step`, `shared` and V are
@@ -11106,7 +11331,8 @@ static void mmixi_scan_begin(mmixi_pass *p)
         s->kept_states = 1;
     }
     mmixi_scan_split(p);
-    p->kept = r->B * (r->H / s->shared) * s->kept_states * s->NV;
+    size_t states = r->B * (r->H / s->shared);
+    p->kept = states * s->kept_states * s->NV;
     p->kept_pays = 1;
     mmixi_chunk c;
     memset(&c, 0, sizeof c);
@@ -11159,7 +11385,8 @@ static void mmixi_ssd_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
 }
 static void mmixi_ssd_arrays(const mmix_call *c, mmix_raw *r)
 {
-    const mmix_tensor *dt = c->in[MMIX_IN_DT], *D = c->in[MMIX_IN_D];
+    const mmix_tensor *dt = c->in[MMIX_IN_DT];
+    const mmix_tensor *D = c->in[MMIX_IN_D];
     r->dt = mmixi_heads_of(dt, mmixi_of(dt), r->H);
     r->ddt = mmixi_heads_of(dt, c->dx[MMIX_IN_DT], r->H);
     r->dt_bias = mmixi_of(c->in[MMIX_IN_DT_BIAS]);
@@ -11172,7 +11399,8 @@ static void mmixi_ssd_begin(mmixi_pass *p)
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
-    s->step = r->L == 1 && r->final_state && r->final_state == r->initial_state;
+    int in_place = r->final_state && r->final_state == r->initial_state;
+    s->step = r->L == 1 && in_place;
     s->V = r->P;
     s->shared = 1;
     p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
@@ -11186,15 +11414,17 @@ static void mmixi_ssd_begin(mmixi_pass *p)
 static size_t mmixi_ssd_dhead(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
-    return p->back ? r->B * r->H * (2 + r->D_width) : 0;
+    if (!p->back) return 0;
+    return r->B * r->H * (2 + r->D_width);
 }
 static void mmixi_ssd_layout(mmixi_pass *p, mmixi_room *room)
 {
     mmixi_scan_plan *s = &p->scan;
     s->dhead = mmixi_room_reals(room, mmixi_ssd_dhead(p));
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++)
-        if (s->part[i])
-            s->target[i].p = mmixi_room_reals(room, s->parts[i] * s->part[i]);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        size_t n = s->parts[i] * s->part[i];
+        if (n) s->target[i].p = mmixi_room_reals(room, n);
+    }
 }
 static void mmixi_ssd_start(mmixi_pass *p)
 {
@@ -11207,14 +11437,19 @@ static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_head
 {
     const mmix_raw *r = &p->r;
     const mmixi_scan_plan *s = &p->scan;
+    const mmix_head_view *target = &s->target[input];
     size_t L = r->L;
     if (!to->p || !s->part[input]) return;
     for (size_t t = range.begin; t < range.end; t++)
         for (size_t h = 0; h < r->H; h += to->share) {
-            const mmix_real *from = mmixi_at(&s->target[input], 0, t, h);
+            const mmix_real *from = mmixi_at(target, 0, t, h);
             mmix_real *sum = mmixi_at(to, t / L, t % L, h);
-            for (size_t n = 0; n < s->parts[input]; n++)
-                mmixi_put(p->k, r->N, from + n * s->part[input], sum, r->add[input] || n);
+            int add = r->add[input];
+            for (size_t n = 0; n < s->parts[input]; n++) {
+                mmixi_put(p->k, r->N, from, sum, add);
+                from += s->part[input];
+                add = 1;
+            }
         }
 }
 static void mmixi_ssd_sum_range(void *arg, mmixi_range range)
@@ -11438,52 +11673,57 @@ static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
     }
 }
 /* Makes C = φ(q) of a block of queries, and on the way back dq from dC. */
-static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
-                                 const mmixi_chunk *c)
+static void mmixi_linear_queries(const mmixi_scan_task *t)
 {
-    mmixi_feature_rows(p->k, p->o.feature, c->C, mmixi_tokens(t, &p->r.q, p->r.N));
+    mmixi_mat q = mmixi_tokens(t, &t->r->q, t->r->N);
+    mmixi_feature_rows(t->k, t->pass->o.feature, t->c.C, q);
 }
-static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                          const mmixi_chunk *c)
+static void mmixi_linear_queries_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
+    const mmixi_chunk *c = &t->c;
+    int feature = t->pass->o.feature;
     if (!r->dq.p) return;
-    mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &r->dq, r->N),
-                                r->add[MMIX_IN_Q]);
+    mmixi_mat dq = mmixi_tokens(t, &r->dq, r->N);
+    mmixi_feature_rows_backward(t->k, feature, c->C, c->dC, dq, r->add[MMIX_IN_Q]);
 }
 /* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. A softmax over tokens is made
    of `top` and `sum`, and its gradient ψ (dψ - Σ_s ψ dψ) of `along`: see mmixi_token_softmax and
    mmixi_linear_backward_task. */
-static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
-                              const mmixi_chunk *c)
+static void mmixi_linear_keys(const mmixi_scan_task *t)
 {
-    mmixi_mat k = mmixi_tokens(t, &p->r.k, p->r.N);
-    if (p->o.feature != MMIX_FEATURE_EFFICIENT) {
-        mmixi_feature_rows(p->k, p->o.feature, c->B, k);
+    const mmixi_chunk *c = &t->c;
+    int feature = t->pass->o.feature;
+    size_t N = t->r->N;
+    mmixi_mat k = mmixi_tokens(t, &t->r->k, N);
+    if (feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows(t->k, feature, c->B, k);
         return;
     }
     for (size_t r = 0; r < t->q; r++) {
         const mmix_real *from = mmixi_row(k, r);
         mmix_real *f = mmixi_row(c->B, r);
-        for (size_t n = 0; n < p->r.N; n++)
+        for (size_t n = 0; n < N; n++)
             f[n] = mmixi_exp_real(from[n] - c->top[n]) * c->sum[n];
     }
 }
-static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                       const mmixi_chunk *c)
+static void mmixi_linear_keys_backward(const mmixi_scan_task *t)
 {
-    int add = p->r.add[MMIX_IN_K];
-    if (!p->r.dk.p) return;
-    mmixi_mat dk = mmixi_tokens(t, &p->r.dk, p->r.N);
-    if (p->o.feature != MMIX_FEATURE_EFFICIENT) {
-        mmixi_feature_rows_backward(p->k, p->o.feature, c->B, c->dB, dk, add);
+    const mmixi_chunk *c = &t->c;
+    int feature = t->pass->o.feature;
+    int add = t->r->add[MMIX_IN_K];
+    size_t N = t->r->N;
+    if (!t->r->dk.p) return;
+    mmixi_mat dk = mmixi_tokens(t, &t->r->dk, N);
+    if (feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows_backward(t->k, feature, c->B, c->dB, dk, add);
         return;
     }
     for (size_t r = 0; r < t->q; r++) {
         const mmix_real *f = mmixi_row(c->B, r);
         const mmix_real *df = mmixi_row(c->dB, r);
         mmix_real *to = mmixi_row(dk, r);
-        for (size_t n = 0; n < p->r.N; n++) {
+        for (size_t n = 0; n < N; n++) {
             mmix_real g = f[n] * (df[n] - c->along[n]);
             to[n] = (add ? to[n] : 0) + g;
         }
@@ -11493,41 +11733,43 @@ static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_tas
 /* ---- rows that are divided by their sums ---- */
 
 /* Where 1/den of this block's rows is kept: in mmix_raw's inverse_sum. */
-static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_task *t)
+static mmix_real *mmixi_linear_inverse(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    return r->inverse_sum + (t->b * r->H + t->head) * r->L + t->start;
+    const mmix_raw *r = t->r;
+    size_t head = t->b * r->H + t->head;
+    return r->inverse_sum + head * r->L + t->start;
 }
 /* y = num / (den + eps). num (P) and den lie side by side in a row of near_y. */
-static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
-                                const mmixi_chunk *c)
+static void mmixi_linear_divide(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
+    mmix_real eps = (mmix_real)t->pass->o.eps;
+    mmix_real *inverse = NULL;
     size_t P = r->P;
-    if (p->scan.V == P) return;
+    if (!mmixi_scan_divides(t)) return;
+    if (r->inverse_sum)
+        inverse = mmixi_linear_inverse(t);
     mmixi_mat y = mmixi_tokens(t, &r->y, P);
-    mmix_real *inverse = r->inverse_sum ? mmixi_linear_inverse(p, t) : NULL;
     for (size_t i = 0; i < t->q; i++) {
-        const mmix_real *num = mmixi_row(c->near_y, i);
-        mmix_real scale = 1 / (num[P] + (mmix_real)p->o.eps);
-        p->k->scale(P, scale, num, mmixi_row(y, i));
+        const mmix_real *num = mmixi_row(t->c.near_y, i);
+        mmix_real scale = 1 / (num[P] + eps);
+        t->k->scale(P, scale, num, mmixi_row(y, i));
         if (inverse) inverse[i] = scale;
     }
 }
 /* Puts dnum = dy / den and dden = -(dy · y) / den side by side into a row of near_y. */
-static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
-                                         const mmixi_chunk *c)
+static void mmixi_linear_divide_backward(const mmixi_scan_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *r = t->r;
     size_t P = r->P;
     mmixi_mat y = mmixi_tokens(t, &r->y, P);
     mmixi_mat dy = mmixi_tokens(t, &r->dy, P);
-    const mmix_real *inverse = mmixi_linear_inverse(p, t);
+    const mmix_real *inverse = mmixi_linear_inverse(t);
     for (size_t i = 0; i < t->q; i++) {
-        mmix_real *dnum = mmixi_row(c->near_y, i);
-        dnum[P] = -k->dot(P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
-        k->scale(P, inverse[i], mmixi_row(dy, i), dnum);
+        const mmix_real *dy_i = mmixi_row(dy, i);
+        mmix_real *dnum = mmixi_row(t->c.near_y, i);
+        dnum[P] = -t->k->dot(P, dy_i, mmixi_row(y, i)) * inverse[i];
+        t->k->scale(P, inverse[i], dy_i, dnum);
     }
 }
 
@@ -11536,27 +11778,26 @@ static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_t
    two sweeps over blocks of tokens, of which the first makes a state for the second. */
 
 /* Goes to the block of a sweep over n tokens that begins at token `start`. */
-static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_chunk *c,
-                               size_t start, size_t n)
+static void mmixi_linear_block(mmixi_scan_task *t, size_t start, size_t n)
 {
     t->start = start;
-    t->q = mmixi_min(p->scan.longest, n - start);
-    mmixi_chunk_fit(p, t, c);
+    t->q = mmixi_min(t->plan->longest, n - start);
+    mmixi_chunk_fit(t);
 }
 /* Begins a task. Returns its state: what is kept for the backward, or else scratch. */
 static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
-                                         mmixi_scan_task *t, mmixi_chunk *c)
+                                         mmixi_scan_task *t)
 {
     const mmix_raw *r = &p->r;
-    mmixi_scan_task_begin(p, index, scratch, t, c);
-    mmixi_states_read(p, t, c, NULL);
-    mmixi_mat state = mmixi_state(p, t, c);
+    mmixi_scan_task_begin(p, index, scratch, t);
+    mmixi_states_read(t, NULL);
+    mmixi_mat state = mmixi_state(t);
     t->number = 1;
-    if (r->kept) state.p = mmixi_state_kept(p, t);
+    if (r->kept) state.p = mmixi_state_kept(t);
     if (p->o.feature == MMIX_FEATURE_EFFICIENT) {
         const mmix_head_view *k = &r->k;
         mmix_real *keys = mmixi_at(k, t->b, 0, t->head);
-        mmixi_token_softmax(c, mmixi_matrix(keys, r->S, r->N, k->token));
+        mmixi_token_softmax(&t->c, mmixi_matrix(keys, r->S, r->N, k->token));
     }
     return state;
 }
@@ -11564,61 +11805,76 @@ static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix
 static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmixi_kernels *k = p->k;
-    size_t L = p->r.L, S = p->r.S;
+    size_t L = p->r.L;
+    size_t S = p->r.S;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
+    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t);
+    const mmixi_chunk *c = &t.c;
     for (size_t start = 0; start < S; start += t.q) {
-        mmixi_linear_block(p, &t, &c, start, S);
-        mmixi_linear_keys(p, &t, &c);
-        mmixi_chunk_x(p, &t, &c);
-        mmixi_multiply(k, state, mmixi_t(c.B), c.x, start > 0);
+        mmixi_linear_block(&t, start, S);
+        mmixi_linear_keys(&t);
+        mmixi_chunk_x(&t);
+        mmixi_multiply(k, state, mmixi_t(c->B), c->x, start > 0);
     }
     for (; t.head < t.last; t.head++)
         for (size_t start = 0; start < L; start += t.q) {
-            mmixi_linear_block(p, &t, &c, start, L);
-            mmixi_linear_queries(p, &t, &c);
-            mmixi_chunk_y(p, &t, &c);
-            mmixi_multiply(k, c.y, c.C, state, 0);
-            mmixi_linear_divide(p, &t, &c);
+            mmixi_linear_block(&t, start, L);
+            mmixi_linear_queries(&t);
+            mmixi_chunk_y(&t);
+            mmixi_multiply(k, c->y, c->C, state, 0);
+            mmixi_linear_divide(&t);
         }
 }
-/* The first sweep makes dstate = φ(Q)ᵀ dY and dφ = dY stateᵀ, the second dV = ψ(K) dstate and
-   dψ = V dstateᵀ. */
+/* The first sweep of the backward: dstate = φ(Q)ᵀ dY, and dQ by dφ = dY stateᵀ. */
+static void mmixi_linear_sweep_queries(mmixi_scan_task *t, mmixi_mat dstate)
+{
+    const mmixi_chunk *c = &t->c;
+    size_t L = t->r->L;
+    for (; t->head < t->last; t->head++)
+        for (size_t start = 0; start < L; start += t->q) {
+            mmixi_linear_block(t, start, L);
+            mmixi_linear_queries(t);
+            mmixi_chunk_dy(t);
+            mmixi_multiply(t->k, dstate, mmixi_t(c->C), c->dy, 1);
+            mmixi_multiply(t->k, c->dC, c->dy, c->in_t, 0);
+            mmixi_linear_queries_backward(t);
+        }
+    t->head = t->first;
+}
+/* The second: dV = ψ(K) dstate, and dK by dψ = V dstateᵀ. */
+static void mmixi_linear_sweep_keys(mmixi_scan_task *t, mmixi_mat dstate)
+{
+    const mmix_raw *r = t->r;
+    const mmixi_chunk *c = &t->c;
+    mmixi_mat of_v = mmixi_part(dstate, 0, 0, r->N, r->P);
+    for (size_t start = 0; start < r->S; start += t->q) {
+        mmixi_linear_block(t, start, r->S);
+        mmixi_linear_keys(t);
+        mmixi_chunk_x(t);
+        if (r->dv.p) {
+            mmixi_mat dv = mmixi_tokens(t, &r->dv, r->P);
+            mmixi_multiply(t->k, dv, c->B, of_v, r->add[MMIX_IN_V]);
+        }
+        mmixi_multiply(t->k, c->dB, c->x, c->dh_t, 0);
+        mmixi_linear_keys_backward(t);
+    }
+}
 static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
-    const mmix_raw *r = &p->r;
     const mmixi_kernels *k = p->k;
-    size_t L = r->L, S = r->S, N = r->N, P = r->P;
     mmixi_scan_task t;
-    mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
-    mmixi_mat dstate = mmixi_state(p, &t, &c);
-    mmixi_transpose(k, c.in_t, state);
-    for (; t.head < t.last; t.head++)
-        for (size_t start = 0; start < L; start += t.q) {
-            mmixi_linear_block(p, &t, &c, start, L);
-            mmixi_linear_queries(p, &t, &c);
-            mmixi_chunk_dy(p, &t, &c);
-            mmixi_multiply(k, dstate, mmixi_t(c.C), c.dy, 1);
-            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
-            mmixi_linear_queries_backward(p, &t, &c);
-        }
-    t.head = t.first;
-    mmixi_transpose(k, c.dh_t, dstate);
+    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t);
+    mmixi_mat dstate = mmixi_state(&t);
+    const mmixi_chunk *c = &t.c;
+    mmixi_transpose(k, c->in_t, state);
+    mmixi_linear_sweep_queries(&t, dstate);
+    mmixi_transpose(k, c->dh_t, dstate);
     /* The gradient of a softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate. */
-    for (size_t n = 0; n < N; n++)
-        c.along[n] = k->dot(p->scan.V, mmixi_row(state, n), mmixi_row(dstate, n));
-    for (size_t start = 0; start < S; start += t.q) {
-        mmixi_linear_block(p, &t, &c, start, S);
-        mmixi_linear_keys(p, &t, &c);
-        mmixi_chunk_x(p, &t, &c);
-        if (r->dv.p)
-            mmixi_multiply(k, mmixi_tokens(&t, &r->dv, P), c.B, mmixi_part(dstate, 0, 0, N, P),
-                           r->add[MMIX_IN_V]);
-        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_keys_backward(p, &t, &c);
+    for (size_t n = 0; n < state.rows; n++) {
+        const mmix_real *row = mmixi_row(state, n);
+        c->along[n] = k->dot(state.cols, row, mmixi_row(dstate, n));
     }
+    mmixi_linear_sweep_keys(&t, dstate);
 }
 
 /* ---- the form of linear attention ---- */
@@ -11784,10 +12040,13 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention(mmix_real *y, mmix_real *p, const
 {
     for (size_t i = 0; i < L; i++, p += S) {
         size_t sees = mmixi_plain_softmax_sees(i, L, S, causal);
+        const mmix_real *q_i = q + i * N;
         mmix_real *y_i = y + i * P;
-        double largest = -HUGE_VAL, sum = 0;
+        double largest = -HUGE_VAL;
+        double sum = 0;
         for (size_t j = 0; j < sees; j++) {
-            p[j] = (mmix_real)(scale * mmixi_plain_mix_dot(N, q + i * N, k + j * N));
+            double dot = mmixi_plain_mix_dot(N, q_i, k + j * N);
+            p[j] = (mmix_real)(scale * dot);
             if (p[j] > largest) largest = p[j];
         }
         for (size_t j = 0; j < sees; j++)
@@ -11795,10 +12054,13 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention(mmix_real *y, mmix_real *p, const
         for (size_t c = 0; c < P; c++)
             y_i[c] = 0;
         for (size_t j = 0; j < S; j++) {
-            double share = j < sees ? mmixi_exp(p[j] - largest) / sum : 0;
+            const mmix_real *v_j = v + j * P;
+            double share = 0;
+            if (j < sees)
+                share = mmixi_exp(p[j] - largest) / sum;
             p[j] = (mmix_real)share;
             for (size_t c = 0; c < P; c++)
-                y_i[c] += p[j] * v[j * P + c];
+                y_i[c] += p[j] * v_j[c];
         }
     }
 }
@@ -11810,16 +12072,21 @@ MMIXI_PLAIN void mmixi_plain_softmax_attention_backward(mmix_real *dq, mmix_real
                                               size_t S, size_t N, size_t P, double scale)
 {
     for (size_t i = 0; i < L; i++, p += S) {
+        const mmix_real *q_i = q + i * N;
         const mmix_real *dy_i = dy + i * P;
+        mmix_real *dq_i = dq + i * N;
         double delta = mmixi_plain_mix_dot(P, dy_i, y + i * P);
         for (size_t j = 0; j < S; j++) {
+            const mmix_real *k_j = k + j * N;
+            mmix_real *dk_j = dk + j * N;
+            mmix_real *dv_j = dv + j * P;
             double dp = mmixi_plain_mix_dot(P, dy_i, v + j * P);
             mmix_real ds = (mmix_real)(scale * p[j] * (dp - delta));
             for (size_t c = 0; c < P; c++)
-                dv[j * P + c] += p[j] * dy_i[c];
+                dv_j[c] += p[j] * dy_i[c];
             for (size_t c = 0; c < N; c++) {
-                dq[i * N + c] += ds * k[j * N + c];
-                dk[j * N + c] += ds * q[i * N + c];
+                dq_i[c] += ds * k_j[c];
+                dk_j[c] += ds * q_i[c];
             }
         }
     }
@@ -11836,7 +12103,8 @@ static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
     const mmix_raw *r = &p->r;
     const mmix_mixer *o = &p->o;
     size_t at = i + r->S - r->L;
-    size_t left = at, right = r->S - 1 - at;                 /* keys on either side of its own */
+    size_t left = at;                            /* keys on either side of its own */
+    size_t right = r->S - 1 - at;
     switch (o->mask) {
     case MMIX_MASK_CAUSAL:
         right = 0;
@@ -11880,7 +12148,8 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
    1 - w_a to w_a - 1 is Σ_a (d_a + w_a - 1) Π_{c>a} (2 w_c - 1). */
 static size_t mmixi_bias_at(const mmixi_pass *p, size_t h, size_t place)
 {
-    return h * p->softmax.distances + p->softmax.distances / 2 + place;
+    size_t distances = p->softmax.distances;
+    return h * distances + distances / 2 + place;
 }
 /* M (L, S) of a head as a loop, for all masks, windows and bias: row i is p_i. */
 static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
@@ -11892,14 +12161,18 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
         mmixi_keys seen = mmixi_seen(p, mmixi_sequence(r, b, i), i);
         mmixi_spot query = mmixi_spot_of(p, i);
         const mmix_real *q = mmixi_at(&r->q, b, i, h);
-        double largest = -HUGE_VAL, sum = 0;
+        size_t bias_at = mmixi_bias_at(p, h, query.place);
+        double largest = -HUGE_VAL;
+        double sum = 0;
         for (size_t t = 0; t < r->S; t++) {
+            const mmix_real *k = mmixi_at(&r->k, b, t, h);
             mmixi_spot key = mmixi_spot_of(p, t);
+            int sees = t >= seen.begin && t < seen.end;
             double s = -HUGE_VAL;
-            if (t >= seen.begin && t < seen.end && query.window == key.window) {
-                s = p->o.scale * (double)p->k->dot(r->N, q, mmixi_at(&r->k, b, t, h));
+            if (sees && query.window == key.window) {
+                s = p->o.scale * (double)p->k->dot(r->N, q, k);
                 if (r->bias)
-                    s += (double)r->bias[mmixi_bias_at(p, h, query.place) - key.place];
+                    s += (double)r->bias[bias_at - key.place];
             }
             M[t] = (mmix_real)s;
             if (s > largest) largest = s;
@@ -11916,7 +12189,11 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
 /* ---- tasks, tiles and blocks ---- */
 
 /* Queries of a block and keys of a tile. 24 queries are four tiles of six rows of a product: 2 to
-   12 % faster than 32 or 64 (Zen 4), and 48 are no better. */
+   12 % faster than 32 or 64 (Zen 4), and 48 are no better. 512 keys are what a cache of 1 MiB next
+   to a core has room for: with N = P = 64 floats, k, v, their transposes, dk and dv take 128 KiB
+   each, and s and ds of a block 50 KiB each, 0.85 MiB in all; of 1024 keys it would be 1.7 MiB. No
+   measurement decides it: with 1,024 tokens on a busy Zen 4, tiles of 256 to 2048 keys took the
+   same within the noise. */
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
 /* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
@@ -11924,6 +12201,10 @@ enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3
    are in scratch of the task's thread, or where the interface has them. Tokens count from the first
    of the window, without windows from the first of the sequence. */
 typedef struct mmixi_softmax_task {
+    const mmixi_pass *pass;
+    const mmix_raw *r;               /* the pass's arrays, … */
+    const mmixi_softmax_plan *plan;  /* … plan, … */
+    const mmixi_kernels *k;          /* … and kernels */
     size_t b, window;
     size_t group, head;              /* the first of the task's heads, the one at work */
     const mmixi_spot *order;         /* the window's tokens; NULL: token i is the i-th */
@@ -11993,30 +12274,42 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
                                      mmixi_softmax_task *t)
 {
     const mmixi_softmax_plan *s = &p->softmax;
-    size_t groups = p->r.H / s->shared, window;
+    size_t groups = p->r.H / s->shared;
+    size_t of_heads = index / s->runs;
     memset(t, 0, sizeof *t);
+    t->pass = p;
+    t->r = &p->r;
+    t->plan = s;
+    t->k = p->k;
     mmixi_softmax_layout_task(p, t, scratch);
     t->first = index % s->runs * s->run;
-    t->group = index / s->runs % groups * s->shared;
+    t->group = of_heads % groups * s->shared;
     t->head = t->group;
-    t->window = index / s->runs / groups;
+    t->window = of_heads / groups;
     t->b = t->window / s->windows;
-    window = t->window % s->windows;
     t->keys = s->S;
     t->last = mmixi_min(s->L, t->first + s->run);
     if (s->order) {
+        size_t window = t->window % s->windows;
         t->order = s->order + window * s->L;
         t->keys = s->count[window];
         t->last = t->keys;
     }
-    if (!s->dbias) return;
-    t->dbias = s->dbias + t->window * p->r.H * s->distances;
-    memset(t->dbias + t->group * s->distances, 0, s->shared * s->distances * sizeof *t->dbias);
+    if (s->dbias) {
+        t->dbias = s->dbias + t->window * p->r.H * s->distances;
+        mmix_real *of_group = t->dbias + t->group * s->distances;
+        memset(of_group, 0, s->shared * s->distances * sizeof *of_group);
+    }
+}
+/* Where in the tile key number i of the window is: 0 or n where it lies before or behind it. */
+static size_t mmixi_softmax_in_tile(const mmixi_softmax_task *t, size_t i)
+{
+    return mmixi_min(mmixi_max(i, t->tile) - t->tile, t->n);
 }
 /* Goes to the block of queries that begins with i. Returns whether they see any key of the tile. */
-static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t i,
-                                    mmixi_softmax_block *b)
+static int mmixi_softmax_block_find(mmixi_softmax_task *t, size_t i, mmixi_softmax_block *b)
 {
+    size_t tile_end = t->tile + t->n;
     size_t end = 0;
     b->i = i;
     b->from = t->n;
@@ -12025,14 +12318,14 @@ static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, 
     for (size_t r = 0; r < b->rows; r++) {
         size_t query = i + r;
         if (query < t->own.begin || query >= t->own.end)
-            t->own = mmixi_sequence(&p->r, t->b, query);
-        mmixi_keys all = mmixi_seen(p, t->own, query);
+            t->own = mmixi_sequence(t->r, t->b, query);
+        mmixi_keys all = mmixi_seen(t->pass, t->own, query);
         mmixi_keys *seen = &b->seen[r];
         b->again[r] = all.begin < t->tile;
-        b->whole[r] = !b->again[r] && mmixi_min(all.end, t->keys) <= t->tile + t->n;
+        b->whole[r] = !b->again[r] && mmixi_min(all.end, t->keys) <= tile_end;
         b->add |= b->again[r];
-        seen->begin = mmixi_min(mmixi_max(all.begin, t->tile) - t->tile, t->n);
-        seen->end = mmixi_min(mmixi_max(all.end, t->tile) - t->tile, t->n);
+        seen->begin = mmixi_softmax_in_tile(t, all.begin);
+        seen->end = mmixi_softmax_in_tile(t, all.end);
         if (seen->begin == seen->end) {
             seen->begin = t->n;
             seen->end = t->n;
@@ -12052,9 +12345,10 @@ static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i)
     return t->order ? t->order[i].at : i;
 }
 /* Where token i's numbers of the head at work are in an array (B, H, L). */
-static size_t mmixi_softmax_at(const mmixi_pass *p, const mmixi_softmax_task *t, size_t i)
+static size_t mmixi_softmax_at(const mmixi_softmax_task *t, size_t i)
 {
-    return (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, i);
+    size_t head = t->b * t->r->H + t->head;
+    return head * t->r->L + mmixi_softmax_token(t, i);
 }
 /* Where the row of token i is in an array of the interface. */
 static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_head_view *a,
@@ -12063,25 +12357,29 @@ static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mm
     return mmixi_at(a, t->b, mmixi_softmax_token(t, i), t->head);
 }
 /* Puts the rows of the tokens from i on where they belong, or with add 1 adds them there. */
-static void mmixi_softmax_put(const mmixi_pass *p, const mmixi_softmax_task *t, mmixi_mat rows,
-                              const mmix_head_view *a, size_t i, int add)
+static void mmixi_softmax_put(const mmixi_softmax_task *t, mmixi_mat rows, const mmix_head_view *a,
+                              size_t i, int add)
 {
-    for (size_t r = 0; r < rows.rows; r++)
-        mmixi_put(p->k, rows.cols, mmixi_row(rows, r), mmixi_softmax_row(t, a, i + r), add);
+    for (size_t r = 0; r < rows.rows; r++) {
+        mmix_real *to = mmixi_softmax_row(t, a, i + r);
+        mmixi_put(t->k, rows.cols, mmixi_row(rows, r), to, add);
+    }
 }
 /* The rows of n tokens from i on, as they lie: without windows one behind the other. */
 static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_head_view *a, size_t i,
                                    size_t n, size_t cols)
 {
-    return mmixi_matrix(mmixi_at(a, t->b, i, t->head), n, cols, a->token);
+    mmix_real *first = mmixi_at(a, t->b, i, t->head);
+    return mmixi_matrix(first, n, cols, a->token);
 }
 /* A copy of such rows, in `room`. */
 static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_head_view *a,
                                       size_t i, size_t n, mmixi_mat room)
 {
+    size_t bytes = room.cols * sizeof *room.p;
     room.rows = n;
     for (size_t r = 0; r < n; r++)
-        memcpy(mmixi_row(room, r), mmixi_softmax_row(t, a, i + r), room.cols * sizeof *room.p);
+        memcpy(mmixi_row(room, r), mmixi_softmax_row(t, a, i + r), bytes);
     return room;
 }
 /* The rows as they lie, or copied into `room` if they lie apart. */
@@ -12104,32 +12402,43 @@ static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_head
     return sums;
 }
 /* Goes to the tile that begins with key `tile`. */
-static void mmixi_softmax_tile_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t tile)
+static void mmixi_softmax_tile_find(mmixi_softmax_task *t, size_t tile)
 {
     t->tile = tile;
-    t->n = mmixi_min(p->softmax.T, t->keys - tile);
+    t->n = mmixi_min(t->plan->T, t->keys - tile);
+}
+/* The tile's rows of keys or values as they lie, or copied into `room`. */
+static mmixi_mat mmixi_softmax_tile_rows(const mmixi_softmax_task *t, const mmix_head_view *a,
+                                         mmixi_mat room)
+{
+    return mmixi_softmax_rows_of(t, a, t->tile, t->n, room);
+}
+static mmixi_mat mmixi_softmax_tile_copy(const mmixi_softmax_task *t, const mmix_head_view *a,
+                                         mmixi_mat room)
+{
+    return mmixi_softmax_gather(t, a, t->tile, t->n, room);
 }
 /* Makes ready what the forward reads of a tile. */
-static void mmixi_softmax_tile(const mmixi_pass *p, mmixi_softmax_task *t)
+static void mmixi_softmax_tile(mmixi_softmax_task *t)
 {
-    const mmix_raw *r = &p->r;
-    t->key = mmixi_softmax_rows_of(t, &r->k, t->tile, t->n, t->near_key);
-    if (p->softmax.single) {
-        t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
+    const mmix_raw *r = t->r;
+    t->key = mmixi_softmax_tile_rows(t, &r->k, t->near_key);
+    if (t->plan->single) {
+        t->value = mmixi_softmax_tile_rows(t, &r->v, t->near_value);
         return;
     }
-    mmixi_transpose(p->k, t->key_t, t->key);
-    t->value = mmixi_softmax_gather(t, &r->v, t->tile, t->n, t->near_value);
+    mmixi_transpose(t->k, t->key_t, t->key);
+    t->value = mmixi_softmax_tile_copy(t, &r->v, t->near_value);
 }
 /* Makes ready what the backward reads of a tile, and where it adds. */
-static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task *t)
+static void mmixi_softmax_tile_backward(mmixi_softmax_task *t)
 {
-    const mmix_raw *r = &p->r;
-    const mmixi_kernels *k = p->k;
-    t->key = mmixi_softmax_gather(t, &r->k, t->tile, t->n, t->near_key);
-    if (!r->kept) mmixi_transpose(k, t->key_t, t->key);
-    t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
-    mmixi_transpose(k, t->value_t, t->value);
+    const mmix_raw *r = t->r;
+    t->key = mmixi_softmax_tile_copy(t, &r->k, t->near_key);
+    if (!r->kept)
+        mmixi_transpose(t->k, t->key_t, t->key);
+    t->value = mmixi_softmax_tile_rows(t, &r->v, t->near_value);
+    mmixi_transpose(t->k, t->value_t, t->value);
     t->dkey = mmixi_softmax_sums(t, &r->dk, t->near_dkey, r->add[MMIX_IN_K]);
     t->dvalue = mmixi_softmax_sums(t, &r->dv, t->near_dvalue, r->add[MMIX_IN_V]);
 }
@@ -12137,107 +12446,122 @@ static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task 
 /* ---- a block against a tile ---- */
 
 /* Where e^(s - m) of row r of the block is kept, from the tile's first key on. */
-static mmix_real *mmixi_softmax_kept(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                     const mmixi_softmax_block *b, size_t r)
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                     size_t r)
 {
-    const mmixi_softmax_plan *s = &p->softmax;
-    return p->r.kept + ((t->window * p->r.H + t->head) * s->L + b->i + r) * s->ld;
+    const mmixi_softmax_plan *s = t->plan;
+    size_t head = t->window * t->r->H + t->head;
+    size_t row = head * s->L + b->i + r;
+    return t->r->kept + row * s->ld;
 }
 /* Sets the numbers of row r to 0 for keys that it does not see. */
 static void mmixi_softmax_hide(const mmixi_softmax_block *b, size_t r, mmix_real *row)
 {
+    const mmixi_keys *seen = &b->seen[r];
     size_t all = b->from + b->n;
-    size_t begin = mmixi_min(b->seen[r].begin, all);
-    size_t end = mmixi_min(b->seen[r].end, all);
+    size_t begin = mmixi_min(seen->begin, all);
+    size_t end = mmixi_min(seen->end, all);
     memset(row + b->from, 0, (begin - b->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
 /* Makes Q = scale q of the block. */
-static mmixi_mat mmixi_softmax_queries(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                       const mmixi_softmax_block *b)
+static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
-    mmixi_mat q = mmixi_softmax_rows_of(t, &p->r.q, b->i, b->rows, t->query);
+    mmix_real scale = (mmix_real)t->pass->o.scale;
+    mmixi_mat q = mmixi_softmax_rows_of(t, &t->r->q, b->i, b->rows, t->query);
     mmixi_mat Q = mmixi_part(t->query, 0, 0, b->rows, q.cols);
     for (size_t r = 0; r < b->rows; r++)
-        p->k->scale(q.cols, (mmix_real)p->o.scale, mmixi_row(q, r), mmixi_row(Q, r));
+        t->k->scale(q.cols, scale, mmixi_row(q, r), mmixi_row(Q, r));
     return Q;
 }
-/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
-static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                 const mmixi_softmax_block *b, mmixi_mat S, mmixi_mat Q)
+/* S += bias of the block and the tile. */
+static void mmixi_softmax_add_bias(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                   mmixi_mat S)
 {
-    const mmixi_kernels *k = p->k;
-    if (p->softmax.single)
-        for (size_t j = 0; j < b->n; j++)
-            S.p[j] = k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
-    else mmixi_multiply(k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
-    if (!p->r.bias) return;
+    const mmixi_spot *query = t->order + b->i;
     const mmixi_spot *key = t->order + t->tile + b->from;
     for (size_t r = 0; r < b->rows; r++) {
-        const mmix_real *bias = p->r.bias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
+        size_t at = mmixi_bias_at(t->pass, t->head, query[r].place);
+        const mmix_real *bias = t->r->bias + at;
         mmix_real *row = mmixi_row(S, r);
         for (size_t j = 0; j < b->n; j++)
             row[j] += bias[-(ptrdiff_t)key[j].place];
     }
+}
+/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
+static void mmixi_softmax_scores(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                 mmixi_mat S, mmixi_mat Q)
+{
+    const mmixi_kernels *k = t->k;
+    if (t->plan->single) {
+        for (size_t j = 0; j < b->n; j++)
+            S.p[j] = k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
+    }
+    else {
+        mmixi_mat keys = mmixi_part(t->key_t, 0, b->from, Q.cols, b->n);
+        mmixi_multiply(k, S, Q, keys, 0);
+    }
+    if (t->r->bias)
+        mmixi_softmax_add_bias(t, b, S);
 }
 
 /* ---- forward ---- */
 
 /* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y (P) to
    them. */
-static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                      const mmixi_softmax_block *b, size_t r, mmix_real *row,
-                                      mmix_real *y)
+static void mmixi_softmax_row_forward(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                      size_t r, mmix_real *row, mmix_real *y)
 {
-    const mmixi_kernels *k = p->k;
+    const mmixi_kernels *k = t->k;
     size_t begin = b->seen[r].begin;
     size_t n = b->seen[r].end - begin;
     size_t query = b->i - t->first + r;
+    mmix_real *seen = row + begin;
     mmix_real *largest = &t->row_max[query];
     mmix_real *sum = &t->sum[query];
     mmix_real before = *largest;
     if (n) {
-        mmix_real here = k->largest(n, row + begin);
+        mmix_real here = k->largest(n, seen);
         if (here < -FLT_MAX) here = -FLT_MAX;    /* of -infinity alone e^(s - m) is 0, not NaN */
         if (b->again[r] && before > here) here = before;
         *largest = here;
-        mmix_real more = k->exp_row(n, 1, row + begin, *largest, row + begin);
+        mmix_real more = k->exp_row(n, 1, seen, here, seen);
         if (b->again[r]) {
-            mmix_real fade = mmixi_exp_real(before - *largest);
+            mmix_real fade = mmixi_exp_real(before - here);
             more += *sum * fade;
-            k->scale(p->r.P, fade, y, y);
+            k->scale(t->r->P, fade, y, y);
         }
         *sum = more;
     }
     mmixi_softmax_hide(b, r, row);
 }
 /* A block against a tile: s, then e^(s - m), then y' += e^(s - m) v of the rows. */
-static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                  const mmixi_softmax_block *b)
+static void mmixi_softmax_forward(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
-    size_t rows = b->rows, from = b->from, n = b->n;
-    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, rows, t->near_y);
-    mmixi_mat value = mmixi_part(t->value, from, 0, n, p->r.P);
-    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    const mmix_raw *x = t->r;
+    mmixi_mat y = mmixi_softmax_rows_of(t, &x->y, b->i, b->rows, t->near_y);
+    mmixi_mat value = mmixi_part(t->value, b->from, 0, b->n, x->P);
+    mmixi_mat Q = mmixi_softmax_queries(t, b);
     mmixi_mat all = t->scores;       /* rows of the whole tile, or what is kept of them */
-    if (p->r.kept) all.p = mmixi_softmax_kept(p, t, b, 0);
-    mmixi_mat scores = mmixi_part(all, 0, from, rows, n);
-    mmixi_softmax_scores(p, t, b, scores, Q);
-    for (size_t r = 0; r < rows; r++)
-        mmixi_softmax_row_forward(p, t, b, r, mmixi_row(all, r), mmixi_row(y, r));
-    mmixi_multiply(p->k, y, scores, value, b->add);
-    if (t->order) mmixi_softmax_put(p, t, y, &p->r.y, b->i, 0);
+    if (x->kept) all.p = mmixi_softmax_kept(t, b, 0);
+    mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
+    mmixi_softmax_scores(t, b, scores, Q);
+    for (size_t r = 0; r < b->rows; r++)
+        mmixi_softmax_row_forward(t, b, r, mmixi_row(all, r), mmixi_row(y, r));
+    mmixi_multiply(t->k, y, scores, value, b->add);
+    if (t->order)
+        mmixi_softmax_put(t, y, &x->y, b->i, 0);
 }
 /* After the last tile: y = y'/l, and m and 1/l are kept for the backward. */
-static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *t)
+static void mmixi_softmax_divide(const mmixi_softmax_task *t)
 {
-    const mmix_raw *r = &p->r;
+    const mmix_raw *r = t->r;
     for (size_t i = t->first; i < t->last; i++) {
-        size_t at = mmixi_softmax_at(p, t, i);
+        size_t at = mmixi_softmax_at(t, i);
         size_t query = i - t->first;
         mmix_real inverse = 1 / t->sum[query];
         mmix_real *y = mmixi_softmax_row(t, &r->y, i);
-        p->k->scale(r->P, inverse, y, y);
+        t->k->scale(r->P, inverse, y, y);
         if (!r->row_max) continue;
         r->row_max[at] = t->row_max[query];
         r->inverse_sum[at] = inverse;
@@ -12251,109 +12575,134 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
     mmixi_softmax_task_begin(p, index, scratch, &t);
     for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
         int ready = 0;               /* a tile that no query sees is not touched */
-        mmixi_softmax_tile_find(p, &t, tile);
+        mmixi_softmax_tile_find(&t, tile);
         for (size_t i = t.first; i < t.last; i += b.rows) {
-            if (!mmixi_softmax_block_find(p, &t, i, &b)) continue;
-            if (!ready) mmixi_softmax_tile(p, &t);
+            if (!mmixi_softmax_block_find(&t, i, &b)) continue;
+            if (!ready) mmixi_softmax_tile(&t);
             ready = 1;
-            mmixi_softmax_forward(p, &t, &b);
+            mmixi_softmax_forward(&t, &b);
         }
     }
-    mmixi_softmax_divide(p, &t);
+    mmixi_softmax_divide(&t);
 }
 
 /* ---- backward ---- */
 
 /* Adds ds of row r to the gradient of bias. */
-static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                        const mmixi_softmax_block *b, size_t r,
-                                        const mmix_real *ds)
+static void mmixi_softmax_bias_backward(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                        size_t r, const mmix_real *ds)
 {
-    mmix_real *dbias = t->dbias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
+    const mmixi_keys *seen = &b->seen[r];
+    const mmixi_spot *query = t->order + b->i + r;
     const mmixi_spot *key = t->order + t->tile;
-    for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++)
+    mmix_real *dbias = t->dbias + mmixi_bias_at(t->pass, t->head, query->place);
+    for (size_t j = seen->begin; j < seen->end; j++)
         dbias[-(ptrdiff_t)key[j].place] += ds[j];
 }
 /* Makes p of row r, in `prob`, from its scores or from what was kept of them, and ds from dp, both
    in `ds`. dy (P) is the row's. */
-static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                       const mmixi_softmax_block *b, size_t r, mmix_real *prob,
-                                       mmix_real *ds, const mmix_real *dy)
+static void mmixi_softmax_row_backward(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                       size_t r, mmix_real *prob, mmix_real *ds,
+                                       const mmix_real *dy)
 {
-    const mmixi_kernels *k = p->k;
+    const mmix_raw *x = t->r;
+    const mmixi_kernels *k = t->k;
     size_t begin = b->seen[r].begin;
     size_t n = b->seen[r].end - begin;
-    size_t at = mmixi_softmax_at(p, t, b->i + r);
-    const mmix_real *e = p->r.kept ? mmixi_softmax_kept(p, t, b, r) : prob;
-    mmix_real *prob_seen = prob + begin, *ds_seen = ds + begin;
+    size_t at = mmixi_softmax_at(t, b->i + r);
+    mmix_real *prob_seen = prob + begin;
+    mmix_real *ds_seen = ds + begin;
+    const mmix_real *e = prob_seen;
+    const mmix_real *y = mmixi_softmax_row(t, &x->y, b->i + r);
     mmix_real delta;
-    if (!p->r.kept)
-        k->exp_row(n, 1, prob_seen, p->r.row_max[at], prob_seen);
-    k->scale(n, p->r.inverse_sum[at], e + begin, prob_seen);
+    if (x->kept)
+        e = mmixi_softmax_kept(t, b, r) + begin;
+    else
+        k->exp_row(n, 1, prob_seen, x->row_max[at], prob_seen);
+    k->scale(n, x->inverse_sum[at], e, prob_seen);
     /* Where one tile has all of the row, the sum over j is as good as dy · y, and exact with one
        key. */
-    if (b->whole[r]) delta = k->dot(n, prob_seen, ds_seen);
-    else delta = k->dot(p->r.P, dy, mmixi_softmax_row(t, &p->r.y, b->i + r));
+    if (b->whole[r])
+        delta = k->dot(n, prob_seen, ds_seen);
+    else
+        delta = k->dot(x->P, dy, y);
     k->softmax_backward(n, prob_seen, ds_seen, delta, ds_seen, 0);
-    if (t->dbias) mmixi_softmax_bias_backward(p, t, b, r, ds);
+    if (t->dbias)
+        mmixi_softmax_bias_backward(t, b, r, ds);
     mmixi_softmax_hide(b, r, prob);
     mmixi_softmax_hide(b, r, ds);
 }
+/* dq += scale ds k of a block and the tile. */
+static void mmixi_softmax_dq(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                             mmixi_mat ds)
+{
+    const mmix_raw *x = t->r;
+    mmix_real scale = (mmix_real)t->pass->o.scale;
+    int add = x->add[MMIX_IN_Q] || b->add;
+    mmixi_mat key = mmixi_part(t->key, b->from, 0, b->n, x->N);
+    mmixi_mat dq = mmixi_part(t->dquery, 0, 0, b->rows, x->N);
+    mmixi_multiply(t->k, dq, ds, key, 0);
+    t->k->scale(b->rows * x->N, scale, dq.p, dq.p);
+    mmixi_softmax_put(t, dq, &x->dq, b->i, add);
+}
 /* A block against a tile: p and dp, then ds, then dv += pᵀ dy, dk += dsᵀ (scale q) and dq += scale
    ds k of what they see. */
-static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                   const mmixi_softmax_block *b)
+static void mmixi_softmax_backward(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
-    const mmix_raw *x = &p->r;
-    const mmixi_kernels *k = p->k;
-    size_t rows = b->rows, from = b->from, n = b->n, N = x->N, P = x->P;
+    const mmix_raw *x = t->r;
+    const mmixi_kernels *k = t->k;
+    size_t rows = b->rows;
+    size_t from = b->from;
+    size_t n = b->n;
     mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n);
     mmixi_mat dscores = mmixi_part(t->dscores, 0, from, rows, n);
-    mmixi_mat value_t = mmixi_part(t->value_t, 0, from, P, n);
-    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    mmixi_mat value_t = mmixi_part(t->value_t, 0, from, x->P, n);
+    mmixi_mat Q = mmixi_softmax_queries(t, b);
     mmixi_mat dy = mmixi_softmax_gather(t, &x->dy, b->i, rows, t->near_dy);
-    if (!x->kept) mmixi_softmax_scores(p, t, b, scores, Q);
+    if (!x->kept)
+        mmixi_softmax_scores(t, b, scores, Q);
     mmixi_multiply(k, dscores, dy, value_t, 0);
     for (size_t r = 0; r < rows; r++) {
         mmix_real *prob = mmixi_row(t->scores, r);
         mmix_real *ds = mmixi_row(t->dscores, r);
-        mmixi_softmax_row_backward(p, t, b, r, prob, ds, mmixi_row(dy, r));
+        mmixi_softmax_row_backward(t, b, r, prob, ds, mmixi_row(dy, r));
     }
     if (x->dv.p) {
-        mmixi_mat dv = mmixi_part(t->dvalue, from, 0, n, P);
+        mmixi_mat dv = mmixi_part(t->dvalue, from, 0, n, x->P);
         mmixi_multiply(k, dv, mmixi_t(scores), dy, 1);
     }
     if (x->dk.p) {
-        mmixi_mat dk = mmixi_part(t->dkey, from, 0, n, N);
+        mmixi_mat dk = mmixi_part(t->dkey, from, 0, n, x->N);
         mmixi_multiply(k, dk, mmixi_t(dscores), Q, 1);
     }
-    if (x->dq.p) {
-        mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
-        mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
-        k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
-        mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
-    }
+    if (x->dq.p)
+        mmixi_softmax_dq(t, b, dscores);
+}
+/* The blocks of the head at work against the tile. */
+static void mmixi_softmax_head_backward(mmixi_softmax_task *t)
+{
+    mmixi_softmax_block b;
+    for (size_t i = t->first; i < t->last; i += b.rows)
+        if (mmixi_softmax_block_find(t, i, &b))
+            mmixi_softmax_backward(t, &b);
 }
 /* A task of the backward: tile after tile, in each head after head, block after block. */
 static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
     mmixi_softmax_task t;
-    mmixi_softmax_block b;
     mmixi_softmax_task_begin(p, index, scratch, &t);
+    size_t end = t.group + p->softmax.shared;
     for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
-        mmixi_softmax_tile_find(p, &t, tile);
-        t.head = t.group;
-        mmixi_softmax_tile_backward(p, &t);      /* always: dk and dv of keys nobody sees are 0 */
-        for (; t.head < t.group + p->softmax.shared; t.head++)
-            for (size_t i = t.first; i < t.last; i += b.rows)
-                if (mmixi_softmax_block_find(p, &t, i, &b))
-                    mmixi_softmax_backward(p, &t, &b);
+        mmixi_softmax_tile_find(&t, tile);
+        mmixi_softmax_tile_backward(&t);         /* always: dk and dv of keys nobody sees are 0 */
+        for (; t.head < end; t.head++)
+            mmixi_softmax_head_backward(&t);
         t.head = t.group;
         if (t.order && r->dk.p)
-            mmixi_softmax_put(p, &t, t.dkey, &r->dk, tile, r->add[MMIX_IN_K]);
+            mmixi_softmax_put(&t, t.dkey, &r->dk, tile, r->add[MMIX_IN_K]);
         if (t.order && r->dv.p)
-            mmixi_softmax_put(p, &t, t.dvalue, &r->dv, tile, r->add[MMIX_IN_V]);
+            mmixi_softmax_put(&t, t.dvalue, &r->dv, tile, r->add[MMIX_IN_V]);
     }
 }
 
@@ -12452,10 +12801,11 @@ static void mmixi_softmax_windows(mmixi_pass *p)
 static size_t mmixi_softmax_run(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
-    size_t heads = r->B * r->H, L = r->L;
+    size_t heads = r->B * r->H;
     if (p->back || p->o.window[0] || heads >= 16) return p->softmax.L;
-    size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
-    return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), L);
+    size_t wanted = mmixi_ceil_div(r->L * heads, 16);
+    size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, wanted);
+    return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), r->L);
 }
 /* Plans a pass: sizes, tasks, and what the forward keeps. */
 static void mmixi_softmax_begin(mmixi_pass *p)
@@ -12487,10 +12837,12 @@ static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
 {
     const mmix_raw *r = &p->r;
     mmixi_softmax_plan *s = &p->softmax;
+    size_t spots = s->windows * s->L;
+    size_t heads = r->B * s->windows * r->H;     /* of all windows */
     if (!p->o.window[0]) return;
     if (p->back && r->grad[MMIX_IN_BIAS])
-        s->dbias = mmixi_room_reals(room, r->B * s->windows * r->H * s->distances);
-    s->order = (mmixi_spot *)mmixi_room_bytes(room, s->windows * s->L * sizeof *s->order);
+        s->dbias = mmixi_room_reals(room, heads * s->distances);
+    s->order = (mmixi_spot *)mmixi_room_bytes(room, spots * sizeof *s->order);
     s->count = (size_t *)mmixi_room_bytes(room, s->windows * sizeof *s->count);
 }
 /* Sorts the tokens of a grid into its windows, in each by their order in the sequence. */
@@ -14829,7 +15181,8 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 
 static size_t mmixi_span_tokens(const mmix_span *s)
 {
-    return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
+    size_t plane = s->grid[1] * s->grid[2];
+    return s->grid[0] * (plane + s->separators);
 }
 
 /* Returns 1 if the spans lie in order, apart from each other and within L tokens, else 0 after
@@ -14925,7 +15278,8 @@ static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], 
 /* How far the positions of the text behind a span are from the span's start, on all three axes. */
 static size_t mmixi_span_longest(const mmix_span *s)
 {
-    return mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
+    size_t longest = mmixi_max(s->grid[1], s->grid[2]);
+    return mmixi_max(s->grid[0], longest);
 }
 
 /* Puts every token into its lists. Unless positions are given they begin at *next, which moves on.
@@ -15045,11 +15399,14 @@ static mmix_tensor *mmixi_matrix_on(mmix_ctx *m, const mmix_mixer *x, const mmix
 {
     size_t n = mmix_count(list);
     mmix_tensor *M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
-    mmix_tensor *y = mmix_fill(mmix_new4(m, a->B, mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
+    size_t queries = mmix_shape(M, 1);
+    size_t heads = mmix_shape(M, 2);
+    mmix_tensor *y = mmix_fill(mmix_new4(m, a->B, queries, heads, a->L), 0);
     if (!y) return NULL;
     for (size_t i = 0; i < mmix_count(M); i++) {
         size_t token = (size_t)mmix_data_i32(list)[i % n];
-        mmixi_of(y)[i / n * a->L + token] += mmixi_of(M)[i];
+        mmix_real *row = mmixi_of(y) + i / n * a->L;
+        row[token] += mmixi_of(M)[i];
     }
     return y;
 }
@@ -15109,7 +15466,8 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_projections *of,
                                mmix_tensor *x, const mmixi_layout *a, const mmixi_token_list *list)
 {
-    mmix_mixer mixer = mmixi_projected(m, of, mmixi_tokens_listed(m, x, list->tokens), NULL, a);
+    mmix_tensor *u = mmixi_tokens_listed(m, x, list->tokens);
+    mmix_mixer mixer = mmixi_projected(m, of, u, NULL, a);
     mmix_tensor *at = a->of.angles;
     if (!at && w->rope.theta > 0)
         at = list->positions;
@@ -15131,22 +15489,38 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
 
    in: f, b, z or NULL, runs. size: first. number: c. */
 
+/* σ(z) */
+MMIXI_PLAIN double mmixi_plain_fuse_gate(mmix_real z)
+{
+    return 1 / (1 + exp(-(double)z));
+}
+
 MMIXI_PLAIN void mmixi_plain_fuse(mmix_real *y, const mmix_real *f, const mmix_real *b,
                                   const mmix_real *z, const int32_t *runs, double c, size_t B,
                                   size_t L, size_t first, size_t n, size_t H, size_t P)
 {
     for (size_t s = 0; s < B; s++)
         for (size_t t = 0; t < L; t++)
-            for (size_t h = 0; h < H; h++)
-                for (size_t p = 0; p < P; p++) {
-                    size_t at = ((s * L + t) * H + h) * P + p;
-                    y[at] = f[at];
-                    if (runs[t] % 2 == 0) continue;
-                    size_t row = (s * n + t - first) * H + h;
-                    double g = z ? 1 / (1 + exp(-(double)z[row])) : c;
-                    double rest = z ? 1 - g : c;
-                    y[at] = (mmix_real)(g * (double)f[at] + rest * (double)b[row * P + p]);
+            for (size_t h = 0; h < H; h++) {
+                size_t at = ((s * L + t) * H + h) * P;
+                const mmix_real *f_t = f + at;
+                mmix_real *y_t = y + at;
+                memcpy(y_t, f_t, P * sizeof *y);
+                if (runs[t] % 2 == 0) continue;
+                size_t row = (s * n + t - first) * H + h;
+                const mmix_real *b_t = b + row * P;
+                double g = c;
+                double rest = c;
+                if (z) {
+                    g = mmixi_plain_fuse_gate(z[row]);
+                    rest = 1 - g;
                 }
+                for (size_t p = 0; p < P; p++) {
+                    double forward = g * (double)f_t[p];
+                    double reverse = rest * (double)b_t[p];
+                    y_t[p] = (mmix_real)(forward + reverse);
+                }
+            }
 }
 
 /* Adds to df, db and, if there is a gate, dz. */
@@ -15160,20 +15534,29 @@ MMIXI_PLAIN void mmixi_plain_fuse_backward(mmix_real *df, mmix_real *db, mmix_re
         for (size_t t = 0; t < L; t++)
             for (size_t h = 0; h < H; h++) {
                 size_t at = ((s * L + t) * H + h) * P;
+                const mmix_real *f_t = f + at;
+                const mmix_real *dy_t = dy + at;
+                mmix_real *df_t = df + at;
                 size_t row = (s * n + t - first) * H + h;
                 int in_span = runs[t] % 2;
-                double g = 1, rest = 0, along = 0;
-                if (in_span) {
-                    g = z ? 1 / (1 + exp(-(double)z[row])) : c;
-                    rest = z ? 1 - g : c;
+                double g = in_span ? c : 1;
+                double rest = in_span ? c : 0;
+                double along = 0;
+                if (in_span && z) {
+                    g = mmixi_plain_fuse_gate(z[row]);
+                    rest = 1 - g;
                 }
+                for (size_t p = 0; p < P; p++)
+                    df_t[p] += (mmix_real)(g * (double)dy_t[p]);
+                if (!in_span) continue;
+                const mmix_real *b_t = b + row * P;
+                mmix_real *db_t = db + row * P;
                 for (size_t p = 0; p < P; p++) {
-                    df[at + p] += (mmix_real)(g * (double)dy[at + p]);
-                    if (!in_span) continue;
-                    db[row * P + p] += (mmix_real)(rest * (double)dy[at + p]);
-                    along += (double)dy[at + p] * ((double)f[at + p] - (double)b[row * P + p]);
+                    double difference = (double)f_t[p] - (double)b_t[p];
+                    db_t[p] += (mmix_real)(rest * (double)dy_t[p]);
+                    along += (double)dy_t[p] * difference;
                 }
-                if (in_span && z) dz[row] += (mmix_real)(g * rest * along);
+                if (z) dz[row] += (mmix_real)(g * rest * along);
             }
 }
 
@@ -15188,9 +15571,15 @@ typedef struct mmixi_fuse_row {
 static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
 {
     const mmix_tensor *f = c->in[0];
-    size_t L = f->shape[1], H = f->shape[2], P = f->shape[3], n = c->in[1]->shape[1];
+    size_t L = f->shape[1];
+    size_t H = f->shape[2];
+    size_t P = f->shape[3];
     size_t first = c->size[0];
-    size_t sequence = i / H / L, t = i / H % L, head = i % H;
+    size_t n = c->in[1]->shape[1];
+    size_t token = i / H;            /* of all sequences */
+    size_t sequence = token / L;
+    size_t t = token % L;
+    size_t head = i % H;
     const mmix_real *z = mmixi_of(c->in[2]);
     mmixi_fuse_row row;
     memset(&row, 0, sizeof row);
@@ -15214,13 +15603,15 @@ static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
 static void mmixi_fuse_forward_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
+    const mmix_real *f = mmixi_of(c->in[0]);
+    const mmix_real *b = mmixi_of(c->in[1]);
     size_t P = c->in[0]->shape[3];
     for (size_t i = range.begin; i < range.end; i++) {
         mmixi_fuse_row row = mmixi_fuse_row_of(c, i);
         mmix_real *y = mmixi_of(c->out[0]) + row.f;
-        k->scale(P, row.f_share, mmixi_of(c->in[0]) + row.f, y);
+        k->scale(P, row.f_share, f + row.f, y);
         if (row.reversed)
-            k->axpy(P, row.b_share, mmixi_of(c->in[1]) + row.b, y);
+            k->axpy(P, row.b_share, b + row.b, y);
     }
 }
 
@@ -15231,15 +15622,19 @@ static void mmixi_fuse_give(const mmix_call *c, int input, size_t at, mmix_real 
     const mmixi_kernels *k = c->m->k;
     size_t P = c->in[0]->shape[3];
     if (!c->dx[input]) return;
+    mmix_real *to = c->dx[input] + at;
     if (c->add[input])
-        k->axpy(P, share, dy, c->dx[input] + at);
+        k->axpy(P, share, dy, to);
     else
-        k->scale(P, share, dy, c->dx[input] + at);
+        k->scale(P, share, dy, to);
 }
 
 static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
+    const mmix_real *f = mmixi_of(c->in[0]);
+    const mmix_real *b = mmixi_of(c->in[1]);
+    mmix_real *dz = c->dx[2];
     size_t P = c->in[0]->shape[3];
     for (size_t i = range.begin; i < range.end; i++) {
         mmixi_fuse_row row = mmixi_fuse_row_of(c, i);
@@ -15247,11 +15642,12 @@ static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
         mmixi_fuse_give(c, 0, row.f, row.f_share, dy);
         if (!row.reversed) continue;
         mmixi_fuse_give(c, 1, row.b, row.b_share, dy);
-        if (!c->dx[2]) continue;
-        mmix_real along_f = k->dot(P, dy, mmixi_of(c->in[0]) + row.f);
-        mmix_real along_b = k->dot(P, dy, mmixi_of(c->in[1]) + row.b);
-        mmix_real before = c->add[2] ? c->dx[2][row.z] : 0;
-        c->dx[2][row.z] = before + row.f_share * row.b_share * (along_f - along_b);
+        if (!dz) continue;
+        mmix_real along_f = k->dot(P, dy, f + row.f);
+        mmix_real along_b = k->dot(P, dy, b + row.b);
+        mmix_real before = c->add[2] ? dz[row.z] : 0;
+        mmix_real slope = row.f_share * row.b_share;
+        dz[row.z] = before + slope * (along_f - along_b);
     }
 }
 
@@ -15285,7 +15681,8 @@ static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int directi
     int own = f->dir[direction].A_log ? direction : MMIX_SCAN_FORWARD;    /* none: they are shared */
     scan->dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
     scan->dt_bias = f->dir[own].dt_bias;
-    scan->A = mmix_affine(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
+    mmix_tensor *rate = mmix_exp(m, f->dir[own].A_log);
+    scan->A = mmix_affine(m, rate, -1, 0);
 }
 
 /* Scans x in the layer's order, forward over all tokens and in reverse from the first span to the
@@ -15328,10 +15725,13 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_mark mark = mmix_mark_here(m);
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
         mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
-        return mmixi_join_heads(m, mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0));
+        mmix_tensor *heads = mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0);
+        return mmixi_join_heads(m, heads);
     }
-    mmix_tensor *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
-    y = mmixi_tokens_listed(m, y, mmixi_visits(m, a, f->index, 1));
+    mmix_tensor *scanned = mmixi_flex_scans(m, f, x, a);
+    mmix_tensor *y = mmixi_join_heads(m, scanned);
+    mmix_tensor *back = mmixi_visits(m, a, f->index, 1);
+    y = mmixi_tokens_listed(m, y, back);
     if (a->plain) return y;
     if (!a->of.final_state)
         y = mmixi_keep_only(m, mark, y);
@@ -15348,7 +15748,8 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 /* Sets the windows into which a layer divides the grid of a span. */
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *x)
 {
-    static const size_t of_video[3] = { 16, 4, 4 }, of_image[3] = { 1, 16, 16 };
+    static const size_t of_video[3] = { 16, 4, 4 };
+    static const size_t of_image[3] = { 1, 16, 16 };
     const size_t *usual = s->grid[0] == 1 ? of_image : of_video;
     mmix_mmate_options o = w->options;
     mmixi_default(&o.shift_period, 2);
@@ -15362,8 +15763,10 @@ static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mm
 static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at, size_t n,
                                          size_t count, size_t cells)
 {
+    size_t H = mmix_shape(x, 2);
+    size_t N = mmix_shape(x, 3);
     x = mmix_slice(m, x, 1, at, n);
-    return mmixi_as(m, x, 4, count, cells, mmix_shape(x, 2), mmix_shape(x, 3));
+    return mmixi_as(m, x, 4, count, cells, H, N);
 }
 
 /* How many spans from s on have the same grid as s. */
@@ -15410,8 +15813,11 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
 /* The heads of the tokens in a list. */
 static mmix_tensor *mmixi_heads_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
-    size_t H = mmix_shape(x, 2), N = mmix_shape(x, 3);
-    return mmixi_split_heads(m, mmixi_tokens_listed(m, mmixi_join_heads(m, x), list), 0, H, N);
+    size_t H = mmix_shape(x, 2);
+    size_t N = mmix_shape(x, 3);
+    mmix_tensor *joined = mmixi_join_heads(m, x);
+    mmix_tensor *listed = mmixi_tokens_listed(m, joined, list);
+    return mmixi_split_heads(m, listed, 0, H, N);
 }
 
 /* With `global`: what Local-Swin makes of the tokens outside of the grid, which see all tokens. */
@@ -15479,7 +15885,8 @@ static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *
     mixer.q = mmixi_heads_listed(m, mixer.q, packed.list);
     mixer.k = mmixi_heads_listed(m, mixer.k, packed.list);
     mixer.v = mmixi_heads_listed(m, mixer.v, packed.list);
-    return mmixi_heads_listed(m, mmixi_mix_on(m, &mixer, packed.list, a), packed.row);
+    mmix_tensor *y = mmixi_mix_on(m, &mixer, packed.list, a);
+    return mmixi_heads_listed(m, y, packed.row);
 }
 
 /* What Local-Swin makes of the text tokens, (B, n, H, P). With a state the slot behind the call's
@@ -15526,8 +15933,10 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
         /* this is y + (1 - u) (swin - y), with 1 - σ(z) = σ(-z) = e^-softplus(z) */
         mmix_tensor *z = mmixi_tokens_listed(m, x, list);
         z = mmix_linear(m, z, w->branch_gate_weight, w->branch_gate_bias);
-        mmix_tensor *share = mmix_exp(m, mmix_affine(m, mmix_softplus(m, z), -1, 0));
-        swin = mmix_mul(m, share, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
+        mmix_tensor *negative = mmix_affine(m, mmix_softplus(m, z), -1, 0);
+        mmix_tensor *share = mmix_exp(m, negative);
+        mmix_tensor *flex = mmixi_tokens_listed(m, y, list);
+        swin = mmix_mul(m, share, mmix_sub(m, swin, flex));
     }
     return mmix_add_rows(m, y, swin, list);
 }
@@ -15686,7 +16095,9 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
     const mmix_init step = mmixi_start_of(MMIX_INIT_SPREAD, 1e-3, 1e-1);
     /* whose silu is 1 */
     const mmix_init gate_of_1 = mmixi_start_of(MMIX_INIT_CONSTANT, 1.2784645427610738, 0);
-    size_t H = f->flex.heads, E = H * width, C = E + 2 * f->flex.kv_heads * width;
+    size_t H = f->flex.heads;
+    size_t E = H * width;
+    size_t K = f->flex.kv_heads * width;
     f->dir[0].dt_proj = mmixi_param_matrix(p, prefix, "dt_proj.weight", zeros, H, D);
     f->dir[0].dt_bias = mmixi_param_vector(p, prefix, "dt_bias", step, H);
     f->dir[0].A_log = mmixi_param_vector(p, prefix, "A_log", zeros, H);
@@ -15702,7 +16113,7 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
     if (o->skip)
         f->D = mmixi_param_vector(p, prefix, "D", zeros, H);
     if (o->conv_width > 1) {                     /* at first the identity */
-        const size_t shape[3] = { C, 1, o->conv_width };
+        const size_t shape[3] = { E + 2 * K, 1, o->conv_width };
         f->conv_weight = mmix_params_add(p, prefix, "conv1d.weight", 3, shape, MMIX_INIT_LAST_TAP,
                                          0, 0);
     }
