@@ -19846,6 +19846,31 @@ static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const doubl
     if (r->held[r->best] >= 0) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_probe: rate: no loss stays finite");
 }
+/* How many pictures are held out to choose the best rate: none if there is one. */
+static size_t mmixi_probe_held(const mmix_probe_config *o, size_t count)
+{
+    double wanted = ceil((double)count * o->held);
+    if (o->rates <= 1) return 0;
+    return mmixi_min((size_t)wanted, count - 1);
+}
+/* The order 0, 1, …, n - 1. */
+static void mmixi_probe_in_turn(size_t *order, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+}
+/* Puts the best head alone into the result, and counts what it finds in the test source. */
+static void mmixi_probe_test(mmix_ctx *m, mmixi_probe_job *j, const mmix_source *test, size_t batch,
+                             size_t *order, const mmix_probe_result *r)
+{
+    size_t part = mmix_count(r->head), count = test ? test->count : 0;
+    j->weights += r->best * part;
+    j->rates = 1;
+    memcpy(mmixi_of(r->head), j->weights, part * sizeof *j->weights);
+    mmixi_probe_in_turn(order, count);
+    j->source = test;
+    mmixi_probe_count(m, j, order, count, batch);
+}
 MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
                               const mmix_source *test, mmix_probe_result *result)
 {
@@ -19857,11 +19882,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     size_t D = train->dim + 1;
     size_t K = o->classes;
     size_t part = K * D;
-    size_t held = 0;
-    if (R > 1) {
-        double wanted = ceil((double)train->count * o->held);
-        held = mmixi_min((size_t)wanted, train->count - 1);
-    }
+    size_t held = mmixi_probe_held(o, train->count);
     size_t learned = train->count - held;
     size_t batch = mmixi_min(o->batch, learned);
     memset(&r, 0, sizeof r);
@@ -19885,8 +19906,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
 
     for (size_t i = 0; i < R * part; i++)
         j.weights[i] = mmixi_probe_start(m, o, i % part, D);
-    for (size_t i = 0; i < most; i++)
-        order[i] = i;
+    mmixi_probe_in_turn(order, most);
     mmixi_shuffle(m, order, train->count, UINT32_MAX);           /* the first are held out */
     mmixi_probe_train(m, o, &j, order + held, learned, batch, r.steps, r.loss);
     if (m->error_kind) return -1;
@@ -19896,13 +19916,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     if (mmixi_probe_choose(m, &j, last, &r))
         return -1;
 
-    j.weights += r.best * part;
-    j.rates = 1;
-    memcpy(mmixi_of(r.head), j.weights, part * sizeof *j.weights);
-    for (size_t i = 0; i < most; i++)
-        order[i] = i;
-    j.source = test;
-    mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
+    mmixi_probe_test(m, &j, test, o->batch, order, &r);
     r.test = mmix_miou(r.count, K, NULL);
     mmix_rewind(m, mark);
     mmix_tensor *bias = mmix_slice(m, r.head, 1, D - 1, 1);
