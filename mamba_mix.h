@@ -45,8 +45,8 @@
 
        cc -O2 program.c -o program -lm -lpthread
 
-   What it costs. The implementation takes about 10 seconds to compile (gcc 12.2 -O2 on x86-64) and
-   makes an object of 800 kB; with MMIX_MIXERS_ONLY it is 5 seconds and 340 kB. The declarations
+   What it costs. The implementation takes about 8 seconds to compile (gcc 12.2 -O2 on x86-64) and
+   makes an object of 790 kB; with MMIX_MIXERS_ONLY it is 5 seconds and 330 kB. The declarations
    alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
    unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
    that a steady loop allocates nothing.
@@ -2469,6 +2469,24 @@ int madvise(void *address, size_t bytes, int advice);
 #define MMIXI_PLAIN static
 #endif
 
+/* Around rooms that check, plan, print, or read files, and leave their sums to others. Optimizing
+   them as loops are would take a fifth of the time to compile, and no run becomes shorter by it:
+   gcc has -Og, which keeps them easy to debug, too. */
+#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
+#define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
+#define MMIXI_COLD_END _Pragma("GCC pop_options")
+#else
+#define MMIXI_COLD_BEGIN
+#define MMIXI_COLD_END
+#endif
+
+/* A function that many places call, and that each would take a copy of otherwise. */
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define MMIXI_SHARED static __attribute__((noinline))
+#else
+#define MMIXI_SHARED static
+#endif
+
 /* ==== >>errors & memory ==============================================================
 
    Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from
@@ -2625,8 +2643,8 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 }
 enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
 /* Whether a number lies where it has to: 0, or -1. */
-static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low,
-                        double high)
+MMIXI_SHARED int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value,
+                              double low, double high)
 {
     if (value >= low && value <= high) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name,
@@ -5281,7 +5299,7 @@ static char *mmixi_fetch(mmix_tensor *t)
 
 /* The first element of t for the function that runs now; NULL if the type is another or the
    values are gone. */
-static inline void *mmixi_data(const mmix_tensor *t, int dtype)
+MMIXI_SHARED void *mmixi_data(const mmix_tensor *t, int dtype)
 {
     mmix_tensor *owner;
     char *data;
@@ -6428,7 +6446,7 @@ static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
     mmixi_even_rows(t, &step);
     return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)step);
 }
-static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmixi_of(t)); }
+MMIXI_SHARED mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmixi_of(t)); }
 static inline mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
 /* The values of row r of a tensor of any strides. */
@@ -9483,7 +9501,7 @@ struct mmixi_pass {
 
 /* ---- a pass ---- */
 
-static inline mmix_real *mmixi_room_reals(mmixi_room *room, size_t n)
+MMIXI_SHARED mmix_real *mmixi_room_reals(mmixi_room *room, size_t n)
 {
     mmix_real *part = room->base && n ? room->base + room->used : NULL;
     room->used += mmixi_round_up(n, 16);
@@ -12904,6 +12922,7 @@ static mmixi_form mmixi_form_of(int kind)
 
 #ifndef MMIX_MIXERS_ONLY                         /* up to >>context */
 
+MMIXI_COLD_BEGIN
 /* ==== >>layers =======================================================================
    parameters in one slab, LoRA's beside them; attention, MLP, SwiGLU, Mamba-2
 
@@ -13967,6 +13986,8 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
     return mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape));
 }
 
+MMIXI_COLD_END
+
 /* ==== >>losses =======================================================================
    means over rows of -Σ_k q_k log softmax(x / T)_k
 
@@ -14760,6 +14781,7 @@ static inline int mmixi_is_nan(double x)
     return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52;
 }
 
+MMIXI_COLD_BEGIN
 /* ==== >>optimizers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
 
@@ -19528,6 +19550,8 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
     return m->error_kind ? -1 : 0;
 }
 
+MMIXI_COLD_END
+
 /* ==== >>metrics ======================================================================
    what features are worth: maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies
 
@@ -20585,6 +20609,7 @@ static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_pro
     }
 }
 
+MMIXI_COLD_BEGIN
 MMIXDEF mmix_probe_config mmix_probe_config_default(void)
 {
     mmix_probe_config o;
@@ -20669,6 +20694,31 @@ static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const doubl
     if (r->held[r->best] >= 0) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_probe: rate: no loss stays finite");
 }
+/* How many pictures are held out to choose the best rate: none if there is one. */
+static size_t mmixi_probe_held(const mmix_probe_config *o, size_t count)
+{
+    double wanted = ceil((double)count * o->held);
+    if (o->rates <= 1) return 0;
+    return mmixi_min((size_t)wanted, count - 1);
+}
+/* The order 0, 1, …, n - 1. */
+static void mmixi_probe_in_turn(size_t *order, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+}
+/* Puts the best head alone into the result, and counts what it finds in the test source. */
+static void mmixi_probe_test(mmix_ctx *m, mmixi_probe_job *j, const mmix_source *test, size_t batch,
+                             size_t *order, const mmix_probe_result *r)
+{
+    size_t part = mmix_count(r->head), count = test ? test->count : 0;
+    j->weights += r->best * part;
+    j->rates = 1;
+    memcpy(mmixi_of(r->head), j->weights, part * sizeof *j->weights);
+    mmixi_probe_in_turn(order, count);
+    j->source = test;
+    mmixi_probe_count(m, j, order, count, batch);
+}
 MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
                               const mmix_source *test, mmix_probe_result *result)
 {
@@ -20680,11 +20730,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     size_t D = train->dim + 1;
     size_t K = o->classes;
     size_t part = K * D;
-    size_t held = 0;
-    if (R > 1) {
-        double wanted = ceil((double)train->count * o->held);
-        held = mmixi_min((size_t)wanted, train->count - 1);
-    }
+    size_t held = mmixi_probe_held(o, train->count);
     size_t learned = train->count - held;
     size_t batch = mmixi_min(o->batch, learned);
     memset(&r, 0, sizeof r);
@@ -20708,8 +20754,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
 
     for (size_t i = 0; i < R * part; i++)
         j.weights[i] = mmixi_probe_start(m, o, i % part, D);
-    for (size_t i = 0; i < most; i++)
-        order[i] = i;
+    mmixi_probe_in_turn(order, most);
     mmixi_shuffle(m, order, train->count, UINT32_MAX);           /* the first are held out */
     mmixi_probe_train(m, o, &j, order + held, learned, batch, r.steps, r.loss);
     if (m->error_kind) return -1;
@@ -20719,13 +20764,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     if (mmixi_probe_choose(m, &j, last, &r))
         return -1;
 
-    j.weights += r.best * part;
-    j.rates = 1;
-    memcpy(mmixi_of(r.head), j.weights, part * sizeof *j.weights);
-    for (size_t i = 0; i < most; i++)
-        order[i] = i;
-    j.source = test;
-    mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
+    mmixi_probe_test(m, &j, test, o->batch, order, &r);
     r.test = mmix_miou(r.count, K, NULL);
     mmix_rewind(m, mark);
     mmix_tensor *bias = mmix_slice(m, r.head, 1, D - 1, 1);
@@ -20735,6 +20774,8 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     *result = r;
     return 0;
 }
+
+MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    Rank              σ of a block; p = σ/Σσ
@@ -20871,6 +20912,7 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     r->effective[index] = sum * mmixi_exp(-logs / sum);  /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
 }
 
+MMIXI_COLD_BEGIN
 MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
     static const char who[] = "mmix_block_rank";
@@ -21031,6 +21073,8 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out
     *result = *r;
     return 0;
 }
+
+MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    PCA               C v = λ v for the k largest λ;  C = Σ (x - mean)(x - mean)ᵀ
@@ -22143,6 +22187,7 @@ MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, s
     return mmix_image_resized(m, in, mmix_resize_plan_center_crop(width, height, side, size));
 }
 
+MMIXI_COLD_BEGIN
 /* ---- DINO's crops ----------------------------------------------------------------- */
 MMIXDEF mmix_augment mmix_augment_config_dino(void)
 {
@@ -22434,12 +22479,14 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
     mmix_rewind(m, mark);
     return 0;
 }
+MMIXI_COLD_END
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT DEFAULT
 #elif defined(__GNUC__)
 #pragma GCC pop_options
 #endif
 
+MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
@@ -23337,6 +23384,8 @@ static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t s
     return mmixi_archive_append(a, &e);
 }
 
+MMIXI_COLD_END
+
 /* ---- CRC-32, as zip has it: the remainder of a polynomial's division ----
    table[0] has the remainder of each byte, table[k] that of a byte that k zeros follow. So sixteen
    bytes are taken at a time, by look-ups that do not wait for each other (Kounavis & Berry 2005):
@@ -23377,6 +23426,7 @@ static uint32_t mmixi_crc32(const mmixi_crc *crc, const uint8_t *p, size_t n)
     return ~rest;
 }
 
+MMIXI_COLD_BEGIN
 /* ---- zip, as np.savez and torch.save write it (PKWARE, APPNOTE.TXT, 4.3) ----
    Its members are stored, not compressed, one after another, each behind a header of its own. The
    record at the end of the file says where the directory is, whose records say where the members
@@ -24475,6 +24525,8 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
     return n;
 }
 
+MMIXI_COLD_END
+
 /* ---- reading ---- */
 /* Reads an F16: sign 1, exponent 5, fraction 10 bits. */
 static inline float mmixi_half_float(uint16_t half)
@@ -24610,6 +24662,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     return 0;
 }
 
+MMIXI_COLD_BEGIN
 /* ---- saving ---- */
 /* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
    what is written ends with a zero and stops at its room. */
@@ -26087,9 +26140,11 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     else if (mmixi_json_flag(mmixi_json_find(h.json, "attention_bias"), 0)) c->bias = 2;
     c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
 }
-/* Whether a file begins as a .safetensors, its index or a .pth does. */
+/* Whether a file begins as a .safetensors, its index or a .pth does, or as what an archive refuses by
+   name: a pointer of Git LFS, a web page. */
 static int mmixi_is_archive(const mmixi_file_bytes *file)
 {
+    if (mmixi_file_foreign(file)) return 1;
     if (file->size <= 8) return 0;
     return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
@@ -26314,6 +26369,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     return run;
 }
 
+MMIXI_COLD_END
 #endif /* MMIX_MIXERS_ONLY */
 
 /* ==== >>context ======================================================================

@@ -204,6 +204,7 @@ static void standard_sizes(void)
                     "tensors": [["cls_token", [1, 1, 192]], …]}, …} */
 
 #define STATE_DICTS "../shared/reference/state_dicts.json"
+#define SCRATCH "build/internals_test.safetensors"
 
 #ifdef MMIX_NO_STDIO
 
@@ -361,9 +362,9 @@ static void packed_parameters(void)
             }
             if (change == 4) mmix_ema(p, q, 0.5);
             if (change == 5) {
-                mmix_params_save(q, "build/internals_test.safetensors");
-                mmix_params_load(p, "build/internals_test.safetensors");
-                remove("build/internals_test.safetensors");
+                mmix_params_save(q, SCRATCH);
+                mmix_params_load(p, SCRATCH);
+                remove(SCRATCH);
             }
             if (change == 6) {
                 mmix_adamw_init(&state, p);
@@ -1504,6 +1505,20 @@ static void plain_metrics(void)
     plain_ranks();
 }
 
+/* Whether the folder is there that the tests write to; it is not where this runs elsewhere than in the
+   repository's root. */
+static int scratch_there(void)
+{
+    FILE *f = fopen(SCRATCH, "wb");
+    if (!f) {
+        puts("internals: cannot write " SCRATCH ": run it in the repository's root");
+        return 0;
+    }
+    fclose(f);
+    remove(SCRATCH);
+    return 1;
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
@@ -1527,5 +1542,6 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
         { "plain ops", plain_ops },
         { "plain metrics", plain_metrics }
     };
+    if (!scratch_there()) return 1;
     return sections(all, sizeof all / sizeof *all, argc, argv);
 }

@@ -60,6 +60,30 @@ static Bytes llama2c_file(const mmix_decoder *d, mmix_params *p)
     if (!c->tied) put_tensor(&b, mmix_params_find(p, "lm_head.weight"));
     return b;
 }
+/* What often stands where a checkpoint should be: the error says what it is. */
+static void foreign(void)
+{
+    static const struct { const char *text, *says;
+    } one[] = { { "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 12\n",
+                  "Git LFS pointer: fetch it with git lfs pull" },
+                { "<!DOCTYPE html>\n<html><head>", "a web page (HTML): download the file" },
+                { "24ka\1 and more", "llama2.c's version 1 or later: export it as version 0" },
+                { "Not found, said the server, and sent this", "as a llama2.c model expected" } };
+    mmix_ctx *m = context(1, 0);
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++) {
+        FILE *f = fopen(FOLDER "/foreign.bin", "wb");
+        CHECK(f);
+        if (!f) break;
+        fputs(one[i].text, f);
+        fclose(f);
+        CHECK_AT(!mmix_decoder_load(m, FOLDER "/foreign.bin")
+                     && says(m, MMIX_ERROR_FILE, one[i].says),
+                 one[i].text);
+        mmix_error_clear(m);
+    }
+    remove(FOLDER "/foreign.bin");
+    mmix_destroy(m);
+}
 static void llama2c(void)
 {
     for (int tied = 0; tied < 2; tied++) {
@@ -152,7 +176,8 @@ static void llama2c(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "checkpoints", llama2c }
+        { "checkpoints", llama2c },
+        { "other files", foreign }
     };
     mkdir("build", 0777);
     mkdir(FOLDER, 0777);
