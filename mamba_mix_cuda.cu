@@ -45,6 +45,8 @@
      span, seen              the keys that a query's mask lets it see; what 64 queries see together
      place                   a token's number within its window, as differences of a bias count it
      share                   heads of the queries that read one head of the keys (GQA), or of B and C
+     team                    4 warps of a block, which may have two teams that do different things at once
+     whole tile              64 keys that all queries of a block, or a warp, see: a path without branches
      stage                   one of two tiles, of which one is loaded while the other one is multiplied
 
    CONTENTS                  search for the tag, e.g. >>cuda-ssd
@@ -2844,6 +2846,9 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
    64). They make the weights again from t and 1/l. 7 products (8) against the 5 of a kernel that
    adds dq with atomics, whose bits change from run to run. A bias's gradient is a launch of its
    own.
+
+   From 512 queries on the forward of the usual widths has 128 queries a block and 32 a warp, in two
+   strips, so that each fragment of keys and values that is read serves two products.
 
    Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number,
    but with the roundings of what it is subtracted from, so that a query with one key has a gradient
