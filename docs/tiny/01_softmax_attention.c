@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, TOKENS = GRID * GRID };
-enum { PIXELS = 3 * PATCH * PATCH, WIDTH = 64, MARKED = 77 };
+enum { WIDTH = 64, MARKED = 77 };
 
 static float dot(const float *a, const float *b, size_t n)
 {
@@ -26,8 +26,8 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* One row of M (L): scores, then e^score, then shares. The largest score is taken off before:
-   the shares stay the same, and no exponential is too large for a float. */
+/* One row of M (L): scores, then e^score, then shares. The largest score is taken off
+   before: the shares stay the same, and no exponential is too large for a float. */
 static void attention_row(float *row, const float *q_i, const float *k, size_t L, size_t N)
 {
     float largest = -HUGE_VALF, sum = 0;
@@ -55,45 +55,44 @@ static void softmax_attention(float *y, float *M, const float *q, const float *k
     }
 }
 
-/* The patches of the scene as lists of numbers around 0, (TOKENS, PIXELS), and their mean
-   colours, (TOKENS, 3). Returns 0 if the file is not there. */
-static int read_scene(const char *path, float *patches, float *colours)
+/* A number between -1 and 1 that depends on `number` alone: it stands for a learned
+   weight. */
+static float weight(size_t number)
+{
+    uint32_t i = (uint32_t)number;
+    i = (i ^ i >> 15) * 0x2c1b3c6du;
+    i = (i ^ i >> 12) * 0x297a2d39u;
+    return (float)((i ^ i >> 15) >> 8) / 8388608 - 1;
+}
+
+/* Tokens of the scene: the mean colour of each patch, (TOKENS, 3), and WIDTH weighted sums
+   of its pixels, brought to length √WIDTH, (TOKENS, WIDTH). They are query and key at
+   once, so a patch asks for patches like itself. Returns 0 if the scene is not there. */
+static int read_tokens(float *colour, float *q)
 {
     static unsigned char rgb[3 * SIDE * SIDE];
-    FILE *f = fopen(path, "rb");
+    FILE *f = fopen("docs/tiny/scene.ppm", "rb");
     size_t got = 0;
-    if (!f) return 0;
-    if (fscanf(f, "P6 144 144 255") == 0 && fgetc(f) == '\n')
+    if (f && fscanf(f, "P6 144 144 255") == 0 && fgetc(f) == '\n')
         got = fread(rgb, 1, sizeof rgb, f);
-    fclose(f);
+    if (f) fclose(f);
     for (size_t i = 0; i < sizeof rgb; i++) {
-        size_t y = i / 3 / SIDE, x = i / 3 % SIDE, c = i % 3;
-        size_t token = y / PATCH * GRID + x / PATCH;
-        size_t place = 3 * (y % PATCH * PATCH + x % PATCH) + c;
-        patches[token * PIXELS + place] = rgb[i] / 255.0f - 0.5f;
-        colours[token * 3 + c] += rgb[i] / 255.0f / (PATCH * PATCH);
+        size_t y = i / 3 / SIDE, x = i / 3 % SIDE, token = y / PATCH * GRID + x / PATCH;
+        size_t place = 3 * (y % PATCH * PATCH + x % PATCH) + i % 3;
+        colour[token * 3 + i % 3] += rgb[i] / 255.0f / (PATCH * PATCH);
+        for (size_t n = 0; n < WIDTH; n++)
+            q[token * WIDTH + n] += (rgb[i] / 255.0f - 0.5f) * weight(place * WIDTH + n);
     }
+    for (size_t t = 0; t < TOKENS; t++, q += WIDTH) {
+        float length = sqrtf(dot(q, q, WIDTH) / WIDTH);
+        for (size_t n = 0; n < WIDTH; n++) q[n] /= length;
+    }
+    if (got < sizeof rgb) puts("docs/tiny/scene.ppm is not here; run this beside docs");
     return got == sizeof rgb;
 }
 
-/* Random weights stand for learned ones: N sums of a patch's numbers, brought to length √N.
-   They are query and key at once, so that a patch asks for patches like itself. */
-static void project(float *q, const float *patches, size_t N)
-{
-    static float weight[WIDTH * PIXELS];
-    uint32_t seed = 1;
-    for (size_t i = 0; i < N * PIXELS; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        weight[i] = (float)(seed >> 8) / 8388608 - 1;
-    }
-    for (size_t t = 0; t < TOKENS; t++, q += N, patches += PIXELS) {
-        for (size_t n = 0; n < N; n++) q[n] = dot(weight + n * PIXELS, patches, PIXELS);
-        float length = sqrtf(dot(q, q, N) / (float)N);
-        for (size_t n = 0; n < N; n++) q[n] /= length;
-    }
-}
-
-/* The scene by its brightness, and beside it one row of M, on the scale of its largest entry. */
+/* The scene by its brightness, and beside it one row of M, on the scale of its largest
+   entry. */
 static void print_row(const float *colours, const float *row)
 {
     float top = 0;
@@ -113,20 +112,17 @@ static void print_row(const float *colours, const float *row)
 
 int main(void)
 {
-    static float patches[TOKENS * PIXELS], v[TOKENS * 3], q[TOKENS * WIDTH];
+    static float v[TOKENS * 3], q[TOKENS * WIDTH];
     static float M[TOKENS * TOKENS], y[TOKENS * 3];
-    if (!read_scene("docs/tiny/scene.ppm", patches, v)) {
-        puts("docs/tiny/scene.ppm is not here: run this from the folder that holds docs");
-        return 1;
-    }
-    project(q, patches, WIDTH);
+    if (!read_tokens(v, q)) return 1;
     softmax_attention(y, M, q, q, v, TOKENS, WIDTH, 3);
     const float *row = M + MARKED * TOKENS, *was = v + MARKED * 3, *is = y + MARKED * 3;
     float sum = 0;
     for (size_t j = 0; j < TOKENS; j++) sum += row[j];
     print_row(v, row);
     printf("the row's sum            %.4f\n", sum);
-    printf("patch 77 takes of itself %.4f (an equal share: %.4f)\n", row[MARKED], 1.0 / TOKENS);
+    printf("patch 77 takes of itself %.4f\n", row[MARKED]);
+    printf("an equal share           %.4f\n", 1.0 / TOKENS);
     printf("its red, green, blue     %.2f %.2f %.2f\n", was[0], was[1], was[2]);
     printf("after mixing             %.2f %.2f %.2f\n", is[0], is[1], is[2]);
     return 0;

@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, TOKENS = GRID * GRID };
-enum { PIXELS = 3 * PATCH * PATCH, WIDTH = 64, MARKED = 77 };
+enum { WIDTH = 64, MARKED = 77 };
 
 static float dot(const float *a, const float *b, size_t n)
 {
@@ -70,16 +70,16 @@ static void recall(float *y_i, const float *S, const float *f_i, size_t N, size_
 }
 
 /* Sums first: all tokens are remembered, then each recalls. S is zeros at first. */
-static void linear_by_sums(float *y, float *S, const float *f, const float *g, const float *v,
-                           size_t L, size_t N, size_t P)
+static void linear_by_sums(float *y, float *S, const float *f, const float *g,
+                           const float *v, size_t L, size_t N, size_t P)
 {
     for (size_t j = 0; j < L; j++) remember(S, g + j * N, v + j * P, N, P);
     for (size_t i = 0; i < L; i++) recall(y + i * P, S, f + i * N, N, P);
 }
 
 /* The causal form: the same two calls in one loop. */
-static void linear_causal(float *y, float *S, const float *f, const float *g, const float *v,
-                          size_t L, size_t N, size_t P)
+static void linear_causal(float *y, float *S, const float *f, const float *g,
+                          const float *v, size_t L, size_t N, size_t P)
 {
     for (size_t i = 0; i < L; i++) {
         remember(S, g + i * N, v + i * P, N, P);
@@ -87,40 +87,37 @@ static void linear_causal(float *y, float *S, const float *f, const float *g, co
     }
 }
 
-/* Patches as numbers around 0, (TOKENS, PIXELS), and their mean colours, (TOKENS, 3). */
-static int read_scene(const char *path, float *patches, float *colours)
+static float weight(size_t number)               /* stands for a learned one, as in 01 */
 {
-    static unsigned char rgb[3 * SIDE * SIDE];
-    FILE *f = fopen(path, "rb");
-    size_t got = 0;
-    if (!f) return 0;
-    if (fscanf(f, "P6 144 144 255") == 0 && fgetc(f) == '\n')
-        got = fread(rgb, 1, sizeof rgb, f);
-    fclose(f);
-    for (size_t i = 0; i < sizeof rgb; i++) {
-        size_t y = i / 3 / SIDE, x = i / 3 % SIDE, c = i % 3;
-        size_t token = y / PATCH * GRID + x / PATCH;
-        size_t place = 3 * (y % PATCH * PATCH + x % PATCH) + c;
-        patches[token * PIXELS + place] = rgb[i] / 255.0f - 0.5f;
-        colours[token * 3 + c] += rgb[i] / 255.0f / (PATCH * PATCH);
-    }
-    return got == sizeof rgb;
+    uint32_t i = (uint32_t)number;
+    i = (i ^ i >> 15) * 0x2c1b3c6du;
+    i = (i ^ i >> 12) * 0x297a2d39u;
+    return (float)((i ^ i >> 15) >> 8) / 8388608 - 1;
 }
 
-/* Query and key at once, as in 01: N random sums of a patch's numbers, of length √N. */
-static void project(float *q, const float *patches, size_t N)
+/* As in 01: mean colours, (TOKENS, 3), and what is query and key at once, (TOKENS, WIDTH).
+   */
+static int read_tokens(float *colour, float *q)
 {
-    static float weight[WIDTH * PIXELS];
-    uint32_t seed = 1;
-    for (size_t i = 0; i < N * PIXELS; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        weight[i] = (float)(seed >> 8) / 8388608 - 1;
+    static unsigned char rgb[3 * SIDE * SIDE];
+    FILE *f = fopen("docs/tiny/scene.ppm", "rb");
+    size_t got = 0;
+    if (f && fscanf(f, "P6 144 144 255") == 0 && fgetc(f) == '\n')
+        got = fread(rgb, 1, sizeof rgb, f);
+    if (f) fclose(f);
+    for (size_t i = 0; i < sizeof rgb; i++) {
+        size_t y = i / 3 / SIDE, x = i / 3 % SIDE, token = y / PATCH * GRID + x / PATCH;
+        size_t place = 3 * (y % PATCH * PATCH + x % PATCH) + i % 3;
+        colour[token * 3 + i % 3] += rgb[i] / 255.0f / (PATCH * PATCH);
+        for (size_t n = 0; n < WIDTH; n++)
+            q[token * WIDTH + n] += (rgb[i] / 255.0f - 0.5f) * weight(place * WIDTH + n);
     }
-    for (size_t t = 0; t < TOKENS; t++, q += N, patches += PIXELS) {
-        for (size_t n = 0; n < N; n++) q[n] = dot(weight + n * PIXELS, patches, PIXELS);
-        float length = sqrtf(dot(q, q, N) / (float)N);
-        for (size_t n = 0; n < N; n++) q[n] /= length;
+    for (size_t t = 0; t < TOKENS; t++, q += WIDTH) {
+        float length = sqrtf(dot(q, q, WIDTH) / WIDTH);
+        for (size_t n = 0; n < WIDTH; n++) q[n] /= length;
     }
+    if (got < sizeof rgb) puts("docs/tiny/scene.ppm is not here; run this beside docs");
+    return got == sizeof rgb;
 }
 
 static void print_row(const float *row)
@@ -137,14 +134,10 @@ static void print_row(const float *row)
 
 int main(void)
 {
-    static float patches[TOKENS * PIXELS], v[TOKENS * 3], q[TOKENS * WIDTH];
+    static float v[TOKENS * 3], q[TOKENS * WIDTH];
     static float f[TOKENS * WIDTH], M[TOKENS * TOKENS], S[WIDTH * 3], past[WIDTH * 3];
     static float y[TOKENS * 3], same[TOKENS * 3], causal[TOKENS * 3];
-    if (!read_scene("docs/tiny/scene.ppm", patches, v)) {
-        puts("docs/tiny/scene.ppm is not here: run this from the folder that holds docs");
-        return 1;
-    }
-    project(q, patches, WIDTH);
+    if (!read_tokens(v, q)) return 1;
     features(f, q, TOKENS, WIDTH);
     linear_by_matrix(y, M, f, f, v, TOKENS, WIDTH, 3);
     linear_by_sums(same, S, f, f, v, TOKENS, WIDTH, 3);
@@ -156,13 +149,14 @@ int main(void)
         last = fmaxf(last, fabsf(causal[i] - same[i]));
     print_row(M + MARKED * TOKENS);
     printf("the row's sum is %.2f, about L/N = %.2f\n", sum, (double)TOKENS / WIDTH);
-    printf("M first, sums first: y differs by %.0e; the last token, causal: %.0e\n", apart, last);
+    printf("M first or sums first: y differs by %.0e\n", apart);
+    printf("the last token, which sees all: all first or causal, y differs by %.0e\n", last);
     puts("\n  tokens    multiply-adds with M    with sums   (N = P = 64)");
     for (double L = 64; L <= 4096; L *= 4)
         printf("%8.0f %19.0f %17.0f\n", L, L * L * (64 + 64), 2 * L * 64 * 64);
     return 0;
 }
 
-/* Try next: multiply q by 3 before φ, and the row sharpens. Divide each y by its row's sum,
-   which is one more column of S, for a v with a 1 behind it. Use another φ: x + 1 for x > 0,
-   else e^x. */
+/* Try next: multiply q by 3 before φ, and the row sharpens. Divide each y by its row's
+   sum, which is one more column of S, for a v with a 1 behind it. Use another φ: x + 1 for
+   x > 0, else e^x. */

@@ -1,9 +1,11 @@
 /* 03_scan.c - What does a scan remember?
 
    Mamba-2's mixer reads one token after another. It keeps a state h of P x N numbers. Each
-   token lets the state fade, writes its value x along its key B, and reads with its query C:
+   token lets the state fade, writes its value x along its key B, and reads with its query
+   C:
 
-       h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,    y_t = h_t C_t,    a_t = δ_t A,  δ_t > 0,  A < 0
+       h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,    y_t = h_t C_t
+       a_t = δ_t A,    A < 0,    δ_t > 0: how far token t opens the state
 
    Unrolled this is Y = M X again: M_ij = e^(a_{j+1} + ... + a_i) (C_i · B_j) δ_j for j ≤ i,
    and 0 for j > i: the past, faded. The program prints row 77 of M over the scene. It shows
@@ -18,7 +20,7 @@
 #include <string.h>
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, TOKENS = GRID * GRID };
-enum { PIXELS = 3 * PATCH * PATCH, WIDTH = 64, MARKED = 77 };
+enum { WIDTH = 64, MARKED = 77 };
 
 static float dot(const float *a, const float *b, size_t n)
 {
@@ -39,7 +41,8 @@ static void scan_step(float *y_t, float *h, const float *x_t, float delta, float
     }
 }
 
-/* All tokens: x, y (L, P), delta (L), B, C (L, N). h is the state before, and then after. */
+/* All tokens: x, y (L, P), delta (L), B, C (L, N). h is the state before, and then after.
+   */
 static void scan(float *y, float *h, const float *x, const float *delta, float A,
                  const float *B, const float *C, size_t L, size_t N, size_t P)
 {
@@ -49,8 +52,8 @@ static void scan(float *y, float *h, const float *x, const float *delta, float A
 
 /* M (L, L). A row begins on the diagonal and walks into the past: each token on the way
    brings one more factor e^a. */
-static void scan_matrix(float *M, const float *delta, float A, const float *B, const float *C,
-                        size_t L, size_t N)
+static void scan_matrix(float *M, const float *delta, float A, const float *B,
+                        const float *C, size_t L, size_t N)
 {
     for (size_t i = 0; i < L; i++) {
         float fade = 1;
@@ -62,40 +65,37 @@ static void scan_matrix(float *M, const float *delta, float A, const float *B, c
     }
 }
 
-/* Patches as numbers around 0, (TOKENS, PIXELS), and their mean colours, (TOKENS, 3). */
-static int read_scene(const char *path, float *patches, float *colours)
+static float weight(size_t number)               /* stands for a learned one, as in 01 */
 {
-    static unsigned char rgb[3 * SIDE * SIDE];
-    FILE *f = fopen(path, "rb");
-    size_t got = 0;
-    if (!f) return 0;
-    if (fscanf(f, "P6 144 144 255") == 0 && fgetc(f) == '\n')
-        got = fread(rgb, 1, sizeof rgb, f);
-    fclose(f);
-    for (size_t i = 0; i < sizeof rgb; i++) {
-        size_t y = i / 3 / SIDE, x = i / 3 % SIDE, c = i % 3;
-        size_t token = y / PATCH * GRID + x / PATCH;
-        size_t place = 3 * (y % PATCH * PATCH + x % PATCH) + c;
-        patches[token * PIXELS + place] = rgb[i] / 255.0f - 0.5f;
-        colours[token * 3 + c] += rgb[i] / 255.0f / (PATCH * PATCH);
-    }
-    return got == sizeof rgb;
+    uint32_t i = (uint32_t)number;
+    i = (i ^ i >> 15) * 0x2c1b3c6du;
+    i = (i ^ i >> 12) * 0x297a2d39u;
+    return (float)((i ^ i >> 15) >> 8) / 8388608 - 1;
 }
 
-/* Query and key at once, as in 01: N random sums of a patch's numbers, of length √N. */
-static void project(float *q, const float *patches, size_t N)
+/* As in 01: mean colours, (TOKENS, 3), and what is query and key at once, (TOKENS, WIDTH).
+   */
+static int read_tokens(float *colour, float *q)
 {
-    static float weight[WIDTH * PIXELS];
-    uint32_t seed = 1;
-    for (size_t i = 0; i < N * PIXELS; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        weight[i] = (float)(seed >> 8) / 8388608 - 1;
+    static unsigned char rgb[3 * SIDE * SIDE];
+    FILE *f = fopen("docs/tiny/scene.ppm", "rb");
+    size_t got = 0;
+    if (f && fscanf(f, "P6 144 144 255") == 0 && fgetc(f) == '\n')
+        got = fread(rgb, 1, sizeof rgb, f);
+    if (f) fclose(f);
+    for (size_t i = 0; i < sizeof rgb; i++) {
+        size_t y = i / 3 / SIDE, x = i / 3 % SIDE, token = y / PATCH * GRID + x / PATCH;
+        size_t place = 3 * (y % PATCH * PATCH + x % PATCH) + i % 3;
+        colour[token * 3 + i % 3] += rgb[i] / 255.0f / (PATCH * PATCH);
+        for (size_t n = 0; n < WIDTH; n++)
+            q[token * WIDTH + n] += (rgb[i] / 255.0f - 0.5f) * weight(place * WIDTH + n);
     }
-    for (size_t t = 0; t < TOKENS; t++, q += N, patches += PIXELS) {
-        for (size_t n = 0; n < N; n++) q[n] = dot(weight + n * PIXELS, patches, PIXELS);
-        float length = sqrtf(dot(q, q, N) / (float)N);
-        for (size_t n = 0; n < N; n++) q[n] /= length;
+    for (size_t t = 0; t < TOKENS; t++, q += WIDTH) {
+        float length = sqrtf(dot(q, q, WIDTH) / WIDTH);
+        for (size_t n = 0; n < WIDTH; n++) q[n] /= length;
     }
+    if (got < sizeof rgb) puts("docs/tiny/scene.ppm is not here; run this beside docs");
+    return got == sizeof rgb;
 }
 
 static void print_row(const float *row)
@@ -112,21 +112,17 @@ static void print_row(const float *row)
 
 int main(void)
 {
-    static float patches[TOKENS * PIXELS], x[TOKENS * 3], B[TOKENS * WIDTH], C[TOKENS * WIDTH];
+    static float x[TOKENS * 3], B[TOKENS * WIDTH], C[TOKENS * WIDTH];
     static float M[TOKENS * TOKENS], y[TOKENS * 3], pieces[TOKENS * 3], delta[TOKENS];
     float h[3 * WIDTH] = { 0 }, carried[3 * WIDTH] = { 0 }, A = -0.3f, apart = 0;
-    if (!read_scene("docs/tiny/scene.ppm", patches, x)) {
-        puts("docs/tiny/scene.ppm is not here: run this from the folder that holds docs");
-        return 1;
-    }
-    project(B, patches, WIDTH);
+    if (!read_tokens(x, B)) return 1;
     for (size_t i = 0; i < TOKENS * WIDTH; i++) C[i] = B[i] / sqrtf(WIDTH);
     for (size_t t = 0; t < TOKENS; t++) delta[t] = 0.05f + 0.1f * x[3 * t + 2];
     scan_matrix(M, delta, A, B, C, TOKENS, WIDTH);
     scan(y, h, x, delta, A, B, C, TOKENS, WIDTH, 3);
     scan(pieces, carried, x, delta, A, B, C, 100, WIDTH, 3);
-    scan(pieces + 300, carried, x + 300, delta + 100, A, B + 100 * WIDTH, C + 100 * WIDTH, 44,
-         WIDTH, 3);
+    scan(pieces + 300, carried, x + 300, delta + 100, A, B + 100 * WIDTH, C + 100 * WIDTH,
+         44, WIDTH, 3);
     print_row(M + MARKED * TOKENS);
     for (size_t i = 0; i < TOKENS; i++)
         for (size_t p = 0; p < 3; p++) {

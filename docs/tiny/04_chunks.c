@@ -40,7 +40,8 @@ static void plain_scan(float *y, float *h, const float *x, const float *delta, f
         }
 }
 
-/* Row i of F from row i - 1: all that was there fades once more, token i itself is whole. */
+/* Row i of F from row i - 1: all that was there fades once more, token i itself is whole.
+   */
 static void fade_row(float *F, size_t i, float fade)
 {
     for (size_t j = 0; j < i; j++) F[j] *= fade;
@@ -49,7 +50,8 @@ static void fade_row(float *F, size_t i, float fade)
 
 /* One chunk of Q tokens. F has room for Q numbers, one row of the matrix at a time. */
 static void scan_chunk(float *y, float *h, float *F, const float *x, const float *delta,
-                       float A, const float *B, const float *C, size_t Q, size_t N, size_t P)
+                       float A, const float *B, const float *C, size_t Q, size_t N,
+                       size_t P)
 {
     float left = 1;                              /* p_i, of the state before the chunk */
     for (size_t i = 0; i < Q; i++) {
@@ -79,12 +81,13 @@ static void chunked_scan(float *y, float *h, float *F, const float *x, const flo
 {
     for (size_t t = 0; t < L; t += Q) {
         size_t length = L - t < Q ? L - t : Q;
-        scan_chunk(y + t * P, h, F, x + t * P, delta + t, A, B + t * N, C + t * N, length, N,
-                   P);
+        const float *B_t = B + t * N, *C_t = C + t * N;
+        scan_chunk(y + t * P, h, F, x + t * P, delta + t, A, B_t, C_t, length, N, P);
     }
 }
 
-/* What is left of token j one token later, as a factor and as the quotient p_{j+1} / p_j. */
+/* What is left of token j one token later, as a factor and as the quotient p_{j+1} / p_j.
+   */
 static void print_fades(const float *delta, float A)
 {
     float p = 1;
@@ -93,7 +96,8 @@ static void print_fades(const float *delta, float A)
     for (size_t j = 0; j < 32; j++) {
         float fade = expf(delta[j + 1] * A);
         p *= expf(delta[j] * A);
-        if (j % 5 == 0) printf("%6zu %17.6f %18.6f %14.1e\n", j, fade, fabsf(p * fade / p), p);
+        float quotient = fabsf(p * fade / p);
+        if (j % 5 == 0) printf("%6zu %17.6f %18.6f %14.1e\n", j, fade, quotient, p);
     }
 }
 
@@ -126,5 +130,6 @@ int main(void)
     return 0;
 }
 
-/* Try next: W, W x, h C and the sum over j are products of matrices. Write them so, and use 06.
-   C_i · B_j is the same for all heads that share B and C: with many heads make it once. */
+/* Try next: W, W x, h C and the sum over j are products of matrices. Write them so, and
+   use 06. C_i · B_j is the same for all heads that share B and C: with many heads make it
+   once. */

@@ -1,18 +1,19 @@
 /* 05_scan_backward.c - How do gradients flow back through a scan?
 
-   A loss tells each y_t how it should move: dy_t = ∂loss/∂y_t. What should x, δ, A, B and C do?
-   The scan's loop runs backwards and hands dh, the state's gradient, to the token before:
+   A loss tells each y_t how it should move: dy_t = ∂loss/∂y_t. What should x, δ, A, B and
+   C do? The scan's loop runs backwards and hands dh, the state's gradient, to the token
+   before:
 
-       forward                                  backward, for t = L, ..., 1
-       h_t = f h_{t-1} + δ_t x_t B_tᵀ           dh ← dh + dy_t C_tᵀ        y_t has read h_t
-       y_t = h_t C_t                            dC_t = h_tᵀ dy_t
-       f = e^(δ_t A)                            dx_t = δ_t dh B_t,   dB_t = δ_t dhᵀ x_t
-                                                df = Σ dh ∘ h_{t-1}        f scales all of h
-                                                dδ_t = x_tᵀ dh B_t + A f df,   dA += δ_t f df
-                                                dh ← f dh                  on its way to t - 1
+       forward                            backward, for t = L, ..., 1
+       f = e^(δ_t A)                      dh ← dh + dy_t C_tᵀ          (y_t has read h_t)
+       h_t = f h_{t-1} + δ_t x_t B_tᵀ     dC_t = h_tᵀ dy_t
+       y_t = h_t C_t                      dx_t = δ_t dh B_t,  dB_t = δ_t dhᵀ x_t
+                                          df = Σ dh ∘ h_{t-1}          (f scales all of h)
+                                          dδ_t = x_tᵀ dh B_t + A f df,  dA += δ_t f df
+                                          dh ← f dh                    (on its way to t - 1)
 
-   How to know that it is right: move one number by ε, look at the loss, (l(+ε) - l(-ε)) / 2ε.
-   The program does that for every number, and prints how far an early token reaches.
+   How to know that it is right: move one number by ε, look at the loss, (l(+ε) - l(-ε)) /
+   2ε. The program does that for every number, and prints how far an early token reaches.
 
        cc -O2 docs/tiny/05_scan_backward.c -o 05 -lm && ./05 */
 
@@ -21,14 +22,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All that a scan takes, or all of its gradients: x (L, P), delta (L), A (1), B and C (L, N). */
+/* All that a scan takes, or all of its gradients: x (L, P), delta (L), A (1), B and C (L,
+   N). */
 typedef struct scan_numbers {
     double *x, *delta, *A, *B, *C;
 } scan_numbers;
 
-/* y (L, P); h (L + 1, P, N) begins with the state before and takes the state after each token:
-   the backward needs them all. */
-static void scan_forward(double *y, double *h, scan_numbers in, size_t L, size_t N, size_t P)
+/* y (L, P); h (L + 1, P, N) begins with the state before and takes the state after each
+   token: the backward needs them all. */
+static void scan_forward(double *y, double *h, scan_numbers in, size_t L, size_t N,
+                         size_t P)
 {
     for (size_t t = 0; t < L; t++) {
         double *before = h + t * P * N, *after = before + P * N;
@@ -45,7 +48,8 @@ static void scan_forward(double *y, double *h, scan_numbers in, size_t L, size_t
     }
 }
 
-/* Adds to the gradients d. dh (P, N) is that of the last state, and becomes that of the first. */
+/* Adds to the gradients d. dh (P, N) is that of the last state, and becomes that of the
+   first. */
 static void scan_backward(scan_numbers d, double *dh, const double *dy, const double *h,
                           scan_numbers in, size_t L, size_t N, size_t P)
 {
@@ -54,12 +58,12 @@ static void scan_backward(scan_numbers d, double *dh, const double *dy, const do
         double delta = in.delta[t], f = exp(delta * in.A[0]), df = 0, dstep = 0;
         for (size_t p = 0; p < P; p++)
             for (size_t n = 0; n < N; n++) {
-                size_t i = p * N + n, x = t * P + p, b = t * N + n;
-                dh[i] += dy[x] * in.C[b];
-                d.C[b] += dy[x] * after[i];
-                d.x[x] += delta * dh[i] * in.B[b];
-                d.B[b] += delta * dh[i] * in.x[x];
-                dstep += in.x[x] * dh[i] * in.B[b];
+                size_t i = p * N + n, tp = t * P + p, tn = t * N + n;
+                dh[i] += dy[tp] * in.C[tn];
+                d.C[tn] += dy[tp] * after[i];
+                d.x[tp] += delta * dh[i] * in.B[tn];
+                d.B[tn] += delta * dh[i] * in.x[tp];
+                dstep += in.x[tp] * dh[i] * in.B[tn];
                 df += dh[i] * before[i];
                 dh[i] *= f;
             }
@@ -93,7 +97,7 @@ static void check(const char *name, double *v, const double *dv, size_t n, scan_
         worst = fmax(worst, fabs((up - down) / (2 * e) - dv[i]));
         largest = fmax(largest, fabs(dv[i]));
     }
-    printf("d%-6s %4zu numbers, the largest %8.4f, wrong by at most %.0e\n", name, n, largest, worst);
+    printf("d%-6s %8zu %16.4f %16.0e\n", name, n, largest, worst);
 }
 
 int main(void)
@@ -112,6 +116,7 @@ int main(void)
     scan_numbers d = { dv[0], dv[1], dv[2], dv[3], dv[4] };
     loss_of(in, dy, h);
     scan_backward(d, dh, dy, h, in, TOKENS, WIDTH, CHANNELS);
+    puts("gradient  numbers      the largest      wrong by at most");
     check("x", v[0], dv[0], TOKENS * CHANNELS, in, dy);
     check("delta", v[1], dv[1], TOKENS, in, dy);
     check("A", v[2], dv[2], 1, in, dy);
@@ -132,6 +137,6 @@ int main(void)
     return 0;
 }
 
-/* Try next: leave out one line of scan_backward and see which numbers are wrong. In float ε must
-   be larger and the check worse: try 1e-3. Keep h only every 8 tokens and compute the others
-   again, as the library does at its chunks. */
+/* Try next: leave out one line of scan_backward and see which numbers are wrong. In float
+   ε must be larger and the check worse: try 1e-3. Keep h only every 8 tokens and compute
+   the others again, as the library does at its chunks. */

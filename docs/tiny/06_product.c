@@ -1,17 +1,18 @@
 /* 06_product.c - Why is my matrix product so slow?
 
-   c = a b, c_ij = Σ_k a_ik b_kj, is three loops. A processor core can do 8 to 32 multiply-adds
-   in a tick of its clock, but only with numbers that are in its registers already. Each rung
-   of this ladder does the same multiply-adds and moves fewer numbers:
+   c = a b, c_ij = Σ_k a_ik b_kj, is three loops. A processor core can do 8 to 32
+   multiply-adds in a tick of its clock, but only with numbers that are in its registers
+   already. Each rung of this ladder does the same multiply-adds and moves fewer numbers:
 
-       loops     for each multiply-add one number of a and one of b, which lies in a far line
-       rows      two loops exchanged: b and c are read along their rows
-       tile      a tile of c stays in registers while k runs: 4 rows of two vectors. A step of k
-                 reads 4 numbers and 2 vectors, and does 8 multiply-adds of whole vectors
-       packed    the strip of b that a tile reads is copied first: it lies in one piece, and
-                 all rows of a pass over it while it is near
+       loops     each multiply-add reads a number of a and one of b, down a column of b
+       rows      two loops are exchanged: b and c are read along their rows
+       tile      4 rows of c, two vectors each, stay in registers while k runs. A step of k
+                 reads 4 numbers and 2 vectors for 8 multiply-adds of whole vectors
+       packed    the strip of b that a tile reads is copied first: it lies in one piece,
+                 and all rows of a pass over it while it is near
 
-   The program prints what each rung reaches, in 10^9 operations a second (a multiply-add is two).
+   The program prints what each rung reaches, in 10^9 operations a second (a multiply-add
+   is two).
 
        cc -O2 docs/tiny/06_product.c -o 06 -lm && ./06 */
 
@@ -20,8 +21,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Floats that are added and multiplied together. GCC and Clang have a type for them; for other
-   compilers `lanes` is one float, and the same lines are right, if slow. */
+/* Floats that are added and multiplied together. GCC and Clang have a type for them; for
+   other compilers `lanes` is one float, and the same lines are right, if slow. */
 #if defined(__AVX__) && defined(__GNUC__)
 enum { LANES = 8 };
 typedef float lanes __attribute__((vector_size(32)));
@@ -35,7 +36,8 @@ typedef float lanes;
 enum { ROWS = 4, COLS = 2 * LANES, DEEPEST = 1024 };
 
 /* c (n, m) = a (n, k) b (k, m), as in all that follow. */
-static void product_loops(float *c, const float *a, const float *b, size_t n, size_t k, size_t m)
+static void product_loops(float *c, const float *a, const float *b, size_t n, size_t k,
+                          size_t m)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < m; j++) {
@@ -45,7 +47,8 @@ static void product_loops(float *c, const float *a, const float *b, size_t n, si
         }
 }
 
-static void product_rows(float *c, const float *a, const float *b, size_t n, size_t k, size_t m)
+static void product_rows(float *c, const float *a, const float *b, size_t n, size_t k,
+                         size_t m)
 {
     memset(c, 0, n * m * sizeof *c);
     for (size_t i = 0; i < n; i++)
@@ -53,8 +56,10 @@ static void product_rows(float *c, const float *a, const float *b, size_t n, siz
             for (size_t j = 0; j < m; j++) c[i * m + j] += a[i * k + l] * b[l * m + j];
 }
 
-/* sum (ROWS, COLS) of 4 rows of a and COLS columns of b, which are `step` numbers a row apart. */
-static void multiply_tile(float *sum, const float *const *a, const float *b, size_t k, size_t step)
+/* sum (ROWS, COLS) of 4 rows of a and COLS columns of b, which are `step` numbers a row
+   apart. */
+static void multiply_tile(float *sum, const float *const *a, const float *b, size_t k,
+                          size_t step)
 {
     lanes s[ROWS][2], left, right;
     memset(s, 0, sizeof s);
@@ -73,8 +78,8 @@ static void multiply_tile(float *sum, const float *const *a, const float *b, siz
     memcpy(sum, s, sizeof s);
 }
 
-/* The tiles of one strip of columns. At the lower edge the last row stands for those that are
-   not there; at the right edge only `cols` columns are kept. */
+/* The tiles of one strip of columns. At the lower edge the last row stands for those that
+   are not there; at the right edge only `cols` columns are kept. */
 static void multiply_strip(float *c, const float *a, const float *b, size_t n, size_t k,
                            size_t m, size_t cols, size_t step)
 {
@@ -100,16 +105,19 @@ static void multiply_strips(float *c, const float *a, const float *b, size_t n, 
         multiply_strip(c + j, a, copied ? strip : b + j, n, k, m, cols, copied ? COLS : m);
     }
 }
-static void product_tile(float *c, const float *a, const float *b, size_t n, size_t k, size_t m)
+static void product_tile(float *c, const float *a, const float *b, size_t n, size_t k,
+                         size_t m)
 {
     multiply_strips(c, a, b, n, k, m, 0);
 }
-static void product_packed(float *c, const float *a, const float *b, size_t n, size_t k, size_t m)
+static void product_packed(float *c, const float *a, const float *b, size_t n, size_t k,
+                           size_t m)
 {
     multiply_strips(c, a, b, n, k, m, 1);
 }
 
-typedef void product(float *c, const float *a, const float *b, size_t n, size_t k, size_t m);
+typedef void product(float *c, const float *a, const float *b, size_t n, size_t k,
+                     size_t m);
 
 static double print_rung(const char *name, product *run, double first)
 {
@@ -142,5 +150,5 @@ int main(void)
     return 0;
 }
 
-/* Try next: add -march=native to the cc line, and the vectors are wider. Make M = 1000 and see the first rung
-   rise. Give each thread some of the strips. */
+/* Try next: add -march=native to the cc line, and the vectors are wider. Make M = 1000 and
+   see the first rung rise. Give each thread some of the strips. */

@@ -8,10 +8,11 @@
        loss = mean of -Σ q log p       over pairs of different views of one patch
        ∂loss/∂s = (p - q) / τ_s        for each pair, over the number of pairs
 
-   Only the student has a gradient. The teacher is its slow average, c the slow mean of t. Both
-   could cheat: one answer for all patches makes the loss 0. The centre forbids that; the small
-   τ_t forbids an even answer. Here both are one matrix W (K, D) over fixed features of patches.
-   The program trains three times: as it should be, without the centre, without sharpening.
+   Only the student has a gradient. The teacher is its slow average, c the slow mean of t.
+   Both could cheat: one answer for all patches makes the loss 0. The centre forbids that;
+   the small τ_t forbids an even answer. Here both are one matrix W (K, D) over fixed
+   features of patches. The program trains three times: as it should be, without the
+   centre, without sharpening.
 
        cc -O2 docs/tiny/08_dino.c -o 08 -lm && ./08 */
 
@@ -38,11 +39,11 @@ static void softmax(double *p, const double *x, const double *center, double tem
     for (size_t k = 0; k < K; k++) p[k] /= sum;
 }
 
-/* The loss of student rows s (crops · B, K) against teacher rows t (2 B, K), crop after crop,
-   and its gradient ds. p and q are room for K numbers each. */
+/* The loss of student rows s (crops · B, K) against teacher rows t (2 B, K), crop after
+   crop, and its gradient ds. p and q are room for K numbers each. */
 static double dino_loss(double *ds, const double *s, const double *t, const double *center,
-                        size_t B, size_t crops, size_t K, double tau_s, double tau_t, double *p,
-                        double *q)
+                        size_t B, size_t crops, size_t K, double tau_s, double tau_t,
+                        double *p, double *q)
 {
     double loss = 0, pairs = (double)(B * (2 * crops - 2));
     memset(ds, 0, crops * B * K * sizeof *ds);
@@ -61,7 +62,8 @@ static double dino_loss(double *ds, const double *s, const double *t, const doub
 }
 
 /* c ← momentum c + (1 - momentum) mean of the rows of t */
-static void center_update(double *center, const double *t, size_t rows, size_t K, double momentum)
+static void center_update(double *center, const double *t, size_t rows, size_t K,
+                          double momentum)
 {
     for (size_t k = 0; k < K; k++) {
         double mean = 0;
@@ -78,7 +80,8 @@ static void follow(double *teacher, const double *student, size_t n, double mome
 }
 
 /* y (rows, K) = f (rows, D) Wᵀ */
-static void head(double *y, const double *f, const double *W, size_t rows, size_t D, size_t K)
+static void head(double *y, const double *f, const double *W, size_t rows, size_t D,
+                 size_t K)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t k = 0; k < K; k++) {
@@ -94,8 +97,8 @@ static double dice(void)                         /* 0 ... 1 */
     return (seed >> 8) / 16777216.0;
 }
 
-/* One view of a patch: up to 6 pixels aside, mirrored or not, lighter or darker. Its features
-   (D = 6) are the mean colours of its left and its right half. */
+/* One view of a patch: up to 6 pixels aside, mirrored or not, lighter or darker. Its
+   features (D = 6) are the mean colours of its left and its right half. */
 static void view(double *f, const unsigned char *rgb, size_t patch)
 {
     double light = 0.8 + 0.4 * dice();
@@ -119,8 +122,8 @@ static double entropy(const double *p, size_t K)
     return h;
 }
 
-/* A line of numbers about the teacher's answers q (ROWS, K); at the end also the prototype that
-   each patch is given to, as a letter. */
+/* A line of numbers about the teacher's answers q (ROWS, K); at the end also the prototype
+   that each patch is given to, as a letter. */
 static void report(int step, double loss, const double *q, size_t K)
 {
     double mean[PROTOTYPES] = { 0 }, each = 0;
@@ -154,7 +157,7 @@ static void train(const char *name, const unsigned char *rgb, double tau_t, int 
         double loss = dino_loss(ds, s, t, center, PATCHES, VIEWS, K, 0.1, tau_t, p, room);
         for (size_t r = 0; r < ROWS; r++) softmax(q + r * K, t + r * K, center, tau_t, K);
         if (step % 200 == 0) report(step, loss, q, K);
-        for (size_t r = 0; r < ROWS; r++)        /* W ← W - rate ∂loss/∂W, and ∂loss/∂W = dsᵀ f */
+        for (size_t r = 0; r < ROWS; r++)        /* W ← W - rate dsᵀ f */
             for (size_t i = 0; i < K * D; i++)
                 student[i] -= 0.12 * ds[r * K + i / D] * f[r * D + i % D];
         if (centred) center_update(center, t, ROWS, K, 0.9);
@@ -176,9 +179,10 @@ int main(void)
     }
     train("DINO: centred and sharpened", rgb, 0.04, 1);
     train("without the centre: one answer for all, and the least loss", rgb, 0.04, 0);
-    train("without sharpening (the teacher's temperature is 0.2): even answers", rgb, 0.2, 1);
+    train("without sharpening (its temperature is 0.2): even answers", rgb, 0.2, 1);
     return 0;
 }
 
-/* Try next: let the teacher be the student itself (momentum 0). Make the views harder (a shift
-   of 12 pixels) or the same. Put one more layer before W; its gradient is one product more. */
+/* Try next: let the teacher be the student itself (momentum 0). Make the views harder (a
+   shift of 12 pixels) or the same. Put one more layer before W; its gradient is one
+   product more. */

@@ -1,16 +1,16 @@
 /* 09_knn.c - What are features worth?
 
-   Good features put like things near each other. So ask the neighbours: leave one patch out,
-   find the k patches whose features point most nearly the same way, and let them vote for its
-   name. No training, nothing to choose but k and T (this is how DINO is judged):
+   Good features put like things near each other. So ask the neighbours: leave one patch
+   out, find the k patches whose features point most nearly the same way, and let them vote
+   for its name. No training, nothing to choose but k and T (this is how DINO is judged):
 
-       cos_ij = f_i · f_j / (|f_i| |f_j|),    vote for name c = Σ e^(cos_ij / T), j of name c,
-                                              over the k largest cos_ij, j ≠ i
+       cos_ij = f_i · f_j / (|f_i| |f_j|)
+       votes for a name = Σ e^(cos_ij / T) over its patches j among the k of largest cos_ij
 
-   The program does it for the patches of the scene, whose names were written down by hand, with
-   four kinds of features. A number means nothing without its baselines: what always saying
-   "floor" brings, and what the place alone tells. Balanced: the mean over the names, so that
-   the cone's 4 patches count as much as the floor's 73.
+   The program does it for the patches of the scene, whose names were written down by hand,
+   with four kinds of features. A number means nothing without its baselines: what always
+   saying "floor" brings, and what the place alone tells. Balanced: the mean over the
+   names, so that the cone's 4 patches count as much as the floor's 73.
 
        cc -O2 docs/tiny/09_knn.c -o 09 -lm && ./09 */
 
@@ -23,8 +23,9 @@ enum { WIDEST = 3 * PATCH * PATCH, NAMES = 4 };
 
 static const char *const name = "wfbc";          /* wall, floor, ball, cone */
 static const char *const truth =
-    "wwwwwwwwwwww" "wwwwwwwwwwww" "wwwwwwwwwwww" "ffffffffffff" "ffbbbbbfffff" "fbbbbbbbffff"
-    "fbbbbbbbccff" "fbbbbbbbccff" "ffbbbbbfffff" "ffffffffffff" "ffffffffffff" "ffffffffffff";
+    "wwwwwwwwwwww" "wwwwwwwwwwww" "wwwwwwwwwwww" "ffffffffffff"
+    "ffbbbbbfffff" "fbbbbbbbffff" "fbbbbbbbccff" "fbbbbbbbccff"
+    "ffbbbbbfffff" "ffffffffffff" "ffffffffffff" "ffffffffffff";
 
 static double cosine(const float *a, const float *b, size_t D)
 {
@@ -37,9 +38,14 @@ static double cosine(const float *a, const float *b, size_t D)
     return ab / sqrt(aa * bb);
 }
 
-/* votes (K) for row i of f (n, D) by its k nearest rows; label (n) from 0 to K - 1. `best` has
-   room for k pairs of a cosine and a label, the largest first; of equal ones the earlier row. */
-static void knn_vote(double *votes, double (*best)[2], const float *f, const int32_t *label,
+typedef struct neighbour {
+    double cosine;
+    int32_t label;
+} neighbour;
+
+/* votes (K) for row i of f (n, D) by its k nearest rows; label (n) from 0 to K - 1. `best`
+   is room for k of them, the most alike first, and of equals the earlier. */
+static void knn_vote(double *votes, neighbour *best, const float *f, const int32_t *label,
                      size_t i, size_t n, size_t D, size_t K, size_t k, double T)
 {
     size_t found = 0;
@@ -47,18 +53,15 @@ static void knn_vote(double *votes, double (*best)[2], const float *f, const int
         if (j == i) continue;
         double c = cosine(f + i * D, f + j * D, D);
         size_t at = found;
-        if (found == k && c <= best[k - 1][0]) continue;
+        if (found == k && c <= best[k - 1].cosine) continue;
         if (found < k) found++;
         else at = k - 1;
-        for (; at > 0 && best[at - 1][0] < c; at--) {
-            best[at][0] = best[at - 1][0];
-            best[at][1] = best[at - 1][1];
-        }
-        best[at][0] = c;
-        best[at][1] = label[j];
+        for (; at > 0 && best[at - 1].cosine < c; at--) best[at] = best[at - 1];
+        best[at].cosine = c;
+        best[at].label = label[j];
     }
     for (size_t c = 0; c < K; c++) votes[c] = 0;
-    for (size_t m = 0; m < found; m++) votes[(size_t)best[m][1]] += exp(best[m][0] / T);
+    for (size_t m = 0; m < found; m++) votes[best[m].label] += exp(best[m].cosine / T);
 }
 
 /* said (n): the name with the most votes for each row. Returns the share of right ones, and
@@ -66,7 +69,8 @@ static void knn_vote(double *votes, double (*best)[2], const float *f, const int
 static double knn(int32_t *said, double *balanced, const float *f, const int32_t *label,
                   size_t n, size_t D, size_t K, size_t k, double T)
 {
-    double votes[NAMES], best[64][2], right[NAMES] = { 0 }, all[NAMES] = { 0 }, total = 0;
+    double votes[NAMES], right[NAMES] = { 0 }, all[NAMES] = { 0 }, total = 0;
+    neighbour best[64];
     for (size_t i = 0; i < n; i++) {
         said[i] = 0;
         knn_vote(votes, best, f, label, i, n, D, K, k, T);
@@ -107,12 +111,13 @@ static size_t features(float *f, int kind, size_t i, const unsigned char *rgb)
 
 int main(void)
 {
-    static const char *const kinds[4] = { "random numbers", "place", "mean colour", "pixels" };
+    static const char *const kinds[4] = { "random numbers", "place", "colour", "pixels" };
     static float f[PATCHES * WIDEST], one[WIDEST];
     static unsigned char rgb[3 * SIDE * SIDE];
     static int32_t label[PATCHES], said[4][PATCHES];
     FILE *file = fopen("docs/tiny/scene.ppm", "rb");
-    size_t got = 0, floor_patches = 0;
+    size_t got = 0;
+    double floor_patches = 0;
     if (file && fscanf(file, "P6 144 144 255") == 0 && fgetc(file) == '\n')
         got = fread(rgb, 1, sizeof rgb, file);
     if (file) fclose(file);
@@ -125,7 +130,7 @@ int main(void)
         floor_patches += label[i] == 1;
     }
     puts("features          right   balanced      (k = 5, T = 0.07)");
-    printf("%-16s %6.3f %10.3f\n", "always \"floor\"", (double)floor_patches / PATCHES, 1.0 / NAMES);
+    printf("always floor     %6.3f %10.3f\n", floor_patches / PATCHES, 1.0 / NAMES);
     for (int kind = 0; kind < 4; kind++) {
         double balanced;
         size_t D = 0;
@@ -148,5 +153,5 @@ int main(void)
     return 0;
 }
 
-/* Try next: other k and T. Give the k-NN the y of 01 or 02 in place of the patches: does mixing
-   help? Take the features of 07. */
+/* Try next: other k and T. Give the k-NN the y of 01 or 02 in place of the patches: does
+   mixing help? Take the features of 07. */

@@ -3,16 +3,16 @@
    A decoder reads tokens (here letters) and says of each what comes next:
 
        x = norm(embedding of the token)    norm x = x / √(mean x²)
-       y = mixer(x, and what it kept)      a Mamba-2 step (03), or attention (01) to the past
+       y = mixer(x, and what it kept)      a step of the scan (03), or attention (01)
        logits = E norm(y)                  one number for each letter of the alphabet
        next letter: the largest logit, or drawn from softmax(logits / temperature)
 
-   Nothing is trained here, and no file is read: the weights are written by hand. A token's key
-   is the tokens before it, its query is itself and those before it, its value is itself. So a
-   query finds the places where the same letters stood, and takes what followed there. Trained
-   networks find this by themselves (induction heads); Mamba-2 has its short convolution for
-   such keys. All that this decoder knows is the rhyme that it has read; it then goes on with a
-   line that was not in it.
+   Nothing is trained here, and no file is read: the weights are written by hand. A token's
+   key is the tokens before it, its query is itself and those before it, its value is
+   itself. So a query finds the places where the same letters stood, and takes what
+   followed there. Trained networks find this by themselves (induction heads); Mamba-2 has
+   its short convolution for such keys. All that this decoder knows is the rhyme that it
+   has read; it then goes on with a line that was not in it.
 
        cc -O2 docs/tiny/10_decoder.c -o 10 -lm && ./10 */
 
@@ -22,7 +22,7 @@
 #include <string.h>
 
 static const char alphabet[] = " abcdefghijklmnopqrstuvwxyz.\n";
-enum { LETTERS = sizeof alphabet - 1, DIM = LETTERS, BEFORE = 8, KEY = BEFORE * DIM, LONGEST = 1200 };
+enum { LETTERS = sizeof alphabet - 1, DIM = LETTERS, MOST = 10, LONGEST = 1200 };
 enum { SCAN, ATTENTION };
 
 static const char rhyme[] =
@@ -31,8 +31,8 @@ static const char rhyme[] =
     "this is the rat that ate the malt that lay in the house that jack built.\n"
     "this is the cat that killed the rat that ate the malt that lay in the house that jack "
     "built.\n"
-    "this is the dog that worried the cat that killed the rat that ate the malt that lay in "
-    "the house that jack built.\n";
+    "this is the dog that worried the cat that killed the rat that ate the malt that lay "
+    "in the house that jack built.\n";
 static const char line[] = "this is the cow with the crumpled horn that tossed the dog";
 
 static float dot(const float *a, const float *b, size_t n)
@@ -92,55 +92,71 @@ static int sample(const float *logits, size_t K, double temperature, double u)
     return (int)k;
 }
 
-/* What is kept between two tokens. recent: the tokens t, t - 1, ..., t - BEFORE after the norm. */
+/* What is kept between two tokens: the last ones, normed, the newest first; the scan's
+   state, which stays as large as it is; attention's keys and values, more with each token.
+   */
 typedef struct decoder {
-    float embedding[LETTERS * DIM], recent[(BEFORE + 1) * DIM];
-    float h[DIM * KEY];                          /* of the scan: always as large as this */
-    float keys[LONGEST * KEY], values[LONGEST * DIM];    /* of attention: more with each token */
-    size_t tokens;
+    int mixer;
+    size_t before, tokens;                       /* tokens that make a key; tokens read */
+    float embedding[LETTERS * DIM], recent[(MOST + 1) * DIM], h[DIM * MOST * DIM];
+    float keys[LONGEST * MOST * DIM], values[LONGEST * DIM];
 } decoder;
 
-static void decoder_step(float *logits, decoder *d, int token, int mixer)
+static void decoder_step(float *logits, decoder *d, int token)
 {
+    size_t N = d->before * DIM;
     float y[DIM], *x = d->recent, *key = x + DIM;
-    memmove(key, x, KEY * sizeof *x);
+    memmove(key, x, MOST * DIM * sizeof *x);
     rms_norm(x, d->embedding + token * DIM, DIM);
-    memcpy(d->keys + d->tokens * KEY, key, KEY * sizeof *x);
+    memcpy(d->keys + d->tokens * N, key, N * sizeof *x);
     memcpy(d->values + d->tokens * DIM, x, DIM * sizeof *x);
     d->tokens++;
-    if (mixer == SCAN) scan_step(y, d->h, x, -0.001f, key, x, KEY, DIM);
-    else attention_step(y, x, d->keys, d->values, d->tokens, 3.0f / DIM, KEY, DIM);
+    if (d->mixer == SCAN) scan_step(y, d->h, x, -0.001f, key, x, N, DIM);
+    else attention_step(y, x, d->keys, d->values, d->tokens, 3.0f / DIM, N, DIM);
     rms_norm(y, y, DIM);
     for (size_t k = 0; k < LETTERS; k++) logits[k] = dot(d->embedding + k * DIM, y, DIM);
 }
 
-static void write_on(const char *name, int mixer, double temperature)
+static void read_on(float *logits, decoder *d, const char *text)
+{
+    for (; *text; text++)
+        decoder_step(logits, d, (int)(strchr(alphabet, *text) - alphabet));
+}
+
+static void write_on(const char *name, int mixer, size_t before, double temperature)
 {
     static decoder d;
     float logits[LETTERS];
     uint32_t seed = 1;
     int token = 0;
     memset(&d, 0, sizeof d);
+    d.mixer = mixer;
+    d.before = before;
     for (size_t k = 0; k < LETTERS; k++) d.embedding[k * DIM + k] = 1;
-    printf("%s:\n%s", name, line);
-    for (const char *text = rhyme; *text; text++)
-        decoder_step(logits, &d, (int)(strchr(alphabet, *text) - alphabet), mixer);
-    for (const char *text = line; *text; text++)
-        decoder_step(logits, &d, (int)(strchr(alphabet, *text) - alphabet), mixer);
+    read_on(logits, &d, rhyme);
+    read_on(logits, &d, line);
+    printf("%s, keys of %zu letters, temperature %g:\n%s", name, before, temperature, line);
     for (int made = 0; made < 130 && alphabet[token] != '\n'; made++) {
         seed = seed * 1664525u + 1013904223u;
         token = sample(logits, LETTERS, temperature, (seed >> 8) / 16777216.0);
-        putchar(alphabet[token]);
-        decoder_step(logits, &d, token, mixer);
+        if (alphabet[token] != '\n') putchar(alphabet[token]);
+        decoder_step(logits, &d, token);
     }
-    size_t kept = mixer == SCAN ? KEY * DIM : d.tokens * (KEY + DIM);
-    printf("\n(%zu tokens read, %zu numbers kept)\n\n", d.tokens, kept);
+    size_t kept = mixer == SCAN ? before * DIM * DIM : d.tokens * (before + 1) * DIM;
+    printf("\n(%zu letters read, %zu numbers kept)\n\n", d.tokens, kept);
 }
 
 int main(void)
 {
-    write_on("Attention", ATTENTION, 0);
-    write_on("Attention at temperature 0.8", ATTENTION, 0.8);
-    write_on("The scan", SCAN, 0);
+    write_on("attention", ATTENTION, 10, 0);
+    write_on("attention", ATTENTION, 10, 0.8);
+    write_on("attention", ATTENTION, 3, 0);
+    write_on("scan", SCAN, 1, 0);
+    write_on("scan", SCAN, 3, 0.8);
     return 0;
 }
+
+/* What to see: with keys of one letter the scan's state is a table of pairs, how often b
+   came after a, and one letter says too little. Attention with longer keys picks the place
+   that fits best; the scan adds up all that fit a little. Try next: keys of 5 letters; the
+   scan with a key in which each pair of letters has a place of its own (N = 29 · 29). */
