@@ -150,7 +150,7 @@ int main(void)
     print_row(M + MARKED * TOKENS);
     printf("the row's sum is %.2f, about L/N = %.2f\n", sum, (double)TOKENS / WIDTH);
     printf("M first or sums first: y differs by %.0e\n", apart);
-    printf("the last token, which sees all: all first or causal, y differs by %.0e\n", last);
+    printf("the last token sees all; its causal y differs by %.0e\n", last);
     puts("\n  tokens    multiply-adds with M    with sums   (N = P = 64)");
     for (double L = 64; L <= 4096; L *= 4)
         printf("%8.0f %19.0f %17.0f\n", L, L * L * (64 + 64), 2 * L * 64 * 64);

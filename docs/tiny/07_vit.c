@@ -176,6 +176,8 @@ static sizes vit_sizes(const weights *w)
 {
     size_t shape[4];
     sizes s = { 0, 0, 0, 0 };
+    if (strstr(w->header, ".ls1.") || strstr(w->header, "\"reg"))
+        refuse("ls1, registers", "a network with these is more than a plain ViT");
     find(w, "patch_embed.proj.weight", shape);
     s.D = shape[0];
     s.patch = shape[3];
