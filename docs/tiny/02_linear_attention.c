@@ -95,8 +95,7 @@ static float weight(size_t number)               /* stands for a learned one, as
     return (float)((i ^ i >> 15) >> 8) / 8388608 - 1;
 }
 
-/* As in 01: mean colours, (TOKENS, 3), and what is query and key at once, (TOKENS, WIDTH).
-   */
+/* As in 01: mean colours, (TOKENS, 3), and query and key in one, (TOKENS, WIDTH). */
 static int read_tokens(float *colour, float *q)
 {
     static unsigned char rgb[3 * SIDE * SIDE];

@@ -1,8 +1,7 @@
 /* 03_scan.c - What does a scan remember?
 
    Mamba-2's mixer reads one token after another. It keeps a state h of P x N numbers. Each
-   token lets the state fade, writes its value x along its key B, and reads with its query
-   C:
+   token lets the state fade, writes its value x along its key B, reads with its query C:
 
        h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,    y_t = h_t C_t
        a_t = δ_t A,    A < 0,    δ_t > 0: how far token t opens the state
@@ -41,8 +40,7 @@ static void scan_step(float *y_t, float *h, const float *x_t, float delta, float
     }
 }
 
-/* All tokens: x, y (L, P), delta (L), B, C (L, N). h is the state before, and then after.
-   */
+/* All tokens: x, y (L, P), delta (L), B, C (L, N). h is the state before, then after. */
 static void scan(float *y, float *h, const float *x, const float *delta, float A,
                  const float *B, const float *C, size_t L, size_t N, size_t P)
 {
@@ -73,8 +71,7 @@ static float weight(size_t number)               /* stands for a learned one, as
     return (float)((i ^ i >> 15) >> 8) / 8388608 - 1;
 }
 
-/* As in 01: mean colours, (TOKENS, 3), and what is query and key at once, (TOKENS, WIDTH).
-   */
+/* As in 01: mean colours, (TOKENS, 3), and query and key in one, (TOKENS, WIDTH). */
 static int read_tokens(float *colour, float *q)
 {
     static unsigned char rgb[3 * SIDE * SIDE];

@@ -40,8 +40,7 @@ static void plain_scan(float *y, float *h, const float *x, const float *delta, f
         }
 }
 
-/* Row i of F from row i - 1: all that was there fades once more, token i itself is whole.
-   */
+/* Row i of F from row i - 1: all that was there fades once more, token i is whole. */
 static void fade_row(float *F, size_t i, float fade)
 {
     for (size_t j = 0; j < i; j++) F[j] *= fade;
@@ -86,8 +85,7 @@ static void chunked_scan(float *y, float *h, float *F, const float *x, const flo
     }
 }
 
-/* What is left of token j one token later, as a factor and as the quotient p_{j+1} / p_j.
-   */
+/* What is left of token j one token later, as a factor and as a quotient. */
 static void print_fades(const float *delta, float A)
 {
     float p = 1;
@@ -131,5 +129,4 @@ int main(void)
 }
 
 /* Try next: W, W x, h C and the sum over j are products of matrices. Write them so, and
-   use 06. C_i · B_j is the same for all heads that share B and C: with many heads make it
-   once. */
+   use 06. Heads that share B and C have C_i · B_j in common: make it once for all. */

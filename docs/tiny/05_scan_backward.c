@@ -1,8 +1,7 @@
 /* 05_scan_backward.c - How do gradients flow back through a scan?
 
-   A loss tells each y_t how it should move: dy_t = ∂loss/∂y_t. What should x, δ, A, B and
-   C do? The scan's loop runs backwards and hands dh, the state's gradient, to the token
-   before:
+   A loss tells each y_t how it should move: dy_t = ∂loss/∂y_t. What should x, δ, A, B, C
+   do? The scan's loop runs backwards and hands dh, the state's gradient, to token t - 1:
 
        forward                            backward, for t = L, ..., 1
        f = e^(δ_t A)                      dh ← dh + dy_t C_tᵀ          (y_t has read h_t)
@@ -12,8 +11,9 @@
                                           dδ_t = x_tᵀ dh B_t + A f df,  dA += δ_t f df
                                           dh ← f dh                    (on its way to t - 1)
 
-   How to know that it is right: move one number by ε, look at the loss, (l(+ε) - l(-ε)) /
-   2ε. The program does that for every number, and prints how far an early token reaches.
+   How to know that it is right? Move one number by ε, and look at the loss on both sides:
+   (loss(+ε) - loss(-ε)) / 2ε. The program does that for every number, and prints how far
+   an early token reaches.
 
        cc -O2 docs/tiny/05_scan_backward.c -o 05 -lm && ./05 */
 
@@ -22,8 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All that a scan takes, or all of its gradients: x (L, P), delta (L), A (1), B and C (L,
-   N). */
+/* All that a scan takes, or all of its gradients: x (L, P), delta (L), A (1), B, C (L, N). */
 typedef struct scan_numbers {
     double *x, *delta, *A, *B, *C;
 } scan_numbers;

@@ -11,8 +11,8 @@
        packed    the strip of b that a tile reads is copied first: it lies in one piece,
                  and all rows of a pass over it while it is near
 
-   The program prints what each rung reaches, in 10^9 operations a second (a multiply-add
-   is two).
+   The program prints what each rung reaches, in 10^9 operations a second. A multiply-add
+   counts as two.
 
        cc -O2 docs/tiny/06_product.c -o 06 -lm && ./06 */
 

@@ -92,9 +92,8 @@ static int sample(const float *logits, size_t K, double temperature, double u)
     return (int)k;
 }
 
-/* What is kept between two tokens: the last ones, normed, the newest first; the scan's
-   state, which stays as large as it is; attention's keys and values, more with each token.
-   */
+/* What is kept between two tokens: the last ones, normed, the newest first; the scan's state,
+   which stays as large as it is; attention's keys and values, more with each token. */
 typedef struct decoder {
     int mixer;
     size_t before, tokens;                       /* tokens that make a key; tokens read */
