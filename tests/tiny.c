@@ -237,10 +237,10 @@ static void t_scan(void)
 {
     for (int i = 0; i < TRIES; i++) {
         mixed a = begin();
-        mmix_tensor *state = random4(a.m, 1, 1, a.P, a.N, -1, 1), *last = NULL;
-        float *h = floats_of(state), A = (float)mmix_data(a.A)[0];
+        mmix_tensor *before = random4(a.m, 1, 1, a.P, a.N, -1, 1), *last = NULL;
+        float *h = floats_of(before), A = (float)mmix_data(a.A)[0];
         mmix_mixer x = mmix_mixer_ssd(a.v, a.dt, a.A, a.k, a.q);
-        x.initial_state = state;
+        x.initial_state = before;
         x.final_state = &last;
         mmix_tensor *y = mmix_mix(a.m, &x);
         scan(a.y, h, a.fv, a.fdt, A, a.fk, a.fq, a.L, a.N, a.P);
@@ -261,18 +261,18 @@ static void t_chunks(void)
     for (int i = 0; i < 2 * TRIES; i++) {
         mixed a = begin();
         const size_t lengths[5] = {1, 3, 8, a.L, a.L + 5};
-        mmix_tensor *state = random4(a.m, 1, 1, a.P, a.N, -1, 1), *last = NULL;
+        mmix_tensor *before = random4(a.m, 1, 1, a.P, a.N, -1, 1), *last = NULL;
         if (i >= TRIES) mmix_data(a.A)[0] *= 60;
-        float *F = floats(a.L + 5), *h = floats_of(state), A = (float)mmix_data(a.A)[0];
+        float *F = floats(a.L + 5), *h = floats_of(before), A = (float)mmix_data(a.A)[0];
         mmix_mixer x = mmix_mixer_ssd(a.v, a.dt, a.A, a.k, a.q);
-        x.initial_state = state;
+        x.initial_state = before;
         x.final_state = &last;
         mmix_tensor *y = mmix_mix(a.m, &x);
         plain_scan(a.y, h, a.fv, a.fdt, A, a.fk, a.fq, a.L, a.N, a.P);
         AGREE_FLOATS(a.y, y);
         AGREE_FLOATS(h, last);
         for (int q = 0; q < 5; q++) {
-            float *carried = floats_of(state);
+            float *carried = floats_of(before);
             chunked_scan(a.y, carried, F, a.fv, a.fdt, A, a.fk, a.fq, a.L, a.N, a.P, lengths[q]);
             AGREE_FLOATS(a.y, y);
             AGREE_FLOATS(carried, last);
@@ -289,9 +289,9 @@ static void t_scan_backward(void)
     for (int i = 0; i < TRIES; i++) {
         mixed a = begin();
         size_t L = a.L, N = a.N, P = a.P;
-        mmix_tensor *state = random4(a.m, 1, 1, P, N, -1, 1);
+        mmix_tensor *before = random4(a.m, 1, 1, P, N, -1, 1);
         mmix_tensor *w = random4(a.m, 1, L, 1, P, -1, 1);
-        mmix_tensor *leaf[6] = {a.v, a.dt, a.A, a.k, a.q, state};
+        mmix_tensor *leaf[6] = {a.v, a.dt, a.A, a.k, a.q, before};
         double *in[6], *d[6], *y = doubles(L * P), *h = doubles((L + 1) * P * N);
         double *dy = doubles_of(w);
         for (int k = 0; k < 6; k++) {
@@ -306,7 +306,7 @@ static void t_scan_backward(void)
         scan_backward(dv, d[5], dy, h, v, L, N, P);
         mmix_record(a.m, 1);
         mmix_mixer x = mmix_mixer_ssd(a.v, a.dt, a.A, a.k, a.q);
-        x.initial_state = state;
+        x.initial_state = before;
         mmix_tensor *right = mmix_mix(a.m, &x);
         AGREE(y, right);
         CHECK(!mmix_backward(a.m, mmix_sum(a.m, mmix_mul(a.m, right, w))));

@@ -92,6 +92,7 @@ wrong 06 's/i + r < n ? i + r : n - 1/i + r < n ? i : n - 1/'
 wrong 07 's/linear(x, u, &l\[2\], L, 1);/linear(x, u, \&l[2], L, 0);/'
 wrong 08 's/if (r == i) continue;/if (r == i + B) continue;/'
 wrong 09 's/if (j == i) continue;//'
+wrong 10 's/float share = expf(row\[j\] - largest);/float share = row[j] - largest;/'
 wrong 10 's/logits\[k\] - logits\[best\]) \/ temperature);/logits[k] - logits[best]));/'
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

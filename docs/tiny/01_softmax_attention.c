@@ -1,9 +1,9 @@
 /* 01_softmax_attention.c - How do the patches of a picture look at each other?
 
-   A picture is cut into L = 144 patches. Each asks a question (its query q,
-   N numbers), offers an answer (its key k, N numbers) and has something to give (its value
-   v, P numbers). Where question and answer fit, the entry of the matrix M is large. Each
-   patch then takes its share of all values, Y = M V:
+   A picture is cut into L = 144 patches. Each asks a question (its query q, N numbers),
+   offers an answer (its key k, N numbers) and has something to give (its value v, P
+   numbers). Where question and answer fit, the entry of the matrix M is large. Each patch
+   then takes its share of all values, Y = M V:
 
        M_ij = e^(s_ij) / Σ_t e^(s_it),    s_ij = q_i · k_j / √N,    y_i = Σ_j M_ij v_j
 

@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All that a scan takes, or all of its gradients: x (L, P), delta (L), A (1), B, C (L, N). */
+/* What a scan takes, or the gradients of that: x (L, P), delta (L), A (1), B, C (L, N). */
 typedef struct scan_numbers {
     double *x, *delta, *A, *B, *C;
 } scan_numbers;

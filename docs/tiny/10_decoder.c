@@ -33,7 +33,7 @@ static const char rhyme[] =
     "built.\n"
     "this is the dog that worried the cat that killed the rat that ate the malt that lay "
     "in the house that jack built.\n";
-static const char line[] = "this is the cow with the crumpled horn that tossed the dog";
+static const char prompt[] = "this is the cow with the crumpled horn that tossed the dog";
 
 static float dot(const float *a, const float *b, size_t n)
 {
@@ -92,8 +92,8 @@ static int sample(const float *logits, size_t K, double temperature, double u)
     return (int)k;
 }
 
-/* What is kept between two tokens: the last ones, normed, the newest first; the scan's state,
-   which stays as large as it is; attention's keys and values, more with each token. */
+/* What is kept between two tokens: the last ones, normed, the newest first; the scan's
+   state, of one size; attention's keys and values, more with each token. */
 typedef struct decoder {
     int mixer;
     size_t before, tokens;                       /* tokens that make a key; tokens read */
@@ -133,8 +133,9 @@ static void write_on(const char *name, int mixer, size_t before, double temperat
     d.before = before;
     for (size_t k = 0; k < LETTERS; k++) d.embedding[k * DIM + k] = 1;
     read_on(logits, &d, rhyme);
-    read_on(logits, &d, line);
-    printf("%s, keys of %zu letters, temperature %g:\n%s", name, before, temperature, line);
+    read_on(logits, &d, prompt);
+    printf("%s, keys of %zu letters, temperature %g:\n", name, before, temperature);
+    fputs(prompt, stdout);
     for (int made = 0; made < 130 && alphabet[token] != '\n'; made++) {
         seed = seed * 1664525u + 1013904223u;
         token = sample(logits, LETTERS, temperature, (seed >> 8) / 16777216.0);
