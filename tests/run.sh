@@ -77,7 +77,7 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files llama2c text decoder_arguments internals video device"
+        mmate decoder_files llama2c text decoder_arguments internals video device tiny"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/play_native
@@ -160,6 +160,7 @@ else
     else for n in $windows; do run "$n on Windows" env WINEPREFIX="$PWD/build/wine" WINEDEBUG=-all "$wine" build/${n}_win.exe; done; fi
     chain programs
     run "the small programs" sh tests/demos.sh
+    run "the programs of docs/tiny" sh tests/tiny.sh
     chain demos
     run "demo arguments" sh tests/dino.sh build/dino
     run "a plan of tables" sh tests/tables.sh build/tables
