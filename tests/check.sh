@@ -257,16 +257,25 @@ for md in ${*:-README.md docs/*.md}; do
     awk -v base="$base" '/^```c$/ { on = 1; n++; file = base "_" n ".c"; next } /^```/ { on = 0 } on { print > file }' "$md"
     n=1; while [ -f "${base}_$n.c" ]; do program "${base}_$n.c" "$md" $n; n=$((n + 1)); done
 done
-# a line that a document quotes, known by the names in it, is still in the source; … stands for what was left out
+# a line of code that a document quotes is still in the source; … stands for what was left out. A comment <!-- yours -->
+# before an indented block says that the lines of it are the reader's own
 cat mamba_mix.h mamba_mix_cuda.cu demos/*.c demos/studies/*.[ch] | tr -d '[:space:]' >$t/source.txt
-awk '/^```/ { fenced = !fenced } FNR == 1 { fenced = 0 }
-    !fenced && /^    / && /mmixi_|MMIXI_|[^a-z][ajkr]->/ {
+awk 'FNR == 1 { fenced = 0; yours = 0 } /^```/ { fenced = !fenced } /^<!-- yours -->$/ { yours = 1; next } /^[^ ]/ { yours = 0 }
+    !fenced && !yours && /^    / && (/mmixi_|MMIXI_|[^a-z][ajkr]->/ || /^ *[A-Za-z_*({}].*[;{},][ \t]*(\/\*.*\*\/)?$/) {
         sub(/\/\*.*\*\//, ""); gsub(/[ \t]/, "")
         n = split($0, part, "…"); for (i = 1; i <= n; i++) if (length(part[i]) > 3) print FILENAME ":" FNR, part[i] }' \
     ${*:-README.md docs/*.md} >$t/quoted.txt
 while read -r where line; do
     if grep -qF -- "$line" $t/source.txt; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$where is not in the source: $line"; fi
 done <$t/quoted.txt
+# links between documents lead to files and headings that are there, and one that does not is noticed
+if command -v python3 >/dev/null 2>&1; then
+    try "links" python3 tests/links.py ${*:-README.md docs/*.md}
+    printf '# One heading\n\n[here](#one-heading), [nowhere](#no-heading)\n' >$t/link.md
+    said=$(python3 tests/links.py $t/link.md)
+    if [ "$said" = "$t/link.md: #no-heading leads nowhere" ]; then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "a link that leads nowhere: $said"; fi
+else skipped=$((skipped + 1)); echo "skipped: links (no python3 here)"; fi
 # and where the document says something else, it is noticed
 printf '```c\nint main(void) { }\n```\n\n    one 1.50 and 2\n' >$t/document.txt
 for said in "one 1.49 and 2" "one 1.50 and 3" "two 1.50 and 2" "one 1.50 and 2 more" "one 1.52 and 2"; do
