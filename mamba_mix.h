@@ -339,8 +339,8 @@ typedef struct mmix_raw {
     int add[MMIX_MAX_INPUTS];
 } mmix_raw;
 /* How many reals `kept` has. SSD and linear attention keep the state before each chunk. Softmax
-   attention keeps e^(score - row_max), which takes a fifth off the backward's time; beyond 512 keys
-   it keeps nothing, and 0 is returned. */
+   attention keeps e^(score - row_max), which takes a fifth off the backward's time; beyond 512 keys,
+   and of a single query, it keeps nothing, and 0 is returned. */
 MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
 /* How many reals the scratch memory of a forward (backward 0) or of a backward (1) has. It is to be
    aligned as malloc aligns. */
@@ -3713,6 +3713,12 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_sum (size_t n, const mmix_real *x)
 #define MMIXI_ARGS_largest MMIXI_ARGS_sum
 #define MMIXI_ARGS_variance (size_t n, const mmix_real *x, mmix_real mean)
+/* y_i = x · row i of a; y += Σ_i w_i row i of a: `rows` rows of n numbers, ld reals from one to the
+   next. Each y_i has the bits of `dot`; the sum adds row after row. */
+#define MMIXI_ARGS_dots \
+    (size_t n, size_t rows, const mmix_real *x, const mmix_real *a, ptrdiff_t ld, mmix_real *y)
+#define MMIXI_ARGS_weigh \
+    (size_t n, size_t rows, const mmix_real *w, const mmix_real *a, ptrdiff_t ld, mmix_real *y)
 /* y += a x; y = a x; y = a y + (1 - a) x */
 #define MMIXI_ARGS_axpy (size_t n, mmix_real a, const mmix_real *x, mmix_real *y)
 #define MMIXI_ARGS_scale MMIXI_ARGS_axpy
@@ -3782,8 +3788,8 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 
 /* The list of all micro-kernels: those in V return nothing, those in R return a real. */
 #define MMIXI_KERNELS(V, R)                                                                     \
-    V(tile) R(dot) R(sum) R(largest) R(variance) V(axpy) V(scale) V(lerp) V(add) V(mul)         \
-    V(mul_add) V(finish) V(exp_each) V(silu) V(gelu) V(softplus)                                \
+    V(tile) R(dot) R(sum) R(largest) R(variance) V(dots) V(weigh)                               \
+    V(axpy) V(scale) V(lerp) V(add) V(mul) V(mul_add) V(finish) V(exp_each) V(silu) V(gelu) V(softplus)                 \
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
@@ -4152,13 +4158,72 @@ MMIXI_VECTOR(softplus_slope_v)(MMIXI_V x)
 
 /* ---- rows ---- */
 
+/* A dot product of up to MMIXI_LONG numbers. */
+MMIXI_INLINE mmix_real MMIXI_NAME(dot_short)(size_t n, const mmix_real *x, const mmix_real *y)
+{
+    MMIXI_PARTS(4, 0, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), s[j]))
+    return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
+}
 MMIXI_KERNEL(mmix_real, dot)
 {
     size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG) return MMIXI_NAME(dot)(half, x, y) + MMIXI_NAME(dot)(n - half, x + half,
                                                                              y + half);
-    MMIXI_PARTS(4, 0, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), s[j]))
-    return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
+    return MMIXI_NAME(dot_short)(n, x, y);
+}
+/* Rows come from memory, one behind the other: without a call for each of them the next ones are
+   already on their way while one is summed. */
+MMIXI_KERNEL(void, dots)
+{
+    for (size_t i = 0; i < rows; i++, a += ld) {
+        if (n > MMIXI_LONG)
+            y[i] = MMIXI_NAME(dot)(n, x, a);
+        else
+            y[i] = MMIXI_NAME(dot_short)(n, x, a);
+    }
+}
+/* y += Σ_i w_i a_i of `count` vectors of columns, a constant wherever this is inlined: they stay in
+   registers over all rows. t says which lanes of each are live. */
+MMIXI_INLINE void MMIXI_NAME(weigh_columns)(const size_t count, const MMIXI_T t, size_t rows,
+                                            const mmix_real *w, const mmix_real *a, ptrdiff_t ld,
+                                            mmix_real *y)
+{
+    MMIXI_V s[8];
+    MMIXI_UNROLL
+    for (size_t j = 0; j < count; j++) s[j] = MMIXI_LOADT(t, y + j * MMIXI_W);
+    for (size_t i = 0; i < rows; i++, a += ld) {
+        const MMIXI_V share = MMIXI_SET(w[i]);
+        MMIXI_UNROLL
+        for (size_t j = 0; j < count; j++)
+            s[j] = MMIXI_FMA(share, MMIXI_LOADT(t, a + j * MMIXI_W), s[j]);
+    }
+    MMIXI_UNROLL
+    for (size_t j = 0; j < count; j++) MMIXI_STORET(t, y + j * MMIXI_W, s[j]);
+}
+/* So many rows at a time that their other columns are still in L1 when their turn comes. */
+MMIXI_KERNEL(void, weigh)
+{
+    enum { ROWS = 32, W = MMIXI_W };
+    for (size_t top = 0; top < rows; top += ROWS, w += ROWS, a += ROWS * ld) {
+        size_t some = rows - top < ROWS ? rows - top : ROWS;
+        size_t i = 0;
+        for (; i + 8 * W <= n; i += 8 * W)
+            MMIXI_NAME(weigh_columns)(8, MMIXI_ALL, some, w, a + i, ld, y + i);
+        if (i + 4 * W <= n) {
+            MMIXI_NAME(weigh_columns)(4, MMIXI_ALL, some, w, a + i, ld, y + i);
+            i += 4 * W;
+        }
+        if (i + 2 * W <= n) {
+            MMIXI_NAME(weigh_columns)(2, MMIXI_ALL, some, w, a + i, ld, y + i);
+            i += 2 * W;
+        }
+        if (i + W <= n) {
+            MMIXI_NAME(weigh_columns)(1, MMIXI_ALL, some, w, a + i, ld, y + i);
+            i += W;
+        }
+        if (W > 1 && i < n)
+            MMIXI_NAME(weigh_columns)(1, MMIXI_TAIL(n - i), some, w, a + i, ld, y + i);
+    }
 }
 MMIXI_KERNEL(mmix_real, sum)
 {
@@ -9440,7 +9505,10 @@ typedef struct mmixi_softmax_plan {
     size_t ld;                       /* reals from one row of scores to the next */
     size_t run, runs;                /* queries of a forward task; such tasks for a head */
     size_t shared;                   /* heads of a task: in the backward all that share k and v */
-    int single;                      /* one query: k is read as it lies, not transposed */
+    int step;                        /* the forward of one query without a grid */
+    size_t piece, pieces;            /* of a step: keys of a task; such tasks for a group of heads */
+    /* Of a step, what each piece has of each head: m and l (B, H, pieces), y' (B, H, pieces, P). */
+    mmix_real *piece_max, *piece_sum, *piece_y;
     size_t windows;                  /* of a sequence; 1 without a grid */
     size_t many[3], before[3];       /* windows on an axis, and tokens that the first one lacks */
     size_t distances;                /* numbers of bias for a head */
@@ -9474,7 +9542,8 @@ typedef struct mmixi_form {
     /* Lays out the arrays of a pass that all its tasks see, and fills them in. */
     void (*layout)(mmixi_pass *p, mmixi_room *room);
     void (*start)(mmixi_pass *p);
-    /* After a backward's tasks: sums what they made of gradients that they share. m may be NULL. */
+    /* After the tasks: sums what they made of what they share, in the backward gradients. m may be
+       NULL. */
     void (*finish)(mmix_ctx *m, mmixi_pass *p);
     /* M (L, S) of a head of a sequence by a plain loop; room has 2 L reals. Before that `features`
        puts what M multiplies in place of q and k. */
@@ -9579,7 +9648,7 @@ static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *p)
     if (m) mmixi_ranges(m, p->tasks, 1, mmixi_pass_range, p);
     else for (size_t i = 0; i < p->tasks; i++)
         p->task(p, i, p->scratch);
-    if (p->back && p->form.finish) p->form.finish(m, p);
+    if (p->form.finish) p->form.finish(m, p);
 }
 /* The gradient of an input: the sum of parts of n numbers each. */
 static void mmixi_pass_sum(const mmixi_pass *p, int input, size_t n, size_t parts,
@@ -9943,7 +10012,10 @@ MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *x, const 
 
 /* What a slot carries outlives the step: arrays (B, rows, ·, ·), with stride[0] for more rows than
    there are. Softmax attention carries keys and values (B, tokens, G, ·), M-MATE's text also
-   places; other mixers a state (B, H, P, N), and a convolution its last inputs (B, D, W-1, 1). */
+   places; other mixers a state (B, H, P, N), and a convolution its last inputs (B, D, W-1, 1).
+
+   In memory keys and values lie head by head, (B, G, room, ·), because a step reads all tokens of a
+   head after one another: their strides say so. */
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_mix_state {
     mmix_ctx *m;
@@ -10038,19 +10110,26 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
               mmixi_shape_text(rows, found), mmixi_shape_text(c, carried));
     return 0;
 }
-/* Moves the n last rows of c to a larger array, which has room for shape[1] more and for twice what
-   is kept, so that a long sequence of steps copies each row about once. 0, or -1. */
+/* Moves the n last rows of c, head by head, to a larger array, which has room for shape[1] more and
+   for twice what is kept, so that a long sequence of steps copies each row about once. Arrays that
+   do not grow have no n, and stay row-major. 0, or -1. */
 static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
-                              const size_t *shape, size_t have, size_t n)
+                              const size_t *shape, size_t have, size_t n, size_t sees)
 {
-    size_t row = shape[2] * shape[3];
+    size_t heads = shape[2];
+    size_t width = shape[3];
     room->shape[1] = mmixi_max(2 * n, n + shape[1]);
-    room->stride[0] = room->shape[1] * row;
+    room->stride[0] = room->shape[1] * heads * width;
+    if (sees) {
+        room->stride[1] = width;
+        room->stride[2] = room->shape[1] * width;
+    }
     room->data = mmixi_twinned(m, mmixi_zeroed(m, mmixi_held(room)), mmixi_held(room));
     if (!room->data) return -1;
-    for (size_t i = 0; i < shape[0] && n; i++) {
-        const mmix_real *from = mmixi_of(c) + i * c->stride[0] + (have - n) * row;
-        memcpy(mmixi_of(room) + i * room->stride[0], from, n * row * sizeof *from);
+    for (size_t i = 0; i < shape[0] * heads && n; i++) {
+        const mmix_real *from = mmixi_of(c) + i / heads * c->stride[0] + i % heads * c->stride[2];
+        mmix_real *to = mmixi_of(room) + i * room->stride[2];
+        memcpy(to, from + (have - n) * width, n * width * sizeof *from);
     }
     mmixi_free(m, c->data, mmixi_held(c));
     *c = *room;
@@ -10070,7 +10149,7 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
         || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
     if ((have + shape[1]) * row > c->stride[0]) {
-        if (mmixi_carried_grow(m, c, all, shape, have, n)) return NULL;
+        if (mmixi_carried_grow(m, c, all, shape, have, n, sees)) return NULL;
         if (sees) c->shape[1] = n;
     }
     *all = *c;
@@ -11480,6 +11559,7 @@ static void mmixi_ssd_finish(mmix_ctx *m, mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
     size_t B = r->B, H = r->H;
+    if (!p->back) return;
     const mmix_real *dA = p->scan.dhead;
     const mmix_real *dbias = dA + B * H;
     const mmix_real *dD = dbias + B * H;
@@ -12018,14 +12098,15 @@ static mmixi_form mmixi_linear_form(void)
    With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward:
    m and 1/l of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P),
    e^(s - m) is kept, too: that is no more than q, k, v and y are, and takes 18 to 20 % off the
-   backward of 197 tokens.
+   backward of 197 tokens. Of a single query it is not.
 
    Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is
    a sequence of its own, whose tokens lie apart.
 
    A forward task has some queries of a head, and goes through the tiles in order. A backward task
    has all heads of a k and v: it alone adds to their dk and dv, tile after tile, in each head after
-   head, block after block. Both depend on shapes alone, so any number of threads gives the same
+   head, block after block. The forward of a single query, a step, has a task for a piece of the keys
+   of each k and v. All of that depends on shapes alone, so any number of threads gives the same
    bits. dbias is summed by window, and then over windows and sequences in order.
 
    Shapes and options are checked by mmixi_softmax_check. Every query sees at least its own key, so
@@ -12268,7 +12349,7 @@ static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task 
     size_t T = s->T;
     size_t back = p->back != 0;
     size_t windows = p->o.window[0] != 0;
-    size_t copies_v = windows || (!back && s->run > 1);
+    size_t copies_v = windows || !back;
     size_t queries = back ? 0 : s->run;
     t->key_t = mmixi_room_matrix(&room, N, s->ld);
     t->value_t = mmixi_room_matrix(&room, back * P, s->ld);
@@ -12441,10 +12522,6 @@ static void mmixi_softmax_tile(mmixi_softmax_task *t)
 {
     const mmix_raw *r = t->r;
     t->key = mmixi_softmax_tile_rows(t, &r->k, t->near_key);
-    if (t->plan->single) {
-        t->value = mmixi_softmax_tile_rows(t, &r->v, t->near_value);
-        return;
-    }
     mmixi_transpose(t->k, t->key_t, t->key);
     t->value = mmixi_softmax_tile_copy(t, &r->v, t->near_value);
 }
@@ -12510,15 +12587,8 @@ static void mmixi_softmax_add_bias(const mmixi_softmax_task *t, const mmixi_soft
 static void mmixi_softmax_scores(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
                                  mmixi_mat S, mmixi_mat Q)
 {
-    const mmixi_kernels *k = t->k;
-    if (t->plan->single) {
-        for (size_t j = 0; j < b->n; j++)
-            S.p[j] = k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
-    }
-    else {
-        mmixi_mat keys = mmixi_part(t->key_t, 0, b->from, Q.cols, b->n);
-        mmixi_multiply(k, S, Q, keys, 0);
-    }
+    mmixi_mat keys = mmixi_part(t->key_t, 0, b->from, Q.cols, b->n);
+    mmixi_multiply(t->k, S, Q, keys, 0);
     if (t->r->bias)
         mmixi_softmax_add_bias(t, b, S);
 }
@@ -12602,6 +12672,112 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
         }
     }
     mmixi_softmax_divide(&t);
+}
+
+/* ---- forward of one query: a step ----
+
+   Each number of k and v is used once for each head that shares it, so reading them takes the time. A
+   task reads a piece of the keys and values of a group of heads, each row as it lies, for all heads
+   of the group. What it finds for a head are m, l and y' of the keys of its piece; the pieces of a
+   head are added as tiles are. The state of mmix_mix_step keeps the rows of a head together: they are
+   read at the speed of memory. Where a row of a head lies between those of other heads, as in
+   (B, S, G, N), a step of heads of 32 numbers took 5 to 13 times as long. */
+
+typedef struct mmixi_softmax_step {
+    const mmixi_pass *pass;
+    size_t b, head, piece;
+    mmix_real *query;                /* (N): scale q */
+    mmix_real *scores;               /* (T): of a tile, s and then e^(s - m) */
+} mmixi_softmax_step;
+
+/* Where the numbers of a piece are in arrays (B, H, pieces). */
+static size_t mmixi_softmax_piece_at(const mmixi_pass *p, size_t b, size_t head, size_t piece)
+{
+    return (b * p->r.H + head) * p->softmax.pieces + piece;
+}
+/* Adds the keys of a tile to what the piece has of the head at work. */
+static void mmixi_softmax_step_tile(const mmixi_softmax_step *t, mmixi_keys tile)
+{
+    const mmixi_pass *p = t->pass;
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    size_t n = tile.end - tile.begin;
+    size_t at = mmixi_softmax_piece_at(p, t->b, t->head, t->piece);
+    mmix_real *largest = &p->softmax.piece_max[at];
+    mmix_real *sum = &p->softmax.piece_sum[at];
+    mmix_real *y = p->softmax.piece_y + at * r->P;
+    const mmix_real *q = mmixi_at(&r->q, t->b, 0, t->head);
+    const mmix_real *key = mmixi_at(&r->k, t->b, tile.begin, t->head);
+    const mmix_real *value = mmixi_at(&r->v, t->b, tile.begin, t->head);
+    k->scale(r->N, (mmix_real)p->o.scale, q, t->query);
+    k->dots(r->N, n, t->query, key, r->k.token, t->scores);
+    mmix_real here = k->largest(n, t->scores);
+    if (here < *largest) here = *largest;
+    mmix_real fade = mmixi_exp_real(*largest - here);
+    *largest = here;
+    *sum = *sum * fade + k->exp_row(n, 1, t->scores, here, t->scores);
+    k->scale(r->P, fade, y, y);
+    k->weigh(r->P, n, t->scores, value, r->v.token, y);
+}
+/* Brings the pieces of a head to the largest m of all and adds them in order. A piece of which the
+   query sees no key has l = 0 and y' = 0. */
+static void mmixi_softmax_step_join(const mmixi_pass *p, size_t b, size_t head)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    size_t pieces = p->softmax.pieces;
+    size_t first = mmixi_softmax_piece_at(p, b, head, 0);
+    const mmix_real *largest = p->softmax.piece_max + first;
+    const mmix_real *piece_y = p->softmax.piece_y + first * r->P;
+    mmix_real *y = mmixi_at(&r->y, b, 0, head);
+    mmix_real top = largest[0];
+    mmix_real sum = 0;
+    for (size_t i = 1; i < pieces; i++)
+        if (largest[i] > top) top = largest[i];
+    memset(y, 0, r->P * sizeof *y);
+    for (size_t i = 0; i < pieces; i++) {
+        mmix_real fade = mmixi_exp_real(largest[i] - top);
+        sum += fade * p->softmax.piece_sum[first + i];
+        k->axpy(r->P, fade, piece_y + i * r->P, y);
+    }
+    k->scale(r->P, 1 / sum, y, y);
+    if (!r->row_max) return;
+    r->row_max[b * r->H + head] = top;
+    r->inverse_sum[b * r->H + head] = 1 / sum;
+}
+/* A task: the tiles of piece index % pieces, each for all heads of a group. The next index counts
+   groups, and what is left of it sequences. */
+static void mmixi_softmax_step_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_softmax_plan *s = &p->softmax;
+    mmixi_room room = { scratch, 0 };
+    mmixi_softmax_step t;
+    size_t of_groups = index / s->pieces;
+    size_t groups = r->H / s->shared;
+    size_t group = of_groups % groups * s->shared;
+    t.pass = p;
+    t.b = of_groups / groups;
+    t.piece = index % s->pieces;
+    t.query = mmixi_room_reals(&room, r->N);
+    t.scores = mmixi_room_reals(&room, s->T);
+    size_t first = mmixi_softmax_piece_at(p, t.b, group, t.piece);
+    for (size_t h = 0; h < s->shared; h++) {
+        size_t at = first + h * s->pieces;
+        s->piece_max[at] = -FLT_MAX; /* and not -infinity, of which alone m - m would be NaN */
+        s->piece_sum[at] = 0;
+        memset(s->piece_y + at * r->P, 0, r->P * sizeof *s->piece_y);
+    }
+    mmixi_keys seen = mmixi_seen(p, mmixi_sequence(r, t.b, 0), 0);
+    size_t begin = mmixi_max(seen.begin, t.piece * s->piece);
+    size_t end = mmixi_min(seen.end, (t.piece + 1) * s->piece);
+    for (size_t from = begin; from < end; from += s->T) {
+        mmixi_keys tile = { from, mmixi_min(end, from + s->T) };
+        for (t.head = group; t.head < group + s->shared; t.head++)
+            mmixi_softmax_step_tile(&t, tile);
+    }
+    for (size_t h = group; h < group + s->shared && s->pieces == 1; h++)
+        mmixi_softmax_step_join(p, t.b, h);
 }
 
 /* ---- backward ---- */
@@ -12825,6 +13001,22 @@ static size_t mmixi_softmax_run(const mmixi_pass *p)
     size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, wanted);
     return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), r->L);
 }
+/* Cuts the keys of a step into pieces, for about 16 tasks in all. A piece has two tiles at least, or
+   with heads that share keys as much work as that. */
+static void mmixi_softmax_step_begin(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_softmax_plan *s = &p->softmax;
+    s->shared = r->k.share;
+    size_t groups = r->B * r->H / s->shared;
+    size_t wanted = mmixi_ceil_div(r->S * groups, 16);
+    size_t least = mmixi_ceil_div(2 * MMIXI_KEY_TILE, s->shared);
+    s->piece = mmixi_max(wanted, least);
+    s->pieces = mmixi_ceil_div(r->S, s->piece);
+    p->task = mmixi_softmax_step_task;
+    p->tasks = groups * s->pieces;
+    p->lane_size = mmixi_round_up(r->N, 16) + mmixi_round_up(s->T, 16);
+}
 /* Plans a pass: sizes, tasks, and what the forward keeps. */
 static void mmixi_softmax_begin(mmixi_pass *p)
 {
@@ -12840,16 +13032,20 @@ static void mmixi_softmax_begin(mmixi_pass *p)
     s->ld = mmixi_round_up(s->T, 16) | 16;       /* an odd multiple: rows spread over the cache */
     s->run = mmixi_softmax_run(p);
     s->runs = mmixi_ceil_div(s->L, s->run);
-    s->single = s->run < 2 && !p->back;
+    s->step = !p->back && r->L == 1 && !p->o.window[0];
     s->shared = p->back ? r->k.share : 1;
     p->task = p->back ? mmixi_softmax_backward_task : mmixi_softmax_forward_task;
     p->tasks = heads / s->shared * s->windows * s->runs;
     p->sums = heads * r->L;
     p->maxima = heads * r->L;
-    p->kept = s->S > s->T ? 0 : heads * s->windows * s->L * s->ld;
+    if (s->S <= s->T && (r->L > 1 || p->o.window[0]))
+        p->kept = heads * s->windows * s->L * s->ld;
+    else
+        p->r.kept = NULL;
     p->kept_pays = s->S <= 2 * (r->N + r->P);
     mmixi_softmax_task t;
     p->lane_size = mmixi_softmax_layout_task(p, &t, NULL);
+    if (s->step) mmixi_softmax_step_begin(p);
 }
 static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
 {
@@ -12857,6 +13053,11 @@ static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
     mmixi_softmax_plan *s = &p->softmax;
     size_t spots = s->windows * s->L;
     size_t heads = r->B * s->windows * r->H;     /* of all windows */
+    if (s->step) {
+        s->piece_max = mmixi_room_reals(room, heads * s->pieces);
+        s->piece_sum = mmixi_room_reals(room, heads * s->pieces);
+        s->piece_y = mmixi_room_reals(room, heads * s->pieces * r->P);
+    }
     if (!p->o.window[0]) return;
     if (p->back && r->grad[MMIX_IN_BIAS])
         s->dbias = mmixi_room_reals(room, heads * s->distances);
@@ -12880,6 +13081,8 @@ static void mmixi_softmax_finish(mmix_ctx *m, mmixi_pass *p)
 {
     const mmixi_softmax_plan *s = &p->softmax;
     (void)m;
+    for (size_t i = 0; i < p->r.B * p->r.H && s->step && s->pieces > 1; i++)
+        mmixi_softmax_step_join(p, i / p->r.H, i % p->r.H);
     size_t numbers = p->r.H * s->distances;
     if (s->dbias)
         mmixi_pass_sum(p, MMIX_IN_BIAS, numbers, p->r.B * s->windows, s->dbias);

@@ -652,6 +652,49 @@ static void ssd_step(size_t n)
     intact("edges: ssd_step output", 3, y);
 }
 
+/* Dot products with rows that lie `gap` numbers apart, and the weighted sum of these rows. The dot
+   products have the bits of `dot`. */
+static void weighted_rows(size_t n, size_t rows, size_t gap)
+{
+    const size_t ld = n + gap;
+    const wide se = (wide)ROUNDING * 2 * (4 + sqrt((wide)rows));
+    real *a = array(0, rows * ld, 1);
+    real *w = array(1, rows, 1);
+    real *x = array(2, n, 1);
+    real *y = array(3, rows, 1);
+    real *z = array(4, n, 1);
+    real *old = array(5, n, 1);
+    memcpy(old, z, n * sizeof *z);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = n; j < ld; j++)
+            a[i * ld + j] = (real)NAN;
+    k->dots(n, rows, x, a, (ptrdiff_t)ld, y);
+    for (size_t i = 0; i < rows; i++) {
+        const real one = k->dot(n, x, a + i * ld);
+        check(!memcmp(&one, &y[i], sizeof one), "dots", n, (double)y[i], (double)one);
+    }
+    k->weigh(n, rows, w, a, (ptrdiff_t)ld, z);
+    for (size_t j = 0; j < n; j++) {
+        wide sum = old[j], size = fabs((wide)old[j]);
+        for (size_t i = 0; i < rows; i++) {
+            const wide product = (wide)w[i] * (wide)a[i * ld + j];
+            sum += product;
+            size += fabs(product);
+        }
+        close_to("weigh", n, (double)z[j], sum, se * size);
+    }
+    intact("edges: dots", rows, y);
+    intact("edges: weigh", n, z);
+}
+static void weighted_rows_all(void)
+{
+    static const size_t rows[] = { 0, 1, 2, 31, 32, 33, 70 };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t n = 1; n < 270; n += n < 70 ? 1 : 13)
+            weighted_rows(n, rows[i], n % 3);
+    weighted_rows(4097, 4, 3);
+}
+
 static void transposes(void)
 {
     for (size_t rows = 0; rows < 36; rows++)
@@ -954,6 +997,7 @@ int main(int argc, char **argv)
         row(199);
         row(4097);
         row(19999);
+        weighted_rows_all();
         transposes();
         tiles();
         gemms(level[l]);

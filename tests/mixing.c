@@ -611,6 +611,152 @@ static void not_finite(void)
     mmix_destroy(m);
 }
 
+/* ---- steps of softmax attention ---- */
+
+/* Tokens from .. from + n - 1 of a mixer. */
+static mmix_mixer tokens_of(mmix_ctx *m, const mmix_mixer *x, size_t from, size_t n)
+{
+    mmix_mixer part = *x;
+    part.q = mmix_slice(m, x->q, 1, from, n);
+    part.k = mmix_slice(m, x->k, 1, from, n);
+    part.v = mmix_slice(m, x->v, 1, from, n);
+    return part;
+}
+/* The rows of y from `from` on. */
+static mmix_tensor *rows_from(mmix_ctx *m, mmix_tensor *y, size_t from, size_t n)
+{
+    return mmix_slice(m, y, 1, from, n);
+}
+/* A first piece of `first` tokens and then one token after another give the rows of the whole. A copy
+   of the state, taken in the middle, goes on with the same bits. */
+static void steps_as_whole(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *whole, size_t first)
+{
+    size_t L = mmix_shape(x->q, 1);
+    size_t middle = first + (L - first) / 2;
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    mmix_mix_state *copy = NULL;
+    for (size_t t = 0, n; t < L; t += n) {
+        mmix_mark mark = mmix_mark_here(m);
+        n = t ? 1 : first;
+        mmix_mixer part = tokens_of(m, x, t, n);
+        mmix_tensor *y = mmix_mix_step(m, &part, s, 0);
+        ALIKE(y, rows_from(m, whole, t, n), MIX * EPS);
+        if (copy) CHECK(apart(mmix_mix_step(m, &part, copy, 0), y) == 0);
+        if (!copy && t >= middle) copy = mmix_mix_state_copy(s);
+        IS(mmix_mix_state_tokens(s, 0), t + n);
+        mmix_rewind(m, mark);
+    }
+    mmix_mix_state_destroy(copy);
+    mmix_mix_state_destroy(s);
+}
+/* The state grows at its first token, when its room is full and when a piece is longer than what is
+   left. Heads lie apart in it, each with room of its own. */
+static void growing_state(mmix_ctx *m, size_t heads, size_t groups)
+{
+    static const size_t edge[] = { 1, 15, 16, 17, 255, 256, 257 };
+    enum { B = 2, MOST = 257 + 20, N = 5, P = 7 };
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_mixer x = mmix_mixer_softmax(random4(m, B, MOST, heads, N, -2, 2),
+                                      random4(m, B, MOST, groups, N, -2, 2),
+                                      random4(m, B, MOST, groups, P, -2, 2));
+    for (size_t i = 0; i < sizeof edge / sizeof *edge; i++) {
+        mmix_mixer some = tokens_of(m, &x, 0, edge[i] + 20);
+        some.mask = MMIX_MASK_CAUSAL;
+        steps_as_whole(m, &some, mmix_mix(m, &some), edge[i]);
+        some.mask = MMIX_MASK_PREFIX;
+        some.prefix = edge[i];
+        steps_as_whole(m, &some, mmix_mix(m, &some), edge[i]);
+        some.mask = MMIX_MASK_BAND;
+        some.left = i < 4 ? 3 : 16;
+        steps_as_whole(m, &some, mmix_mix(m, &some), edge[i]);
+    }
+    x.mask = MMIX_MASK_CAUSAL;
+    steps_as_whole(m, &x, mmix_mix(m, &x), 1);
+    mmix_rewind(m, mark);
+}
+/* So many keys that a step cuts them into pieces of several tiles; the last `few` tokens, one by one,
+   into y (B, few, heads, P). A late key with a large score makes what other pieces gave small. */
+static void long_steps(mmix_ctx *m, mmix_mixer *x, size_t few, real *y)
+{
+    size_t L = mmix_shape(x->q, 1);
+    size_t row = mmix_shape(x->q, 2) * mmix_shape(x->v, 3);
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    mmix_mixer part = tokens_of(m, x, 0, L - few);
+    mmix_mix_step(m, &part, s, 0);
+    for (size_t i = 0; i < few; i++) {
+        part = tokens_of(m, x, L - few + i, 1);
+        mmix_tensor *one = mmix_mix_step(m, &part, s, 0);
+        CHECK(one);
+        for (size_t b = 0; one && b < mmix_shape(one, 0); b++)
+            memcpy(y + (b * few + i) * row, mmix_data(one) + b * row, row * sizeof *y);
+    }
+    mmix_mix_state_destroy(s);
+}
+static void long_state(size_t B, size_t heads, size_t groups)
+{
+#ifdef MMIX_REGRESSION
+    enum { L = 40 };
+#else
+    enum { L = 1100 };
+#endif
+    enum { N = 6, P = 9, FEW = 3 };
+    real y[2][2 * FEW * 4 * P];
+    for (int t = 0; t < 2; t++) {
+        mmix_ctx *m = context(t ? 3 : 1, 0);
+        state = 31;
+        mmix_mixer x = mmix_mixer_softmax(random4(m, B, L, heads, N, -2, 2),
+                                          random4(m, B, L, groups, N, -2, 2),
+                                          random4(m, B, L, groups, P, -2, 2));
+        for (size_t i = 0; i < groups * N; i++)
+            mmix_data(x.k)[L * 3 / 4 * groups * N + i] *= 20;
+        x.mask = MMIX_MASK_CAUSAL;
+        long_steps(m, &x, FEW, y[t]);
+        mmix_tensor *steps = mmix_new4(m, B, FEW, heads, P);
+        mmix_write(steps, y[t]);
+        ALIKE(steps, rows_from(m, mmix_mix(m, &x), L - FEW, FEW), MIX * EPS);
+        mmix_destroy(m);
+    }
+    CHECK(!memcmp(y[0], y[1], B * FEW * heads * P * sizeof(real)));
+}
+/* One query among many keys, recorded: its gradients are those of the same query asked twice. */
+static void one_query(void)
+{
+    mmix_ctx *m = context(1, 1);
+    mmix_tensor *k = random4(m, 1, 70, 2, 5, -1, 1);
+    mmix_tensor *v = random4(m, 1, 70, 2, 3, -1, 1);
+    mmix_tensor *q[2], *grad[2][2];
+    q[0] = random4(m, 1, 1, 4, 5, -1, 1);
+    mmix_tensor *twice[2] = { q[0], q[0] };
+    q[1] = mmix_concat(m, 1, twice, 2);
+    for (int i = 0; i < 2; i++) {
+        mmix_tensor *key = mmix_require_grad(mmix_affine(m, k, 1, 0));
+        mmix_tensor *value = mmix_require_grad(mmix_affine(m, v, 1, 0));
+        mmix_record(m, 1);
+        mmix_mixer x = mmix_mixer_softmax(q[i], key, value);
+        mmix_backward(m, mmix_mean(m, mmix_mul(m, mmix_mix(m, &x), mmix_mix(m, &x))));
+        mmix_record(m, 0);
+        grad[i][0] = mmix_grad(key);
+        grad[i][1] = mmix_grad(value);
+    }
+    for (int i = 0; i < 2; i++)
+        ALIKE(grad[0][i], grad[1][i], MIX * EPS);
+    mmix_destroy(m);
+}
+static void softmax_steps(void)
+{
+    mmix_ctx *m = context(2, 0);
+    state = 23;
+    doing("a state that grows");
+    growing_state(m, 3, 3);
+    growing_state(m, 4, 2);
+    mmix_destroy(m);
+    doing("a long state");
+    long_state(1, 2, 2);
+    long_state(2, 4, 1);
+    doing("one query");
+    one_query();
+}
+
 /* RetNet's retention, from its own formula (Sun et al. 2023, eq. 5): M_nm = γ^(n-m) q_n·k_m for
    n ≥ m, else 0. */
 static void retention(void)
@@ -647,7 +793,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
     static const section all[] = {
         { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "watching", watching },
         { "exactness", exactness }, { "finite", not_finite },
-        { "retention", retention }
+        { "retention", retention }, { "steps", softmax_steps }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
