@@ -110,6 +110,7 @@ else
     chain documents
     run "documents" sh tests/check.sh documents
     run "fragments of the documents" sh tests/fragments.sh
+    run "words of the course" sh tests/words.sh
     chain linmu
     run "attention out, M-MATE in" sh tests/linmu.sh build/linmu
     chain gradients
