@@ -339,8 +339,8 @@ typedef struct mmix_raw {
     int add[MMIX_MAX_INPUTS];
 } mmix_raw;
 /* How many reals `kept` has. SSD and linear attention keep the state before each chunk. Softmax
-   attention keeps e^(score - row_max), which takes a fifth off the backward's time; beyond 512 keys,
-   and of a single query, it keeps nothing, and 0 is returned. */
+   attention keeps e^(score - row_max), which takes a fifth off the backward's time; beyond 512
+   keys, and of a single query, it keeps nothing, and 0 is returned. */
 MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
 /* How many reals the scratch memory of a forward (backward 0) or of a backward (1) has. It is to be
    aligned as malloc aligns. */
@@ -3789,7 +3789,8 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 /* The list of all micro-kernels: those in V return nothing, those in R return a real. */
 #define MMIXI_KERNELS(V, R)                                                                     \
     V(tile) R(dot) R(sum) R(largest) R(variance) V(dots) V(weigh)                               \
-    V(axpy) V(scale) V(lerp) V(add) V(mul) V(mul_add) V(finish) V(exp_each) V(silu) V(gelu) V(softplus)                 \
+    V(axpy) V(scale) V(lerp) V(add) V(mul) V(mul_add) V(finish)                                 \
+    V(exp_each) V(silu) V(gelu) V(softplus)                                                     \
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
@@ -4205,8 +4206,9 @@ MMIXI_KERNEL(void, weigh)
 {
     enum { ROWS = 32, W = MMIXI_W };
     for (size_t top = 0; top < rows; top += ROWS, w += ROWS, a += ROWS * ld) {
-        size_t some = rows - top < ROWS ? rows - top : ROWS;
+        size_t some = rows - top;
         size_t i = 0;
+        if (some > ROWS) some = ROWS;
         for (; i + 8 * W <= n; i += 8 * W)
             MMIXI_NAME(weigh_columns)(8, MMIXI_ALL, some, w, a + i, ld, y + i);
         if (i + 4 * W <= n) {
@@ -9506,7 +9508,7 @@ typedef struct mmixi_softmax_plan {
     size_t run, runs;                /* queries of a forward task; such tasks for a head */
     size_t shared;                   /* heads of a task: in the backward all that share k and v */
     int step;                        /* the forward of one query without a grid */
-    size_t piece, pieces;            /* of a step: keys of a task; such tasks for a group of heads */
+    size_t piece, pieces;            /* of a step: keys of a task; such tasks for heads of one k */
     /* Of a step, what each piece has of each head: m and l (B, H, pieces), y' (B, H, pieces, P). */
     mmix_real *piece_max, *piece_sum, *piece_y;
     size_t windows;                  /* of a sequence; 1 without a grid */
@@ -10111,8 +10113,9 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
     return 0;
 }
 /* Moves the n last rows of c, head by head, to a larger array, which has room for shape[1] more and
-   for twice what is kept, so that a long sequence of steps copies each row about once. Arrays that
-   do not grow have no n, and stay row-major. 0, or -1. */
+   for twice what is kept, so that a long sequence of steps copies each row about once. Its free room
+   is not touched: most systems give memory when it is first written. Arrays that do not grow have
+   no n, stay row-major, and begin with zeros. 0, or -1. */
 static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
                               const size_t *shape, size_t have, size_t n, size_t sees)
 {
@@ -10124,7 +10127,9 @@ static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
         room->stride[1] = width;
         room->stride[2] = room->shape[1] * width;
     }
-    room->data = mmixi_twinned(m, mmixi_zeroed(m, mmixi_held(room)), mmixi_held(room));
+    size_t bytes = mmixi_held(room);
+    void *data = sees ? mmixi_alloc(m, bytes) : mmixi_zeroed(m, bytes);
+    room->data = mmixi_twinned(m, data, bytes);
     if (!room->data) return -1;
     for (size_t i = 0; i < shape[0] * heads && n; i++) {
         const mmix_real *from = mmixi_of(c) + i / heads * c->stride[0] + i % heads * c->stride[2];
@@ -10135,10 +10140,10 @@ static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
     *c = *room;
     return 0;
 }
-/* A view of what c carries and of shape[1] rows behind it, zeros where nothing was; whoever writes
-   them adds them to c->shape[1]. A row sees the last `sees`, itself included: when room is short it
-   doubles, and rows that nobody sees any more are dropped. An array that does not grow has sees 0.
-   NULL on error: other sizes than before, or memory. */
+/* A view of what c carries and of shape[1] rows behind it, for the caller to write and to add to
+   c->shape[1]. A row sees the last `sees`, itself included: when room is short it doubles, and rows
+   that nobody sees any more are dropped. An array that does not grow has sees 0, and zeros at
+   first. NULL on error: other sizes than before, or memory. */
 static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what,
                                        const size_t *shape, size_t sees)
 {
@@ -12105,9 +12110,9 @@ static mmixi_form mmixi_linear_form(void)
 
    A forward task has some queries of a head, and goes through the tiles in order. A backward task
    has all heads of a k and v: it alone adds to their dk and dv, tile after tile, in each head after
-   head, block after block. The forward of a single query, a step, has a task for a piece of the keys
-   of each k and v. All of that depends on shapes alone, so any number of threads gives the same
-   bits. dbias is summed by window, and then over windows and sequences in order.
+   head, block after block. The forward of a single query, a step, has a task for a piece of the
+   keys of each k and v. All of that depends on shapes alone, so any number of threads gives the
+   same bits. dbias is summed by window, and then over windows and sequences in order.
 
    Shapes and options are checked by mmixi_softmax_check. Every query sees at least its own key, so
    l is not 0; but if all scores of a row are -infinity (by the bias, say), its y is NaN.
@@ -12676,12 +12681,13 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
 
 /* ---- forward of one query: a step ----
 
-   Each number of k and v is used once for each head that shares it, so reading them takes the time. A
-   task reads a piece of the keys and values of a group of heads, each row as it lies, for all heads
-   of the group. What it finds for a head are m, l and y' of the keys of its piece; the pieces of a
-   head are added as tiles are. The state of mmix_mix_step keeps the rows of a head together: they are
-   read at the speed of memory. Where a row of a head lies between those of other heads, as in
-   (B, S, G, N), a step of heads of 32 numbers took 5 to 13 times as long. */
+   Each number of k and v is used once for each head that shares it, so reading them takes the time.
+   A task reads a piece of the keys and values of a group of heads, each row as it lies, for all
+   heads of the group. What it finds for a head are m, l and y' of the keys of its piece; the pieces
+   of a head are added as tiles are. The state of mmix_mix_step keeps the rows of a head together,
+   so that they are read at the speed of memory. When they lay between those of three other heads,
+   and each dot product was a call, a step of heads of 32 numbers took 7 times as long (32,768
+   tokens, Zen 4). */
 
 typedef struct mmixi_softmax_step {
     const mmixi_pass *pass;
@@ -13001,8 +13007,8 @@ static size_t mmixi_softmax_run(const mmixi_pass *p)
     size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, wanted);
     return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), r->L);
 }
-/* Cuts the keys of a step into pieces, for about 16 tasks in all. A piece has two tiles at least, or
-   with heads that share keys as much work as that. */
+/* Cuts the keys of a step into pieces, for about 16 tasks in all. A piece has two tiles at least,
+   or with heads that share keys as much work as that. */
 static void mmixi_softmax_step_begin(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
