@@ -928,7 +928,7 @@ static int score_differs(const score *a, const score *b)
    has trained, and which networks know less than before. */
 static void report_classes_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    static const char *const beside[3] = {"more than that", "level with that", "less than that"};
+    static const char *const than[3] = {"less than", "level with", "more than"};
     const score *edges = &b->plain[PLAIN_EDGES];
     int best = -1, better = 0, n = 0;
     for (int k = 0; k < MIXERS; k++) {
@@ -940,15 +940,15 @@ static void report_classes_finding(report *h, const run *r, const pictures *p, c
     const score *token = r[best].after.knn;
     report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class. By the "
                    "class token of the best, %s, the nearest training pictures name the class of "
-                   "<b>%.1f&nbsp;%%</b> of the test pictures, which it never saw (the mean over "
-                   "the classes, 95&nbsp;%% interval &plusmn; %.1f). Untrained it was "
-                   "%.1f&nbsp;%%, guessing is %.1f&nbsp;%%. ",
+                   "<b>%.1f&nbsp;%%</b> of the test pictures, from which no network has learned "
+                   "(the mean over the classes, 95&nbsp;%% interval &plusmn; %.1f). Untrained it "
+                   "was %.1f&nbsp;%%, guessing is %.1f&nbsp;%%. ",
                 better, n, mixer_name[best], 100 * token->balanced,
                 100 * report_half * token->balanced_error, 100 * r[best].before.knn->balanced,
                 100 / (double)p->classes);
-    report_html(h, "Of what nobody has trained, histograms of edges name %.1f&nbsp;%% (%s), raw "
-                   "pixels %.1f&nbsp;%%.</p>\n",
-                100 * edges->balanced, beside[1 + score_differs(edges, token)],
+    report_html(h, "That is <b>%s</b> what histograms of edges name, which nobody has trained: "
+                   "%.1f&nbsp;%%. Raw pixels name %.1f&nbsp;%%.</p>\n",
+                than[1 + score_differs(token, edges)], 100 * edges->balanced,
                 100 * b->plain[PLAIN_PIXELS].balanced);
     for (int k = 0; k < MIXERS; k++)
         if (r[k].chosen && score_differs(r[k].after.knn, r[k].before.knn) < 0)
