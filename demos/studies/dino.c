@@ -938,8 +938,8 @@ static void report_classes_finding(report *h, const run *r, const pictures *p, c
         if (best < 0 || r[k].after.knn->balanced > r[best].after.knn->balanced) best = k;
     }
     const score *token = r[best].after.knn;
-    report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class. By the "
-                   "class token of the best, %s, the nearest training pictures name the class of "
+    report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class. By "
+                   "the class token of the best, %s, the nearest training pictures name the class of "
                    "<b>%.1f&nbsp;%%</b> of the test pictures, from which no network has learned "
                    "(the mean over the classes, 95&nbsp;%% interval &plusmn; %.1f). Untrained it "
                    "was %.1f&nbsp;%%, guessing is %.1f&nbsp;%%. ",
