@@ -1138,14 +1138,17 @@ static void report_maps(report *h, const run *r, const pictures *p)
     size_t map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
-                   "<table class=\"pictures\"><tr><th>picture</th>%s",
-                   p->test.mask ? "<th>mask</th>" : "");
+                   "<table class=\"pictures\"><tr>%s<th>picture</th>%s",
+                   p->classes ? "<th>class</th>" : "", p->test.mask ? "<th>mask</th>" : "");
     for (int k = 0; k < MIXERS; k++)
         if (r[k].chosen) report_html(h, "<th>%s,<br>before</th><th>after</th>", mixer_name[k]);
     for (size_t i = 0; rgb && i < SHOWN && i < p->test.count; i++) {
         size_t at = shown(p, i);
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
-        report_html(h, "</tr>\n<tr><td>");
+        report_html(h, "</tr>\n<tr>");
+        if (p->classes) report_html(h, "<td class=\"soft\">");
+        report_text(h, name);
+        report_html(h, p->classes ? "</td><td>" : "<td>");
         report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
         if (p->test.mask) paint_mask(rgb, p->test.mask + at * pixels, pixels);
         if (p->test.mask) report_html(h, "</td><td>");
@@ -1156,8 +1159,6 @@ static void report_maps(report *h, const run *r, const pictures *p)
             report_picture(h, (k % 2 ? r[k / 2].after.map : r[k / 2].before.map) + i * map,
                            MAP_SIDE, MAP_SIDE, 112, mixer_name[k / 2]);
         }
-        report_html(h, "</td><td class=\"soft\">");
-        report_text(h, name);
     }
     report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown "
                    "to the networks at %d x %d pixels. %sMaps: cosine of class token and patch "
