@@ -1860,6 +1860,10 @@ typedef int mmix_allreduce(void *user, mmix_real *x, size_t n);
    Both ways give the same bits. All processes hold the same run and the same pictures. With sum
    NULL the process is alone again. Returns 0, or -1. */
 MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user);
+/* Gives a run more epochs than were planned, `epochs` in all. From its next step on rate, weight
+   decay and momentum are those that a plan of so many epochs has at that step: the rate, which had
+   fallen, rises again. Returns 0, or -1 unless `epochs` is more than config.epochs. */
+MMIXDEF int mmix_dino_extend(mmix_dino *d, size_t epochs);
 /* Returns the student's (teacher 0) or the teacher's (1) backbone; the teacher's is the one to use.
    It lives as long as d. */
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
@@ -18363,6 +18367,14 @@ MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d)
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d)
 {
     return d ? &d->config : NULL;
+}
+MMIXDEF int mmix_dino_extend(mmix_dino *d, size_t epochs)
+{
+    if (!d || d->m->error_kind) return -1;
+    if (mmixi_within(d->m, "mmix_dino_extend", "epochs", (double)epochs,
+                     (double)d->config.epochs + 1, INT32_MAX)) return -1;
+    d->config.epochs = epochs;                   /* the step counts on; schedules read the config */
+    return 0;
 }
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d)
 {

@@ -31,6 +31,7 @@ refused "half a picture" --set batch=2.5 --out $t/o
 refused "a number out of range" --set jitter=2 --out $t/o
 refused "crops of no whole number of patches" --set size=50 --out $t/o
 refused "the mixer as a number" --set mixer=ssd --out $t/o
+refused "steps and minutes" --steps 20 --minutes 1 $small --out $t/o
 refused "one start for three" --start $t/run --out $t/o
 refused "a start that is not there" --start $t/nothing --mixer ssd --steps 20 $small --out $t/o
 : >$t/file
@@ -53,6 +54,14 @@ mkdir -p $t/none/a $t/none/b; for i in 1 2 3 4 5 6; do printf 'none' >$t/none/a/
 refused "pictures that are all broken" --images $t/none --steps 20 $small --out $t/o
 grep -q 'none of 10 pictures can be read; the first: .*a/1.ppm' $t/err && ok || no "the message does not say so"
 rm $t/p/test/a/3.gif
+# training pictures vote, test pictures are judged: where each test picture looks like the other class none is named rightly
+for i in 1 2 3 4 5; do
+    mkdir -p $t/held/train/a $t/held/train/b $t/held/test/a $t/held/test/b
+    picture $t/held/train/a/$i.ppm 40 '0'; picture $t/held/train/b/$i.ppm 40 'x'
+done
+picture $t/held/test/a/1.ppm 40 'x'; picture $t/held/test/b/1.ppm 40 '0'
+"$dino" --images $t/held --size 40 --steps 20 --mixer ssd --json --out $t/held/out $small >$t/held.json 2>$t/err || { no "pictures of exchanged classes"; tail -n 2 $t/err; }
+grep -q '"histogram of colours": {"balanced": 0, .*"knn": 0,' $t/held.json && ok || no "the vote is not of training pictures on test pictures: $(grep colours $t/held.json)"
 picture $t/p/train/b/2.ppm 40 'z'
 mkdir $t/p/test/c
 refused "a class without training pictures" --images $t/p --steps 20 $small --out $t/o
@@ -94,19 +103,34 @@ fi
 results() { grep -E '"(before|after)": ' "$1"; }
 [ "$(results $t/three.json | grep -c before)" = 3 ] && [ "$(results $t/three.json)" = "$(results $t/one.json)" ] && ok || no "--load changes mixers that have not begun"
 grep -q 'linear place=.* least=0.3' $t/1/report.html && ok || no "a loaded run's recipe is not in its report"
-# to more steps than were planned: up to a multiple of them, the report's chart with points of both plans
+# to more steps than were planned: up to a multiple of a twentieth of them, the report's chart with points of both plans
 cp $t/whole-ssd.safetensors $t/more-ssd.safetensors
-"$dino" --load $t/more --steps 100 --json --out $t/m >$t/more.json 2>$t/err && ok || { no "--load --steps"; tail -n 2 $t/err; }
-grep -q '"steps": 120,' $t/more.json && ok || no "--load --steps 100 of 40 is not 120: $(grep -o '"steps": [0-9]*' $t/more.json)"
+"$dino" --load $t/more --steps 99 --json --out $t/m >$t/more.json 2>$t/err && ok || { no "--load --steps"; tail -n 2 $t/err; }
+grep -q '"steps": 100,' $t/more.json && ok || no "--load --steps 99 of 40 is not 100: $(grep -o '"steps": [0-9]*' $t/more.json)"
 [ "$(sed -n 's/.*"before": {//p' $t/whole.json)" = "$(sed -n 's/.*"before": {//p' $t/more.json)" ] && ok || no "it forgets where it began"
 [ "$(results $t/whole.json)" != "$(results $t/more.json)" ] && ok || no "more steps change nothing"
-refused "no more steps than there are" --load $t/more --steps 120 --out $t/c
-grep -q 'has 120; give more' $t/err && ok || no "the message does not say how many there are"
+refused "no more steps than there are" --load $t/more --steps 100 --out $t/c
+grep -q 'has 100; give more' $t/err && ok || no "the message does not say how many there are"
 # a run of three that was stopped while the first of them went on to more: the others go on to as many
 for k in softmax linear ssd; do cp $t/three-$k.safetensors $t/mixed-$k.safetensors; cp $t/three-$k.safetensors $t/long-$k.safetensors; done
 "$dino" --load $t/long --steps 40 --json --out $t/g >$t/long.json 2>$t/err && cp $t/long-softmax.safetensors $t/mixed-softmax.safetensors &&
     "$dino" --load $t/mixed --json --out $t/g >$t/mixed.json 2>$t/err || { no "three to more steps"; tail -n 2 $t/err; }
 [ "$(grep -c '"steps": 40,' $t/mixed.json)" = 3 ] && [ "$(results $t/long.json)" = "$(results $t/mixed.json)" ] && ok || no "a run stopped on its way to more steps ends elsewhere"
+# Ctrl-C while the first of three learns: it is saved, what there is is reported, and it goes on. Nobody said how many steps
+"$dino" --out $t/stop $small >$t/stop.txt 2>$t/err &
+pid=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+    grep -q ' step [0-9]* of 4600 ' $t/err && break
+    sleep 2
+done
+kill -INT $pid; wait $pid; status=$?
+[ $status -eq 130 ] && ok || no "Ctrl-C while it learns: status $status"
+grep -q '^softmax: stopped at step [0-9]* of 4600 and saved' $t/err && ok || no "it does not say where it was stopped: $(tail -n 2 $t/err)"
+grep -q "go on with --load \"$t/stop/run\"" $t/err && ok || no "it does not say how to go on: $(tail -n 2 $t/err)"
+grep -q '^softmax *trained ' $t/stop.txt && ! grep -q '^linear' $t/stop.txt && ok || no "what there is is not in the table"
+grep -q 'softmax has made [0-9]* of its 4600 steps' $t/stop/report.html && grep -q 'linear is not in this report' $t/stop/report.html && ok ||
+    no "the page does not say that it was stopped"
+[ -s $t/stop/run-softmax.safetensors ] && ok || no "Ctrl-C: nothing is saved"
 cp $t/part-ssd.safetensors $t/one-ssd.safetensors
 refused "files of two runs" --load $t/one --out $t/c
 grep -q 'one-ssd.*another run' $t/err && ok || no "the message does not name the file of the other run"
@@ -117,7 +141,16 @@ cp $t/cut-ssd.safetensors $t/before
 refused "truncated run file" --load $t/cut --out $t/c
 cmp -s $t/before $t/cut-ssd.safetensors && ok || no "the refused file was changed"
 # on which side of the maps objects are is said, not taken for granted
-grep -q 'objects are what resembles the class token \(more (yellow)\|less (violet)\)' $t/w/report.html && ok || no "the page does not say on which side objects are"
+grep -q 'objects are the patches \(most like the class token (yellow)\|least like the class token (violet)\)' $t/w/report.html && ok ||
+    no "the page does not say on which side objects are"
+# whether the maps have got better or worse, as the numbers have it
+auc() { sed -n "s/.*\"$1\": {.*\"auc\": \([0-9.e-]*\),.*/\1/p" $t/whole.json; }
+said=$(sed -n 's/.*<li>ssd: \(.*\) before training, .*/\1/p' $t/w/report.html)
+echo "$(auc before) $(auc after) $said" | awk '{ exit !($1 > 0 && (/worse<.b> than$/ && $2 < $1 || /better than$/ && $2 > $1 || /level with$/)) }' && ok ||
+    no "the page does not say what became of the maps: $(auc before), $(auc after), \"$said\""
+grep -q '95&nbsp;% interval' $t/w/report.html && ok || no "the page does not say what its errors are"
+grep -q 'That is <b>\(less than\|level with\|more than\)</b> what histograms of edges name' $t/w/report.html && ok || no "the page does not set it beside edges"
+grep -q '>edges</text>' $t/w/report.html && grep -q '>raw pixels</text>' $t/w/report.html && ok || no "the chart has no lines of descriptors"
 grep -q 'there the objects are' $t/w/report.html && no "the page takes objects for what resembles the class token" || ok
 grep -q 'ssd *(1 of 1) step 40 of 40 .* 0:00 left' $t/err0 && ok || no "progress without its mixer or the time that is left: $(grep step $t/err0)"
 ordered $t/w/report.html '<p>Without a label' 'Where patches resemble' '<h2>Learning' '<h2>What the features' '<h2>What it took' '<h2>How'

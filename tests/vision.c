@@ -619,6 +619,57 @@ static void shards(void)
     mmix_destroy(m);
     remove(FILE_A);
 }
+/* A run that is given more epochs: what it does before it ends is that of a run that was planned so
+   from the start, and one that has ended goes on by the longer plan, from a file, too. */
+static void extended(void)
+{
+    mmix_ctx *m = context(1, 9);
+    mmix_dino_config c = small_dino(MMIX_MIXER_LINEAR);
+    mmix_dino_stats s, u;
+    draw();
+    c.epochs = 2;
+    c.iters = 2;
+    c.warmup_epochs = 1;
+    mmix_dino *d = mmix_dino_create(m, c);
+    mmix_dino *early = mmix_dino_create(m, c);
+    c.epochs = 3;
+    mmix_dino *planned = mmix_dino_create(m, c);
+    FINE(m);
+    doing("extended at its start");
+    IS(mmix_dino_extend(early, 3), 0);
+    IS((int)mmix_dino_config_of(early)->epochs, 3);
+    for (int step = 0; step < 6; step++) {
+        IS(mmix_dino_step(early, pictures, PICTURES, &s), 1);
+        IS(mmix_dino_step(planned, pictures, PICTURES, &u), 1);
+        IS(hash_stats(&s, 1) == hash_stats(&u, 1), 1);
+    }
+    IS(hash_dino(early, 1) == hash_dino(planned, 1), 1);
+    IS(mmix_dino_step(early, pictures, PICTURES, &s), 0);
+
+    doing("extended at its end");
+    for (int step = 0; step < 4; step++)
+        IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
+    IS(mmix_dino_step(d, pictures, PICTURES, &u), 0);
+    BAD_INT(mmix_dino_extend(d, 2), "mmix_dino_extend: epochs is 2", "");
+    IS(mmix_dino_extend(d, 4), 0);
+    IS(mmix_dino_save(d, FILE_A, NULL), 0);
+    mmix_dino *again = mmix_dino_load(m, FILE_A);
+    IS(mmix_dino_step(d, pictures, PICTURES, &u), 1);
+    COMPARE(u.step == 4 && u.steps == 8, "steps", (double)u.steps, 8);
+    double lr = mmix_schedule_cosine(c.lr * (double)c.batch / 256, c.min_lr, 4, 2, 1, 0, 4);
+    NEAR(u.lr / lr, 1, 1e-12);
+    COMPARE(u.lr > s.lr, "the rate after the extension", u.lr, s.lr);
+    IS(mmix_dino_step(again, pictures, PICTURES, &s), 1);
+    IS(hash_dino(again, 1) == hash_dino(d, 1), 1);
+    CHECK(mmix_dino_extend(NULL, 3) == -1);
+    mmix_dino_destroy(again);
+    mmix_dino_destroy(planned);
+    mmix_dino_destroy(early);
+    mmix_dino_destroy(d);
+    FINE(m);
+    mmix_destroy(m);
+    remove(FILE_A);
+}
 /* Deviations of what a network begins with, and positions of sines and cosines. */
 static void starts(void)
 {
@@ -660,7 +711,8 @@ static void starts(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "backbones", backbones }, { "dino", dino }, { "shards", shards }, { "starts", starts }
+        { "backbones", backbones }, { "dino", dino }, { "shards", shards },
+        { "extended", extended }, { "starts", starts }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -7,11 +7,11 @@
    A ViT (softmax attention), a LinearViT (linear attention) and a DinoVim (Mamba-2 in both
    directions) are trained with DINO, one after another, on the same pictures, crops and number
    of steps, with nearly equal numbers of parameters. What their features are worth is measured
-   before and after: does a picture's class token name its class by its nearest neighbours, and,
-   where there are masks, does the likeness of class token and patches tell objects from
-   background (Binary-AUC)? Beside it stands what untrained networks and plain descriptors do.
-   Labels and masks are used for nothing else. A table goes to stdout, all of it to
-   OUT/report.html.
+   before and after, on test pictures that no network has learned from: does a picture's class
+   token name its class by its nearest neighbours among the training pictures, and, where there
+   are masks, does the likeness of class token and patches tell objects from background
+   (Binary-AUC)? Beside it stands what untrained networks and plain descriptors do. Labels and
+   masks are used for nothing else. A table goes to stdout, all of it to OUT/report.html.
 
    Sections: options · data · worth · run files · train · report · main */
 
@@ -39,6 +39,7 @@
 enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
 enum { TILE = 104, GAP = 4, SHEET_ROWS = 5 };
 enum { SWARM_SIDE = 144, MAPS_JUDGED = 200, PLOTTED = 512 };
+enum { STEPS = 4600 };        /* of each network, if nothing else is asked for */
 enum { SAVE_SECONDS = 120 };  /* so much is lost at most if the machine goes down */
 enum { SETS = 40 };
 
@@ -56,9 +57,9 @@ static const char help[] =
     "  --mixer NAME    softmax, linear, ssd; all: these three; registers: ssd, with 12 tokens "
     "that are read\n"
     "                  in place of one                                (all)\n"
-    "  --minutes M     training time, the mean over the mixers        (1.5)\n"
-    "  --steps N       so many steps instead (up to a multiple of 20), for results that can be "
-    "repeated\n"
+    "  --steps N       steps of each network, up to a multiple of 20  (4600)\n"
+    "  --minutes M     in place of --steps: as many as fit into so much time, the mean over the "
+    "mixers\n"
     "  --seed N        of swarms, weights, crops                      (1)\n"
     "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger "
     "ones (of a packed\n"
@@ -72,25 +73,26 @@ static const char help[] =
     "  --save PREFIX   run files PREFIX-MIXER.safetensors             (OUT/run)\n"
     "  --load PREFIX   go on with the run of these files, to the same bits as if it had never "
     "stopped; with --steps N\n"
-    "                  to more steps than it was planned for (up to a multiple of those), whose "
-    "learning rate, which\n"
-    "                  had fallen, rises to that of the longer plan\n"
+    "                  take it further, to N steps (up to a multiple of a twentieth of those that "
+    "were planned): the\n"
+    "                  learning rate, which had fallen, rises to that of the longer plan\n"
     "  --threads N     (all cores)\n"
     "  --simd NAME     auto, none, avx2, avx512, neon                 (auto)\n"
     "  --json          results as JSON on stdout\n"
     "  --figures DIR   the pictures and maps of the report as DIR/first-light.png\n"
     "  --help\n\n"
-    "A run is saved every two minutes; Ctrl-C saves it too and says how to go on.\n"
+    "A run is saved every two minutes. Ctrl-C saves it, too, reports what there is and says how "
+    "to go on.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
     const char *images, *masks, *out, *save, *load, *start, *pack, *figures, *set[SETS];
     int mixers, threads, simd, json, sets;  /* mixers: bits 1 << MMIX_MIXER_SOFTMAX, … */
     uint64_t seed;
-    double minutes;
-    size_t steps, size, more;  /* steps 0: as many as fit into the minutes; more: for */
-                                                         /* a loaded run, 0: as many as it was
-                                                            planned for */
+    double minutes;       /* 0: `steps` are given */
+    size_t steps, size;
+    size_t epoch;         /* steps of an epoch, a twentieth of those that were planned first */
+    size_t more;          /* steps to take a loaded run to; 0: as many as it was planned for */
     char prefix[1000];                                   /* of the run files that are written */
     char *plan, kept[4][4096];  /* plan_text; images, masks, start and sets of a loaded run */
 } settings;
@@ -105,11 +107,26 @@ static recipe recipe_of(const settings *o, int mixer)
     return r;
 }
 
+/* How long each network learns: --minutes, or NULL, and --steps, or 0. 0, or an exit status. */
+static int read_minutes(settings *o, const char *minutes)
+{
+    char *end;
+    if (!minutes) {
+        if (!o->steps && !o->load) o->steps = STEPS;
+        return 0;
+    }
+    o->minutes = strtod(minutes, &end);
+    if (*end || !(o->minutes > 0 && o->minutes < 1e5))
+        return fail("--minutes %s: give a number above 0", minutes);
+    if (o->steps) return fail("--minutes %s: give this or --steps, not both", minutes);
+    return 0;
+}
+
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
 {
     static const char *const simd_name[] = {"auto", "none", "avx2", "avx512", "neon"};
-    const char *mixer = "all", *simd = "auto", *minutes = "1.5", *seed = "1", *set = NULL,
+    const char *mixer = "all", *simd = "auto", *minutes = NULL, *seed = "1", *set = NULL,
         *fixed = NULL, *why;
     size_t threads = 0;
     memset(o, 0, sizeof *o);
@@ -137,7 +154,6 @@ static int read_options(settings *o, int argc, char **argv)
         {"--steps", NULL, &o->steps, 1, 100000000, 0},
         {"--size", NULL, &o->size, 32, 1024, 1},
     };
-    char *end;
     unsigned long long n;
     recipe r = recipe_standard(MMIX_MIXER_SSD);
     for (int i = 1; i < argc; i++) {
@@ -173,9 +189,7 @@ static int read_options(settings *o, int argc, char **argv)
         *known[k].number = (size_t)n;
     }
     o->threads = (int)threads;
-    o->minutes = strtod(minutes, &end);
-    if (*end || !(o->minutes > 0 && o->minutes < 1e5))
-        return fail("--minutes %s: give a number above 0", minutes);
+    if (read_minutes(o, minutes)) return 2;
     if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
     o->seed = n;
     int all = !strcmp(mixer, "all");
@@ -225,8 +239,8 @@ static int draw_swarms(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
 
 /* ---- worth ----------------------------------------------------------------------------------- */
 
-/* What features are worth: the vote of the 20 nearest among all other pictures, for each way to
-   read them; how many directions class tokens fill; and what maps say of masks. */
+/* What features are worth: the vote of the 20 nearest training pictures on each test picture, for
+   each way to read them; how many directions class tokens fill; and what maps say of masks. */
 typedef struct worth {
     score knn[READS];
     double rank;
@@ -248,18 +262,21 @@ static size_t look_side(const pictures *p, const mmix_dino_config *c)
     return p->train.whole ? p->size : c->augment.global_size;
 }
 
-/* Leave-one-out k-NN of rows of D, `stride` apart, one for each picture. 0, or -1. */
+/* The k-NN of rows of D, `stride` apart, first those of the training pictures, then those of the
+   test pictures. The first vote on the second, so no judged picture is one that a network has
+   learned from. 0, or -1. */
 static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D,
                 score *s)
 {
-    size_t count = p->train.count + p->test.count;
+    size_t trains = p->train.count;
+    size_t count = trains + p->test.count;
     size_t *at = (size_t *)malloc(count * sizeof *at);
     int32_t *label = (int32_t *)malloc(count * sizeof *label);
-    voters v = {0, NULL, count, at};
+    voters v = {trains, at, p->test.count, at ? at + trains : NULL};
     if (!at || !label) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
     for (size_t i = 0; i < count && !mmix_error(m); i++) {
         at[i] = i;
-        label[i] = i < p->train.count ? p->train.label[i] : p->test.label[i - p->train.count];
+        label[i] = i < trains ? p->train.label[i] : p->test.label[i - trains];
     }
     int bad = mmix_error(m) || evaluate_knn(m, x, stride, D, &v, label, p->classes, 20, s);
     free(at);
@@ -292,36 +309,69 @@ static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictur
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
-/* What anyone has for nothing: descriptors that nobody has trained, the commonest class,
-   nearness to the middle. */
+/* What anyone has for nothing: descriptors that nobody has trained, of all pictures and of those
+   that the curves are made of; the commonest class; nearness to the middle. */
 typedef struct baselines {
-    score plain[PLAINS];
+    score plain[PLAINS], few[PLAINS];
     double commonest;
     maps middle;
 } baselines;
 
-static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, or -1 */
+/* Some of the training and some of the test pictures, for the curves; few->train.picture and
+   few->test.picture are to be freed in any case. 0, or -1. */
+static int plotted_few(mmix_ctx *m, pictures *few, const pictures *p)
 {
-    size_t count = p->train.count + p->test.count;
-    size_t most = 0;
-    memset(b, 0, sizeof *b);
-    for (int k = 0; k < PLAINS && p->classes > 1 && !mmix_error(m); k++) {
-        size_t D = plain[k].dim;
-        mmix_real *x = (mmix_real *)malloc(count * D * sizeof *x);
-        if (!x) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
-        for (size_t i = 0; x && i < count; i++)
-            describe_plain(m, k, i < p->train.count ? p->train.picture[i] :
-                           p->test.picture[i - p->train.count], x + i * D);
-        if (x) vote(m, p, x, D, D, &b->plain[k]);
-        free(x);
+    *few = *p;
+    few->test.picture = NULL;
+    if (picture_few(&few->train, &p->train, PLOTTED) || picture_few(&few->test, &p->test, PLOTTED))
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the curves");
+    return 0;
+}
+
+/* The vote by plain descriptor k. 0, or -1. */
+static int vote_plain(mmix_ctx *m, const pictures *p, int k, score *s)
+{
+    size_t trains = p->train.count;
+    size_t count = trains + p->test.count;
+    size_t D = plain[k].dim;
+    mmix_real *x = (mmix_real *)malloc(count * D * sizeof *x);
+    if (!x) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
+    for (size_t i = 0; i < count; i++) {
+        mmix_picture of = i < trains ? p->train.picture[i] : p->test.picture[i - trains];
+        describe_plain(m, k, of, x + i * D);
     }
+    int bad = vote(m, p, x, D, D, s);
+    free(x);
+    return bad;
+}
+
+/* The share of the test pictures that are of the class which is commonest in training. */
+static double share_of_commonest(const pictures *p)
+{
+    size_t best = 0, most = 0;
+    double of = 0;
     for (size_t c = 0; c < p->classes; c++) {
         size_t n = 0;
         for (size_t i = 0; i < p->train.count; i++) n += (size_t)p->train.label[i] == c;
-        for (size_t i = 0; i < p->test.count; i++) n += (size_t)p->test.label[i] == c;
-        if (n > most) most = n;
+        if (n <= most) continue;
+        most = n;
+        best = c;
     }
-    b->commonest = p->classes ? (double)most / (double)count : NAN;
+    for (size_t i = 0; p->classes && i < p->test.count; i++)
+        of += (size_t)p->test.label[i] == best;
+    return p->classes ? of / (double)p->test.count : NAN;
+}
+
+static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, or -1 */
+{
+    pictures few;
+    memset(b, 0, sizeof *b);
+    int bad = plotted_few(m, &few, p);
+    for (int k = 0; k < PLAINS && p->classes > 1 && !bad; k++)
+        bad = vote_plain(m, p, k, &b->plain[k]) || vote_plain(m, &few, k, &b->few[k]);
+    free(few.train.picture);
+    free(few.test.picture);
+    b->commonest = share_of_commonest(p);
     mmix_tensor *map = maps_middle(m, p->size, p->size);
     for (size_t i = 0; map && p->test.mask && i < p->test.count; i += judged_every(p)) {
         mmix_mark mark = mmix_mark_here(m);
@@ -336,6 +386,7 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, o
 
 typedef struct run {
     int chosen, found;  /* trained here; its file was there to go on with */
+    int judged;         /* before and after: it can be reported */
     mmix_dino_config config;
     size_t parameters, steps, done, peak;                /* of the backbone; planned, made; bytes */
     double flops, seconds, *x, *loss, *entropy;  /* of an image; of training; (steps) each */
@@ -458,20 +509,17 @@ static int same_plan(const char *a, const char *b, size_t n)
 }
 
 /* How many steps a loaded run goes on to: those of the longest plan among its files, for one may
-   have been stopped while it went on to more, or those that are asked for. Then the plan is
-   written anew. 0, or an exit status. */
+   have been stopped while it went on to more, or those that are asked for, up to whole epochs.
+   Then the plan is written anew. 0, or an exit status. */
 static int go_on_to(settings *o, run *r, size_t longest)
 {
-    size_t steps = longest;
-    if (o->more) {
-        if (o->more <= longest)
-            return fail("--steps %zu: the run of --load %s has %zu; give more, to go on with it",
-                        o->more, o->load, longest);
-        steps = (o->more + longest - 1) / longest * longest;
-    }
-    o->steps = steps;
+    o->steps = longest;
+    if (o->more && o->more <= longest)
+        return fail("--steps %zu: the run of --load %s has %zu; give more, to go on with it",
+                    o->more, o->load, longest);
+    if (o->more) o->steps = (o->more + o->epoch - 1) / o->epoch * o->epoch;
     for (int k = 0; k < MIXERS; k++)
-        if (r[k].found) r[k].config.epochs = steps / r[k].config.iters;
+        if (r[k].found) r[k].config.epochs = o->steps / o->epoch;
     free(o->plan);
     o->plan = NULL;
     return 0;
@@ -501,6 +549,7 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
         note_value(note, "masks", o->kept[1], sizeof o->kept[1]);
         r[k].config = *mmix_dino_config_of(d);
         r[k].found = 1;
+        o->epoch = r[k].config.iters;
         mmix_dino_destroy(d);
         if (!ours) return fail("%s: no run of this demo; give --load a PREFIX that it saved", path);
         if (!o->plan) return fail("no memory for a plan");
@@ -535,22 +584,34 @@ static int start_from(mmix_dino *d, const settings *o)
 
 enum { PLAN_STEPS = 7 };
 
+/* A mixer's config: its file's, or that of so many steps. A loaded run keeps the length of its
+   epochs, so a mixer that has not begun yet learns as if it had been taken further like the
+   others. */
+static void plan_config(const settings *o, run *r, int mixer)
+{
+    recipe of = recipe_of(o, mixer);
+    if (r->found) return;
+    r->config = recipe_config(&of, o->epoch * EPOCHS, o->seed);
+    r->config.epochs = o->steps / o->epoch;
+}
+
 /* Makes each network once, so that a setting that does not work is known before anything is
-   trained, and finds how many steps fit into the time, the same for all, from a few steps of
-   each. 0, or an exit status. */
+   trained; with --minutes it finds how many steps fit into the time, the same for all, from a few
+   steps of each. 0, or an exit status. */
 static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
 {
     double seconds = 0;
-    int measure = !o->steps;
+    int measure = o->minutes > 0;
     int n = 0;
     if (measure) o->steps = 1000;
+    if (!o->load) o->epoch = (o->steps + EPOCHS - 1) / EPOCHS;
+    if (!o->load) o->steps = o->epoch * EPOCHS;
     if (measure) report_say("trying a few steps of each network, to see how many fit into %g "
                             "minutes", o->minutes);
     for (int k = 0; k < MIXERS; k++) {
         r[k].chosen = o->mixers >> k & 1;
         if (!r[k].chosen) continue;
-        recipe of = recipe_of(o, k);
-        if (!r[k].found) r[k].config = recipe_config(&of, o->steps, o->seed);
+        plan_config(o, &r[k], k);
         mmix_dino *d = mmix_dino_create(m, r[k].config);
         if (!d || start_from(d, o)) return fail("%s", mmix_error(m));
         size_t side = r[k].config.augment.global_size;
@@ -572,12 +633,11 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         fprintf(stderr, "\ndino: stopped before there was anything to save\n");
         return 130;
     }
-    if (measure) o->steps = 1 + (size_t)(60 * o->minutes * n / seconds);
-    o->steps = (o->steps + EPOCHS - 1) / EPOCHS * EPOCHS;
+    if (measure) o->epoch = 1 + (size_t)(60 * o->minutes * n / seconds) / EPOCHS;
+    if (measure) o->steps = o->epoch * EPOCHS;
     for (int k = 0; k < MIXERS; k++) {
-        recipe of = recipe_of(o, k);
-        if (!r[k].found) r[k].config = recipe_config(&of, o->steps, o->seed);
-        r[k].steps = r[k].config.epochs * r[k].config.iters;
+        plan_config(o, &r[k], k);
+        r[k].steps = o->steps;
     }
     return 0;
 }
@@ -599,76 +659,63 @@ static void show_progress(const run *r, const settings *o, int mixer, const mmix
             s->teacher_entropy, stay ? "\r" : "\n");
 }
 
-/* A point of the curves: what class tokens of some training pictures are worth now. 0, or -1. */
+/* A point of the curves: what class tokens of some pictures are worth now. 0, or -1. */
 static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
 {
-    pictures few = *p;
-    int bad = picture_few(&few.train, &p->train, PLOTTED);
+    pictures few;
+    int bad = plotted_few(m, &few, p);
+    size_t side = look_side(p, &r->config);
     size_t D = mmix_vision_config_of(v)->dim;
-    size_t n = few.train.count;
-    mmix_real *x = (mmix_real *)malloc(n * READS * D * sizeof *x);
+    size_t trains = few.train.count;
+    mmix_real *x = bad ? NULL : (mmix_real *)malloc((trains + few.test.count) * READS * D *
+                                                    sizeof *x);
+    mmix_real *tests = x ? x + trains * READS * D : NULL;
     score s;
-    memset(&few.test, 0, sizeof few.test);
     s.balanced = NAN;
-    if (bad || !x) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
+    if (!x && !bad) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     mmix_reset(m);
-    if (!mmix_error(m) && !look(m, v, &few.train, p->size, look_side(p, &r->config), x, 0, NULL)) {
+    if (x && !look(m, v, &few.train, p->size, side, x, 0, NULL) &&
+        !look(m, v, &few.test, p->size, side, tests, 0, NULL)) {
         if (p->classes > 1) vote(m, &few, x, READS * D, D, &s);
         r->plot[0][r->plotted] = (double)r->done;
         r->plot[1][r->plotted] = s.balanced;
-        r->plot[2][r->plotted++] = effective_rank(m, x, n, READS * D, D);
+        r->plot[2][r->plotted++] = effective_rank(m, x, trains, READS * D, D);
     }
     free(x);
     free(few.train.picture);
+    free(few.test.picture);
     return mmix_error(m) ? -1 : 0;
 }
 
-/* A loaded run that goes on to more steps has more epochs than its file says. The config is the
-   run's own, which nothing has copied; its plots are thinned to those that the longer plan would
-   have made. */
-static void lengthen(mmix_dino *d, run *r)
+/* Gives a loaded run the steps that it is to be taken to, which may be more than its file says.
+   Then its plots are thinned to as many as the longer plan would have made. 0, or -1. */
+static int lengthen(mmix_dino *d, run *r)
 {
-    mmix_dino_config *own = (mmix_dino_config *)(uintptr_t)mmix_dino_config_of(d);
-    if (own->epochs >= r->config.epochs) return;
-    own->epochs = r->config.epochs;
+    size_t epochs = r->config.epochs;
+    if (mmix_dino_config_of(d)->epochs >= epochs) return 0;
+    if (mmix_dino_extend(d, epochs)) return -1;
     size_t had = r->plotted;
     size_t keep = r->done * EPOCHS / r->steps + 1;
-    for (size_t i = 1; i < keep && keep <= had; i++) {
+    if (keep >= had) return 0;
+    for (size_t i = 1; i < keep; i++) {
         size_t from = i * (had - 1) / (keep - 1);
         for (int k = 0; k < 3; k++) r->plot[k][i] = r->plot[k][from];
     }
-    if (keep < had) r->plotted = keep;
+    r->plotted = keep;
+    return 0;
 }
 
-/* One mixer from its start, or from where its file left it, to the end of the plan; evaluated at
-   both ends. 0, 1 if it was interrupted (and saved), -1. */
-static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int mixer)
+/* The steps that a mixer has left, or until Ctrl-C. What it learns from d goes into r; it is saved
+   on the way and at the end. */
+static void learn(mmix_ctx *m, mmix_dino *d, run *r, const settings *o, const pictures *p,
+                  int mixer)
 {
-    size_t side = look_side(p, &r->config);
     mmix_dino_stats s;
-    char path[1100];
-    r->x = (double *)calloc(3 * r->steps + 1, sizeof *r->x);
-    if (!r->x) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu steps", r->steps);
-    r->loss = r->x + r->steps;
-    r->entropy = r->loss + r->steps;
-    for (size_t i = 0; i < r->steps; i++) r->x[i] = (double)i;
-
-    report_say("%s: judging the untrained network", mixer_name[mixer]);
-    mmix_dino *d = mmix_dino_create(m, r->config);
-    if (d && !start_from(d, o)) evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->before);
-    if (r->found) {
-        mmix_dino_destroy(d);
-        d = mmix_dino_load(m, run_file(o->load, mixer, path, sizeof path));
-        if (d && read_history(r, mmix_dino_note(d)))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: its history does not fit; start anew without --load",
-                      path);
-        if (d) lengthen(d, r);
-    }
     mmix_memory_peak_clear(m);
     double start = now();
     double said = start, saved = start, before = r->seconds, idle = 0;
     size_t first = r->done;
-    while (d && !mmix_error(m) && !interrupted) {
+    while (!mmix_error(m) && !interrupted) {
         /* at the beginning, and after each twentieth */
         if (r->done * EPOCHS >= r->plotted * r->steps) {
             double t = now();
@@ -691,17 +738,49 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
         show_progress(r, o, mixer, &s, (double)(r->done - first) / (t - start));
     }
     if (!mmix_error(m)) save_run(m, d, r, o, mixer);
-    if (!mmix_error(m) && !interrupted) {
-        report_say("%s: judging what it has learned", mixer_name[mixer]);
-        evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->after);
-        if (r->after.rank < r->before.rank / 2)
+}
+
+/* One mixer from its start, or from where its file left it, to the end of the plan; evaluated at
+   both ends. After Ctrl-C, what it has learned so far is evaluated, unless there is no start to
+   set it beside. 0, 1 if it was interrupted (and saved), -1. */
+static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int mixer)
+{
+    const char *name = mixer_name[mixer];
+    size_t side = look_side(p, &r->config);
+    char path[1100];
+    r->x = (double *)calloc(3 * r->steps + 1, sizeof *r->x);
+    if (!r->x) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu steps", r->steps);
+    r->loss = r->x + r->steps;
+    r->entropy = r->loss + r->steps;
+    for (size_t i = 0; i < r->steps; i++) r->x[i] = (double)i;
+
+    report_say("%s: judging the untrained network", name);
+    mmix_dino *d = mmix_dino_create(m, r->config);
+    int bad = !d || start_from(d, o) || evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->before);
+    if (r->found) {
+        mmix_dino_destroy(d);
+        d = mmix_dino_load(m, run_file(o->load, mixer, path, sizeof path));
+        if (d && read_history(r, mmix_dino_note(d)))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: its history does not fit; start anew without --load",
+                      path);
+        if (d && !mmix_error(m)) lengthen(d, r);
+    }
+    if (d) learn(m, d, r, o, p, mixer);
+    int stopped = interrupted;
+    if (!mmix_error(m) && !bad) {
+        interrupted = 0;                                 /* a second Ctrl-C ends the program */
+        if (stopped)
+            report_say("\n%s: stopped at step %zu of %zu and saved", name, r->done, r->steps);
+        report_say("%s: judging what it has learned", name);
+        r->judged = !evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->after);
+        if (r->judged && r->after.rank < r->before.rank / 2)
             fprintf(stderr, "%s: class tokens have narrowed, from an effective rank of %.1f to "
                             "%.1f\n",
-                    mixer_name[mixer], r->before.rank, r->after.rank);
+                    name, r->before.rank, r->after.rank);
     }
     mmix_dino_destroy(d);
     if (mmix_error(m)) return -1;
-    return interrupted ? 1 : 0;
+    return stopped || interrupted ? 1 : 0;
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
@@ -721,13 +800,13 @@ static const report_column cost[COST] = {
 };
 static const report_column value_of[WORTH] = {
     {"balanced", "balanced", "class token: balanced k-NN", 8, 3},
-    {"balanced_error", "+-", "±", 5, 3},
+    {"balanced_95", "+-95%", REPORT_95, 5, 3},
     {"knn", "k-NN", "k-NN", 6, 3},
     {"balanced_mean", "mean", "mean of patches: balanced", 6, 3},
     {"balanced_max", "max", "maximum: balanced", 6, 3},
     {"rank", "rank", "effective rank", 6, 1},
     {"auc", "AUC", "Binary-AUC", 6, 3},
-    {"auc_error", "+-", "±", 5, 3},
+    {"auc_95", "+-95%", REPORT_95, 5, 3},
     {"auc_judged", "maps", "pictures", 5, 0},
 };
 
@@ -747,9 +826,10 @@ static void costs(const run *r, double value[COST])
 }
 static void worths(const worth *w, double value[WORTH])
 {
-    const double all[WORTH] = {w->knn[0].balanced, w->knn[0].balanced_error, w->knn[0].value,
-                               w->knn[READ_MEAN].balanced, w->knn[READ_MAX].balanced, w->rank,
-                               maps_auc(&w->auc), maps_error(&w->auc),
+    const double all[WORTH] = {w->knn[0].balanced, report_half * w->knn[0].balanced_error,
+                               w->knn[0].value, w->knn[READ_MEAN].balanced,
+                               w->knn[READ_MAX].balanced, w->rank, maps_auc(&w->auc),
+                               report_half * maps_error(&w->auc),
                                w->auc.judged ? (double)w->auc.judged : NAN};
     memcpy(value, all, sizeof all);
 }
@@ -760,14 +840,14 @@ static const char *plain_worths(const baselines *b, int k, size_t classes, doubl
     for (int i = 0; i < WORTH; i++) value[i] = NAN;
     if (k < PLAINS) {
         value[0] = b->plain[k].balanced;
-        value[1] = b->plain[k].balanced_error;
+        value[1] = report_half * b->plain[k].balanced_error;
         value[2] = b->plain[k].value;
     } else if (k == PLAINS) {
         value[0] = 1 / (double)classes;
         value[2] = b->commonest;
     } else {
         value[6] = maps_auc(&b->middle);
-        value[7] = maps_error(&b->middle);
+        value[7] = report_half * maps_error(&b->middle);
         value[8] = (double)b->middle.judged;
     }
     if (k < PLAINS) return plain[k].name;
@@ -838,65 +918,111 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
     printf("\n ]}\n");
 }
 
-/* What the maps are worth, and on which side of them the objects are: Binary-AUC alone does not
-   say, for it counts the better side. */
-static void report_maps_finding(report *h, const run *r, const char *name, const baselines *b,
-                                int above, int networks)
+/* Whether a score is above (1) or below (-1) another one beyond their errors, or neither (0). */
+static int score_differs(const score *a, const score *b)
 {
-    const maps *after = &r->after.auc;
-    const maps *before = &r->before.auc;
-    size_t judged = after->judged, alike = after->alike;
-    report_html(h, "<p>How much patches resemble the class token tells objects from the "
-                   "background better than nearness to the middle does in %d of %d networks: "
-                   "Binary-AUC is up to <b>%.3f</b> (%s; before training it was %.3f), of the "
-                   "middle %.3f. ",
-                above, networks, maps_auc(after), name, maps_auc(before), maps_auc(&b->middle));
-    report_html(h, "In the maps of %s objects are what resembles the class token ", name);
-    if (alike == judged) report_html(h, "more (yellow).</p>\n");
-    else if (alike == 0) report_html(h, "less (violet).</p>\n");
-    else
-        report_html(h, "more (yellow) in %zu of %zu pictures, and less (violet) in the "
-                       "others.</p>\n",
-                    alike, judged);
+    return report_differ(a->balanced, a->balanced_error, b->balanced, b->balanced_error);
 }
 
-/* What was learned: a sentence on the class token's classes, one on its maps, what takes
-   something off them. */
-static void report_finding(report *h, const run *r, const pictures *p, const baselines *b)
+/* What class tokens name: the best network beside its own start and beside descriptors that nobody
+   has trained, and which networks know less than before. */
+static void report_classes_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    int best = -1, clear = -1, better = 0, above = 0, n = 0;
+    static const char *const than[3] = {"less than", "level with", "more than"};
+    const score *edges = &b->plain[PLAIN_EDGES];
+    int best = -1, better = 0, n = 0;
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
-        const score *now_is = r[k].after.knn;
-        const score *was = r[k].before.knn;
-        double auc = maps_auc(&r[k].after.auc);
         n++;
-        if (best < 0 || now_is->balanced > r[best].after.knn->balanced) best = k;
-        if (clear < 0 || auc > maps_auc(&r[clear].after.auc)) clear = k;
-        better += report_differ(now_is->balanced, now_is->balanced_error, was->balanced,
-                                was->balanced_error) > 0;
-        above += auc > maps_auc(&b->middle);
+        better += score_differs(r[k].after.knn, r[k].before.knn) > 0;
+        if (best < 0 || r[k].after.knn->balanced > r[best].after.knn->balanced) best = k;
     }
     const score *token = r[best].after.knn;
-    if (p->classes > 1)
-        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: "
-                       "the nearest neighbours by the class token of the best, %s, name it rightly "
-                       "in <b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), "
-                       "untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of "
-                       "edges %.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n",
-                    better, n, mixer_name[best], 100 * token->balanced,
-                    100 * token->balanced_error, 100 * r[best].before.knn->balanced,
-                    100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
-                    100 / (double)p->classes);
-    if (b->middle.judged) report_maps_finding(h, &r[clear], mixer_name[clear], b, above, n);
-    const char *few = report_few(r[best].steps);
-    if (few) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r[best].steps, few);
+    report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class. By "
+                   "the class token of the best, %s, the nearest training pictures name the class of "
+                   "<b>%.1f&nbsp;%%</b> of the test pictures, from which no network has learned "
+                   "(the mean over the classes, 95&nbsp;%% interval &plusmn; %.1f). Untrained it "
+                   "was %.1f&nbsp;%%, guessing is %.1f&nbsp;%%. ",
+                better, n, mixer_name[best], 100 * token->balanced,
+                100 * report_half * token->balanced_error, 100 * r[best].before.knn->balanced,
+                100 / (double)p->classes);
+    report_html(h, "That is <b>%s</b> what histograms of edges name, which nobody has trained: "
+                   "%.1f&nbsp;%%. Raw pixels name %.1f&nbsp;%%.</p>\n",
+                than[1 + score_differs(token, edges)], 100 * edges->balanced,
+                100 * b->plain[PLAIN_PIXELS].balanced);
     for (int k = 0; k < MIXERS; k++)
-        if (r[k].chosen && *r[k].collapse) {
-            report_html(h, "<p><b>%s has collapsed:</b> ", mixer_name[k]);
-            report_text(h, r[k].collapse);
-            report_html(h, "</p>\n");
-        }
+        if (r[k].chosen && score_differs(r[k].after.knn, r[k].before.knn) < 0)
+            report_html(h, "<p><b>The class tokens of %s have got worse:</b> %.1f&nbsp;%% before "
+                           "training, %.1f&nbsp;%% after it.</p>\n",
+                        mixer_name[k], 100 * r[k].before.knn->balanced,
+                        100 * r[k].after.knn->balanced);
+}
+
+/* What the maps of each network are worth beside those of its start, and on which side of them the
+   objects are: Binary-AUC alone does not say, for it counts the better side. */
+static void report_maps_finding(report *h, const run *r, const baselines *b)
+{
+    static const char *const than[3] = {"<b>worse</b> than", "level with", "better than"};
+    report_html(h, "<p>How well the maps below tell objects from the background (Binary-AUC; "
+                   "nearness to the middle, which looks at no picture, has %.3f):</p>\n<ul>\n",
+                maps_auc(&b->middle));
+    for (int k = 0; k < MIXERS; k++) {
+        const maps *after = &r[k].after.auc;
+        const maps *before = &r[k].before.auc;
+        size_t alike = after->alike;
+        size_t unlike = after->judged - alike;
+        if (!r[k].chosen) continue;
+        int change = report_differ(maps_auc(after), maps_error(after), maps_auc(before),
+                                   maps_error(before));
+        report_html(h, "<li>%s: %s before training, %.3f then and %.3f now (95&nbsp;%% interval "
+                       "&plusmn; %.3f)%s. ",
+                    mixer_name[k], than[1 + change], maps_auc(before), maps_auc(after),
+                    report_half * maps_error(after),
+                    maps_auc(after) < maps_auc(&b->middle) ? ", below nearness to the middle" : "");
+        report_html(h, "In %zu of %zu pictures objects are the patches %s like the class token "
+                       "(%s).</li>\n",
+                    alike > unlike ? alike : unlike, after->judged,
+                    alike > unlike ? "most" : "least", alike > unlike ? "yellow" : "violet");
+    }
+    report_html(h, "</ul>\n");
+}
+
+/* What was not learned to the end, and how to go on. */
+static void report_stopped(report *h, const settings *o, const run *r)
+{
+    int left = 0;
+    for (int k = 0; k < MIXERS; k++) {
+        int missing = (o->mixers >> k & 1) && !r[k].chosen;
+        if (missing) report_html(h, "<p><b>%s is not in this report:</b> the run was stopped "
+                                    "before it was judged.</p>\n", mixer_name[k]);
+        else if (r[k].chosen && r[k].done < r[k].steps)
+            report_html(h, "<p><b>%s has made %zu of its %zu steps:</b> the run was stopped.</p>\n",
+                        mixer_name[k], r[k].done, r[k].steps);
+        left += missing || (r[k].chosen && r[k].done < r[k].steps);
+    }
+    if (!left) return;
+    report_html(h, "<p>To go on: <code>dino --load &quot;");
+    report_text(h, o->prefix);
+    report_html(h, "&quot; --out &quot;");
+    report_text(h, o->out);
+    report_html(h, "&quot;</code></p>\n");
+}
+
+/* What was learned: on the class token's classes, on its maps, what takes something off them. */
+static void report_finding(report *h, const settings *o, const run *r, const pictures *p,
+                           const baselines *b)
+{
+    if (p->classes > 1) report_classes_finding(h, r, p, b);
+    if (b->middle.judged) report_maps_finding(h, r, b);
+    report_stopped(h, o, r);
+    for (int k = 0; k < MIXERS; k++) {
+        const char *few = r[k].chosen ? report_few(r[k].done) : NULL;
+        if (few) report_html(h, "<p><b>%s, %zu steps: %s</b></p>\n", mixer_name[k], r[k].done, few);
+        if (!r[k].chosen || !*r[k].collapse) continue;
+        report_html(h, "<p><b>%s has collapsed:</b> ", mixer_name[k]);
+        report_text(h, r[k].collapse);
+        report_html(h, "</p>\n");
+    }
 }
 
 static void report_tables(report *h, const run *r, const pictures *p, const baselines *b)
@@ -914,16 +1040,17 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
         report_columns_html(h, value_of, WORTH, name, value, k % 2 ? before : NULL);
     }
     for (int k = plain_first(p); k < plain_end(b); k++) {
-        const char *plain = plain_worths(b, k, p->classes, value);
-        report_columns_html(h, value_of, WORTH, plain, value, NULL);
+        const char *row = plain_worths(b, k, p->classes, value);
+        report_columns_html(h, value_of, WORTH, row, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of "
-                   "the others name (cosine, temperature 0.07); balanced: the mean over the "
+    report_html(h, "<p class=\"soft\">k-NN: share of the test pictures whose class the 20 nearest "
+                   "training pictures name (cosine, temperature 0.07); balanced: the mean over the "
                    "classes; the class token, the mean of the patch tokens or their maximum. "
-                   "&plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than "
-                   "two of them above or below the same network untrained. Effective rank: how "
-                   "many directions the class tokens fill. Binary-AUC: area under the ROC curve of "
+                   "&plusmn;: half of the 95&nbsp;%% interval over the pictures, 1.96 standard "
+                   "errors; &#9650; and &#9660;: above or below the same network untrained, beyond "
+                   "the 95&nbsp;%% interval of the difference. Effective rank: how many directions "
+                   "the class tokens of all pictures fill. Binary-AUC: area under the ROC curve of "
                    "a feature map, as drawn above, against the mask, max(A, 1 - A), mean over test "
                    "pictures.</p>\n"
                    "<h2>What it took</h2>\n");
@@ -943,6 +1070,10 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
 
 static void report_curves(report *h, const run *r, const pictures *p, const baselines *b)
 {
+    static const int beside[2] = {PLAIN_EDGES, PLAIN_PIXELS};
+    static const char *const beside_name[2] = {"edges", "raw pixels"};
+    double ends[2] = {0, 0}, level[2][2];
+    char about_knn[300];
     report_plot knn, rank, loss, entropy;
     memset(&loss, 0, sizeof loss);
     loss.x_label = "step";
@@ -956,11 +1087,14 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
         "sharp near 0.";
     knn.y_label = "balanced k-NN";
-    knn.caption = "Class tokens of some training pictures, leave one out.";
-    knn.level = b->plain[PLAIN_PIXELS].balanced;
-    knn.level_name = "raw pixels (all pictures)";
+    snprintf(about_knn, sizeof about_knn, "Class tokens of %zu test pictures, named by the 20 "
+             "nearest of %zu training pictures: fewer than in the table below, so the numbers are "
+             "lower. Broken lines: what nobody has trained, on the same pictures.",
+             p->test.count < PLOTTED ? p->test.count : PLOTTED,
+             p->train.count < PLOTTED ? p->train.count : PLOTTED);
+    knn.caption = about_knn;
     rank.y_label = "effective rank";
-    rank.caption = "Directions that these class tokens fill.";
+    rank.caption = "Directions that the class tokens of these training pictures fill.";
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         report_curve c = {mixer_name[k], r[k].x, r[k].loss, r[k].done, k, 0};
@@ -974,6 +1108,12 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
         knn.curve[knn.curves++] = c;
         c.y = r[k].plot[2];
         rank.curve[rank.curves++] = c;
+        if (r[k].plotted) ends[1] = fmax(ends[1], r[k].plot[0][r[k].plotted - 1]);
+    }
+    for (int k = 0; k < 2; k++) {
+        report_curve c = {beside_name[k], ends, level[k], 2, 4 + k, 1};
+        level[k][0] = level[k][1] = b->few[beside[k]].balanced;
+        knn.curve[knn.curves++] = c;
     }
     report_html(h, "<h2>Learning</h2>\n<div class=\"row\">\n");
     if (p->classes > 1) report_chart(h, &knn);
@@ -998,14 +1138,17 @@ static void report_maps(report *h, const run *r, const pictures *p)
     size_t map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
-                   "<table class=\"pictures\"><tr><th>picture</th>%s",
-                   p->test.mask ? "<th>mask</th>" : "");
+                   "<table class=\"pictures\"><tr>%s<th>picture</th>%s",
+                   p->classes ? "<th>class</th>" : "", p->test.mask ? "<th>mask</th>" : "");
     for (int k = 0; k < MIXERS; k++)
         if (r[k].chosen) report_html(h, "<th>%s,<br>before</th><th>after</th>", mixer_name[k]);
     for (size_t i = 0; rgb && i < SHOWN && i < p->test.count; i++) {
         size_t at = shown(p, i);
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
-        report_html(h, "</tr>\n<tr><td>");
+        report_html(h, "</tr>\n<tr>");
+        if (p->classes) report_html(h, "<td class=\"soft\">");
+        report_text(h, name);
+        report_html(h, p->classes ? "</td><td>" : "<td>");
         report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
         if (p->test.mask) paint_mask(rgb, p->test.mask + at * pixels, pixels);
         if (p->test.mask) report_html(h, "</td><td>");
@@ -1016,8 +1159,6 @@ static void report_maps(report *h, const run *r, const pictures *p)
             report_picture(h, (k % 2 ? r[k / 2].after.map : r[k / 2].before.map) + i * map,
                            MAP_SIDE, MAP_SIDE, 112, mixer_name[k / 2]);
         }
-        report_html(h, "</td><td class=\"soft\">");
-        report_text(h, name);
     }
     report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown "
                    "to the networks at %d x %d pixels. %sMaps: cosine of class token and patch "
@@ -1081,7 +1222,7 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     snprintf(path, sizeof path, "%s/report.html", o->out);
     if (report_open(&h, path, "Token mixers learn from pictures without labels"))
         return fail("%s", h.error);
-    report_finding(&h, r, p, b);
+    report_finding(&h, o, r, p, b);
     report_maps(&h, r, p);
     report_curves(&h, r, p, b);
     report_tables(&h, r, p, b);
@@ -1159,17 +1300,25 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     if (!o->plan) o->plan = plan_text(o, print);
     if (!o->plan) return fail("no memory for a plan");
     if (report_few(o->steps)) report_say("%zu steps: %s", o->steps, report_few(o->steps));
+    int left = 0;
+    int judged = 0;
     for (int k = 0; k < MIXERS; k++) {
-        int end = r[k].chosen ? train(m, &r[k], o, p, k) : 0;
+        int end = 0;
+        if (r[k].chosen && !left) end = train(m, &r[k], o, p, k);
         if (end < 0) return fail("%s", mmix_error(m));
-        if (!end) continue;
-        fprintf(stderr, "\ndino: stopped and saved; go on with --load \"%s\" --out \"%s\"\n",
-                o->prefix, o->out);
-        return 130;
+        left |= end;
+        r[k].chosen = r[k].judged;
+        judged += r[k].judged;
     }
-    if (evaluate_plain(m, p, &plain_ones)) return fail("%s", mmix_error(m));
-    (o->json ? print_json : print_table)(r, p, &plain_ones);
-    return write_report(m, o, r, p, &plain_ones);
+    if (judged && evaluate_plain(m, p, &plain_ones)) return fail("%s", mmix_error(m));
+    if (judged) (o->json ? print_json : print_table)(r, p, &plain_ones);
+    bad = judged ? write_report(m, o, r, p, &plain_ones) : 0;
+    if (bad) return bad;
+    if (left) fprintf(stderr, "\ndino: stopped and saved; go on with --load \"%s\" --out \"%s\"\n",
+                      o->prefix, o->out);
+    else fprintf(stderr, "to take it further: --load \"%s\" --out \"%s\" --steps %zu\n", o->prefix,
+                 o->out, 2 * o->steps);
+    return left ? 130 : 0;
 }
 
 int main(int argc, char **argv)

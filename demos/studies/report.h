@@ -471,22 +471,36 @@ static inline int report_differ(double a, double a_error, double b, double b_err
 }
 static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of report_differ, + 1 */
 
-/* The same as a row of a table in the page; the heads begin it. A column whose head is "±" is
-   the error of the one before and stands in its cell; a value that report_differ tells from
-   `base` (or NULL) is marked. */
+/* Half of a 95 % interval is so many standard errors. */
+static const double report_half = 1.96;
+
+/* The heads of two kinds of columns with the error of the column before: "±" has one standard
+   error, REPORT_95 half of a 95 % interval. Returns how many standard errors that is; 0: of any
+   other column. */
+#define REPORT_95 "± 95 %"
+static inline double report_error_of(const char *head)
+{
+    if (!strcmp(head, "±")) return 1;
+    return strcmp(head, REPORT_95) ? 0 : report_half;
+}
+
+/* The same as a row of a table in the page; the heads begin it. An error stands in the cell of the
+   column before; a value that report_differ tells from `base` (or NULL) is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count,
                                        const char *name, const double *value, const double *base)
 {
     char cells[2048];
     size_t n = (size_t)snprintf(cells, sizeof cells, "%s", name);
     for (int c = 0; c < count && n < sizeof cells; c++) {
-        int error = c + 1 < count && !strcmp(column[c + 1].head, "±");
+        double error = c + 1 < count ? report_error_of(column[c + 1].head) : 0;
         if (!value) n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s", column[c].head);
         else if (!isfinite(value[c])) n += (size_t)snprintf(cells + n, sizeof cells - n, "|-");
         else n += (size_t)snprintf(cells + n, sizeof cells - n, "|%.*f", column[c].digits,
                                    value[c]);
-        if (!error) continue;
-        int off = value && base ? report_differ(value[c], value[c + 1], base[c], base[c + 1]) : 0;
+        if (error <= 0) continue;
+        int off = 0;
+        if (value && base)
+            off = report_differ(value[c], value[c + 1] / error, base[c], base[c + 1] / error);
         c++;
         if (value && isfinite(value[c]) && n < sizeof cells)
             n += (size_t)snprintf(cells + n, sizeof cells - n, " ± %.*f%s", column[c].digits,
