@@ -3282,7 +3282,8 @@ mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
             mmixi_cuda_forward_tile<K, FIXED, FIXED, WIDTH>(y, top, sum, j, own, seen, place, q, k, v, n, p,
                                                             first);
         else if (queried)
-            mmixi_cuda_forward_tile<K, FIXED, 0, WIDTH>(y, top, sum, j, own, seen, place, q, k, v, n, p, first);
+            mmixi_cuda_forward_tile<K, FIXED, 0, WIDTH>(y, top, sum, j, own, seen, place, q, k, v, n, p,
+                                                        first);
         if (stages == 1 && more) {
             __syncthreads();
             mmixi_cuda_load_keys<FIXED>(j, s, w, keys, values, n, p, first + 64, 0);
@@ -3404,7 +3405,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward_long(MMIXI_CUDA_JOB mmixi_cuda_att
     const mmixi_cuda_attention_piece at = mmixi_cuda_long_piece_of(j);
     const mmixi_cuda_window &w = at.w;
     const int row0 = at.first + 32 * warp;       /* this warp's first query */
-    const int end = mmixi_cuda_simple_end(j, w, mmixi_cuda_min(at.first + MMIXI_CUDA_LONG_BLOCK, w.queries) - 1);
+    const int after = mmixi_cuda_min(at.first + MMIXI_CUDA_LONG_BLOCK, w.queries);
+    const int end = mmixi_cuda_simple_end(j, w, after - 1);
     const mmixi_cuda_seen seen = mmixi_cuda_long_seen(j, w, row0);
     mmixi_cuda_attention_tiles<T> s;
     mmixi_cuda_a<K> q[2][WIDTH / 16];
