@@ -1523,6 +1523,8 @@ MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
    number of a thread, and of a warp, within its team. */
 MMIXI_CUDA_INLINE int mmixi_cuda_member(void) { return (int)threadIdx.x % MMIXI_CUDA_THREADS; }
 MMIXI_CUDA_INLINE int mmixi_cuda_warp(void) { return (int)threadIdx.x / 32 % 4; }
+/* Whether this thread belongs to the first team. */
+MMIXI_CUDA_INLINE int mmixi_cuda_first_team(void) { return threadIdx.x < MMIXI_CUDA_THREADS; }
 /* The same as the warp's first lane has it: so the compiler knows that it is one number in all
    lanes, and that branches on it are taken by whole warps. On an H100 SSD's forward takes 0.97 of
    the time then and attention of long sequences 0.86, but SSD's backward 1.03. A whole warp calls
@@ -1760,7 +1762,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
 {
     const int at = (int)threadIdx.x % 64;
     const int lower = threadIdx.x < 64;
-    const int upper = !lower && threadIdx.x < MMIXI_CUDA_THREADS;
+    const int upper = !lower && mmixi_cuda_first_team();
     const int I = at / 16;
     float other = 0;  /* exponents of the blocks behind, or before, the token's */
     if (lower) {
@@ -1902,7 +1904,7 @@ MMIXI_CUDA_INLINE float mmixi_cuda_block_sum(float *parts, float x)
 {
     float sum = 0;
     __syncthreads();                             /* what lay in parts was read */
-    if (threadIdx.x < MMIXI_CUDA_THREADS) parts[threadIdx.x] = x;
+    if (mmixi_cuda_first_team()) parts[threadIdx.x] = x;
     __syncthreads();
     for (int i = 0; i < MMIXI_CUDA_THREADS; i++) sum += parts[i];
     return sum;
@@ -2474,9 +2476,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_head(const mmixi_cuda_ssd_job &j, flo
 template <int K, int N> struct mmixi_cuda_ssd_teams {
     enum { COUNT = K == MMIX_CUDA_BF16 && N == 128 ? 2 : 1 };
 };
-/* Whether this thread belongs to the first team, and to the last one, which is the same where there
-   is but one. */
-MMIXI_CUDA_INLINE int mmixi_cuda_first_team(void) { return threadIdx.x < MMIXI_CUDA_THREADS; }
+/* Whether this thread belongs to the last team, which is the first one where there is but one. */
 template <int TEAMS> MMIXI_CUDA_INLINE int mmixi_cuda_last_team(void)
 {
     return TEAMS == 1 || threadIdx.x >= MMIXI_CUDA_THREADS;
@@ -3543,7 +3543,6 @@ MMIXI_CUDA_INLINE void mmixi_cuda_store_delta(const mmixi_cuda_attention_job &j,
         rows[mmixi_cuda_window_token(at.w, row)] = delta[e];
     }
 }
-/* W, FIXED: as above. */
 /* dq with one more tile of keys; WHOLE as in mmixi_cuda_forward_tile. */
 template <int K, int FIXED, int WHOLE, int WIDTH, int W, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_dq_tile(float (&dq)[W][4], const float (&top)[2],
@@ -3567,6 +3566,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_dq_tile(float (&dq)[W][4], const float (&top)[
     mmixi_cuda_dscores(S, Z, top, over, delta, late, one);
     mmixi_cuda_strip_through<K>(dq, S, 0, strips, n / 8, k, n + 8);
 }
+/* W, FIXED: as in mmixi_cuda_attention_forward. */
 template <int K, int W, int FIXED>
 MMIXI_CUDA_BLOCKS(FIXED && W == 8 ? 3 : 2)
 mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
@@ -3576,7 +3576,8 @@ mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
     const int stages = FIXED ? 2 : j.stages;
     const int n = WIDTH ? WIDTH : j.n;
     const int p = WIDTH ? WIDTH : j.p;
-    const int row0 = 16 * mmixi_cuda_same_warp();
+    /* mmixi_cuda_same_warp would take a register, and spill another */
+    const int row0 = 16 * mmixi_cuda_warp();
     const int lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
     const mmixi_cuda_window &w = at.w;
