@@ -79,7 +79,8 @@ static const char help[] =
     "  --threads N     (all cores)\n"
     "  --simd NAME     auto, none, avx2, avx512, neon                 (auto)\n"
     "  --json          results as JSON on stdout\n"
-    "  --figures DIR   the pictures and maps of the report as DIR/first-light.png\n"
+    "  --figures DIR   the pictures and maps of the report as DIR/first-light.png, and the curves of\n"
+    "                  k-NN as DIR/learning.svg\n"
     "  --help\n\n"
     "A run is saved every two minutes. Ctrl-C saves it, too, reports what there is and says how "
     "to go on.\n"
@@ -384,13 +385,17 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)  /* 0, o
 
 /* ---- run files ------------------------------------------------------------------------------- */
 
+/* What is noted of a network as it learns: the step; balanced k-NN of class tokens; their effective
+   rank; balanced k-NN of the mean of the patches. */
+enum { PLOT_STEP, PLOT_TOKEN, PLOT_RANK, PLOT_MEAN, PLOTS };
+
 typedef struct run {
     int chosen, found;  /* trained here; its file was there to go on with */
     int judged;         /* before and after: it can be reported */
     mmix_dino_config config;
     size_t parameters, steps, done, peak;                /* of the backbone; planned, made; bytes */
     double flops, seconds, *x, *loss, *entropy;  /* of an image; of training; (steps) each */
-    double plot[3][EPOCHS + 1];  /* step, balanced k-NN, effective rank, as it learns */
+    double plot[PLOTS][EPOCHS + 1];  /* as it learns */
     size_t plotted;
     worth before, after;
     char collapse[200];
@@ -435,8 +440,9 @@ static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, const setting
                           "%zu\n", o->plan,
                           images, masks, r->seconds, r->peak, r->collapse, r->plotted, r->done);
     for (size_t i = 0; i < r->plotted; i++)
-        n += (size_t)snprintf(note + n, room - n, "%.9g %.9g %.9g\n", r->plot[0][i], r->plot[1][i],
-                              r->plot[2][i]);
+        for (int k = 0; k < PLOTS; k++)
+            n += (size_t)snprintf(note + n, room - n, "%.9g%c", r->plot[k][i],
+                                  k + 1 < PLOTS ? ' ' : '\n');
     for (size_t i = 0; i < r->done; i++)
         n += (size_t)snprintf(note + n, room - n, "%.9g %.9g\n", r->loss[i], r->entropy[i]);
     int bad = mmix_dino_save(d, run_file(o->prefix, mixer, path, sizeof path), note);
@@ -484,8 +490,11 @@ static int read_history(run *r, const char *note)  /* 0, or -1 if the note is no
     r->done = at ? strtoul(end, &end, 10) : 0;
     if (!at || r->done > r->steps || r->plotted > EPOCHS + 1) return -1;
     for (size_t i = 0; i < r->plotted; i++)
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < PLOTS; k++) {
+            r->plot[k][i] = NAN;                         /* files of before have no PLOT_MEAN */
+            if (k == PLOT_MEAN && *end == '\n') break;
             if (read_next(&end, &r->plot[k][i])) return -1;
+        }
     for (size_t i = 0; i < r->done; i++)
         if (read_next(&end, &r->loss[i]) || read_next(&end, &r->entropy[i])) return -1;
     return 0;
@@ -659,7 +668,7 @@ static void show_progress(const run *r, const settings *o, int mixer, const mmix
             s->teacher_entropy, stay ? "\r" : "\n");
 }
 
-/* A point of the curves: what class tokens of some pictures are worth now. 0, or -1. */
+/* A point of the curves: what features of some pictures are worth now. 0, or -1. */
 static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
 {
     pictures few;
@@ -670,16 +679,19 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
     mmix_real *x = bad ? NULL : (mmix_real *)malloc((trains + few.test.count) * READS * D *
                                                     sizeof *x);
     mmix_real *tests = x ? x + trains * READS * D : NULL;
-    score s;
-    s.balanced = NAN;
+    score token, mean;
+    token.balanced = mean.balanced = NAN;
     if (!x && !bad) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     mmix_reset(m);
     if (x && !look(m, v, &few.train, p->size, side, x, 0, NULL) &&
         !look(m, v, &few.test, p->size, side, tests, 0, NULL)) {
-        if (p->classes > 1) vote(m, &few, x, READS * D, D, &s);
-        r->plot[0][r->plotted] = (double)r->done;
-        r->plot[1][r->plotted] = s.balanced;
-        r->plot[2][r->plotted++] = effective_rank(m, x, trains, READS * D, D);
+        if (p->classes > 1) vote(m, &few, x + READ_TOKEN * D, READS * D, D, &token);
+        if (p->classes > 1) vote(m, &few, x + READ_MEAN * D, READS * D, D, &mean);
+        size_t i = r->plotted++;
+        r->plot[PLOT_STEP][i] = (double)r->done;
+        r->plot[PLOT_TOKEN][i] = token.balanced;
+        r->plot[PLOT_RANK][i] = effective_rank(m, x, trains, READS * D, D);
+        r->plot[PLOT_MEAN][i] = mean.balanced;
     }
     free(x);
     free(few.train.picture);
@@ -699,7 +711,7 @@ static int lengthen(mmix_dino *d, run *r)
     if (keep >= had) return 0;
     for (size_t i = 1; i < keep; i++) {
         size_t from = i * (had - 1) / (keep - 1);
-        for (int k = 0; k < 3; k++) r->plot[k][i] = r->plot[k][from];
+        for (int k = 0; k < PLOTS; k++) r->plot[k][i] = r->plot[k][from];
     }
     r->plotted = keep;
     return 0;
@@ -888,6 +900,18 @@ static void print_worths(const double value[WORTH], const char *end)
     for (int c = 0; c < WORTH; c++)
         report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : end);
 }
+/* What was noted of a network as it learned. */
+static void print_curve(const run *r)
+{
+    static const char *const name[PLOTS] = {"step", "balanced", "rank", "balanced_mean"};
+    printf("\"curve\": [");
+    for (size_t i = 0; i < r->plotted; i++) {
+        printf("%s\n    {", i ? "," : "");
+        for (int k = 0; k < PLOTS; k++)
+            report_json(name[k], r->plot[k][i], k + 1 < PLOTS ? ", " : "}");
+    }
+    printf("],\n   ");
+}
 static void print_json(const run *r, const pictures *p, const baselines *b)
 {
     double value[COST + WORTH];
@@ -912,6 +936,7 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
         print_worths(value, "},\n   \"after\": {");
         worths(&r[k].after, value);
         print_worths(value, "},\n   ");
+        print_curve(&r[k]);
         printf("\"collapsed\": %s}", *r[k].collapse ? "true" : "false");
         comma = ",";
     }
@@ -1068,12 +1093,14 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
                    "the library held. Loss and entropy: means of the last twentieth.</p>\n");
 }
 
+/* What nobody has trained and stands beside the curves. */
+static const int beside[2] = {PLAIN_EDGES, PLAIN_PIXELS};
+static const char *const beside_name[2] = {"edges", "raw pixels"};
+
 static void report_curves(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    static const int beside[2] = {PLAIN_EDGES, PLAIN_PIXELS};
-    static const char *const beside_name[2] = {"edges", "raw pixels"};
     double ends[2] = {0, 0}, level[2][2];
-    char about_knn[300];
+    char about_knn[460];
     report_plot knn, rank, loss, entropy;
     memset(&loss, 0, sizeof loss);
     loss.x_label = "step";
@@ -1089,7 +1116,9 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     knn.y_label = "balanced k-NN";
     snprintf(about_knn, sizeof about_knn, "Class tokens of %zu test pictures, named by the 20 "
              "nearest of %zu training pictures: fewer than in the table below, so the numbers are "
-             "lower. Broken lines: what nobody has trained, on the same pictures.",
+             "lower. Broken lines: what nobody has trained, on the same pictures; and of ssd, "
+             "whose class token has read far patches through its fading state only, the mean of the "
+             "patches.",
              p->test.count < PLOTTED ? p->test.count : PLOTTED,
              p->train.count < PLOTTED ? p->train.count : PLOTTED);
     knn.caption = about_knn;
@@ -1102,13 +1131,18 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
         loss.curve[loss.curves++] = c;
         c.y = r[k].entropy;
         entropy.curve[entropy.curves++] = c;
-        c.x = r[k].plot[0];
-        c.y = r[k].plot[1];
+        c.x = r[k].plot[PLOT_STEP];
+        c.y = r[k].plot[PLOT_TOKEN];
         c.count = r[k].plotted;
         knn.curve[knn.curves++] = c;
-        c.y = r[k].plot[2];
+        c.y = r[k].plot[PLOT_RANK];
         rank.curve[rank.curves++] = c;
-        if (r[k].plotted) ends[1] = fmax(ends[1], r[k].plot[0][r[k].plotted - 1]);
+        if (r[k].plotted) ends[1] = fmax(ends[1], c.x[r[k].plotted - 1]);
+        if (k != MMIX_MIXER_SSD) continue;
+        c.name = "ssd, patches";
+        c.y = r[k].plot[PLOT_MEAN];
+        c.dashed = 1;
+        knn.curve[knn.curves++] = c;
     }
     for (int k = 0; k < 2; k++) {
         report_curve c = {beside_name[k], ends, level[k], 2, 4 + k, 1};
@@ -1180,6 +1214,77 @@ static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, 
         for (size_t y = 0; y < TILE; y++)
             memcpy(sheet + 3 * ((row * (TILE + GAP) + y) * stride + column * (TILE + GAP)),
                    tile + y * TILE * 3, TILE * 3);
+}
+
+/* A curve of learning.svg, its name behind its end, pushed off the names before it. */
+typedef struct learning_axes {
+    double left, top, wide, high, steps;
+    double taken[MIXERS + 3];                            /* heights of the names that are there */
+    int names;
+} learning_axes;
+
+static void learning_curve(FILE *f, learning_axes *a, const char *name, const char *pen,
+                           const double *x, const double *y, size_t count)
+{
+    double end_x = a->left, end_y = a->top;
+    fprintf(f, "<path fill=\"none\" %s d=\"", pen);
+    char move = 'M';
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(y[i])) continue;
+        end_x = a->left + a->wide * x[i] / a->steps;
+        end_y = a->top + a->high * (1 - y[i]);
+        fprintf(f, "%c%.1f %.1f", move, end_x, end_y);
+        move = 'L';
+    }
+    fprintf(f, "\"/>\n");
+    for (int i = 0; i < a->names; i++)
+        if (fabs(a->taken[i] - end_y) < 16) end_y = a->taken[i] + 16;
+    a->taken[a->names++] = end_y;
+    svg_text(f, a->left + a->wide + 8, end_y + 5, 0, "start", "%s", name);
+}
+
+/* Balanced k-NN against steps, with lines for what nobody has trained: learning.svg. Of Mamba-2
+   the mean of the patches, too: its class token has read far ones through a fading state only. */
+static void draw_learning(const settings *o, const run *r, const baselines *b)
+{
+    static const char *const pen[MIXERS] = {
+        "stroke=\"#2f6fd0\" stroke-width=\"2.2\"", "stroke=\"#2d8f5a\" stroke-width=\"2.2\"",
+        "stroke=\"#c8602a\" stroke-width=\"2.2\"", "stroke=\"#8a4fbf\" stroke-width=\"2.2\""};
+    static const char *const label[MIXERS] = {"softmax attention", "linear attention", "Mamba-2",
+                                              "Mamba-2, registers"};
+    static const char broken[] = "stroke=\"#8a929b\" stroke-width=\"1.6\" stroke-dasharray=\"6 4\"";
+    learning_axes a = {62, 44, 440, 300, 1, {0}, 0};
+    double ticks[REPORT_TICKS];
+    for (int k = 0; k < MIXERS; k++)
+        if (r[k].chosen) a.steps = fmax(a.steps, (double)r[k].steps);
+    double ends[2] = {0, a.steps};
+    FILE *f = svg_open(o->figures, "learning.svg", a.left + a.wide + 150, a.top + a.high + 50, "");
+    svg_text(f, 8, 20, 0, "start", "share of test pictures whose class the nearest training pictures "
+                                   "name");
+    for (int i = 0; i <= 4; i++) {
+        double y = a.top + a.high * (1 - i / 4.0);
+        fprintf(f, "<path d=\"M%g %.1fh%g\" stroke=\"#dde2e7\"/>\n", a.left, y, a.wide);
+        svg_text(f, a.left - 8, y + 5, 13, "end", "%d %%", 25 * i);
+    }
+    for (int i = 0, n = report_ticks(0, a.steps, 5, 0, ticks); i < n; i++)
+        svg_text(f, a.left + a.wide * ticks[i] / a.steps, a.top + a.high + 18, 13, "middle", "%g",
+                 ticks[i]);
+    svg_text(f, a.left + a.wide / 2, a.top + a.high + 40, 0, "middle", "steps of training");
+    for (int k = 0; k < 2; k++) {
+        const double level = b->few[beside[k]].balanced;
+        const double flat[2] = {level, level};
+        learning_curve(f, &a, beside_name[k], broken, ends, flat, 2);
+    }
+    for (int k = 0; k < MIXERS; k++)
+        if (r[k].chosen)
+            learning_curve(f, &a, label[k], pen[k], r[k].plot[PLOT_STEP], r[k].plot[PLOT_TOKEN],
+                           r[k].plotted);
+    if (r[MMIX_MIXER_SSD].chosen)
+        learning_curve(f, &a, "Mamba-2, patches",
+                       "stroke=\"#c8602a\" stroke-width=\"2.2\" stroke-dasharray=\"2 3\"",
+                       r[MMIX_MIXER_SSD].plot[PLOT_STEP], r[MMIX_MIXER_SSD].plot[PLOT_MEAN],
+                       r[MMIX_MIXER_SSD].plotted);
+    figure_close(f, "</svg>\n");
 }
 
 /* Rows of picture, mask, and each network's map before and after. */
@@ -1259,6 +1364,7 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     report_html(&h, "</p>\n");
     if (report_close(&h)) return fail("%s", h.error);
     if (o->figures) draw_sheet(o, r, p);
+    if (o->figures && p->classes > 1) draw_learning(o, r, b);
     fprintf(stderr, "report: %s\n", path);
     return 0;
 }
