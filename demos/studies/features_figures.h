@@ -34,13 +34,14 @@ typedef struct cells {
     size_t wide;                                         /* cells a row */
 } cells;
 
-/* Cell k in the colour of a heat map's value. */
+/* Cell k in the colour of a heat map's value. Small cells overlap a little, so that no seam is
+   seen. */
 static void svg_heat(const cells *c, size_t k, double value)
 {
     uint8_t rgb[3];
     double x = c->left + c->side * (double)(k % c->wide);
     double y = c->top + c->side * (double)(k / c->wide);
-    double side = c->side - 0.7;
+    double side = c->side > 8 ? c->side - 0.7 : c->side + 0.2;
     report_heat(value, rgb);
     svg_box(c->f, x, y, side, side, "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
 }
@@ -155,7 +156,8 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
     size_t shape[4] = {1, c->grid, c->grid, c->dim};
     size_t flat[3] = {1, g * g, c->dim};
     size_t n = c->grid * c->grid;
-    double scale = ((double)g + 0.1) / (double)c->grid;
+    double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
+    double scale = ((double)g + more) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
     p = mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n);
     p = mmix_permute(m, mmix_reshape(m, p, 4, shape), to_planes);
@@ -163,7 +165,8 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
 }
 
-/* positions.svg: how similar one position is to all others, as stored and resized. */
+/* positions.svg: how similar one position is to all others, as stored and resized. The one in
+   docs/figures is of a trained ViT-S/14, with 37 x 37 stored positions. */
 static void draw_positions(mmix_ctx *m, const settings *o)
 {
     enum { LEFT = 20, PANEL = 150, GAP = 26, TOP = 50, STEP = PANEL + 62 };
@@ -175,6 +178,10 @@ static void draw_positions(mmix_ctx *m, const settings *o)
         size_t grid = x->config.grid;
         size_t small = (grid * 6 + 7) / 14;
         size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};  /* 14 → 6, 7 → 14 and the like */
+        if (grid > 20) {                                 /* 37: its double would be 5,476 cells */
+            at[1] = grid * 2 / 3;
+            at[2] = grid;
+        }
         double y = TOP + (double)k * STEP;
         svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s",
                  x->label, kind_name(&x->config));
