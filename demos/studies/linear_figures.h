@@ -80,7 +80,8 @@ static int linear_converted(mmix_ctx *m, const char *folder)
 
 static int linear_cost(mmix_ctx *m, const char *folder)
 {
-    enum { CURVES = 4, POINTS = 32, LEFT = 62, TOP = 20, WIDE = 440, HIGH = 300 };
+    enum { CURVES = 6, POINTS = 32, LEFT = 62, TOP = 20, WIDE = 440, HIGH = 300 };
+    /* where its name stands below its end: three of them end at nearly one place */
     static const struct {
         const char *name, *pen;
         int block, every;
@@ -88,14 +89,16 @@ static int linear_cost(mmix_ctx *m, const char *folder)
     } curve[CURVES] = {
         {"attention", "#2f6fd0", MMIX_BLOCK_SOFTMAX, 1, 0},
         {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
-        {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2},
-        {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 4},
+        {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -8},
+        {"Local-Swin", "#b0892e", MMIX_BLOCK_SWIN, 0, 2},
+        {"Flex-MA", "#8452b0", MMIX_BLOCK_FLEX, 0, 19},
+        {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 36},
     };
     const double low = log(10);
     const double high = log(2e4);
     const double first = log(200);
     const double last = log(25000);
-    FILE *f = svg_open(folder, "linear-cost.svg", LEFT + WIDE + 170, TOP + HIGH + 56, "");
+    FILE *f = svg_open(folder, "linear-cost.svg", LEFT + WIDE + 186, TOP + HIGH + 56, "");
     for (int i = 1; i < 5; i++) {                        /* 10 … 10,000 GFLOP */
         const double y = TOP + HIGH * (high - log(pow(10, i))) / (high - low);
         fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"#dde2e7\"/>\n", LEFT, y, WIDE);
@@ -129,7 +132,9 @@ static int linear_cost(mmix_ctx *m, const char *folder)
             fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', x, y);
         }
         fprintf(f, "\"/>\n");
-        svg_text(f, x + 8, y + 5 + curve[k].down, 0, "start", "%s", curve[k].name);
+        fprintf(f, "<path d=\"M%.1f %.1fl14 %.1fh6\" fill=\"none\" stroke=\"%s\"/>\n", x + 2, y,
+                curve[k].down, curve[k].pen);
+        svg_text(f, x + 26, y + 5 + curve[k].down, 0, "start", "%s", curve[k].name);
         mmix_vision_destroy(v);
     }
     svg_text(f, LEFT, TOP - 5, 13, "start",
