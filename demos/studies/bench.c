@@ -825,7 +825,7 @@ static int plot_threads(FILE *f, const settings *s, const char *machine)
             {"vit_s16_b8", 0},
         {"dino_train_vim_tiny", 2}};
     /* three of them are two passes */
-    enum { LEFT = 246, UNITS = 350, TOP = 16, BAR = 16, GAP = 10, GROUPS = 8 };
+    enum { LEFT = 246, UNITS = 320, TOP = 16, BAR = 16, GAP = 10, GROUPS = 8 };
     int all = s->options.threads, count[8], n = 0, y = TOP, bottom;
     for (int t = 2; t < all; t *= 2) count[n++] = t;
     count[n++] = all;

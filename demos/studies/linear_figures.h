@@ -78,9 +78,44 @@ static int linear_converted(mmix_ctx *m, const char *folder)
 
 /* ---- linear-cost.svg: multiply-adds of a picture against its patches ---- */
 
+enum { COST_LEFT = 62, COST_TOP = 20, COST_WIDE = 440, COST_HIGH = 300 };
+
+/* Where so many patches, and so many GFLOP, stand: 200 to 25,000 and 10 to 20,000, both as
+   logarithms. */
+static double linear_cost_x(double patches)
+{
+    const double first = log(200);
+    const double last = log(25000);
+    return COST_LEFT + COST_WIDE * (log(patches) - first) / (last - first);
+}
+static double linear_cost_y(double gflop)
+{
+    const double low = log(10);
+    const double high = log(2e4);
+    return COST_TOP + COST_HIGH * (high - log(gflop)) / (high - low);
+}
+static void linear_cost_grid(FILE *f)
+{
+    static const int side[4] = {224, 518, 1036, 2072};
+    for (int i = 1; i < 5; i++) {                        /* 10 … 10,000 GFLOP */
+        const double y = linear_cost_y(pow(10, i));
+        fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"#dde2e7\"/>\n", COST_LEFT, y, COST_WIDE);
+        svg_text(f, COST_LEFT - 8, y + 5, 13, "end", "%g", pow(10, i));
+    }
+    for (int i = 0; i < 4; i++) {
+        const double x = linear_cost_x((double)side[i] * side[i] / 196);
+        fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#dde2e7\"/>\n", x, COST_TOP, COST_HIGH);
+        svg_text(f, x, COST_TOP + COST_HIGH + 18, 13, "middle", "%d",
+                 side[i] / 14 * (side[i] / 14));
+        svg_text(f, x, COST_TOP + COST_HIGH + 36, 12, "middle", "%d²", side[i]);
+    }
+    svg_text(f, COST_LEFT, COST_TOP - 5, 13, "start",
+             "GFLOP a picture, against patches and pixels (a ViT-S/14; windows of 16 x 16)");
+}
 static int linear_cost(mmix_ctx *m, const char *folder)
 {
-    enum { CURVES = 4, POINTS = 32, LEFT = 62, TOP = 20, WIDE = 440, HIGH = 300 };
+    enum { CURVES = 6, POINTS = 32 };
+    /* `down`: where a name stands below its curve's end, as three curves end at nearly one place */
     static const struct {
         const char *name, *pen;
         int block, every;
@@ -88,27 +123,14 @@ static int linear_cost(mmix_ctx *m, const char *folder)
     } curve[CURVES] = {
         {"attention", "#2f6fd0", MMIX_BLOCK_SOFTMAX, 1, 0},
         {"M-MATE, 1 in 4 kept", "#8a929b", MMIX_BLOCK_MMATE, 4, 0},
-        {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -2},
-        {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 4},
+        {"M-MATE", "#c8602a", MMIX_BLOCK_MMATE, 0, -8},
+        {"Local-Swin", "#b0892e", MMIX_BLOCK_SWIN, 0, 2},
+        {"Flex-MA", "#8452b0", MMIX_BLOCK_FLEX, 0, 19},
+        {"linear attention", "#2d8f5a", MMIX_BLOCK_LINEAR, 0, 36},
     };
-    const double low = log(10);
-    const double high = log(2e4);
-    const double first = log(200);
-    const double last = log(25000);
-    FILE *f = svg_open(folder, "linear-cost.svg", LEFT + WIDE + 170, TOP + HIGH + 56, "");
-    for (int i = 1; i < 5; i++) {                        /* 10 … 10,000 GFLOP */
-        const double y = TOP + HIGH * (high - log(pow(10, i))) / (high - low);
-        fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"#dde2e7\"/>\n", LEFT, y, WIDE);
-        svg_text(f, LEFT - 8, y + 5, 13, "end", "%g", pow(10, i));
-    }
-    for (int i = 0; i < 4; i++) {
-        static const int side[4] = {224, 518, 1036, 2072};
-        const double patches = (double)side[i] * side[i] / 196;
-        const double x = LEFT + WIDE * (log(patches) - first) / (last - first);
-        fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#dde2e7\"/>\n", x, TOP, HIGH);
-        svg_text(f, x, TOP + HIGH + 18, 13, "middle", "%d", side[i] / 14 * (side[i] / 14));
-        svg_text(f, x, TOP + HIGH + 36, 12, "middle", "%d²", side[i]);
-    }
+    FILE *f = svg_open(folder, "linear-cost.svg", COST_LEFT + COST_WIDE + 186,
+                       COST_TOP + COST_HIGH + 56, "");
+    linear_cost_grid(f);
     for (int k = 0; k < CURVES; k++) {
         mmix_vision_config c = mmix_vision_config_dinov2(384, 0);
         for (int b = 0; b < 12; b++) {
@@ -123,17 +145,16 @@ static int linear_cost(mmix_ctx *m, const char *folder)
         for (int i = 0; i < POINTS; i++) {
             const double patches = exp(log(256) + (log(21904) - log(256)) * i / (POINTS - 1));
             const size_t side = 14 * (size_t)(sqrt(patches) + 0.5);
-            const size_t n = side / 14 * (side / 14);
-            x = LEFT + WIDE * (log((double)n) - first) / (last - first);
-            y = TOP + HIGH * (high - log(mmix_vision_flops(v, side, side) / 1e9)) / (high - low);
+            x = linear_cost_x((double)(side / 14 * (side / 14)));
+            y = linear_cost_y(mmix_vision_flops(v, side, side) / 1e9);
             fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', x, y);
         }
         fprintf(f, "\"/>\n");
-        svg_text(f, x + 8, y + 5 + curve[k].down, 0, "start", "%s", curve[k].name);
+        fprintf(f, "<path d=\"M%.1f %.1fl14 %.1fh6\" fill=\"none\" stroke=\"%s\"/>\n", x + 2, y,
+                curve[k].down, curve[k].pen);
+        svg_text(f, x + 26, y + 5 + curve[k].down, 0, "start", "%s", curve[k].name);
         mmix_vision_destroy(v);
     }
-    svg_text(f, LEFT, TOP - 5, 13, "start",
-             "GFLOP a picture, against patches and pixels (a ViT-S/14; windows of 16 x 16)");
     figure_close(f, "</svg>\n");
     return 0;
 }

@@ -262,55 +262,55 @@ static void linmu_block(const char *folder)
 {
     static const char line[] = "stroke=\"#1d2329\" stroke-width=\"1.5\"";
     static const char flex[] = "#dce8f8", swin[] = "#f6d9c8", plain[] = "#f4f6f8";
-    enum { LOW = 318 };                                  /* the residual stream */
-    FILE *f = svg_open(folder, "mmate.svg", 990, 356, "");
-    svg_box(f, 108, 12, 668, 266,
+    enum { LOW = 356 };                                  /* the residual stream */
+    FILE *f = svg_open(folder, "mmate.svg", 740, 392, "");
+    svg_box(f, 16, 12, 582, 266,
             "rx=\"8\" fill=\"none\" stroke=\"#8a929b\" stroke-dasharray=\"5 4\"");
-    svg_text(f, 122, 34, 0, "start",
+    svg_text(f, 60, 36, 0, "start",
              "<tspan font-weight=\"bold\">M-MATE</tspan>, in the place of attention");
-    linmu_arrow(f, 20, LOW, 976, LOW, 0, line);
-    svg_text(f, 20, LOW + 24, 13, "start", "x, the residual stream");
-    linmu_arrow(f, 57, LOW, 57, 226, 0, line);
-    linmu_box(f, 24, 180, 66, 46, plain, "norm", NULL);
-    fprintf(f, "<path d=\"M57 180V160H126M126 96V228\" fill=\"none\" %s/>\n", line);
-    linmu_arrow(f, 126, 96, 150, 96, 0, line);
-    linmu_arrow(f, 126, 228, 150, 228, 0, line);
+    linmu_arrow(f, 14, LOW, 728, LOW, 0, line);
+    svg_text(f, 70, LOW + 24, 13, "start", "x, the residual stream: what all layers read and add to");
+    linmu_arrow(f, 38, LOW, 38, 334, 0, line);
+    linmu_box(f, 14, 298, 60, 36, plain, "norm", NULL);
+    fprintf(f, "<path d=\"M38 298V96M38 228V96\" fill=\"none\" %s/>\n", line);
+    linmu_arrow(f, 38, 96, 60, 96, 0, line);
+    linmu_arrow(f, 38, 228, 60, 228, 0, line);
 
-    svg_text(f, 150, 64, 13, "start", "Flex-MA");
-    linmu_box(f, 150, 72, 126, 48, flex, "C, B, X and δ", "W_Q, W_K, W_V");
-    linmu_arrow(f, 276, 96, 300, 96, 0, line);
-    linmu_box(f, 300, 72, 96, 48, flex, "scan order", "of the layer");
-    fprintf(f, "<path d=\"M396 96H408M408 68V124\" fill=\"none\" %s/>\n", line);
-    linmu_arrow(f, 408, 68, 430, 68, 0, line);
-    linmu_arrow(f, 408, 124, 430, 124, 0, line);
-    linmu_box(f, 430, 48, 150, 40, flex, "forward: all tokens", NULL);
-    linmu_box(f, 430, 104, 150, 40, flex, "reverse: in spans", NULL);
-    linmu_arrow(f, 580, 68, 606, 88, 0, line);
-    linmu_arrow(f, 580, 124, 606, 104, 0, line);
-    linmu_box(f, 606, 72, 54, 48, flex, "gate", NULL);
-    linmu_arrow(f, 660, 96, 682, 96, 0, line);
-    linmu_box(f, 682, 72, 50, 48, flex, "W_O", NULL);
+    svg_text(f, 60, 64, 13, "start", "Flex-MA");
+    linmu_box(f, 60, 72, 116, 48, flex, "q, k, v and δ", "W_Q, W_K, W_V");
+    linmu_arrow(f, 176, 96, 192, 96, 0, line);
+    linmu_box(f, 192, 72, 84, 48, flex, "scan order", "of the layer");
+    fprintf(f, "<path d=\"M276 96H286M286 68V124\" fill=\"none\" %s/>\n", line);
+    linmu_arrow(f, 286, 68, 304, 68, 0, line);
+    linmu_arrow(f, 286, 124, 304, 124, 0, line);
+    linmu_box(f, 304, 48, 140, 40, flex, "forward: all tokens", NULL);
+    linmu_box(f, 304, 104, 140, 40, flex, "reverse: in spans", NULL);
+    linmu_arrow(f, 444, 68, 466, 88, 0, line);
+    linmu_arrow(f, 444, 124, 466, 104, 0, line);
+    linmu_box(f, 466, 72, 46, 48, flex, "gate", NULL);
+    linmu_arrow(f, 512, 96, 528, 96, 0, line);
+    linmu_box(f, 528, 72, 42, 48, flex, "W_O", NULL);
 
-    svg_text(f, 150, 196, 13, "start", "Local-Swin");
-    linmu_box(f, 150, 204, 126, 48, swin, "Q, K, V", "W_Q, W_K, W_V");
-    linmu_arrow(f, 276, 228, 300, 228, 0, line);
-    linmu_box(f, 300, 204, 96, 48, swin, "RoPE", "of Q and K");
-    linmu_arrow(f, 396, 228, 430, 228, 0, line);
-    linmu_box(f, 430, 204, 230, 48, swin, "softmax attention in windows",
+    svg_text(f, 60, 196, 13, "start", "Local-Swin");
+    linmu_box(f, 60, 204, 116, 48, swin, "q, k, v", "W_Q, W_K, W_V");
+    linmu_arrow(f, 176, 228, 192, 228, 0, line);
+    linmu_box(f, 192, 204, 84, 48, swin, "RoPE", "of q and k");
+    linmu_arrow(f, 276, 228, 292, 228, 0, line);
+    linmu_box(f, 292, 204, 220, 48, swin, "softmax attention in windows",
               "of a span, shifted in odd layers");
-    linmu_arrow(f, 660, 228, 682, 228, 0, line);
-    linmu_box(f, 682, 204, 50, 48, swin, "W_O", NULL);
+    linmu_arrow(f, 512, 228, 528, 228, 0, line);
+    linmu_box(f, 528, 204, 42, 48, swin, "W_O", NULL);
 
-    fprintf(f, "<path d=\"M732 96H752V149M732 228H752V171\" fill=\"none\" %s/>\n", line);
-    linmu_plus(f, 752, 160);
-    fprintf(f, "<path d=\"M763 160H800V%d\" fill=\"none\" %s/>\n", LOW - 11, line);
-    linmu_plus(f, 800, LOW);
-    linmu_arrow(f, 838, LOW, 838, 246, 0, line);
-    linmu_box(f, 812, 200, 52, 46, plain, "norm", NULL);
-    linmu_arrow(f, 838, 200, 838, 142, 0, line);
-    linmu_box(f, 812, 96, 146, 46, plain, "SwiGLU", NULL);
-    fprintf(f, "<path d=\"M934 142V%d\" %s/>\n", LOW - 11, line);
-    linmu_plus(f, 934, LOW);
+    fprintf(f, "<path d=\"M570 96H582V149M570 228H582V171\" fill=\"none\" %s/>\n", line);
+    linmu_plus(f, 582, 160);
+    fprintf(f, "<path d=\"M593 160H616V%d\" fill=\"none\" %s/>\n", LOW - 11, line);
+    linmu_plus(f, 616, LOW);
+    linmu_arrow(f, 652, LOW, 652, 266, 0, line);
+    linmu_box(f, 628, 228, 52, 38, plain, "norm", NULL);
+    linmu_arrow(f, 652, 228, 652, 178, 0, line);
+    linmu_box(f, 630, 136, 98, 42, plain, "SwiGLU", NULL);
+    fprintf(f, "<path d=\"M704 178V%d\" %s/>\n", LOW - 11, line);
+    linmu_plus(f, 704, LOW);
     figure_close(f, "</svg>\n");
 }
 
