@@ -10292,30 +10292,36 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 }
 
 /* ==== >>ssd ==========================================================================
-   h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
+   h_t = e^(a_t) h_{t-1} + δ_t x_t b_tᵀ,   y_t = h_t c_t + D x_t,   a_t = δ_t A
 
-   One head at a time: h (N, P), in the interface (P, N); x and y (L, P), B and C (L, N), A and D
-   numbers, δ (L) = clamp(softplus(dt + bias)). B_tᵀ x_t is an outer product. Heads may share x, B
-   and C. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
+   One head at a time: h (P, N); x and y (L, P), B and C (L, N), A and D numbers, δ (L) =
+   clamp(softplus(dt + bias)). Vectors are columns: x_t is row t of x, stood upright, b_t and c_t
+   those of B and C, and x_t b_tᵀ is an outer product. Heads may share x, B and C. The loop over
+   time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
 
    Dao & Gu 2024, "Transformers are SSMs" (arXiv 2405.21060): the recurrence is their equation 2
-   with e^(a_t) for A_t, δ_t B_t for B_t, and D x_t beside it; M of mmixi_ssd_matrix is equation 3,
-   which for a number A_t is L ∘ C Bᵀ, section 5.1.
+   with e^(a_t) for A_t, δ_t b_t for B_t, and D x_t beside it; M of mmixi_ssd_matrix is equation 3,
+   which for a number A_t is F ∘ C Bᵀ, section 5.1. F, what is left of each token at each later one,
+   is the paper's L.
 
    RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1,
-   A = ln γ, B = k, C = q and x = v: e^(a) is γ then.
+   A = ln γ, b = k, c = q and x = v: e^(a) is γ then.
 
-   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix,
-   between chunks it is the state:
+   The fast form, the scan, takes chunks of Q tokens, numbered 1 … Q: inside a chunk the mixer is a
+   small matrix M^c, between chunks it is the state, h before the chunk and h' after it:
 
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,   h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),
-       p_i = e^(a_1 + … + a_i),   r_j = L_Qj
+       y_i = Σ_{j≤i} M^c_ij x_j + F_i0 h c_i,   h' = F_Q0 h + Σ_j F_Qj δ_j x_j b_jᵀ,
+       M^c_ij = F_ij s_ij δ_j,   s_ij = c_i·b_j,   F_ij = e^(a_{j+1} + … + a_i),
+       F_i0 = e^(a_1 + … + a_i)
 
-   That is the block decomposition of M in their section 6, and the four steps of Listing 1. W is a
-   diagonal block (6.1, step 1), made as in equation 16. The other blocks are products of three
-   factors (6.2): the right one makes Σ_j r_j δ_j B_jᵀ x_j (step 2), the one in the middle is p_Q,
-   which takes the state over a chunk (step 3), and the left one reads it: p_i C_i h_in (step 4).
+   With tokens in rows these are four products: C Bᵀ, M^c X, C^f hᵀ and (B^f)ᵀ X, which is h'ᵀ's
+   second part. C^f and B^f are faded: their rows are F_i0 c_iᵀ and F_Qj δ_j b_jᵀ. So the scan keeps
+   a state as hᵀ (N, P).
+
+   That is the block decomposition of M in their section 6, and the four steps of Listing 1. M^c is
+   a diagonal block (6.1, step 1), made as in equation 16. The other blocks are products of three
+   factors (6.2): the right one makes Σ_j F_Qj δ_j x_j b_jᵀ (step 2), the one in the middle is F_Q0,
+   which takes the state over a chunk (step 3), and the left one reads it: F_i0 h c_i (step 4).
 
    The loop does 2 N P multiply-adds a token and head, but reads and writes all of the state for
    each token, one token after another. The scan does more, Q/2 (P + N G/H) + 2 N P, as products of
@@ -10326,25 +10332,27 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    4 N P / (P + N G/H) tokens that is cheaper, since of n chunks the first reads no state and the
    last writes none.
 
-   L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient
+   F is built row by row, F_ij = F_{i-1,j} e^(a_i): a product of its own terms and never a quotient
    of prefix products, so that a large |a| somewhere leaves small terms elsewhere exact; one
-   multiplication takes the place of an exponential. Entries of L and p below e⁻⁸⁰ become 0, before
-   products with them are subnormal numbers, which cost a hundred cycles each. S is shared by all
-   heads that share B and C.
+   multiplication takes the place of an exponential. Entries of F below e⁻⁸⁰ become 0, before
+   products with them are subnormal numbers, which cost a hundred cycles each. The scores s are
+   shared by all heads that share B and C.
 
-   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing:
-   a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share B and x share the state, too.
+   Causal linear attention is the same scan of b = ψ(k), c = φ(q) and x = v that forgets nothing:
+   a = 0, δ = 1, so that F = 1 for j ≤ i and M^c = s. Its heads that share B and x share the state,
+   too.
 
-   Backward, with dh = ∂/∂h_out and dW = dY Xᵀ:
-       dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
-       dS_ij = dW_ij L_ij δ_j
-       dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
-   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤
-   i, of p_i for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j
-              + p_Q h_in·dh
-   These are sums of their own terms as well (column sums grow from the last row up), not
-   differences.
+   Backward, with dh' = ∂/∂h' and dM^c_ij = dy_i·x_j:
+       dx_j = Σ_{i≥j} M^c_ij dy_i + F_Qj δ_j dh' b_j + D dy_j   dh = F_Q0 dh' + Σ_i F_i0 dy_i c_iᵀ
+       ds_ij = dM^c_ij F_ij δ_j
+       dc_i = Σ_{j≤i} ds_ij b_j + F_i0 g_i,                     g_i = hᵀ dy_i
+       db_j = Σ_{i≥j} ds_ij c_i + F_Qj δ_j g'_j,                g'_j = dh'ᵀ x_j
+   and every exponent collects the gradient of what it multiplies: a_k is part of F_ij for j < k ≤
+   i, of F_i0 for i ≥ k, of F_Qj for j < k, and of F_Q0:
+       da_k = Σ_{j<k≤i} dM^c_ij M^c_ij + Σ_{i≥k} F_i0 g_i·c_i + Σ_{j<k} F_Qj δ_j g'_j·b_j
+              + F_Q0 h·dh'
+   where h·dh' is the sum of the products of their entries. These are sums of their own terms as
+   well (column sums grow from the last row up), not differences.
 
    A task takes some heads of one sequence through all chunks, so no y and no state depends on how
    many threads there are. dB and dC, to which many heads add, are summed by a number of tasks that
@@ -10367,8 +10375,8 @@ MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
 {
     for (size_t t = 0; t < L; t++) {
         const mmix_real *x_t = x + t * P;
-        const mmix_real *B_t = B + t * N;
-        const mmix_real *C_t = C + t * N;
+        const mmix_real *b_t = B + t * N;
+        const mmix_real *c_t = C + t * N;
         mmix_real *y_t = y + t * P;
         double decay = mmixi_exp((double)delta[t] * A);
         for (size_t p = 0; p < P; p++) {
@@ -10378,15 +10386,15 @@ MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
             double sum = (double)D * x_t[p];
             for (size_t n = 0; n < N; n++) {
                 double kept = decay * before[n];
-                now[n] = (mmix_real)(kept + step * B_t[n]);
-                sum += (double)now[n] * C_t[n];
+                now[n] = (mmix_real)(kept + step * b_t[n]);
+                sum += (double)now[n] * c_t[n];
             }
             y_t[p] = (mmix_real)sum;
         }
     }
 }
 /* The same recurrence from the last token to the first. dh (P, N) is the gradient of the state: at
-   first that of the final state, at each token it gains what y_t read, dy_t C_t, and it becomes
+   first that of the final state, at each token it gains dy_t c_tᵀ for y_t = h_t c_t, and becomes
    e^(a_t) dh on its way to the token before. Gradients are added; dA and dD are one number each. */
 MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix_real *dA,
                                           mmix_real *dB, mmix_real *dC, mmix_real *dD,
@@ -10399,11 +10407,11 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
     for (size_t t = L; t-- > 0;) {
         const mmix_real *x_t = x + t * P;
         const mmix_real *dy_t = dy + t * P;
-        const mmix_real *B_t = B + t * N;
-        const mmix_real *C_t = C + t * N;
+        const mmix_real *b_t = B + t * N;
+        const mmix_real *c_t = C + t * N;
         mmix_real *dx_t = dx + t * P;
-        mmix_real *dB_t = dB + t * N;
-        mmix_real *dC_t = dC + t * N;
+        mmix_real *db_t = dB + t * N;
+        mmix_real *dc_t = dC + t * N;
         mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * A);
         double da = 0;
         double d_step = 0;
@@ -10414,11 +10422,11 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
             *dD += dy_t[p] * x_t[p];
             dx_t[p] += D * dy_t[p];
             for (size_t n = 0; n < N; n++) {
-                dh_p[n] += dy_t[p] * C_t[n];
-                dC_t[n] += dy_t[p] * now[n];
-                dx_t[p] += dh_p[n] * delta[t] * B_t[n];
-                dB_t[n] += dh_p[n] * delta[t] * x_t[p];
-                d_step += (double)dh_p[n] * x_t[p] * B_t[n];
+                dh_p[n] += dy_t[p] * c_t[n];
+                dc_t[n] += dy_t[p] * now[n];
+                dx_t[p] += dh_p[n] * delta[t] * b_t[n];
+                db_t[n] += dh_p[n] * delta[t] * x_t[p];
+                d_step += (double)dh_p[n] * x_t[p] * b_t[n];
                 dh_p[n] *= decay;
                 da += (double)dh_p[n] * before[n];
             }
@@ -10457,7 +10465,7 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
     mmixi_mat tokens = mmixi_matrix(first, r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
-/* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) C_i·B_t δ_t, + D where i = t; in
+/* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) c_i·b_t δ_t, + D where i = t; in
    reverse the exponent is a_i + … + a_{t-1}. Each row begins at t = i and goes away from it: each
    token on the way brings a factor of the decay. `room` has 2 L reals. */
 static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
@@ -10486,7 +10494,7 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         if (r->D) M[i] += r->D[h];
     }
 }
-/* Token t of a head: h = e^(δ A) h + δ x Bᵀ, y = C h + D x. state is h (P, N). */
+/* Token t of a head: h = e^(δ A) h + δ x bᵀ, y = h c + D x. state is h (P, N). */
 static void mmixi_ssd_token(const mmix_raw *r, size_t b, size_t t, size_t h, mmix_real delta,
                             mmix_real *state)
 {
@@ -10562,26 +10570,26 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
    48 tokens a chunk take as long as 64, and 96 take 6 to 10 % longer (Zen 4). */
 enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
-/* What there is of a chunk of q tokens and a head, with the letters of the formulas above; V
-   columns are P, or P + 1 (see mmixi_scan_plan). Arrays are where the interface has them, or in the
-   scratch of the task's thread, which the caller of the pass owns (>>mixing). */
+/* What there is of a chunk of q tokens and a head, with the letters of the formulas above; values
+   have V columns, P or P + 1 (see mmixi_scan_plan). Arrays are where the interface has them, or in
+   the scratch of the task's thread, which the caller of the pass owns (>>mixing). */
 typedef struct mmixi_chunk {
     size_t q;
-    mmix_real *states;               /* (heads, N, V): h of each, in the backward dh */
+    mmix_real *states;               /* (heads, N, V): hᵀ of each, in the backward dhᵀ */
     mmix_real *entry;                /* room for the state that enters the first chunk */
-    mmixi_mat in;                    /* h_in (N, V): in `entry`, or as the forward kept it */
-    mmixi_mat in_t, dh_t;            /* transposes (V, N) */
+    mmixi_mat in;                    /* hᵀ (N, V): in `entry`, or as the forward kept it */
+    mmixi_mat in_t, dh_t;            /* h and dh' themselves (V, N) */
     mmixi_mat B, C, dB, dC;          /* (q, N) */
-    mmixi_mat faded_B, faded_C;      /* (q, N): r δ B and p C, which meet the state */
-    mmixi_mat product;               /* (q, N): of values and a state */
+    mmixi_mat faded_B, faded_C;      /* (q, N): B^f and C^f, which meet the state */
+    mmixi_mat product;               /* (q, N): rows g_iᵀ = (hᵀ dy_i)ᵀ or g'_jᵀ = (dh'ᵀ x_j)ᵀ */
     mmixi_mat x, y, dy;              /* (q, V) */
     mmixi_mat near_x, near_y;        /* room for x; for y or dy */
-    mmixi_mat scores, decay, weights;            /* (q, q): S, L, W */
+    mmixi_mat scores, decay, weights;            /* (q, q): s, F, M^c */
     mmixi_mat d_scores, d_weights;
     mmix_real *transpose;            /* (max(N, V), q) */
     mmix_real *u, *delta;            /* (q): δ = softplus(u) */
     mmix_real *step_decay;           /* (q): e^(δ A) */
-    mmix_real *p, *w;                /* (q): p, and w = r δ */
+    mmix_real *p, *w;                /* (q): F_i0, and F_Qj δ_j */
     mmix_real *da, *d_delta;         /* (q) */
     mmix_real *along_row;            /* (q): the dot of each row of `product` with that of B or C */
     /* (N), of linear attention's keys under a softmax over tokens: the maximum of each feature,
@@ -10630,7 +10638,7 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
     c->da = mmixi_room_reals(&room, ssd);
     c->d_delta = mmixi_room_reals(&room, ssd);
     c->along_row = mmixi_room_reals(&room, ssd);
-    if (s->linear) {                             /* W = S and p = r δ = 1 */
+    if (s->linear) {                             /* M^c = s, C^f = C and B^f = B */
         c->weights = c->scores;
         c->d_scores = c->d_weights;
         c->C = c->faded_C;
@@ -10718,14 +10726,14 @@ static size_t mmixi_scan_chunks(mmixi_scan_task *t)
     return chunks;
 }
 
-/* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
+/* ---- states: h (B, H / shared, V, N) in the interface, here hᵀ (N, V) ---- */
 
 /* to = fromᵀ */
 static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)
 {
     k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
 }
-/* This head's h, or dh, which heads may share */
+/* This head's hᵀ, or dhᵀ, which heads may share */
 static inline mmixi_mat mmixi_state(const mmixi_scan_task *t)
 {
     const mmixi_scan_plan *s = t->plan;
@@ -10833,7 +10841,7 @@ static void mmixi_ssd_skip(const mmixi_scan_task *t, mmixi_mat x, mmixi_mat y)
             k->axpy(r->P, *D, x_i, y_i);
     }
 }
-/* One token, whose state is changed in place: h = e^a h + δ x Bᵀ and y = C h in one sweep over the
+/* One token, whose state is changed in place: h = e^a h + δ x bᵀ and y = h c in one sweep over the
    state (P, N). That comes from memory and goes back once, which is all of the time it takes. */
 static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
@@ -10890,9 +10898,9 @@ static void mmixi_scale_rows(const mmixi_kernels *k, const mmix_real *w, mmixi_m
     for (size_t i = 0; i < from.rows; i++)
         k->scale(from.cols, w[i], mmixi_row(from, i), mmixi_row(to, i));
 }
-/* Makes p of a chunk and head. It is one exponential of the sum, not a product of exponentials: the
-   state is multiplied by it in every chunk, and the roundings of thousands of factors near 1 would
-   add up (to 1e-5 over 4096 tokens that forget nothing). */
+/* Makes F_i0 of a chunk and head. It is one exponential of the sum, not a product of exponentials:
+   the state is multiplied by F_Q0 in every chunk, and the roundings of thousands of factors near 1
+   would add up (to 1e-5 over 4096 tokens that forget nothing). */
 static void mmixi_ssd_decays(const mmixi_scan_task *t)
 {
     const mmixi_chunk *c = &t->c;
@@ -10907,27 +10915,27 @@ static void mmixi_ssd_decays(const mmixi_scan_task *t)
     for (size_t i = 0; i < t->q; i++)
         if (c->p[i] < least) c->p[i] = 0;
 }
-/* Makes L and W of a chunk and head from S, and p C and r δ B where a state is read or written. The
-   last row of L is r. */
+/* Makes F and M^c of a chunk and head from the scores, and C^f and B^f where a state is read or
+   written. The last row of F has F_Qj. */
 static void mmixi_ssd_weights(const mmixi_scan_task *t)
 {
     const mmixi_kernels *k = t->k;
     const mmixi_chunk *c = &t->c;
-    const mmix_real *before = NULL;              /* the row of L above */
+    const mmix_real *before = NULL;              /* the row of F above */
     mmixi_ssd_steps(t);
     mmixi_ssd_decays(t);
     for (size_t i = 0; i < t->q; i++) {
-        const mmix_real *S = mmixi_row(c->scores, i);
-        mmix_real *L = mmixi_row(c->decay, i);
-        mmix_real *W = mmixi_row(c->weights, i);
-        if (i) k->ssd_row(i, c->step_decay[i], before, S, c->delta, L, W);
-        L[i] = 1;
-        W[i] = S[i] * c->delta[i];
+        const mmix_real *s = mmixi_row(c->scores, i);
+        mmix_real *F = mmixi_row(c->decay, i);
+        mmix_real *M = mmixi_row(c->weights, i);
+        if (i) k->ssd_row(i, c->step_decay[i], before, s, c->delta, F, M);
+        F[i] = 1;
+        M[i] = s[i] * c->delta[i];
         mmixi_lower_edge(k, c->weights, i);
-        before = L;
+        before = F;
     }
-    const mmix_real *r = mmixi_row(c->decay, t->q - 1);
-    k->mul(t->q, r, c->delta, c->w);
+    const mmix_real *F_Q = mmixi_row(c->decay, t->q - 1);
+    k->mul(t->q, F_Q, c->delta, c->w);
     if (t->enters) mmixi_scale_rows(k, c->p, c->C, c->faded_C);
     if (t->leaves) mmixi_scale_rows(k, c->w, c->B, c->faded_B);
 }
@@ -10997,7 +11005,7 @@ static int mmixi_scores_anew(const mmixi_scan_task *t, size_t head)
     int new_B = mmixi_reads_anew(t, &t->r->k, head);
     return new_C || new_B;
 }
-/* Reads B, C and x of the task's head and makes S and W. What heads share is read once. */
+/* Reads B, C and x of the task's head and makes s and M^c. What heads share is read once. */
 static void mmixi_chunk_read(mmixi_scan_task *t)
 {
     const mmix_raw *r = t->r;
@@ -11037,7 +11045,7 @@ static void mmixi_chunk_target(const mmixi_scan_task *t, int input, mmixi_mat *t
     if (outside && r->add[input]) return;
     mmixi_zero_rows(*target);
 }
-/* What the backward reads besides: dy, dW = dY Xᵀ, and the rows where dB, dC and dS are
+/* What the backward reads besides: dy, dM^c = dY Xᵀ, and the rows where dB, dC and ds are
    collected. */
 static void mmixi_chunk_read_backward(mmixi_scan_task *t)
 {
@@ -11053,16 +11061,16 @@ static void mmixi_chunk_read_backward(mmixi_scan_task *t)
 
 /* ---- the scan, forward ---- */
 
-/* Takes the state over a chunk: h = p_Q h + (r δ B)ᵀ x, with `from` = r δ B and `values` = x. On
-   the way back it is dh = p_Q dh + (p C)ᵀ dy. Without a state that came in, the first term is left
-   out. */
+/* Takes the state over a chunk: h'ᵀ = F_Q0 hᵀ + (B^f)ᵀ X, with `from` = B^f and `values` = X. On
+   the way back it is dhᵀ = F_Q0 dh'ᵀ + (C^f)ᵀ dY. Without a state that came in, the first term is
+   left out. */
 static void mmixi_state_next(const mmixi_scan_task *t, mmixi_mat from, mmixi_mat values)
 {
     const mmixi_kernels *k = t->k;
     mmixi_mat h = mmixi_state(t);
     if (t->enters && !t->plan->linear) {
-        mmix_real p_Q = t->c.p[t->q - 1];
-        k->scale(t->plan->NV, p_Q, h.p, h.p);
+        mmix_real F_Q0 = t->c.p[t->q - 1];
+        k->scale(t->plan->NV, F_Q0, h.p, h.p);
     }
     mmixi_multiply(k, h, mmixi_t(from), values, t->enters);
 }
@@ -11075,7 +11083,7 @@ static int mmixi_state_last(const mmixi_scan_task *t)
 {
     return (t->head + 1) % t->plan->shared == 0;
 }
-/* y = W x + p C h + D x of a chunk and head, and h after it. */
+/* Y = M^c X + C^f hᵀ + D X of a chunk and head, and h' after it. */
 static void mmixi_scan_forward(const mmixi_scan_task *t)
 {
     const mmixi_kernels *k = t->k;
@@ -11115,42 +11123,43 @@ static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real
 
 /* ---- the scan, backward ---- */
 
-/* Goes back inside the chunk, from the last row up: da_i = Σ_{j<i≤k} dW_kj W_kj, dS += dW L δ, and
-   in d_delta the gradient of δ in W. The micro-kernel adds row i to the sums of each column, which
-   are Σ_{k≥i} dW_kj L_kj S_kj, and returns the sum of these columns times δ_j: that is da_i. */
+/* Goes back inside the chunk, from the last row up: da_i = Σ_{j<i≤k} dM^c_kj M^c_kj, ds_ij +=
+   dM^c_ij F_ij δ_j, and in d_delta the gradient of δ in M^c. The micro-kernel adds row i to the
+   sums of each column, which are Σ_{k≥i} dM^c_kj F_kj s_kj, and returns the sum of these columns
+   times δ_j: that is da_i. */
 static void mmixi_ssd_inside_backward(const mmixi_scan_task *t)
 {
     const mmixi_kernels *k = t->k;
     const mmixi_chunk *c = &t->c;
     memset(c->d_delta, 0, c->q * sizeof *c->d_delta);
     for (size_t i = c->q; i-- > 0;) {
-        const mmix_real *dW = mmixi_row(c->d_weights, i);
-        const mmix_real *L = mmixi_row(c->decay, i);
-        const mmix_real *S = mmixi_row(c->scores, i);
-        mmix_real *dS = mmixi_row(c->d_scores, i);
+        const mmix_real *dM = mmixi_row(c->d_weights, i);
+        const mmix_real *F = mmixi_row(c->decay, i);
+        const mmix_real *s = mmixi_row(c->scores, i);
+        mmix_real *ds = mmixi_row(c->d_scores, i);
         c->da[i] = 0;
         if (i)
-            c->da[i] = k->ssd_row_backward(i, dW, L, S, c->delta, dS, c->d_delta);
-        dS[i] += dW[i] * c->delta[i];
-        c->d_delta[i] += dW[i] * S[i];
+            c->da[i] = k->ssd_row_backward(i, dM, F, s, c->delta, ds, c->d_delta);
+        ds[i] += dM[i] * c->delta[i];
+        c->d_delta[i] += dM[i] * s[i];
     }
 }
-/* The backward of a product of w_i a_i with a state: E = d stateᵀ, along_row_i = E_i · a_i, and
-   da_i += w_i E_i. */
+/* The backward of w_i a_i that meets a state, a row a of C or B: row i of d meets the state as
+   g_i, along_row_i = g_i·a_i, and da_i += w_i g_i. */
 static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk *c,
                                        mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
                                        mmixi_mat a, mmixi_mat da)
 {
     mmixi_multiply(k, c->product, d, state_t, 0);
     for (size_t i = 0; i < c->q; i++) {
-        const mmix_real *E = mmixi_row(c->product, i);
+        const mmix_real *g = mmixi_row(c->product, i);
         const mmix_real *a_i = mmixi_row(a, i);
         mmix_real *da_i = mmixi_row(da, i);
-        c->along_row[i] = k->dot(a.cols, E, a_i);
-        k->axpy(a.cols, w[i], E, da_i);
+        c->along_row[i] = k->dot(a.cols, g, a_i);
+        k->axpy(a.cols, w[i], g, da_i);
     }
 }
-/* What h_in gave to y: dC, and Σ_{i≥k} p_i dy_i h_inᵀ·C_i of da_k, from the last row up. */
+/* What h gave to y: dC, and Σ_{i≥k} F_i0 g_i·c_i of da_k, from the last row up. */
 static void mmixi_ssd_enter_backward(const mmixi_scan_task *t)
 {
     const mmixi_chunk *c = &t->c;
@@ -11161,23 +11170,23 @@ static void mmixi_ssd_enter_backward(const mmixi_scan_task *t)
         c->da[i] += later;
     }
 }
-/* What h_in gave to h_out, p_Q h_in·dh: the part of it in every da_k. */
+/* What h gave to h', F_Q0 h·dh': the part of it in every da_k, since each a_k is in F_Q0. */
 static mmix_real mmixi_ssd_through_backward(const mmixi_scan_task *t)
 {
-    const mmix_real *h_in = t->c.in.p;
+    const mmix_real *h = t->c.in.p;
     const mmix_real *dh = mmixi_state(t).p;
-    mmix_real p_Q = t->c.p[t->q - 1];
-    return p_Q * t->k->dot(t->plan->NV, h_in, dh);
+    mmix_real F_Q0 = t->c.p[t->q - 1];
+    return F_Q0 * t->k->dot(t->plan->NV, h, dh);
 }
-/* What h_in gave to y and the chunk gave to h_out: dC, dB, the rest of da, and in d_delta all of
-   ∂/∂δ. Returns dA. */
+/* What h gave to y and the chunk gave to h': dC, dB, the rest of da, and in d_delta all of ∂/∂δ.
+   Returns dA. */
 static mmix_real mmixi_ssd_states_backward(const mmixi_scan_task *t)
 {
     const mmixi_chunk *c = &t->c;
-    const mmix_real *r = mmixi_row(c->decay, t->q - 1);
+    const mmix_real *F_Q = mmixi_row(c->decay, t->q - 1);
     mmix_real A = t->r->A[t->head];
     mmix_real dA = 0;
-    mmix_real sooner = 0;            /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
+    mmix_real sooner = 0;            /* F_Q0 h·dh', and then + Σ_{j<k} F_Qj δ_j g'_j·b_j */
     if (t->enters)
         mmixi_ssd_enter_backward(t);
     if (t->leaves)
@@ -11185,10 +11194,10 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_scan_task *t)
     if (t->leaves && t->enters)
         sooner = mmixi_ssd_through_backward(t);
     for (size_t i = 0; i < t->q; i++) {
-        mmix_real f = t->leaves ? r[i] * c->along_row[i] : 0;
+        mmix_real end = t->leaves ? F_Q[i] * c->along_row[i] : 0;
         c->da[i] += sooner;
-        sooner += c->delta[i] * f;
-        c->d_delta[i] += f + A * c->da[i];
+        sooner += c->delta[i] * end;
+        c->d_delta[i] += end + A * c->da[i];
         dA += c->da[i] * c->delta[i];
     }
     return dA;
@@ -11225,7 +11234,7 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_scan_task *t)
         dbias += c->d_delta[i];
     return dbias;
 }
-/* Adds the chunk's part to a head's dA, dbias and dD, and on the way makes dS, dB, dC and ddt. */
+/* Adds the chunk's part to a head's dA, dbias and dD, and on the way makes ds, dB, dC and ddt. */
 static void mmixi_ssd_head_backward(const mmixi_scan_task *t)
 {
     const mmix_raw *r = t->r;
@@ -11249,7 +11258,7 @@ static void mmixi_ssd_head_backward(const mmixi_scan_task *t)
             *dD += k->dot(r->P, dy, x);
     }
 }
-/* dx = Wᵀ dy + r δ B dh + D dy. The first of the heads that share a state adds what came by that
+/* dX = (M^c)ᵀ dY + B^f dh'ᵀ + D dY. The first of the heads that share a state adds what came by that
    state for all of them. */
 static void mmixi_scan_dx(const mmixi_scan_task *t)
 {
@@ -11268,7 +11277,7 @@ static void mmixi_scan_dx(const mmixi_scan_task *t)
     if (!t->plan->linear)
         mmixi_ssd_skip(t, c->dy, dx);
 }
-/* dC = dS B and dB = dSᵀ C of the scores, once for all heads that shared them. */
+/* Adds ds B to dC and dsᵀ C to dB, once for all heads that shared the scores. */
 static void mmixi_scan_scores_backward(const mmixi_scan_task *t)
 {
     const mmixi_kernels *k = t->k;
@@ -11282,7 +11291,7 @@ static void mmixi_scan_scores_backward(const mmixi_scan_task *t)
     if (mmixi_state_last(t))
         mmixi_linear_keys_backward(t);
 }
-/* Transposes h_in and dh, for the first of the heads that share them. */
+/* Transposes hᵀ and dh'ᵀ, for the first of the heads that share them. */
 static void mmixi_scan_states_backward(mmixi_scan_task *t)
 {
     mmixi_chunk *c = &t->c;
@@ -11294,7 +11303,7 @@ static void mmixi_scan_states_backward(mmixi_scan_task *t)
         mmixi_state_read(t, t->r->initial_state, c->in);
     mmixi_transpose(t->k, c->in_t, c->in);
 }
-/* The gradients of a chunk and head. dh comes in as ∂/∂h_out and becomes ∂/∂h_in. */
+/* The gradients of a chunk and head. The state's gradient comes in as dh' and becomes dh. */
 static void mmixi_scan_backward(mmixi_scan_task *t)
 {
     const mmixi_kernels *k = t->k;
@@ -11339,7 +11348,7 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
 /* ---- the plan of a scan ---- */
 
 /* How many tasks are wanted, about. Where heads share B and C, the fewer the tasks the fewer times
-   S is computed and the fewer partial sums dB and dC have: with one sequence of 16 heads that made
+   the scores are computed and the fewer partial sums dB and dC have: with one sequence of 16 heads that made
    forward and backward a fifth faster than a task for each head. Where they share nothing, 16 tasks
    keep threads busy.
 
@@ -11410,7 +11419,7 @@ static void mmixi_scan_cut(mmixi_pass *p)
     s->chunk = p->o.chunk;
     s->one_chunk = p->o.chunk;
     if (!s->chunk) {
-        /* 4 N P / (P + N G/H): a group of H/G heads shares S */
+        /* 4 N P / (P + N G/H): a group of H/G heads shares the scores */
         size_t share = mmixi_min(r->q.share, r->k.share);
         size_t worth = 4 * r->N * r->P / (r->P + r->N / share);
         s->chunk = MMIXI_SCAN_CHUNK;
@@ -11609,14 +11618,16 @@ static mmixi_form mmixi_ssd_form(void)
    none), or a softmax: over the features of a token, ψ of efficient attention over the tokens of a
    feature.
 
-   As φ(Q) (ψ(K)ᵀ V) the L x S matrix never exists: the state ψ(K)ᵀ V is N x P, and a token and head
-   cost 2 N P multiply-adds however long the sequence is, where by M they cost S (N + P). With
-   `normalize` row i is divided by its sum + eps; a column of ones beside V makes that sum another
-   column of the product, so that forward and backward know only one matrix product: y = num / den,
-   dnum = dy / den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021
-   (efficient attention); LinearViT: arXiv 2511.18380.
+   Vectors are columns. M, which is L x S, never exists: y_i = h φ(q_i) with a state h =
+   Σ_j v_j ψ(k_j)ᵀ (P, N), so that a token and head cost 2 N P multiply-adds however long the
+   sequence is, where by M they cost S (N + P). With tokens in rows that is Y = φ(Q) hᵀ and
+   hᵀ = ψ(K)ᵀ V; hᵀ (N, P) is what the code keeps. With `normalize` row i is divided by its sum +
+   eps; a column of ones beside V makes that sum another column of the product, so that forward and
+   backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
+   Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv
+   2511.18380.
 
-   The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of >>ssd. A task has
+   The full form makes h once for all queries; the causal form is the scan of >>ssd. A task has
    the heads of one state, so that any number of threads gives the same bits. A row whose sum + eps
    is 0, which features of both signs can have, becomes infinite or NaN.
 
@@ -11799,7 +11810,7 @@ static void mmixi_linear_queries_backward(const mmixi_scan_task *t)
     mmixi_feature_rows_backward(t->k, feature, c->C, c->dC, dq, r->add[MMIX_IN_Q]);
 }
 /* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. A softmax over tokens is made
-   of `top` and `sum`, and its gradient ψ (dψ - Σ_s ψ dψ) of `along`: see mmixi_token_softmax and
+   of `top` and `sum`, and its gradient ψ (dψ - Σ_j ψ dψ) of `along`: see mmixi_token_softmax and
    mmixi_linear_backward_task. */
 static void mmixi_linear_keys(const mmixi_scan_task *t)
 {
@@ -11912,7 +11923,7 @@ static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix
     }
     return state;
 }
-/* The first sweep makes state = ψ(K)ᵀ V, the second Y = φ(Q) state. */
+/* The first sweep makes state = hᵀ = ψ(K)ᵀ V, the second Y = φ(Q) hᵀ. */
 static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmixi_kernels *k = p->k;
@@ -11936,7 +11947,7 @@ static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_re
             mmixi_linear_divide(&t);
         }
 }
-/* The first sweep of the backward: dstate = φ(Q)ᵀ dY, and dQ by dφ = dY stateᵀ. */
+/* The first sweep of the backward: dstate = dhᵀ = φ(Q)ᵀ dY, and dQ by dφ = dY h. */
 static void mmixi_linear_sweep_queries(mmixi_scan_task *t, mmixi_mat dstate)
 {
     const mmixi_chunk *c = &t->c;
@@ -11952,7 +11963,7 @@ static void mmixi_linear_sweep_queries(mmixi_scan_task *t, mmixi_mat dstate)
         }
     t->head = t->first;
 }
-/* The second: dV = ψ(K) dstate, and dK by dψ = V dstateᵀ. */
+/* The second: dV = ψ(K) dhᵀ, and dK by dψ = V dh. */
 static void mmixi_linear_sweep_keys(mmixi_scan_task *t, mmixi_mat dstate)
 {
     const mmix_raw *r = t->r;
@@ -11980,7 +11991,7 @@ static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_r
     mmixi_transpose(k, c->in_t, state);
     mmixi_linear_sweep_queries(&t, dstate);
     mmixi_transpose(k, c->dh_t, dstate);
-    /* The gradient of a softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate. */
+    /* The gradient of a softmax over tokens needs Σ_j ψ dψ, which is Σ_p h_pn dh_pn. */
     for (size_t n = 0; n < state.rows; n++) {
         const mmix_real *row = mmixi_row(state, n);
         c->along[n] = k->dot(state.cols, row, mmixi_row(dstate, n));

@@ -337,7 +337,7 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
     figure_close(f, "</svg>\n");
 }
 
-/* ---- figures: ranks, decay, states ----------------------------------------------------------- */
+/* ---- figures: ranks, decay ------------------------------------------------------------------- */
 
 static const char *const pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a\" stroke-dasharray=\"7 5",
                                    "#8a929b\" stroke-width=\"1.5\" stroke-dasharray=\"2 4"};
@@ -443,7 +443,7 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     figure_close(g, "</svg>\n");
 }
 
-/* L of the SSD head: each row is the row above, faded once more, and a 1. */
+/* F of the SSD head: each row is the row above, faded once more, and a 1. */
 static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
 {
     static mmix_real decay[L * L];
@@ -458,85 +458,6 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
     }
     const drawing d = {decay, L, L, 2, 1, 0, NULL, 0};
     draw_values(out, "decay", "", &d);
-}
-
-/* Shapes with words among them. */
-typedef struct svg_note {
-    double x, y;
-    const char *text;
-} svg_note;
-static void draw_plan(const char *out, const char *name, int width, int height, const char *shapes,
-                      const svg_note *note, size_t notes)
-{
-    FILE *f = svg_open(out, name, width, height, thick);
-    fputs(shapes, f);
-    for (size_t i = 0; i < notes; i++)
-        svg_text(f, note[i].x, note[i].y, 0, "middle", "%s", note[i].text);
-    figure_close(f, "</svg>\n");
-}
-
-static void draw_plans(const char *out)
-{
-    /* a causal matrix in three chunks, the last one shorter, with what each chunk computes
-       beside it */
-    static const svg_note chunks[] = {
-        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"},
-        {72, 197, "p C₂ h₁"}, {132, 292, "p C₃ h₂"},
-        {448, 76, "y₁ = W₁ x₁"}, {448, 136, "h₁ = Σ r δ Bᵀ x₁"}, {448, 196, "y₂ = W₂ x₂ + p C₂ h₁"},
-        {448, 256, "h₂ = p h₁ + Σ r δ Bᵀ x₂"}, {448, 292, "y₃ = W₃ x₃ + p C₃ h₂"}};
-    /* a block below the diagonal is a product through the state */
-    static const svg_note factors[] = {
-        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"},
-        {298, 215, "rows i > t"}, {366, 215, "="},
-        {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"},
-        {540, 50, "row i of the tall one:"}, {540, 70, "e^(a_{t+1} + … + a_i) C_i"},
-        {540, 104, "column j of the wide one:"}, {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"},
-        {490, 290, "between them h_t: N numbers a column of X"}};
-    draw_plan(out, "chunks.svg", 560, 334,
-              "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 "
-              "236h192v30h-192z\" "
-              "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 "
-              "132v120h120zM252 252v70h70z\" fill=\"#f6d9c8\" "
-              "stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
-    draw_plan(out, "semiseparable.svg", 690, 304,
-              "<path d=\"M12 30h240v240h-240z\" fill=\"#f4f6f8\"/>\n<path d=\"M12 30v240h240z\" "
-              "fill=\"#f6d9c8\"/>\n"
-              "<path d=\"M12 150h120v120h-120zM390 150h28v120h-28zM460 198h120v28h-120z\" "
-              "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
-}
-
-/* States go through the chunks from left to right, their gradients from right to left. */
-static void draw_backward(const char *out)
-{
-    static const char *const low[5] = {"₀", "₁", "₂", "₃", "₄"};
-    static const char *const tip[2] = {"h54m-8 -5l8 5l-8 5", "h-54m8 -5l-8 5l8 5"};
-    FILE *f = svg_open(out, "backward.svg", 690, 312, thick);
-    for (int c = 0; c < 5; c++) {
-        int x = 72 + 150 * c;
-        if (c < 4) {
-            fprintf(f, "<path d=\"M%d 118h96v80h-96z\" fill=\"#f6d9c8\" stroke=\"#8a929b\"/>\n", x);
-            fprintf(f, "<path d=\"M%d 68v48m-5 -8l5 8l5 -8M%d 116v-48m-5 8l5 -8l5 8\" "
-                       "fill=\"none\" stroke=\"%s\"/>\n",
-                    x + 28, x + 68, pen[0]);
-            fprintf(f, "<path d=\"M%d 248v-48m-5 8l5 -8l5 8M%d 200v48m-5 -8l5 8l5 -8\" "
-                       "fill=\"none\" stroke=\"%s\"/>\n",
-                    x + 68, x + 28, pen[1]);
-            svg_text(f, x + 48, 163, 0, "middle", "chunk %d", c + 1);
-            svg_text(f, x + 28, 60, 0, "middle", "x%s", low[c + 1]);
-            svg_text(f, x + 68, 60, 0, "middle", "y%s", low[c + 1]);
-            svg_text(f, x + 28, 266, 0, "middle", "dx%s", low[c + 1]);
-            svg_text(f, x + 68, 266, 0, "middle", "dy%s", low[c + 1]);
-        }
-        fprintf(f, "<path d=\"M%d 138%s\" fill=\"none\" stroke=\"%s\"/>\n", x - 54, tip[0], pen[0]);
-        fprintf(f, "<path d=\"M%d 178%s\" fill=\"none\" stroke=\"%s\"/>\n", x, tip[1], pen[1]);
-        svg_text(f, x - 27, 130, 0, "middle", "h%s", low[c]);
-        svg_text(f, x - 27, 198, 0, "middle", "dh%s", low[c]);
-    }
-    svg_text(f, 345, 26, 0, "middle",
-             "forward: a chunk takes the state, adds to it and hands it on");
-    svg_text(f, 345, 298, 0, "middle",
-             "backward: from the last chunk on, the gradient of the state is handed back");
-    figure_close(f, "</svg>\n");
 }
 
 /* ---- figures: numbers ------------------------------------------------------------------------ */
@@ -651,8 +572,6 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
     if (image) draw_decay(m, out, image);
     if (image) draw_ranks(m, out, image);
     if (image) print_tables(m, image);                   /* drops the image */
-    draw_plans(out);
-    draw_backward(out);
     if (!mmix_error(m)) draw_cost(m, out, note);
     return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
 }
