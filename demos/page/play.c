@@ -234,8 +234,8 @@ static mmix_tensor *part_of(mmix_tensor *M, int part)
 }
 
 /* Singular values of M or a block of L/2 tokens a side; returns the numerical rank, or -1. The
-   bound is arXiv 2511.18380's: rank(L) N off the diagonal for SSD, N for linear attention, else
-   the block's side. */
+   bound is arXiv 2511.18380's: off the diagonal, N times the rank of the decays for SSD, N for
+   linear attention, else the block's side. */
 PLAY(play_rank) double play_rank(int part)
 {
     mmix_ctx *m = play.m;
