@@ -347,7 +347,7 @@ enum { LEFT = 58, TOP = 28, STEP = 8, WIDE = STEP * HALF, BOTTOM = TOP + 320 };
 static FILE *plot_open(const char *out, const char *name, const char *title,
                        const char *const *label, int labels)
 {
-    FILE *f = svg_open(out, name, LEFT + WIDE + 86, BOTTOM + 46, thick);
+    FILE *f = svg_open(out, name, LEFT + WIDE + 102, BOTTOM + 46, thick);
     for (int i = 0; i < labels; i++) {
         int y = TOP + 320 * i / (labels - 1);
         fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, y, WIDE);
