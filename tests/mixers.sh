@@ -88,7 +88,7 @@ mkdir -p $t/empty && program=$(cd "$(dirname "$mixers")" && pwd)/$(basename "$mi
 # figures
 "$mixers" --image $t/one.ppm --patch 0 --figures $t/f --note 'A & <B>' >$t/out 2>$t/err && ok || no "figures"
 grep -q 'A &amp; &lt;B&gt;' $t/f/cost.svg && ok || no "a note's marks in a figure"
-for f in mixers.png matrix-softmax.png decay.png singular.svg ranks.svg cost.svg; do
+for f in mixers.png directions.png decay.png singular.svg ranks.svg cost.svg; do
     [ -s $t/f/$f ] && ok || no "no $f"
 done
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -104,41 +104,23 @@ static void colour(double t, int is_signed, uint8_t *rgb)
 }
 
 /* Numbers that are drawn as squares: (rows, cols), `zoom` pixels a side; `top` and above get the
-   last colour. On a picture if there is one, with a frame around square `framed`. */
+   last colour. */
 typedef struct drawing {
-    const mmix_real *values;                             /* NULL: the picture alone */
+    const mmix_real *values;
     size_t rows, cols, zoom;
     double top;
-    int is_signed;
-    const uint8_t *picture;
-    size_t framed;
 } drawing;
 
-static void draw_values(const char *out, const char *kind, const char *which, const drawing *d)
+static void draw_values(const char *out, const char *name, const drawing *d)
 {
     static uint8_t rgb[4 * L * L * 3];
-    char name[64];
     size_t zoom = d->zoom;
     size_t width = d->cols * zoom;
     size_t height = d->rows * zoom;
     for (size_t i = 0; i < width * height; i++) {
-        size_t y = i / width;
-        size_t x = i % width;
-        size_t at = y / zoom * d->cols + x / zoom;
-        size_t u = x % zoom;
-        size_t v = y % zoom;
-        int edge = u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom;
-        if (d->values) colour((double)d->values[at] / d->top, d->is_signed, rgb + 3 * i);
-        if (!d->picture) continue;
-        const uint8_t *below = d->picture + 3 * (y * SIDE / height * SIDE + x * SIDE / width);
-        for (size_t c = 0; c < 3; c++) {
-            uint8_t *to = rgb + 3 * i + c;
-            if (edge && at == d->framed) *to = 0;
-            else if (d->values) *to = (uint8_t)((2 * *to + (below[c] & 240)) / 3);
-            else *to = below[c] & 248;
-        }
+        size_t at = i / width / zoom * d->cols + i % width / zoom;
+        colour((double)d->values[at] / d->top, 0, rgb + 3 * i);
     }
-    snprintf(name, sizeof name, "%s%s.png", kind, which);
     figure_png(out, name, rgb, width, height);
 }
 
@@ -155,22 +137,9 @@ static range range_of(const mmix_real *v, size_t n, size_t skip)  /* of all but 
     return r;
 }
 
-/* M of all mixers, on one scale for each sign; row `token` of each on the picture, on the scale of
-   its other entries: a token weighs itself most. */
-static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture,
-                          size_t token)
+/* What one token takes of itself and of the others, by each mixer. */
+static void print_rows(mmix_ctx *m, mmix_tensor *image, size_t token)
 {
-    mmix_real plain[6 * L], both[6 * L];
-    for (int i = 0; i < 6 * L; i++) {
-        plain[i] = (mmix_real)(i % L) / (L - 1);
-        both[i] = 2 * plain[i] - 1;
-    }
-    const drawing plain_scale = {plain, 6, L, 2, 1, 0, NULL, 0};
-    const drawing signed_scale = {both, 6, L, 2, 1, 1, NULL, 0};
-    const drawing scene_alone = {NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token};
-    draw_values(out, "scale-", "plain", &plain_scale);
-    draw_values(out, "scale-", "signed", &signed_scale);
-    draw_values(out, "picture", "", &scene_alone);
     printf("row %-3d of M    itself    others: least  largest      sum\n", (int)token);
     for (int k = 0; k < MIXERS; k++) {
         mmix_mixer x = mixer_of(m, image, k, WIDTH);
@@ -180,13 +149,6 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         range r = range_of(row, L, token);
         printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", named[k], (double)row[token], r.low, r.high,
                r.sum);
-        double top = k < FORWARD ? 0.05 : 0.5;
-        double row_top = fmax(fmax(r.high, -r.low), 1e-9);
-        int is_signed = k >= FORWARD;
-        const drawing whole = {mmix_data(M), L, L, 2, top, is_signed, NULL, 0};
-        const drawing one = {row, GRID, GRID, 2 * PATCH, row_top, is_signed, picture, token};
-        draw_values(out, "matrix-", named[k], &whole);
-        draw_values(out, "row-", named[k], &one);
     }
 }
 
@@ -197,9 +159,24 @@ static uint8_t lit(double weight, int level)
     return (uint8_t)((0.2 + 0.8 * fmax(0, fmin(1, weight))) * level);
 }
 
-/* Y = M X in one picture: the scene, M of three mixers in the colours of draw_values, and the
-   scene again, each patch as bright as what patch `token` takes of it, on the scale of the
-   largest. */
+/* Y = M X in one picture: the scene, M of three mixers, and the scene again, each patch as bright
+   as what patch `token` takes of it, on the scale of the largest. `top` and above get the last
+   colour of a matrix. */
+typedef struct trio_panel {
+    int kind;
+    const char *name;
+    double top;
+} trio_panel;
+static const trio_panel three_mixers[3] = {
+    {SOFTMAX, "M: softmax attention", 0.05},
+    {LINEAR, "M: linear attention", 0.05},
+    {FORWARD, "M: SSD (Mamba-2)", 0.5},
+};
+static const trio_panel three_directions[3] = {
+    {FORWARD, "M: SSD, forward", 0.5},
+    {REVERSE, "M: SSD, reverse", 0.5},
+    {BOTH, "M: SSD, both", 0.5},
+};
 enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANEL + 104, UNIT = 4,
        TRIO_WIDTH = 4 * PANEL + 5 * GAP, TRIO_HEIGHT = LOWER + PANEL + GAP };
 static void centred(uint8_t *rgb, size_t panel, double y, double unit, const char *text)
@@ -209,18 +186,9 @@ static void centred(uint8_t *rgb, size_t panel, double y, double unit, const cha
     figure_words(rgb, TRIO_WIDTH, TRIO_HEIGHT, left + room / 2, y, unit, text);
 }
 
-static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture,
-                      size_t token)
+static void draw_trio(mmix_ctx *m, const char *out, const char *file, const trio_panel *of,
+                      mmix_tensor *image, const uint8_t *picture, size_t token)
 {
-    static const struct {
-        int kind;
-        const char *name;
-        double top;
-    } of[3] = {
-        {SOFTMAX, "M: softmax attention", 0.05},
-        {LINEAR, "M: linear attention", 0.05},
-        {FORWARD, "M: SSD (Mamba-2)", 0.5},
-    };
     static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
     static const uint8_t gray[3] = {200, 200, 200};
     char text[64];
@@ -245,7 +213,7 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
                 if (k) low[c] = frame ? 255 : lit((double)row[at] / top, seen);
                 else up[c] = (uint8_t)(frame ? 255 : seen);
             }
-            if (k) colour((double)value[v * L + u] / of[k - 1].top, of[k - 1].kind == FORWARD, up);
+            if (k) colour((double)value[v * L + u] / of[k - 1].top, of[k - 1].kind >= FORWARD, up);
             int edge = (i % PANEL + 1) % PANEL < 2 || (i / PANEL + 1) % PANEL < 2;
             if (k && edge) memcpy(up, gray, 3);
         }
@@ -260,7 +228,7 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
     centred(rgb, 0, LOWER + 230, UNIT, "row i of M says");
     centred(rgb, 0, LOWER + 280, UNIT, "what patch i takes");
     centred(rgb, 0, LOWER + 330, UNIT, "of every patch");
-    figure_png(out, "mixers.png", rgb, TRIO_WIDTH, TRIO_HEIGHT);
+    figure_png(out, file, rgb, TRIO_WIDTH, TRIO_HEIGHT);
 }
 
 static const char thick[] = " stroke-width=\"2\"";        /* all lines of the drawings */
@@ -350,7 +318,7 @@ static void svg_curve(FILE *f, const char *stroke, size_t n, const double *x, co
 }
 
 /* What passes a block of M when queries and keys are narrower (N = 16) than the block is high.
-   The block's rows begin at token 72, its columns end before it: C = 8, 16 … 72 of each. Its
+   The block's rows begin at token 72, its columns end before it: w = 8, 16 … 72 of each. Its
    numerical rank, and of the last its singular values. */
 enum { NARROW = 16, HALF = L / 2, SIZES = HALF / 8 };
 static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES],
@@ -363,10 +331,10 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
         mmix_mixer x = mixer_of(m, image, kind[k], NARROW);
         mmix_tensor *M = mmix_mix_matrix(m, &x);
         for (size_t c = 0; M && c < SIZES; c++) {
-            size_t C = 8 * (c + 1);
+            size_t w = 8 * (c + 1);
             mmix_tensor *first = mmix_slice(m, M, 1, 0, 1);
-            mmix_tensor *below = mmix_slice(m, first, 2, HALF, C);
-            mmix_tensor *block = mmix_slice(m, below, 3, HALF - C, C);
+            mmix_tensor *below = mmix_slice(m, first, 2, HALF, w);
+            mmix_tensor *block = mmix_slice(m, below, 3, HALF - w, w);
             if (mmix_block_rank(m, block, 0, 0, &r)) return -1;
             rank[k][c] = r.numerical[0];
         }
@@ -379,7 +347,7 @@ enum { LEFT = 58, TOP = 28, STEP = 8, WIDE = STEP * HALF, BOTTOM = TOP + 320 };
 static FILE *plot_open(const char *out, const char *name, const char *title,
                        const char *const *label, int labels)
 {
-    FILE *f = svg_open(out, name, LEFT + WIDE + 86, BOTTOM + 46, thick);
+    FILE *f = svg_open(out, name, LEFT + WIDE + 102, BOTTOM + 46, thick);
     for (int i = 0; i < labels; i++) {
         int y = TOP + 320 * i / (labels - 1);
         fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, y, WIDE);
@@ -399,21 +367,21 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF];
     double level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
     if (measure_blocks(m, image, rank, sigma)) return;
-    printf("\nrank of a block below the diagonal, N = %d\nC         ", NARROW);
+    printf("\nrank of a block below the diagonal, N = %d\nw         ", NARROW);
     for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
     FILE *f = plot_open(out, "singular.svg",
                         "singular values of a block of 72 × 72, over the largest", power, 5);
-    FILE *g = plot_open(out, "ranks.svg", "block size C", count, 6);
+    FILE *g = plot_open(out, "ranks.svg", "side of a block, w", count, 6);
     svg_text(g, LEFT - 8, TOP - 11, 0, "end", "rank");
     for (int b = 0; b < 2; b++) {                                       /* the bounds */
         int at = b ? HALF : NARROW;
         fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", LEFT + STEP * at, TOP, BOTTOM,
                 pen[3]);
-        const char *label = b ? "softmax: C = 72" : "linear, SSD: N = 16";
+        const char *label = b ? "softmax: w = 72" : "linear, SSD: N = 16";
         svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", "%s", label);
         fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM,
                 LEFT + STEP * at, BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
-        svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, 0, "start", b ? "C" : "min(C, 16)");
+        svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, 0, "start", b ? "w" : "min(w, 16)");
     }
     fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", LEFT, level, WIDE, pen[3]);
     svg_text(f, LEFT + STEP * NARROW + 8, level + 17, 0, "start", "below 72 ε: rounding");
@@ -437,8 +405,8 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
                             "softmax");
     }
     svg_text(f, LEFT + 27 * STEP, TOP + 86, 0, "start", "softmax");
-    svg_text(f, LEFT + 8 * STEP, BOTTOM - 78, 0, "middle", "linear (line)");
-    svg_text(f, LEFT + 8 * STEP, BOTTOM - 60, 0, "middle", "SSD (broken)");
+    svg_text(f, LEFT + 15 * STEP - 4, TOP + 200, 0, "end", "linear (line),");
+    svg_text(f, LEFT + 15 * STEP - 4, TOP + 218, 0, "end", "SSD (broken)");
     figure_close(f, "</svg>\n");
     figure_close(g, "</svg>\n");
 }
@@ -456,8 +424,8 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
                 (mmix_real)exp(delta * (double)mmix_data(x.A)[0]);
         decay[i * L + i] = 1;
     }
-    const drawing d = {decay, L, L, 2, 1, 0, NULL, 0};
-    draw_values(out, "decay", "", &d);
+    const drawing d = {decay, L, L, 2, 1};
+    draw_values(out, "decay.png", &d);
 }
 
 /* ---- figures: numbers ------------------------------------------------------------------------ */
@@ -567,8 +535,9 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
     mmix_picture p = {rgb, SIDE, SIDE};
     mmix_tensor *image = mmix_new4(m, 1, 3, SIDE, SIDE);
     if (image) mmix_picture_normalize(mmix_data(image), p, mean, deviation);
-    if (image) draw_trio(m, out, image, rgb, token);
-    if (image) draw_matrices(m, out, image, rgb, token);
+    if (image) draw_trio(m, out, "mixers.png", three_mixers, image, rgb, token);
+    if (image) draw_trio(m, out, "directions.png", three_directions, image, rgb, token);
+    if (image) print_rows(m, image, token);
     if (image) draw_decay(m, out, image);
     if (image) draw_ranks(m, out, image);
     if (image) print_tables(m, image);                   /* drops the image */
