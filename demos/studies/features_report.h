@@ -7,17 +7,15 @@
 
 /* ---- measures -------------------------------------------------------------------------------- */
 
-/* A measure as a question: its column, whose error is in the next one. */
+/* A measure in words: its column, whose error is in the next one. */
 static const struct {
     int at;
     const char *asks;
 } finding[] = {
-    {KNN, "Do the 20 pictures with the most similar class tokens name the class? Share that is "
-          "right (k-NN)"},
-    {PROBE, "Does a linear head on the class token name the class? Share that is right (linear "
-            "probe)"},
-    {SEG, "Does a linear head on the patches find the classes' masks? Overlap (mIoU)"},
-    {AUC, "Does the class token's map tell objects from background? Chance is 0.5 (Binary-AUC)"},
+    {KNN, "Class named rightly by the 20 pictures with the most similar class tokens (k-NN)"},
+    {PROBE, "Class named rightly by a linear head on the class token (linear probe)"},
+    {SEG, "Overlap of the classes' masks with what a linear head on the patches finds (mIoU)"},
+    {AUC, "Objects told from background by the class token's map; chance is 0.5 (Binary-AUC)"},
 };
 
 /* Of what nobody has trained the best in a column, or NULL. */
@@ -73,14 +71,14 @@ static void report_number(report *h, const double *value, int sign)
     report_html(h, "%s</td>", report_sign[1 + sign]);
 }
 
-/* Each question with the answers of all networks and of the best of those that nobody has
-   trained. */
-static void report_questions(report *h, const settings *o)
+/* Each measure in words, of all networks and of the best of those that nobody has trained. */
+static void report_asked(report *h, const settings *o)
 {
     const model *base = o->model + o->models;
-    report_html(h, "<div class=\"wide\"><table class=\"asked\">\n<tr><th>question</th>");
+    report_html(h, "<div class=\"wide\"><table class=\"asked\">\n<tr><th>share of the pictures, or "
+                   "mean</th>");
     for (const model *x = o->model; x < base; x++) report_html(h, "<th>%s</th>", x->label);
-    report_html(h, "<th>best baseline</th>");
+    report_html(h, "<th>best baseline</th><th></th>");
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
         int c = finding[k].at;
         const model *best = best_plain(o, c);
@@ -154,7 +152,7 @@ static void report_measures(report *h, const settings *o, const album *a)
         any += has_column(o, finding[k].at);
     if (!any) return;
     report_html(h, "<h2>Measures</h2>\n");
-    report_questions(h, o);
+    report_asked(h, o);
     any = 0;
     for (int k = 0; k < count; k++) {
         if (!has_column(o, shows[k].at)) continue;

@@ -158,19 +158,21 @@ static void report_asked(report *h, const char *asks, const double *value, const
 {
     static const char *const says[3] = {"below the teacher", "level with the teacher",
                                         "above the teacher"};
+    static const int order[NETWORKS] = {AFTER, TEACHER, BEFORE};
     report_html(h, "<tr><td>%s</td>", asks);
-    for (int k = 0; k < NETWORKS; k++) {
+    for (int i = 0; i < NETWORKS; i++) {
+        int k = order[i];
         report_html(h, k == AFTER ? "<td><b>%.3f</b>" : "<td>%.3f", value[k]);
         report_html(h, error ? " &plusmn; %.3f</td>" : "</td>", error ? error[k] : 0);
     }
+    int worse = value[AFTER] < value[BEFORE];
+    report_html(h, "<td class=\"soft\">");
     if (error) {
         int off = report_differ(value[AFTER], error[AFTER], value[TEACHER], error[TEACHER]);
-        int gain = report_differ(value[AFTER], error[AFTER], value[BEFORE], error[BEFORE]);
-        report_html(h, "<td class=\"soft\">%s%s</td>", says[1 + off],
-                    gain < 0 ? ", <b>worse than before learning</b>" : "");
-    } else if (value[AFTER] < value[BEFORE])
-        report_html(h, "<td class=\"soft\"><b>worse than before learning</b></td>");
-    report_html(h, "</tr>\n");
+        worse = report_differ(value[AFTER], error[AFTER], value[BEFORE], error[BEFORE]) < 0;
+        report_html(h, "%s%s", says[1 + off], worse ? ", " : "");
+    }
+    report_html(h, "%s</td></tr>\n", worse ? "<b>worse than before learning</b>" : "");
 }
 
 static void report_finding(report *h, const settings *o, const run *r, const worth *w,
@@ -198,17 +200,17 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
                 largest[1].processor / largest->processor);
     if (report_few(r->steps))
         report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
-    report_html(h, "<div class=\"wide\"><table class=\"asked\">\n<tr><th>of test "
-                   "pictures</th><th>teacher</th><th>student before</th><th>student "
-                   "after</th></tr>\n");
-    report_asked(h, "How alike are its patch tokens to the teacher&rsquo;s? Cosine, 1 is the same "
-                    "direction", value[0], NULL);
-    report_asked(h, "And its class tokens?", value[1], NULL);
+    report_html(h, "<div class=\"wide\"><table class=\"asked\">\n<tr><th>on test "
+                   "pictures</th><th>student after</th><th>teacher</th><th>student "
+                   "before</th><th></th></tr>\n");
+    report_asked(h, "Likeness of patch tokens to the teacher&rsquo;s (cosine; 1 is the same "
+                    "direction)", value[0], NULL);
+    report_asked(h, "Likeness of class tokens to the teacher&rsquo;s", value[1], NULL);
     if (isfinite(value[2][AFTER]))
-        report_asked(h, "Do the nearest neighbours name the class? Share that is right, mean over "
-                        "the classes (k-NN)", value[2], error[0]);
+        report_asked(h, "Class named rightly by the nearest neighbours, mean over the classes "
+                        "(k-NN)", value[2], error[0]);
     if (isfinite(value[3][AFTER]))
-        report_asked(h, "Does the class token&rsquo;s map tell objects from background? Chance is "
+        report_asked(h, "Objects told from background by the class token&rsquo;s map; chance is "
                         "0.5 (Binary-AUC)", value[3], error[1]);
     report_html(h, "</table></div>\n<p class=\"soft\">Behind &plusmn; stands one standard error; "
                    "what is called below, above or worse differs by more than two of the "

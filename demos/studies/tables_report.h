@@ -952,7 +952,7 @@ static int write_tables(const settings *o)
     char path[1100];
     int bad = read_book(&b, o);
     snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (!bad && report_open(&b.h, path, "Token mixers, measured as a paper's tables are"))
+    if (!bad && report_open(&b.h, path, "Four token mixers, measured like the tables of a paper"))
         bad = fail("%s", b.h.error);
     if (!bad) {
         report_html(&b.h, "<style>td:not(:first-child){white-space:nowrap}</style>\n");
