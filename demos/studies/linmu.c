@@ -1775,7 +1775,7 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
         size_t row = held_row(t, i, SHOWN);
         size_t n = t->length[row];
         const int32_t *token = t->token + row * t->width;
-        report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem\">");
+        report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem;min-width:100px\">");
         for (size_t f = 0; f < t->frames; f++)
             report_picture(h, t->look.train.rgb + (t->clip[row] * t->frames + f) * bytes, side,
                            side, t->frames > 1 ? 48 : 96, "");
@@ -2172,15 +2172,15 @@ static void report_scaling(report *h, const length *x, size_t lengths)
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-/* What came out, in a sentence: of each part teacher, end and start of three stages; of the last
+/* What came out: of each part end of three stages, teacher and start, a row each; of the last
    length seconds. */
 static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, size_t lengths,
                  char *out, size_t room)
 {
-    static const char *const of[LEARNED] = {"a perplexity of <b>%s</b> on stories",
-                                            "<b>%s&nbsp;%%</b> right answers about pictures",
-                                            "<b>%s&nbsp;%%</b> right answers about films"};
-    char end[64], teacher[64], start[64];
+    static const char *const of[LEARNED] = {"Stories: perplexity, less is better",
+                                            "Questions about pictures: right answers, %",
+                                            "Questions about films: right answers, %"};
+    char end[64], teacher[64], start[64], blind[64];
     size_t n = 0;
     for (int p = 0; p < LEARNED; p++) {
         if (!(o->parts >> p & 1)) continue;
@@ -2188,20 +2188,24 @@ static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, si
         table_cell(end, sizeof end, p, r[p], o->seeds, shown, STAGES);
         table_cell(teacher, sizeof teacher, p, r[p], o->seeds, TEACHER, STAGES);
         table_cell(start, sizeof start, p, r[p], o->seeds, shown, 0);
-        n += (size_t)snprintf(out + n, room - n, "%s",
-                              n ? ", " : "<p>Without attention, at the end of their stages, "
-                                         "students reach ");
-        n += (size_t)snprintf(out + n, room - n, of[p], end);
-        n += (size_t)snprintf(out + n, room - n, " (the teacher %s, the conversion alone %s)",
-                              teacher, start);
+        snprintf(blind, sizeof blind, "-");
+        if (table_has(o, p, BLIND))
+            table_cell(blind, sizeof blind, p, r[p], o->seeds, BLIND, STAGES);
+        n += (size_t)snprintf(out + n, room - n, "%s<tr><td>%s</td><td><b>%s</b></td><td>%s</td>"
+                                                 "<td>%s</td><td>%s</td></tr>\n",
+                              n ? "" : "<p>Without attention, at the end of their stages, students "
+                                       "reach:</p>\n<div class=\"wide\"><table class=\"asked\">"
+                                       "<tr><th>on what is held back</th><th>student</th>"
+                                       "<th>teacher</th><th>student before learning</th>"
+                                       "<th>a network that sees nothing</th></tr>\n",
+                              of[p], end, teacher, start, blind);
     }
+    if (n) n += (size_t)snprintf(out + n, room - n, "</table></div>\n");
     if (lengths)
-        n += (size_t)snprintf(out + n, room - n,
-                              "%sM-MATE's decoder reads a film of %.0f tokens in "
-                              "<b>%.2f&nbsp;s</b>, attention's in %.2f&nbsp;s", n ? "; " : "<p>",
-                              x[lengths - 1].tokens, x[lengths - 1].first[BOTH],
-                              x[lengths - 1].first[ATTENTION]);
-    snprintf(out + n, room - n, ".</p>");
+        snprintf(out + n, room - n, "<p>M-MATE's decoder reads a film of %.0f tokens in "
+                                    "<b>%.2f&nbsp;s</b>, attention's in %.2f&nbsp;s.</p>",
+                 x[lengths - 1].tokens, x[lengths - 1].first[BOTH],
+                 x[lengths - 1].first[ATTENTION]);
 }
 
 /* 0, 1 after Ctrl-C, -1 */

@@ -955,7 +955,6 @@ static int write_tables(const settings *o)
     if (!bad && report_open(&b.h, path, "Four token mixers, measured like the tables of a paper"))
         bad = fail("%s", b.h.error);
     if (!bad) {
-        report_html(&b.h, "<style>td:not(:first-child){white-space:nowrap}</style>\n");
         report_state(&b);
         report_mixers(&b);
         report_kinds(&b, "Sizes", sizes, size_pair, 4,
