@@ -349,7 +349,7 @@ static inline int report_open(report *r, const char *path, const char *title)
             "system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:72rem;"
             "margin:2rem auto;padding:0 1rem}\n"
             "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
-            "p{margin:.4rem 0;max-width:48rem}ul{max-width:46rem;padding-left:1.4rem;"
+            "p{margin:.4rem 0;max-width:48rem}ul,ol{max-width:46rem;padding-left:1.4rem;"
             "margin:.4rem 0}\n"
             ".soft,figcaption{color:var(--soft);font-size:.87rem}"
             "code{font-size:.87em;overflow-wrap:anywhere}"
