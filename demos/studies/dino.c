@@ -802,24 +802,24 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
 enum { COST = 8, WORTH = 9 };
 static const report_column cost[COST] = {
     {"parameters", "params", "parameters", 8, 0},
-    {"mflops", "MFLOP", "MFLOPs an image", 7, 1},
+    {"mflops", "MFLOP", "MFLOPs a picture", 7, 1},
     {"ms_per_step", "ms/step", "ms a step", 8, 1},
-    {"images_per_second", "img/s", "images a second", 6, 0},
+    {"images_per_second", "img/s", "pictures a second", 6, 0},
     {"peak_mib", "MiB", "peak MiB", 5, 0},
     {"steps", "steps", "steps", 6, 0},
     {"loss", "loss", "loss at the end", 6, 3},
     {"entropy", "entropy", "teacher entropy", 8, 3},
 };
 static const report_column value_of[WORTH] = {
-    {"balanced", "balanced", "class token: balanced k-NN", 8, 3},
+    {"balanced", "balanced", "class token: k‑NN, balanced", 8, 3},
     {"balanced_95", "+-95%", REPORT_95, 5, 3},
-    {"knn", "k-NN", "k-NN", 6, 3},
+    {"knn", "k-NN", "k‑NN, plain", 6, 3},
     {"balanced_mean", "mean", "mean of patches: balanced", 6, 3},
     {"balanced_max", "max", "maximum: balanced", 6, 3},
     {"rank", "rank", "effective rank", 6, 1},
     {"auc", "AUC", "Binary-AUC", 6, 3},
     {"auc_95", "+-95%", REPORT_95, 5, 3},
-    {"auc_judged", "maps", "pictures", 5, 0},
+    {"auc_judged", "maps", "maps judged", 5, 0},
 };
 
 static void costs(const run *r, double value[COST])
@@ -954,27 +954,31 @@ static int score_differs(const score *a, const score *b)
 static void report_classes_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
     static const char *const than[3] = {"less than", "level with", "more than"};
-    const score *edges = &b->plain[PLAIN_EDGES];
-    int best = -1, better = 0, n = 0;
+    static const char *const known[PLAINS] = {"raw pixels", "histograms of colours",
+                                              "histograms of edges"};
+    int best = -1, better = 0, n = 0, most = PLAIN_EDGES;
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         n++;
         better += score_differs(r[k].after.knn, r[k].before.knn) > 0;
         if (best < 0 || r[k].after.knn->balanced > r[best].after.knn->balanced) best = k;
     }
+    for (int k = 0; k < PLAINS; k++)
+        if (b->plain[k].balanced > b->plain[most].balanced) most = k;
     const score *token = r[best].after.knn;
-    report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class. By "
-                   "the class token of the best, %s, the nearest training pictures name the class of "
-                   "<b>%.1f&nbsp;%%</b> of the test pictures, from which no network has learned "
-                   "(the mean over the classes, 95&nbsp;%% interval &plusmn; %.1f). Untrained it "
-                   "was %.1f&nbsp;%%, guessing is %.1f&nbsp;%%. ",
-                better, n, mixer_name[best], 100 * token->balanced,
-                100 * report_half * token->balanced_error, 100 * r[best].before.knn->balanced,
-                100 / (double)p->classes);
-    report_html(h, "That is <b>%s</b> what histograms of edges name, which nobody has trained: "
-                   "%.1f&nbsp;%%. Raw pixels name %.1f&nbsp;%%.</p>\n",
-                than[1 + score_differs(token, edges)], 100 * edges->balanced,
-                100 * b->plain[PLAIN_PIXELS].balanced);
+    report_html(h, "<p>Without a label %d of %d network%s learned what helps to name a class. The "
+                   "best is %s (%s). The class of a test picture, from which no network has "
+                   "learned, is named by those training pictures whose class tokens are nearest to "
+                   "its own (k-NN). <b>%.1f&nbsp;%%</b> of the names are right (the mean over the "
+                   "classes, 95&nbsp;%% interval &plusmn; %.1f). The same network untrained has "
+                   "%.1f&nbsp;%%, guessing %.1f&nbsp;%%. ",
+                better, n, n > 1 ? "s" : "", mixer_name[best], model_name[best],
+                100 * token->balanced, 100 * report_half * token->balanced_error,
+                100 * r[best].before.knn->balanced, 100 / (double)p->classes);
+    report_html(h, "That is <b>%s</b> what %s name, the best of what nobody has trained: "
+                   "%.1f&nbsp;%%.</p>\n",
+                than[1 + score_differs(token, &b->plain[most])], known[most],
+                100 * b->plain[most].balanced);
     for (int k = 0; k < MIXERS; k++)
         if (r[k].chosen && score_differs(r[k].after.knn, r[k].before.knn) < 0)
             report_html(h, "<p><b>The class tokens of %s have got worse:</b> %.1f&nbsp;%% before "
@@ -988,8 +992,10 @@ static void report_classes_finding(report *h, const run *r, const pictures *p, c
 static void report_maps_finding(report *h, const run *r, const baselines *b)
 {
     static const char *const than[3] = {"<b>worse</b> than", "level with", "better than"};
-    report_html(h, "<p>How well the maps below tell objects from the background (Binary-AUC; "
-                   "nearness to the middle, which looks at no picture, has %.3f):</p>\n<ul>\n",
+    report_html(h, "<p>The maps below show how much each patch resembles the class token. How well "
+                   "they tell objects from the background is their Binary-AUC: chance has 0.5, a "
+                   "perfect map 1, and nearness to the middle, which looks at no picture, "
+                   "%.3f.</p>\n<ul>\n",
                 maps_auc(&b->middle));
     for (int k = 0; k < MIXERS; k++) {
         const maps *after = &r[k].after.auc;
@@ -999,8 +1005,8 @@ static void report_maps_finding(report *h, const run *r, const baselines *b)
         if (!r[k].chosen) continue;
         int change = report_differ(maps_auc(after), maps_error(after), maps_auc(before),
                                    maps_error(before));
-        report_html(h, "<li>%s: %s before training, %.3f then and %.3f now (95&nbsp;%% interval "
-                       "&plusmn; %.3f)%s. ",
+        report_html(h, "<li>%s: %s before training, Binary-AUC %.3f then and %.3f now (95&nbsp;%% "
+                       "interval &plusmn; %.3f)%s. ",
                     mixer_name[k], than[1 + change], maps_auc(before), maps_auc(after),
                     report_half * maps_error(after),
                     maps_auc(after) < maps_auc(&b->middle) ? ", below nearness to the middle" : "");
@@ -1069,15 +1075,19 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
         report_columns_html(h, value_of, WORTH, row, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">k-NN: share of the test pictures whose class the 20 nearest "
-                   "training pictures name (cosine, temperature 0.07); balanced: the mean over the "
-                   "classes; the class token, the mean of the patch tokens or their maximum. "
-                   "&plusmn;: half of the 95&nbsp;%% interval over the pictures, 1.96 standard "
-                   "errors; &#9650; and &#9660;: above or below the same network untrained, beyond "
-                   "the 95&nbsp;%% interval of the difference. Effective rank: how many directions "
-                   "the class tokens of all pictures fill. Binary-AUC: area under the ROC curve of "
-                   "a feature map, as drawn above, against the mask, max(A, 1 - A), mean over test "
-                   "pictures.</p>\n"
+    report_html(h, "<ul class=\"soft\">\n<li>k-NN: the share of the test pictures whose class the "
+                   "20 nearest training pictures name (by cosine, temperature 0.07). Pictures are "
+                   "compared by the class token, by the mean of the patch tokens or by their "
+                   "maximum. Balanced is the mean over the classes of that share.</li>\n"
+                   "<li>Behind &plusmn; stands half of the 95&nbsp;%% interval over the pictures, "
+                   "1.96 standard errors.</li>\n<li>&#9650; and &#9660; mark what is above or "
+                   "below the same network untrained, beyond the 95&nbsp;%% interval of the "
+                   "difference.</li>\n<li>Effective rank: how many directions the class tokens of "
+                   "all pictures fill.</li>\n<li>Binary-AUC: A is the chance that a patch of the "
+                   "object is brighter in the map above than one of the background (the area under "
+                   "the ROC curve). The greater of A and 1 &minus; A is taken, so a map may mark "
+                   "objects by its dark side, too; the mean is over the test "
+                   "pictures.</li>\n</ul>\n"
                    "<h2>What it took</h2>\n");
     report_columns_html(h, cost, COST, "mixer|model", NULL, NULL);
     for (int k = 0; k < MIXERS; k++) {
@@ -1088,42 +1098,47 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the "
-                   "backbone's, FLOPs of one picture at the size of a global crop. A step looks at "
-                   "all crops of a batch, trains the student and moves the teacher. Memory is what "
-                   "the library held. Loss and entropy: means of the last twentieth.</p>\n");
+                   "backbone's; FLOPs are those of one picture at the size of a global crop. A "
+                   "step looks at all crops of a batch, trains the student and moves the teacher. "
+                   "The peak is the most memory that the library held. Loss and entropy are means "
+                   "of the last twentieth of the steps.</p>\n");
 }
 
 /* What nobody has trained and stands beside the curves. */
-static const int beside[2] = {PLAIN_EDGES, PLAIN_PIXELS};
-static const char *const beside_name[2] = {"edges", "raw pixels"};
+static const int beside[PLAINS] = {PLAIN_EDGES, PLAIN_PIXELS, PLAIN_COLOURS};
+static const char *const beside_name[PLAINS] = {"edges", "raw pixels", "colours"};
 
 static void report_curves(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    double ends[2] = {0, 0}, level[2][2];
+    static const int beside_colour[PLAINS] = {4, 5, 3};
+    double ends[2] = {0, 0}, level[PLAINS][2];
     char about_knn[460];
     report_plot knn, rank, loss, entropy;
     memset(&loss, 0, sizeof loss);
     loss.x_label = "step";
     knn = rank = entropy = loss;
-    loss.level_name = entropy.level_name = "ln K";
+    loss.level_name = entropy.level_name = "even choice, ln K";
     loss.y_label = "loss";
     loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far "
         "the student is from it. It goes up where that entropy does, or where the teacher sharpens "
         "faster than the student follows: a rise alone does not say that the features get worse.";
-    entropy.y_label = "nats";
-    entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
-        "sharp near 0.";
-    knn.y_label = "balanced k-NN";
+    entropy.y_label = "entropy, nats";
+    entropy.caption = "The teacher sorts pictures among K prototypes. The entropy of its choice is "
+                      "ln K where all are equally likely, and near 0 where it is sure.";
+    knn.y_label = "share named rightly (k-NN, balanced)";
     snprintf(about_knn, sizeof about_knn, "Class tokens of %zu test pictures, named by the 20 "
-             "nearest of %zu training pictures: fewer than in the table below, so the numbers are "
-             "lower. Broken lines: what nobody has trained, on the same pictures; and of ssd, "
-             "whose class token has read far patches through its fading state only, the mean of the "
-             "patches.",
+             "nearest of %zu training pictures%s. Broken lines: what nobody has trained, on the same "
+             "pictures%s.",
              p->test.count < PLOTTED ? p->test.count : PLOTTED,
-             p->train.count < PLOTTED ? p->train.count : PLOTTED);
+             p->train.count < PLOTTED ? p->train.count : PLOTTED,
+             p->train.count > PLOTTED ? ": fewer than in the table below, so the numbers are lower"
+                                      : "",
+             r[MMIX_MIXER_SSD].chosen ? "; and of ssd, whose class token has read far patches through "
+                                        "its fading state only, the mean of the patches" : "");
     knn.caption = about_knn;
     rank.y_label = "effective rank";
-    rank.caption = "Directions that the class tokens of these training pictures fill.";
+    rank.caption = "How many directions the class tokens of these training pictures fill: near 1 "
+                   "pictures differ in one way only.";
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         report_curve c = {mixer_name[k], r[k].x, r[k].loss, r[k].done, k, 0};
@@ -1144,8 +1159,8 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
         c.dashed = 1;
         knn.curve[knn.curves++] = c;
     }
-    for (int k = 0; k < 2; k++) {
-        report_curve c = {beside_name[k], ends, level[k], 2, 4 + k, 1};
+    for (int k = 0; k < PLAINS; k++) {
+        report_curve c = {beside_name[k], ends, level[k], 2, beside_colour[k], 1};
         level[k][0] = level[k][1] = b->few[beside[k]].balanced;
         knn.curve[knn.curves++] = c;
     }
@@ -1171,19 +1186,17 @@ static void report_maps(report *h, const run *r, const pictures *p)
     size_t pixels = p->size * p->size;
     size_t map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
-    report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
-                   "<table class=\"pictures\"><tr>%s<th>picture</th>%s",
-                   p->classes ? "<th>class</th>" : "", p->test.mask ? "<th>mask</th>" : "");
+    report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table "
+                   "class=\"pictures small\"><tr><th>picture</th>%s",
+                   p->test.mask ? "<th>mask</th>" : "");
     for (int k = 0; k < MIXERS; k++)
         if (r[k].chosen) report_html(h, "<th>%s,<br>before</th><th>after</th>", mixer_name[k]);
     for (size_t i = 0; rgb && i < SHOWN && i < p->test.count; i++) {
         size_t at = shown(p, i);
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
-        report_html(h, "</tr>\n<tr>");
-        if (p->classes) report_html(h, "<td class=\"soft\">");
-        report_text(h, name);
-        report_html(h, p->classes ? "</td><td>" : "<td>");
+        report_html(h, "</tr>\n<tr><td class=\"soft\">");
         report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
+        report_text(h, name);
         if (p->test.mask) paint_mask(rgb, p->test.mask + at * pixels, pixels);
         if (p->test.mask) report_html(h, "</td><td>");
         if (p->test.mask) report_picture(h, rgb, p->size, p->size, 112, "mask");
@@ -1194,11 +1207,12 @@ static void report_maps(report *h, const run *r, const pictures *p)
                            MAP_SIDE, MAP_SIDE, 112, mixer_name[k / 2]);
         }
     }
-    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown "
-                   "to the networks at %d x %d pixels. %sMaps: cosine of class token and patch "
-                   "tokens after the final norm, each from its least (violet) to its greatest "
-                   "(yellow), bilinear.</p>\n", (int)map_side(p),
-                   (int)map_side(p), p->test.mask ? "Mask: white is object, gray is void. " : "");
+    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">These are test pictures, cut "
+                   "square and shown to the networks at %d x %d pixels. %sA map is the cosine of "
+                   "class token and patch tokens after the final norm, from its least (violet) to "
+                   "its greatest (yellow), smoothed between the patches.</p>\n", (int)map_side(p),
+                   (int)map_side(p),
+                p->test.mask ? "In the mask white is object, gray is void. " : "");
     free(rgb);
 }
 
@@ -1259,8 +1273,8 @@ static void draw_learning(const settings *o, const run *r, const baselines *b)
         if (r[k].chosen) a.steps = fmax(a.steps, (double)r[k].steps);
     double ends[2] = {0, a.steps};
     FILE *f = svg_open(o->figures, "learning.svg", a.left + a.wide + 150, a.top + a.high + 50, "");
-    svg_text(f, 8, 20, 0, "start", "share of test pictures whose class the nearest training pictures "
-                                   "name");
+    svg_text(f, 8, 20, 0, "start", "share of test pictures whose class the nearest training "
+                                   "pictures name");
     for (int i = 0; i <= 4; i++) {
         double y = a.top + a.high * (1 - i / 4.0);
         fprintf(f, "<path d=\"M%g %.1fh%g\" stroke=\"#dde2e7\"/>\n", a.left, y, a.wide);
@@ -1331,18 +1345,18 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     report_maps(&h, r, p);
     report_curves(&h, r, p, b);
     report_tables(&h, r, p, b);
-    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">%zu training and %zu test pictures ",
-                p->train.count, p->test.count);
+    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">%zu training and %zu test pictures %s",
+                p->train.count, p->test.count, o->images ? "of " : "");
     report_text(&h, o->images ? o->images :
-                "drawn by scenes.h: swarms, whose classes differ in shape alone");
+                "drawn by the program: swarms, whose classes differ in shape alone");
     report_html(&h, ", brought to %zu x %zu", p->size, p->size);
     for (size_t c = 0; c < p->classes && c < 12; c++) {
         report_html(&h, c ? ", " : "; classes (for the test alone): ");
         report_text(&h, p->class_name[c]);
     }
-    report_html(&h, "%s. %s, seed %" PRIu64 ", %d threads, %s",
+    report_html(&h, "%s. %s, seed %" PRIu64 ", %d thread%s, %s",
                 p->classes > 12 ? ", &hellip;" : "", date, o->seed, mmix_threads(m),
-                mmix_simd_name(m));
+                mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m));
 #ifndef _WIN32
     struct rusage use;
 #ifdef __APPLE__
@@ -1353,15 +1367,16 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     if (!getrusage(RUSAGE_SELF, &use))
         report_html(&h, ", the whole process held at most %.0f MiB", (double)use.ru_maxrss / unit);
 #endif
-    report_html(&h, ". Recipes:");
+    report_html(&h, ".</p>\n<details class=\"soft\"><summary>All numbers of the recipes "
+                    "(<code>--set list</code> says what they are)</summary>\n");
     for (int k = 0; k < MIXERS; k++) {
         recipe of = recipe_of(o, k);
-        if (r[k].chosen) report_html(&h, "<br><code>%s", mixer_name[k]);
+        if (r[k].chosen) report_html(&h, "<p><code>%s", mixer_name[k]);
         for (size_t i = 1; r[k].chosen && i < RECIPE_NUMBERS; i++)
             report_html(&h, " %s=%g", recipe_number[i].name, *recipe_at(&of, i));
-        if (r[k].chosen) report_html(&h, "</code>");
+        if (r[k].chosen) report_html(&h, "</code></p>\n");
     }
-    report_html(&h, "</p>\n");
+    report_html(&h, "</details>\n");
     if (report_close(&h)) return fail("%s", h.error);
     if (o->figures) draw_sheet(o, r, p);
     if (o->figures && p->classes > 1) draw_learning(o, r, b);

@@ -7,15 +7,15 @@
 
 /* ---- measures -------------------------------------------------------------------------------- */
 
-/* A measure in a sentence: its column, whose error is in the next one; what it says. */
+/* A measure in words: its column, whose error is in the next one. */
 static const struct {
     int at;
-    const char *says;
+    const char *asks;
 } finding[] = {
-    {KNN, "The 20 nearest by the class token name the class rightly"},
-    {PROBE, "A linear head on the class token names the class rightly"},
-    {SEG, "A linear head on the patches' features finds the classes' masks with an mIoU of"},
-    {AUC, "The class token's map tells objects from ground with a Binary-AUC of"},
+    {KNN, "Class named rightly by the 20 pictures with the most similar class tokens (k-NN)"},
+    {PROBE, "Class named rightly by a linear head on the class token (linear probe)"},
+    {SEG, "Overlap of the classes' masks with what a linear head on the patches finds (mIoU)"},
+    {AUC, "Objects told from background by the class token's map; chance is 0.5 (Binary-AUC)"},
 };
 
 /* Of what nobody has trained the best in a column, or NULL. */
@@ -44,58 +44,90 @@ static void report_findings(report *h, const settings *o, const album *a)
     int any = 0;
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
         any += has_column(o, finding[k].at);
-    if (any) report_html(h, "<p>Beyond two standard errors ");
+    if (any) report_html(h, "<p>");
     for (const model *x = o->model; any && x < base; x++) {
         int above = 0;
         for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
             int c = finding[k].at;
             above += has_column(o, c) && above_plain(o, x, c) > 0;
         }
-        const char *link = x + 1 < base ? ", " : " and ";
-        if (x == o->model) link = "";
-        report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures", link,
-                    x->label, above, any);
+        report_html(h, "<b>%s</b> is better than every baseline in %d of %d measures. ", x->label,
+                    above, any);
     }
-    if (any) report_html(h, ".</p>\n");
+    if (any) report_html(h, "A baseline is something that nobody has trained, such as a histogram "
+                            "of colours. Better means: by more than two standard errors of the "
+                            "difference.</p>\n");
     else if (!a->classes && !a->masks)
         report_html(h, "<p>No label says anything about these pictures, so nothing is measured. "
-                       "What there is to see: where the networks look, and which pictures they "
-                       "take for alike.</p>\n");
+                       "This page shows where the networks look, and which pictures they take for "
+                       "alike.</p>\n");
 }
 
-/* A number and its standard error, where there is one (of one picture there is none). */
-static void report_number(report *h, const double *value)
+/* A number, its standard error, where there is one (of one picture there is none), and a sign. */
+static void report_number(report *h, const double *value, int sign)
 {
-    report_html(h, isfinite(value[1]) ? " %.3f &plusmn; %.3f" : " %.3f", value[0], value[1]);
+    report_html(h, "<td>%.3f", value[0]);
+    if (isfinite(value[1])) report_html(h, " &plusmn; %.3f", value[1]);
+    report_html(h, "%s</td>", report_sign[1 + sign]);
 }
 
-/* Each measure in words, of each network beside the best of those that nobody has trained. */
-static void report_words(report *h, const settings *o)
+/* Each measure in words, of all networks and of the best of those that nobody has trained. */
+static void report_asked(report *h, const settings *o)
 {
     const model *base = o->model + o->models;
-    report_html(h, "<p>");
+    report_html(h, "<div class=\"wide\"><table class=\"asked\">\n<tr><th>share of the pictures, or "
+                   "mean</th>");
+    for (const model *x = o->model; x < base; x++) report_html(h, "<th>%s</th>", x->label);
+    report_html(h, "<th>best baseline</th><th></th>");
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
         int c = finding[k].at;
-        int share = c == KNN || c == PROBE;
-        const char *of = share ? " of the pictures with" : " for";
         const model *best = best_plain(o, c);
         if (!has_column(o, c)) continue;
-        report_html(h, "%s", finding[k].says);
-        for (const model *x = o->model; x < base; x++) {
-            report_html(h, x > o->model ? "," : "");
-            report_number(h, x->value + c);
-            report_html(h, "%s %s%s", of, x->label, report_sign[1 + above_plain(o, x, c)]);
-        }
-        if (best) {
-            report_html(h, "; the best baseline, %s, has", best->label);
-            report_number(h, best->value + c);
-        }
-        report_html(h, ".<br>\n");
+        report_html(h, "</tr>\n<tr><td>%s</td>", finding[k].asks);
+        for (const model *x = o->model; x < base; x++)
+            report_number(h, x->value + c, above_plain(o, x, c));
+        if (best) report_number(h, best->value + c, 0);
+        if (best) report_html(h, "<td class=\"soft\">%s</td>", best->label);
     }
-    report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of "
-                   "the difference above or below the best of what nobody has trained, as if the "
-                   "two had been measured on different pictures. Less is no difference that can be "
-                   "told from chance.</p>\n");
+    report_html(h, "</tr></table></div>\n<p class=\"soft\">&#9650; and &#9660; mark what is more "
+                   "than two standard errors of the difference above or below the best baseline, "
+                   "as if the two had been measured on different pictures. A smaller difference "
+                   "cannot be told from chance.</p>\n");
+}
+
+/* How all of it was measured. */
+static void report_method(report *h, const settings *o, const album *a)
+{
+    size_t kinds = 0;
+    for (int c = 0; c < DENSE_VOID; c++) kinds += a->seen[c];
+    report_html(h, "<ul class=\"soft\">\n<li>The number behind &plusmn; is one standard error over "
+                   "the pictures (of mIoU by the jackknife, which leaves each picture out in "
+                   "turn).</li>\n<li>Balanced is the mean over the classes of their shares: each "
+                   "class counts the same, however many pictures it has.</li>\n");
+    if (o->ask & ASK_KNN)
+        report_html(h, "<li>k-NN: the 20 pictures vote whose class tokens have the greatest cosine "
+                       "with the picture's, with weight e<sup>cosine/0.07</sup>. %zu pictures are "
+                       "judged by %s.</li>\n", a->vote.tests,
+                    a->vote.trains ? "the training pictures" : "all others");
+    if (o->ask & ASK_PROBE)
+        report_html(h, "<li>Linear probe: a linear head learns by gradient steps (SGD) from the "
+                       "class token%s, whose numbers are brought to mean 0 and deviation 1. %zu "
+                       "pictures teach it, %zu others are judged; a tenth of the teaching ones "
+                       "chooses the learning rate.</li>\n",
+                    o->blocks_read > 1 ? "s of the last blocks" : "", a->teach.trains,
+                    a->teach.tests);
+    if (o->ask & ASK_SEG)
+        report_html(h, "<li>mIoU: intersection over union of a class's pixels and of those that "
+                       "are called so, mean over %zu classes with the background (the ground). A "
+                       "linear head on the patches' features calls them; %zu pictures teach it "
+                       "with masks of %d x %d pixels, %zu others are judged at %zu x %zu.</li>\n",
+                    kinds, a->segment.trains, DENSE_SIDE, DENSE_SIDE, a->segment.tests, o->size,
+                    o->size);
+    report_html(h, "<li>The baselines go the same way: %d x %d x 3 pixels; a joint histogram of %d "
+                   "levels of red, green and blue; histograms of the edges' directions in %d x %d "
+                   "cells; always the commonest class of those that teach, and ground for every "
+                   "pixel; for maps the nearness to the middle of the picture.</li>\n</ul>\n",
+                PLAIN_SIDE, PLAIN_SIDE, PLAIN_LEVELS, PLAIN_CELLS, PLAIN_CELLS);
 }
 
 static void report_measures(report *h, const settings *o, const album *a)
@@ -112,22 +144,25 @@ static void report_measures(report *h, const settings *o, const album *a)
         {PROBE_MEAN + 2, 1, "the same, balanced"},
         {SEG, 1, "mIoU"},
         {SEG + 2, 0, "right pixels"},
-        {AUC, 1, "Binary-AUC"},
     };
     int count = (int)(sizeof shows / sizeof *shows);
     int any = 0;
     char cells[2048] = "weights";
+    for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
+        any += has_column(o, finding[k].at);
+    if (!any) return;
+    report_html(h, "<h2>Measures</h2>\n");
+    report_asked(h, o);
+    any = 0;
     for (int k = 0; k < count; k++) {
         if (!has_column(o, shows[k].at)) continue;
         snprintf(cells + strlen(cells), sizeof cells - strlen(cells), "|%s", shows[k].head);
         any = 1;
     }
     if (!any) return;
-    report_html(h, "<h2>Measures</h2>\n");
-    report_words(h, o);
     report_table(h, cells);
     for (const model *x = o->model; x < last(o); x++) {
-        if (!has_row(x, COST, COLUMNS)) continue;
+        int there = 0;
         snprintf(cells, sizeof cells, "%s", x->label);
         for (int k = 0; k < count; k++) {
             double v = x->value[shows[k].at];
@@ -135,42 +170,18 @@ static void report_measures(report *h, const settings *o, const album *a)
             char *at = cells + strlen(cells);
             size_t room = sizeof cells - strlen(cells);
             if (!has_column(o, shows[k].at)) continue;
+            there += isfinite(v) != 0;
             if (!isfinite(v)) snprintf(at, room, "|-");
             else if (!isfinite(e)) snprintf(at, room, "|%.3f", v);
             else {
                 int above = above_plain(o, x, shows[k].at);
-                snprintf(at, room, "|%.3f ± %.3f%s", v, e, report_sign[1 + above]);
+                snprintf(at, room, "|%.3f ± %.3f%s", v, e, report_sign[1 + above]);
             }
         }
-        report_row(h, "%s", cells);
+        if (there) report_row(h, "%s", cells);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Behind &plusmn; stands one standard error: binomial of "
-                   "shares, of the mean over the pictures of Binary-AUC, of mIoU by the jackknife "
-                   "over pictures. Balanced: mean over the classes of their shares.");
-    if (o->ask & ASK_KNN)
-        report_html(h, " k-NN: the 20 nearest by the cosine of the class tokens vote, with weight "
-                    "e<sup>cosine/0.07</sup>; %zu pictures are judged by %s.", a->vote.tests,
-                    a->vote.trains ? "train pictures" : "all others");
-    if (o->ask & ASK_PROBE)
-        report_html(h, " Linear probe: a linear head by SGD on the class token%s, features "
-                       "brought to mean 0 and deviation 1; %zu pictures teach, %zu are judged; the "
-                       "rate is chosen on a tenth of the teaching ones.",
-                    o->blocks_read > 1 ? "s of the last blocks" : "", a->teach.trains,
-                    a->teach.tests);
-    size_t kinds = 0;
-    for (int c = 0; c < DENSE_VOID; c++) kinds += a->seen[c];
-    if (o->ask & ASK_SEG)
-        report_html(h, " mIoU: a linear head on the patches' features, %zu pictures teach it with "
-                       "masks of %d x %d pixels, %zu are judged at %zu x %zu; %zu classes with the "
-                       "ground.",
-                    a->segment.trains, DENSE_SIDE, DENSE_SIDE, a->segment.tests, o->size, o->size,
-                    kinds);
-    report_html(h, " Baselines go through the same calls: %d x %d x 3 pixels; a joint histogram "
-                   "of %d levels of red, green and blue; histograms of the edges' directions in %d "
-                   "x %d cells; always the commonest class of those that teach, of pixels always "
-                   "ground; of maps nearness to the middle.</p>\n",
-                PLAIN_SIDE, PLAIN_SIDE, PLAIN_LEVELS, PLAIN_CELLS, PLAIN_CELLS);
+    report_method(h, o, a);
 }
 
 /* Columns from … to - 1 of all lines that have them. */
@@ -187,10 +198,10 @@ static void report_costs(report *h, const settings *o)
 {
     report_html(h, "<h2>Costs</h2>\n");
     report_lines(h, o, 0, COST);
-    report_html(h, "<p class=\"soft\">FLOPs: two for a multiply-add, of %zu x %zu pixels. Time: "
-                   "the forward pass alone, %d at once, without the first batch. Memory: the most "
-                   "that the library held, weights and their packed copies among it.</p>\n<ul "
-                   "class=\"soft\">\n",
+    report_html(h, "<p class=\"soft\">A multiply-add counts as two FLOPs; pictures have %zu x %zu "
+                   "pixels. The time is that of the forward pass alone, %d at once, without the "
+                   "first batch. The peak is the most memory that the library held, with the "
+                   "weights and their packed copies.</p>\n<ul class=\"soft\">\n",
                 o->size, o->size, o->whole ? 1 : BATCH);
     for (const model *x = o->model; x < o->model + o->models; x++) {
         report_html(h, "<li>%s: ", x->name);
@@ -206,20 +217,25 @@ static void report_auc(report *h, const settings *o, const album *a)
     double at[ROC_POINTS], rate[MODELS + 1][ROC_POINTS];
     const model *end = o->model + o->models + MIDDLE;
     memset(&roc, 0, sizeof roc);
-    roc.x_label = "share of the ground above the threshold";
-    roc.y_label = "share of the objects";
-    roc.caption = "Mean ROC curves of the maps.";
+    roc.x_label = "share of the background above it";
+    roc.y_label = "share of the objects above a threshold";
+    roc.caption = "ROC curves of the maps, means over the pictures: a point for each threshold. "
+                  "The dotted diagonal is a map that tells nothing.";
     roc.high = roc.square = roc.diagonal = 1;
     report_html(h, "<h2>Binary-AUC: do maps tell objects from background?</h2>\n");
     report_lines(h, o, AUC, COLUMNS);
-    report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map "
-                   "(DinoMamba-Reg: of the registers' mean) against the mask, max(A, 1 - A), never "
-                   "below &frac12;: mean over the pictures that have both object and background, "
-                   "and its standard error. Object brighter: share of the pictures with A &ge; "
-                   "&frac12;. Best IoU: intersection over union of map &ge; threshold and object, "
-                   "mean over the pictures, at the best of %d thresholds, one for all, 0 being the "
-                   "whole picture; with a minus the map is turned round first. Nearness to the "
-                   "middle: a map that has looked at no picture.</p>\n",
+    report_html(h, "<ul class=\"soft\">\n<li>A is the area under the ROC curve below: the chance "
+                   "that a pixel of the object is brighter in the class token's map (of "
+                   "DinoMamba-Reg in the registers' mean) than one of the background. A map may "
+                   "mark objects by its dark side as well, so Binary-AUC is the greater of A and 1 "
+                   "&minus; A, mean over the pictures that have both object and background. It is "
+                   "never below &frac12;.</li>\n<li>Object brighter: the share of the pictures "
+                   "with A &ge; &frac12;.</li>\n<li>Best IoU: intersection over union of the "
+                   "object and of what is above a threshold, mean over the pictures, at the best "
+                   "of %d thresholds, one for all; at 0 the whole picture is above it. A minus "
+                   "before the threshold says that the map was turned round "
+                   "first.</li>\n<li>Nearness to the middle is a map that has looked at no "
+                   "picture.</li>\n</ul>\n",
                 LEVELS);
     report_html(h, "<div class=\"row\">\n<div "
                    "class=\"wide\"><table><tr><th>class</th><th>pictures</th>");
@@ -265,7 +281,7 @@ static const char *how_made(const model *x, int what)
         return "what the class token reads in the last block, mean of the heads: lit are the "
                "fewest patches that hold 60% of it";
     case COLOURS: return x->components;
-    default: return "a linear head's classes for the patches, a colour for each";
+    default: return "the classes that a linear head names for the patches, a colour for each";
     }
 }
 
@@ -361,6 +377,37 @@ static const char *file_of(const album *a, size_t i)
     return a->at[i].path ? a->at[i].path : "a drawn scene";
 }
 
+/* A name that a line may break behind its strokes. */
+static void report_name(report *h, const char *name)
+{
+    while (*name) {
+        size_t n = strcspn(name, "_-");
+        n += name[n] != 0;
+        report_html(h, "%.*s<wbr>", (int)n, name);
+        name += n;
+    }
+}
+
+/* What the columns of pictures show, in words for those who see them first. */
+static void report_legend(report *h, const settings *o, const album *a, const model *one)
+{
+    report_html(h, "<p class=\"soft\">A map shows how much each patch resembles %s, from violet "
+                   "(least) over green to yellow (most). Objects may lie at either end.",
+                one && one->registers ? "a register or the mean of the registers, tokens without a "
+                                        "place that stand for the whole picture"
+                                      : "the class token, which stands for the whole picture");
+    if (!one) {
+        report_html(h, " Under &ldquo;reads&rdquo; those patches are lit which the class token "
+                       "reads most. Under &ldquo;components&rdquo; similar colours are similar "
+                       "features (their principal components), and black is taken for background.");
+        if (o->ask & ASK_SEG)
+            report_html(h, " Under &ldquo;segmentation&rdquo; a linear head has named the class of "
+                           "each place.");
+        if (a->masks) report_html(h, " The mask is what people say.");
+    }
+    report_html(h, "</p>\n");
+}
+
 static void report_pictures(report *h, const settings *o, const album *a, const model *one,
                             uint8_t *rgb)
 {
@@ -368,8 +415,12 @@ static void report_pictures(report *h, const settings *o, const album *a, const 
     size_t tiles = tiles_of(o, a, one, t);
     /* all in one row of the page, if they can be */
     int side = (int)fmax(72, fmin(SIDE, 1080 / (double)tiles - 5));
-    report_html(h, "<div class=\"wide\"><table class=\"pictures\">\n<tr>");
-    for (size_t k = 0; k < tiles; k++) report_html(h, "<th>%s</th>", t[k].head);
+    report_html(h, "<div class=\"wide\"><table class=\"pictures small\">\n<tr>");
+    for (size_t k = 0; k < tiles; k++) {
+        report_html(h, "<th>");
+        report_name(h, t[k].head);
+        report_html(h, "</th>");
+    }
     for (size_t i = 0; i < o->show; i++) {
         const photo *p = &a->at[shown(o, a, i)];
         report_html(h, "</tr>\n<tr>");
@@ -380,19 +431,20 @@ static void report_pictures(report *h, const settings *o, const album *a, const 
             report_text(h, how);
             report_html(h, "\">");
             report_picture(h, rgb, a->shown[i].w, a->shown[i].h, side, how);
-            report_html(h, "</td>");
+            if (!k && a->classes) report_html(h, "<span class=\"soft\">");
+            if (!k && a->classes) report_text(h, a->class_name[p->label]);
+            report_html(h, !k && a->classes ? "</span></td>" : "</td>");
         }
-        report_html(h, "<td class=\"soft\">");
-        report_text(h, a->classes ? a->class_name[p->label] : "");
-        report_html(h, "</td>");
     }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Maps run from violet (0) over green to "
-                   "yellow (1). How they were made:");
+    report_html(h, "</tr></table></div>\n");
+    report_legend(h, o, a, one);
+    report_html(h, "<details class=\"soft\"><summary>How each of them was made</summary>\n<ul>\n");
     for (size_t k = 1; k < tiles; k++) {
-        report_html(h, "<br>\n%s: ", t[k].head);
+        report_html(h, "<li>%s: ", t[k].head);
         report_text(h, t[k].how);
+        report_html(h, ".</li>\n");
     }
-    report_html(h, "</p>\n");
+    report_html(h, "</ul></details>\n");
 }
 
 /* A picture SMALL wide, (high, SMALL, 3), as it is; or NULL. */
@@ -418,11 +470,11 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
     size_t heads = x->read < HEADS ? x->read : HEADS;
     const char *rows = "";                               /* of Mamba-2 which are taken */
     if (x->config.mixer == MMIX_MIXER_SSD)
-        rows = ", the token that is read, both directions' mean, sizes without sign";
+        rows = " (of the token that is read, the mean of both directions, sizes without sign)";
     if (x->config.mixer == MMIX_MIXER_SSD && x->registers)
-        rows = ", the mean of the registers' and both directions' rows, sizes without sign";
+        rows = " (the mean of the registers' rows and of both directions, sizes without sign)";
     report_html(h, "<h2>%s: what the class token reads, head by head</h2>\n<div "
-                   "class=\"wide\"><table class=\"pictures\">\n<tr><th>picture</th>",
+                   "class=\"wide\"><table class=\"pictures small\">\n<tr><th>picture</th>",
                 x->label);
     for (size_t k = 0; k < heads; k++) report_html(h, "<th>head %zu</th>", k);
     report_html(h, "<th>mean</th>");
@@ -452,10 +504,11 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
         free(thumb);
         free(rgb);
     }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the "
-                   "last block's M%s, from violet (0) to yellow (the head's largest). Below: lit "
-                   "are the fewest patches that hold 60%% of the head's mass, as DINO's authors "
-                   "show it.%s</p>\n",
+    report_html(h, "</tr></table></div>\n<p class=\"soft\">A head mixes tokens by its own matrix M "
+                   "(Y = M X). The upper picture shows the class token's row of the last block's "
+                   "M%s: how much it takes from each patch, from violet (0) to yellow (the head's "
+                   "largest). In the lower picture the fewest patches are lit that together give "
+                   "60%% of what it takes, as DINO's authors show it.%s</p>\n",
                 rows, x->read > HEADS ? " Only the first 16 heads are shown; the mean is of all." :
                 "");
 }
@@ -471,9 +524,10 @@ static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a
     thumb.square = 1;
     thumb.whole = thumb.ask = 0;
     plainly.masks = 0;
-    report_html(h, "<h2>%s: the nearest pictures</h2>\n<div class=\"wide\"><table "
-                   "class=\"pictures\">\n<tr><th>picture</th>", x->label);
-    for (int k = 0; k < ALIKE; k++) report_html(h, "<th>%s</th>", k ? "" : "nearest");
+    report_html(h, "<h2>%s: the nearest pictures</h2>\n<div class=\"wide\"><table class=\"pictures "
+                   "small\">\n<tr><th>picture</th>", x->label);
+    report_html(h, "<th>nearest</th>");
+    for (int k = 1; k < ALIKE; k++) report_html(h, "<th>%d.</th>", k + 1);
     for (size_t i = 0; i < o->show && !bad; i++) {
         report_html(h, "</tr>\n<tr>");
         for (int k = -1; k < ALIKE && !bad; k++) {
@@ -487,15 +541,16 @@ static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a
             report_text(h, file_of(a, at));
             report_html(h, "\">");
             if (!bad) report_picture(h, v.rgb, SMALL, SMALL, SMALL, file_of(a, at));
-            if (k >= 0) report_html(h, "%.3f ", x->shown[i].cosine[k]);
+            if (k >= 0) report_html(h, "%.3f<br>", x->shown[i].cosine[k]);
             report_text(h, a->classes ? a->class_name[a->at[at].label] : "");
             report_html(h, "</td>");
             view_free(&v);
         }
     }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Cosine of the class tokens%s; squares "
+    report_html(h, "</tr></table></div>\n<p class=\"soft\">The number is the cosine of the two "
+                   "pictures' class tokens: 1 where they point the same way.%s The squares are cut "
                    "from the middle of the pictures.</p>\n",
-                a->all > a->count ? "; found among the train pictures" : "");
+                a->all > a->count ? " The nearest are sought among the training pictures." : "");
     return bad;
 }
 
@@ -508,24 +563,25 @@ static void report_head(mmix_ctx *m, report *h, const settings *o, const album *
     size_t random = 0;
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
     report_findings(h, o, a);
-    report_html(h, "<p>%zu pictures %s", a->count, o->images ? "of " : "");
-    report_text(h, o->images ? o->images : "drawn by scenes.h");
-    if (a->all > a->count) report_html(h, " and %zu to learn from", a->all - a->count);
-    if (o->whole) report_html(h, ", whole, the shorter side %zu pixels.</p>\n", o->size);
-    else if (!o->images) report_html(h, ", %zu x %zu pixels.</p>\n", o->size, o->size);
-    else if (o->square) report_html(h, ", the square in the middle as %zu x %zu pixels.</p>\n",
-                                    o->size, o->size);
-    else report_html(h, ", the shorter side brought to %zu, of that the middle %zu x %zu "
-                        "pixels.</p>\n",
-                     (o->size * 256 + 112) / 224, o->size, o->size);
     for (const model *x = o->model; x < o->model + o->models; x++)
         if (!x->file) report_html(h, "%s%s", random++ ? ", " : "<p><b>Random weights:</b> ",
                                   x->name);
     if (random) report_html(h,
-                            ". Nothing is trained there: what is seen is what the architecture "
+                            ". Nothing is trained there: this page shows what the architecture "
                             "alone makes of the pixels.</p>\n");
-    report_html(h, "<p class=\"soft\">%s, seed %" PRIu64 ", %d threads, %s.</p>\n", date, o->seed,
-                mmix_threads(m), mmix_simd_name(m));
+    report_html(h, "<p class=\"soft\">%zu pictures %s", a->count, o->images ? "of " : "");
+    report_text(h, o->images ? o->images : "are scenes drawn by the program");
+    if (a->all > a->count)
+        report_html(h, "; %zu others are there to learn from", a->all - a->count);
+    if (o->whole)
+        report_html(h, "; they are shown whole, the shorter side has %zu pixels", o->size);
+    else if (!o->images) report_html(h, "; each has %zu x %zu pixels", o->size, o->size);
+    else if (o->square) report_html(h, "; the networks see the square in the middle as %zu x %zu "
+                                       "pixels", o->size, o->size);
+    else report_html(h, "; the networks see the middle %zu x %zu pixels of each, after its shorter "
+                        "side was brought to %zu", o->size, o->size, (o->size * 256 + 112) / 224);
+    report_html(h, ". %s, seed %" PRIu64 ", %d thread%s, %s.</p>\n", date, o->seed,
+                mmix_threads(m), mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m));
 }
 
 /* 0, or an exit status. */
@@ -545,7 +601,7 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
         return fail("%s", rgb ? h.error : "no memory for the report");
     }
     report_head(m, &h, o, a);
-    report_html(&h, "<h2>Pictures, feature maps and principal components</h2>\n");
+    report_html(&h, "<h2>Pictures, and what the networks make of them</h2>\n");
     report_pictures(&h, o, a, NULL, rgb);
     for (const model *x = o->model; x < end; x++) report_heads(&h, o, a, x);
     for (const model *x = o->model; x < end; x++) {
@@ -561,11 +617,14 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
     if (end[MIDDLE].auc.judged) report_auc(&h, o, a);
     report_costs(&h, o);
     const char *patches = "";                            /* written if asked for */
-    if (o->patches) patches = ", NAME-patches.npy (pictures, patches, D)";
-    if (o->patches && o->whole) patches = ", NAME-patches.npy (patches of all pictures, D)";
-    report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">NAME-token.npy (%zu, D)%s and, of "
-                "registers, NAME-registers.npy (%zu, k, D), a row for each line of "
-                "pictures.txt.%s</p>\n",
+    if (o->patches) patches = ", NAME-patches.npy those of patches (pictures, patches, D)";
+    if (o->patches && o->whole)
+        patches = ", NAME-patches.npy those of patches (patches of all pictures, D)";
+    report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">The features lie beside this page, for "
+                    "numpy, a row for each line of pictures.txt. NAME is a network, D its width. "
+                    "<code>NAME-token.npy</code> has the class tokens (%zu, D)%s; of a network "
+                    "with k registers <code>NAME-registers.npy</code> has these (%zu, k, "
+                    "D).%s</p>\n",
                 a->count, patches, a->count, o->patches ? "" : " Features of patches: --patches.");
     free(rgb);
     if (bad) {

@@ -14,16 +14,16 @@ static const report_column value_of[WORTH] = {
     {"cosine_token", "cos cls", "cosine, class token", 7, 3},
     {"cosine_patches", "patches", "cosine, patches", 7, 3},
     {"relative_error", "error", "relative error", 6, 3},
-    {"balanced", "k-NN", "balanced k-NN", 6, 3},
+    {"balanced", "k-NN", "k‑NN, balanced", 6, 3},
     {"balanced_error", "+-", "±", 5, 3},
-    {"knn", "plain", "k-NN", 6, 3},
-    {"probe", "probe", "balanced probe", 6, 3},
+    {"knn", "plain", "k‑NN, plain", 6, 3},
+    {"probe", "probe", "probe, balanced", 6, 3},
     {"probe_error", "+-", "±", 5, 3},
     {"miou", "mIoU", "mIoU", 6, 3},
     {"miou_error", "+-", "±", 5, 3},
     {"auc", "AUC", "Binary-AUC", 6, 3},
     {"auc_error", "+-", "±", 5, 3},
-    {"auc_judged", "maps", "maps", 5, 0},
+    {"auc_judged", "maps", "maps judged", 5, 0},
 };
 static const report_column cost[COST] = {
     {"patches", "patches", "patches", 8, 0},
@@ -152,35 +152,69 @@ static size_t replaced(const settings *o, size_t depth)  /* blocks without atten
     return n;
 }
 
+/* A row of the finding: what it asks; teacher, student before and after; and what that says. The
+   errors are NULL where there are none. */
+static void report_asked(report *h, const char *asks, const double *value, const double *error)
+{
+    static const char *const says[3] = {"below the teacher", "level with the teacher",
+                                        "above the teacher"};
+    static const int order[NETWORKS] = {AFTER, TEACHER, BEFORE};
+    report_html(h, "<tr><td>%s</td>", asks);
+    for (int i = 0; i < NETWORKS; i++) {
+        int k = order[i];
+        report_html(h, k == AFTER ? "<td><b>%.3f</b>" : "<td>%.3f", value[k]);
+        report_html(h, error ? " &plusmn; %.3f</td>" : "</td>", error ? error[k] : 0);
+    }
+    int worse = value[AFTER] < value[BEFORE];
+    report_html(h, "<td class=\"soft\">");
+    if (error) {
+        int off = report_differ(value[AFTER], error[AFTER], value[TEACHER], error[TEACHER]);
+        worse = report_differ(value[AFTER], error[AFTER], value[BEFORE], error[BEFORE]) < 0;
+        report_html(h, "%s%s", says[1 + off], worse ? ", " : "");
+    }
+    report_html(h, "%s</td></tr>\n", worse ? "<b>worse than before learning</b>" : "");
+}
+
 static void report_finding(report *h, const settings *o, const run *r, const worth *w,
                            const price *x)
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
-    const worth *t = &w[TEACHER];
-    const worth *s = &w[AFTER];
-    report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks and %.1f minutes of "
-                   "learning, patch tokens have a mean cosine of <b>%.3f</b> with the "
-                   "teacher&rsquo;s, before learning %.3f, and class tokens of <b>%.3f</b>, before "
-                   "%.3f", kind[o->kind].title, replaced(o, depth), depth,
-                   r->seconds / 60,
-                s->like.patches, w[BEFORE].like.patches, s->like.token, w[BEFORE].like.token);
-    if (isfinite(s->knn.balanced))
-        report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in "
-                       "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), the "
-                       "teacher&rsquo;s in %.1f&nbsp;%%, before learning in %.1f&nbsp;%%",
-                    100 * s->knn.balanced, 100 * s->knn.balanced_error, 100 * t->knn.balanced,
-                    100 * w[BEFORE].knn.balanced);
-    if (s->auc.judged)
-        report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning "
-                       "%.3f",
-                    maps_auc(&s->auc), maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
     const price *largest = x + 2 * (LOOKS - 1);
-    report_html(h, ". At %.0f x %.0f pixels it takes %.2f of the teacher&rsquo;s time, at %.0f x "
-                   "%.0f %.2f.</p>\n",
-                x->pixels, x->pixels, x[1].processor / x->processor, largest->pixels,
-                largest->pixels, largest[1].processor / largest->processor);
+    double value[4][NETWORKS], error[2][NETWORKS];
+    for (int k = 0; k < NETWORKS; k++) {
+        value[0][k] = w[k].like.patches;
+        value[1][k] = w[k].like.token;
+        value[2][k] = w[k].knn.balanced;
+        error[0][k] = w[k].knn.balanced_error;
+        value[3][k] = w[k].auc.judged ? maps_auc(&w[k].auc) : NAN;
+        error[1][k] = w[k].auc.judged ? maps_error(&w[k].auc) : NAN;
+    }
+    report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks, a student learned "
+                   "for %.1f minutes to give the features of its teacher. It is the same network "
+                   "with the teacher&rsquo;s weights, and its cost grows with the number of "
+                   "patches where attention is gone, not with its square. At %.0f x %.0f pixels it "
+                   "takes <b>%.2f</b> of the teacher&rsquo;s time, at %.0f x %.0f "
+                   "<b>%.2f</b>.</p>\n",
+                kind[o->kind].title, replaced(o, depth), depth, r->seconds / 60, x->pixels,
+                x->pixels, x[1].processor / x->processor, largest->pixels, largest->pixels,
+                largest[1].processor / largest->processor);
     if (report_few(r->steps))
         report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
+    report_html(h, "<div class=\"wide\"><table class=\"asked\">\n<tr><th>on test "
+                   "pictures</th><th>student after</th><th>teacher</th><th>student "
+                   "before</th><th></th></tr>\n");
+    report_asked(h, "Likeness of patch tokens to the teacher&rsquo;s (cosine; 1 is the same "
+                    "direction)", value[0], NULL);
+    report_asked(h, "Likeness of class tokens to the teacher&rsquo;s", value[1], NULL);
+    if (isfinite(value[2][AFTER]))
+        report_asked(h, "Class named rightly by the nearest neighbours, mean over the classes "
+                        "(k-NN)", value[2], error[0]);
+    if (isfinite(value[3][AFTER]))
+        report_asked(h, "Objects told from background by the class token&rsquo;s map; chance is "
+                        "0.5 (Binary-AUC)", value[3], error[1]);
+    report_html(h, "</table></div>\n<p class=\"soft\">Behind &plusmn; stands one standard error; "
+                   "what is called below, above or worse differs by more than two of the "
+                   "difference.</p>\n");
 }
 
 static void report_maps(report *h, const worth *w, const pictures *p)
@@ -188,24 +222,24 @@ static void report_maps(report *h, const worth *w, const pictures *p)
     const size_t pixels = p->size * p->size;
     const size_t map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table "
-                   "class=\"pictures\"><tr><th>picture</th>");
+                   "class=\"pictures small\"><tr><th>picture</th>");
     for (int k = 0; k < NETWORKS; k++) report_html(h, "<th>%s</th>", network_name[k]);
     for (size_t i = 0; i < SHOWN && i < p->test.count; i++) {
         const size_t at = shown(p, i);
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
-        report_html(h, "</tr>\n<tr><td>");
+        report_html(h, "</tr>\n<tr><td class=\"soft\">");
         report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
+        report_text(h, name);
         for (int k = 0; k < NETWORKS; k++) {
             report_html(h, "</td><td>");
             report_picture(h, w[k].map + i * map, MAP_SIDE, MAP_SIDE, 112, network_name[k]);
         }
-        report_html(h, "</td><td class=\"soft\">");
-        report_text(h, name);
     }
-    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, at %zu "
-                   "x %zu pixels. Maps: cosine of class token and patch tokens after the final "
-                   "norm, each from its least (violet) to its greatest (yellow), "
-                   "bilinear.</p>\n", p->size, p->size);
+    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">These are test pictures, cut "
+                   "square, at %zu x %zu pixels. A map shows how much each patch resembles the "
+                   "class token, which stands for the whole picture: the cosine of the two after "
+                   "the final norm, from its least (violet) to its greatest (yellow), smoothed "
+                   "between the patches.</p>\n", p->size, p->size);
 }
 
 /* Seconds and memory of teacher and student against the patches. */
@@ -216,9 +250,10 @@ static void report_costs(report *h, const price *x, int threads)
     report_plot plot[2];
     memset(plot, 0, sizeof plot);
     plot[0].y_label = "seconds a picture";
-    plot[1].y_label = "MiB";
-    plot[0].caption = "Of the processor, all threads together.";
-    plot[1].caption = "At the peak, weights and picture included.";
+    plot[1].y_label = "MiB of memory";
+    plot[0].caption = "Time of the processor, all threads together, against the number of patches; "
+                      "both axes are logarithmic.";
+    plot[1].caption = "Memory at its peak, weights and picture included.";
     for (size_t i = 0; i < LOOKS; i++) patches[i] = x[2 * i].patches;
     for (int k = 0; k < 2; k++) {
         plot[k].x_label = "patches";
@@ -242,10 +277,11 @@ static void report_costs(report *h, const price *x, int threads)
         report_columns_html(h, cost, COST, name, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Of one picture; FLOPs: two for a multiply-add. %d thread%s, "
-                   "the least of up to three passes. Processor: the time of all threads together, "
-                   "which other programs on the machine change little; times: by "
-                   "that.</p>\n", threads, threads > 1 ? "s" : "");
+    report_html(h, "<p class=\"soft\">All numbers are those of one picture. A multiply-add counts "
+                   "as two FLOPs. Seconds are the least of up to three passes with %d thread%s. "
+                   "Processor is the time of all threads together, which other programs on the "
+                   "machine change little; speeds are compared by it.</p>\n", threads,
+                threads > 1 ? "s" : "");
 }
 
 static void report_tables(report *h, const worth *w)
@@ -259,19 +295,23 @@ static void report_tables(report *h, const worth *w)
         report_columns_html(h, value_of, WORTH, network_name[k], value, k ? teacher : NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Of test pictures. Cosines: with the teacher&rsquo;s tokens "
-                   "after the final norm, means over at most %d pictures; relative error: mean "
-                   "square of what patch tokens differ by over the mean square of the "
-                   "teacher&rsquo;s. k-NN: share of the pictures whose class the 20 nearest of the "
-                   "other test pictures name (class token, cosine, temperature 0.07); balanced: "
-                   "the mean over the classes. Probe: the share whose class a linear head on class "
-                   "tokens names, learned from at most %d training pictures. mIoU: of object and "
-                   "background, what a linear head on patch tokens has in common with each over "
-                   "what the two cover together, mean; learned from every second of at most %d "
-                   "test pictures with masks, judged on the others. Binary-AUC: area under the ROC "
-                   "curve of a map, as drawn above, against the mask, max(A, 1 - A), mean. "
-                   "&plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than "
-                   "two of them above or below the teacher.</p>\n", COMPARED, TAUGHT, SEGMENTED);
+    report_html(h, "<ul class=\"soft\">\n<li>Cosine: between the student&rsquo;s and the "
+                   "teacher&rsquo;s tokens after the final norm, means over at most %d test "
+                   "pictures.</li>\n<li>Relative error: the mean square of what patch tokens "
+                   "differ by, over the mean square of the teacher&rsquo;s.</li>\n<li>k-NN: the "
+                   "share of the test pictures whose class the 20 nearest of the other test "
+                   "pictures name (class token, cosine, temperature 0.07). Balanced: the mean over "
+                   "the classes.</li>\n"
+                   "<li>Probe: the share whose class a linear head on class tokens names, learned "
+                   "from at most %d training pictures.</li>\n", COMPARED, TAUGHT);
+    report_html(h, "<li>mIoU: a linear head on patch tokens tells object and background. What it "
+                   "has in common with each is divided by what the two cover together; the mean of "
+                   "both. It learns from every second of at most %d test pictures with masks and "
+                   "is judged on the others.</li>\n<li>Binary-AUC: the area A under the ROC curve "
+                   "of a map, as drawn above, against the mask, or 1 &minus; A where that is more; "
+                   "the mean over the pictures.</li>\n<li>Behind &plusmn; stands one standard "
+                   "error over the pictures; &#9650; and &#9660; mark what is more than two of "
+                   "them above or below the teacher.</li>\n</ul>\n", SEGMENTED);
 }
 
 static void report_tried(report *h, const settings *o, const run *r)
@@ -282,9 +322,9 @@ static void report_tried(report *h, const settings *o, const run *r)
         report_row(h, "%zu|%.3f|%.3f|%.3f|%.3f|%s", b + 1, r->tried[0][b], r->tried[1][b],
                    r->tried[2][b], r->tried[3][b], kind[kind_of(o, b)].title);
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Relative error of what the mixer makes of what the "
-                   "teacher&rsquo;s block reads, of test pictures, after it has learned alone for "
-                   "a short time.</p>\n");
+    report_html(h, "<p class=\"soft\">Each mixer learned alone for a short time in each block, "
+                   "from what the teacher&rsquo;s block reads. The numbers are the relative errors "
+                   "of what it gives, on test pictures; the least is taken.</p>\n");
 }
 
 static void report_curves(report *h, const run *r, const worth *w)
@@ -297,19 +337,20 @@ static void report_curves(report *h, const run *r, const worth *w)
     loss.x_label = "step";
     like = error = blocks = loss;
     loss.y_label = "loss";
-    loss.caption = "Each stage has a loss of its own: what mixers make on the teacher's inputs; "
-        "what blocks make, end to end; class and patch tokens. From one curve to the next nothing "
-        "can be compared. Batches of large and small crops differ, so curves are rough.";
+    loss.caption = "Each stage has a loss of its own, so one curve cannot be compared with the "
+                   "next: first that of mixers on the teacher's inputs, then of blocks one behind "
+                   "the other, at last of class and patch tokens. Batches of large and small crops "
+                   "differ, so curves are rough.";
     for (size_t k = 0; k < STAGES; at += r->distill->config.stage[k++].steps) {
         report_curve c = {stage_name[k], r->x + at, r->loss + at, r->distill->config.stage[k].steps,
                           (int)k, 0};
         if (c.count) loss.curve[loss.curves++] = c;
     }
     like.y_label = "mean cosine";
-    like.caption = "With the teacher, of test pictures, at the start, after each fifth and "
-        "after each stage.";
+    like.caption = "How alike the student's and the teacher's tokens are, on test pictures: at the "
+        "start, after each fifth of the steps and after each stage.";
     error.y_label = "relative error";
-    error.caption = "Of patch tokens, on the same pictures.";
+    error.caption = "By how much the patch tokens differ, on the same pictures.";
     report_curve token = {"class token", r->point[0], r->point[2], r->plotted, 0, 0};
     report_curve patches = {"patches", r->point[0], r->point[3], r->plotted, 1, 0};
     report_curve off = {"patches", r->point[0], r->point[1], r->plotted, 1, 0};
@@ -319,8 +360,8 @@ static void report_curves(report *h, const run *r, const worth *w)
     blocks.x_label = "block";
     blocks.y_label = "relative error";
     blocks.log_y = 1;
-    blocks.caption = "Of what each block makes, end to end: errors of the blocks before it are in "
-                     "it.";
+    blocks.caption = "By how much the output of each block differs from the teacher's; the errors "
+                     "of the blocks before it are in it.";
     for (size_t b = 0; b < depth; b++) block[b] = (double)(b + 1);
     report_curve before = {"before", block, w[BEFORE].like.block, depth, 1, 1};
     report_curve after = {"after", block, w[AFTER].like.block, depth, 0, 0};
@@ -351,18 +392,19 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const wort
     if (o->kind == AUTO) report_tried(&h, o, r);
     report_tables(&h, w);
     report_costs(&h, x, mmix_threads(m));
-    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">Teacher ");
+    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">The teacher is <code>");
     report_text(&h, o->load);
-    report_html(&h, ", %zu blocks, of which ", depth);
+    report_html(&h, "</code>. Of its %zu blocks ", depth);
     for (size_t b = 0, n = 0; b < depth; b++)
         if (o->keep[b]) report_html(&h, "%s%zu", n++ ? ", " : "", b + 1);
-    report_html(&h, "%s keep attention. %zu training and %zu test pictures of ",
+    report_html(&h, "%s keep attention. There are %zu training and %zu test pictures of <code>",
                 replaced(o, depth) == depth ? "none" : "", p->train.count, p->test.count);
     report_text(&h, o->images);
-    report_html(&h, "; %zu, %zu and %zu steps of %zu crops, %.0f s. %s, %d threads, %s.<br><code>",
+    report_html(&h, "</code>. The stages took %zu, %zu and %zu steps of %zu crops, %.0f s in all. "
+                    "%s, %d thread%s, %s.</p>\n<p class=\"soft\">Settings: <code>",
                 c->stage[0].steps,
                 c->stage[1].steps, c->stage[2].steps, o->batch, r->seconds, date, mmix_threads(m),
-                mmix_simd_name(m));
+                mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m));
     report_text(&h, r->settings);
     report_html(&h, "</code></p>\n");
     if (report_close(&h)) return fail("%s", h.error);

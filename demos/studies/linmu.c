@@ -1398,7 +1398,9 @@ static void print_table(const settings *o, int part, const result *r)
 static void report_stages(report *h, const settings *o, int part, const result *r)
 {
     char cell[COLUMNS][80];
-    report_table(h, "|at the start|after stage 1|after stage 2|after stage 3|seconds");
+    report_table(h, part == TEXT ?
+                 "perplexity|at the start|after stage 1|after stage 2|after stage 3|seconds" :
+                 "right, %|at the start|after stage 1|after stage 2|after stage 3|seconds");
     for (int row = TEACHER; row < VARIANTS; row++) {
         if (!table_has(o, part, row)) continue;
         for (int c = 0; c < COLUMNS; c++) {
@@ -1415,18 +1417,24 @@ static void report_stages(report *h, const settings *o, int part, const result *
     }
     report_table(h, NULL);
     int text = part == TEXT;
-    const char *measure = text ? "Perplexity" : "Right answers in percent";
+    const char *measure = text ? "perplexities" : "right answers in percent";
     const char *rows = text ? "stories" : "questions";
     size_t asked = text ? o->budget->held[TEXT] : r[0].teacher.asked;
-    report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer "
-                   "steps of %zu rows. Two stages: without the first; a single stage: everything "
-                   "trains, all losses at once; their last score stands under stage 3, as that of "
-                   "four does, the first of which has none here.",
+    report_html(h, "<p class=\"soft\">The numbers are %s on %zu held-back %s. All students make "
+                   "%zu optimizer steps of %zu rows. Two stages leave out the first; in a single "
+                   "stage everything trains with all losses at once. Their last score stands under "
+                   "stage 3, as that of four does, the first of which has none here.",
                 measure, asked, rows, STAGES * o->steps[part], o->budget->batch[part]);
-    if (!text)
-        report_html(h, " [Wilson&rsquo;s 95&nbsp;%% interval]; &#9650; and &#9660;: more than two "
-                       "standard errors above or below the start.");
-    if (o->seeds > 1) report_html(h, " Means over the seeds (least to largest).");
+    if (text)
+        report_html(h, " A perplexity of n: the model is as unsure of the next token as among n "
+                       "equally likely ones; less is better.");
+    else
+        report_html(h, " In brackets stands Wilson&rsquo;s 95&nbsp;%% interval; &#9650; and "
+                       "&#9660; mark what is more than two standard errors above or below the "
+                       "start.");
+    if (o->seeds > 1)
+        report_html(h, " They are means over the seeds; behind them stand the least and the "
+                       "largest.");
     report_html(h, "</p>\n");
 }
 
@@ -1440,13 +1448,15 @@ static void report_learning(report *h, const settings *o, int part, const result
     size_t n = stretches(o, part);
     memset(plot, 0, sizeof plot);
     snprintf(caption, sizeof caption,
-             "KL from the teacher's next token. Stages of three begin anew after %zu and %zu "
-             "steps: other weights and losses, so a curve may jump up there; that is no fault.",
+             "How far the student's next token is from the teacher's (KL divergence, a loss). "
+             "Stages of three begin anew after %zu and %zu steps: other weights and losses, so a "
+             "curve may jump up there; that is no fault.",
              o->steps[part], 2 * o->steps[part]);
     plot[0].y_label = "L_tok, nats";
     plot[0].caption = caption;
     plot[1].y_label = "L_hid";
-    plot[1].caption = "Distance of the mixers' outputs, where it is a loss.";
+    plot[1].caption = "How far the outputs of the student's mixers are from the teacher's, where "
+                      "that is a loss.";
     for (size_t i = 0; i < n; i++) x[i] = ((double)i + 0.5) * (double)total / (double)n;
     for (int k = 0; k < 2; k++) {
         plot[k].x_label = "step";
@@ -1634,7 +1644,7 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
         if (all[k].share > all[most[0]].share) most[0] = k;
         if (all[k].share < all[most[1]].share) most[1] = k;
     }
-    report_html(h, "<h3>Heads</h3>\n");
+    report_html(h, "<h3>What the heads look at</h3>\n");
     size_t story = 0;
     while (j->t.train + story < j->t.count && head_sequence(j, story, length, &s)) story++;
     report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>teacher</th>"
@@ -1649,8 +1659,9 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
         }
         report_html(h, "</tr>\n");
     }
-    report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet "
-                   "(0) to yellow (1).</p>\n");
+    report_html(h, "</table></div>\n<p class=\"soft\">Row i of M says how much token i takes from "
+                   "each token of a story. The pictures show &radic;(|M| / its largest), from "
+                   "violet (0) to yellow (1).</p>\n");
     report_table(h, "layer, head|teacher: within 4 tokens|mean distance|it is|student: within 4 "
                     "tokens at the start|at the end|distance of M at the start|at the end|best "
                     "scaled, at the start|at the end");
@@ -1684,12 +1695,13 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start,
                    w[0] / n, w[1] / n, d[0] / n, d[1] / n, e[0] / n, e[1] / n);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">On %zu tokens of held-back stories. Local: half of "
-                   "&Sigma;|M| or more lies within %d tokens. Distance: &Vert;M<sub>teacher</sub> "
-                   "&minus; M<sub>student</sub>&Vert; / &Vert;M<sub>teacher</sub>&Vert;; best "
-                   "scaled: the least over all multiples of M<sub>student</sub>, the sine of the "
-                   "angle between the two; the start&rsquo;s calibration scales o_proj and leaves "
-                   "M as it is.</p>\n", length, NEAREST);
+    report_html(h, "<p class=\"soft\">All is measured on %zu tokens of held-back stories. A head "
+                   "is called local where half of &Sigma;|M| or more lies within %d tokens, else "
+                   "global. The distance is &Vert;M<sub>teacher</sub> &minus; "
+                   "M<sub>student</sub>&Vert; / &Vert;M<sub>teacher</sub>&Vert;. Best scaled is "
+                   "the least of it over all multiples of M<sub>student</sub>, the sine of the "
+                   "angle between the two. At the start only o_proj is scaled, M stays as it "
+                   "is.</p>\n", length, NEAREST);
     mmix_reset(j->m);
     free(all);
 }
@@ -1756,13 +1768,14 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
         }
     report_html(h, "<h3>Some questions</h3>\n");
     report_html(h, "<div class=\"wide\"><table class=\"pictures "
-                   "said\"><tr><th></th><th>question</th><th>answer</th>"
-                   "<th>teacher</th><th>student at the start</th><th>after stage 3</th></tr>\n");
+                   "said\"><tr><th></th><th>question</th><th>true "
+                   "answer</th><th>teacher</th><th>student at the start</th><th>after stage "
+                   "3</th></tr>\n");
     for (size_t i = 0; i < SHOWN; i++) {
         size_t row = held_row(t, i, SHOWN);
         size_t n = t->length[row];
         const int32_t *token = t->token + row * t->width;
-        report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem\">");
+        report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem;min-width:100px\">");
         for (size_t f = 0; f < t->frames; f++)
             report_picture(h, t->look.train.rgb + (t->clip[row] * t->frames + f) * bytes, side,
                            side, t->frames > 1 ? 48 : 96, "");
@@ -1779,7 +1792,8 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
         }
         report_html(h, "</td></tr>\n");
     }
-    report_html(h, "</table></div>\n");
+    report_html(h, "</table></div>\n<p class=\"soft\">The questions are among those held back: "
+                   "nobody has learned from them.</p>\n");
     free(said);
 }
 
@@ -1793,26 +1807,32 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
     static const char *const title[LEARNED] = {"Text", "Pictures", "Video"};
     report_html(h, "<h2>%s</h2>\n<p>", title[j->part]);
     if (j->part == TEXT) {
-        report_html(h, "The teacher: ");
-        if (o->teacher) report_text(h, o->teacher);
-        else report_html(h, "trained here on %d stories from templates", TEMPLATES);
-        report_html(h, ". The data: %zu stories of at most %zu tokens that it told itself, at "
+        report_html(h, "The teacher ");
+        if (o->teacher) {
+            report_html(h, "is <code>");
+            report_text(h, o->teacher);
+            report_html(h, "</code>");
+        } else report_html(h, "was trained here on %d stories from templates", TEMPLATES);
+        report_html(h, ". The data are %zu stories of at most %zu tokens that it told itself, at "
                        "temperature 1; %zu more, from other streams of random numbers, are held "
-                       "back. M-MATE&rsquo;s window in text: %d tokens.",
+                       "back. M-MATE&rsquo;s window in text has %d tokens.",
                     t->train, t->width, t->count - t->train, WINDOW);
     } else {
-        report_html(h, "%zu questions about %zu %s, ", t->train, t->train_clips,
-                    j->part == VIDEO ? "films" : "pictures");
-        if (j->part == PICTURES && o->data) report_text(h, o->data);
-        else report_html(h, "drawn here");
-        report_html(h, "; held back: %zu about %zu others. Encoder and teacher were trained here "
-                       "(%zu steps of %zu questions); the encoder stays as it is. Each is %zu x "
-                       "%zu x %zu tokens.",
+        const char *each = j->part == VIDEO ? "film" : "picture";
+        report_html(h, "The data are %zu questions about %zu %ss", t->train, t->train_clips, each);
+        if (j->part == PICTURES && o->data) {
+            report_html(h, " of <code>");
+            report_text(h, o->data);
+            report_html(h, "</code>");
+        } else report_html(h, " that are drawn here");
+        report_html(h, "; %zu questions about %zu others are held back. Encoder and teacher were "
+                       "trained here (%zu steps of %zu questions); the encoder stays as it is. A "
+                       "%s becomes %zu x %zu x %zu tokens.",
                        t->count - t->train,
-                    t->clips - t->train_clips, o->teach[j->part], o->budget->teacher_batch,
+                    t->clips - t->train_clips, o->teach[j->part], o->budget->teacher_batch, each,
                     t->span.grid[0], t->span.grid[1], t->span.grid[2]);
     }
-    report_html(h, " The decoder: width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth,
+    report_html(h, " The decoder has width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth,
                 c->heads,
                 j->part == VIDEO ? " Where no window is named it holds the whole film." : "");
     mmix_decoder *start = student_create(j, variants + first_way(o, j->part));
@@ -2092,9 +2112,10 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     double value[SCALING_COLUMNS];
     char cell[48];
     report_plot time_plot, rate_plot, memory;
-    report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d "
-                   "tokens, one sequence, random weights; the decoders: width %d, %d layers, %d "
-                   "heads, and M-MATE&rsquo;s standard windows, 16 x 4 x 4.</p>\n",
+    report_html(h, "<h2>Scaling</h2>\n<p>How do time and memory grow with the length of a film? "
+                   "Its frames have %d x %d tokens each, the question %d. One sequence is read "
+                   "with random weights; the decoders have width %d, %d layers, %d heads, and "
+                   "M-MATE&rsquo;s standard windows, 16 x 4 x 4.</p>\n",
                 SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH, SCALE_HEADS);
     for (size_t i = 0; i < lengths; i++) {
         tokens[i] = x[i].tokens;
@@ -2111,12 +2132,13 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     time_plot.log_x = time_plot.log_y = 1;
     rate_plot = memory = time_plot;
     time_plot.y_label = "seconds to the first token";
-    time_plot.caption = "Encoder and decoders apart; the first token takes the sum of two.";
+    time_plot.caption = "Encoder and decoders stand apart; the first token takes the sum of the "
+                        "encoder and one decoder. Axes are logarithmic.";
     rate_plot.y_label = "tokens a second";
-    rate_plot.caption = "While the answer is decoded.";
-    memory.y_label = "MiB";
-    memory.caption = "Above the weights: peak of the prefill; broken: the state that is carried "
-                     "on.";
+    rate_plot.caption = "How many tokens of the answer a second are decoded.";
+    memory.y_label = "MiB of memory";
+    memory.caption = "Memory without the weights: its peak while the film is read, and, broken, "
+                     "the state that is carried on to the next token.";
     for (int k = 0; k < WAYS; k++) {
         report_curve c = {way_name[k], tokens, first[k], lengths, k, 0};
         time_plot.curve[time_plot.curves++] = c;
@@ -2144,21 +2166,21 @@ static void report_scaling(report *h, const length *x, size_t lengths)
         report_columns_html(h, scaling_column, SCALING_COLUMNS, cell, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up "
-                   "to three; with one thread the processor&rsquo;s.</p>\n");
+    report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Times are the least of "
+                   "up to three; with one thread they are the processor&rsquo;s.</p>\n");
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-/* What came out, in a sentence: of each part teacher, end and start of three stages; of the last
+/* What came out: of each part end of three stages, teacher and start, a row each; of the last
    length seconds. */
 static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, size_t lengths,
                  char *out, size_t room)
 {
-    static const char *const of[LEARNED] = {"a perplexity of <b>%s</b> on stories",
-                                            "<b>%s&nbsp;%%</b> right answers about pictures",
-                                            "<b>%s&nbsp;%%</b> right answers about films"};
-    char end[64], teacher[64], start[64];
+    static const char *const of[LEARNED] = {"Stories: perplexity, less is better",
+                                            "Questions about pictures: right answers, %",
+                                            "Questions about films: right answers, %"};
+    char end[64], teacher[64], start[64], blind[64];
     size_t n = 0;
     for (int p = 0; p < LEARNED; p++) {
         if (!(o->parts >> p & 1)) continue;
@@ -2166,20 +2188,24 @@ static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, si
         table_cell(end, sizeof end, p, r[p], o->seeds, shown, STAGES);
         table_cell(teacher, sizeof teacher, p, r[p], o->seeds, TEACHER, STAGES);
         table_cell(start, sizeof start, p, r[p], o->seeds, shown, 0);
-        n += (size_t)snprintf(out + n, room - n, "%s",
-                              n ? ", " : "<p>Without attention, at the end of their stages, "
-                                         "students reach ");
-        n += (size_t)snprintf(out + n, room - n, of[p], end);
-        n += (size_t)snprintf(out + n, room - n, " (the teacher %s, the conversion alone %s)",
-                              teacher, start);
+        snprintf(blind, sizeof blind, "-");
+        if (table_has(o, p, BLIND))
+            table_cell(blind, sizeof blind, p, r[p], o->seeds, BLIND, STAGES);
+        n += (size_t)snprintf(out + n, room - n, "%s<tr><td>%s</td><td><b>%s</b></td><td>%s</td>"
+                                                 "<td>%s</td><td>%s</td></tr>\n",
+                              n ? "" : "<p>Without attention, at the end of their stages, students "
+                                       "reach:</p>\n<div class=\"wide\"><table class=\"asked\">"
+                                       "<tr><th>on what is held back</th><th>student</th>"
+                                       "<th>teacher</th><th>student before learning</th>"
+                                       "<th>a network that sees nothing</th></tr>\n",
+                              of[p], end, teacher, start, blind);
     }
+    if (n) n += (size_t)snprintf(out + n, room - n, "</table></div>\n");
     if (lengths)
-        n += (size_t)snprintf(out + n, room - n,
-                              "%s a film of %.0f tokens M-MATE's decoder reads in "
-                              "<b>%.2f&nbsp;s</b>, attention's in %.2f&nbsp;s", n ? ";" : "<p>",
-                              x[lengths - 1].tokens, x[lengths - 1].first[BOTH],
-                              x[lengths - 1].first[ATTENTION]);
-    snprintf(out + n, room - n, ".</p>");
+        snprintf(out + n, room - n, "<p>M-MATE's decoder reads a film of %.0f tokens in "
+                                    "<b>%.2f&nbsp;s</b>, attention's in %.2f&nbsp;s.</p>",
+                 x[lengths - 1].tokens, x[lengths - 1].first[BOTH],
+                 x[lengths - 1].first[ATTENTION]);
 }
 
 /* 0, 1 after Ctrl-C, -1 */
@@ -2193,16 +2219,20 @@ static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report 
     char finding[REPORT_ROOM];
     long at = report_leave(h);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
-    report_html(h, "<p>A decoder with causal attention is converted: Flex-MA, a masked "
-                   "bidirectional Mamba-2, and Local-Swin, attention in windows, take its "
-                   "projections (M-MATE). Then it learns from the decoder that it was: stage 1 "
-                   "Flex-MA alone, stage 2 both branches, by the outputs of its mixers (L_hid) "
-                   "and its next tokens (L_tok); stage 3 both and LoRA, by next tokens, the "
-                   "teacher&rsquo;s answers and the true ones.</p>\n"
-                   "<p class=\"soft\">%s, budget %s, %zu seed%s from %" PRIu64 ", %d threads, "
-                                                                               "%s.</p>\n", date,
+    report_html(h, "<p>A decoder writes one token after another and looks back by attention, whose "
+                   "cost grows with the square of the length. Here it is converted: two branches "
+                   "of linear cost take over the projections of its attention (M-MATE). Flex-MA is "
+                   "a masked Mamba-2 in both directions, Local-Swin is attention in windows. Then "
+                   "the student learns from the decoder that it was, its teacher:</p>\n<ol>\n"
+                   "<li>stage 1: Flex-MA alone, by the outputs of the teacher&rsquo;s mixers "
+                   "(L_hid) and its next tokens (L_tok);</li>\n<li>stage 2: both branches, by the "
+                   "same;</li>\n<li>stage 3: both branches and small corrections of the "
+                   "feed-forward matrices (LoRA), by next tokens, the teacher&rsquo;s answers and "
+                   "the true ones.</li>\n</ol>\n");
+    report_html(h, "<p class=\"soft\">%s, budget %s, %zu seed%s from %" PRIu64 ", %d thread%s, "
+                   "%s.</p>\n", date,
                 o->budget->name, o->seeds, o->seeds > 1 ? "s" : "", o->seed, mmix_threads(m),
-                mmix_simd_name(m));
+                mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m));
     for (int p = 0; p < LEARNED && !end; p++)
         if (o->parts >> p & 1) end = run_part(m, o, p, r[p], h);
     if (!end && o->parts >> SCALING & 1) {

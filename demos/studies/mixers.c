@@ -965,10 +965,10 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     double scale[2];
     if (!rgb) return -1;
-    report_html(r, "<h2>Read row i</h2>\n<p>A token mixer is Y = M X: row i of M says what token "
-                   "i takes from each token. Above, M of one head of each network, the first of "
-                   "layer %zu; below, the row of the framed patch laid over the picture: as bright "
-                   "as it takes of a place, dark where it takes nothing.</p>\n",
+    report_html(r, "<h2>Read row i</h2>\n<p>Row i of M says what token i takes from each token. "
+                   "The upper pictures show M of one head of each network, the first of layer %zu. "
+                   "The lower ones show the row of the framed patch laid over the picture: bright "
+                   "where it takes much, dark where it takes nothing.</p>\n",
                 o->view->layer);
     report_html(r, "<table class=\"pictures fit\"><tr><th>X</th>");
     for (size_t k = 0; k < models; k++)
@@ -995,8 +995,9 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     report_text(r, s->image ? s->image : "A drawn scene");
     report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class "
                    "tokens stand among them: in front in the ViTs, in the middle in DinoVim (in "
-                   "its released form in front, too). Light: |M_ij| over the largest of the other "
-                   "patches', of DinoVim of both directions' mean.</p>\n", size, size,
+                   "its released form in front, too). The light is |M_ij|, divided by the largest "
+                   "among the other patches; DinoVim's is the mean of both directions.</p>\n",
+                size, size,
                 size / o->patches, size / o->patches);
     free(rgb);
     return 0;
@@ -1058,12 +1059,30 @@ static void add_range(char *cells, size_t room, const model *o, int c)
     else snprintf(cells + n, room - n, "|%.*f", column[c].digits, low);
 }
 
-/* In a sentence: how much of what a patch takes comes from near, and whether the ranks keep to
-   their bounds. */
+/* The reach of a matrix of equal numbers; its other columns are NAN. 0, or -1. */
+static int even_reach(const model *o, double even[COLUMNS])
+{
+    const size_t side = o->patches;
+    const size_t n = side * side;
+    mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
+    if (!ones) return -1;
+    for (size_t i = 0; i < n * n; i++) ones[i] = 1;
+    for (int c = 0; c < COLUMNS; c++) even[c] = NAN;
+    head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
+    head_reach(ones, 1, side, side, RADIUS, &even[CLOSE_BY], &even[FAR_OFF]);
+    free(ones);
+    return 0;
+}
+
+/* In a sentence: how much of what a patch takes comes from near, beside what a matrix of equal
+   numbers has, and whether the ranks keep to their bounds. */
 static void report_finding(report *r, const model *o, size_t models)
 {
     size_t held = 0, blocks = 0, random = 0;
-    report_html(r, "<p>Of what a patch takes, ");
+    double even[COLUMNS];
+    report_html(r, "<p>A token mixer lets the patches of a picture look at each other. It is a "
+                   "product of matrices, Y = M X: X has a row for each patch (a token), and M says "
+                   "how much each takes from every other. Of what a patch takes, ");
     for (size_t k = 0; k < models; k++) {
         double near_by = 0;
         for (size_t i = 0; i < o[k].views; i++)
@@ -1077,10 +1096,14 @@ static void report_finding(report *r, const model *o, size_t models)
         blocks += o[k].blocks;
         random += !o[k].file;
     }
-    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.", held, blocks);
+    if (!even_reach(o, even))
+        report_html(r, "; where a patch takes the same from all it is %.0f&nbsp;%%",
+                    100 * even[CLOSE_BY]);
+    report_html(r, ". The rank of a block of M says through how many numbers its tokens talk; in "
+                   "%zu of %zu blocks it keeps to the bound that theory gives.", held, blocks);
     if (random == models)
-        report_html(r, " All weights are random: this is what the architectures do before anything "
-                       "is learned.");
+        report_html(r, " <b>All weights are random:</b> this is what the architectures do before "
+                       "anything is learned.");
     report_html(r, "</p>\n");
 }
 
@@ -1101,7 +1124,7 @@ static void report_claims(report *r, const model *o, size_t models)
     size_t L_blocks[3] = {0, 0, 0}, lemma = 0, matrices = 0, n = 0;
     for (size_t k = 0; k < models; k++) {
         n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s%s, C = %zu, %s = %zu",
-                              about[o[k].kind].name,
+                              about[o[k].kind].model,
                               o[k].file ? "" : " (random)", o[k].block, width_name(&o[k]), o[k].N);
         for (int i = 0; i < 3; i++) L_blocks[i] += o[k].decay[i];
         if (o[k].kind == MMIX_MIXER_SSD) {
@@ -1113,10 +1136,11 @@ static void report_claims(report *r, const model *o, size_t models)
                    "C tokens. What the tokens of a block's columns tell those of its rows passes, "
                    "for each number of a value, through as many numbers as the block has rank. The "
                    "supplement of arXiv 2511.18380 (appendix G) gives bounds for blocks beside the "
-                   "diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear "
-        "attention, and expects the ranks to fall in this order; on the diagonal it expects C of "
-        "all three. Below is the least and the largest of all heads of the layers looked "
-        "at.</p>\n");
+                   "diagonal: C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear "
+                   "attention. L is the matrix of Mamba-2's decays (the course calls it F), N the "
+                   "width of its state, D_QK that of a query. It expects the ranks to fall in this "
+                   "order, and on the diagonal it expects C of all three. The table has the least "
+                   "and the largest of all heads of the layers looked at.</p>\n");
     report_table(r, cells);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         snprintf(cells, sizeof cells, "%s", row[i].text);
@@ -1128,17 +1152,19 @@ static void report_claims(report *r, const model *o, size_t models)
         report_html(r, "<td>%zu of %zu</td>", o[k].held, o[k].blocks);
     report_html(r, "</tr>\n");
     report_table(r, NULL);
-    report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular "
-                   "values above C · ε · the largest (of all of M: L · ε), ε = %.3g. Effective: e "
-                   "to the entropy of σ/Σσ. Stable: Σσ²/σ₁². Jacobi's method in double precision, "
-                   "on matrices in single.</p>\n", (double)FLT_EPSILON);
+    report_html(r, "<p class=\"soft\">All tokens count, class tokens too. σ is a singular value, "
+                   "σ₁ the largest. The numerical rank counts those above the noise of a float, C "
+                   "· ε · σ₁ with ε = %.3g (of all of M: the number of tokens in place of C). The "
+                   "effective rank is e to the entropy of σ/Σσ, the stable rank Σσ²/σ₁². They come "
+                   "from Jacobi's method in double precision, on matrices in single.</p>\n",
+                (double)FLT_EPSILON);
     if (matrices) {
         report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement calls "
                        "the rank of an off-diagonal block of L “typically much higher” than 1. Of "
                        "the %zu such blocks here %zu have rank 1, %zu rank 0 (everything has "
                        "faded) and %zu more. ",
             L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1], L_blocks[0], L_blocks[2]);
-        report_html(r, "With one number A a head it can't be otherwise, whatever was learned: for "
+        report_html(r, "With one number A a head it cannot be otherwise, whatever was learned: for "
                        "any token t between columns and rows L_ij = e^(a_{j+1} + … + a_t) · "
                        "e^(a_{t+1} + … + a_i), a column of numbers times a row. So the bound of "
                        "one head is N, as that of linear attention is D_QK, and which is larger is "
@@ -1172,14 +1198,16 @@ static int report_singular(report *r, const model *o)
     }
     snprintf(mark, sizeof mark, "%s = %zu", width_name(o), o->N);
     p.x_label = "number of the singular value";
-    p.y_label = "log10 of it over the largest";
+    p.y_label = "log10 (singular value / the largest)";
     p.caption = o->views > 12
-        ? "Singular values of the block beside the upper left one, means over heads; first 12. "
-          "Below C ε none counts."
-        : "Singular values of the block beside the upper left one, means over heads. Below C ε "
-          "none counts.";
+        ? "Singular values of the block of M beside the upper left one, means over heads; the "
+          "first 12 curves. They fall where a block could do with fewer numbers. Below C ε, the "
+          "noise of a float, none counts."
+        : "Singular values of the block of M beside the upper left one, means over heads. They "
+          "fall where a block could do with fewer numbers. Below C ε, the noise of a float, none "
+          "counts.";
     p.level = log10((double)o->block * (double)FLT_EPSILON);
-    p.level_name = "C ε";
+    p.level_name = "noise, C ε";
     p.mark = (double)o->N;
     p.mark_name = o->kind == MMIX_MIXER_SOFTMAX ? NULL : mark;
     report_html(r, "<div class=\"row\">\n");
@@ -1195,15 +1223,7 @@ static int report_numbers(report *r, const model *o)
 {
     double even[COLUMNS];
     char text[64];
-    size_t side = o->patches;
-    size_t n = side * side;
-    mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
-    if (!ones) return -1;
-    for (size_t i = 0; i < n * n; i++) ones[i] = 1;
-    for (int c = 0; c < COLUMNS; c++) even[c] = NAN;
-    head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
-    head_reach(ones, 1, side, side, RADIUS, &even[CLOSE_BY], &even[FAR_OFF]);
-    free(ones);
+    if (even_reach(o, even)) return -1;
     report_columns_html(r, column, COLUMNS, "layer, head", NULL, NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)
         for (size_t h = 0; h <= o->heads; h++) {
@@ -1241,16 +1261,37 @@ static int report_model(report *r, const model *o)
                    "pixels, %zu %s%s. %s.</p>\n",
                 c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
                 o->classes, read, plural, about[o->kind].matrix);
-    report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from "
-                   "each token. One scale for all: ");
+    report_html(r, "<p>The pictures are M of each layer (down) and head (across). Row i is what "
+                   "token i takes from each token. All have one scale: ");
     if (ssd)
-        report_html(r, "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
-                       "(forward + reverse); in the layer each direction first passes a norm and "
+        report_html(r, "white is 0, and 99 of 100 numbers off the diagonal lie inside. The mean is "
+                       "½ (forward + reverse); in the layer each direction first passes a norm and "
                        "gate of its own.");
-    else report_html(r, "from the 1st to the 99th percentile off the diagonal.");
+    else report_html(r, "it goes from the 1st to the 99th percentile off the diagonal.");
     report_html(r, "</p>\n");
     if (report_sheet(r, o)) return -1;
     return report_singular(r, o);
+}
+
+/* What the columns of all numbers mean. */
+static void report_words(report *r)
+{
+    report_html(r, "<h2>All numbers</h2>\n<p><b>Ranks</b> are those of blocks of C tokens a side, "
+                   "class tokens among them. The columns from &ldquo;off: bound&rdquo; to "
+                   "&ldquo;stable&rdquo; speak of blocks beside the diagonal, &ldquo;of L&rdquo; "
+                   "is the rank of the same block of the decays, the columns from &ldquo;diag: "
+                   "bound&rdquo; on speak of blocks on the diagonal; &ldquo;eff.&rdquo; is the "
+                   "effective rank. &ldquo;M&rdquo; is the rank of the whole matrix, "
+                   "&ldquo;sum&rdquo; that of the diagonal blocks together. &ldquo;Joined&rdquo; "
+                   "is the rank of what a block adds to the layer's output: M X of all heads side "
+                   "by side times the output projection. A head's numerical ranks are the largest "
+                   "of its blocks, its effective and stable ranks the means; a layer's "
+                   "(&ldquo;all&rdquo;) are the same of its heads.</p>\n");
+    report_html(r, "<p><b>Reach</b> speaks of patches only. &ldquo;self&rdquo; is the share of "
+                   "Σ|M_ij| that a token has for itself, &ldquo;5x5&rdquo; that of the 5 x 5 "
+                   "patches around it, &ldquo;far&rdquo; the mean distance of i and j with the "
+                   "weights |M_ij|, in patches. The last row is what a matrix of equal numbers "
+                   "has.</p>\n");
 }
 
 static int report_ranks(report *r, const model *o)
@@ -1259,22 +1300,14 @@ static int report_ranks(report *r, const model *o)
     const int ssd = o->kind == MMIX_MIXER_SSD;
     const char *side = ssd ? ", on the side that is not 0" : "";
     const char *between = ssd ? " (the gated norm between left out)" : "";
+    const char *own = ssd ? " What a token has for itself includes the direct path, diag(D)." : "";
     const size_t most = o->block < c->dim ? o->block : c->dim;
     report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
-    report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: "
-                   "beside the diagonal%s, where the bound is %s; “of L”: rank of the same block "
-                   "of L; next four: on the diagonal, where it is %s. “M”: rank of the whole "
-                   "matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the largest "
-                   "of its blocks, effective and stable ranks the means; a layer's (“all”) the "
-                   "same of its heads. “Joined”: rank of what a block adds to the layer's output, "
-                   "M X of all %zu heads side by side times the output projection%s; at most "
-                   "min(C, D) = %zu.</p>\n",
-                o->block, side, about[o->kind].bound, about[o->kind].on, o->heads, between, most);
-    report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s "
-                   "(“self”) and for the 5 x 5 patches around it; “far”: mean distance of i and j "
-                   "with weights |M_ij|, in patches. The last row is what a matrix of equal "
-                   "numbers has.</p>\n",
-                ssd ? ", D included" : "");
+    report_html(r, "<p class=\"soft\">C = %zu tokens. The bound beside the diagonal%s is %s, on it "
+                   "%s; &ldquo;joined&rdquo; is of %zu heads%s, at most min(C, D) = %zu with the "
+                   "width D.%s</p>\n",
+                o->block, side, about[o->kind].bound, about[o->kind].on, o->heads, between, most,
+                own);
     return report_numbers(r, o);
 }
 
@@ -1292,9 +1325,9 @@ static int write_report(mmix_ctx *m, const model *o, size_t models, const settin
     bad = report_trio(&r, o, models, s, rgb, size);
     for (size_t k = 0; k < models; k++) bad |= report_model(&r, &o[k]);
     report_claims(&r, o, models);
-    report_html(&r, "<h2>All numbers</h2>\n");
+    report_words(&r);
     for (size_t k = 0; k < models; k++) bad |= report_ranks(&r, &o[k]);
-    report_html(&r, "<p class=\"soft\">%s, seed %" PRIu64 ", %s</p>\n", date, s->seed,
+    report_html(&r, "<p class=\"soft\">%s, seed %" PRIu64 ", %s.</p>\n", date, s->seed,
                 mmix_simd_name(m));
     if (report_close(&r)) return fail("%s", r.error);
     if (bad) return fail("no memory for all of %s", path);

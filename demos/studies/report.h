@@ -349,7 +349,8 @@ static inline int report_open(report *r, const char *path, const char *title)
             "system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:72rem;"
             "margin:2rem auto;padding:0 1rem}\n"
             "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
-            "p{margin:.4rem 0;max-width:48rem}\n"
+            "p{margin:.4rem 0;max-width:48rem}ul,ol{max-width:46rem;padding-left:1.4rem;"
+            "margin:.4rem 0}\n"
             ".soft,figcaption{color:var(--soft);font-size:.87rem}"
             "code{font-size:.87em;overflow-wrap:anywhere}"
             "sub,sup{font-size:12px;line-height:0}\n"
@@ -363,12 +364,16 @@ static inline int report_open(report *r, const char *path, const char *title)
             "margin:.6rem 0}\n"
             "th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--line);"
             "vertical-align:top}\n"
-            "th{font-weight:600;color:var(--soft)}th:first-child,td:first-child{text-align:left}\n"
+            "th{font-weight:600;color:var(--soft)}tr:first-child th{vertical-align:bottom}"
+            "th:first-child,td:first-child{text-align:left}\n"
             ".row{display:flex;flex-wrap:wrap;gap:1rem 2rem}figure{margin:.5rem 0}"
-            "figure.chart{flex:0 1 30rem;max-width:30rem}\n"
+            "figure.chart{flex:0 1 27rem;max-width:27rem}figcaption{margin-top:.3rem}"
+            "details{max-width:48rem;margin:.4rem 0}summary{cursor:pointer}\n"
             ".pictures th,.pictures td{border:0;padding:.15rem;text-align:center}"
             "img{display:block;border-radius:2px}"
-            ".said th,.said td{padding:.15rem .6rem}"
+            ".said th,.said td{padding:.15rem .6rem}.wide table:not(.pictures) "
+            "td:not(:first-child){white-space:nowrap}.asked td:first-child{min-width:9rem;"
+            "max-width:26rem}"
             ".fit{width:100%%;max-width:52rem;table-layout:fixed}.fit img{width:100%%}\n"
             "svg{width:100%%;height:auto;display:block}svg text{font-size:14px;fill:var(--soft);"
             "stroke:var(--page);stroke-width:3px;paint-order:stroke}\n"
@@ -377,7 +382,7 @@ static inline int report_open(report *r, const char *path, const char *title)
             ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
             ".before{stroke-dasharray:5 4}\n"
             "@media(max-width:40rem){th,td{padding:.25rem .4rem}.wide table:not(.pictures) "
-            "td:first-child{min-width:6rem}}\n"
+            "td:first-child{min-width:6rem}.small img{width:5.1rem}}\n"
             "</style>\n<h1>%s</h1>\n", title, title);
     return 0;
 }
@@ -484,6 +489,23 @@ static inline double report_error_of(const char *head)
     return strcmp(head, REPORT_95) ? 0 : report_half;
 }
 
+/* Writes a number as a text; a whole one from 10,000 on gets a comma before each three digits. */
+static inline size_t report_number_text(char *out, size_t room, double value, int digits)
+{
+    char figures[32], grouped[48];
+    size_t n = 0;
+    if (digits || !(value >= 1e4) || value >= 1e15)
+        return (size_t)snprintf(out, room, "%.*f", digits, value);
+    int length = snprintf(figures, sizeof figures, "%.0f", value);
+    for (int i = 0; i < length; i++) {
+        int left = length - i;
+        if (i && left % 3 == 0) grouped[n++] = ',';
+        grouped[n++] = figures[i];
+    }
+    grouped[n] = 0;
+    return (size_t)snprintf(out, room, "%s", grouped);
+}
+
 /* The same as a row of a table in the page; the heads begin it. An error stands in the cell of the
    column before; a value that report_differ tells from `base` (or NULL) is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count,
@@ -495,8 +517,11 @@ static inline void report_columns_html(report *r, const report_column *column, i
         double error = c + 1 < count ? report_error_of(column[c + 1].head) : 0;
         if (!value) n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s", column[c].head);
         else if (!isfinite(value[c])) n += (size_t)snprintf(cells + n, sizeof cells - n, "|-");
-        else n += (size_t)snprintf(cells + n, sizeof cells - n, "|%.*f", column[c].digits,
-                                   value[c]);
+        else {
+            char number[64];
+            report_number_text(number, sizeof number, value[c], column[c].digits);
+            n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s", number);
+        }
         if (error <= 0) continue;
         int off = 0;
         if (value && base)

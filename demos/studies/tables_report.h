@@ -258,13 +258,14 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
     }
     size_t others = asked - claims;
     if (claims && !others) add(&s, ".");
-    else if (claims && others == 1) add(&s, "; the other difference does not exclude 0.");
-    else if (claims) add(&s, "; of the other %zu differences none excludes 0.", others);
+    else if (claims && others == 1) add(&s, "; the other difference cannot be told from chance.");
+    else if (claims)
+        add(&s, "; of the other %zu differences none can be told from chance.", others);
     else if (one_seed(e, n))
-        add(&s, "one seed each, and how far another would be away is not known, so no order is "
-                "claimed.");
-    else if (asked == 1) add(&s, "the difference does not exclude 0.");
-    else add(&s, "none of %zu differences excludes 0.", asked);
+        add(&s, "there is one seed each, and how far another would be away is not known, so no "
+                "order is claimed.");
+    else if (asked == 1) add(&s, "the difference cannot be told from chance.");
+    else add(&s, "none of %zu differences can be told from chance.", asked);
     say(b, "b", s.text);
 }
 
@@ -369,6 +370,10 @@ static void report_mixers(book *b)
                   {"untrained", "at0/auc", NULL, 3},
                   {"rank of tokens", "at4/rank", NULL, 1}};
     begin(b, "Four mixers");
+    say(b, "soft", "The network \"softmax\" is a ViT with softmax attention, \"linear\" a "
+                   "LinearViT with linear attention, \"ssd\" a DinoVim with Mamba-2 in both "
+                   "directions, \"registers\" a DinoMamba-Reg, of which 12 tokens are read in "
+                   "place of one class token.");
     compare(b, mixers_all, "read/token", NULL, 0, "Top-1 of the linear probe", 3);
     compare(b, mixers_all, "at4/auc", NULL, 0, "Binary-AUC of the maps", 3);
     say(b, "soft", "The paper: ViT > Mamba > LinearViT, in feature maps and in downstream tasks; "
@@ -457,7 +462,7 @@ static void report_choices(book *b, const char *title, const column *c, size_t c
     }
     if (!e->seeds) say(b, "b", "Not enough has been measured yet to compare.");
     else {
-        if (!claims) add(&s, "no difference excludes 0");
+        if (!claims) add(&s, "no difference can be told from chance");
         if (one_seed(e, columns)) add(&s, " (one seed: of these pictures alone)");
         add(&s, ".");
         say(b, "b", s.text);
@@ -676,7 +681,7 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
         y1 += 0.5;
     }
     double kx = 330 / (x1 - x0);
-    double ky = 220 / (y1 - y0);
+    double ky = 208 / (y1 - y0);
     fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 300\" role=\"img\">\n");
     int n = report_ticks(x0, x1, 4, 0, ticks);
     for (int i = 0; i < n; i++) {
@@ -697,8 +702,9 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
         report_mark(f, of->mixer, of->labels, x, y, 0.5 + 0.15 * (double)p->quarter[i]);
     }
     fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" "
-               "y=\"14\">%s</text></svg><figcaption>A point: one network, one seed, after 0, 1/4, "
-               "1/2, 3/4 or all of its steps (small to large). Hollow: learned from labels.",
+               "y=\"14\">%s</text></svg><figcaption>A point is one network of one seed after 0, "
+               "1/4, 1/2, 3/4 or all of its steps (small to large). Hollow ones learned from "
+               "labels.",
             x_label, y_label);
     for (int k = 0; k < MIXERS; k++) {
         fprintf(f, " <span style=\"white-space:nowrap\"><svg viewBox=\"-6 -6 12 12\" "
@@ -729,16 +735,17 @@ static void report_correlations(book *b)
             if (c != SPEARMAN && (low[k][c] > 0 || high[k][c] < 0))
                 add(&s, "%s %s (%.2f)", any++ ? "," : "", how[c], r[k][c]);
             else if (c == BETWEEN && !any)
-                add(&s, isfinite(low[k][0]) ? " in no way that excludes 0" : ": too few networks");
+                add(&s, "%s", isfinite(low[k][0]) ? " in no way that can be told from chance"
+                                                  : ": too few networks");
     }
     add(&s, ".");
     say(b, "b", s.text);
-    say(b, "soft", "The paper: feature map quality and downstream performance follow the "
-                   "hierarchy of ranks, ViT > Mamba > LinearViT. Pooled: all points together, "
-                   "which mixes two questions. Within: each network's mean is taken off, so what "
-                   "is left is training, does one rise as the other does? Between: the networks' "
-                   "means alone. The rank of M is that beside the diagonal. In brackets 95 %, by "
-                   "drawing whole networks with replacement.");
+    say(b, "soft", "The paper: feature map quality and downstream performance follow the hierarchy "
+                   "of ranks, ViT > Mamba > LinearViT. Pooled takes all points together, which "
+                   "mixes two questions. Within takes each network's mean off, so what is left is "
+                   "training: does one rise as the other does? Between takes the networks' means "
+                   "alone. The rank of M is that beside the diagonal. In brackets stands the 95 % "
+                   "interval, by drawing whole networks with replacement.");
     row(b, "with top-1 of the probe|points|Pearson, pooled|Spearman, pooled|within "
            "networks|between networks", 1);
     for (int k = 0; k < 3; k++) {
@@ -776,24 +783,24 @@ static void report_costs(book *b)
             }
     begin(b, "Time and memory of a forward pass, against resolution");
     snprintf(cells, sizeof cells,
-             "At %zu pixels a picture takes softmax attention %.3g ms and Mamba-2 %.3g ms, at "
-             "%zu %.3g ms and %.3g ms; memory there is %.3g and %.3g MiB.",
+             "At %zu pixels a side softmax attention needs %.3g ms a picture and Mamba-2 %.3g ms; "
+             "at %zu pixels they need %.3g ms and %.3g ms, and %.3g and %.3g MiB of memory.",
              side_of(b->o, cost_times[0]),
              v[0][MMIX_MIXER_SOFTMAX][0], v[0][MMIX_MIXER_SSD][0], side_of(b->o, cost_times[last]),
              v[0][MMIX_MIXER_SOFTMAX][last],
              v[0][MMIX_MIXER_SSD][last], v[1][MMIX_MIXER_SOFTMAX][last],
              v[1][MMIX_MIXER_SSD][last]);
     say(b, "b", cells);
-    say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained "
-                   "networks, one picture, all threads, the median of five; other work on the "
-                   "machine lengthens times. MiB: the most the library held, weights and picture "
-                   "included.");
+    say(b, "soft", "The paper: all models are standard, their costs follow prior work. The "
+                   "networks are untrained and look at one picture with all threads; the time is "
+                   "the median of five, and other work on the machine lengthens it. MiB: the most "
+                   "memory that the library held, weights and picture included.");
     report_plot plot;
     double x[COST_SIDES];
     memset(&plot, 0, sizeof plot);
     plot.x_label = "pixels a side";
     plot.y_label = "ms";
-    plot.caption = "Milliseconds a picture.";
+    plot.caption = "Milliseconds a picture, on logarithmic axes.";
     plot.log_x = plot.log_y = 1;
     for (int c = 0; c < 2; c++) {
         snprintf(cells, sizeof cells, "%s", c ? "MiB" : "ms");
@@ -842,7 +849,7 @@ static void print_results(const book *b)                 /* every figure: "name"
 
 /* The page's first sentence: the best of the mixers by one measure beside the best of the
    baselines. */
-static void add_best(book *b, sentence *s, const char *of, const char *plain, const char *what)
+static void add_best(book *b, sentence *s, const char *of, const char *of_plain, const char *what)
 {
     estimate e[MOST_ITEMS];
     size_t n = 0, best = 0;
@@ -855,7 +862,7 @@ static void add_best(book *b, sentence *s, const char *of, const char *plain, co
     }
     if (!e[best].seeds) return;
     for (size_t k = 0; k < baselines; k++)
-        if ((v = measure(&b->of[BASELINES][0], baseline[k].prefix, plain, &sure)) > most) {
+        if ((v = measure(&b->of[BASELINES][0], baseline[k].prefix, of_plain, &sure)) > most) {
             most = v;
             error = sure;
             i = k;
@@ -864,8 +871,8 @@ static void add_best(book *b, sentence *s, const char *of, const char *plain, co
     add(s, "%s%s: of the mixers %s has most, %.3f", s->n ? " " : "", what, e[best].label,
         e[best].mean);
     if (half > 0) add(s, " ± %.3f", half);
-    if (i < baselines) add(s, "; of what nobody has trained, %s, %.3f ± %.3f", baseline[i].label,
-                           most, 1.96 * error);
+    if (i < baselines) add(s, "; the best of what nobody has trained (%s) has %.3f ± %.3f",
+                           baseline[i].label, most, 1.96 * error);
     add(s, ".");
 }
 
@@ -885,38 +892,49 @@ static void report_state(book *b)
         networks_there += b->found[k] > 0;
         files += b->found[k];
     }
+    if (report_few(b->o->steps)) {
+        snprintf(few, sizeof few, "%zu steps a network: %s", b->o->steps, report_few(b->o->steps));
+        say(b, "b", few);
+    }
+    say(b, "soft", "\"The paper\" is \"RNN as Linear Transformer\", arXiv 2511.18380. Its networks "
+                   "are larger, learned longer and from ImageNet: its orders can be compared, its "
+                   "numbers cannot.");
     add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there,
         (int)NETWORKS, files, NETWORKS * b->seeds, b->o->steps);
     for (int i = 0; i < 3; i++) n[i] = measure(&b->of[BASELINES][0], "", name[i], &unused);
     if (isfinite(n[0]))
-        add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0],
-            n[1], n[2], b->o->size, b->o->size);
-    add(&s, " Behind ± stands half of an interval of 95 %%, of the error over the pictures and "
-            "the deviation between seeds together; a network's own from three seeds on, else that "
-            "of all in the table, and with one seed each it is not known and left out. An order is "
-            "claimed only where the interval of the difference excludes 0, as if the two had "
-        "been judged on different pictures, which makes it rather too wide; in 20 such claims one "
-        "may be chance. The paper's networks are larger, learned longer and from ImageNet: its "
-        "orders can be compared, its numbers cannot.");
+        add(&s, " They were given %.0f training and %.0f test pictures of %.0f classes, at %zu x "
+                "%zu pixels.", n[0], n[1], n[2], b->o->size, b->o->size);
     say(b, "soft", s.text);
-    if (!report_few(b->o->steps)) return;
-    snprintf(few, sizeof few, "%zu steps a network: %s", b->o->steps, report_few(b->o->steps));
-    say(b, "b", few);
+    say(b, "soft", "Behind ± stands half of a 95 % interval, of the error over the pictures and "
+                   "the deviation between seeds together. The deviation is a network's own from "
+                   "three seeds on, else that of all in the table; with one seed each it is not "
+                   "known and left out. A difference can be told from chance where its interval "
+                   "does not reach 0, as if the two had been judged on different pictures, which "
+                   "makes the interval rather too wide; in 20 such claims one may be chance all "
+                   "the same.");
+    say(b, "soft", "Linear probe, top-1: the share of test pictures whose class a linear head on "
+                   "the features names. k-NN: the share whose class the nearest training pictures "
+                   "name. Balanced: the mean over the classes. mIoU: how far a linear head on the "
+                   "patches finds the masks. Binary-AUC: how well the map of the class token tells "
+                   "objects from background; chance is 0.5.");
 }
 
 static void report_recipes(book *b)
 {
-    report_html(&b->h, "<h2>How</h2>\n<p class=\"soft\">");
+    report_html(&b->h, "<h2>How</h2>\n<p class=\"soft\">The pictures are those of <code>");
     report_text(&b->h, b->o->images);
+    report_html(&b->h, "</code>.</p>\n<details class=\"soft\"><summary>All numbers of the recipes "
+                       "(<code>--set list</code> says what they are)</summary>\n");
     for (size_t k = 0; k < NETWORKS; k++) {
         recipe r = recipe_of(b->o, &networks[k]);
         if (!b->found[k]) continue;
-        report_html(&b->h, "<br><code>%s: %s;", networks[k].name, networks[k].what);
+        report_html(&b->h, "<p><code>%s: %s;", networks[k].name, networks[k].what);
         for (size_t i = 0; i < RECIPE_NUMBERS; i++)
             report_html(&b->h, " %s=%g", recipe_number[i].name, *recipe_at(&r, i));
-        report_html(&b->h, "</code>");
+        report_html(&b->h, "</code></p>\n");
     }
-    report_html(&b->h, "</p>\n");
+    report_html(&b->h, "</details>\n");
 }
 
 /* All that can be said of the files there are: on stdout and in OUT/report.html. 0, or an exit
@@ -934,17 +952,16 @@ static int write_tables(const settings *o)
     char path[1100];
     int bad = read_book(&b, o);
     snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (!bad && report_open(&b.h, path, "Token mixers, measured as a paper's tables are"))
+    if (!bad && report_open(&b.h, path, "Four token mixers, measured like the tables of a paper"))
         bad = fail("%s", b.h.error);
     if (!bad) {
-        report_html(&b.h, "<style>td{white-space:nowrap}</style>\n");
         report_state(&b);
         report_mixers(&b);
         report_kinds(&b, "Sizes", sizes, size_pair, 4,
                      "The paper's figure 9: of DinoVim the small model has the clearest maps.");
         report_kinds(&b, "Where the class token stands", places, NULL, 0,
                      "The paper's figure 8: the middle class token has clearer maps than the "
-                     "first. Here `ssd` has one in the middle, `ssd-released` one in front as "
+                     "first. Here \"ssd\" has one in the middle, \"ssd-released\" one in front as "
                      "well, as the paper's code.");
         report_kinds(&b, "With labels and without", told, told_pair, 3,
                      "The paper's figure 11: self-supervised maps are clearer than supervised "
