@@ -119,7 +119,6 @@ int main(void)
     check("A", v[2], dv[2], 1, in, dy);
     check("B", v[3], dv[3], TOKENS * WIDTH, in, dy);
     check("C", v[4], dv[4], TOKENS * WIDTH, in, dy);
-
     return 0;
 }
 
