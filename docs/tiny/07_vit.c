@@ -4,266 +4,260 @@
    adds positions, and sends all through blocks of two lines. The weights come from a file:
 
        x = [cls; patches W_eᵀ + b_e] + positions
-       x = x + attention(norm1 x)          01, in heads, between two matrices
-       x = x + fc2(gelu(fc1(norm2 x)))     each token alone
+       x = x + ls1 ∘ attention(norm1 x)          01, in heads, between two matrices
+       x = x + ls2 ∘ fc2(gelu(fc1(norm2 x)))     each token alone; ls only in DINOv2
        features = norm x
 
    The program prints how alike the feature of a patch on the ball is to those of all
-   patches (their cosine). The file is a .safetensors of any ViT with the names of DINO's
-   (cls_token, pos_embed, blocks.0.attn.qkv.weight, ...) and numbers of 32 bits.
+   patches (their cosine). It reads .safetensors of DINO, DINOv2 and plain ViTs, with timm's
+   names or Hugging Face's, and refuses by name what it does not know. A file says all but
+   the number of heads: 64 numbers each are usual.
 
-       cc -O2 docs/tiny/07_vit.c -o 07 -lm && ./07           (or ./07 model.safetensors) */
+       cc -O2 docs/tiny/07_vit.c -o 07 -lm && ./07        (or ./07 FILE HEADS) */
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A .safetensors file: the length of its header in 8 bytes, the header in JSON, the
-   numbers. */
-typedef struct weights {
-    char *header;
-    float *numbers;
-    size_t size;                                 /* of the numbers, in bytes */
-} weights;
+enum { GRID = 12, SIDE = 144, MARKED = 77, TOKENS = 1 + GRID * GRID, WIDEST = 1024 };
 
-static void refuse(const char *name, const char *why)
+/* Hugging Face's words, and timm's for the same. What is under "head." is not needed. */
+static const char *const same[][2] = {
+    { "vit.", "" }, { "dinov2.", "" }, { "position_embeddings", "pos_embed" },
+    { "patch_embeddings.projection", "patch_embed.proj" }, { "embeddings.", "" },
+    { "encoder.layer.", "blocks." }, { "layernorm_before", "norm1" },
+    { "layernorm_after", "norm2" }, { "layernorm", "norm" },
+    { "attention.attention", "attn" }, { "attention.output.dense", "attn.proj" },
+    { "intermediate.dense", "mlp.fc1" }, { "output.dense", "mlp.fc2" },
+    { "layer_scale1.lambda1", "ls1.gamma" }, { "layer_scale2.lambda1", "ls2.gamma" },
+    { "classifier.", "head." }, { "pooler.", "head." }, { "mask_token", "head.mask" },
+};
+
+/* A .safetensors file is the length of its header in 8 bytes, the header, and numbers.
+   What names and shapes say: numbers of a token, and between fc1 and fc2; the side of a
+   patch in pixels, and of the square of positions. */
+static char header[1 << 20];
+static float numbers[90000000];                  /* a ViT-B has 86 million */
+static size_t count, D, F, P, positions;
+
+static void die(const char *name, const char *why)
 {
     fprintf(stderr, "%s: %s\n", name, why);
     exit(1);
 }
 
-static weights weights_open(const char *path)
+/* Everywhere in a text; `to` is not longer than `from`. */
+static void exchange(char *text, const char *from, const char *to)
 {
-    weights w = { NULL, NULL, 0 };
-    unsigned char first[8] = { 0 };
+    for (char *at = strstr(text, from); at; at = strstr(at, from)) {
+        memmove(at + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
+        memcpy(at, to, strlen(to));
+    }
+}
+
+/* The header has "norm.bias":{"dtype":"F32","shape":[384],"data_offsets":[0,1536]}, bytes
+   of the numbers. find returns those of a name in three pieces, at least n of them, and
+   makes a D of dtype's d: this tensor is used. */
+static const float *find(const char *block, const char *part, const char *end, size_t n)
+{
+    char name[96];
+    size_t first = 1, last = 0;
+    snprintf(name, sizeof name, "\"%s%s%s\"", block, part, end);
+    char *at = strstr(header, name);
+    if (!at) die(name, "the file has no tensor of this name");
+    at += strlen(name) + 3;
+    if (strncmp(at + 1, "type\":\"F32\"", 11) != 0) die(name, "not F32; no other is read");
+    sscanf(at, "%*[^]]],\"data_offsets\":[%zu,%zu", &first, &last);
+    if (first % 4 || last > 4 * count || first > last || last - first < 4 * n)
+        die(name, "it is too short");
+    *at = 'D';
+    return numbers + first / 4;
+}
+
+/* One axis of a tensor's shape. */
+static size_t axis(const char *name, int number)
+{
+    size_t s[4] = { 0 };
+    const char *at = strstr(header, name);
+    if (at) at = strchr(at, '[');
+    if (!at) die(name, "the file has no tensor of this name");
+    sscanf(at, "[%zu,%zu,%zu,%zu", &s[0], &s[1], &s[2], &s[3]);
+    return s[number];
+}
+
+static void open_weights(const char *path)
+{
+    uint64_t length = 0;
     FILE *f = fopen(path, "rb");
-    if (!f || fread(first, 1, 8, f) != 8) refuse(path, "this file cannot be read");
-    size_t length = first[0] + 256u * first[1] + 65536u * first[2];
-    w.header = calloc(length + 1, 1);
-    if (!w.header || fread(w.header, 1, length, f) != length || w.header[0] != '{')
-        refuse(path, "this is no .safetensors file");
-    fseek(f, 0, SEEK_END);
-    w.size = (size_t)ftell(f) - 8 - length;
-    fseek(f, (long)(8 + length), SEEK_SET);
-    w.numbers = malloc(w.size + 1);
-    if (!w.numbers || fread(w.numbers, 1, w.size, f) != w.size)
-        refuse(path, "its numbers cannot be read");
+    if (!f || fread(&length, 8, 1, f) != 1 || length >= sizeof header)
+        die(path, "this is no .safetensors file");
+    memset(header, 0, sizeof header);
+    if (fread(header, length, 1, f) != 1 || strncmp(header, "{\"", 2) != 0)
+        die(path, "this is no .safetensors file");
+    count = fread(numbers, 4, sizeof numbers / 4, f);
     fclose(f);
-    return w;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        exchange(header, same[i][0], same[i][1]);
+    positions = (size_t)sqrt((double)axis("\"pos_embed\"", 1));
+    F = axis("\"blocks.0.mlp.fc1.bias\"", 0);
+    D = axis("\"patch_embed.proj.weight\"", 0);
+    P = axis("\"patch_embed.proj.weight\"", 2);
+    if (!D || D > WIDEST || F > 4 * WIDEST || P > 16) die(path, "no ViT of these sizes");
 }
 
-/* The tensor of a name, and its shape, with 1 for axes that it has not. The header says of
-   it "norm.bias":{"dtype":"F32","shape":[384],"data_offsets":[0,1536]}: bytes of the
-   numbers. */
-static const float *find(const weights *w, const char *name, size_t shape[4])
+/* What is left in the header, and what to say of it. */
+static void refuse_others(void)
 {
-    char quoted[80], dtype[8] = "";
-    size_t place[2] = { 0, 0 };
-    snprintf(quoted, sizeof quoted, "\"%s\"", name);
-    const char *at = strstr(w->header, quoted);
-    if (!at) refuse(name, "the file has no tensor of this name");
-    const char *kind = strstr(at, "\"dtype\""), *axes = strstr(at, "\"shape\"");
-    const char *bytes = strstr(at, "\"data_offsets\"");
-    if (!kind || !axes || !bytes) refuse(name, "the header says too little of it");
-    for (int a = 0; a < 4; a++) shape[a] = 1;
-    sscanf(kind, "\"dtype\" : \"%7[^\"]", dtype);
-    sscanf(axes, "\"shape\" : [ %zu , %zu , %zu , %zu", shape, shape + 1, shape + 2,
-           shape + 3);
-    sscanf(bytes, "\"data_offsets\" : [ %zu , %zu", place, place + 1);
-    size_t size = 4 * shape[0] * shape[1] * shape[2] * shape[3];
-    if (strcmp(dtype, "F32")) refuse(name, "its numbers are not F32; no others are read");
-    if (place[1] > w->size || place[0] % 4 || place[1] - place[0] != size)
-        refuse(name, "its place in the file does not fit its shape");
-    return w->numbers + place[0] / 4;
+    char *at = strstr(header, "\":{\"dtype\"");
+    for (; at; at = strstr(at + 1, "\":{\"dtype\"")) {
+        const char *name = at;
+        *at = 0;
+        while (name[-1] != '"') name--;
+        if (strncmp(name, "head.", 5) != 0) die(name, "more than a plain ViT has");
+    }
 }
 
-/* NAME.weight, with its shape, and NAME.bias. */
-typedef struct layer {
-    const float *weight, *bias;
-    size_t shape[4];
-} layer;
-static layer find_layer(const weights *w, const char *name)
+static float dot(const float *a, const float *b, size_t n)
 {
-    char full[72];
-    layer l;
-    snprintf(full, sizeof full, "%s.bias", name);
-    l.bias = find(w, full, l.shape);
-    snprintf(full, sizeof full, "%s.weight", name);
-    l.weight = find(w, full, l.shape);
-    return l;
+    float sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
 }
 
-/* y (rows, out) = x (rows, in) Wᵀ + b, or (add) y + that. */
-static void linear(float *y, const float *x, const layer *l, size_t rows, int add)
+/* y (rows, out) = x (rows, in) Wᵀ + b, where W has `skip` rows before those of y. */
+static void linear(float *y, const float *x, const char *block, const char *part,
+                   size_t rows, size_t in, size_t out, size_t skip)
 {
-    size_t out = l->shape[0], in = l->shape[1] * l->shape[2] * l->shape[3];
+    const float *W = find(block, part, ".weight", (skip + out) * in) + skip * in;
+    const float *b = find(block, part, ".bias", skip + out) + skip;
     for (size_t r = 0; r < rows; r++)
-        for (size_t o = 0; o < out; o++) {
-            float sum = l->bias[o] + (add ? y[r * out + o] : 0);
-            for (size_t i = 0; i < in; i++) sum += x[r * in + i] * l->weight[o * in + i];
-            y[r * out + o] = sum;
-        }
+        for (size_t o = 0; o < out; o++)
+            y[r * out + o] = dot(x + r * in, W + o * in, in) + b[o];
 }
 
-static void layer_norm(float *y, const float *x, const layer *l, size_t rows, size_t D)
+static void norm(float *y, const float *x, const char *block, const char *part, size_t rows)
 {
+    const float *w = find(block, part, ".weight", D), *b = find(block, part, ".bias", D);
     for (size_t r = 0; r < rows; r++, x += D, y += D) {
         float mean = 0, variance = 0;
         for (size_t d = 0; d < D; d++) mean += x[d] / (float)D;
         for (size_t d = 0; d < D; d++) variance += (x[d] - mean) * (x[d] - mean) / (float)D;
         for (size_t d = 0; d < D; d++)
-            y[d] = (x[d] - mean) / sqrtf(variance + 1e-6f) * l->weight[d] + l->bias[d];
+            y[d] = (x[d] - mean) / sqrtf(variance + 1e-6f) * w[d] + b[d];
     }
 }
 
-/* y (L, D) of qkv (L, 3 D), in which each head has N = D / heads numbers of q, k and v.
-   `row` has room for L numbers, a row of M. */
-static void attention(float *y, float *row, const float *qkv, size_t L, size_t D,
-                      size_t heads)
+/* x += ls ∘ u, or x += u where there is no ls. */
+static void add(float *x, const float *u, const char *block, const char *part, size_t rows)
 {
-    size_t N = D / heads;
-    for (size_t h = 0; h < heads; h++)
-        for (size_t i = 0; i < L; i++) {
-            const float *q = qkv + i * 3 * D + h * N, *k = qkv + D + h * N, *v = k + D;
-            float largest = -HUGE_VALF, sum = 0, *y_i = y + i * D + h * N;
-            for (size_t j = 0; j < L; j++) {
-                row[j] = 0;
-                for (size_t n = 0; n < N; n++) row[j] += q[n] * k[j * 3 * D + n];
-                row[j] /= sqrtf((float)N);
-                largest = fmaxf(largest, row[j]);
-            }
-            for (size_t n = 0; n < N; n++) y_i[n] = 0;
-            for (size_t j = 0; j < L; j++) {
-                float share = expf(row[j] - largest);
-                sum += share;
-                for (size_t n = 0; n < N; n++) y_i[n] += share * v[j * 3 * D + n];
-            }
-            for (size_t n = 0; n < N; n++) y_i[n] /= sum;
+    const float *ls = NULL;
+    if (strstr(header, "ls1.gamma")) ls = find(block, part, ".gamma", D);
+    for (size_t i = 0; i < rows * D; i++) x[i] += ls ? ls[i % D] * u[i] : u[i];
+}
+
+/* 01 in heads: each has its own N columns of q, k, v and y, all (L, D). */
+static void attention(float *y, const float *q, const float *k, const float *v, size_t L,
+                      size_t N)
+{
+    float row[TOKENS];
+    for (size_t at = 0; at < L * D; at += N) {
+        size_t h = at % D;
+        float largest = -HUGE_VALF, sum = 0;
+        for (size_t j = 0; j < L; j++) {
+            row[j] = dot(q + at, k + j * D + h, N) / sqrtf((float)N);
+            largest = fmaxf(largest, row[j]);
         }
-}
-
-/* Block i: x (L, D) becomes what the next block reads. u is room for (L, D). */
-static void block(float *x, float *u, const weights *w, size_t i, size_t L, size_t D,
-                  size_t heads)
-{
-    static const char *const part[6] = { "norm1", "attn.qkv", "attn.proj",
-                                         "norm2", "mlp.fc1", "mlp.fc2" };
-    layer l[6];
-    for (int k = 0; k < 6; k++) {
-        char name[64];
-        snprintf(name, sizeof name, "blocks.%zu.%s", i, part[k]);
-        l[k] = find_layer(w, name);
-    }
-    size_t F = l[4].shape[0], wide = F > 3 * D ? F : 3 * D;
-    float *room = malloc((L * wide + L) * sizeof *room);
-    if (!room) refuse("block", "no memory");
-    layer_norm(u, x, &l[0], L, D);
-    linear(room, u, &l[1], L, 0);
-    attention(u, room + L * wide, room, L, D, heads);
-    linear(x, u, &l[2], L, 1);
-    layer_norm(u, x, &l[3], L, D);
-    linear(room, u, &l[4], L, 0);
-    for (size_t k = 0; k < L * F; k++)           /* gelu */
-        room[k] *= 0.5f * (1 + erff(room[k] / sqrtf(2)));
-    linear(x, room, &l[5], L, 1);
-    free(room);
-}
-
-/* What shapes say of the network: width, tokens (a class token and grid x grid patches). */
-typedef struct sizes { size_t D, L, patch, grid; } sizes;
-static sizes vit_sizes(const weights *w)
-{
-    size_t shape[4];
-    sizes s = { 0, 0, 0, 0 };
-    if (strstr(w->header, ".ls1.") || strstr(w->header, "\"reg"))
-        refuse("ls1, registers", "a network with these is more than a plain ViT");
-    find(w, "patch_embed.proj.weight", shape);
-    s.D = shape[0];
-    s.patch = shape[3];
-    find(w, "pos_embed", shape);
-    s.L = shape[1];
-    while ((s.grid + 1) * (s.grid + 1) < s.L) s.grid++;
-    if (s.grid * s.grid + 1 != s.L) refuse("pos_embed", "not a class token and a square");
-    return s;
-}
-
-/* features (L, D) of an image (3, side, side), side = grid · patch. */
-static void vit_forward(float *features, const float *image, const weights *w, size_t heads)
-{
-    sizes s = vit_sizes(w);
-    layer embed = find_layer(w, "patch_embed.proj"), norm = find_layer(w, "norm");
-    size_t side = s.grid * s.patch, in = 3 * s.patch * s.patch, shape[4];
-    const float *cls = find(w, "cls_token", shape), *pos = find(w, "pos_embed", shape);
-    float *x = malloc((s.L * s.D + in) * sizeof *x), *pixels = x + s.L * s.D;
-    char name[64] = "\"blocks.0.norm1.weight\"";
-    if (!x) refuse("vit_forward", "no memory");
-    memcpy(x, cls, s.D * sizeof *x);
-    for (size_t t = 0; t + 1 < s.L; t++) {
-        const float *corner = image + t / s.grid * s.patch * side + t % s.grid * s.patch;
-        for (size_t i = 0; i < in; i++) {
-            size_t c = i / s.patch / s.patch, v = i / s.patch % s.patch, u = i % s.patch;
-            pixels[i] = corner[(c * side + v) * side + u];
+        for (size_t j = 0; j < L; j++) {
+            row[j] = expf(row[j] - largest);
+            sum += row[j];
         }
-        linear(x + (t + 1) * s.D, pixels, &embed, 1, 0);
+        for (size_t n = 0; n < N; n++) {
+            y[at + n] = 0;
+            for (size_t j = 0; j < L; j++) y[at + n] += row[j] / sum * v[j * D + h + n];
+        }
     }
-    for (size_t i = 0; i < s.L * s.D; i++) x[i] += pos[i];
-    for (size_t i = 0; strstr(w->header, name); i++) {
-        block(x, features, w, i, s.L, s.D, heads);
-        snprintf(name, sizeof name, "\"blocks.%zu.norm1.weight\"", i + 1);
-    }
-    layer_norm(features, x, &norm, s.L, s.D);
-    free(x);
 }
 
-/* The scene's nearest pixels as a picture of side x side, as DINO's networks want it:
-   v/255, less the mean of the channel, by its deviation. 0 if the scene is not there. */
-static int read_image(float *image, size_t side)
+/* x (L, D) becomes what the next block reads. timm has one matrix for q, k and v. */
+static void block(float *x, const char *name, size_t L, size_t N)
 {
-    static const float mean[3] = { 0.485f, 0.456f, 0.406f };
-    static const float deviation[3] = { 0.229f, 0.224f, 0.225f };
-    static unsigned char rgb[144][144][3];
+    static const char *const apart[3] = { "attn.query", "attn.key", "attn.value" };
+    static float u[TOKENS * WIDEST], f[TOKENS * 4 * WIDEST], qkv[3][TOKENS * WIDEST];
+    norm(u, x, name, "norm1", L);
+    for (size_t i = 0; i < 3; i++) {
+        if (strstr(header, "attn.qkv")) linear(qkv[i], u, name, "attn.qkv", L, D, D, i * D);
+        else linear(qkv[i], u, name, apart[i], L, D, D, 0);
+    }
+    attention(u, qkv[0], qkv[1], qkv[2], L, N);
+    linear(qkv[0], u, name, "attn.proj", L, D, D, 0);
+    add(x, qkv[0], name, "ls1", L);
+    norm(u, x, name, "norm2", L);
+    linear(f, u, name, "mlp.fc1", L, D, F, 0);
+    for (size_t i = 0; i < L * F; i++) f[i] *= 0.5f * (1 + erff(f[i] / sqrtf(2)));
+    linear(u, f, name, "mlp.fc2", L, F, D, 0);
+    add(x, u, name, "ls2", L);
+}
+
+/* features (1 + grid², D) of the patches (grid², 3, P, P) of a picture, grid ≤ GRID. Where
+   the file has another square of positions, each patch takes the nearest. */
+static void vit_forward(float *features, const float *patches, size_t grid, size_t heads)
+{
+    static float x[TOKENS * WIDEST];
+    char name[32] = "blocks.0.";
+    size_t L = 1 + grid * grid, G = positions;
+    const float *pos = find("", "pos_embed", "", (1 + G * G) * D);
+    memcpy(x, find("", "cls_token", "", D), D * sizeof *x);
+    linear(x + D, patches, "", "patch_embed.proj", L - 1, 3 * P * P, D, 0);
+    for (size_t t = 0; t < L; t++) {
+        size_t row = (2 * ((t - 1) / grid) + 1) * G / (2 * grid);
+        size_t column = (2 * ((t - 1) % grid) + 1) * G / (2 * grid);
+        size_t place = t ? 1 + row * G + column : 0;
+        for (size_t d = 0; d < D; d++) x[t * D + d] += pos[place * D + d];
+    }
+    for (size_t i = 1; strstr(header, name); i++) {
+        block(x, name, L, D / heads);
+        snprintf(name, sizeof name, "blocks.%zu.", i);
+    }
+    norm(features, x, "", "norm", L);
+}
+
+/* The scene's nearest pixels, less the mean of all pictures, by their deviation. */
+static void read_patches(float *patches)
+{
+    static unsigned char rgb[SIDE][SIDE][3];
     FILE *f = fopen("docs/tiny/scene.ppm", "rb");
-    size_t got = 0;
-    if (f && fscanf(f, "P6 144 144 255") == 0 && fgetc(f) == '\n')
-        got = fread(rgb, 1, sizeof rgb, f);
-    if (f) fclose(f);
-    for (size_t i = 0; i < 3 * side * side; i++) {
-        size_t c = i / side / side;
-        size_t y = i / side % side * 144 / side, x = i % side * 144 / side;
-        image[i] = (rgb[y][x][c] / 255.0f - mean[c]) / deviation[c];
+    if (!f || fscanf(f, "P6 144 144 255%*c") != 0 || fread(rgb, sizeof rgb, 1, f) != 1)
+        die("docs/tiny/scene.ppm", "not here; run this beside docs");
+    fclose(f);
+    for (size_t i = 0; i < GRID * GRID * 3 * P * P; i++) {
+        size_t t = i / (3 * P * P), channel = i / P / P % 3;
+        size_t row = t / GRID * 12 + i / P % P * 12 / P;
+        size_t column = t % GRID * 12 + i % P * 12 / P;
+        patches[i] = (rgb[row][column][channel] / 255.0f - 0.45f) / 0.226f;
     }
-    return got == sizeof rgb;
-}
-
-static double cosine(const float *a, const float *b, size_t n)
-{
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        ab += a[i] * b[i];
-        aa += a[i] * a[i];
-        bb += b[i] * b[i];
-    }
-    return ab / sqrt(aa * bb);
 }
 
 int main(int argc, char **argv)
 {
-    weights w = weights_open(argc > 1 ? argv[1] : "docs/tiny/vit.safetensors");
-    sizes s = vit_sizes(&w);
-    size_t side = s.grid * s.patch, heads = s.D < 64 ? 1 : s.D / 64;
-    size_t marked = 1 + s.grid / 2 * s.grid + s.grid * 5 / 12;       /* on the ball */
-    float *image = malloc(3 * side * side * sizeof *image);
-    float *f = malloc(s.L * s.D * sizeof *f);
-    if (!image || !f || !read_image(image, side)) refuse("docs/tiny/scene.ppm", "not here");
-    vit_forward(f, image, &w, heads);
-    printf("%zu x %zu patches of %zu x %zu pixels, %zu numbers each, heads: %zu\n", s.grid,
-           s.grid, s.patch, s.patch, s.D, heads);
-    for (size_t t = 1; t < s.L; t++) {
-        double c = cosine(f + marked * s.D, f + t * s.D, s.D);
-        char sign = " .:-=+*#%@"[(int)(fmax(c, 0) * 9.99)];
-        printf(t == marked ? "[%c]" : " %c ", sign);
-        if (t % s.grid == 0) putchar('\n');
+    static float patches[TOKENS * 3 * 16 * 16], features[TOKENS * WIDEST];
+    open_weights(argc > 1 ? argv[1] : "docs/tiny/vit.safetensors");
+    size_t heads = argc > 2 ? (size_t)atoi(argv[2]) : (D + 63) / 64;
+    if (!heads || D % heads) die("HEADS", "they do not divide the width");
+    read_patches(patches);
+    vit_forward(features, patches, GRID, heads);
+    refuse_others();
+    printf("%zu numbers a patch, %zu heads\n", D, heads);
+    for (size_t t = 0; t < GRID * GRID; t++) {
+        const float *f = features + (1 + MARKED) * D, *f_t = features + (1 + t) * D;
+        float cosine = dot(f, f_t, D) / sqrtf(dot(f, f, D) * dot(f_t, f_t, D));
+        char sign = " .:-=+*#%@"[(int)(fmaxf(cosine, 0) * 9.99f)];
+        printf(t == MARKED ? "[%c]" : " %c ", sign);
+        if (t % GRID == GRID - 1) putchar('\n');
     }
     return 0;
 }
+
+/* Try next: print the row of the class token's attention in the last block. Give the
+   features to the k-NN of 09. Put 06's tiles into `linear`. */

@@ -1,39 +1,41 @@
-/* 10_decoder.c - How does a language model write, and what must it remember for that?
+/* 10_decoder.c - How does a language model write, and what must it remember?
 
-   A decoder reads tokens (here letters) and says of each what comes next:
+   A decoder reads tokens (here letters) and says of each what comes next. This one is a
+   layer of 03 with δ and A fixed. It learns a rhyme by plain gradient descent in a second:
 
-       x = norm(embedding of the token)    norm x = x / √(mean x²)
-       y = mixer(x, and what it kept)      a step of the scan (03), or attention (01)
-       logits = E norm(y)                  one number for each letter of the alphabet
-       next letter: the largest logit, or drawn from softmax(logits / temperature)
+       x_t, b_t, c_t = Σ_w table[w][letter t - w]    a sum over the last SEEN letters
+       y_i = Σ_{j ≤ i} F_ij δ (c_i · b_j) x_j        the scan, F_ij = e^((i - j) δ A)
+       loss = -log softmax(y_i)[letter i + 1]        what comes next
 
-   Nothing is trained here, and no file is read: the weights are written by hand. A token's
-   key is the tokens before it, its query is itself and those before it, its value is
-   itself. So a query finds the places where the same letters stood, and takes what
-   followed there. Trained networks find this by themselves (induction heads); Mamba-2 has
-   its short convolution for such keys. All that this decoder knows is the rhyme that it
-   has read; it then goes on with a line that was not in it.
+   The loss gives dy_i = softmax(y_i), less 1 at letter i + 1. The matrix hands it on:
+
+       dx_j = Σ_i M_ij dy_i,                         ds_ij = F_ij δ (dy_i · x_j)
+       dc_i = Σ_j ds_ij b_j,    db_j = Σ_i ds_ij c_i
+
+   It learns with the matrix, all letters of a piece at once. It writes one letter after
+   another, in two ways: with a cache of all x and b so far, as softmax attention must (its
+   e^(q · k) cannot be taken apart), and with the scan's state. Both write the same line,
+   which was not in what it read. The cache grows with each letter, the state does not.
 
        cc -O2 docs/tiny/10_decoder.c -o 10 -lm && ./10 */
 
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char alphabet[] = " abcdefghijklmnopqrstuvwxyz.\n";
-enum { LETTERS = sizeof alphabet - 1, DIM = LETTERS, MOST = 10, LONGEST = 1200 };
-enum { SCAN, ATTENTION };
+enum { P = sizeof alphabet - 1, N = 16, WIDTH = P + 2 * N };    /* a token: x, b, c */
+enum { SEEN = 6, PIECE = 64, STEPS = 2000, LONGEST = 240 };
+static const float rate = 0.25f, delta = 0.1f, A = -1;
 
 static const char rhyme[] =
-    "this is the house that jack built.\n"
+    "\n\n\n\n\nthis is the house that jack built.\n"
     "this is the malt that lay in the house that jack built.\n"
     "this is the rat that ate the malt that lay in the house that jack built.\n"
-    "this is the cat that killed the rat that ate the malt that lay in the house that jack "
-    "built.\n"
-    "this is the dog that worried the cat that killed the rat that ate the malt that lay "
-    "in the house that jack built.\n";
-static const char prompt[] = "this is the cow with the crumpled horn that tossed the dog";
+    "this is the cat that killed the rat that ate the malt that lay in the house that "
+    "jack built.\nthis is the dog that worried the cat that killed the rat that ate the "
+    "malt that lay in the house that jack built.\n";
+static float table[SEEN][P][WIDTH];
 
 static float dot(const float *a, const float *b, size_t n)
 {
@@ -42,121 +44,118 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-static void rms_norm(float *y, const float *x, size_t D)
+static void add(float *to, const float *from, float scale, size_t n)
 {
-    float length = sqrtf(dot(x, x, D) / (float)D + 1e-6f);
-    for (size_t d = 0; d < D; d++) y[d] = x[d] / length;
+    for (size_t i = 0; i < n; i++) to[i] += scale * from[i];
 }
 
-/* 03: h (P, N) fades and takes x Bᵀ; y (P) is what C reads. δ = 1. */
-static void scan_step(float *y, float *h, const float *x, float A, const float *B,
-                      const float *C, size_t N, size_t P)
+/* y_i (P) from the tokens u (i + 1, WIDTH): a row of M over all that is kept. */
+static void cache_step(float *y_i, const float *u, size_t i)
 {
+    const float *c_i = u + i * WIDTH + P + N;
+    memset(y_i, 0, P * sizeof *y_i);
+    for (size_t j = 0; j <= i; j++) {
+        const float *x_j = u + j * WIDTH, *b_j = x_j + P;
+        float fade = delta * expf(delta * A * (float)(i - j));
+        add(y_i, x_j, fade * dot(c_i, b_j, N), P);
+    }
+}
+
+/* The same from the state h (P, N) and one token u_t: h ← F h + δ x_t b_tᵀ, y_t = h c_t. */
+static void state_step(float *y_t, float *h, const float *u_t)
+{
+    const float *b_t = u_t + P, *c_t = b_t + N;
     for (size_t p = 0; p < P; p++) {
-        for (size_t n = 0; n < N; n++) h[p * N + n] = expf(A) * h[p * N + n] + x[p] * B[n];
-        y[p] = dot(h + p * N, C, N);
+        for (size_t n = 0; n < N; n++) h[p * N + n] *= expf(delta * A);
+        add(h + p * N, b_t, delta * u_t[p], N);
+        y_t[p] = dot(h + p * N, c_t, N);
     }
 }
 
-/* 01: y (P) of one query over the t keys (t, N) and values (t, P) so far. */
-static void attention_step(float *y, const float *q, const float *keys, const float *values,
-                           size_t t, float scale, size_t N, size_t P)
+/* What dy_i (P) means for the tokens: adds to du, which is laid out as u. */
+static void step_backward(float *du, const float *dy_i, const float *u, size_t i)
 {
-    float row[LONGEST], largest = -HUGE_VALF, sum = 0;
-    for (size_t j = 0; j < t; j++) {
-        row[j] = scale * dot(q, keys + j * N, N);
-        largest = fmaxf(largest, row[j]);
+    const float *c_i = u + i * WIDTH + P + N;
+    for (size_t j = 0; j <= i; j++) {
+        const float *x_j = u + j * WIDTH, *b_j = x_j + P;
+        float *dx_j = du + j * WIDTH, *db_j = dx_j + P, *dc_i = du + i * WIDTH + P + N;
+        float fade = delta * expf(delta * A * (float)(i - j));
+        float ds_ij = fade * dot(dy_i, x_j, P);
+        add(dx_j, dy_i, fade * dot(c_i, b_j, N), P);
+        add(db_j, c_i, ds_ij, N);
+        add(dc_i, b_j, ds_ij, N);
     }
-    for (size_t p = 0; p < P; p++) y[p] = 0;
-    for (size_t j = 0; j < t; j++) {
-        float share = expf(row[j] - largest);
-        sum += share;
-        for (size_t p = 0; p < P; p++) y[p] += share * values[j * P + p];
+}
+
+/* The loss of y (P) where the letter `right` comes next. y becomes its gradient. */
+static float cross_entropy(float *y, size_t right)
+{
+    float sum = 0;
+    for (size_t p = 0; p < P; p++) {
+        y[p] = expf(y[p]);
+        sum += y[p];
     }
+    float loss = logf(sum / y[right]);
     for (size_t p = 0; p < P; p++) y[p] /= sum;
+    y[right] -= 1;
+    return loss;
 }
 
-/* A token: temperature 0 takes the largest logit. u, 0 ... 1, is the throw of the dice. */
-static int sample(const float *logits, size_t K, double temperature, double u)
+static size_t letter(const char *text)
 {
-    size_t best = 0, k = 0;
-    double sum = 0;
-    for (size_t i = 1; i < K; i++)
-        if (logits[i] > logits[best]) best = i;
-    if (temperature <= 0) return (int)best;
-    for (size_t i = 0; i < K; i++) sum += exp((logits[i] - logits[best]) / temperature);
-    for (u *= sum; k + 1 < K; k++) {
-        u -= exp((logits[k] - logits[best]) / temperature);
-        if (u < 0) break;
+    return (size_t)(strchr(alphabet, *text) - alphabet);
+}
+
+/* u_t (WIDTH) of a letter of a text, from itself and those before it. */
+static void read_token(float *u_t, const char *text)
+{
+    memset(u_t, 0, WIDTH * sizeof *u_t);
+    for (int w = 0; w < SEEN; w++) add(u_t, table[w][letter(text - w)], 1, WIDTH);
+}
+
+/* One step of gradient descent on a piece of a text; returns its loss. */
+static float learn(const char *text)
+{
+    float u[PIECE * WIDTH], du[PIECE * WIDTH] = { 0 }, y[P], loss = 0;
+    for (size_t i = 0; i < PIECE; i++) {
+        read_token(u + i * WIDTH, text + i);
+        cache_step(y, u, i);
+        loss += cross_entropy(y, letter(text + i + 1)) / PIECE;
+        step_backward(du, y, u, i);
     }
-    return (int)k;
-}
-
-/* What is kept between two tokens: the last ones, normed, the newest first; the scan's
-   state, of one size; attention's keys and values, more with each token. */
-typedef struct decoder {
-    int mixer;
-    size_t before, tokens;                       /* tokens that make a key; tokens read */
-    float embedding[LETTERS * DIM], recent[(MOST + 1) * DIM], h[DIM * MOST * DIM];
-    float keys[LONGEST * MOST * DIM], values[LONGEST * DIM];
-} decoder;
-
-static void decoder_step(float *logits, decoder *d, int token)
-{
-    size_t N = d->before * DIM;
-    float y[DIM], *x = d->recent, *key = x + DIM;
-    memmove(key, x, MOST * DIM * sizeof *x);
-    rms_norm(x, d->embedding + token * DIM, DIM);
-    memcpy(d->keys + d->tokens * N, key, N * sizeof *x);
-    memcpy(d->values + d->tokens * DIM, x, DIM * sizeof *x);
-    d->tokens++;
-    if (d->mixer == SCAN) scan_step(y, d->h, x, -0.001f, key, x, N, DIM);
-    else attention_step(y, x, d->keys, d->values, d->tokens, 3.0f / DIM, N, DIM);
-    rms_norm(y, y, DIM);
-    for (size_t k = 0; k < LETTERS; k++) logits[k] = dot(d->embedding + k * DIM, y, DIM);
-}
-
-static void read_on(float *logits, decoder *d, const char *text)
-{
-    for (; *text; text++)
-        decoder_step(logits, d, (int)(strchr(alphabet, *text) - alphabet));
-}
-
-static void write_on(const char *name, int mixer, size_t before, double temperature)
-{
-    static decoder d;
-    float logits[LETTERS];
-    uint32_t seed = 1;
-    int token = 0;
-    memset(&d, 0, sizeof d);
-    d.mixer = mixer;
-    d.before = before;
-    for (size_t k = 0; k < LETTERS; k++) d.embedding[k * DIM + k] = 1;
-    read_on(logits, &d, rhyme);
-    read_on(logits, &d, prompt);
-    printf("%s, keys of %zu letters, temperature %g:\n", name, before, temperature);
-    fputs(prompt, stdout);
-    for (int made = 0; made < 130 && alphabet[token] != '\n'; made++) {
-        seed = seed * 1664525u + 1013904223u;
-        token = sample(logits, LETTERS, temperature, (seed >> 8) / 16777216.0);
-        if (alphabet[token] != '\n') putchar(alphabet[token]);
-        decoder_step(logits, &d, token);
-    }
-    size_t kept = mixer == SCAN ? before * DIM * DIM : d.tokens * (before + 1) * DIM;
-    printf("\n(%zu letters read, %zu numbers kept)\n\n", d.tokens, kept);
+    for (size_t i = 0; i < PIECE; i++)
+        for (int w = 0; w < SEEN; w++)
+            add(table[w][letter(text + i - w)], du + i * WIDTH, -rate / PIECE, WIDTH);
+    return loss;
 }
 
 int main(void)
 {
-    write_on("attention", ATTENTION, 10, 0);
-    write_on("attention", ATTENTION, 10, 0.8);
-    write_on("attention", ATTENTION, 3, 0);
-    write_on("scan", SCAN, 1, 0);
-    write_on("scan", SCAN, 3, 0.8);
+    static float u[LONGEST * WIDTH];
+    static char text[LONGEST + 1] = "\n\n\n\n\nthis is the cow that tossed the dog";
+    float h[P * N] = { 0 }, y[P], z[P], apart = 0;
+    for (size_t i = 0; i < SEEN * P * WIDTH; i++)
+        table[i / WIDTH / P][i / WIDTH % P][i % WIDTH] = 0.3f * sinf((float)(i * i));
+    for (size_t step = 0; step <= STEPS; step++) {
+        float loss = learn(rhyme + SEEN - 1 + step * 37 % (sizeof rhyme - SEEN - PIECE));
+        if (step % 500 == 0) printf("step %4zu: loss %.3f\n", step, loss);
+    }
+    for (size_t i = SEEN - 1, t = 0; text[i] && i + 1 < LONGEST; i++, t++) {
+        size_t best = 0;
+        read_token(u + t * WIDTH, text + i);
+        cache_step(y, u, t);
+        state_step(z, h, u + t * WIDTH);
+        for (size_t p = 0; p < P; p++) {
+            apart = fmaxf(apart, fabsf(y[p] - z[p]));
+            if (z[p] > z[best]) best = p;
+        }
+        if (!text[i + 1] && alphabet[best] != '\n') text[i + 1] = alphabet[best];
+        putchar(text[i]);
+        if (t % 40 == 39) printf("   state %d, cache %zu\n", P * N, (t + 1) * (P + N));
+    }
+    printf("\nthe two ways differ by %.0e\n", apart);
     return 0;
 }
 
-/* What to see: with keys of one letter the scan's state is a table of pairs, how often b
-   came after a, and one letter says too little. Attention with longer keys picks the place
-   that fits best; the scan adds up all that fit a little. Try next: keys of 5 letters; the
-   scan with a key in which each pair of letters has a place of its own (N = 29 · 29). */
+/* Try next: draw the next letter from softmax(y / T). Let the state forget faster, A = -5,
+   or see fewer letters, SEEN = 3. Learn δ as well: 05 has its gradient. */
