@@ -50,7 +50,7 @@ if [ -e $t/o/report.html ] || [ -e $t/o/report.html.tmp ]; then no "a refused ru
 # a report of three networks
 if "$mixers" --image $t/wide.ppm --size 64 --block 4 --out $t/r >$t/out 2>$t/err; then ok; else no "a report"; head -n 3 $t/err; fi
 [ "$(head -n 1 $t/err)" = "the matrices of 3 networks, and singular values of their blocks" ] && ok || no "it does not say first what it does"
-ordered $t/r/report.html '<p>Of what a patch takes' 'Read row i' 'its row as light' 'M of layer 0, head 0' 'What is claimed' '<b>Ranks'
+ordered $t/r/report.html '<p>A token mixer lets' 'Read row i' 'its row as light' 'M of layer 0, head 0' 'What is claimed' '<b>Ranks'
 readable $t/r/report.html $t/r/report
 [ "$(grep -c . $t/out)" -eq 17 ] && ok || no "the table has not a line for each layer and direction"
 for section in '<h2>Read row i' '<h2>What is claimed' 'rank of L is not above 1' '<h2>ViT' '<h2>LinearViT' '<h2>DinoVim' \
