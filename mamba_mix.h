@@ -499,7 +499,10 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 enum {
     MMIX_DTYPE_REAL, MMIX_DTYPE_I32,
     MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
-    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear */
+    /* Weights of mmix_linear, (O, D), in few bits; see mmix_tensor_narrow. */
+    MMIX_DTYPE_BF16,                         /* the upper half of a float */
+    MMIX_DTYPE_I8,                           /* -127 … 127 times a scale for each row */
+    MMIX_DTYPE_Q4                            /* 0 … 15 times a scale, plus a minimum, for each 32 */
 };
 
 /* Return a new tensor of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, whose values are
@@ -1011,7 +1014,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     /* The library's own: room of `at`; of a slab, with padding to 64 bytes; of `packed`. */
     size_t capacity, slab, packed_reals;
-    int bf16;                               /* 1: matrices are MMIX_DTYPE_BF16; it is not trained */
+    int dtype;                               /* of the matrices; if it is narrow, nothing trains */
     double deviation;                        /* std of what layers begin with at random; 0: 0.02 */
     struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
     struct { size_t rank; double alpha; int targets; } lora;
@@ -3704,6 +3707,56 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
     return a;
 }
 
+/* ---- narrow matrices, as the kernels read them ----
+   A matrix (O, D) of weights in few bits lies in panels of 16 rows, whatever the SIMD level; the
+   last panel and the end of each row are filled up with zeros. In a panel the rows' numbers
+   alternate in steps, of 2 (bf16), 4 (int8) or 32 (four bits) along D:
+
+       bf16   each step is 16 x 2 numbers, 64 bytes
+       int8   each step is 16 x 4 numbers; behind all steps 16 scales as float, and the sums of the
+              16 rows' numbers as int32
+       q4     each step begins with 16 scales and 16 minima as float16. Then come 4 x 64 bytes:
+              byte 4 j + i of part s has number 8 s + i of row j in its lower half, and number
+              8 s + 4 + i in its upper half */
+enum { MMIXI_PANEL = 16, MMIXI_Q4 = 32, MMIXI_Q4_BYTES = 64 + MMIXI_PANEL * MMIXI_Q4 / 2 };
+
+static inline int mmixi_q4_at(const char *block, size_t row, size_t i)
+{
+    const uint8_t *parts = (const uint8_t *)block + 64;
+    uint8_t both = parts[i / 8 * 64 + row * 4 + i % 4];
+    return i % 8 < 4 ? both & 15 : both >> 4;
+}
+
+/* IEEE's binary16 as a float. */
+static inline float mmixi_half_float(uint16_t half)
+{
+    union { uint32_t bits; float f; } u;
+    int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
+    u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
+    u.f *= (float)(fraction + 1024 * normal);
+    if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
+    return half & 0x8000 ? -u.f : u.f;
+}
+/* The nearest BF16, ties to even. */
+MMIXI_MATH uint16_t mmixi_to_bf16(mmix_real x)
+{
+    float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+static inline float mmixi_bf16(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* The inner loops, each with its arguments. Vectors are contiguous, of any length, aligned or
    not; an output may be an input. A sum keeps several partial sums in an order that depends on n
    alone. tests/kernels.c has the plain loop of each. */
@@ -3790,6 +3843,45 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_transpose \
     (size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y, ptrdiff_t ldy)
 
+/* Tiles of a product with a narrow matrix (>>narrow): c = a bᵀ + bias, at most narrow_rows rows of
+   a, and whole panels of b. */
+typedef struct mmixi_narrow_tile {
+    size_t rows, panels;                         /* 8, 4, 2 or 1; 3 or 1 */
+    size_t depth;
+    const char *a;                               /* rows of a, a_row bytes apart */
+    size_t a_row;
+    const char *b;                               /* panels of b, b_panel bytes apart */
+    size_t b_panel;
+    mmix_real *c;                                /* 16 columns a panel */
+    ptrdiff_t ldc;
+    const mmix_real *bias;                       /* (16 panels), or NULL */
+} mmixi_narrow_tile;
+#define MMIXI_ARGS_bf16_tile (const mmixi_narrow_tile *t)
+#define MMIXI_ARGS_i8_tile MMIXI_ARGS_bf16_tile
+#define MMIXI_ARGS_q4_tile MMIXI_ARGS_bf16_tile
+/* A row of a for these tiles, n reals: as bf16; as int8 with its scale behind; as int8 in blocks of
+   32, behind them for each block its scale and scale times sum. */
+#define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
+#define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
+#define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
+
+/* A tile in pieces of at most 4 rows and a panel, for a kernel that has no larger ones. */
+static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
+                                     void (*kernel)(const mmixi_narrow_tile *t))
+{
+    mmixi_narrow_tile part = *t;
+    part.panels = 1;
+    part.rows = t->rows < 4 ? t->rows : 4;
+    for (size_t r = 0; r < t->rows; r += part.rows)
+        for (size_t p = 0; p < t->panels; p++) {
+            part.a = t->a + r * t->a_row;
+            part.b = t->b + p * t->b_panel;
+            part.c = t->c + (ptrdiff_t)r * t->ldc + p * MMIXI_PANEL;
+            part.bias = t->bias ? t->bias + p * MMIXI_PANEL : NULL;
+            kernel(&part);
+        }
+}
+
 /* The list of all micro-kernels: those in V return nothing, those in R return a real. */
 #define MMIXI_KERNELS(V, R)                                                                     \
     V(tile) R(dot) R(sum) R(largest) R(variance) V(dots) V(weigh)                               \
@@ -3798,13 +3890,16 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
-    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)
+    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose) \
+    V(bf16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
 /* One table for each SIMD level. */
 typedef struct mmixi_kernels {
     char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
+    size_t narrow_rows, narrow_panels;           /* the same of narrow tiles */
+    int bf16_products;                           /* 1: bf16_tile reads a as bf16, not as reals */
     MMIXI_KERNELS(MMIXI_FIELD_V, MMIXI_FIELD_R)
 } mmixi_kernels;
 
@@ -3814,6 +3909,14 @@ typedef struct mmixi_kernels {
 #if defined(__x86_64__) && !defined(_MSC_VER) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
 #define MMIXI_X86
 #include <immintrin.h>
+#include <cpuid.h>
+/* int32 in vectors: in arrays of __m256i and __m512i GCC keeps sums in memory, not in registers. */
+typedef int32_t mmixi_lanes8 __attribute__((vector_size(32)));
+typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
+/* From here on compilers know AVX512-BF16 and VNNI. */
+#if (defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10)
+#define MMIXI_X86_NARROW
+#endif
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 #define MMIXI_ARM                                /* every such machine has NEON */
 #include <arm_neon.h>
@@ -3899,6 +4002,8 @@ typedef struct mmixi_kernels {
 #define MMIXI_W 16
 #define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
 #define MMIXI_NV 3
+#define MMIXI_NARROW_ROWS 8
+#define MMIXI_NARROW_PANELS 3
 #define MMIXI_V __m512
 #define MMIXI_T __mmask16
 #define MMIXI_ALL 0xffff
@@ -3916,14 +4021,20 @@ typedef struct mmixi_kernels {
 #define MMIXI_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
 #define MMIXI_TIMES_2N(p, n, x) \
     _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_NLT_UQ), p, n)
+#define MMIXI_BF16_FIRST(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
+#define MMIXI_BF16_SECOND(p) \
+    _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), \
+                                         _mm512_set1_epi32((int)0xffff0000u)))
 
 #elif MMIXI_LEVEL == 2
 
 #define MMIXI_LEVEL_NAME avx2
-#define MMIXI_TARGET __attribute__((target("avx2,fma")))
+#define MMIXI_TARGET __attribute__((target("avx2,fma,f16c")))
 #define MMIXI_W 8
 #define MMIXI_MR 6                               /* 12 sums, 2 of b and 1 of a: 15 of 16 registers */
 #define MMIXI_NV 2
+#define MMIXI_NARROW_ROWS 4
+#define MMIXI_NARROW_PANELS 1
 #define MMIXI_V __m256
 #define MMIXI_MASK(t) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(t)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
@@ -3942,6 +4053,10 @@ typedef struct mmixi_kernels {
     _mm256_andnot_ps(_mm256_cmp_ps(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_LT_OQ), \
         _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), \
                                              _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23))))
+#define MMIXI_PAIRS(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define MMIXI_BF16_FIRST(p) _mm256_castsi256_ps(_mm256_slli_epi32(MMIXI_PAIRS(p), 16))
+#define MMIXI_BF16_SECOND(p) \
+    _mm256_castsi256_ps(_mm256_and_si256(MMIXI_PAIRS(p), _mm256_set1_epi32((int)0xffff0000u)))
 
 #elif MMIXI_LEVEL == 128
 
@@ -3950,6 +4065,8 @@ typedef struct mmixi_kernels {
 #define MMIXI_W 4
 #define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
 #define MMIXI_NV 3
+#define MMIXI_NARROW_ROWS 4
+#define MMIXI_NARROW_PANELS 1
 #define MMIXI_V float32x4_t
 #define MMIXI_LOAD(p) vld1q_f32(p)
 #define MMIXI_STORE(p, v) vst1q_f32(p, v)
@@ -3968,6 +4085,11 @@ typedef struct mmixi_kernels {
     MMIXI_IF_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST), MMIXI_SET(0), \
         vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), \
                                         vshlq_n_s32(vcvtq_s32_f32(n), 23))))
+#define MMIXI_BF16_FIRST(p) \
+    vreinterpretq_f32_u32(vshlq_n_u32(vld1q_u32((const uint32_t *)(const void *)(p)), 16))
+#define MMIXI_BF16_SECOND(p) \
+    vreinterpretq_f32_u32(vandq_u32(vld1q_u32((const uint32_t *)(const void *)(p)), \
+                                    vdupq_n_u32(0xffff0000u)))
 
 static inline float32x4_t mmixi_neon_load(size_t t, const float *p)
 {
@@ -3989,6 +4111,8 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_W 1
 #define MMIXI_MR 3
 #define MMIXI_NV 3
+#define MMIXI_NARROW_ROWS 1
+#define MMIXI_NARROW_PANELS 1
 #define MMIXI_V mmix_real
 #define MMIXI_LOAD(p) (*(p))
 #define MMIXI_STORE(p, v) (void)(*(p) = (v))
@@ -4002,6 +4126,8 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_SQRT(a) ((mmix_real)sqrt((double)(a)))
 #define MMIXI_IF_LESS(a, b, x, y) ((a) < (b) ? (x) : (y))
 #define MMIXI_TIMES_2N(p, n, x) ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, n))
+#define MMIXI_BF16_FIRST(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[0]))
+#define MMIXI_BF16_SECOND(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[1]))
 
 #if !MMIXI_DOUBLE
 static inline float mmixi_times_2n(float p, float n)
@@ -4586,6 +4712,495 @@ MMIXI_KERNEL(void, tile)
     }
 }
 
+/* ---- tiles of a product with a narrow matrix ---- */
+
+/* The forms of a tile, in which rows and panels are constants. */
+#define MMIXI_NARROW_FORM(of, r, p)                                          \
+    case r * 4 + p:                                                          \
+        if (r <= MMIXI_NARROW_ROWS && p <= MMIXI_NARROW_PANELS) of(r, p, t); \
+        break;
+#define MMIXI_NARROW_FORMS(of)                                                           \
+    switch (t->rows * 4 + t->panels) {                                                   \
+        MMIXI_NARROW_FORM(of, 8, 3) MMIXI_NARROW_FORM(of, 4, 3)                          \
+        MMIXI_NARROW_FORM(of, 2, 3) MMIXI_NARROW_FORM(of, 1, 3)                          \
+        MMIXI_NARROW_FORM(of, 8, 1) MMIXI_NARROW_FORM(of, 4, 1)                          \
+        MMIXI_NARROW_FORM(of, 2, 1) MMIXI_NARROW_FORM(of, 1, 1)                          \
+    default: break;                                                                      \
+    }
+
+/* Stores the sums of a tile, bias added. */
+MMIXI_INLINE void MMIXI_NAME(narrow_store)(const mmixi_narrow_tile *t, size_t row, size_t column,
+                                           MMIXI_V sum)
+{
+    if (t->bias) sum = sum + MMIXI_LOAD(t->bias + column);
+    MMIXI_STORE(t->c + (ptrdiff_t)row * t->ldc + column, sum);
+}
+
+/* a in reals. A pair of bf16 lies in 32 bits: the first of them is moved to the upper half, of the
+   second the lower half is cleared, and both are floats. */
+MMIXI_INLINE void MMIXI_NAME(bf16_tile_of)(const size_t rows, const size_t panels,
+                                           const mmixi_narrow_tile *t)
+{
+    enum { VECS = MMIXI_PANEL / MMIXI_W };
+    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_PANELS * VECS];
+    const mmix_real *a[MMIXI_NARROW_ROWS];
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        a[r] = (const mmix_real *)(const void *)(t->a + r * t->a_row);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < panels * VECS; v++) s[r][v] = MMIXI_SET(0);
+    }
+    const char *b = t->b;
+    size_t k = 0;
+    for (; k + 1 < t->depth; k += 2, b += 4 * MMIXI_PANEL) {
+        MMIXI_UNROLL
+        for (size_t v = 0; v < panels * VECS; v++) {
+            const char *from = b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W;
+            const MMIXI_V first = MMIXI_BF16_FIRST(from), second = MMIXI_BF16_SECOND(from);
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k]), first, s[r][v]);
+                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k + 1]), second, s[r][v]);
+            }
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t v = 0; v < panels * VECS; v++) {
+        const char *from = b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W;
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            if (k < t->depth)
+                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k]), MMIXI_BF16_FIRST(from), s[r][v]);
+            MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
+        }
+    }
+}
+MMIXI_KERNEL(void, bf16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(bf16_tile_of)) }
+
+#if MMIXI_LEVEL == 0
+
+MMIXI_KERNEL(void, bf16_row)
+{
+    uint16_t *half = (uint16_t *)(void *)to;
+    for (size_t i = 0; i < n; i++) half[i] = mmixi_to_bf16(x[i]);
+    if (n % 2) half[n] = 0;
+}
+/* x, n numbers, as int8: the scale, which is NaN if one of them is. */
+static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int8_t *to)
+{
+    float most = 0;
+    int is_nan = 0;
+    for (size_t i = 0; i < n; i++) {
+        float size = (float)fabs((double)x[i]);
+        is_nan |= size != size;
+        if (size > most) most = size;
+    }
+    float inverse = most > 0 ? 127 / most : 0;
+    for (size_t i = 0; i < n; i++) {
+        float of = (float)x[i] * inverse;
+        int whole = is_nan || of != of ? 0 : (int)rint((double)of);
+        to[i] = (int8_t)whole;
+    }
+    return is_nan ? (float)NAN : most / 127;
+}
+MMIXI_KERNEL(void, i8_row)
+{
+    size_t whole = (n + 3) / 4 * 4;
+    float scale = MMIXI_NAME(i8_part)(n, x, (int8_t *)to);
+    for (size_t i = n; i < whole; i++) to[i] = 0;
+    memcpy(to + whole, &scale, sizeof scale);
+}
+MMIXI_KERNEL(void, q4_row)
+{
+    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
+    float *scale = (float *)(void *)(to + blocks * MMIXI_Q4);
+    for (size_t k = 0; k < blocks; k++, x += MMIXI_Q4, to += MMIXI_Q4, scale += 2) {
+        size_t left = n - k * MMIXI_Q4;
+        size_t some = left < MMIXI_Q4 ? left : MMIXI_Q4;
+        int32_t sum = 0;
+        memset(to, 0, MMIXI_Q4);
+        scale[0] = MMIXI_NAME(i8_part)(some, x, (int8_t *)to);
+        for (size_t i = 0; i < some; i++) sum += (int8_t)to[i];
+        scale[1] = scale[0] * (float)sum;
+    }
+}
+
+#elif MMIXI_LEVEL == 512
+
+/* As in plain C, and the same bits. */
+MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
+
+/* How large x's numbers are; NaN if one of them is. */
+MMIXI_INLINE float MMIXI_NAME(size_of_row)(size_t n, const float *x)
+{
+    __m512 most = _mm512_setzero_ps();
+    __mmask16 is_nan = 0;
+    MMIXI_EACH(
+        const __m512 v = MMIXI_AT(x);
+        is_nan |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+        most = _mm512_max_ps(most, _mm512_abs_ps(v));
+    );
+    return is_nan ? (float)NAN : MMIXI_NAME(lanes_max)(most);
+}
+/* Sixteen numbers or fewer as int8: their bits. */
+MMIXI_INLINE __m128i MMIXI_NAME(i8_of)(__m512 x, float inverse)
+{
+    return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x * _mm512_set1_ps(inverse)));
+}
+MMIXI_KERNEL(void, i8_row)
+{
+    const float most = MMIXI_NAME(size_of_row)(n, x);
+    const float inverse = most > 0 ? 127 / most : 0;
+    const float scale = most / 127;
+    size_t whole = (n + 3) / 4 * 4;
+    for (size_t i = 0; i < whole; i += 16) {
+        const __mmask16 live = MMIXI_TAIL(n - i), wide = MMIXI_TAIL(whole - i);
+        const __m512 v = _mm512_maskz_loadu_ps(live, x + i);
+        _mm_mask_storeu_epi8(to + i, wide, MMIXI_NAME(i8_of)(v, inverse));
+    }
+    memcpy(to + whole, &scale, sizeof scale);
+}
+MMIXI_KERNEL(void, q4_row)
+{
+    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
+    float *scale = (float *)(void *)(to + blocks * MMIXI_Q4);
+    const __m512 least = _mm512_setzero_ps();
+    for (size_t k = 0; k < blocks; k++, to += MMIXI_Q4, scale += 2) {
+        const size_t left = n - k * MMIXI_Q4;
+        const __mmask16 low = MMIXI_TAIL(left), high = left > 16 ? MMIXI_TAIL(left - 16) : 0;
+        const __m512 a = _mm512_maskz_loadu_ps(low, x + k * MMIXI_Q4);
+        const __m512 b = _mm512_maskz_loadu_ps(high, x + k * MMIXI_Q4 + 16);
+        const __m512 size = _mm512_max_ps(least, _mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b)));
+        const __mmask16 is_nan = _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+        const float most = is_nan ? (float)NAN : MMIXI_NAME(lanes_max)(size);
+        const float inverse = most > 0 ? 127 / most : 0;
+        const __m128i first = MMIXI_NAME(i8_of)(a, inverse), second = MMIXI_NAME(i8_of)(b, inverse);
+        const __m512i sums = _mm512_add_epi32(_mm512_cvtepi8_epi32(first),
+                                              _mm512_cvtepi8_epi32(second));
+        _mm_storeu_si128((__m128i *)(void *)to, first);
+        _mm_storeu_si128((__m128i *)(void *)(to + 16), second);
+        scale[0] = most / 127;
+        scale[1] = scale[0] * MMIXI_NAME(lanes_sum)(_mm512_cvtepi32_ps(sums));
+    }
+}
+
+#else
+
+MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
+MMIXI_KERNEL(void, i8_row) { mmixi_i8_row_none(n, x, to); }
+MMIXI_KERNEL(void, q4_row) { mmixi_q4_row_none(n, x, to); }
+
+#endif
+
+#if MMIXI_LEVEL == 0                             /* in plain C */
+
+MMIXI_KERNEL(void, i8_tile)
+{
+    size_t steps = (t->depth + 3) / 4;
+    for (size_t r = 0; r < t->rows; r++) {
+        const int8_t *a = (const int8_t *)(const void *)(t->a + r * t->a_row);
+        float scale;
+        memcpy(&scale, a + 4 * steps, sizeof scale);
+        for (size_t j = 0; j < t->panels * MMIXI_PANEL; j++) {
+            const char *panel = t->b + j / MMIXI_PANEL * t->b_panel;
+            const int8_t *b = (const int8_t *)(const void *)panel + j % MMIXI_PANEL * 4;
+            const float *scales = (const float *)(const void *)(panel + steps * 4 * MMIXI_PANEL);
+            int32_t sum = 0;
+            for (size_t k = 0; k < steps; k++, b += 4 * MMIXI_PANEL)
+                for (size_t i = 0; i < 4; i++) sum += a[4 * k + i] * b[i];
+            mmix_real y = (mmix_real)sum * (mmix_real)(scale * scales[j % MMIXI_PANEL]);
+            MMIXI_NAME(narrow_store)(t, r, j, y);
+        }
+    }
+}
+MMIXI_KERNEL(void, q4_tile)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    for (size_t r = 0; r < t->rows; r++) {
+        const int8_t *a = (const int8_t *)(const void *)(t->a + r * t->a_row);
+        const float *scale = (const float *)(const void *)(a + blocks * MMIXI_Q4);
+        for (size_t j = 0; j < t->panels * MMIXI_PANEL; j++) {
+            size_t column = j % MMIXI_PANEL;
+            const char *block = t->b + j / MMIXI_PANEL * t->b_panel;
+            mmix_real y = 0;
+            for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+                const uint16_t *half = (const uint16_t *)(const void *)block;
+                int32_t sum = 0;
+                for (size_t i = 0; i < MMIXI_Q4; i++)
+                    sum += a[k * MMIXI_Q4 + i] * mmixi_q4_at(block, column, i);
+                y += (mmix_real)sum * (mmix_real)(scale[2 * k] * mmixi_half_float(half[column]));
+                y += (mmix_real)(scale[2 * k + 1] * mmixi_half_float(half[MMIXI_PANEL + column]));
+            }
+            MMIXI_NAME(narrow_store)(t, r, j, y);
+        }
+    }
+}
+
+#elif MMIXI_LEVEL == 2
+
+/* Sums of neighbours: 8 outputs, of each of which there are two parts. */
+MMIXI_INLINE __m256i MMIXI_NAME(pair_sums)(__m256i low, __m256i high)
+{
+    return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xD8);
+}
+/* Four int8 of a, four times, as 16 bits. */
+MMIXI_INLINE __m256i MMIXI_NAME(four_of)(const char *a)
+{
+    int32_t bits;
+    memcpy(&bits, a, 4);
+    return _mm256_cvtepi8_epi16(_mm_set1_epi32(bits));
+}
+/* Half a panel, 8 outputs, at a time: two products of 16-bit numbers are added in one instruction,
+   so of each output there are two sums. */
+MMIXI_INLINE void MMIXI_NAME(i8_tile_of)(const size_t rows, const size_t panels,
+                                         const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const char *tail = t->b + steps * 4 * MMIXI_PANEL;
+    (void)panels;
+    for (size_t half = 0; half < 2; half++) {
+        const char *b = t->b + 32 * half;
+        mmixi_lanes8 low[4], high[4];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
+        for (size_t k = 0; k < steps; k++, b += 4 * MMIXI_PANEL) {
+            const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)b);
+            const __m256i b_low = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(both));
+            const __m256i b_high = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(both, 1));
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const __m256i a = MMIXI_NAME(four_of)(t->a + r * t->a_row + 4 * k);
+                low[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_low);
+                high[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_high);
+            }
+        }
+        const __m256 scales = _mm256_loadu_ps((const float *)(const void *)(tail + 32 * half));
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            const __m256i sum = MMIXI_NAME(pair_sums)((__m256i)low[r], (__m256i)high[r]);
+            float scale;
+            memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+            const __m256 both = scales * MMIXI_SET(scale);
+            MMIXI_NAME(narrow_store)(t, r, 8 * half, _mm256_cvtepi32_ps(sum) * both);
+        }
+    }
+}
+MMIXI_KERNEL(void, i8_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(i8_tile_of)) }
+
+MMIXI_INLINE __m256 MMIXI_NAME(eight_halves)(const char *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
+                                         const mmixi_narrow_tile *t)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    const __m256i nibble = _mm256_set1_epi8(15);
+    (void)panels;
+    for (size_t half = 0; half < 2; half++) {
+        const char *block = t->b;
+        MMIXI_V y[4];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) y[r] = MMIXI_SET(0);
+        for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+            const char *b = block + 4 * MMIXI_PANEL + 32 * half;
+            const __m256 scales = MMIXI_NAME(eight_halves)(block + 16 * half);
+            const __m256 minima = MMIXI_NAME(eight_halves)(block + 2 * MMIXI_PANEL + 16 * half);
+            mmixi_lanes8 low[4], high[4];
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
+            for (size_t i = 0; i < 8; i++) {     /* steps of four; two of them share their bytes */
+                __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)(b + i / 2 * 64));
+                if (i % 2) both = _mm256_srli_epi16(both, 4);
+                both = _mm256_and_si256(both, nibble);
+                const __m256i b_low = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(both));
+                const __m256i b_high = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(both, 1));
+                MMIXI_UNROLL
+                for (size_t r = 0; r < rows; r++) {
+                    const char *from = t->a + r * t->a_row + k * MMIXI_Q4 + 4 * i;
+                    const __m256i a = MMIXI_NAME(four_of)(from);
+                    low[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_low);
+                    high[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_high);
+                }
+            }
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const char *a = t->a + r * t->a_row + blocks * MMIXI_Q4;
+                const float *scale = (const float *)(const void *)a + 2 * k;
+                const __m256i sum = MMIXI_NAME(pair_sums)((__m256i)low[r], (__m256i)high[r]);
+                y[r] = MMIXI_FMA(_mm256_cvtepi32_ps(sum), scales * MMIXI_SET(scale[0]), y[r]);
+                y[r] = MMIXI_FMA(minima, MMIXI_SET(scale[1]), y[r]);
+            }
+        }
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) MMIXI_NAME(narrow_store)(t, r, 8 * half, y[r]);
+    }
+}
+MMIXI_KERNEL(void, q4_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(q4_tile_of)) }
+
+#elif MMIXI_LEVEL == 512 && defined(MMIXI_X86_NARROW)
+
+#define MMIXI_NATIVE(features) \
+    static inline __attribute__((always_inline, target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,f16c," features)))
+#define MMIXI_NATIVE_KERNEL(features) \
+    static __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,f16c," features)))
+
+/* Instructions of AVX512-BF16 multiply pairs of bf16 and add both products to a float. */
+MMIXI_NATIVE("avx512bf16") void mmixi_bf16_native_of(const size_t rows, const size_t panels,
+                                                     const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 1) / 2;
+    const char *b = t->b;
+    __m512 s[8][3];
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) s[r][p] = _mm512_setzero_ps();
+    for (size_t k = 0; k < steps; k++, b += 64) {
+        __m512bh v[3];
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++)
+            v[p] = (__m512bh)_mm512_loadu_si512(b + p * t->b_panel);
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            int32_t pair;
+            memcpy(&pair, t->a + r * t->a_row + 4 * k, 4);
+            const __m512bh a = (__m512bh)_mm512_set1_epi32(pair);
+            MMIXI_UNROLL
+            for (size_t p = 0; p < panels; p++) s[r][p] = _mm512_dpbf16_ps(s[r][p], a, v[p]);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) mmixi_narrow_store_avx512(t, r, 16 * p, s[r][p]);
+}
+MMIXI_NATIVE_KERNEL("avx512bf16") void mmixi_bf16_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_bf16_native_of)
+}
+
+/* A row of a for it, rounded to the nearest, ties to even. */
+MMIXI_NATIVE_KERNEL("avx512bf16") void mmixi_bf16_row_native(size_t n, const float *x, char *to)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 live = MMIXI_TAIL(n - i), wide = MMIXI_TAIL((n + 1) / 2 * 2 - i);
+        const __m512 v = _mm512_maskz_loadu_ps(live, x + i);
+        _mm256_mask_storeu_epi16(to + 2 * i, wide, (__m256i)_mm512_cvtneps_pbh(v));
+    }
+}
+
+/* VNNI adds four products of an unsigned and a signed byte to an int32. a is made unsigned by
+   adding 128, and 128 times the sum of b's row is taken off again. */
+MMIXI_NATIVE("avx512vnni") void mmixi_i8_native_of(const size_t rows, const size_t panels,
+                                                   const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const char *b = t->b;
+    const __m512i above = _mm512_set1_epi32((int)0x80808080u);
+    mmixi_lanes16 s[8][3];
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) s[r][p] = (mmixi_lanes16)_mm512_setzero_si512();
+    for (size_t k = 0; k < steps; k++, b += 64) {
+        __m512i v[3];
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) v[p] = _mm512_loadu_si512(b + p * t->b_panel);
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            int32_t four;
+            memcpy(&four, t->a + r * t->a_row + 4 * k, 4);
+            const __m512i a = _mm512_xor_si512(_mm512_set1_epi32(four), above);
+            MMIXI_UNROLL
+            for (size_t p = 0; p < panels; p++)
+                s[r][p] = (mmixi_lanes16)_mm512_dpbusd_epi32((__m512i)s[r][p], a, v[p]);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t p = 0; p < panels; p++) {
+        const char *tail = b + p * t->b_panel;
+        const __m512 scales = _mm512_loadu_ps(tail);
+        const __m512i sums = _mm512_slli_epi32(_mm512_loadu_si512(tail + 64), 7);
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            float scale;
+            memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+            const __m512i sum = _mm512_sub_epi32((__m512i)s[r][p], sums);
+            const __m512 y = _mm512_cvtepi32_ps(sum) * (scales * _mm512_set1_ps(scale));
+            mmixi_narrow_store_avx512(t, r, 16 * p, y);
+        }
+    }
+}
+MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_i8_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_i8_native_of)
+}
+
+/* Here b's numbers are unsigned and a's signed. */
+MMIXI_NATIVE("avx512vnni") void mmixi_q4_native_of(const size_t rows, const size_t panels,
+                                                   const mmixi_narrow_tile *t)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    const __m512i nibble = _mm512_set1_epi8(15);
+    MMIXI_UNROLL
+    for (size_t p = 0; p < panels; p++) {
+        const char *block = t->b + p * t->b_panel;
+        __m512 y[8];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) y[r] = _mm512_setzero_ps();
+        for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+            const __m256i *halves = (const __m256i *)(const void *)block;
+            const __m512 scales = _mm512_cvtph_ps(_mm256_loadu_si256(halves));
+            const __m512 minima = _mm512_cvtph_ps(_mm256_loadu_si256(halves + 1));
+            __m512i v[8];
+            MMIXI_UNROLL
+            for (size_t i = 0; i < 4; i++) {
+                const __m512i two = _mm512_loadu_si512(block + 64 + 64 * i);
+                v[2 * i] = _mm512_and_si512(two, nibble);
+                v[2 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(two, 4), nibble);
+            }
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const char *a = t->a + r * t->a_row;
+                const float *scale = (const float *)(const void *)(a + blocks * MMIXI_Q4) + 2 * k;
+                mmixi_lanes16 sum = (mmixi_lanes16)_mm512_setzero_si512();
+                MMIXI_UNROLL
+                for (size_t i = 0; i < 8; i++) {
+                    int32_t four;
+                    memcpy(&four, a + k * MMIXI_Q4 + 4 * i, 4);
+                    sum = (mmixi_lanes16)_mm512_dpbusd_epi32((__m512i)sum, v[i],
+                                                             _mm512_set1_epi32(four));
+                }
+                const __m512 each = scales * _mm512_set1_ps(scale[0]);
+                y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sum), each, y[r]);
+                y[r] = _mm512_fmadd_ps(minima, _mm512_set1_ps(scale[1]), y[r]);
+            }
+        }
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) mmixi_narrow_store_avx512(t, r, 16 * p, y[r]);
+    }
+}
+MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_q4_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_q4_native_of)
+}
+
+#undef MMIXI_NATIVE
+#undef MMIXI_NATIVE_KERNEL
+#endif
+
+#if MMIXI_LEVEL == 512                           /* without VNNI AVX2 has no less */
+#define MMIXI_NARROW_OTHER(name) mmixi_##name##_avx2
+#elif MMIXI_LEVEL == 128
+#define MMIXI_NARROW_OTHER(name) mmixi_##name##_none
+#endif
+#ifdef MMIXI_NARROW_OTHER
+MMIXI_KERNEL(void, i8_tile) { mmixi_narrow_each(t, MMIXI_NARROW_OTHER(i8_tile)); }
+MMIXI_KERNEL(void, q4_tile) { mmixi_narrow_each(t, MMIXI_NARROW_OTHER(q4_tile)); }
+#undef MMIXI_NARROW_OTHER
+#endif
+
 /* A function, not a constant: a table of addresses would be data that the loader writes. */
 static void MMIXI_NAME(fill)(mmixi_kernels *k)
 {
@@ -4594,6 +5209,8 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     k->mr = MMIXI_MR;
     k->nr = MMIXI_NV * MMIXI_W;
     k->lanes = MMIXI_W;
+    k->narrow_rows = MMIXI_NARROW_ROWS;
+    k->narrow_panels = MMIXI_NARROW_PANELS;
     MMIXI_KERNELS(MMIXI_ENTRY, MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
@@ -4603,6 +5220,11 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_W
 #undef MMIXI_MR
 #undef MMIXI_NV
+#undef MMIXI_NARROW_ROWS
+#undef MMIXI_NARROW_PANELS
+#undef MMIXI_PAIRS
+#undef MMIXI_BF16_FIRST
+#undef MMIXI_BF16_SECOND
 #undef MMIXI_V
 #undef MMIXI_T
 #undef MMIXI_ALL
@@ -4669,15 +5291,39 @@ static int mmixi_level_asked(int simd)
 }
 #endif
 #ifdef MMIXI_X86
+/* Older compilers have no name for F16C, which all processors with AVX2 so far have. */
+static int mmixi_has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
 static int mmixi_has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && mmixi_has_f16c();
 }
 static int mmixi_has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
         && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("bmi2");
+}
+#endif
+#ifdef MMIXI_X86
+/* The table of AVX-512, with what this processor has of its younger instructions. */
+static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
+{
+    mmixi_fill_avx512(k);
+#ifdef MMIXI_X86_NARROW
+    if (__builtin_cpu_supports("avx512bf16")) {
+        k->bf16_tile = mmixi_bf16_native;
+        k->bf16_row = mmixi_bf16_row_native;
+        k->bf16_products = 1;
+    }
+    if (__builtin_cpu_supports("avx512vnni")) {
+        k->i8_tile = mmixi_i8_native;
+        k->q4_tile = mmixi_q4_native;
+    }
+#endif
 }
 #endif
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
@@ -4691,7 +5337,7 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
     int asked = mmixi_level_asked(simd);
     int best = asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
-    if (best && mmixi_has_avx512()) mmixi_fill_avx512(k);
+    if (best && mmixi_has_avx512()) mmixi_kernels_fill_avx512(k);
     else if ((best || asked == MMIX_SIMD_AVX2) && mmixi_has_avx2()) mmixi_fill_avx2(k);
     else mmixi_fill_none(k);
 #else
@@ -4743,10 +5389,7 @@ typedef struct mmixi_gemm {
     const mmix_real *row_scale;
     size_t rows_per_scale;
     int gelu;                                    /* 1: at last c = gelu(c) */
-    /* NULL, or what is read in place of b.p: what mmixi_gemm_pack made of b, or b as bf16 with the
-       strides of b, which is widened in packing. */
-    const mmix_real *packed_b;
-    const uint16_t *half;
+    const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b */
 } mmixi_gemm;
 
 /* In debugging builds a product of sizes that do not fit stops at once. */
@@ -4771,14 +5414,6 @@ static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b,
     g.b = b;
     g.add = add;
     return g;
-}
-
-static inline float mmixi_bf16(uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 /* ---- how a product is cut ---- */
@@ -4960,27 +5595,11 @@ static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat
 typedef struct mmixi_pack_job {
     const mmixi_kernels *k;
     mmixi_mat b;
-    const uint16_t *half;                        /* b as bf16, as in mmixi_gemm */
     mmix_real *packed;
     size_t panel_parts;                          /* tasks that share the panels of a block */
 } mmixi_pack_job;
 
-/* A panel of bf16 that begins at `from`: depth x width, with the strides of b, to rows of ld
-   reals. 32 rows at a time, so that the rows that are being written stay in L1. */
-static void mmixi_pack_halves(const mmixi_mat *b, const uint16_t *from, size_t depth, size_t width,
-                              mmix_real *to, size_t ld)
-{
-    for (size_t top = 0; top < depth; top += 32) {
-        size_t bottom = mmixi_min(top + 32, depth);
-        for (size_t j = 0; j < width; j++) {
-            const uint16_t *column = from + (ptrdiff_t)j * b->cs;
-            for (size_t i = top; i < bottom; i++)
-                to[i * ld + j] = mmixi_bf16(column[(ptrdiff_t)i * b->rs]);
-        }
-    }
-}
-
-/* The same of a panel of reals. */
+/* A panel of b to rows of ld reals. */
 static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real *to, size_t ld)
 {
     const mmix_real *from = panel.p;
@@ -5021,14 +5640,8 @@ static void mmixi_pack_task(void *arg, mmixi_range range)
         size_t ld = mmixi_panel(k, cols, p + 1) - j;
         size_t width = mmixi_min(ld, cols - j);
         mmix_real *to = packed + j * depth;
-        if (job->half) {
-            const uint16_t *row = job->half + (ptrdiff_t)k0 * b->rs;
-            const uint16_t *from = row + (ptrdiff_t)j * b->cs;
-            mmixi_pack_halves(b, from, depth, width, to, ld);
-        } else {
-            mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
-            mmixi_pack_reals(k, panel, to, ld);
-        }
+        mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
+        mmixi_pack_reals(k, panel, to, ld);
     }
 }
 
@@ -5039,7 +5652,6 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
     if (!g->b.cols || !g->b.rows) return;
     job.k = m->k;
     job.b = g->b;
-    job.half = g->half;
     job.packed = to;
     job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
     size_t tasks = mmixi_depths(g->b.rows) * job.panel_parts;
@@ -5129,7 +5741,7 @@ static int mmixi_gemm_packs(const mmixi_gemm *g)
 {
     size_t rows = g->c.rows;
     int plain = g->b.cs == 1 && g->b.rs != 0;
-    if (g->half || !plain) return 1;
+    if (!plain) return 1;
     if (rows < MMIXI_PACK_FROM) return 0;
     return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
 }
@@ -5168,10 +5780,7 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
         plan->g.c = mmixi_part(g->c, 0, at, rows, n);
-        size_t b_at = g->half ? 0 : at;          /* of bf16 that pointer moves, not b's */
-        plan->g.b = mmixi_part(g->b, 0, b_at, g->a.cols, n);
-        if (g->half)
-            plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
+        plan->g.b = mmixi_part(g->b, 0, at, g->a.cols, n);
         if (g->bias) plan->g.bias = g->bias + at;
         if (g->residual) plan->g.residual = g->residual + at;
         if (room) mmixi_gemm_pack(m, &plan->g, room);
@@ -5184,7 +5793,7 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
 /* Whether c is a row or two of dot products, of which both sides lie contiguous already. */
 static int mmixi_gemm_is_dots(const mmixi_gemm *g)
 {
-    if (g->packed_b || g->half || g->c.rows > 2) return 0;
+    if (g->packed_b || g->c.rows > 2) return 0;
     return g->a.cs == 1 && g->b.rs == 1 && g->b.cs != 1;
 }
 
@@ -5227,6 +5836,284 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
 {
     mmixi_gemm g = mmixi_product_of(c, a, b, add);
     return mmixi_gemm_run(m, &g);
+}
+
+/* ==== >>narrow =======================================================================
+   y = x Wᵀ, where the weights W (O, D) have few bits
+
+       bf16   w rounded to 8 bits of precision; where the processor multiplies bf16, x is, too
+       int8   w_oi = s_o n_oi, n in -127 … 127, s_o = max_i |w_oi| / 127. A row of x is made int8
+              likewise, so y_ro = s_r s_o Σ_i n_ri n_oi, and the sum is exact
+       q4     blocks of 32 along D: w_oi = s n_oi + m, n in 0 … 15, with m the least w of the block
+              and s = (most - least) / 15, both rounded to float16. x is made int8 in blocks of 32
+
+   Where they lie is said in >>micro-kernels. Sums are float (bf16, q4) or int32 (int8), each in one
+   order, so any number of threads gives the same bits. Dettmers et al. 2022 (LLM.int8(), rows and
+   tokens with a scale each, without its outliers); the blocks of four bits are those of GGUF's
+   Q4_1.
+   ==================================================================================== */
+
+static inline int mmixi_dtype_is_narrow(int dtype) { return dtype >= MMIX_DTYPE_BF16; }
+
+/* Bytes of a panel of depth D. */
+static inline size_t mmixi_narrow_panel(int dtype, size_t D)
+{
+    switch (dtype) {
+    case MMIX_DTYPE_BF16: return mmixi_ceil_div(D, 2) * 4 * MMIXI_PANEL;
+    case MMIX_DTYPE_I8: return (mmixi_ceil_div(D, 4) + 2) * 4 * MMIXI_PANEL;
+    default: return mmixi_ceil_div(D, MMIXI_Q4) * MMIXI_Q4_BYTES;
+    }
+}
+/* Bytes of a matrix (O, D). */
+static inline size_t mmixi_narrow_bytes(int dtype, size_t O, size_t D)
+{
+    return mmixi_mul(mmixi_ceil_div(O, MMIXI_PANEL), mmixi_narrow_panel(dtype, D));
+}
+
+/* ---- packing and unpacking ---- */
+
+/* The nearest float16 of a float, ties to even; beyond the largest an infinity. */
+static uint16_t mmixi_to_half(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    uint32_t size = bits & 0x7fffffff;
+    if (size > 0x7f800000) return sign | 0x7e00;         /* NaN */
+    if (size >= 0x477ff000) return sign | 0x7c00;
+    if (size < 0x38800000) {                             /* a subnormal: multiples of 2^-24 */
+        float all = 0;
+        memcpy(&all, &size, sizeof all);
+        return sign | (uint16_t)rint((double)all * 16777216);
+    }
+    size += 0xfff + (size >> 13 & 1);
+    return sign | (uint16_t)((size - 0x38000000) >> 13);
+}
+
+/* Row `row` of a panel from D numbers. The panel was zeros. */
+static void mmixi_narrow_row_bf16(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    uint16_t *to = (uint16_t *)(void *)panel;
+    for (size_t i = 0; i < D; i++)
+        to[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2] = mmixi_to_bf16(w[i]);
+}
+static void mmixi_narrow_row_i8(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    size_t steps = mmixi_ceil_div(D, 4);
+    float *scale = (float *)(void *)(panel + steps * 4 * MMIXI_PANEL);
+    int32_t *sum = (int32_t *)(void *)(scale + MMIXI_PANEL);
+    double most = 0;
+    for (size_t i = 0; i < D; i++)
+        if (!(fabs((double)w[i]) <= most)) most = fabs((double)w[i]);
+    scale[row] = (float)(most / 127);
+    sum[row] = 0;
+    for (size_t i = 0; i < D && most > 0 && most <= DBL_MAX; i++) {
+        int n = (int)rint((double)w[i] / most * 127);
+        panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4] = (char)n;
+        sum[row] += n;
+    }
+}
+static void mmixi_narrow_block_q4(char *block, size_t row, const mmix_real *w, size_t n)
+{
+    uint16_t *half = (uint16_t *)(void *)block;
+    uint8_t *parts = (uint8_t *)block + 64;
+    double least = (double)w[0];
+    double most = (double)w[0];
+    for (size_t i = 1; i < n; i++) {
+        least = fmin(least, (double)w[i]);
+        most = fmax(most, (double)w[i]);
+    }
+    half[row] = mmixi_to_half((float)((most - least) / 15));
+    half[MMIXI_PANEL + row] = mmixi_to_half((float)least);
+    double scale = (double)mmixi_half_float(half[row]);
+    double from = (double)mmixi_half_float(half[MMIXI_PANEL + row]);
+    for (size_t i = 0; i < n; i++) {
+        double at = scale > 0 ? rint(((double)w[i] - from) / scale) : 0;
+        uint8_t whole = (uint8_t)fmax(0, fmin(15, at));
+        parts[i / 8 * 64 + row * 4 + i % 4] |= (uint8_t)(i % 8 < 4 ? whole : whole << 4);
+    }
+}
+static void mmixi_narrow_row_q4(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    for (size_t i = 0; i < D; i += MMIXI_Q4, panel += MMIXI_Q4_BYTES)
+        mmixi_narrow_block_q4(panel, row, w + i, mmixi_min(MMIXI_Q4, D - i));
+}
+
+/* Rows `first` … first + n - 1 of a matrix in panels, from n x D numbers. A panel is begun by its
+   first row, and its rows come in order. */
+static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, const mmix_real *w,
+                              size_t D)
+{
+    size_t bytes = mmixi_narrow_panel(dtype, D);
+    for (size_t o = first; o < first + n; o++, w += D) {
+        char *panel = panels + o / MMIXI_PANEL * bytes;
+        size_t row = o % MMIXI_PANEL;
+        if (row == 0) memset(panel, 0, bytes);
+        if (dtype == MMIX_DTYPE_BF16) mmixi_narrow_row_bf16(panel, row, w, D);
+        else if (dtype == MMIX_DTYPE_I8) mmixi_narrow_row_i8(panel, row, w, D);
+        else mmixi_narrow_row_q4(panel, row, w, D);
+    }
+}
+
+/* Row o of a matrix in panels: D numbers. */
+static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *w, size_t D)
+{
+    const char *panel = panels + o / MMIXI_PANEL * mmixi_narrow_panel(dtype, D);
+    const uint16_t *half = (const uint16_t *)(const void *)panel;
+    const char *tail = panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL;
+    const float *scale = (const float *)(const void *)tail;
+    size_t row = o % MMIXI_PANEL;
+    for (size_t i = 0; i < D; i++) {
+        if (dtype == MMIX_DTYPE_BF16) {
+            w[i] = (mmix_real)mmixi_bf16(half[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2]);
+        } else if (dtype == MMIX_DTYPE_I8) {
+            int8_t n = (int8_t)panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4];
+            w[i] = (mmix_real)(scale[row] * (float)n);
+        } else {
+            const char *block = panel + i / MMIXI_Q4 * MMIXI_Q4_BYTES;
+            const uint16_t *of = (const uint16_t *)(const void *)block;
+            float n = (float)mmixi_q4_at(block, row, i % MMIXI_Q4);
+            w[i] = (mmix_real)(mmixi_half_float(of[row]) * n + mmixi_half_float(of[MMIXI_PANEL + row]));
+        }
+    }
+}
+
+/* ---- the product ---- */
+
+typedef struct mmixi_narrow_plan {
+    const mmixi_kernels *k;
+    const mmixi_gemm *g;                         /* c, a, bias and what follows; b has sizes alone */
+    int dtype;
+    const char *panels;
+    size_t panel_bytes;
+    char *a;                                     /* the rows of g->a as the kernels read them */
+    size_t a_row;                                /* bytes from one of them to the next */
+    size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
+} mmixi_narrow_plan;
+
+static void mmixi_narrow_a_rows(void *arg, mmixi_range range)
+{
+    const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
+    const mmixi_kernels *k = plan->k;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_mat_at(plan->g->a, r, 0);
+        char *to = plan->a + r * plan->a_row;
+        size_t D = plan->g->a.cols;
+        if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_row(D, x, to);
+        else if (plan->dtype == MMIX_DTYPE_I8) k->i8_row(D, x, to);
+        else k->q4_row(D, x, to);
+    }
+}
+
+/* The tile by the kernel of its type. */
+static void mmixi_narrow_tile_run(const mmixi_narrow_plan *plan, const mmixi_narrow_tile *t)
+{
+    const mmixi_kernels *k = plan->k;
+    if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_tile(t);
+    else if (plan->dtype == MMIX_DTYPE_I8) k->i8_tile(t);
+    else k->q4_tile(t);
+}
+
+/* A tile that begins at row `row` and panel `panel`. Kernels write whole panels: if the last one
+   has fewer columns, by way of a place of its own. */
+static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t rows, size_t panel,
+                              size_t panels)
+{
+    enum { ROWS = 8, PANELS = 3 };
+    const mmixi_gemm *g = plan->g;
+    size_t column = panel * MMIXI_PANEL;
+    size_t width = mmixi_min(panels * MMIXI_PANEL, g->c.cols - column);
+    mmix_real *c = mmixi_mat_at(g->c, row, column);
+    mmix_real whole[ROWS * PANELS * MMIXI_PANEL];
+    mmixi_narrow_tile t;
+    t.rows = rows;
+    t.panels = panels;
+    t.depth = g->a.cols;
+    t.a = plan->a + row * plan->a_row;
+    t.a_row = plan->a_row;
+    t.b = plan->panels + panel * plan->panel_bytes;
+    t.b_panel = plan->panel_bytes;
+    t.c = c;
+    t.ldc = g->c.rs;
+    t.bias = g->bias ? g->bias + column : NULL;
+    if (width == panels * MMIXI_PANEL) {
+        mmixi_narrow_tile_run(plan, &t);
+        return;
+    }
+    t.c = whole;
+    t.ldc = PANELS * MMIXI_PANEL;
+    t.bias = NULL;
+    mmixi_narrow_tile_run(plan, &t);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < width; j++) {
+            mmix_real y = whole[(ptrdiff_t)r * t.ldc + (ptrdiff_t)j];
+            if (g->bias) y += g->bias[column + j];
+            c[(ptrdiff_t)r * g->c.rs + (ptrdiff_t)j] = y;
+        }
+}
+
+static void mmixi_narrow_task(void *arg, mmixi_range range)
+{
+    const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
+    const mmixi_kernels *k = plan->k;
+    const mmixi_gemm *g = plan->g;
+    size_t cols = g->c.cols;
+    size_t first_row, first;
+    size_t row_part = range.begin % plan->row_parts;
+    size_t panel_part = range.begin / plan->row_parts;
+    size_t rows = mmixi_span(g->c.rows, row_part, plan->row_parts, &first_row);
+    size_t count = mmixi_span(mmixi_ceil_div(cols, MMIXI_PANEL), panel_part, plan->panel_parts,
+                              &first);
+    size_t panels = 1;
+    for (size_t p = first; p < first + count; p += panels) {
+        size_t height;
+        panels = k->narrow_panels;
+        if (p + panels > first + count) panels = 1;
+        for (size_t r = 0; r < rows; r += height) {
+            height = k->narrow_rows;
+            while (height > rows - r) height /= 2;
+            mmixi_narrow_part(plan, first_row + r, height, p, panels);
+        }
+    }
+    size_t begin = first * MMIXI_PANEL;
+    size_t end = mmixi_min((first + count) * MMIXI_PANEL, cols);
+    mmixi_mat c = mmixi_part(g->c, first_row, 0, rows, cols);
+    mmixi_gemm_finish(k, g, c, first_row, begin, end);
+}
+
+/* c = a bᵀ and what follows, as in mmixi_gemm, where b is a matrix (cols, depth) of `dtype` in
+   panels. The rows of a and c are contiguous. 0, or -1 if there is no memory for a's rows. */
+static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const char *panels)
+{
+    size_t rows = g->c.rows;
+    size_t D = g->a.cols;
+    size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_narrow_plan plan;
+    plan.k = m->k;
+    plan.g = g;
+    plan.dtype = dtype;
+    plan.panels = panels;
+    plan.panel_bytes = mmixi_narrow_panel(dtype, D);
+    plan.a = (char *)g->a.p;
+    plan.a_row = (size_t)g->a.rs * sizeof(mmix_real);
+    if (dtype != MMIX_DTYPE_BF16 || m->k->bf16_products) {
+        size_t blocks = mmixi_ceil_div(D, MMIXI_Q4);     /* q4's row is the longest */
+        plan.a_row = mmixi_round_up(blocks * (MMIXI_Q4 + 2 * sizeof(float)), MMIXI_ALIGN);
+        if (dtype == MMIX_DTYPE_BF16) plan.a_row = mmixi_round_up(2 * D, MMIXI_ALIGN);
+        plan.a = (char *)mmixi_step(m, mmixi_mul(rows, plan.a_row));
+        if (!plan.a) return -1;
+        mmixi_ranges(m, rows, mmixi_ceil_div(1 << 14, D), mmixi_narrow_a_rows, &plan);
+    }
+    double work = (double)rows * (double)g->c.cols * (double)D / (2 * (int)MMIXI_TASK_WORK);
+    size_t wanted = (size_t)(work < 64 ? work : 64);
+    plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC);
+    plan.panel_parts = 1;
+    while (plan.row_parts * plan.panel_parts < wanted
+           && plan.panel_parts * 2 * m->k->narrow_panels <= all_panels) plan.panel_parts *= 2;
+    mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_narrow_task, &plan);
+    mmix_rewind(m, mark);
+    return 0;
 }
 
 /* ==== >>tensors ======================================================================
@@ -5274,8 +6161,7 @@ static size_t mmixi_dtype_size(int dtype)
     switch (dtype) {
     case MMIX_DTYPE_REAL: return sizeof(mmix_real);
     case MMIX_DTYPE_I32: return sizeof(int32_t);
-    case MMIX_DTYPE_BF16: return sizeof(uint16_t);
-    default: return 1;
+    default: return 1;                           /* of a narrow type only the whole has a size */
     }
 }
 static const char *mmixi_dtype_name(int dtype)
@@ -5284,8 +6170,14 @@ static const char *mmixi_dtype_name(int dtype)
     case MMIX_DTYPE_REAL: return "real";
     case MMIX_DTYPE_I32: return "int32";
     case MMIX_DTYPE_BF16: return "bf16";
+    case MMIX_DTYPE_I8: return "int8";
+    case MMIX_DTYPE_Q4: return "q4";
     default: return "u8";
     }
+}
+static inline int mmixi_is_narrow(const mmix_tensor *t)
+{
+    return t && mmixi_dtype_is_narrow(t->dtype);
 }
 static mmix_tensor *mmixi_owner(const mmix_tensor *t)
 {
@@ -5320,6 +6212,7 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
 }
 static size_t mmixi_bytes(const mmix_tensor *t)
 {
+    if (mmixi_is_narrow(t)) return mmixi_narrow_bytes(t->dtype, t->shape[0], t->shape[1]);
     return mmix_count(t) * mmixi_dtype_size(t->dtype);
 }
 
@@ -5379,9 +6272,10 @@ MMIXI_SHARED void *mmixi_data(const mmix_tensor *t, int dtype)
     data = owner->where ? mmixi_fetch(owner) : (char *)owner->data;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
-static const uint16_t *mmixi_halves(const mmix_tensor *t)
+/* The panels of a narrow matrix (>>narrow). */
+static char *mmixi_panels_of(const mmix_tensor *t)
 {
-    return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
+    return (char *)mmixi_data(t, t->dtype);
 }
 /* mmix_data wherever the numbers are. */
 static inline mmix_real *mmixi_of(const mmix_tensor *t)
@@ -5406,10 +6300,15 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
                              const size_t *shape)
 {
     size_t element = mmixi_dtype_size(dtype), bytes = element;
-    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_BF16)
+    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4)
         || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)) return 0;
     if (dtype == MMIX_DTYPE_U8) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: there are no tensors of MMIX_DTYPE_U8", who);
+        return 0;
+    }
+    if (mmixi_dtype_is_narrow(dtype) && ndim != 2) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: of %s there are matrices alone, expected 2 axes, "
+                  "found %d", who, mmixi_dtype_name(dtype), ndim);
         return 0;
     }
     if (ndim && !shape) {
@@ -5430,7 +6329,7 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
             return 0;
         }
     }
-    return bytes;
+    return mmixi_is_narrow(t) ? mmixi_bytes(t) : bytes;
 }
 static mmix_tensor *mmixi_tensor(mmix_ctx *m)
 {
@@ -5608,91 +6507,92 @@ static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
     mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t has no values", who);
     return 0;
 }
-/* The nearest BF16, ties to even. */
-static uint16_t mmixi_to_bf16(mmix_real x)
+/* Gives row r of a tensor the values of `row`; of a narrow one the rows have to come in order. */
+static void mmixi_set_row(mmix_tensor *t, size_t r, const mmix_real *row)
 {
-    float f = (float)x;
-    double beyond = fabs((double)x) - fabs((double)f);
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
-        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
-/* Sets an element of a real or bf16 tensor, whose first one is at `data`. */
-static inline void mmixi_set(const mmix_tensor *t, void *data, size_t at, mmix_real value)
-{
-    if (t->dtype == MMIX_DTYPE_REAL) ((mmix_real *)data)[at] = value;
-    else ((uint16_t *)data)[at] = mmixi_to_bf16(value);
+    size_t n = mmixi_cols(t);
+    if (mmixi_is_narrow(t)) mmixi_narrow_rows(t->dtype, mmixi_panels_of(t), r, 1, row, n);
+    else memcpy(mmixi_of(t) + mmixi_row_offset(t, r), row, n * sizeof *row);
 }
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
-    void *data;
-    int32_t whole = 0;
     if (!t || !mmixi_fillable(t, "mmix_fill", 1)) return NULL;
-    data = mmixi_data(t, t->dtype);
+    size_t n = mmixi_cols(t);
     if (t->dtype == MMIX_DTYPE_I32) {
         const char *what = "the value of int32";
         if (mmixi_within(t->m, "mmix_fill", what, value, INT32_MIN, INT32_MAX)) return NULL;
-        whole = (int32_t)value;
+        int32_t *whole = (int32_t *)mmixi_data(t, t->dtype);
+        for (size_t i = 0; i < mmix_count(t); i++) whole[mmixi_place(t, i)] = (int32_t)value;
+        return t;
     }
-    for (size_t r = 0; r < mmixi_rows(t); r++) {
-        size_t begin = mmixi_row_offset(t, r), end = begin + mmixi_cols(t);
-        for (size_t i = begin; i < end; i++) {
-            if (t->dtype == MMIX_DTYPE_I32) ((int32_t *)data)[i] = whole;
-            else mmixi_set(t, data, i, (mmix_real)value);
-        }
-    }
+    mmix_mark mark = mmix_mark_here(t->m);
+    mmix_real *row = mmixi_reals(t->m, n, 1);
+    if (!row) return NULL;
+    for (size_t i = 0; i < n; i++) row[i] = (mmix_real)value;
+    for (size_t r = 0; r < mmixi_rows(t); r++) mmixi_set_row(t, r, row);
+    mmix_rewind(t->m, mark);
     return t;
 }
 MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
-    void *data;
-    size_t n = mmix_count(t);
     if (!m || !t || !mmixi_fillable(t, "mmix_fill_normal", 0)) return NULL;
-    data = mmixi_data(t, t->dtype);
-    for (size_t i = 0; i < n; i++) {
-        double normal = mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i);
-        mmixi_set(t, data, mmixi_place(t, i), (mmix_real)(deviation * normal));
+    size_t n = mmixi_cols(t);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_real *row = mmixi_reals(m, n, 1);
+    if (!row) return NULL;
+    for (size_t r = 0; r < mmixi_rows(t); r++) {
+        for (size_t i = 0; i < n; i++) {
+            double normal = mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, r * n + i);
+            row[i] = (mmix_real)(deviation * normal);
+        }
+        mmixi_set_row(t, r, row);
     }
+    mmix_rewind(m, mark);
     return t;
 }
 
-/* The values that mmix_read and mmix_write copy; NULL after an error. */
-static mmix_real *mmixi_transferable(const mmix_tensor *t, const char *who, const mmix_real *values)
+/* Whether mmix_read and mmix_write can copy; else there is an error. */
+static int mmixi_transferable(const mmix_tensor *t, const char *who, const mmix_real *values)
 {
-    mmix_real *x = mmixi_of(t);
-    if (!t) return NULL;
-    if (!x) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who);
+    if (!t) return 0;
+    int is_real = t->dtype == MMIX_DTYPE_REAL || mmixi_is_narrow(t);
+    if (!is_real || !mmixi_data(t, t->dtype))
+        mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who);
     else if (!values) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: values is NULL", who);
-    return values ? x : NULL;
+    else return 1;
+    return 0;
 }
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 {
-    const mmix_real *x = mmixi_transferable(t, "mmix_read", values);
-    size_t n;
-    if (!x) return -1;
-    n = mmixi_cols(t);
-    for (size_t r = 0; r < mmixi_rows(t); r++)
-        memcpy(values + r * n, x + mmixi_row_offset(t, r), n * sizeof *x);
+    if (!mmixi_transferable(t, "mmix_read", values)) return -1;
+    size_t n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++) {
+        mmix_real *row = values + r * n;
+        if (mmixi_is_narrow(t)) mmixi_widen_row(t->dtype, mmixi_panels_of(t), r, row, n);
+        else memcpy(row, mmixi_of(t) + mmixi_row_offset(t, r), n * sizeof *row);
+    }
     return 0;
 }
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
-    mmix_real *x = mmixi_transferable(t, "mmix_write", values);
-    size_t n;
-    if (!x) return -1;
+    if (!mmixi_transferable(t, "mmix_write", values)) return -1;
     mmixi_overwrite(t);
-    n = mmixi_cols(t);
-    for (size_t r = 0; r < mmixi_rows(t); r++)
-        memcpy(x + mmixi_row_offset(t, r), values + r * n, n * sizeof *x);
+    size_t n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++) mmixi_set_row(t, r, values + r * n);
     return 0;
 }
 MMIXDEF double mmix_item(const mmix_tensor *t)
 {
     const mmix_real *x = mmixi_of(t);
     return x && mmix_count(t) == 1 ? (double)*x : (double)NAN;
+}
+
+/* The values of a narrow matrix as reals, (O, D), in step memory; NULL on error. */
+static mmix_real *mmixi_widened(mmix_ctx *m, const mmix_tensor *w)
+{
+    mmix_real *wide = mmixi_reals(m, w->shape[0], w->shape[1]);
+    if (wide) mmix_read(w, wide);
+    return wide;
 }
 
 /* ---- checking arguments ----
@@ -5774,8 +6674,8 @@ static int mmixi_type_fits(mmix_ctx *m, const char *who, const mmixi_argument *a
                            const mmix_tensor *t)
 {
     int expected = a->type == MMIXI_IS_I32 ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL;
-    if (a->type == MMIXI_IS_ANY || t->dtype == expected) return 1;
-    if (a->type == MMIXI_IS_WEIGHT && t->dtype == MMIX_DTYPE_BF16) return 1;
+    if (t->dtype == expected || (a->type == MMIXI_IS_ANY && !mmixi_is_narrow(t))) return 1;
+    if (a->type == MMIXI_IS_WEIGHT && mmixi_is_narrow(t)) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, a->name_length, a->name,
               mmixi_dtype_name(t->dtype), mmixi_dtype_name(expected));
     return 0;
@@ -7623,9 +8523,23 @@ static int mmixi_scatter(mmix_ctx *m, mmixi_row_list *j)
     mmix_rewind(m, mark);
     return 0;
 }
+static void mmixi_take_narrow(void *arg, mmixi_range range)
+{
+    const mmix_call *c = (const mmix_call *)arg;
+    const mmix_tensor *table = c->in[0];
+    mmixi_mat list = mmixi_values(c->out[0]);
+    for (size_t i = range.begin; i < range.end; i++) {
+        size_t row = (size_t)mmixi_index(c->in[1], i);
+        mmixi_widen_row(table->dtype, mmixi_panels_of(table), row, mmixi_row(list, i), list.cols);
+    }
+}
 /* in: table (V, D), index */
 static int mmixi_take_rows_forward(mmix_ctx *m, mmix_call *c)
 {
+    if (mmixi_is_narrow(c->in[0])) {
+        mmixi_ranges(m, mmix_count(c->in[1]), 16, mmixi_take_narrow, c);
+        return 0;
+    }
     mmixi_mat table = mmixi_values(c->in[0]);
     mmixi_mat list = mmixi_values(c->out[0]);
     mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
@@ -7645,7 +8559,7 @@ MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor
     /* The table is named twice: a gradient that inputs share begins with zeros, and is added to. */
     mmix_call call = mmixi_call(table, index, table);
     size_t shape[MMIX_MAX_DIMS + 1];
-    if (!mmixi_expect(m, "mmix_take_rows", NULL, "table **, index:i32 ...", table, index)) return NULL;
+    if (!mmixi_expect(m, "mmix_take_rows", NULL, "table:w **, index:i32 ...", table, index)) return NULL;
     if (!mmixi_index_ok(m, "mmix_take_rows", "index", index, table->shape[0]))
         return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
@@ -8385,7 +9299,6 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     mmixi_mat y = mmixi_values(c->out[0]);
     mmixi_gemm g = mmixi_product_of(y, x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
-    g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
     /* one or two rows are dot products, which read W as it is */
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2)
@@ -8398,6 +9311,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
         g.row_scale = mmixi_of(s);
         g.rows_per_scale = x.rows / mmix_count(s);
     }
+    if (mmixi_is_narrow(w)) return mmixi_narrow_run(m, &g, w->dtype, mmixi_panels_of(w));
     return mmixi_gemm_run(m, &g);
 }
 /* The gradient of x Wᵀ + b: dy, or with s the product s dy in step memory. NULL if that is used
@@ -8444,9 +9358,14 @@ static int mmixi_linear_input_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
 {
     const mmix_tensor *w = c->in[1];
     mmixi_mat dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    mmixi_gemm g = mmixi_product_of(dx, dy, mmixi_values(w), c->add[0]);
-    g.half = mmixi_halves(w);
-    return mmixi_gemm_run(m, &g);
+    if (!mmixi_is_narrow(w)) return mmixi_product(m, dx, dy, mmixi_values(w), c->add[0]);
+    mmix_mark mark = mmix_mark_here(m);
+    size_t D = w->shape[1];
+    mmix_real *wide = mmixi_widened(m, w);
+    if (!wide) return -1;
+    int bad = mmixi_product(m, dx, dy, mmixi_matrix(wide, w->shape[0], D, (ptrdiff_t)D), c->add[0]);
+    mmix_rewind(m, mark);
+    return bad;
 }
 /* dW = dyᵀ x. 0, or -1. */
 static int mmixi_linear_weight_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
@@ -13209,7 +14128,7 @@ static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to who
 static size_t mmixi_pack_size(const mmix_ctx *m, const mmix_tensor *t)
 {
     int is_packed = t && t->packed && t->packed_nr == m->k->nr;
-    if (mmix_ndim(t) != 2 || is_packed) return 0;
+    if (mmix_ndim(t) != 2 || is_packed || mmixi_is_narrow(t)) return 0;
     return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
 
@@ -13219,7 +14138,6 @@ static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
     mmixi_gemm g;
     memset(&g, 0, sizeof g);
     g.b = mmixi_t(mmixi_values(t));
-    g.half = mmixi_halves(t);
     mmixi_gemm_pack(m, &g, to);
     t->packed = to;
     t->packed_nr = m->k->nr;
@@ -13257,7 +14175,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 
     mmix_tensor *t = (mmix_tensor *)mmixi_own(p, sizeof *t + length + 1);
     if (!t) return NULL;
-    int dtype = p->bf16 && ndim == 2 ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL;
+    int dtype = ndim == 2 ? p->dtype : MMIX_DTYPE_REAL;
     size_t room = SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real);
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
     size_t bytes = mmixi_describe(m, t, full, dtype, ndim, shape);
@@ -13381,8 +14299,9 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_require_grad(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_require_grad", train)) return -1;
-    if (p->bf16)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are bf16");
+    if (p->dtype)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are %s",
+                         mmixi_dtype_name(p->dtype));
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = NULL;
@@ -13577,12 +14496,13 @@ static size_t mmixi_lora_block(mmix_params *p, size_t begin)
 MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets)
 {
     if (!mmixi_params_ready(p, "mmix_params_add_lora", 1)) return -1;
-    if (!rank || p->adapters || p->bf16 || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
+    if (!rank || p->adapters || p->dtype || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
         const char *more = "";
-        if (p->bf16) more = ", of bf16";
+        if (p->dtype) more = ", of ";
         if (p->adapters) more = "; there are adapters already";
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets %d%s",
-                         (double)rank, targets, more);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets "
+                         "%d%s%s", (double)rank, targets, more,
+                         p->dtype && !p->adapters ? mmixi_dtype_name(p->dtype) : "");
     }
     p->lora.rank = rank;
     p->lora.alpha = alpha;
@@ -15326,7 +16246,7 @@ static void mmixi_ema_range(void *arg, mmixi_range range)
 /* Whether two lists have the same names and sizes, as reals that lie in the same places. */
 static int mmixi_params_alike(const mmix_params *teacher, const mmix_params *student)
 {
-    if (teacher->count != student->count || teacher->slab != student->slab || student->bf16)
+    if (teacher->count != student->count || teacher->slab != student->slab || student->dtype)
         return 0;
     for (size_t i = 0; i < teacher->count; i++) {
         const mmix_param *a = teacher->at + i, *b = student->at + i;
@@ -16459,7 +17379,7 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
         if (mmix_count(from) != n * source.parts || !slab)
             return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the "
                              "teacher it is of %.0f%s", who, to->name, (double)n,
-                             (double)mmix_count(from), slab ? "" : " bf16");
+                             (double)mmix_count(from), slab ? "" : " narrow numbers");
         const mmix_real *part = values + (slab - teacher->values) + source.part * n;
         memcpy(mmixi_of(to->tensor), part, n * sizeof *part);
     }
@@ -16875,12 +17795,12 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   (double)c->heads, more);
 }
 
-/* How a backbone begins. RANDOM: with its initial values. EMPTY: without values, since those of a
-   file will follow; what is wrong with the config is the file's fault then. BF16: the same, and its
-   matrices are bf16. */
-enum { MMIXI_BEGIN_BF16 = -1, MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
+/* How a model begins. RANDOM: with its initial values. EMPTY: without values, since those of a file
+   will follow; what is wrong with the config is the file's fault then. `dtype` is that of its
+   matrices; narrow ones have no initial values. */
+enum { MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
 
-static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
+static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start, int dtype)
 {
     if (mmix_error(m)) return NULL;
     mmixi_vision_settle(m, &c);
@@ -16890,7 +17810,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
         v->params = p;
         v->config = c;
         v->block = (mmixi_vision_block *)(v + 1);
-        p->bf16 = start == MMIXI_BEGIN_BF16;
+        p->dtype = dtype;
         p->deviation = c.deviation;
         mmixi_vision_declare(v);
     }
@@ -16903,7 +17823,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
 
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
-    return mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
+    return mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
 }
 
 MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config)
@@ -16912,7 +17832,7 @@ MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision
     const mmix_params *from = teacher->params;
     mmix_ctx *m = from->m;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
+    mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
     const mmix_real *values = mmixi_params_merged(from);
     int axial = config.positions == MMIX_POSITIONS_AXIAL;
     int bad = !v || m->error_kind
@@ -18309,7 +19229,7 @@ static int mmixi_dino_net_make(const mmix_dino *d, mmixi_dino_net *net, int star
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     size_t width = c->read == MMIX_READ_BOTH ? 2 * c->vision.dim : c->vision.dim;
-    net->vision = mmixi_vision_create(m, c->vision, start);
+    net->vision = mmixi_vision_create(m, c->vision, start, MMIX_DTYPE_REAL);
     net->params = mmix_params_create(m);
     if (m->error_kind) return -1;
     net->params->deviation = c->vision.deviation;
@@ -24753,16 +25673,6 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 MMIXI_COLD_END
 
 /* ---- reading ---- */
-/* Reads an F16: sign 1, exponent 5, fraction 10 bits. */
-static inline float mmixi_half_float(uint16_t half)
-{
-    union { uint32_t bits; float f; } u;
-    int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
-    u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
-    u.f *= (float)(fraction + 1024 * normal);
-    if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
-    return half & 0x8000 ? -u.f : u.f;
-}
 /* Reads an F32, F16 or BF16 of a file as a float. */
 static inline float mmixi_file_float(const uint8_t *p, int from)
 {
@@ -25546,13 +26456,70 @@ static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
     madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
 }
+/* Rows of a narrow matrix, shared out in whole panels. */
+typedef struct mmixi_narrow_read {
+    mmix_ctx *m;
+    const mmix_archive *a;
+    const mmix_entry *entry;                     /* NULL: zeros */
+    const mmix_tensor *to;
+    mmix_real *room;                             /* a panel's rows for each lane */
+    size_t first;                                /* where the entry's rows begin in the matrix */
+    int bad;
+} mmixi_narrow_read;
+static void mmixi_narrow_read_rows(void *arg, mmixi_range range)
+{
+    mmixi_narrow_read *job = (mmixi_narrow_read *)arg;
+    size_t D = job->to->shape[1];
+    size_t n = range.end - range.begin;
+    mmix_real *rows = job->room + range.lane * MMIXI_PANEL * D;
+    mmix_entry part;
+    memset(rows, 0, n * D * sizeof *rows);
+    if (job->entry) {
+        size_t bytes = job->entry->bytes / job->entry->shape[0];
+        part = *job->entry;
+        part.shape[0] = n;
+        part.data = (const char *)part.data + range.begin * bytes;
+        part.bytes = n * bytes;
+        if (mmix_archive_read(job->m, job->a, &part, MMIX_FILE_REAL, rows, n * D)) job->bad = 1;
+    }
+    char *panels = mmixi_panels_of(job->to);
+    mmixi_narrow_rows(job->to->dtype, panels, job->first + range.begin, n, rows, D);
+}
+/* Reads a narrow matrix piece by piece. A piece that ends within a panel is read by one thread, as
+   the next one is: rows come in order. 0, or -1. */
+static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    size_t D = q->tensor->shape[1];
+    mmixi_narrow_read job = { m, f->a, NULL, q->tensor, NULL, 0, 0 };
+    job.room = mmixi_reals(m, m->lanes * MMIXI_PANEL, D);
+    if (!job.room) return -1;
+    int piece = 0;
+    do {
+        mmixi_stored part = mmixi_stored_of(f, q, piece);
+        size_t n = part.expected.shape[0];
+        job.entry = part.entry;
+        if (job.first % MMIXI_PANEL == 0 && n % MMIXI_PANEL == 0)
+            mmixi_ranges(m, n, MMIXI_PANEL, mmixi_narrow_read_rows, &job);
+        else
+            for (size_t r = 0; r < n; r++) {
+                mmixi_range row = { r, r + 1, 0 };
+                mmixi_narrow_read_rows(&job, row);
+            }
+        if (part.entry) mmixi_entry_forget(f->a, part.entry);
+        job.first += n;
+        piece++;
+    } while (piece < f->pieces);
+    mmix_rewind(m, mark);
+    return job.bad ? -1 : 0;
+}
 /* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
 static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
-    int dtype = q->tensor->dtype;
-    int type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
-    size_t size = mmixi_dtype_size(dtype), done = 0;
-    char *values = (char *)mmixi_data(q->tensor, dtype);
+    if (mmixi_is_narrow(q->tensor)) return mmixi_narrow_param_read(m, f, q);
+    int type = MMIX_FILE_REAL;
+    size_t size = sizeof(mmix_real), done = 0;
+    char *values = (char *)mmixi_of(q->tensor);
     int piece = 0;
     do {
         mmixi_stored part = mmixi_stored_of(f, q, piece);
@@ -25697,8 +26664,13 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
     if (!*prefix && p->adapters) merged = mmixi_params_merged(p);
     for (size_t i = 0; !f->m->error_kind && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        int type = mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
-        void *data = mmixi_data(t, t->dtype);
+        int type = MMIX_FILE_REAL;
+        void *data = mmixi_of(t);
+        if (mmixi_is_narrow(t)) {
+            type = MMIX_FILE_REAL_AS_BF16;
+            data = mmixi_widened(f->m, t);
+            if (!data) return;
+        }
         if (merged) data = merged + (mmixi_of(t) - p->values);
         mmixi_model_array(f, prefix, p->at[i].name, type, t->ndim, t->shape, data);
     }
@@ -26207,17 +27179,24 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
+/* Whether a model's matrices can be kept as `dtype`; else there is an error. */
+static int mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
+{
+    if (dtype == MMIX_DTYPE_REAL || mmixi_dtype_is_narrow(dtype))
+        return !mmixi_within(m, who, "dtype", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_REAL, _BF16, _I8 or _Q4",
+              who, dtype);
+    return 0;
+}
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = NULL;
     if (!a) return NULL;
-    if (dtype != MMIX_DTYPE_REAL && dtype != MMIX_DTYPE_BF16)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_load_as: dtype is %d, expected "
-                  "MMIX_DTYPE_REAL or MMIX_DTYPE_BF16", dtype);
+    mmixi_loadable(m, "mmix_vision_load_as", dtype);
     if (!mmix_vision_config_read(m, a, &config))
-        v = mmixi_vision_create(m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0);
+        v = mmixi_vision_create(m, config, MMIXI_BEGIN_EMPTY, dtype);
     if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
     if (!m->error_kind) return v;
@@ -26472,7 +27451,7 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
         const mmix_vision *model = w->vision_student ? w->vision_student : w->vision_teacher;
         mmix_vision_config size = model->config;
         mmixi_model_config(f, "vision", "", &size, mmixi_vision_settings);
-        if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0);
+        if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0, MMIX_DTYPE_REAL);
     }
     else {
         const mmix_decoder *model = w->student ? w->student : w->teacher;
