@@ -499,7 +499,7 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 enum {
     MMIX_DTYPE_REAL, MMIX_DTYPE_I32,
     MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
-    /* Weights of mmix_linear, (O, D), in few bits; see mmix_tensor_narrow. */
+    /* Weights of mmix_linear, (O, D), in few bits; see mmix_params_narrow. */
     MMIX_DTYPE_BF16,                         /* the upper half of a float */
     MMIX_DTYPE_I8,                           /* -127 … 127 times a scale for each row */
     MMIX_DTYPE_Q4                            /* 0 … 15 times a scale, plus a minimum, for each 32 */
@@ -1042,6 +1042,21 @@ MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
    matrices' memory once more. What the library itself does to a parameter drops its copy. After
    writing through a pointer call this again. Returns 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
+/* Turns the matrices of a list (parameters of two axes: linear layers and embeddings) into narrow
+   numbers, for inference in less time and memory. Vectors, convolutions and what is computed stay
+   real, states and residuals included. The reals of the matrices are gone then: nothing can be
+   trained, and saving writes what they have become.
+
+       MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. With AVX512-BF16 products round
+                         what comes in, too, and are twice as fast as with float
+       MMIX_DTYPE_I8     1 byte, 255 levels for each row of a matrix; what comes in is rounded to
+                         int8 with a scale for each token
+       MMIX_DTYPE_Q4     5 bits, 16 levels for each 32 numbers of a row; what comes in is rounded
+                         to int8 with a scale for each 32 numbers
+
+   Returns 0, or -1 if the list is trained, has adapters or is narrow already; nothing has changed
+   then. */
+MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype);
 enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
 /* Puts low-rank adapters beside a model's matrices (LoRA, Hu et al. 2021): those of its MLPs or
    SwiGLUs (FFN), those of its mixers (MIXER: q, k, v and o; of a Mamba-2 the first and the last),
@@ -1423,6 +1438,8 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
    .safetensors (or PyTorch's .bin) of a Llama, Mistral or Qwen2 with its config.json in the same
    folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
+/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _I8 or _Q4; see mmix_params_narrow. */
+MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Writes the parameters, with adapters merged, and the config as .safetensors. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
@@ -14351,6 +14368,62 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     return p->m->error_kind ? -1 : 0;
 }
 
+/* Room for the values of a list whose matrices are of `dtype`: where each tensor's values begin
+   follows from those before it. Returns how many reals the slab takes. */
+static size_t mmixi_narrow_slab(const mmix_params *p, int dtype)
+{
+    size_t reals = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor t = *p->at[i].tensor;
+        if (t.ndim == 2) t.dtype = dtype;
+        reals += mmixi_slab_size(&t);
+    }
+    return reals;
+}
+/* Panels of a matrix, from reals. */
+typedef struct mmixi_narrowing { const mmix_tensor *to; const mmix_real *from; } mmixi_narrowing;
+static void mmixi_narrowing_rows(void *arg, mmixi_range range)
+{
+    const mmixi_narrowing *job = (const mmixi_narrowing *)arg;
+    size_t D = job->to->shape[1];
+    mmixi_narrow_rows(job->to->dtype, mmixi_panels_of(job->to), range.begin,
+                      range.end - range.begin, job->from + range.begin * D, D);
+}
+MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype)
+{
+    static const char who[] = "mmix_params_narrow";
+    if (!mmixi_params_ready(p, who, 1)) return -1;
+    mmix_ctx *m = p->m;
+    if (!mmixi_dtype_is_narrow(dtype) || dtype > MMIX_DTYPE_Q4)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_BF16, _I8 "
+                         "or _Q4", who, dtype);
+    if (p->dtype || p->gradients || p->adapters || p->in_run)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a list that is not trained, without "
+                         "adapters and of reals", who);
+    mmix_params_pack(p, 0);
+    size_t slab = mmixi_narrow_slab(p, dtype);
+    mmix_real *values = (mmix_real *)mmixi_alloc(m, slab * sizeof *values);
+    if (!values) return -1;
+    size_t at = 0;
+    p->packed_reals = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        const mmix_real *from = mmixi_of(t);
+        t->data = values + at;
+        if (t->ndim == 2) {
+            mmixi_narrowing job = { t, from };
+            t->dtype = dtype;
+            mmixi_ranges(m, t->shape[0], MMIXI_PANEL, mmixi_narrowing_rows, &job);
+        } else memcpy(t->data, from, mmixi_bytes(t));
+        at += mmixi_slab_size(t);
+    }
+    mmixi_free(m, p->values, p->slab * sizeof *p->values);
+    p->values = values;
+    p->slab = slab;
+    p->dtype = dtype;
+    return 0;
+}
+
 /* A view of a matrix with a packed copy, both in step memory. Returns the tensor itself if it has
    one already, or is no matrix. */
 static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *w)
@@ -18551,7 +18624,7 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
 }
 
 /* start 1: with initial values; 0: without, as mmixi_vision_create. */
-static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
+static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start, int dtype)
 {
     if (mmix_error(m)) return NULL;
     mmixi_decoder_settle(m, &c);
@@ -18562,6 +18635,7 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
         d->params = p;
         d->config = c;
         d->layer = (mmixi_decoder_layer *)(d + 1);
+        p->dtype = dtype;
         mmixi_decoder_declare(d);
     }
     return mmixi_model_ready(m, p, start) ? d : NULL;
@@ -18569,7 +18643,7 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
 
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
-    return mmixi_decoder_create(m, config, 1);
+    return mmixi_decoder_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
 }
 
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
@@ -27252,7 +27326,7 @@ static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const s
     mmix_decoder *d = NULL;
     double weights = 0;
     /* kv heads and the length: other zeros are refused there */
-    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), 0);
+    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || (double)MMIXI_LLAMA2C_HEADER + weights != (double)size)
@@ -27352,7 +27426,7 @@ static int mmixi_is_archive(const mmixi_file_bytes *file)
     if (file->size <= 8) return 0;
     return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
-MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
+MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_load", path);
     mmix_decoder_config c;
@@ -27363,8 +27437,11 @@ MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
     if (!mmixi_is_archive(&file)) {
         d = mmix_decoder_load_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
-        return d;
+        if (!d || !dtype || !mmix_params_narrow(d->params, dtype)) return d;
+        mmix_decoder_destroy(d);
+        return NULL;
     }
+    mmixi_loadable(m, "mmix_decoder_load_as", dtype);
     a = mmixi_archive_new(m, path, file);
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, NULL);
@@ -27372,11 +27449,15 @@ MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
     if (mmixi_format_is(a, mmixi_decoder_format))
         mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
     else mmixi_decoder_hf(m, a, &c);
-    d = mmixi_decoder_create(m, c, 0);
+    d = mmixi_decoder_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
     if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_decoder_destroy(d);
     return NULL;
+}
+MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
+{
+    return mmix_decoder_load_as(m, path, MMIX_DTYPE_REAL);
 }
 
 /* ---- training runs ---- */
@@ -27457,7 +27538,7 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
         const mmix_decoder *model = w->student ? w->student : w->teacher;
         mmix_decoder_config size = model->config;
         mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
-        if (f->a) w->student = mmixi_decoder_create(f->m, size, 0);
+        if (f->a) w->student = mmixi_decoder_create(f->m, size, MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
     }
     if (w->vision_student) w->params = w->vision_student->params;
     if (w->student) w->params = w->student->params;
