@@ -867,6 +867,8 @@ enum {
     MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
     MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
     MMIX_FILE_REAL_AS_BF16,                 /* for saving: mmix_real, rounded to BF16 in the file */
+    /* Blocks of a GGUF: numbers of 4 to 8 bits that share scales; they are read as floats. */
+    MMIX_FILE_Q4_0, MMIX_FILE_Q4_1, MMIX_FILE_Q8_0, MMIX_FILE_Q4_K, MMIX_FILE_Q5_K, MMIX_FILE_Q6_K,
     MMIX_FILE_OTHER = -1,                    /* in an archive: a type that cannot be read */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
@@ -23907,12 +23909,6 @@ static size_t mmixi_file_size(int dtype)
     const mmixi_file_type *type = mmixi_file_type_of(dtype);
     return type ? type->bits / 8 : 1;
 }
-MMIXDEF const char *mmix_file_dtype_name(int dtype)
-{
-    const mmixi_file_type *type = mmixi_file_type_of(dtype);
-    return type ? type->name[MMIXI_IN_SAFETENSORS] : NULL;
-}
-
 #if defined(__GNUC__) || defined(__clang__)
 #define MMIXI_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
@@ -25669,6 +25665,401 @@ static const char *mmixi_file_foreign(const mmixi_file_bytes *f)
                "anew";
     return NULL;
 }
+
+/* ---- text ---- */
+/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
+   what is written ends with a zero and stops at its room. */
+typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
+MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (!t->out) t->at += (size_t)vsnprintf(NULL, 0, format, list);
+    else if (t->at < t->room) {
+        size_t left = t->room - t->at, n = (size_t)vsnprintf(t->out + t->at, left, format, list);
+        t->at += mmixi_min(n, left - 1);
+    }
+    va_end(list);
+}
+static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
+{
+    for (int i = 0; i < n; i++) mmixi_print(t, "%s%.0f", i ? between : "", (double)sizes[i]);
+}
+static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s, size_t n)
+{
+    mmixi_print(t, "%s\"", before);
+    for (const char *end = s + n; s < end; s++) {
+        if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
+        else if (*s == '"' || *s == '\\') mmixi_print(t, "\\%c", *s);
+        else mmixi_print(t, "%c", *s);
+    }
+    mmixi_print(t, "\"");
+}
+
+/* ---- GGUF (github.com/ggml-org/ggml, docs/gguf.md, versions 2 and 3) ----
+   "GGUF", version (4 bytes), how many arrays and how many values (8 bytes each), all little-endian;
+   values: a key, a type (4), the value. A text is its length (8) and its bytes, a list is a type
+   (4), a length (8) and its items;
+   arrays: a name, the number of axes (4), their sizes (8 each), the last axis first, a type (4),
+   where its data begin (8), counted from where all data begin, which is the next multiple of
+   general.alignment, or 32.
+
+   Values become metadata: numbers and truths as their text. Lists are left out. */
+
+/* Blocks of numbers that share a scale, little-endian, d and m float16:
+       Q8_0   32    d, 32 int8                       x = d q
+       Q4_0   32    d, 16 bytes                      x = d (q - 8)
+       Q4_1   32    d, m, 16 bytes                   x = d q + m
+       Q4_K   256   d, m, 12 bytes, 128 bytes        x = d s q - m t
+       Q5_K   256   d, m, 12 bytes, 32, 128          the same, a fifth bit of q in the 32
+       Q6_K   256   128, 64 (two bits each), 16 int8, d      x = d s (q - 32)
+   The lower halves of the bytes are the first numbers, the upper halves those behind them. s and t
+   are 6 bits each, for 32 numbers. */
+typedef void mmixi_block_reader(const uint8_t *p, float *x);
+
+static float mmixi_block_half(const uint8_t *p)
+{
+    return mmixi_half_float((uint16_t)mmixi_number(p, 2));
+}
+static void mmixi_read_q8_0(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    for (int i = 0; i < 32; i++) x[i] = d * (float)(int8_t)p[2 + i];
+}
+static void mmixi_read_q4_0(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    for (int i = 0; i < 16; i++) {
+        x[i] = d * (float)((p[2 + i] & 15) - 8);
+        x[i + 16] = d * (float)((p[2 + i] >> 4) - 8);
+    }
+}
+static void mmixi_read_q4_1(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    float m = mmixi_block_half(p + 2);
+    for (int i = 0; i < 16; i++) {
+        x[i] = d * (float)(p[4 + i] & 15) + m;
+        x[i + 16] = d * (float)(p[4 + i] >> 4) + m;
+    }
+}
+/* s and t of run i of 32 numbers, from the 12 bytes at p: the first four have the lower six bits of
+   a byte each, the others four bits of their own and two that the first ones leave. */
+static void mmixi_read_k_scale(const uint8_t *p, int i, float *s, float *t)
+{
+    int low = p[i % 4];
+    int high = p[i % 4 + 4];
+    int more = p[i % 4 + 8];
+    *s = (float)(i < 4 ? low & 63 : (more & 15) | low >> 6 << 4);
+    *t = (float)(i < 4 ? high & 63 : more >> 4 | high >> 6 << 4);
+}
+static void mmixi_read_q4_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    float m = mmixi_block_half(p + 2);
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *q = p + 16 + run / 2 * 32;
+        float s, t;
+        mmixi_read_k_scale(p + 4, run, &s, &t);
+        for (int i = 0; i < 32; i++) {
+            int whole = run % 2 ? q[i] >> 4 : q[i] & 15;
+            *x++ = d * s * (float)whole - m * t;
+        }
+    }
+}
+static void mmixi_read_q5_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    float m = mmixi_block_half(p + 2);
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *q = p + 48 + run / 2 * 32;
+        float s, t;
+        mmixi_read_k_scale(p + 4, run, &s, &t);
+        for (int i = 0; i < 32; i++) {
+            int whole = run % 2 ? q[i] >> 4 : q[i] & 15;
+            whole += (p[16 + i] >> run & 1) << 4;
+            *x++ = d * s * (float)whole - m * t;
+        }
+    }
+}
+static void mmixi_read_q6_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p + 208);
+    for (int i = 0; i < 256; i++) {
+        int half = i / 128;
+        int quarter = i / 32 % 4;                        /* of that half */
+        const uint8_t *low = p + 64 * half + quarter % 2 * 32 + i % 32;
+        int q = quarter < 2 ? *low & 15 : *low >> 4;
+        q |= (p[128 + 32 * half + i % 32] >> 2 * quarter & 3) << 4;
+        x[i] = d * (float)(int8_t)p[192 + i / 16] * (float)(q - 32);
+    }
+}
+
+typedef struct mmixi_block_type {
+    int dtype, number;                           /* MMIX_FILE_…; in GGUF */
+    size_t elements, bytes;
+    const char *name;
+    mmixi_block_reader *read;
+} mmixi_block_type;
+static const mmixi_block_type *mmixi_block_type_of(int dtype)
+{
+    static const mmixi_block_type types[] = {
+        { MMIX_FILE_Q4_0, 2, 32, 18, "Q4_0", mmixi_read_q4_0 },
+        { MMIX_FILE_Q4_1, 3, 32, 20, "Q4_1", mmixi_read_q4_1 },
+        { MMIX_FILE_Q8_0, 8, 32, 34, "Q8_0", mmixi_read_q8_0 },
+        { MMIX_FILE_Q4_K, 12, 256, 144, "Q4_K", mmixi_read_q4_k },
+        { MMIX_FILE_Q5_K, 13, 256, 176, "Q5_K", mmixi_read_q5_k },
+        { MMIX_FILE_Q6_K, 14, 256, 210, "Q6_K", mmixi_read_q6_k }
+    };
+    int at = dtype - MMIX_FILE_Q4_0;
+    return at >= 0 && at < (int)(sizeof types / sizeof *types) ? &types[at] : NULL;
+}
+
+MMIXDEF const char *mmix_file_dtype_name(int dtype)
+{
+    const mmixi_file_type *type = mmixi_file_type_of(dtype);
+    const mmixi_block_type *block = mmixi_block_type_of(dtype);
+    if (block) return block->name;
+    return type ? type->name[MMIXI_IN_SAFETENSORS] : NULL;
+}
+
+/* Types of plain numbers, by GGUF's numbers, and names of those that are not read. */
+static int mmixi_gguf_plain(uint64_t number)
+{
+    switch (number) {
+    case 0: return MMIX_FILE_F32;
+    case 1: return MMIX_FILE_F16;
+    case 24: return MMIX_FILE_I8;
+    case 25: return MMIX_FILE_I16;
+    case 26: return MMIX_FILE_I32;
+    case 27: return MMIX_FILE_I64;
+    case 28: return MMIX_FILE_F64;
+    case 30: return MMIX_FILE_BF16;
+    default: return MMIX_FILE_OTHER;
+    }
+}
+/* Block types that are not read, by their numbers: how many bytes take how many elements. */
+static const struct { uint64_t number; size_t elements, bytes; const char *name; }
+mmixi_gguf_unread[] = {
+    { 6, 32, 22, "Q5_0" }, { 7, 32, 24, "Q5_1" }, { 9, 32, 36, "Q8_1" }, { 10, 256, 84, "Q2_K" },
+    { 11, 256, 110, "Q3_K" }, { 15, 256, 292, "Q8_K" }, { 16, 256, 66, "IQ2_XXS" },
+    { 17, 256, 74, "IQ2_XS" }, { 18, 256, 98, "IQ3_XXS" }, { 19, 256, 50, "IQ1_S" },
+    { 20, 32, 18, "IQ4_NL" }, { 21, 256, 110, "IQ3_S" }, { 22, 256, 82, "IQ2_S" },
+    { 23, 256, 136, "IQ4_XS" }, { 29, 256, 56, "IQ1_M" }, { 34, 256, 54, "TQ1_0" },
+    { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" }
+};
+
+/* What is left of the file. A read beyond its end gives 0, and sets `short`. */
+typedef struct mmixi_gguf {
+    mmix_archive *a;
+    const uint8_t *at, *end;
+    int cut;                                     /* 1: the file ended too early */
+    mmixi_text json;                             /* the values, measured and then written */
+    uint64_t alignment;
+} mmixi_gguf;
+static uint64_t mmixi_gguf_number(mmixi_gguf *g, int bytes)
+{
+    if (g->end - g->at < bytes) g->cut = 1;
+    if (g->cut) return 0;
+    g->at += bytes;
+    return mmixi_number(g->at - bytes, bytes);
+}
+/* The bytes of a text, `*n` of them, which have no zero behind them. */
+static const char *mmixi_gguf_text(mmixi_gguf *g, size_t *n)
+{
+    uint64_t length = mmixi_gguf_number(g, 8);
+    if (length > (uint64_t)(g->end - g->at)) g->cut = 1;
+    *n = g->cut ? 0 : (size_t)length;
+    g->at += *n;
+    return (const char *)g->at - *n;
+}
+enum { MMIXI_GGUF_F32 = 6, MMIXI_GGUF_BOOL, MMIXI_GGUF_TEXT, MMIXI_GGUF_LIST, MMIXI_GGUF_U64,
+       MMIXI_GGUF_I64, MMIXI_GGUF_F64, MMIXI_GGUF_TYPES };
+static int mmixi_gguf_size(uint64_t type)        /* bytes of a number */
+{
+    static const char size[MMIXI_GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    return size[type];
+}
+static void mmixi_gguf_print_number(mmixi_gguf *g, uint64_t type)
+{
+    int bytes = mmixi_gguf_size(type);
+    uint64_t bits = mmixi_gguf_number(g, bytes);
+    int above = 64 - 8 * bytes;
+    uint32_t single = (uint32_t)bits;
+    float f;
+    double d;
+    memcpy(&f, &single, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    if (type == MMIXI_GGUF_F32) mmixi_print(&g->json, "\"%.9g\"", (double)f);
+    else if (type == MMIXI_GGUF_F64) mmixi_print(&g->json, "\"%.17g\"", d);
+    else if (type == MMIXI_GGUF_BOOL) mmixi_print(&g->json, bits ? "\"true\"" : "\"false\"");
+    else if (type == MMIXI_GGUF_U64 || (type < 6 && type % 2 == 0))
+        mmixi_print(&g->json, "\"%llu\"", (unsigned long long)bits);
+    else
+        mmixi_print(&g->json, "\"%lld\"", (long long)((int64_t)(bits << above) >> above));
+}
+/* Goes past the items of a list. */
+static void mmixi_gguf_skip(mmixi_gguf *g, int depth)
+{
+    uint64_t type = mmixi_gguf_number(g, 4);
+    uint64_t count = mmixi_gguf_number(g, 8);
+    size_t n;
+    if (type >= MMIXI_GGUF_TYPES || depth > 4) g->cut = 1;
+    if (g->cut) return;
+    int size = mmixi_gguf_size(type);
+    if (size) {
+        if (count > (uint64_t)(g->end - g->at) / (uint64_t)size) g->cut = 1;
+        else g->at += (size_t)count * (size_t)size;
+        return;
+    }
+    for (uint64_t i = 0; i < count && !g->cut; i++) {
+        if (type == MMIXI_GGUF_TEXT) mmixi_gguf_text(g, &n);
+        else mmixi_gguf_skip(g, depth + 1);
+    }
+}
+/* The values, `count` of them, as JSON. 0, or -1. */
+static int mmixi_gguf_values(mmixi_gguf *g, uint64_t count)
+{
+    const char *before = "";
+    g->alignment = 32;
+    mmixi_print(&g->json, "{");
+    for (uint64_t i = 0; i < count && !g->cut; i++) {
+        size_t n, m;
+        const char *key = mmixi_gguf_text(g, &n);
+        uint64_t type = mmixi_gguf_number(g, 4);
+        if (type >= MMIXI_GGUF_TYPES)
+            return mmixi_refuse(g->a, NULL, "values of types 0 to 12, found %.0f", (double)type);
+        if (n == 17 && type == 4 && !memcmp(key, "general.alignment", n) && g->end - g->at >= 4)
+            g->alignment = mmixi_number(g->at, 4);
+        if (type == MMIXI_GGUF_LIST) {
+            mmixi_gguf_skip(g, 0);
+            continue;
+        }
+        mmixi_print(&g->json, "%s", before);
+        mmixi_print_quoted(&g->json, "", key, n);
+        mmixi_print(&g->json, ":");
+        if (type == MMIXI_GGUF_TEXT) {
+            const char *text = mmixi_gguf_text(g, &m);
+            mmixi_print_quoted(&g->json, "", text, m);
+        } else mmixi_gguf_print_number(g, type);
+        before = ",";
+    }
+    mmixi_print(&g->json, "}");
+    return 0;
+}
+/* The metadata from the values that begin at g->at: measured, then written and read as JSON. 0,
+   or -1. */
+static int mmixi_gguf_metadata(mmixi_gguf *g, uint64_t count)
+{
+    mmix_archive *a = g->a;
+    const uint8_t *begin = g->at;
+    for (int pass = 0; pass < 2; pass++) {
+        g->at = begin;
+        g->json.room = g->json.at + 1;
+        g->json.at = 0;
+        if (pass) g->json.out = (char *)mmixi_archive_alloc(a, g->json.room);
+        if (pass && !g->json.out) return -1;
+        if (mmixi_gguf_values(g, count)) return -1;
+        if (g->cut) return mmixi_refuse(a, NULL, "%.0f values, found the end of the file",
+                                        (double)count);
+    }
+    a->metadata = g->json.out;
+    return mmixi_json_open(a->m, a->path, g->json.out, g->json.at);
+}
+/* The type of an array and the bytes that it takes. Returns 0, or -1 for a type that nobody knows,
+   or rows that are no whole blocks. */
+static int mmixi_gguf_type(uint64_t number, mmix_entry *e, const char **unread)
+{
+    const mmixi_block_type *block = NULL;
+    size_t elements = 1;
+    size_t bytes = 0;
+    e->dtype = mmixi_gguf_plain(number);
+    if (e->dtype != MMIX_FILE_OTHER) bytes = mmixi_file_size(e->dtype);
+    for (int i = MMIX_FILE_Q4_0; (block = mmixi_block_type_of(i)) != NULL; i++) {
+        if ((uint64_t)block->number != number) continue;
+        e->dtype = block->dtype;
+        elements = block->elements;
+        bytes = block->bytes;
+    }
+    for (size_t i = 0; i < sizeof mmixi_gguf_unread / sizeof *mmixi_gguf_unread; i++) {
+        if (mmixi_gguf_unread[i].number != number) continue;
+        *unread = mmixi_gguf_unread[i].name;
+        elements = mmixi_gguf_unread[i].elements;
+        bytes = mmixi_gguf_unread[i].bytes;
+    }
+    double all = mmixi_entry_elements(e) / (double)elements * (double)bytes;
+    if (!bytes || all > (double)(SIZE_MAX / 2)) return -1;
+    if (e->ndim ? e->shape[e->ndim - 1] % elements : elements > 1) return -1;
+    e->bytes = (size_t)all;
+    return 0;
+}
+/* One array, whose data are counted from `data`, `size` bytes. 0, or -1. */
+static int mmixi_gguf_entry(mmixi_gguf *g)
+{
+    mmix_archive *a = g->a;
+    const char *unread = NULL;
+    size_t n;
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    const char *name = mmixi_gguf_text(g, &n);
+    char *own = (char *)mmixi_archive_alloc(a, n + 1);
+    if (!own) return -1;
+    memcpy(own, name, n);
+    e.name = own;
+    uint64_t axes = mmixi_gguf_number(g, 4);
+    if (axes > 4) return mmixi_refuse(a, own, "at most 4 axes, found %.0f", (double)axes);
+    e.ndim = (int)axes;
+    for (int i = e.ndim; i-- > 0;) {
+        uint64_t size = mmixi_gguf_number(g, 8);
+        if (size > SIZE_MAX / 2) return mmixi_refuse(a, own, "a shape that fits in memory");
+        e.shape[i] = (size_t)size;
+    }
+    uint64_t number = mmixi_gguf_number(g, 4);
+    uint64_t offset = mmixi_gguf_number(g, 8);
+    if (g->cut) return mmixi_refuse(a, NULL, "more arrays, found the end of the file");
+    if (mmixi_gguf_type(number, &e, &unread))
+        return mmixi_refuse(a, own, "rows of whole blocks of a known type, found type %.0f",
+                            (double)number);
+    if (offset > SIZE_MAX / 2) return mmixi_refuse(a, own, "data inside of the file");
+    e.data = (const void *)(uintptr_t)offset;            /* until all of them are read */
+    return unread ? mmixi_archive_add_unread(a, e, unread) : mmixi_archive_append(a, &e);
+}
+static int mmixi_gguf_read(mmix_archive *a)
+{
+    mmixi_gguf g;
+    memset(&g, 0, sizeof g);
+    g.a = a;
+    g.at = a->file.bytes + 4;
+    g.end = a->file.bytes + a->file.size;
+    uint64_t version = mmixi_gguf_number(&g, 4);
+    if (version != 2 && version != 3)
+        return mmixi_refuse(a, NULL, "GGUF of version 2 or 3, little-endian, found %.0f",
+                            (double)version);
+    uint64_t arrays = mmixi_gguf_number(&g, 8);
+    uint64_t values = mmixi_gguf_number(&g, 8);
+    a->paged = a->file.mapped && !mmixi_big_endian_here();
+    if (mmixi_gguf_metadata(&g, values)) return -1;
+    if (!g.alignment || g.alignment > 1 << 20)
+        return mmixi_refuse(a, NULL, "a general.alignment of 1 to 1048576, found %.0f",
+                            (double)g.alignment);
+    for (uint64_t i = 0; i < arrays; i++)
+        if (mmixi_gguf_entry(&g)) return -1;
+    size_t begin = (size_t)(g.at - a->file.bytes);
+    begin = mmixi_round_up(begin, (size_t)g.alignment);
+    size_t size = begin < a->file.size ? a->file.size - begin : 0;
+    for (mmix_entry *e = a->entries; e < a->entries + a->count; e++) {
+        size_t offset = (size_t)(uintptr_t)e->data;
+        if (offset > size || e->bytes > size - offset)
+            return mmixi_refuse(a, e->name, "%.0f bytes of data inside of the file, found fewer",
+                                (double)e->bytes);
+        uint8_t *data = a->file.bytes + begin + offset;
+        e->data = data;
+        if (!mmixi_block_type_of(e->dtype) && e->dtype != MMIX_FILE_OTHER)
+            mmixi_byte_order(data, e->bytes, mmixi_file_size(e->dtype), 0);
+    }
+    return 0;
+}
+
 /* Reads the file in the way that its first bytes ask for. 0, or -1. */
 static int mmixi_archive_fill(mmix_archive *a)
 {
@@ -25678,6 +26069,8 @@ static int mmixi_archive_fill(mmix_archive *a)
     switch (mmixi_number(a->file.bytes, 4)) {
     case 0x4d554e93:                             /* "\x93NUM" */
         return mmixi_npy(a, "array", a->file.bytes, a->file.size, 1);
+    case 0x46554747:                             /* "GGUF" */
+        return mmixi_gguf_read(a);
     case 0x04034b50:                             /* "PK\3\4" */
     case 0x06054b50:                             /* "PK\5\6": a zip file of nothing */
         return mmixi_zip_archive(a);
@@ -25835,6 +26228,28 @@ static const char *mmixi_target_name(int dtype)
     if (dtype == MMIX_FILE_I64) return "64-bit integers";
     return "F64, F32, BF16, I64 or I32";
 }
+/* The numbers of an entry of blocks, as F64, F32 or BF16. Returns 0, or -1. */
+static int mmixi_blocks_read(const mmix_archive *a, const mmix_entry *e, int dtype, void *values)
+{
+    const mmixi_block_type *type = mmixi_block_type_of(e->dtype);
+    const uint8_t *p = (const uint8_t *)e->data;
+    size_t count = mmix_entry_count(e);
+    float x[256];
+    for (size_t at = 0; at < count; at += type->elements, p += type->bytes) {
+        type->read(p, x);
+        if (dtype == MMIX_FILE_F32) {
+            memcpy((float *)values + at, x, type->elements * sizeof *x);
+            continue;
+        }
+        for (size_t i = 0; i < type->elements; i++) {
+            mmixi_element element = { (double)x[i], 0, 0 };
+            if (!mmixi_element_store(values, at + i, dtype, element))
+                return mmixi_refuse(a, e->name, "what can be read as %s, found %s",
+                                    mmixi_target_name(dtype), type->name);
+        }
+    }
+    return 0;
+}
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
@@ -25849,9 +26264,11 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     if (from == MMIX_FILE_OTHER)
         return mmixi_refuse(&in, e->name, "numbers that can be read, found %s",
                             mmixi_archive_type(a, e->name));
-    if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
+    int is_block = mmixi_block_type_of(from) != NULL;
+    if (dtype >= MMIX_FILE_I64 && (from < MMIX_FILE_I64 || is_block))
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     const uint8_t *p = (const uint8_t *)e->data;
+    if (mmixi_block_type_of(from)) return mmixi_blocks_read(&in, e, dtype, values);
     size_t size = mmixi_file_size(from);
     if (from == dtype) {
         if (count) memcpy(values, p, e->bytes);
@@ -25873,38 +26290,10 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 
 MMIXI_COLD_BEGIN
 /* ---- saving ---- */
-/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
-   what is written ends with a zero and stops at its room. */
-typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
-MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    if (!t->out) t->at += (size_t)vsnprintf(NULL, 0, format, list);
-    else if (t->at < t->room) {
-        size_t left = t->room - t->at, n = (size_t)vsnprintf(t->out + t->at, left, format, list);
-        t->at += mmixi_min(n, left - 1);
-    }
-    va_end(list);
-}
-static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
-{
-    for (int i = 0; i < n; i++) mmixi_print(t, "%s%.0f", i ? between : "", (double)sizes[i]);
-}
-static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
-{
-    mmixi_print(t, "%s\"", before);
-    for (; *s; s++) {
-        if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
-        else if (*s == '"' || *s == '\\') mmixi_print(t, "\\%c", *s);
-        else mmixi_print(t, "%c", *s);
-    }
-    mmixi_print(t, "\"");
-}
 static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix_entry *e,
                                    double begin)
 {
-    mmixi_print_quoted(t, before, e->name);
+    mmixi_print_quoted(t, before, e->name, strlen(e->name));
     mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
     mmixi_print_sizes(t, e->ndim, e->shape, ",");
     mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", begin, begin + mmixi_entry_bytes(e));
@@ -25920,8 +26309,8 @@ static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_
     if (metadata && *metadata) {
         mmixi_print(t, "\"__metadata__\":{");
         for (; *metadata; metadata += 2) {
-            mmixi_print_quoted(t, before, metadata[0]);
-            mmixi_print_quoted(t, ":", metadata[1]);
+            mmixi_print_quoted(t, before, metadata[0], strlen(metadata[0]));
+            mmixi_print_quoted(t, ":", metadata[1], strlen(metadata[1]));
             before = ",";
         }
         mmixi_print(t, "}");
@@ -26048,6 +26437,7 @@ static const char *mmixi_entry_wrong(const mmix_entry *e, int npy)
 {
     if (!npy && (!e->name || !strcmp(e->name, "__metadata__")))
         return "a name that is free, found none or __metadata__";
+    if (mmixi_block_type_of(e->dtype)) return "a dtype that is saved, found blocks";
     if (!mmix_file_dtype_name(e->dtype)) return "a dtype MMIX_FILE_…, found another number";
     if (npy && !*mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY])
         return "another dtype, found BF16";
@@ -26218,6 +26608,24 @@ static const mmixi_renaming mmixi_names_timm_swiglu[] = {
     { NULL, NULL }
 };
 
+/* Decoders in GGUF. */
+static const mmixi_renaming mmixi_names_gguf[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { "model.layers.", "blk." },
+    { "input_layernorm", "attn_norm" },
+    { "self_attn.q_proj", "attn_q" },
+    { "self_attn.k_proj", "attn_k" },
+    { "self_attn.v_proj", "attn_v" },
+    { "self_attn.o_proj", "attn_output" },
+    { "post_attention_layernorm", "ffn_norm" },
+    { "mlp.gate_proj", "ffn_gate" },
+    { "mlp.up_proj", "ffn_up" },
+    { "mlp.down_proj", "ffn_down" },
+    { NULL, NULL }
+};
+
 typedef struct mmixi_names {
     const mmix_archive *a;
     const mmixi_renaming *renamings;             /* NULL: a file's names are the parameters' */
@@ -26342,7 +26750,8 @@ static void mmixi_names_recognise(mmixi_names *f)
         f->renamings = five ? mmixi_names_dinov2_5 : mmixi_names_dinov2;
     else {
         f->huggingface = 0;
-        if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
+        if (mmix_archive_find(f->a, "token_embd.weight")) f->renamings = mmixi_names_gguf;
+        else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
 /* Finds the prefix of all names: what stands before the parameter `first` in the file. There may be
@@ -27418,12 +27827,92 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     else if (mmixi_json_flag(mmixi_json_find(h.json, "attention_bias"), 0)) c->bias = 2;
     c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
 }
+/* ---- decoders: GGUF ---- */
+/* A number of the file's metadata, whose key is "ARCHITECTURE.NAME". Refuses what is no number, and
+   a missing one unless `otherwise` is a number. */
+static double mmixi_gguf_value(mmix_ctx *m, const mmix_archive *a, const char *name,
+                               double otherwise)
+{
+    char key[128];
+    const char *architecture = mmix_archive_metadata(a, "general.architecture");
+    snprintf(key, sizeof key, "%.40s.%s", mmixi_or_none(architecture), name);
+    const char *text = mmix_archive_metadata(a, key);
+    double value = text ? mmixi_json_number(text, (double)NAN) : otherwise;
+    if (value == value) return value;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a number, found %.40s", a->path, key,
+              mmixi_or_none(text));
+    return 0;
+}
+static size_t mmixi_gguf_count(mmix_ctx *m, const mmix_archive *a, const char *name,
+                               double otherwise)
+{
+    double value = mmixi_gguf_value(m, a, name, otherwise);
+    if (value >= 0 && value < 2147483648.0 && value == floor(value)) return (size_t)value;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a whole number, found %g", a->path, name,
+              value);
+    return 0;
+}
+/* Refuses a value that asks for what is not done here. */
+static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name, const char *what)
+{
+    if (mmixi_gguf_value(m, a, name, 0) != 0)
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected none: %s", a->path, name, what);
+}
+/* The config of a Llama, a Mistral (which says llama) or a Qwen2. llama's q and k have the pairs of
+   rotary positions side by side; qwen2's have them half a head apart. */
+static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *architecture = mmix_archive_metadata(a, "general.architecture");
+    int is_llama = architecture && !strcmp(architecture, "llama");
+    int is_qwen2 = architecture && !strcmp(architecture, "qwen2");
+    mmix_entry *embedding = (mmix_entry *)mmix_archive_find(a, "token_embd.weight");
+    if (!is_llama && !is_qwen2) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama or qwen2, found "
+                  "%.40s", a->path, mmixi_or_none(architecture));
+        return;
+    }
+    if (!embedding || embedding->ndim != 2) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected a matrix token_embd.weight", a->path);
+        return;
+    }
+    const char *scaling = mmix_archive_metadata(a, is_llama ? "llama.rope.scaling.type" :
+                                                "qwen2.rope.scaling.type");
+    if (scaling && strcmp(scaling, "none"))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none: positions are not "
+                  "scaled here, found %.40s", a->path, scaling);
+    if (mmix_archive_find(a, "rope_freqs.weight"))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected no rope_freqs.weight: positions are not "
+                  "scaled here (Llama 3.1 and later)", a->path);
+    mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
+    mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
+    c->vocabulary = embedding->shape[0];
+    c->tied = !mmix_archive_find(a, "output.weight");
+    c->dim = mmixi_gguf_count(m, a, "embedding_length", (double)NAN);
+    c->depth = mmixi_min(mmixi_gguf_count(m, a, "block_count", (double)NAN), a->count);
+    c->ffn = mmixi_gguf_count(m, a, "feed_forward_length", (double)NAN);
+    c->heads = mmixi_gguf_count(m, a, "attention.head_count", (double)NAN);
+    c->kv_heads = mmixi_gguf_count(m, a, "attention.head_count_kv", (double)c->heads);
+    c->head_dim = mmixi_gguf_count(m, a, "attention.key_length", 0);
+    c->eps = mmixi_gguf_value(m, a, "attention.layer_norm_rms_epsilon", (double)NAN);
+    c->rope.theta = mmixi_gguf_value(m, a, "rope.freq_base", 10000);
+    c->rope.interleaved = is_llama;
+    c->bias = is_qwen2 ? 1 : 0;
+    if (!m->error_kind && (!c->heads || !c->dim))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected heads and a width above 0", a->path);
+    if (m->error_kind) return;
+    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
+    size_t turned = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
+    if (turned != width)
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.dimension_count: expected %.0f, all of a head, "
+                  "found %.0f", a->path, (double)width, (double)turned);
+}
 /* Whether a file begins as a .safetensors, its index or a .pth does, or as what an archive refuses by
    name: a pointer of Git LFS, a web page. */
 static int mmixi_is_archive(const mmixi_file_bytes *file)
 {
     if (mmixi_file_foreign(file)) return 1;
     if (file->size <= 8) return 0;
+    if (!memcmp(file->bytes, "GGUF", 4)) return 1;
     return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
 MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype)
@@ -27448,6 +27937,7 @@ MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dt
     memset(&c, 0, sizeof c);
     if (mmixi_format_is(a, mmixi_decoder_format))
         mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
+    else if (mmix_archive_find(a, "token_embd.weight")) mmixi_decoder_gguf(m, a, &c);
     else mmixi_decoder_hf(m, a, &c);
     d = mmixi_decoder_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
     if (d) mmix_params_read(d->params, a, NULL);
