@@ -1054,7 +1054,8 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
        MMIX_DTYPE_I8     1 byte, 255 levels for each row of a matrix; what comes in is rounded to
                          int8 with a scale for each token
        MMIX_DTYPE_Q4     5 bits, 16 levels for each 32 numbers of a row; what comes in is rounded
-                         to int8 with a scale for each 32 numbers
+                         to int8 with a scale for each 32 numbers. A decoder's embedding and
+                         classifier are int8
 
    Returns 0, or -1 if the list is trained, has adapters or is narrow already; nothing has changed
    then. */
@@ -5932,25 +5933,35 @@ static void mmixi_narrow_row_i8(char *panel, size_t row, const mmix_real *w, siz
         sum[row] += n;
     }
 }
-static void mmixi_narrow_block_q4(char *block, size_t row, const mmix_real *w, size_t n)
+/* Row `row` of a block: 32 numbers of four bits, with their scale and minimum as float16. */
+static void mmixi_q4_put(char *block, size_t row, uint16_t scale, uint16_t minimum,
+                         const uint8_t *q)
 {
     uint16_t *half = (uint16_t *)(void *)block;
     uint8_t *parts = (uint8_t *)block + 64;
+    half[row] = scale;
+    half[MMIXI_PANEL + row] = minimum;
+    for (size_t i = 0; i < MMIXI_Q4; i++)
+        parts[i / 8 * 64 + row * 4 + i % 4] |= (uint8_t)(i % 8 < 4 ? q[i] : q[i] << 4);
+}
+static void mmixi_narrow_block_q4(char *block, size_t row, const mmix_real *w, size_t n)
+{
+    uint8_t q[MMIXI_Q4] = { 0 };
     double least = (double)w[0];
     double most = (double)w[0];
     for (size_t i = 1; i < n; i++) {
         least = fmin(least, (double)w[i]);
         most = fmax(most, (double)w[i]);
     }
-    half[row] = mmixi_to_half((float)((most - least) / 15));
-    half[MMIXI_PANEL + row] = mmixi_to_half((float)least);
-    double scale = (double)mmixi_half_float(half[row]);
-    double from = (double)mmixi_half_float(half[MMIXI_PANEL + row]);
+    uint16_t scale = mmixi_to_half((float)((most - least) / 15));
+    uint16_t minimum = mmixi_to_half((float)least);
+    double step = (double)mmixi_half_float(scale);
+    double from = (double)mmixi_half_float(minimum);
     for (size_t i = 0; i < n; i++) {
-        double at = scale > 0 ? rint(((double)w[i] - from) / scale) : 0;
-        uint8_t whole = (uint8_t)fmax(0, fmin(15, at));
-        parts[i / 8 * 64 + row * 4 + i % 4] |= (uint8_t)(i % 8 < 4 ? whole : whole << 4);
+        double at = step > 0 ? rint(((double)w[i] - from) / step) : 0;
+        q[i] = (uint8_t)fmax(0, fmin(15, at));
     }
+    mmixi_q4_put(block, row, scale, minimum, q);
 }
 static void mmixi_narrow_row_q4(char *panel, size_t row, const mmix_real *w, size_t D)
 {
@@ -14171,6 +14182,14 @@ static int mmixi_param_decays(const char *name, size_t length, int ndim)
     return ndim > 1 && !is_bias;
 }
 
+/* What a parameter becomes in a list whose matrices are of `dtype`. Of four bits a decoder's first
+   and last matrix, the embedding and the classifier, would lose most, and are int8. */
+static int mmixi_param_dtype(int dtype, const char *name, int ndim)
+{
+    int is_outer = strstr(name, "embed_tokens") || strstr(name, "lm_head");
+    if (ndim != 2) return MMIX_DTYPE_REAL;
+    return dtype == MMIX_DTYPE_Q4 && is_outer ? MMIX_DTYPE_I8 : dtype;
+}
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
@@ -14194,7 +14213,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 
     mmix_tensor *t = (mmix_tensor *)mmixi_own(p, sizeof *t + length + 1);
     if (!t) return NULL;
-    int dtype = ndim == 2 ? p->dtype : MMIX_DTYPE_REAL;
+    int dtype = mmixi_param_dtype(p->dtype, full, ndim);
     size_t room = SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real);
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
     size_t bytes = mmixi_describe(m, t, full, dtype, ndim, shape);
@@ -14377,7 +14396,7 @@ static size_t mmixi_narrow_slab(const mmix_params *p, int dtype)
     size_t reals = 0;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor t = *p->at[i].tensor;
-        if (t.ndim == 2) t.dtype = dtype;
+        t.dtype = mmixi_param_dtype(dtype, p->at[i].name, t.ndim);
         reals += mmixi_slab_size(&t);
     }
     return reals;
@@ -14412,9 +14431,9 @@ MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype)
         mmix_tensor *t = p->at[i].tensor;
         const mmix_real *from = mmixi_of(t);
         t->data = values + at;
-        if (t->ndim == 2) {
+        t->dtype = mmixi_param_dtype(dtype, p->at[i].name, t->ndim);
+        if (mmixi_is_narrow(t)) {
             mmixi_narrowing job = { t, from };
-            t->dtype = dtype;
             mmixi_ranges(m, t->shape[0], MMIXI_PANEL, mmixi_narrowing_rows, &job);
         } else memcpy(t->data, from, mmixi_bytes(t));
         at += mmixi_slab_size(t);
@@ -26939,6 +26958,59 @@ static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
     madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
 }
+/* Run `run` of 32 numbers of a row in blocks of four bits, with scale and minimum as float16: those
+   of the file, except that Q4_K's are products, which are rounded. */
+static void mmixi_block_four(int dtype, const uint8_t *row, size_t run, uint16_t *scale,
+                             uint16_t *minimum, uint8_t *q)
+{
+    const mmixi_block_type *type = mmixi_block_type_of(dtype);
+    const uint8_t *p = row + run * 32 / type->elements * type->bytes;
+    float d = mmixi_block_half(p);
+    *scale = (uint16_t)mmixi_number(p, 2);
+    if (dtype == MMIX_FILE_Q4_K) {
+        float s, t;
+        size_t of = run % 8;
+        const uint8_t *from = p + 16 + of / 2 * 32;
+        mmixi_read_k_scale(p + 4, (int)of, &s, &t);
+        *scale = mmixi_to_half(d * s);
+        *minimum = mmixi_to_half(-(mmixi_block_half(p + 2) * t));
+        for (int i = 0; i < 32; i++) q[i] = of % 2 ? from[i] >> 4 : from[i] & 15;
+        return;
+    }
+    int is_plain = dtype == MMIX_FILE_Q4_0;
+    const uint8_t *from = p + (is_plain ? 2 : 4);
+    *minimum = is_plain ? mmixi_to_half(-8 * d) : (uint16_t)mmixi_number(p + 2, 2);
+    for (int i = 0; i < 16; i++) {
+        q[i] = from[i] & 15;
+        q[i + 16] = from[i] >> 4;
+    }
+}
+/* Whether rows of a file can be taken over as they are, without being rounded again. */
+static int mmixi_is_four(const mmix_entry *e, const mmix_tensor *to)
+{
+    if (!e || to->dtype != MMIX_DTYPE_Q4 || e->ndim != 2) return 0;
+    return e->dtype == MMIX_FILE_Q4_0 || e->dtype == MMIX_FILE_Q4_1 || e->dtype == MMIX_FILE_Q4_K;
+}
+/* Rows begin … end - 1 of such an entry to rows from `first` on, in order. */
+static void mmixi_take_fours(const mmix_entry *e, size_t begin, size_t end, const mmix_tensor *to,
+                             size_t first)
+{
+    size_t D = e->shape[1];
+    size_t bytes = e->bytes / e->shape[0];
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_Q4, D);
+    for (size_t r = begin; r < end; r++, first++) {
+        const uint8_t *row = (const uint8_t *)e->data + r * bytes;
+        char *panel = mmixi_panels_of(to) + first / MMIXI_PANEL * panel_bytes;
+        if (first % MMIXI_PANEL == 0) memset(panel, 0, panel_bytes);
+        for (size_t run = 0; run < D / MMIXI_Q4; run++) {
+            uint16_t scale, minimum;
+            uint8_t q[MMIXI_Q4];
+            mmixi_block_four(e->dtype, row, run, &scale, &minimum, q);
+            mmixi_q4_put(panel + run * MMIXI_Q4_BYTES, first % MMIXI_PANEL, scale, minimum, q);
+        }
+    }
+}
+
 /* Rows of a narrow matrix, shared out in whole panels. */
 typedef struct mmixi_narrow_read {
     mmix_ctx *m;
@@ -26956,6 +27028,10 @@ static void mmixi_narrow_read_rows(void *arg, mmixi_range range)
     size_t n = range.end - range.begin;
     mmix_real *rows = job->room + range.lane * MMIXI_PANEL * D;
     mmix_entry part;
+    if (mmixi_is_four(job->entry, job->to)) {
+        mmixi_take_fours(job->entry, range.begin, range.end, job->to, job->first + range.begin);
+        return;
+    }
     memset(rows, 0, n * D * sizeof *rows);
     if (job->entry) {
         size_t bytes = job->entry->bytes / job->entry->shape[0];
