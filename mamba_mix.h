@@ -5917,6 +5917,18 @@ static void mmixi_narrow_row_bf16(char *panel, size_t row, const mmix_real *w, s
     for (size_t i = 0; i < D; i++)
         to[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2] = mmixi_to_bf16(w[i]);
 }
+/* Row `row` of a panel: D numbers with their scale. */
+static void mmixi_i8_put(char *panel, size_t row, size_t D, float scale, const int8_t *n)
+{
+    float *scales = (float *)(void *)(panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL);
+    int32_t *sums = (int32_t *)(void *)(scales + MMIXI_PANEL);
+    scales[row] = scale;
+    sums[row] = 0;
+    for (size_t i = 0; i < D; i++) {
+        panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4] = (char)n[i];
+        sums[row] += n[i];
+    }
+}
 static void mmixi_narrow_row_i8(char *panel, size_t row, const mmix_real *w, size_t D)
 {
     size_t steps = mmixi_ceil_div(D, 4);
@@ -26855,12 +26867,29 @@ static int mmixi_entry_unused(const char *name)
 }
 
 /* ---- parameters ---- */
-/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should
-   have. */
+/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should have.
+   Of a matrix in int8 or four bits the file has two or three arrays:
+
+       NAME   I8 (O, D)        NAME.scale   F32 (O)                 x_oi = scale_o n_oi
+       NAME   U8 (O, 16 D/32)  NAME.scale, NAME.minimum   F16 (O, D/32)
+                               x_oi = scale_ob n_oi + minimum_ob, b = i / 32; in 16 bytes are n of
+                               a block: first the lower halves, then the upper ones */
 typedef struct mmixi_stored {
-    const mmix_entry *entry;
+    const mmix_entry *entry, *scale, *minimum;
     mmix_tensor expected;
 } mmixi_stored;
+/* The array NAME.WHAT beside NAME, or NULL. */
+static const mmix_entry *mmixi_stored_beside(const mmix_archive *a, const mmix_entry *e,
+                                             const char *what)
+{
+    char name[2 * MMIXI_PART_NAME];
+    int is_small = e && (e->dtype == MMIX_FILE_I8 || e->dtype == MMIX_FILE_U8);
+    if (!is_small) return NULL;
+    snprintf(name, sizeof name, "%.400s.%s", e->name, what);
+    return mmix_archive_find(a, name);
+}
+/* How many numbers of four bits lie in a row of n of them: whole blocks. */
+static size_t mmixi_fours(size_t n) { return mmixi_ceil_div(n, MMIXI_Q4); }
 /* Whether the file's positions lack the class token's row. */
 static int mmixi_stored_bare(const mmixi_names *f, const mmix_param *q, const mmix_entry *e)
 {
@@ -26874,12 +26903,26 @@ static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int pie
     part.entry = mmixi_entry(f, q->name, piece);
     part.expected = *q->tensor;
     part.expected.shape[0] /= (size_t)f->pieces;
+    part.scale = mmixi_stored_beside(f->a, part.entry, "scale");
+    part.minimum = mmixi_stored_beside(f->a, part.entry, "minimum");
     if (mmixi_stored_bare(f, q, part.entry)) part.expected.shape[1]--;
     return part;
+}
+static int mmixi_shape_is(const mmix_entry *e, int ndim, size_t rows, size_t columns)
+{
+    return e && e->ndim == ndim && e->shape[0] == rows && (ndim < 2 || e->shape[1] == columns);
 }
 static int mmixi_stored_fits(const mmixi_stored *part)
 {
     const mmix_entry *e = part->entry;
+    size_t O = part->expected.shape[0];
+    size_t blocks = mmixi_fours(part->expected.shape[1]);
+    int is_matrix = part->expected.ndim == 2;
+    if (e->dtype == MMIX_FILE_U8)
+        return is_matrix && mmixi_shape_is(e, 2, O, 16 * blocks)
+            && mmixi_shape_is(part->scale, 2, O, blocks)
+            && mmixi_shape_is(part->minimum, 2, O, blocks);
+    if (e->dtype == MMIX_FILE_I8 && (!is_matrix || !mmixi_shape_is(part->scale, 1, O, 1))) return 0;
     return e->ndim == part->expected.ndim
         && !memcmp(e->shape, part->expected.shape, (size_t)e->ndim * sizeof *e->shape);
 }
@@ -26905,6 +26948,8 @@ static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param 
         mmixi_shape_text(&part.expected, shape);
         if (part.entry) {
             used[part.entry - f->a->entries] = 1;
+            if (part.scale) used[part.scale - f->a->entries] = 1;
+            if (part.minimum) used[part.minimum - f->a->entries] = 1;
             if (!mmixi_stored_fits(&part)) {
                 mmixi_print_entry(t, "reshaped", part.entry);
                 mmixi_print(t, ", expected %s\n", shape);
@@ -27011,11 +27056,94 @@ static void mmixi_take_fours(const mmix_entry *e, size_t begin, size_t end, cons
     }
 }
 
+/* Rows begin … begin + n - 1 of an entry as reals. 0, or -1. */
+static int mmixi_entry_rows(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, size_t begin,
+                            size_t n, mmix_real *rows)
+{
+    size_t bytes = e->bytes / e->shape[0];
+    mmix_entry part = *e;
+    part.shape[0] = n;
+    part.data = (const char *)part.data + begin * bytes;
+    part.bytes = n * bytes;
+    return mmix_archive_read(m, a, &part, MMIX_FILE_REAL, rows, mmix_entry_count(&part));
+}
+/* A row of int8 or four bits in a file: the scales and minima, as they are there, and the numbers,
+   D of them and in four bits whole blocks. */
+static const float *mmixi_stored_i8(const mmixi_stored *part, size_t row, const int8_t **n)
+{
+    *n = (const int8_t *)part->entry->data + row * part->entry->shape[1];
+    return (const float *)part->scale->data + row;
+}
+static void mmixi_stored_four(const mmixi_stored *part, size_t row, size_t block, uint16_t *scale,
+                              uint16_t *minimum, uint8_t *q)
+{
+    size_t at = row * part->scale->shape[1] + block;
+    const uint8_t *from = (const uint8_t *)part->entry->data + at * 16;
+    memcpy(scale, (const char *)part->scale->data + 2 * at, 2);
+    memcpy(minimum, (const char *)part->minimum->data + 2 * at, 2);
+    for (int i = 0; i < 16; i++) {
+        q[i] = from[i] & 15;
+        q[i + 16] = from[i] >> 4;
+    }
+}
+/* Rows of a file's part in a matrix (O, D) as reals. 0, or -1. */
+static int mmixi_stored_rows(mmix_ctx *m, const mmix_archive *a, const mmixi_stored *part,
+                             size_t begin, size_t n, mmix_real *rows)
+{
+    size_t D = part->expected.shape[1];
+    if (!part->scale) return mmixi_entry_rows(m, a, part->entry, begin, n, rows);
+    for (size_t r = begin; r < begin + n; r++, rows += D) {
+        if (part->minimum) {
+            for (size_t block = 0; block < mmixi_fours(D); block++) {
+                uint16_t scale, minimum;
+                uint8_t q[MMIXI_Q4];
+                mmixi_stored_four(part, r, block, &scale, &minimum, q);
+                float s = mmixi_half_float(scale);
+                float from = mmixi_half_float(minimum);
+                size_t first = block * MMIXI_Q4;
+                for (size_t i = 0; i < MMIXI_Q4 && first + i < D; i++)
+                    rows[first + i] = (mmix_real)(s * (float)q[i] + from);
+            }
+        } else {
+            const int8_t *q;
+            float scale;
+            memcpy(&scale, mmixi_stored_i8(part, r, &q), sizeof scale);
+            for (size_t i = 0; i < D; i++) rows[i] = (mmix_real)(scale * (float)q[i]);
+        }
+    }
+    return 0;
+}
+/* The same rows to a narrow matrix of the file's own type, from its row `first` on, as they are. */
+static void mmixi_stored_copy(const mmixi_stored *part, size_t begin, size_t n,
+                              const mmix_tensor *to, size_t first)
+{
+    size_t D = to->shape[1];
+    size_t bytes = mmixi_narrow_panel(to->dtype, D);
+    for (size_t r = begin; r < begin + n; r++, first++) {
+        char *panel = mmixi_panels_of(to) + first / MMIXI_PANEL * bytes;
+        size_t row = first % MMIXI_PANEL;
+        if (row == 0) memset(panel, 0, bytes);
+        if (to->dtype == MMIX_DTYPE_Q4) {
+            for (size_t block = 0; block < mmixi_fours(D); block++, panel += MMIXI_Q4_BYTES) {
+                uint16_t scale, minimum;
+                uint8_t q[MMIXI_Q4];
+                mmixi_stored_four(part, r, block, &scale, &minimum, q);
+                mmixi_q4_put(panel, row, scale, minimum, q);
+            }
+        } else {
+            const int8_t *q;
+            float scale;
+            memcpy(&scale, mmixi_stored_i8(part, r, &q), sizeof scale);
+            mmixi_i8_put(panel, row, D, scale, q);
+        }
+    }
+}
+
 /* Rows of a narrow matrix, shared out in whole panels. */
 typedef struct mmixi_narrow_read {
     mmix_ctx *m;
     const mmix_archive *a;
-    const mmix_entry *entry;                     /* NULL: zeros */
+    const mmixi_stored *part;                    /* without an entry: zeros */
     const mmix_tensor *to;
     mmix_real *room;                             /* a panel's rows for each lane */
     size_t first;                                /* where the entry's rows begin in the matrix */
@@ -27027,20 +27155,19 @@ static void mmixi_narrow_read_rows(void *arg, mmixi_range range)
     size_t D = job->to->shape[1];
     size_t n = range.end - range.begin;
     mmix_real *rows = job->room + range.lane * MMIXI_PANEL * D;
-    mmix_entry part;
-    if (mmixi_is_four(job->entry, job->to)) {
-        mmixi_take_fours(job->entry, range.begin, range.end, job->to, job->first + range.begin);
+    const mmixi_stored *part = job->part;
+    const mmix_entry *e = part->entry;
+    int is_own = e && part->scale && job->to->dtype == (part->minimum ? MMIX_DTYPE_Q4 : MMIX_DTYPE_I8);
+    if (mmixi_is_four(e, job->to)) {
+        mmixi_take_fours(e, range.begin, range.end, job->to, job->first + range.begin);
+        return;
+    }
+    if (is_own) {
+        mmixi_stored_copy(part, range.begin, n, job->to, job->first + range.begin);
         return;
     }
     memset(rows, 0, n * D * sizeof *rows);
-    if (job->entry) {
-        size_t bytes = job->entry->bytes / job->entry->shape[0];
-        part = *job->entry;
-        part.shape[0] = n;
-        part.data = (const char *)part.data + range.begin * bytes;
-        part.bytes = n * bytes;
-        if (mmix_archive_read(job->m, job->a, &part, MMIX_FILE_REAL, rows, n * D)) job->bad = 1;
-    }
+    if (e && mmixi_stored_rows(job->m, job->a, part, range.begin, n, rows)) job->bad = 1;
     char *panels = mmixi_panels_of(job->to);
     mmixi_narrow_rows(job->to->dtype, panels, job->first + range.begin, n, rows, D);
 }
@@ -27057,7 +27184,7 @@ static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
     do {
         mmixi_stored part = mmixi_stored_of(f, q, piece);
         size_t n = part.expected.shape[0];
-        job.entry = part.entry;
+        job.part = &part;
         if (job.first % MMIXI_PANEL == 0 && n % MMIXI_PANEL == 0)
             mmixi_ranges(m, n, MMIXI_PANEL, mmixi_narrow_read_rows, &job);
         else
@@ -27087,7 +27214,10 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
         memset(values + done * size, 0, lacks * size);
         done += lacks;
         if (!part.entry) memset(values + done * size, 0, n * size);
-        else if (mmix_archive_read(m, f->a, part.entry, type, values + done * size, n)) return -1;
+        else if (part.scale) {
+            mmix_real *rows = (mmix_real *)(void *)values + done;
+            if (mmixi_stored_rows(m, f->a, &part, 0, part.expected.shape[0], rows)) return -1;
+        } else if (mmix_archive_read(m, f->a, part.entry, type, values + done * size, n)) return -1;
         else mmixi_entry_forget(f->a, part.entry);
         done += n;
         piece++;
@@ -27212,6 +27342,48 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
     else mmixi_refuse(f->a, NULL, "an array %s", full);
 }
+/* Notes that a matrix of int8 or four bits is to be saved, as mmixi_stored says. */
+static void mmixi_model_small(mmixi_model_file *f, const char *prefix, const char *name,
+                              const mmix_tensor *t)
+{
+    char scale_name[MMIXI_PART_NAME], minimum_name[MMIXI_PART_NAME];
+    size_t O = t->shape[0];
+    size_t D = t->shape[1];
+    size_t blocks = mmixi_fours(D);
+    int is_four = t->dtype == MMIX_DTYPE_Q4;
+    size_t shape[2] = { O, is_four ? 16 * blocks : D };
+    size_t scales[2] = { O, blocks };
+    size_t panel_bytes = mmixi_narrow_panel(t->dtype, D);
+    char *numbers = (char *)mmixi_step(f->m, O * shape[1]);
+    char *scale = (char *)mmixi_step(f->m, is_four ? 2 * O * blocks : 4 * O);
+    char *minimum = (char *)mmixi_step(f->m, 2 * O * blocks);
+    if (!numbers || !scale || !minimum) return;
+    memset(numbers, 0, O * shape[1]);
+    for (size_t o = 0; o < O; o++) {
+        const char *panel = mmixi_panels_of(t) + o / MMIXI_PANEL * panel_bytes;
+        const char *tail = panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL;
+        size_t row = o % MMIXI_PANEL;
+        if (!is_four) memcpy(scale + 4 * o, tail + 4 * row, 4);
+        for (size_t i = 0; !is_four && i < D; i++)
+            numbers[o * D + i] = panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4];
+        for (size_t b = 0; is_four && b < blocks; b++, panel += MMIXI_Q4_BYTES) {
+            char *to = numbers + (o * blocks + b) * 16;
+            memcpy(scale + 2 * (o * blocks + b), panel + 2 * row, 2);
+            memcpy(minimum + 2 * (o * blocks + b), panel + 2 * MMIXI_PANEL + 2 * row, 2);
+            for (size_t i = 0; i < 16; i++) {
+                int low = mmixi_q4_at(panel, row, i);
+                int high = mmixi_q4_at(panel, row, i + 16);
+                to[i] = (char)(uint8_t)(low | high << 4);
+            }
+        }
+    }
+    snprintf(scale_name, sizeof scale_name, "%.200s.scale", name);
+    snprintf(minimum_name, sizeof minimum_name, "%.200s.minimum", name);
+    mmixi_model_array(f, prefix, name, is_four ? MMIX_FILE_U8 : MMIX_FILE_I8, 2, shape, numbers);
+    mmixi_model_array(f, prefix, scale_name, is_four ? MMIX_FILE_F16 : MMIX_FILE_F32,
+                      is_four ? 2 : 1, scales, scale);
+    if (is_four) mmixi_model_array(f, prefix, minimum_name, MMIX_FILE_F16, 2, scales, minimum);
+}
 /* Walks over parameters. A model that is saved alone gets its adapters added to its weights. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
@@ -27225,7 +27397,11 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
         const mmix_tensor *t = p->at[i].tensor;
         int type = MMIX_FILE_REAL;
         void *data = mmixi_of(t);
-        if (mmixi_is_narrow(t)) {
+        if (t->dtype == MMIX_DTYPE_I8 || t->dtype == MMIX_DTYPE_Q4) {
+            mmixi_model_small(f, prefix, p->at[i].name, t);
+            continue;
+        }
+        if (t->dtype == MMIX_DTYPE_BF16) {
             type = MMIX_FILE_REAL_AS_BF16;
             data = mmixi_widened(f->m, t);
             if (!data) return;
