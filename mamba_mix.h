@@ -3866,7 +3866,7 @@ static inline float mmixi_bf16(uint16_t half)
 /* Tiles of a product with a narrow matrix (>>narrow): c = a bᵀ + bias, at most narrow_rows rows of
    a, and whole panels of b. */
 typedef struct mmixi_narrow_tile {
-    size_t rows, panels;                         /* 8, 4, 2 or 1; 3 or 1 */
+    size_t rows, panels;                         /* 8, 6, 4, 2 or 1; 3 or 1 */
     size_t depth;
     const char *a;                               /* rows of a, a_row bytes apart */
     size_t a_row;
@@ -3879,11 +3879,17 @@ typedef struct mmixi_narrow_tile {
 #define MMIXI_ARGS_bf16_tile (const mmixi_narrow_tile *t)
 #define MMIXI_ARGS_i8_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_q4_tile MMIXI_ARGS_bf16_tile
-/* A row of a for these tiles, n reals: as bf16; as int8 with its scale behind; as int8 in blocks of
-   32, behind them for each block its scale and scale times sum. */
+/* A row of a for these tiles, n reals: as bf16; as whole numbers -127 … 127 with their scale behind;
+   as such numbers in blocks of 32, behind them for each block its scale and scale times sum. The
+   numbers are int8 for VNNI, int16 for all other kernels. */
 #define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
 #define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
 #define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
+/* Part of a bf16 matrix's transpose as reals: rows k0 … k0 + depth - 1, and of `cols` columns, whole
+   vectors of them, the first is `column`; to[k ld + j]. */
+#define MMIXI_ARGS_bf16_widen \
+    (size_t depth, size_t k0, const char *panels, size_t panel_bytes, size_t column, size_t cols, \
+     mmix_real *to, size_t ld)
 
 /* A tile in pieces of at most 4 rows and a panel, for a kernel that has no larger ones. */
 static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
@@ -3911,7 +3917,8 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
     V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose) \
-    V(bf16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row)
+    V(bf16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row) \
+    V(bf16_widen)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
 /* One table for each SIMD level. */
@@ -4053,7 +4060,7 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
 #define MMIXI_W 8
 #define MMIXI_MR 6                               /* 12 sums, 2 of b and 1 of a: 15 of 16 registers */
 #define MMIXI_NV 2
-#define MMIXI_NARROW_ROWS 4
+#define MMIXI_NARROW_ROWS 6
 #define MMIXI_NARROW_PANELS 1
 #define MMIXI_V __m256
 #define MMIXI_MASK(t) \
@@ -4743,7 +4750,7 @@ MMIXI_KERNEL(void, tile)
     switch (t->rows * 4 + t->panels) {                                                   \
         MMIXI_NARROW_FORM(of, 8, 3) MMIXI_NARROW_FORM(of, 4, 3)                          \
         MMIXI_NARROW_FORM(of, 2, 3) MMIXI_NARROW_FORM(of, 1, 3)                          \
-        MMIXI_NARROW_FORM(of, 8, 1) MMIXI_NARROW_FORM(of, 4, 1)                          \
+        MMIXI_NARROW_FORM(of, 8, 1) MMIXI_NARROW_FORM(of, 6, 1) MMIXI_NARROW_FORM(of, 4, 1) \
         MMIXI_NARROW_FORM(of, 2, 1) MMIXI_NARROW_FORM(of, 1, 1)                          \
     default: break;                                                                      \
     }
@@ -4796,6 +4803,18 @@ MMIXI_INLINE void MMIXI_NAME(bf16_tile_of)(const size_t rows, const size_t panel
     }
 }
 MMIXI_KERNEL(void, bf16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(bf16_tile_of)) }
+MMIXI_KERNEL(void, bf16_widen)
+{
+    for (size_t j = 0; j < cols; j += MMIXI_W) {
+        const char *panel = panels + (column + j) / MMIXI_PANEL * panel_bytes;
+        panel += (column + j) % MMIXI_PANEL * 4;
+        for (size_t k = k0; k < k0 + depth; k++) {
+            const char *pairs = panel + k / 2 * 4 * MMIXI_PANEL;
+            const MMIXI_V v = k % 2 ? MMIXI_BF16_SECOND(pairs) : MMIXI_BF16_FIRST(pairs);
+            MMIXI_STORE(to + (k - k0) * ld + j, v);
+        }
+    }
+}
 
 #if MMIXI_LEVEL == 0
 
@@ -4805,8 +4824,8 @@ MMIXI_KERNEL(void, bf16_row)
     for (size_t i = 0; i < n; i++) half[i] = mmixi_to_bf16(x[i]);
     if (n % 2) half[n] = 0;
 }
-/* x, n numbers, as int8: the scale, which is NaN if one of them is. */
-static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int8_t *to)
+/* x as whole numbers -127 … 127. Returns their scale, which is NaN if one of x is. */
+static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int16_t *to)
 {
     float most = 0;
     int is_nan = 0;
@@ -4819,36 +4838,41 @@ static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int8_t *to)
     for (size_t i = 0; i < n; i++) {
         float of = (float)x[i] * inverse;
         int whole = is_nan || of != of ? 0 : (int)rint((double)of);
-        to[i] = (int8_t)whole;
+        to[i] = (int16_t)whole;
     }
     return is_nan ? (float)NAN : most / 127;
 }
 MMIXI_KERNEL(void, i8_row)
 {
     size_t whole = (n + 3) / 4 * 4;
-    float scale = MMIXI_NAME(i8_part)(n, x, (int8_t *)to);
-    for (size_t i = n; i < whole; i++) to[i] = 0;
-    memcpy(to + whole, &scale, sizeof scale);
+    int16_t *number = (int16_t *)(void *)to;
+    float scale = MMIXI_NAME(i8_part)(n, x, number);
+    for (size_t i = n; i < whole; i++) number[i] = 0;
+    memcpy(number + whole, &scale, sizeof scale);
 }
 MMIXI_KERNEL(void, q4_row)
 {
     size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
-    float *scale = (float *)(void *)(to + blocks * MMIXI_Q4);
-    for (size_t k = 0; k < blocks; k++, x += MMIXI_Q4, to += MMIXI_Q4, scale += 2) {
+    int16_t *number = (int16_t *)(void *)to;
+    float *scale = (float *)(void *)(number + blocks * MMIXI_Q4);
+    for (size_t k = 0; k < blocks; k++, x += MMIXI_Q4, number += MMIXI_Q4, scale += 2) {
         size_t left = n - k * MMIXI_Q4;
         size_t some = left < MMIXI_Q4 ? left : MMIXI_Q4;
         int32_t sum = 0;
-        memset(to, 0, MMIXI_Q4);
-        scale[0] = MMIXI_NAME(i8_part)(some, x, (int8_t *)to);
-        for (size_t i = 0; i < some; i++) sum += (int8_t)to[i];
+        memset(number, 0, MMIXI_Q4 * sizeof *number);
+        scale[0] = MMIXI_NAME(i8_part)(some, x, number);
+        for (size_t i = 0; i < some; i++) sum += number[i];
         scale[1] = scale[0] * (float)sum;
     }
 }
 
 #elif MMIXI_LEVEL == 512
 
-/* As in plain C, and the same bits. */
 MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
+MMIXI_KERNEL(void, i8_row) { mmixi_i8_row_none(n, x, to); }
+MMIXI_KERNEL(void, q4_row) { mmixi_q4_row_none(n, x, to); }
+
+/* For VNNI, in vectors; the numbers are those of plain C. */
 
 /* How large x's numbers are; NaN if one of them is. */
 MMIXI_INLINE float MMIXI_NAME(size_of_row)(size_t n, const float *x)
@@ -4867,7 +4891,7 @@ MMIXI_INLINE __m128i MMIXI_NAME(i8_of)(__m512 x, float inverse)
 {
     return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x * _mm512_set1_ps(inverse)));
 }
-MMIXI_KERNEL(void, i8_row)
+static MMIXI_TARGET void mmixi_i8_row_native MMIXI_ARGS_i8_row
 {
     const float most = MMIXI_NAME(size_of_row)(n, x);
     const float inverse = most > 0 ? 127 / most : 0;
@@ -4880,7 +4904,7 @@ MMIXI_KERNEL(void, i8_row)
     }
     memcpy(to + whole, &scale, sizeof scale);
 }
-MMIXI_KERNEL(void, q4_row)
+static MMIXI_TARGET void mmixi_q4_row_native MMIXI_ARGS_q4_row
 {
     size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
     float *scale = (float *)(void *)(to + blocks * MMIXI_Q4);
@@ -4918,7 +4942,7 @@ MMIXI_KERNEL(void, i8_tile)
 {
     size_t steps = (t->depth + 3) / 4;
     for (size_t r = 0; r < t->rows; r++) {
-        const int8_t *a = (const int8_t *)(const void *)(t->a + r * t->a_row);
+        const int16_t *a = (const int16_t *)(const void *)(t->a + r * t->a_row);
         float scale;
         memcpy(&scale, a + 4 * steps, sizeof scale);
         for (size_t j = 0; j < t->panels * MMIXI_PANEL; j++) {
@@ -4937,7 +4961,7 @@ MMIXI_KERNEL(void, q4_tile)
 {
     size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
     for (size_t r = 0; r < t->rows; r++) {
-        const int8_t *a = (const int8_t *)(const void *)(t->a + r * t->a_row);
+        const int16_t *a = (const int16_t *)(const void *)(t->a + r * t->a_row);
         const float *scale = (const float *)(const void *)(a + blocks * MMIXI_Q4);
         for (size_t j = 0; j < t->panels * MMIXI_PANEL; j++) {
             size_t column = j % MMIXI_PANEL;
@@ -4963,12 +4987,16 @@ MMIXI_INLINE __m256i MMIXI_NAME(pair_sums)(__m256i low, __m256i high)
 {
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xD8);
 }
-/* Four int8 of a, four times, as 16 bits. */
+/* Four numbers of a, four times. */
 MMIXI_INLINE __m256i MMIXI_NAME(four_of)(const char *a)
 {
-    int32_t bits;
-    memcpy(&bits, a, 4);
-    return _mm256_cvtepi8_epi16(_mm_set1_epi32(bits));
+    int64_t bits;
+    memcpy(&bits, a, sizeof bits);
+    return _mm256_set1_epi64x(bits);
+}
+MMIXI_INLINE __m256i MMIXI_NAME(sixteen_of)(const char *b)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b));
 }
 /* Half a panel, 8 outputs, at a time: two products of 16-bit numbers are added in one instruction,
    so of each output there are two sums. */
@@ -4980,16 +5008,15 @@ MMIXI_INLINE void MMIXI_NAME(i8_tile_of)(const size_t rows, const size_t panels,
     (void)panels;
     for (size_t half = 0; half < 2; half++) {
         const char *b = t->b + 32 * half;
-        mmixi_lanes8 low[4], high[4];
+        mmixi_lanes8 low[MMIXI_NARROW_ROWS], high[MMIXI_NARROW_ROWS];
         MMIXI_UNROLL
         for (size_t r = 0; r < rows; r++) low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
         for (size_t k = 0; k < steps; k++, b += 4 * MMIXI_PANEL) {
-            const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)b);
-            const __m256i b_low = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(both));
-            const __m256i b_high = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(both, 1));
+            const __m256i b_low = MMIXI_NAME(sixteen_of)(b);
+            const __m256i b_high = MMIXI_NAME(sixteen_of)(b + 16);
             MMIXI_UNROLL
             for (size_t r = 0; r < rows; r++) {
-                const __m256i a = MMIXI_NAME(four_of)(t->a + r * t->a_row + 4 * k);
+                const __m256i a = MMIXI_NAME(four_of)(t->a + r * t->a_row + 8 * k);
                 low[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_low);
                 high[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_high);
             }
@@ -4999,7 +5026,7 @@ MMIXI_INLINE void MMIXI_NAME(i8_tile_of)(const size_t rows, const size_t panels,
         for (size_t r = 0; r < rows; r++) {
             const __m256i sum = MMIXI_NAME(pair_sums)((__m256i)low[r], (__m256i)high[r]);
             float scale;
-            memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+            memcpy(&scale, t->a + r * t->a_row + 8 * steps, sizeof scale);
             const __m256 both = scales * MMIXI_SET(scale);
             MMIXI_NAME(narrow_store)(t, r, 8 * half, _mm256_cvtepi32_ps(sum) * both);
         }
@@ -5019,14 +5046,14 @@ MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
     (void)panels;
     for (size_t half = 0; half < 2; half++) {
         const char *block = t->b;
-        MMIXI_V y[4];
+        MMIXI_V y[MMIXI_NARROW_ROWS];
         MMIXI_UNROLL
         for (size_t r = 0; r < rows; r++) y[r] = MMIXI_SET(0);
         for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
             const char *b = block + 4 * MMIXI_PANEL + 32 * half;
             const __m256 scales = MMIXI_NAME(eight_halves)(block + 16 * half);
             const __m256 minima = MMIXI_NAME(eight_halves)(block + 2 * MMIXI_PANEL + 16 * half);
-            mmixi_lanes8 low[4], high[4];
+            mmixi_lanes8 low[MMIXI_NARROW_ROWS], high[MMIXI_NARROW_ROWS];
             MMIXI_UNROLL
             for (size_t r = 0; r < rows; r++) low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
             for (size_t i = 0; i < 8; i++) {     /* steps of four; two of them share their bytes */
@@ -5037,7 +5064,7 @@ MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
                 const __m256i b_high = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(both, 1));
                 MMIXI_UNROLL
                 for (size_t r = 0; r < rows; r++) {
-                    const char *from = t->a + r * t->a_row + k * MMIXI_Q4 + 4 * i;
+                    const char *from = t->a + r * t->a_row + 2 * k * MMIXI_Q4 + 8 * i;
                     const __m256i a = MMIXI_NAME(four_of)(from);
                     low[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_low);
                     high[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_high);
@@ -5045,7 +5072,7 @@ MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
             }
             MMIXI_UNROLL
             for (size_t r = 0; r < rows; r++) {
-                const char *a = t->a + r * t->a_row + blocks * MMIXI_Q4;
+                const char *a = t->a + r * t->a_row + 2 * blocks * MMIXI_Q4;
                 const float *scale = (const float *)(const void *)a + 2 * k;
                 const __m256i sum = MMIXI_NAME(pair_sums)((__m256i)low[r], (__m256i)high[r]);
                 y[r] = MMIXI_FMA(_mm256_cvtepi32_ps(sum), scales * MMIXI_SET(scale[0]), y[r]);
@@ -5341,7 +5368,9 @@ static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
     }
     if (__builtin_cpu_supports("avx512vnni")) {
         k->i8_tile = mmixi_i8_native;
+        k->i8_row = mmixi_i8_row_native;
         k->q4_tile = mmixi_q4_native;
+        k->q4_row = mmixi_q4_row_native;
     }
 #endif
 }
@@ -5410,6 +5439,10 @@ typedef struct mmixi_gemm {
     size_t rows_per_scale;
     int gelu;                                    /* 1: at last c = gelu(c) */
     const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b */
+    /* NULL, or the panels (>>narrow) of a bf16 matrix whose transpose is b, whose
+       column bf16_column is b's first. b has no numbers then and is widened in packing. */
+    const char *bf16;
+    size_t bf16_panel, bf16_column;
 } mmixi_gemm;
 
 /* In debugging builds a product of sizes that do not fit stops at once. */
@@ -5614,6 +5647,7 @@ static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat
 
 typedef struct mmixi_pack_job {
     const mmixi_kernels *k;
+    const mmixi_gemm *g;
     mmixi_mat b;
     mmix_real *packed;
     size_t panel_parts;                          /* tasks that share the panels of a block */
@@ -5660,8 +5694,14 @@ static void mmixi_pack_task(void *arg, mmixi_range range)
         size_t ld = mmixi_panel(k, cols, p + 1) - j;
         size_t width = mmixi_min(ld, cols - j);
         mmix_real *to = packed + j * depth;
-        mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
-        mmixi_pack_reals(k, panel, to, ld);
+        const mmixi_gemm *g = job->g;
+        if (g->bf16) {
+            size_t column = g->bf16_column + j;
+            k->bf16_widen(depth, k0, g->bf16, g->bf16_panel, column, ld, to, ld);
+        } else {
+            mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
+            mmixi_pack_reals(k, panel, to, ld);
+        }
     }
 }
 
@@ -5671,6 +5711,7 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
     mmixi_pack_job job;
     if (!g->b.cols || !g->b.rows) return;
     job.k = m->k;
+    job.g = g;
     job.b = g->b;
     job.packed = to;
     job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
@@ -5761,7 +5802,7 @@ static int mmixi_gemm_packs(const mmixi_gemm *g)
 {
     size_t rows = g->c.rows;
     int plain = g->b.cs == 1 && g->b.rs != 0;
-    if (!plain) return 1;
+    if (g->bf16 || !plain) return 1;
     if (rows < MMIXI_PACK_FROM) return 0;
     return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
 }
@@ -5800,7 +5841,8 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
         plan->g.c = mmixi_part(g->c, 0, at, rows, n);
-        plan->g.b = mmixi_part(g->b, 0, at, g->a.cols, n);
+        plan->g.b = mmixi_part(g->b, 0, g->bf16 ? 0 : at, g->a.cols, n);
+        plan->g.bf16_column = at;
         if (g->bias) plan->g.bias = g->bias + at;
         if (g->residual) plan->g.residual = g->residual + at;
         if (room) mmixi_gemm_pack(m, &plan->g, room);
@@ -5813,7 +5855,7 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
 /* Whether c is a row or two of dot products, of which both sides lie contiguous already. */
 static int mmixi_gemm_is_dots(const mmixi_gemm *g)
 {
-    if (g->packed_b || g->c.rows > 2) return 0;
+    if (g->packed_b || g->bf16 || g->c.rows > 2) return 0;
     return g->a.cs == 1 && g->b.rs == 1 && g->b.cs != 1;
 }
 
@@ -6113,6 +6155,7 @@ static void mmixi_narrow_task(void *arg, mmixi_range range)
         if (p + panels > first + count) panels = 1;
         for (size_t r = 0; r < rows; r += height) {
             height = k->narrow_rows;
+            if (height > rows - r && height > 4) height = 4;
             while (height > rows - r) height /= 2;
             mmixi_narrow_part(plan, first_row + r, height, p, panels);
         }
@@ -6132,6 +6175,12 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_narrow_plan plan;
+    if (dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products && rows >= MMIXI_PACK_FROM) {
+        mmixi_gemm wide = *g;                    /* so many rows pay for widening */
+        wide.bf16 = panels;
+        wide.bf16_panel = mmixi_narrow_panel(dtype, D);
+        return mmixi_gemm_run(m, &wide);
+    }
     plan.k = m->k;
     plan.g = g;
     plan.dtype = dtype;
@@ -6141,7 +6190,8 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     plan.a_row = (size_t)g->a.rs * sizeof(mmix_real);
     if (dtype != MMIX_DTYPE_BF16 || m->k->bf16_products) {
         size_t blocks = mmixi_ceil_div(D, MMIXI_Q4);     /* q4's row is the longest */
-        plan.a_row = mmixi_round_up(blocks * (MMIXI_Q4 + 2 * sizeof(float)), MMIXI_ALIGN);
+        size_t number = sizeof(int16_t);
+        plan.a_row = mmixi_round_up(blocks * (MMIXI_Q4 * number + 2 * sizeof(float)), MMIXI_ALIGN);
         if (dtype == MMIX_DTYPE_BF16) plan.a_row = mmixi_round_up(2 * D, MMIXI_ALIGN);
         plan.a = (char *)mmixi_step(m, mmixi_mul(rows, plan.a_row));
         if (!plan.a) return -1;
