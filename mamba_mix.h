@@ -3947,6 +3947,18 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 #define MMIXI_ARM                                /* every such machine has NEON */
 #include <arm_neon.h>
+#if defined(__linux__) || defined(__APPLE__)     /* where one can ask for dot products of bytes */
+#if defined(__clang__)
+#define MMIXI_ARM_NARROW "dotprod"
+#else
+#define MMIXI_ARM_NARROW "arch=armv8.2-a+dotprod"
+#endif
+#ifdef __linux__
+#include <sys/auxv.h>
+#else
+#include <sys/sysctl.h>
+#endif
+#endif
 #endif
 #endif
 #if defined(__GNUC__) || defined(__clang__)
@@ -5235,6 +5247,138 @@ MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_q4_native(const mmixi_narrow_tile *
 
 #undef MMIXI_NATIVE
 #undef MMIXI_NATIVE_KERNEL
+
+#elif MMIXI_LEVEL == 128 && defined(MMIXI_ARM_NARROW)
+
+/* The dot-product instructions of ARMv8.2 add four products of bytes to an int32. */
+#define MMIXI_NATIVE static inline __attribute__((always_inline, target(MMIXI_ARM_NARROW)))
+#define MMIXI_NATIVE_KERNEL static __attribute__((target(MMIXI_ARM_NARROW)))
+
+MMIXI_NATIVE int8x16_t mmixi_neon_bytes(const char *p)
+{
+    return vld1q_s8((const int8_t *)(const void *)p);
+}
+MMIXI_NATIVE int8x16_t mmixi_neon_four(const char *p)
+{
+    int32_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return vreinterpretq_s8_s32(vdupq_n_s32(bits));
+}
+MMIXI_NATIVE void mmixi_i8_native_of(const size_t rows, const size_t panels,
+                                     const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const char *b = t->b;
+    int32x4_t s[4][4];
+    (void)panels;
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < 4; v++) s[r][v] = vdupq_n_s32(0);
+    for (size_t k = 0; k < steps; k++, b += 64) {
+        int8x16_t a[4];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) a[r] = mmixi_neon_four(t->a + r * t->a_row + 4 * k);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < 4; v++) {
+            const int8x16_t four = mmixi_neon_bytes(b + 16 * v);
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) s[r][v] = vdotq_s32(s[r][v], four, a[r]);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        float scale;
+        memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < 4; v++) {
+            const float32x4_t scales = vld1q_f32((const float *)(const void *)b + 4 * v);
+            const float32x4_t y = vcvtq_f32_s32(s[r][v]) * (scales * MMIXI_SET(scale));
+            mmixi_narrow_store_neon(t, r, 4 * v, y);
+        }
+    }
+}
+MMIXI_NATIVE_KERNEL void mmixi_i8_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_i8_native_of)
+}
+
+MMIXI_NATIVE float32x4_t mmixi_neon_halves(const char *p)
+{
+    float16x4_t four;
+    memcpy(&four, p, sizeof four);
+    return vcvt_f32_f16(four);
+}
+/* A quarter of a panel, 4 rows of b, at a time. */
+MMIXI_NATIVE void mmixi_q4_native_of(const size_t rows, const size_t panels,
+                                     const mmixi_narrow_tile *t)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    (void)panels;
+    for (size_t v = 0; v < 4; v++) {
+        const char *block = t->b;
+        float32x4_t y[4];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) y[r] = MMIXI_SET(0);
+        for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+            const float32x4_t scales = mmixi_neon_halves(block + 8 * v);
+            const float32x4_t minima = mmixi_neon_halves(block + 2 * MMIXI_PANEL + 8 * v);
+            int32x4_t sum[4];
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) sum[r] = vdupq_n_s32(0);
+            for (size_t i = 0; i < 4; i++) {
+                const char *a = t->a + k * MMIXI_Q4 + 8 * i;
+                const uint8x16_t two =
+                    vreinterpretq_u8_s8(mmixi_neon_bytes(block + 64 + 64 * i + 16 * v));
+                const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(two, vdupq_n_u8(15)));
+                const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(two, 4));
+                MMIXI_UNROLL
+                for (size_t r = 0; r < rows; r++) {
+                    const char *from = a + r * t->a_row;
+                    sum[r] = vdotq_s32(sum[r], low, mmixi_neon_four(from));
+                    sum[r] = vdotq_s32(sum[r], high, mmixi_neon_four(from + 4));
+                }
+            }
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const char *a = t->a + r * t->a_row + blocks * MMIXI_Q4;
+                const float *scale = (const float *)(const void *)a + 2 * k;
+                const float32x4_t each = scales * MMIXI_SET(scale[0]);
+                y[r] = MMIXI_FMA(vcvtq_f32_s32(sum[r]), each, y[r]);
+                y[r] = MMIXI_FMA(minima, MMIXI_SET(scale[1]), y[r]);
+            }
+        }
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) mmixi_narrow_store_neon(t, r, 4 * v, y[r]);
+    }
+}
+MMIXI_NATIVE_KERNEL void mmixi_q4_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_q4_native_of)
+}
+
+/* The first `whole` int16 of a row to int8; the `tail` bytes behind them follow. */
+static void mmixi_row_to_bytes(char *row, size_t whole, size_t tail)
+{
+    const int16_t *from = (const int16_t *)(const void *)row;
+    int8_t *to = (int8_t *)(void *)row;
+    for (size_t i = 0; i < whole; i++) to[i] = (int8_t)from[i];
+    memmove(row + whole, row + 2 * whole, tail);
+}
+static void mmixi_i8_row_native MMIXI_ARGS_i8_row
+{
+    mmixi_i8_row_none(n, x, to);
+    mmixi_row_to_bytes(to, (n + 3) / 4 * 4, sizeof(float));
+}
+static void mmixi_q4_row_native MMIXI_ARGS_q4_row
+{
+    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
+    mmixi_q4_row_none(n, x, to);
+    mmixi_row_to_bytes(to, blocks * MMIXI_Q4, blocks * 2 * sizeof(float));
+}
+
+#undef MMIXI_NATIVE
+#undef MMIXI_NATIVE_KERNEL
 #endif
 
 #if MMIXI_LEVEL == 512                           /* without VNNI AVX2 has no less */
@@ -5375,12 +5519,35 @@ static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
 #endif
 }
 #endif
+#ifdef MMIXI_ARM
+/* The table of NEON, with dot products of bytes where the processor has them. */
+static void mmixi_kernels_fill_neon(mmixi_kernels *k)
+{
+    int has = 0;
+    mmixi_fill_neon(k);
+#if defined(MMIXI_ARM_NARROW) && defined(__APPLE__)
+    size_t size = sizeof has;
+    if (sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0)) has = 0;
+#elif defined(MMIXI_ARM_NARROW)
+    has = (getauxval(AT_HWCAP) >> 20 & 1) != 0;          /* HWCAP_ASIMDDP */
+#endif
+#ifdef MMIXI_ARM_NARROW
+    if (has) {
+        k->i8_tile = mmixi_i8_native;
+        k->i8_row = mmixi_i8_row_native;
+        k->q4_tile = mmixi_q4_native;
+        k->q4_row = mmixi_q4_row_native;
+    }
+#endif
+    (void)has;
+}
+#endif
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
 static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 {
 #if defined(MMIXI_ARM)
     int asked = mmixi_level_asked(simd);
-    if (asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_NEON) mmixi_fill_neon(k);
+    if (asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_NEON) mmixi_kernels_fill_neon(k);
     else mmixi_fill_none(k);
 #elif defined(MMIXI_X86)
     int asked = mmixi_level_asked(simd);
