@@ -4869,7 +4869,7 @@ MMIXI_KERNEL(void, q4_row)
     float *scale = (float *)(void *)(number + blocks * MMIXI_Q4);
     for (size_t k = 0; k < blocks; k++, x += MMIXI_Q4, number += MMIXI_Q4, scale += 2) {
         size_t left = n - k * MMIXI_Q4;
-        size_t some = left < MMIXI_Q4 ? left : MMIXI_Q4;
+        size_t some = left < MMIXI_Q4 ? left : (size_t)MMIXI_Q4;
         int32_t sum = 0;
         memset(number, 0, MMIXI_Q4 * sizeof *number);
         scale[0] = MMIXI_NAME(i8_part)(some, x, number);
