@@ -501,6 +501,7 @@ enum {
     MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
     /* Weights of mmix_linear, (O, D), in few bits; see mmix_params_narrow. */
     MMIX_DTYPE_BF16,                         /* the upper half of a float */
+    MMIX_DTYPE_F16,                          /* IEEE's binary16 */
     MMIX_DTYPE_I8,                           /* -127 … 127 times a scale for each row */
     MMIX_DTYPE_Q4                            /* 0 … 15 times a scale, plus a minimum, for each 32 */
 };
@@ -1051,6 +1052,9 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 
        MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. With AVX512-BF16 products round
                          what comes in, too, and are twice as fast as with float
+       MMIX_DTYPE_F16    2 bytes, 11 bits of precision, nothing above 65504; products widen it, so
+                         it takes as long as float where numbers are many, and half as long where
+                         the memory is the limit, as for one token of a decoder
        MMIX_DTYPE_I8     1 byte, 255 levels for each row of a matrix; what comes in is rounded to
                          int8 with a scale for each token
        MMIX_DTYPE_Q4     5 bits, 16 levels for each 32 numbers of a row; what comes in is rounded
@@ -1441,7 +1445,8 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
    .safetensors (or PyTorch's .bin) of a Llama, Mistral or Qwen2 with its config.json in the same
    folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
-/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _I8 or _Q4; see mmix_params_narrow. */
+/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
+   mmix_params_narrow. */
 MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Writes the parameters, with adapters merged, and the config as .safetensors. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
@@ -3730,9 +3735,10 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 /* ---- narrow matrices, as the kernels read them ----
    A matrix (O, D) of weights in few bits lies in panels of 16 rows, whatever the SIMD level; the
    last panel and the end of each row are filled up with zeros. In a panel the rows' numbers
-   alternate in steps, of 2 (bf16), 4 (int8) or 32 (four bits) along D:
+   alternate in steps, of 2 (bf16), 1 (f16), 4 (int8) or 32 (four bits) along D:
 
        bf16   each step is 16 x 2 numbers, 64 bytes
+       f16    each number of D is a step, 16 numbers, 32 bytes
        int8   each step is 16 x 4 numbers; behind all steps 16 scales as float, and the sums of the
               16 rows' numbers as int32
        q4     each step begins with 16 scales and 16 minima as float16. Then come 4 x 64 bytes:
@@ -3877,6 +3883,7 @@ typedef struct mmixi_narrow_tile {
     const mmix_real *bias;                       /* (16 panels), or NULL */
 } mmixi_narrow_tile;
 #define MMIXI_ARGS_bf16_tile (const mmixi_narrow_tile *t)
+#define MMIXI_ARGS_f16_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_i8_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_q4_tile MMIXI_ARGS_bf16_tile
 /* A row of a for these tiles, n reals: as bf16; as whole numbers -127 … 127 with their scale behind;
@@ -3917,7 +3924,7 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
     V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose) \
-    V(bf16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row) \
+    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row) \
     V(bf16_widen)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
@@ -4060,6 +4067,7 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
 #define MMIXI_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
 #define MMIXI_TIMES_2N(p, n, x) \
     _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_NLT_UQ), p, n)
+#define MMIXI_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define MMIXI_BF16_FIRST(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
 #define MMIXI_BF16_SECOND(p) \
     _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), \
@@ -4092,6 +4100,7 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
     _mm256_andnot_ps(_mm256_cmp_ps(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_LT_OQ), \
         _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), \
                                              _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23))))
+#define MMIXI_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define MMIXI_PAIRS(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define MMIXI_BF16_FIRST(p) _mm256_castsi256_ps(_mm256_slli_epi32(MMIXI_PAIRS(p), 16))
 #define MMIXI_BF16_SECOND(p) \
@@ -4124,6 +4133,8 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
     MMIXI_IF_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST), MMIXI_SET(0), \
         vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), \
                                         vshlq_n_s32(vcvtq_s32_f32(n), 23))))
+#define MMIXI_F16(p) \
+    vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)(const void *)(p))))
 #define MMIXI_BF16_FIRST(p) \
     vreinterpretq_f32_u32(vshlq_n_u32(vld1q_u32((const uint32_t *)(const void *)(p)), 16))
 #define MMIXI_BF16_SECOND(p) \
@@ -4165,6 +4176,7 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_SQRT(a) ((mmix_real)sqrt((double)(a)))
 #define MMIXI_IF_LESS(a, b, x, y) ((a) < (b) ? (x) : (y))
 #define MMIXI_TIMES_2N(p, n, x) ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, n))
+#define MMIXI_F16(p) ((mmix_real)mmixi_half_float(*(const uint16_t *)(const void *)(p)))
 #define MMIXI_BF16_FIRST(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[0]))
 #define MMIXI_BF16_SECOND(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[1]))
 
@@ -4815,6 +4827,36 @@ MMIXI_INLINE void MMIXI_NAME(bf16_tile_of)(const size_t rows, const size_t panel
     }
 }
 MMIXI_KERNEL(void, bf16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(bf16_tile_of)) }
+/* Of float16, which has an instruction to widen it. */
+MMIXI_INLINE void MMIXI_NAME(f16_tile_of)(const size_t rows, const size_t panels,
+                                          const mmixi_narrow_tile *t)
+{
+    enum { VECS = MMIXI_PANEL / MMIXI_W };
+    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_PANELS * VECS];
+    const mmix_real *a[MMIXI_NARROW_ROWS];
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        a[r] = (const mmix_real *)(const void *)(t->a + r * t->a_row);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < panels * VECS; v++) s[r][v] = MMIXI_SET(0);
+    }
+    const char *b = t->b;
+    for (size_t k = 0; k < t->depth; k++, b += 2 * MMIXI_PANEL) {
+        MMIXI_UNROLL
+        for (size_t v = 0; v < panels * VECS; v++) {
+            const MMIXI_V w = MMIXI_F16(b + v / VECS * t->b_panel + v % VECS * 2 * MMIXI_W);
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++)
+                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k]), w, s[r][v]);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < panels * VECS; v++)
+            MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
+}
+MMIXI_KERNEL(void, f16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(f16_tile_of)) }
 MMIXI_KERNEL(void, bf16_widen)
 {
     for (size_t j = 0; j < cols; j += MMIXI_W) {
@@ -5413,6 +5455,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_NV
 #undef MMIXI_NARROW_ROWS
 #undef MMIXI_NARROW_PANELS
+#undef MMIXI_F16
 #undef MMIXI_PAIRS
 #undef MMIXI_BF16_FIRST
 #undef MMIXI_BF16_SECOND
@@ -6071,6 +6114,7 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
    y = x Wᵀ, where the weights W (O, D) have few bits
 
        bf16   w rounded to 8 bits of precision; where the processor multiplies bf16, x is, too
+       f16    w rounded to float16: 11 bits, and what lies beyond 65504 becomes an infinity
        int8   w_oi = s_o n_oi, n in -127 … 127, s_o = max_i |w_oi| / 127. A row of x is made int8
               likewise, so y_ro = s_r s_o Σ_i n_ri n_oi, and the sum is exact
        q4     blocks of 32 along D: w_oi = s n_oi + m, n in 0 … 15, with m the least w of the block
@@ -6089,6 +6133,7 @@ static inline size_t mmixi_narrow_panel(int dtype, size_t D)
 {
     switch (dtype) {
     case MMIX_DTYPE_BF16: return mmixi_ceil_div(D, 2) * 4 * MMIXI_PANEL;
+    case MMIX_DTYPE_F16: return D * 2 * MMIXI_PANEL;
     case MMIX_DTYPE_I8: return (mmixi_ceil_div(D, 4) + 2) * 4 * MMIXI_PANEL;
     default: return mmixi_ceil_div(D, MMIXI_Q4) * MMIXI_Q4_BYTES;
     }
@@ -6125,6 +6170,11 @@ static void mmixi_narrow_row_bf16(char *panel, size_t row, const mmix_real *w, s
     uint16_t *to = (uint16_t *)(void *)panel;
     for (size_t i = 0; i < D; i++)
         to[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2] = mmixi_to_bf16(w[i]);
+}
+static void mmixi_narrow_row_f16(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    uint16_t *to = (uint16_t *)(void *)panel;
+    for (size_t i = 0; i < D; i++) to[i * MMIXI_PANEL + row] = mmixi_to_half((float)w[i]);
 }
 /* Row `row` of a panel: D numbers with their scale. */
 static void mmixi_i8_put(char *panel, size_t row, size_t D, float scale, const int8_t *n)
@@ -6201,6 +6251,7 @@ static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, c
         size_t row = o % MMIXI_PANEL;
         if (row == 0) memset(panel, 0, bytes);
         if (dtype == MMIX_DTYPE_BF16) mmixi_narrow_row_bf16(panel, row, w, D);
+        else if (dtype == MMIX_DTYPE_F16) mmixi_narrow_row_f16(panel, row, w, D);
         else if (dtype == MMIX_DTYPE_I8) mmixi_narrow_row_i8(panel, row, w, D);
         else mmixi_narrow_row_q4(panel, row, w, D);
     }
@@ -6217,6 +6268,8 @@ static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *
     for (size_t i = 0; i < D; i++) {
         if (dtype == MMIX_DTYPE_BF16) {
             w[i] = (mmix_real)mmixi_bf16(half[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2]);
+        } else if (dtype == MMIX_DTYPE_F16) {
+            w[i] = (mmix_real)mmixi_half_float(half[i * MMIXI_PANEL + row]);
         } else if (dtype == MMIX_DTYPE_I8) {
             int8_t n = (int8_t)panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4];
             w[i] = (mmix_real)(scale[row] * (float)n);
@@ -6261,6 +6314,7 @@ static void mmixi_narrow_tile_run(const mmixi_narrow_plan *plan, const mmixi_nar
 {
     const mmixi_kernels *k = plan->k;
     if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_tile(t);
+    else if (plan->dtype == MMIX_DTYPE_F16) k->f16_tile(t);
     else if (plan->dtype == MMIX_DTYPE_I8) k->i8_tile(t);
     else k->q4_tile(t);
 }
@@ -6355,7 +6409,8 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     plan.panel_bytes = mmixi_narrow_panel(dtype, D);
     plan.a = (char *)g->a.p;
     plan.a_row = (size_t)g->a.rs * sizeof(mmix_real);
-    if (dtype != MMIX_DTYPE_BF16 || m->k->bf16_products) {
+    int is_read_as_real = dtype == MMIX_DTYPE_F16 || (dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products);
+    if (!is_read_as_real) {
         size_t blocks = mmixi_ceil_div(D, MMIXI_Q4);     /* q4's row is the longest */
         size_t number = sizeof(int16_t);
         plan.a_row = mmixi_round_up(blocks * (MMIXI_Q4 * number + 2 * sizeof(float)), MMIXI_ALIGN);
@@ -6429,6 +6484,7 @@ static const char *mmixi_dtype_name(int dtype)
     case MMIX_DTYPE_REAL: return "real";
     case MMIX_DTYPE_I32: return "int32";
     case MMIX_DTYPE_BF16: return "bf16";
+    case MMIX_DTYPE_F16: return "f16";
     case MMIX_DTYPE_I8: return "int8";
     case MMIX_DTYPE_Q4: return "q4";
     default: return "u8";
@@ -14645,8 +14701,8 @@ MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype)
     if (!mmixi_params_ready(p, who, 1)) return -1;
     mmix_ctx *m = p->m;
     if (!mmixi_dtype_is_narrow(dtype) || dtype > MMIX_DTYPE_Q4)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_BF16, _I8 "
-                         "or _Q4", who, dtype);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_BF16, _F16, "
+                         "_I8 or _Q4", who, dtype);
     if (p->dtype || p->gradients || p->adapters || p->in_run)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a list that is not trained, without "
                          "adapters and of reals", who);
@@ -27559,6 +27615,20 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
     else mmixi_refuse(f->a, NULL, "an array %s", full);
 }
+/* The values of a matrix of float16, row after row, in step memory; NULL on error. */
+static uint16_t *mmixi_half_rows(mmix_ctx *m, const mmix_tensor *t)
+{
+    size_t O = t->shape[0];
+    size_t D = t->shape[1];
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_F16, D);
+    uint16_t *rows = (uint16_t *)mmixi_step(m, O * D * sizeof *rows);
+    for (size_t o = 0; rows && o < O; o++) {
+        const char *panel = mmixi_panels_of(t) + o / MMIXI_PANEL * panel_bytes;
+        const uint16_t *from = (const uint16_t *)(const void *)panel + o % MMIXI_PANEL;
+        for (size_t i = 0; i < D; i++) rows[o * D + i] = from[i * MMIXI_PANEL];
+    }
+    return rows;
+}
 /* Notes that a matrix of int8 or four bits is to be saved, as mmixi_stored says. */
 static void mmixi_model_small(mmixi_model_file *f, const char *prefix, const char *name,
                               const mmix_tensor *t)
@@ -27621,6 +27691,11 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
         if (t->dtype == MMIX_DTYPE_BF16) {
             type = MMIX_FILE_REAL_AS_BF16;
             data = mmixi_widened(f->m, t);
+            if (!data) return;
+        }
+        if (t->dtype == MMIX_DTYPE_F16) {
+            type = MMIX_FILE_F16;
+            data = mmixi_half_rows(f->m, t);
             if (!data) return;
         }
         if (merged) data = merged + (mmixi_of(t) - p->values);
@@ -28136,7 +28211,8 @@ static int mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
 {
     if (dtype == MMIX_DTYPE_REAL || mmixi_dtype_is_narrow(dtype))
         return !mmixi_within(m, who, "dtype", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_REAL, _BF16, _I8 or _Q4",
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_REAL, _BF16, _F16, _I8 "
+              "or _Q4",
               who, dtype);
     return 0;
 }
