@@ -4787,44 +4787,50 @@ MMIXI_INLINE void MMIXI_NAME(narrow_store)(const mmixi_narrow_tile *t, size_t ro
     MMIXI_STORE(t->c + (ptrdiff_t)row * t->ldc + column, sum);
 }
 
-/* a in reals. A pair of bf16 lies in 32 bits: the first of them is moved to the upper half, of the
-   second the lower half is cleared, and both are floats. */
+/* Adds one number of each row of a times one row of bᵀ, which lies in w, to the sums. The numbers
+   of a are reals, `at` bytes from where its rows begin. */
+#define MMIXI_NARROW_SUMS (MMIXI_NARROW_PANELS * MMIXI_PANEL / MMIXI_W)
+MMIXI_INLINE void MMIXI_NAME(narrow_add)(const size_t rows, const size_t vecs,
+                                         const mmixi_narrow_tile *t, size_t at, const MMIXI_V *w,
+                                         MMIXI_V s[][MMIXI_NARROW_SUMS])
+{
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        mmix_real number;
+        memcpy(&number, t->a + r * t->a_row + at, sizeof number);
+        const MMIXI_V a = MMIXI_SET(number);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++) s[r][v] = MMIXI_FMA(a, w[v], s[r][v]);
+    }
+}
+/* A pair of bf16 lies in 32 bits: the first of them is moved to the upper half, of the second the
+   lower half is cleared, and both are floats. */
 MMIXI_INLINE void MMIXI_NAME(bf16_tile_of)(const size_t rows, const size_t panels,
                                            const mmixi_narrow_tile *t)
 {
     enum { VECS = MMIXI_PANEL / MMIXI_W };
-    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_PANELS * VECS];
-    const mmix_real *a[MMIXI_NARROW_ROWS];
-    MMIXI_UNROLL
-    for (size_t r = 0; r < rows; r++) {
-        a[r] = (const mmix_real *)(const void *)(t->a + r * t->a_row);
-        MMIXI_UNROLL
-        for (size_t v = 0; v < panels * VECS; v++) s[r][v] = MMIXI_SET(0);
-    }
+    const size_t vecs = panels * VECS;
+    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_SUMS], w[MMIXI_NARROW_SUMS];
     const char *b = t->b;
-    size_t k = 0;
-    for (; k + 1 < t->depth; k += 2, b += 4 * MMIXI_PANEL) {
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
         MMIXI_UNROLL
-        for (size_t v = 0; v < panels * VECS; v++) {
-            const char *from = b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W;
-            const MMIXI_V first = MMIXI_BF16_FIRST(from), second = MMIXI_BF16_SECOND(from);
-            MMIXI_UNROLL
-            for (size_t r = 0; r < rows; r++) {
-                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k]), first, s[r][v]);
-                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k + 1]), second, s[r][v]);
-            }
-        }
+        for (size_t v = 0; v < vecs; v++) s[r][v] = MMIXI_SET(0);
+    for (size_t k = 0; k < t->depth; k += 2, b += 4 * MMIXI_PANEL) {
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++)
+            w[v] = MMIXI_BF16_FIRST(b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W);
+        MMIXI_NAME(narrow_add)(rows, vecs, t, k * sizeof(mmix_real), w, s);
+        if (k + 1 == t->depth) break;
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++)
+            w[v] = MMIXI_BF16_SECOND(b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W);
+        MMIXI_NAME(narrow_add)(rows, vecs, t, (k + 1) * sizeof(mmix_real), w, s);
     }
     MMIXI_UNROLL
-    for (size_t v = 0; v < panels * VECS; v++) {
-        const char *from = b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W;
+    for (size_t r = 0; r < rows; r++)
         MMIXI_UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            if (k < t->depth)
-                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k]), MMIXI_BF16_FIRST(from), s[r][v]);
-            MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
-        }
-    }
+        for (size_t v = 0; v < vecs; v++) MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
 }
 MMIXI_KERNEL(void, bf16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(bf16_tile_of)) }
 /* Of float16, which has an instruction to widen it. */
@@ -4832,29 +4838,23 @@ MMIXI_INLINE void MMIXI_NAME(f16_tile_of)(const size_t rows, const size_t panels
                                           const mmixi_narrow_tile *t)
 {
     enum { VECS = MMIXI_PANEL / MMIXI_W };
-    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_PANELS * VECS];
-    const mmix_real *a[MMIXI_NARROW_ROWS];
-    MMIXI_UNROLL
-    for (size_t r = 0; r < rows; r++) {
-        a[r] = (const mmix_real *)(const void *)(t->a + r * t->a_row);
-        MMIXI_UNROLL
-        for (size_t v = 0; v < panels * VECS; v++) s[r][v] = MMIXI_SET(0);
-    }
+    const size_t vecs = panels * VECS;
+    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_SUMS], w[MMIXI_NARROW_SUMS];
     const char *b = t->b;
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++) s[r][v] = MMIXI_SET(0);
     for (size_t k = 0; k < t->depth; k++, b += 2 * MMIXI_PANEL) {
         MMIXI_UNROLL
-        for (size_t v = 0; v < panels * VECS; v++) {
-            const MMIXI_V w = MMIXI_F16(b + v / VECS * t->b_panel + v % VECS * 2 * MMIXI_W);
-            MMIXI_UNROLL
-            for (size_t r = 0; r < rows; r++)
-                s[r][v] = MMIXI_FMA(MMIXI_SET(a[r][k]), w, s[r][v]);
-        }
+        for (size_t v = 0; v < vecs; v++)
+            w[v] = MMIXI_F16(b + v / VECS * t->b_panel + v % VECS * 2 * MMIXI_W);
+        MMIXI_NAME(narrow_add)(rows, vecs, t, k * sizeof(mmix_real), w, s);
     }
     MMIXI_UNROLL
     for (size_t r = 0; r < rows; r++)
         MMIXI_UNROLL
-        for (size_t v = 0; v < panels * VECS; v++)
-            MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
+        for (size_t v = 0; v < vecs; v++) MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
 }
 MMIXI_KERNEL(void, f16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(f16_tile_of)) }
 MMIXI_KERNEL(void, bf16_widen)
@@ -5453,6 +5453,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_W
 #undef MMIXI_MR
 #undef MMIXI_NV
+#undef MMIXI_NARROW_SUMS
 #undef MMIXI_NARROW_ROWS
 #undef MMIXI_NARROW_PANELS
 #undef MMIXI_F16
