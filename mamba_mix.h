@@ -3892,11 +3892,6 @@ typedef struct mmixi_narrow_tile {
 #define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
 #define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
 #define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
-/* Part of a bf16 matrix's transpose as reals: rows k0 … k0 + depth - 1, and of `cols` columns, whole
-   vectors of them, the first is `column`; to[k ld + j]. */
-#define MMIXI_ARGS_bf16_widen \
-    (size_t depth, size_t k0, const char *panels, size_t panel_bytes, size_t column, size_t cols, \
-     mmix_real *to, size_t ld)
 
 /* A tile in pieces of at most 4 rows and a panel, for a kernel that has no larger ones. */
 static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
@@ -3924,8 +3919,7 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
     V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose) \
-    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row) \
-    V(bf16_widen)
+    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
 /* One table for each SIMD level. */
@@ -4857,18 +4851,6 @@ MMIXI_INLINE void MMIXI_NAME(f16_tile_of)(const size_t rows, const size_t panels
         for (size_t v = 0; v < vecs; v++) MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
 }
 MMIXI_KERNEL(void, f16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(f16_tile_of)) }
-MMIXI_KERNEL(void, bf16_widen)
-{
-    for (size_t j = 0; j < cols; j += MMIXI_W) {
-        const char *panel = panels + (column + j) / MMIXI_PANEL * panel_bytes;
-        panel += (column + j) % MMIXI_PANEL * 4;
-        for (size_t k = k0; k < k0 + depth; k++) {
-            const char *pairs = panel + k / 2 * 4 * MMIXI_PANEL;
-            const MMIXI_V v = k % 2 ? MMIXI_BF16_SECOND(pairs) : MMIXI_BF16_FIRST(pairs);
-            MMIXI_STORE(to + (k - k0) * ld + j, v);
-        }
-    }
-}
 
 #if MMIXI_LEVEL == 0
 
@@ -5650,10 +5632,6 @@ typedef struct mmixi_gemm {
     size_t rows_per_scale;
     int gelu;                                    /* 1: at last c = gelu(c) */
     const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b */
-    /* NULL, or the panels (>>narrow) of a bf16 matrix whose transpose is b, whose
-       column bf16_column is b's first. b has no numbers then and is widened in packing. */
-    const char *bf16;
-    size_t bf16_panel, bf16_column;
 } mmixi_gemm;
 
 /* In debugging builds a product of sizes that do not fit stops at once. */
@@ -5858,7 +5836,6 @@ static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat
 
 typedef struct mmixi_pack_job {
     const mmixi_kernels *k;
-    const mmixi_gemm *g;
     mmixi_mat b;
     mmix_real *packed;
     size_t panel_parts;                          /* tasks that share the panels of a block */
@@ -5905,14 +5882,8 @@ static void mmixi_pack_task(void *arg, mmixi_range range)
         size_t ld = mmixi_panel(k, cols, p + 1) - j;
         size_t width = mmixi_min(ld, cols - j);
         mmix_real *to = packed + j * depth;
-        const mmixi_gemm *g = job->g;
-        if (g->bf16) {
-            size_t column = g->bf16_column + j;
-            k->bf16_widen(depth, k0, g->bf16, g->bf16_panel, column, ld, to, ld);
-        } else {
-            mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
-            mmixi_pack_reals(k, panel, to, ld);
-        }
+        mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
+        mmixi_pack_reals(k, panel, to, ld);
     }
 }
 
@@ -5922,7 +5893,6 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
     mmixi_pack_job job;
     if (!g->b.cols || !g->b.rows) return;
     job.k = m->k;
-    job.g = g;
     job.b = g->b;
     job.packed = to;
     job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
@@ -6013,7 +5983,7 @@ static int mmixi_gemm_packs(const mmixi_gemm *g)
 {
     size_t rows = g->c.rows;
     int plain = g->b.cs == 1 && g->b.rs != 0;
-    if (g->bf16 || !plain) return 1;
+    if (!plain) return 1;
     if (rows < MMIXI_PACK_FROM) return 0;
     return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
 }
@@ -6052,8 +6022,7 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
         plan->g.c = mmixi_part(g->c, 0, at, rows, n);
-        plan->g.b = mmixi_part(g->b, 0, g->bf16 ? 0 : at, g->a.cols, n);
-        plan->g.bf16_column = at;
+        plan->g.b = mmixi_part(g->b, 0, at, g->a.cols, n);
         if (g->bias) plan->g.bias = g->bias + at;
         if (g->residual) plan->g.residual = g->residual + at;
         if (room) mmixi_gemm_pack(m, &plan->g, room);
@@ -6066,7 +6035,7 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
 /* Whether c is a row or two of dot products, of which both sides lie contiguous already. */
 static int mmixi_gemm_is_dots(const mmixi_gemm *g)
 {
-    if (g->packed_b || g->bf16 || g->c.rows > 2) return 0;
+    if (g->packed_b || g->c.rows > 2) return 0;
     return g->a.cs == 1 && g->b.rs == 1 && g->b.cs != 1;
 }
 
@@ -6397,12 +6366,6 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_narrow_plan plan;
-    if (dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products && rows >= MMIXI_PACK_FROM) {
-        mmixi_gemm wide = *g;                    /* so many rows pay for widening */
-        wide.bf16 = panels;
-        wide.bf16_panel = mmixi_narrow_panel(dtype, D);
-        return mmixi_gemm_run(m, &wide);
-    }
     plan.k = m->k;
     plan.g = g;
     plan.dtype = dtype;
