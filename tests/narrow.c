@@ -797,15 +797,22 @@ static uint64_t hash_linear(int dtype, int threads, size_t rows, size_t O, size_
     mmix_destroy(m);
     return h;
 }
+/* Whether a call with so many rows sums up in the order of one with few. From 64 rows on bf16 may be
+   widened once for all of them, and the bias comes first then. */
+static int as_few(int dtype, size_t rows)
+{
+    return dtype != MMIX_DTYPE_BF16 || k->bf16_products || rows < MMIXI_PACK_FROM;
+}
 static void linear_bits(int dtype, size_t rows, size_t O, size_t D)
 {
     static const int threads[] = { 2, 3, 5 };
     const uint64_t h = hash_linear(dtype, 1, rows, O, D, rows);
     for (int t = 0; t < 3; t++)
         CHECK(hash_linear(dtype, threads[t], rows, O, D, rows) == h);
-    CHECK(hash_linear(dtype, 1, rows, O, D, 1) == h);
-    CHECK(hash_linear(dtype, 3, rows, O, D, 7) == h);
+    const uint64_t few = hash_linear(dtype, 1, rows, O, D, 1);
+    CHECK(hash_linear(dtype, 3, rows, O, D, 7) == few);
     CHECK(hash_linear(dtype, 2, rows, O, D, rows / 2 + 1) == h);
+    if (as_few(dtype, rows)) CHECK(few == h);
 }
 /* What follows the product: residual, a scale for each index of the first axis, gelu. */
 static void linear_ends(mmix_ctx *m, int dtype, size_t L, size_t O, size_t D)
@@ -823,9 +830,10 @@ static void linear_ends(mmix_ctx *m, int dtype, size_t L, size_t O, size_t D)
     ALIKE(mmix_linear_residual(m, x, w, b, residual, NULL), mmix_add(m, residual, plain),
           4 * REAL_ULP);
     SAME(mmixi_linear(m, x, w, b, NULL, NULL, 1), mmix_gelu(m, plain));
-    SAME(mmix_linear(m, mmix_slice(m, x, 1, 2, 4), w, b), mmix_slice(m, plain, 1, 2, 4));
+    const double bound = as_few(dtype, B * L) ? 0 : 20 * REAL_ULP;
+    ALIKE(mmix_linear(m, mmix_slice(m, x, 1, 2, 4), w, b), mmix_slice(m, plain, 1, 2, 4), bound);
     mmix_tensor *without = mmix_linear(m, x, w, NULL);
-    ALIKE(mmix_add(m, without, b), plain, 4 * REAL_ULP);
+    ALIKE(mmix_add(m, without, b), plain, 4 * REAL_ULP + bound);
     FINE(m);
 }
 /* dx is that of the matrix of reals that the narrow one stands for. Into dx that is there it is
