@@ -3893,6 +3893,10 @@ typedef struct mmixi_narrow_tile {
 #define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
 #define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
 
+/* What a row's numbers are multiplied with: 127 / most. Where that is no float, below 3.7e-37, the
+   row becomes zeros. */
+#define MMIXI_I8_INVERSE(most) ((most) > 1e-36f ? 127 / (most) : 0)
+
 /* A tile in pieces of at most 4 rows and a panel, for a kernel that has no larger ones. */
 static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
                                      void (*kernel)(const mmixi_narrow_tile *t))
@@ -4870,7 +4874,7 @@ static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int16_t *to)
         is_nan |= size != size;
         if (size > most) most = size;
     }
-    float inverse = most > 0 ? 127 / most : 0;
+    float inverse = MMIXI_I8_INVERSE(most);
     for (size_t i = 0; i < n; i++) {
         float of = (float)x[i] * inverse;
         int whole = is_nan || of != of ? 0 : (int)rint((double)of);
@@ -4930,7 +4934,7 @@ MMIXI_INLINE __m128i MMIXI_NAME(i8_of)(__m512 x, float inverse)
 static MMIXI_TARGET void mmixi_i8_row_native MMIXI_ARGS_i8_row
 {
     const float most = MMIXI_NAME(size_of_row)(n, x);
-    const float inverse = most > 0 ? 127 / most : 0;
+    const float inverse = MMIXI_I8_INVERSE(most);
     const float scale = most / 127;
     size_t whole = (n + 3) / 4 * 4;
     for (size_t i = 0; i < whole; i += 16) {
@@ -4953,7 +4957,7 @@ static MMIXI_TARGET void mmixi_q4_row_native MMIXI_ARGS_q4_row
         const __m512 size = _mm512_max_ps(least, _mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b)));
         const __mmask16 is_nan = _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
         const float most = is_nan ? (float)NAN : MMIXI_NAME(lanes_max)(size);
-        const float inverse = most > 0 ? 127 / most : 0;
+        const float inverse = MMIXI_I8_INVERSE(most);
         const __m128i first = MMIXI_NAME(i8_of)(a, inverse), second = MMIXI_NAME(i8_of)(b, inverse);
         const __m512i sums = _mm512_add_epi32(_mm512_cvtepi8_epi32(first),
                                               _mm512_cvtepi8_epi32(second));
@@ -5426,6 +5430,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     k->lanes = MMIXI_W;
     k->narrow_rows = MMIXI_NARROW_ROWS;
     k->narrow_panels = MMIXI_NARROW_PANELS;
+    k->bf16_products = 0;
     MMIXI_KERNELS(MMIXI_ENTRY, MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
@@ -6096,6 +6101,9 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
    Q4_1.
    ==================================================================================== */
 
+/* So many products of 127 and 127 an int32 has room for. */
+enum { MMIXI_I8_DEPTH = INT32_MAX / (127 * 127) };
+
 static inline int mmixi_dtype_is_narrow(int dtype) { return dtype >= MMIX_DTYPE_BF16; }
 
 /* Bytes of a panel of depth D. */
@@ -6164,9 +6172,13 @@ static void mmixi_narrow_row_i8(char *panel, size_t row, const mmix_real *w, siz
     float *scale = (float *)(void *)(panel + steps * 4 * MMIXI_PANEL);
     int32_t *sum = (int32_t *)(void *)(scale + MMIXI_PANEL);
     double most = 0;
-    for (size_t i = 0; i < D; i++)
-        if (!(fabs((double)w[i]) <= most)) most = fabs((double)w[i]);
-    scale[row] = (float)(most / 127);
+    int is_nan = 0;
+    for (size_t i = 0; i < D; i++) {
+        is_nan |= w[i] != w[i];
+        most = fmax(most, fabs((double)w[i]));
+    }
+    if (is_nan) most = (double)NAN;
+    scale[row] = (float)(most / 127);            /* no number: then the row has none */
     sum[row] = 0;
     for (size_t i = 0; i < D && most > 0 && most <= DBL_MAX; i++) {
         int n = (int)rint((double)w[i] / most * 127);
@@ -6190,10 +6202,13 @@ static void mmixi_narrow_block_q4(char *block, size_t row, const mmix_real *w, s
     uint8_t q[MMIXI_Q4] = { 0 };
     double least = (double)w[0];
     double most = (double)w[0];
+    int is_nan = w[0] != w[0];
     for (size_t i = 1; i < n; i++) {
+        is_nan |= w[i] != w[i];
         least = fmin(least, (double)w[i]);
         most = fmax(most, (double)w[i]);
     }
+    if (is_nan) most = (double)NAN;              /* the scale, too, and so the block */
     uint16_t scale = mmixi_to_half((float)((most - least) / 15));
     uint16_t minimum = mmixi_to_half((float)least);
     double step = (double)mmixi_half_float(scale);
@@ -6592,6 +6607,11 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     }
     if (ndim && !shape) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who);
+        return 0;
+    }
+    if (dtype == MMIX_DTYPE_I8 && shape[1] > MMIXI_I8_DEPTH) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rows of int8 have at most %d numbers, found %.0f",
+                  who, MMIXI_I8_DEPTH, (double)shape[1]);
         return 0;
     }
     t->m = m;
@@ -27408,8 +27428,15 @@ static void mmixi_narrow_read_rows(void *arg, mmixi_range range)
     char *panels = mmixi_panels_of(job->to);
     mmixi_narrow_rows(job->to->dtype, panels, job->first + range.begin, n, rows, D);
 }
-/* Reads a narrow matrix piece by piece. A piece that ends within a panel is read by one thread, as
-   the next one is: rows come in order. 0, or -1. */
+/* Whether threads may share a piece of n rows: whole panels, since rows come in order, of numbers
+   whose reading does not fail. */
+static int mmixi_narrow_shared(const mmixi_narrow_read *job, size_t n)
+{
+    const mmix_entry *e = job->part->entry;
+    if (e && e->dtype == MMIX_FILE_OTHER) return 0;
+    return job->first % MMIXI_PANEL == 0 && n % MMIXI_PANEL == 0;
+}
+/* Reads a narrow matrix piece by piece. 0, or -1. */
 static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -27422,7 +27449,7 @@ static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
         mmixi_stored part = mmixi_stored_of(f, q, piece);
         size_t n = part.expected.shape[0];
         job.part = &part;
-        if (job.first % MMIXI_PANEL == 0 && n % MMIXI_PANEL == 0)
+        if (mmixi_narrow_shared(&job, n))
             mmixi_ranges(m, n, MMIXI_PANEL, mmixi_narrow_read_rows, &job);
         else
             for (size_t r = 0; r < n; r++) {

@@ -1261,8 +1261,11 @@ static const char *network_is_wrong(const char *path, size_t size, size_t system
     }
     mmix_archive_close(a);
     v = NULL;
-    if (!wrong)
-        v = mmix_vision_load_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
+    if (!wrong) {
+        static const int dtype[] = { MMIX_DTYPE_BF16, MMIX_DTYPE_REAL, MMIX_DTYPE_I8,
+                                     MMIX_DTYPE_REAL, MMIX_DTYPE_Q4,   MMIX_DTYPE_REAL };
+        v = mmix_vision_load_as(m, path, dtype[turn++ % 6]);
+    }
     accepted = v != NULL;
     if (!wrong && !v) {
         wrong = refusal(m);
