@@ -28160,6 +28160,14 @@ static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name,
     if (mmixi_gguf_value(m, a, name, 0) != 0)
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected none: %s", a->path, name, what);
 }
+/* Refuses a factor of positions that changes them. */
+static void mmixi_gguf_unscaled(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    double factor = mmixi_gguf_value(m, a, name, 0);
+    if (factor == 0 || factor == 1) return;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected 0 or 1: positions are not scaled here, "
+              "found %g", a->path, name, factor);
+}
 /* The config of a Llama, a Mistral (which says llama) or a Qwen2. llama's q and k have the pairs of
    rotary positions side by side; qwen2's have them half a head apart. */
 static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
@@ -28182,6 +28190,10 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
     if (scaling && strcmp(scaling, "none"))
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none: positions are not "
                   "scaled here, found %.40s", a->path, scaling);
+    if (!scaling) {                              /* a factor alone scales, too */
+        mmixi_gguf_unscaled(m, a, "rope.scaling.factor");
+        mmixi_gguf_unscaled(m, a, "rope.scale_linear");
+    }
     if (mmix_archive_find(a, "rope_freqs.weight"))
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected no rope_freqs.weight: positions are not "
                   "scaled here (Llama 3.1 and later)", a->path);
