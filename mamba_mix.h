@@ -26086,6 +26086,7 @@ static int mmixi_gguf_entry(mmixi_gguf *g)
     char *own = (char *)mmixi_archive_alloc(a, n + 1);
     if (!own) return -1;
     memcpy(own, name, n);
+    if (strlen(own) < n) return mmixi_refuse(a, own, "a name without a zero in it");
     e.name = own;
     uint64_t axes = mmixi_gguf_number(g, 4);
     if (axes > 4) return mmixi_refuse(a, own, "at most 4 axes, found %.0f", (double)axes);

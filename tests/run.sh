@@ -76,7 +76,7 @@ else
         report=$!
     fi
     # in float, double and regression; in float and double alone
-    programs="properties mixing heads blocks files distillation decoder backbones vision threads training tape context arguments allocations
+    programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals video device tiny"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
