@@ -25935,6 +25935,7 @@ typedef struct mmixi_gguf {
     mmix_archive *a;
     const uint8_t *at, *end;
     int cut;                                     /* 1: the file ended too early */
+    int strange;                                 /* 1: a list is of no known type, or too deep */
     mmixi_text json;                             /* the values, measured and then written */
     uint64_t alignment;
 } mmixi_gguf;
@@ -25985,8 +25986,12 @@ static void mmixi_gguf_skip(mmixi_gguf *g, int depth)
     uint64_t type = mmixi_gguf_number(g, 4);
     uint64_t count = mmixi_gguf_number(g, 8);
     size_t n;
-    if (type >= MMIXI_GGUF_TYPES || depth > 4) g->cut = 1;
     if (g->cut) return;
+    if (type >= MMIXI_GGUF_TYPES || depth > 4) {
+        g->strange = 1;
+        g->cut = 1;
+        return;
+    }
     int size = mmixi_gguf_size(type);
     if (size) {
         if (count > (uint64_t)(g->end - g->at) / (uint64_t)size) g->cut = 1;
@@ -26041,6 +26046,8 @@ static int mmixi_gguf_metadata(mmixi_gguf *g, uint64_t count)
         if (pass) g->json.out = (char *)mmixi_archive_alloc(a, g->json.room);
         if (pass && !g->json.out) return -1;
         if (mmixi_gguf_values(g, count)) return -1;
+        if (g->strange) return mmixi_refuse(a, NULL, "lists of values of types 0 to 12, nested at "
+                                            "most 5 deep, found another");
         if (g->cut) return mmixi_refuse(a, NULL, "%.0f values, found the end of the file",
                                         (double)count);
     }
