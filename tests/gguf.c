@@ -700,8 +700,8 @@ static void values_refused(void)
 }
 static void arrays_refused(void)
 {
-    static const char within[] = "memory: entry \"w\": expected rows of whole blocks of a known type, "
-                                 "found type %d";
+    static const char within[] = "memory: entry \"w\": expected rows of whole blocks of a known "
+                                 "type, found type %d";
     mmix_ctx *m = small_ctx();
     char message[200];
     for (int type = 0; type < 300; type++) {     /* those that ggml took away or will have */
