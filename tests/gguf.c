@@ -1,7 +1,9 @@
 /* gguf.c - GGUF: blocks against what their format says, what a file may hold, what is refused, and
    decoders, which are those of Hugging Face with the same weights
 
-   Run from the repository's root; writes into build/. */
+       build/gguf                          from the repository's root; writes into build/
+       build/gguf --read FILE OUT KEY...   writes what can be read of FILE to OUT (.safetensors),
+                                           with the values of these keys: for tests/gguf_package.py */
 #include "decoders.h"
 
 #define FOLDER "build/gguf_test"
@@ -1394,6 +1396,41 @@ static void decoder_memory(void)
     }
 }
 
+/* Writes an archive's arrays as float32, and those metadata that it has. 0, or 1. */
+static int rewrite(const char *from, const char *to, char **keys, int n_keys)
+{
+    const char *words[65];
+    mmix_ctx *m = context(2, 0);
+    mmix_archive *a = mmix_archive_open(m, from);
+    const size_t count = mmix_archive_count(a);
+    mmix_entry *e = (mmix_entry *)calloc(count + 1, sizeof *e);
+    size_t n = 0, n_words = 0;
+    for (size_t i = 0; i < count; i++) {
+        e[n] = *mmix_archive_entry(a, i);
+        if (e[n].dtype == MMIX_FILE_OTHER) continue;
+        const size_t elements = mmix_entry_count(&e[n]);
+        float *values_of = (float *)malloc((elements + 1) * sizeof *values_of);
+        mmix_archive_read(m, a, &e[n], MMIX_FILE_F32, values_of, elements);
+        e[n].dtype = MMIX_FILE_F32;
+        e[n++].data = values_of;
+    }
+    for (int i = 0; i < n_keys && n_words < 64; i++) {
+        const char *text = mmix_archive_metadata(a, keys[i]);
+        if (!text) continue;
+        words[n_words++] = keys[i];
+        words[n_words++] = text;
+    }
+    words[n_words] = NULL;
+    if (a && !mmix_error(m)) mmix_archive_save(m, to, e, n, words);
+    const int bad = mmix_error(m) != NULL;
+    if (bad) puts(mmix_error(m));
+    while (n > 0) free((void *)(uintptr_t)e[--n].data);
+    free(e);
+    mmix_archive_close(a);
+    mmix_destroy(m);
+    return bad;
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
@@ -1405,6 +1442,8 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
         { "decoders allowed", decoders_allowed }, { "other sizes", decoders_of_other_sizes },
         { "four bits", four_bits }, { "decoder memory", decoder_memory }
     };
+    if (argc > 3 && !strcmp(argv[1], "--read"))
+        return rewrite(argv[2], argv[3], argv + 4, argc - 4);
     mkdir("build", 0777);
     mkdir(FOLDER, 0777);
     const int bad = sections(all, sizeof all / sizeof all[0], argc, argv);

@@ -176,6 +176,10 @@ else
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
     else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    chain gguf_py
+    if "${PYTHON:-python3}" -c 'import numpy, gguf' 2>/dev/null; then
+        run "GGUF beside the package gguf" "${PYTHON:-python3}" tests/gguf_package.py build/gguf
+    else echo "skipped: GGUF beside the package gguf (${PYTHON:-python3} has no gguf; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     chain python
     run "the header from Python" sh tests/python.sh
     chain transformers
