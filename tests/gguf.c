@@ -709,7 +709,7 @@ static void arrays_refused(void)
     for (int type = 0; type < 300; type++) {     /* those that ggml took away or will have */
         const int taken_away = type == 4 || type == 5 || (type >= 31 && type <= 33)
                                || (type >= 36 && type <= 38);
-        if (type < 40 && !taken_away) continue;
+        if (type < 42 && !taken_away) continue;
         snprintf(message, sizeof message, within, type);
         bytes b = one_array(type, 1, 256, 0, 1024);
         mmix_archive *a = open_bytes(m, &b);
@@ -803,7 +803,8 @@ static void unread(void)
         { 16, 256, 66, "IQ2_XXS" }, { 17, 256, 74, "IQ2_XS" }, { 18, 256, 98, "IQ3_XXS" },
         { 19, 256, 50, "IQ1_S" }, { 20, 32, 18, "IQ4_NL" }, { 21, 256, 110, "IQ3_S" },
         { 22, 256, 82, "IQ2_S" }, { 23, 256, 136, "IQ4_XS" }, { 29, 256, 56, "IQ1_M" },
-        { 34, 256, 54, "TQ1_0" }, { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" }
+        { 34, 256, 54, "TQ1_0" }, { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" },
+        { 40, 64, 36, "NVFP4" }, { 41, 128, 18, "Q1_0" }
     };
     mmix_ctx *m = small_ctx();
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
