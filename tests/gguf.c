@@ -2,8 +2,8 @@
    decoders, which are those of Hugging Face with the same weights
 
        build/gguf                          from the repository's root; writes into build/
-       build/gguf --read FILE OUT KEY...   writes what can be read of FILE to OUT (.safetensors),
-                                           with the values of these keys: for tests/gguf_package.py */
+       build/gguf --read FILE OUT KEY...   writes what can be read to OUT (.safetensors), with
+                                           these values: for tests/gguf_package.py */
 #include "decoders.h"
 
 #define FOLDER "build/gguf_test"
