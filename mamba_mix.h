@@ -26134,7 +26134,8 @@ mmixi_gguf_unread[] = {
     { 17, 256, 74, "IQ2_XS" }, { 18, 256, 98, "IQ3_XXS" }, { 19, 256, 50, "IQ1_S" },
     { 20, 32, 18, "IQ4_NL" }, { 21, 256, 110, "IQ3_S" }, { 22, 256, 82, "IQ2_S" },
     { 23, 256, 136, "IQ4_XS" }, { 29, 256, 56, "IQ1_M" }, { 34, 256, 54, "TQ1_0" },
-    { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" }
+    { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" },
+    { 40, 64, 36, "NVFP4" }, { 41, 128, 18, "Q1_0" }
 };
 
 /* What is left of the file. A read beyond its end gives 0, and sets `short`. */
@@ -26142,6 +26143,7 @@ typedef struct mmixi_gguf {
     mmix_archive *a;
     const uint8_t *at, *end;
     int cut;                                     /* 1: the file ended too early */
+    int strange;                                 /* 1: a list is of no known type, or too deep */
     mmixi_text json;                             /* the values, measured and then written */
     uint64_t alignment;
 } mmixi_gguf;
@@ -26192,8 +26194,12 @@ static void mmixi_gguf_skip(mmixi_gguf *g, int depth)
     uint64_t type = mmixi_gguf_number(g, 4);
     uint64_t count = mmixi_gguf_number(g, 8);
     size_t n;
-    if (type >= MMIXI_GGUF_TYPES || depth > 4) g->cut = 1;
     if (g->cut) return;
+    if (type >= MMIXI_GGUF_TYPES || depth > 4) {
+        g->strange = 1;
+        g->cut = 1;
+        return;
+    }
     int size = mmixi_gguf_size(type);
     if (size) {
         if (count > (uint64_t)(g->end - g->at) / (uint64_t)size) g->cut = 1;
@@ -26248,6 +26254,8 @@ static int mmixi_gguf_metadata(mmixi_gguf *g, uint64_t count)
         if (pass) g->json.out = (char *)mmixi_archive_alloc(a, g->json.room);
         if (pass && !g->json.out) return -1;
         if (mmixi_gguf_values(g, count)) return -1;
+        if (g->strange) return mmixi_refuse(a, NULL, "lists of values of types 0 to 12, nested at "
+                                            "most 5 deep, found another");
         if (g->cut) return mmixi_refuse(a, NULL, "%.0f values, found the end of the file",
                                         (double)count);
     }
@@ -26293,6 +26301,7 @@ static int mmixi_gguf_entry(mmixi_gguf *g)
     char *own = (char *)mmixi_archive_alloc(a, n + 1);
     if (!own) return -1;
     memcpy(own, name, n);
+    if (strlen(own) < n) return mmixi_refuse(a, own, "a name without a zero in it");
     e.name = own;
     uint64_t axes = mmixi_gguf_number(g, 4);
     if (axes > 4) return mmixi_refuse(a, own, "at most 4 axes, found %.0f", (double)axes);
@@ -28394,6 +28403,14 @@ static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name,
     if (mmixi_gguf_value(m, a, name, 0) != 0)
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected none: %s", a->path, name, what);
 }
+/* Refuses a factor of positions that changes them. */
+static void mmixi_gguf_unscaled(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    double factor = mmixi_gguf_value(m, a, name, 0);
+    if (factor == 0 || factor == 1) return;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected 0 or 1: positions are not scaled here, "
+              "found %g", a->path, name, factor);
+}
 /* The config of a Llama, a Mistral (which says llama) or a Qwen2. llama's q and k have the pairs of
    rotary positions side by side; qwen2's have them half a head apart. */
 static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
@@ -28416,6 +28433,10 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
     if (scaling && strcmp(scaling, "none"))
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none: positions are not "
                   "scaled here, found %.40s", a->path, scaling);
+    if (!scaling) {                              /* a factor alone scales, too */
+        mmixi_gguf_unscaled(m, a, "rope.scaling.factor");
+        mmixi_gguf_unscaled(m, a, "rope.scale_linear");
+    }
     if (mmix_archive_find(a, "rope_freqs.weight"))
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected no rope_freqs.weight: positions are not "
                   "scaled here (Llama 3.1 and later)", a->path);

@@ -76,7 +76,7 @@ else
         report=$!
     fi
     # in float, double and regression; in float and double alone
-    programs="properties mixing heads blocks files distillation decoder backbones vision threads training tape context arguments allocations
+    programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
@@ -177,6 +177,10 @@ else
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
     else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    chain gguf_py
+    if "${PYTHON:-python3}" -c 'import numpy, gguf' 2>/dev/null; then
+        run "GGUF beside the package gguf" "${PYTHON:-python3}" tests/gguf_package.py build/gguf
+    else echo "skipped: GGUF beside the package gguf (${PYTHON:-python3} has no gguf; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     chain python
     run "the header from Python" sh tests/python.sh
     chain transformers
