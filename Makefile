@@ -78,7 +78,7 @@ build/dino_mpi: demos/studies/dino_mpi.c build/mamba_mix.o $(STUDY_HEADERS)
 	mpicc $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
-# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
+# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE, NAME_win.exe for Windows (whose macros the header meets). kernels, narrow and internals call what has no name outside of the
 # implementation and hold it themselves; internals is quick without optimization, too.
 define configuration
 build/mamba_mix$(1).o: mamba_mix.h | build
@@ -86,6 +86,8 @@ build/mamba_mix$(1).o: mamba_mix.h | build
 build/%$(1)$(4): tests/%.c build/mamba_mix$(1).o tests/test.h tests/json.h tests/models.h tests/decoders.h
 	$(2) $(CFLAGS) $(3) -DMMIX_LINKED -o $$@ $$< build/mamba_mix$(1).o $$(LIBS)
 build/kernels$(1)$(4): tests/kernels.c mamba_mix.h tests/test.h | build
+	$(2) $(CFLAGS) $(3) -o $$@ $$< $$(LIBS)
+build/narrow$(1)$(4): tests/narrow.c mamba_mix.h tests/test.h tests/models.h | build
 	$(2) $(CFLAGS) $(3) -o $$@ $$< $$(LIBS)
 build/internals$(1)$(4): tests/internals.c mamba_mix.h tests/test.h tests/json.h | build
 	$(2) $(CFLAGS) $(3) -O0 -o $$@ $$< $$(LIBS)

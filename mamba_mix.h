@@ -499,7 +499,11 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 enum {
     MMIX_DTYPE_REAL, MMIX_DTYPE_I32,
     MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
-    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear */
+    /* Weights of mmix_linear, (O, D), in few bits; see mmix_params_narrow. */
+    MMIX_DTYPE_BF16,                         /* the upper half of a float */
+    MMIX_DTYPE_F16,                          /* IEEE's binary16 */
+    MMIX_DTYPE_I8,                           /* -127 … 127 times a scale for each row */
+    MMIX_DTYPE_Q4                            /* 0 … 15 times a scale, plus a minimum, for each 32 */
 };
 
 /* Return a new tensor of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, whose values are
@@ -864,6 +868,8 @@ enum {
     MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
     MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
     MMIX_FILE_REAL_AS_BF16,                 /* for saving: mmix_real, rounded to BF16 in the file */
+    /* Blocks of a GGUF: numbers of 4 to 8 bits that share scales; they are read as floats. */
+    MMIX_FILE_Q4_0, MMIX_FILE_Q4_1, MMIX_FILE_Q8_0, MMIX_FILE_Q4_K, MMIX_FILE_Q5_K, MMIX_FILE_Q6_K,
     MMIX_FILE_OTHER = -1,                    /* in an archive: a type that cannot be read */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
@@ -1011,7 +1017,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     /* The library's own: room of `at`; of a slab, with padding to 64 bytes; of `packed`. */
     size_t capacity, slab, packed_reals;
-    int bf16;                               /* 1: matrices are MMIX_DTYPE_BF16; it is not trained */
+    int dtype;                               /* of the matrices; if it is narrow, nothing trains */
     double deviation;                        /* std of what layers begin with at random; 0: 0.02 */
     struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
     struct { size_t rank; double alpha; int targets; } lora;
@@ -1039,6 +1045,25 @@ MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
    matrices' memory once more. What the library itself does to a parameter drops its copy. After
    writing through a pointer call this again. Returns 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
+/* Turns the matrices of a list (parameters of two axes: linear layers and embeddings) into narrow
+   numbers, for inference in less time and memory. Vectors, convolutions and what is computed stay
+   real, states and residuals included. The reals of the matrices are gone then: nothing can be
+   trained, and saving writes what they have become.
+
+       MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. With AVX512-BF16 products round
+                         what comes in, too, and are twice as fast as with float
+       MMIX_DTYPE_F16    2 bytes, 11 bits of precision, nothing above 65504; products widen it, so
+                         it takes as long as float where numbers are many, and half as long where
+                         the memory is the limit, as for one token of a decoder
+       MMIX_DTYPE_I8     1 byte, 255 levels for each row of a matrix; what comes in is rounded to
+                         int8 with a scale for each token
+       MMIX_DTYPE_Q4     5 bits, 16 levels for each 32 numbers of a row; what comes in is rounded
+                         to int8 with a scale for each 32 numbers. A decoder's embedding and
+                         classifier are int8
+
+   Returns 0, or -1 if the list is trained, has adapters or is narrow already; nothing has changed
+   then. */
+MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype);
 enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
 /* Puts low-rank adapters beside a model's matrices (LoRA, Hu et al. 2021): those of its MLPs or
    SwiGLUs (FFN), those of its mixers (MIXER: q, k, v and o; of a Mamba-2 the first and the last),
@@ -1420,6 +1445,9 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
    .safetensors (or PyTorch's .bin) of a Llama, Mistral or Qwen2 with its config.json in the same
    folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
+/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
+   mmix_params_narrow. */
+MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Writes the parameters, with adapters merged, and the config as .safetensors. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
@@ -3704,6 +3732,57 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
     return a;
 }
 
+/* ---- narrow matrices, as the kernels read them ----
+   A matrix (O, D) of weights in few bits lies in panels of 16 rows, whatever the SIMD level; the
+   last panel and the end of each row are filled up with zeros. In a panel the rows' numbers
+   alternate in steps, of 2 (bf16), 1 (f16), 4 (int8) or 32 (four bits) along D:
+
+       bf16   each step is 16 x 2 numbers, 64 bytes
+       f16    each number of D is a step, 16 numbers, 32 bytes
+       int8   each step is 16 x 4 numbers; behind all steps 16 scales as float, and the sums of the
+              16 rows' numbers as int32
+       q4     each step begins with 16 scales and 16 minima as float16. Then come 4 x 64 bytes:
+              byte 4 j + i of part s has number 8 s + i of row j in its lower half, and number
+              8 s + 4 + i in its upper half */
+enum { MMIXI_PANEL = 16, MMIXI_Q4 = 32, MMIXI_Q4_BYTES = 64 + MMIXI_PANEL * MMIXI_Q4 / 2 };
+
+static inline int mmixi_q4_at(const char *block, size_t row, size_t i)
+{
+    const uint8_t *parts = (const uint8_t *)block + 64;
+    uint8_t both = parts[i / 8 * 64 + row * 4 + i % 4];
+    return i % 8 < 4 ? both & 15 : both >> 4;
+}
+
+/* IEEE's binary16 as a float. */
+static inline float mmixi_half_float(uint16_t half)
+{
+    union { uint32_t bits; float f; } u;
+    int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
+    u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
+    u.f *= (float)(fraction + 1024 * normal);
+    if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
+    return half & 0x8000 ? -u.f : u.f;
+}
+/* The nearest BF16, ties to even. */
+MMIXI_MATH uint16_t mmixi_to_bf16(mmix_real x)
+{
+    float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+static inline float mmixi_bf16(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* The inner loops, each with its arguments. Vectors are contiguous, of any length, aligned or
    not; an output may be an input. A sum keeps several partial sums in an order that depends on n
    alone. tests/kernels.c has the plain loop of each. */
@@ -3790,6 +3869,51 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_transpose \
     (size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y, ptrdiff_t ldy)
 
+/* Tiles of a product with a narrow matrix (>>narrow): c = a bᵀ + bias, at most narrow_rows rows of
+   a, and whole panels of b. */
+typedef struct mmixi_narrow_tile {
+    size_t rows, panels;                         /* 8, 6, 4, 2 or 1; 3 or 1 */
+    size_t depth;
+    const char *a;                               /* rows of a, a_row bytes apart */
+    size_t a_row;
+    const char *b;                               /* panels of b, b_panel bytes apart */
+    size_t b_panel;
+    mmix_real *c;                                /* 16 columns a panel */
+    ptrdiff_t ldc;
+    const mmix_real *bias;                       /* (16 panels), or NULL */
+} mmixi_narrow_tile;
+#define MMIXI_ARGS_bf16_tile (const mmixi_narrow_tile *t)
+#define MMIXI_ARGS_f16_tile MMIXI_ARGS_bf16_tile
+#define MMIXI_ARGS_i8_tile MMIXI_ARGS_bf16_tile
+#define MMIXI_ARGS_q4_tile MMIXI_ARGS_bf16_tile
+/* A row of a for these tiles, n reals: as bf16; as whole numbers -127 … 127 with their scale behind;
+   as such numbers in blocks of 32, behind them for each block its scale and scale times sum. The
+   numbers are int8 for VNNI, int16 for all other kernels. */
+#define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
+#define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
+#define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
+
+/* What a row's numbers are multiplied with: 127 / most. Where that is no float, below 3.7e-37, the
+   row becomes zeros. */
+#define MMIXI_I8_INVERSE(most) ((most) > 1e-36f ? 127 / (most) : 0)
+
+/* A tile in pieces of at most 4 rows and a panel, for a kernel that has no larger ones. */
+static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
+                                     void (*kernel)(const mmixi_narrow_tile *t))
+{
+    mmixi_narrow_tile part = *t;
+    part.panels = 1;
+    part.rows = t->rows < 4 ? t->rows : 4;
+    for (size_t r = 0; r < t->rows; r += part.rows)
+        for (size_t p = 0; p < t->panels; p++) {
+            part.a = t->a + r * t->a_row;
+            part.b = t->b + p * t->b_panel;
+            part.c = t->c + (ptrdiff_t)r * t->ldc + p * MMIXI_PANEL;
+            part.bias = t->bias ? t->bias + p * MMIXI_PANEL : NULL;
+            kernel(&part);
+        }
+}
+
 /* The list of all micro-kernels: those in V return nothing, those in R return a real. */
 #define MMIXI_KERNELS(V, R)                                                                     \
     V(tile) R(dot) R(sum) R(largest) R(variance) V(dots) V(weigh)                               \
@@ -3798,13 +3922,16 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
-    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)
+    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose) \
+    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
 /* One table for each SIMD level. */
 typedef struct mmixi_kernels {
     char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
+    size_t narrow_rows, narrow_panels;           /* the same of narrow tiles */
+    int bf16_products;                           /* 1: bf16_tile reads a as bf16, not as reals */
     MMIXI_KERNELS(MMIXI_FIELD_V, MMIXI_FIELD_R)
 } mmixi_kernels;
 
@@ -3814,9 +3941,29 @@ typedef struct mmixi_kernels {
 #if defined(__x86_64__) && !defined(_MSC_VER) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
 #define MMIXI_X86
 #include <immintrin.h>
+#include <cpuid.h>
+/* int32 in vectors: in arrays of __m256i and __m512i GCC keeps sums in memory, not in registers. */
+typedef int32_t mmixi_lanes8 __attribute__((vector_size(32)));
+typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
+/* From here on compilers know AVX512-BF16 and VNNI. */
+#if (defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10)
+#define MMIXI_X86_NARROW
+#endif
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 #define MMIXI_ARM                                /* every such machine has NEON */
 #include <arm_neon.h>
+#if defined(__linux__) || defined(__APPLE__)     /* where one can ask for dot products of bytes */
+#if defined(__clang__)
+#define MMIXI_ARM_NARROW "dotprod"
+#else
+#define MMIXI_ARM_NARROW "arch=armv8.2-a+dotprod"
+#endif
+#ifdef __linux__
+#include <sys/auxv.h>
+#else
+#include <sys/sysctl.h>
+#endif
+#endif
 #endif
 #endif
 #if defined(__GNUC__) || defined(__clang__)
@@ -3899,6 +4046,8 @@ typedef struct mmixi_kernels {
 #define MMIXI_W 16
 #define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
 #define MMIXI_NV 3
+#define MMIXI_NARROW_ROWS 8
+#define MMIXI_NARROW_PANELS 3
 #define MMIXI_V __m512
 #define MMIXI_T __mmask16
 #define MMIXI_ALL 0xffff
@@ -3916,14 +4065,21 @@ typedef struct mmixi_kernels {
 #define MMIXI_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
 #define MMIXI_TIMES_2N(p, n, x) \
     _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_NLT_UQ), p, n)
+#define MMIXI_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define MMIXI_BF16_FIRST(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
+#define MMIXI_BF16_SECOND(p) \
+    _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), \
+                                         _mm512_set1_epi32((int)0xffff0000u)))
 
 #elif MMIXI_LEVEL == 2
 
 #define MMIXI_LEVEL_NAME avx2
-#define MMIXI_TARGET __attribute__((target("avx2,fma")))
+#define MMIXI_TARGET __attribute__((target("avx2,fma,f16c")))
 #define MMIXI_W 8
 #define MMIXI_MR 6                               /* 12 sums, 2 of b and 1 of a: 15 of 16 registers */
 #define MMIXI_NV 2
+#define MMIXI_NARROW_ROWS 6
+#define MMIXI_NARROW_PANELS 1
 #define MMIXI_V __m256
 #define MMIXI_MASK(t) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(t)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
@@ -3942,6 +4098,11 @@ typedef struct mmixi_kernels {
     _mm256_andnot_ps(_mm256_cmp_ps(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_LT_OQ), \
         _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), \
                                              _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23))))
+#define MMIXI_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define MMIXI_PAIRS(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define MMIXI_BF16_FIRST(p) _mm256_castsi256_ps(_mm256_slli_epi32(MMIXI_PAIRS(p), 16))
+#define MMIXI_BF16_SECOND(p) \
+    _mm256_castsi256_ps(_mm256_and_si256(MMIXI_PAIRS(p), _mm256_set1_epi32((int)0xffff0000u)))
 
 #elif MMIXI_LEVEL == 128
 
@@ -3950,6 +4111,8 @@ typedef struct mmixi_kernels {
 #define MMIXI_W 4
 #define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
 #define MMIXI_NV 3
+#define MMIXI_NARROW_ROWS 4
+#define MMIXI_NARROW_PANELS 1
 #define MMIXI_V float32x4_t
 #define MMIXI_LOAD(p) vld1q_f32(p)
 #define MMIXI_STORE(p, v) vst1q_f32(p, v)
@@ -3968,6 +4131,13 @@ typedef struct mmixi_kernels {
     MMIXI_IF_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST), MMIXI_SET(0), \
         vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), \
                                         vshlq_n_s32(vcvtq_s32_f32(n), 23))))
+#define MMIXI_F16(p) \
+    vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)(const void *)(p))))
+#define MMIXI_BF16_FIRST(p) \
+    vreinterpretq_f32_u32(vshlq_n_u32(vld1q_u32((const uint32_t *)(const void *)(p)), 16))
+#define MMIXI_BF16_SECOND(p) \
+    vreinterpretq_f32_u32(vandq_u32(vld1q_u32((const uint32_t *)(const void *)(p)), \
+                                    vdupq_n_u32(0xffff0000u)))
 
 static inline float32x4_t mmixi_neon_load(size_t t, const float *p)
 {
@@ -3989,6 +4159,8 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_W 1
 #define MMIXI_MR 3
 #define MMIXI_NV 3
+#define MMIXI_NARROW_ROWS 1
+#define MMIXI_NARROW_PANELS 1
 #define MMIXI_V mmix_real
 #define MMIXI_LOAD(p) (*(p))
 #define MMIXI_STORE(p, v) (void)(*(p) = (v))
@@ -4002,6 +4174,9 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_SQRT(a) ((mmix_real)sqrt((double)(a)))
 #define MMIXI_IF_LESS(a, b, x, y) ((a) < (b) ? (x) : (y))
 #define MMIXI_TIMES_2N(p, n, x) ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, n))
+#define MMIXI_F16(p) ((mmix_real)mmixi_half_float(*(const uint16_t *)(const void *)(p)))
+#define MMIXI_BF16_FIRST(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[0]))
+#define MMIXI_BF16_SECOND(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[1]))
 
 #if !MMIXI_DOUBLE
 static inline float mmixi_times_2n(float p, float n)
@@ -4586,6 +4761,665 @@ MMIXI_KERNEL(void, tile)
     }
 }
 
+/* ---- tiles of a product with a narrow matrix ---- */
+
+/* The forms of a tile, in which rows and panels are constants. */
+#define MMIXI_NARROW_FORM(of, r, p)                                          \
+    case r * 4 + p:                                                          \
+        if (r <= MMIXI_NARROW_ROWS && p <= MMIXI_NARROW_PANELS) of(r, p, t); \
+        break;
+#define MMIXI_NARROW_FORMS(of)                                                           \
+    switch (t->rows * 4 + t->panels) {                                                   \
+        MMIXI_NARROW_FORM(of, 8, 3) MMIXI_NARROW_FORM(of, 4, 3)                          \
+        MMIXI_NARROW_FORM(of, 2, 3) MMIXI_NARROW_FORM(of, 1, 3)                          \
+        MMIXI_NARROW_FORM(of, 8, 1) MMIXI_NARROW_FORM(of, 6, 1) MMIXI_NARROW_FORM(of, 4, 1) \
+        MMIXI_NARROW_FORM(of, 2, 1) MMIXI_NARROW_FORM(of, 1, 1)                          \
+    default: break;                                                                      \
+    }
+
+/* Stores the sums of a tile, bias added. */
+MMIXI_INLINE void MMIXI_NAME(narrow_store)(const mmixi_narrow_tile *t, size_t row, size_t column,
+                                           MMIXI_V sum)
+{
+    if (t->bias) sum = sum + MMIXI_LOAD(t->bias + column);
+    MMIXI_STORE(t->c + (ptrdiff_t)row * t->ldc + column, sum);
+}
+
+/* Adds one number of each row of a times one row of bᵀ, which lies in w, to the sums. The numbers
+   of a are reals, `at` bytes from where its rows begin. */
+#define MMIXI_NARROW_SUMS (MMIXI_NARROW_PANELS * MMIXI_PANEL / MMIXI_W)
+MMIXI_INLINE void MMIXI_NAME(narrow_add)(const size_t rows, const size_t vecs,
+                                         const mmixi_narrow_tile *t, size_t at, const MMIXI_V *w,
+                                         MMIXI_V s[][MMIXI_NARROW_SUMS])
+{
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        mmix_real number;
+        memcpy(&number, t->a + r * t->a_row + at, sizeof number);
+        const MMIXI_V a = MMIXI_SET(number);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++) s[r][v] = MMIXI_FMA(a, w[v], s[r][v]);
+    }
+}
+/* A pair of bf16 lies in 32 bits: the first of them is moved to the upper half, of the second the
+   lower half is cleared, and both are floats. */
+MMIXI_INLINE void MMIXI_NAME(bf16_tile_of)(const size_t rows, const size_t panels,
+                                           const mmixi_narrow_tile *t)
+{
+    enum { VECS = MMIXI_PANEL / MMIXI_W };
+    const size_t vecs = panels * VECS;
+    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_SUMS], w[MMIXI_NARROW_SUMS];
+    const char *b = t->b;
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++) s[r][v] = MMIXI_SET(0);
+    for (size_t k = 0; k < t->depth; k += 2, b += 4 * MMIXI_PANEL) {
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++)
+            w[v] = MMIXI_BF16_FIRST(b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W);
+        MMIXI_NAME(narrow_add)(rows, vecs, t, k * sizeof(mmix_real), w, s);
+        if (k + 1 == t->depth) break;
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++)
+            w[v] = MMIXI_BF16_SECOND(b + v / VECS * t->b_panel + v % VECS * 4 * MMIXI_W);
+        MMIXI_NAME(narrow_add)(rows, vecs, t, (k + 1) * sizeof(mmix_real), w, s);
+    }
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++) MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
+}
+MMIXI_KERNEL(void, bf16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(bf16_tile_of)) }
+/* Of float16, which has an instruction to widen it. */
+MMIXI_INLINE void MMIXI_NAME(f16_tile_of)(const size_t rows, const size_t panels,
+                                          const mmixi_narrow_tile *t)
+{
+    enum { VECS = MMIXI_PANEL / MMIXI_W };
+    const size_t vecs = panels * VECS;
+    MMIXI_V s[MMIXI_NARROW_ROWS][MMIXI_NARROW_SUMS], w[MMIXI_NARROW_SUMS];
+    const char *b = t->b;
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++) s[r][v] = MMIXI_SET(0);
+    for (size_t k = 0; k < t->depth; k++, b += 2 * MMIXI_PANEL) {
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++)
+            w[v] = MMIXI_F16(b + v / VECS * t->b_panel + v % VECS * 2 * MMIXI_W);
+        MMIXI_NAME(narrow_add)(rows, vecs, t, k * sizeof(mmix_real), w, s);
+    }
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < vecs; v++) MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
+}
+MMIXI_KERNEL(void, f16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(f16_tile_of)) }
+
+#if MMIXI_LEVEL == 0
+
+MMIXI_KERNEL(void, bf16_row)
+{
+    uint16_t *half = (uint16_t *)(void *)to;
+    for (size_t i = 0; i < n; i++) half[i] = mmixi_to_bf16(x[i]);
+    if (n % 2) half[n] = 0;
+}
+/* x as whole numbers -127 … 127. Returns their scale, which is NaN if one of x is. */
+static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int16_t *to)
+{
+    float most = 0;
+    int is_nan = 0;
+    for (size_t i = 0; i < n; i++) {
+        float size = (float)fabs((double)x[i]);
+        is_nan |= size != size;
+        if (size > most) most = size;
+    }
+    float inverse = MMIXI_I8_INVERSE(most);
+    for (size_t i = 0; i < n; i++) {
+        float of = (float)x[i] * inverse;
+        int whole = is_nan || of != of ? 0 : (int)rint((double)of);
+        to[i] = (int16_t)whole;
+    }
+    return is_nan ? (float)NAN : most / 127;
+}
+MMIXI_KERNEL(void, i8_row)
+{
+    size_t whole = (n + 3) / 4 * 4;
+    int16_t *number = (int16_t *)(void *)to;
+    float scale = MMIXI_NAME(i8_part)(n, x, number);
+    for (size_t i = n; i < whole; i++) number[i] = 0;
+    memcpy(number + whole, &scale, sizeof scale);
+}
+MMIXI_KERNEL(void, q4_row)
+{
+    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
+    int16_t *number = (int16_t *)(void *)to;
+    float *scale = (float *)(void *)(number + blocks * MMIXI_Q4);
+    for (size_t k = 0; k < blocks; k++, x += MMIXI_Q4, number += MMIXI_Q4, scale += 2) {
+        size_t left = n - k * MMIXI_Q4;
+        size_t some = left < MMIXI_Q4 ? left : (size_t)MMIXI_Q4;
+        int32_t sum = 0;
+        memset(number, 0, MMIXI_Q4 * sizeof *number);
+        scale[0] = MMIXI_NAME(i8_part)(some, x, number);
+        for (size_t i = 0; i < some; i++) sum += number[i];
+        scale[1] = scale[0] * (float)sum;
+    }
+}
+
+#elif MMIXI_LEVEL == 512
+
+MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
+MMIXI_KERNEL(void, i8_row) { mmixi_i8_row_none(n, x, to); }
+MMIXI_KERNEL(void, q4_row) { mmixi_q4_row_none(n, x, to); }
+
+/* For VNNI, in vectors; the numbers are those of plain C. */
+
+/* How large x's numbers are; NaN if one of them is. */
+MMIXI_INLINE float MMIXI_NAME(size_of_row)(size_t n, const float *x)
+{
+    __m512 most = _mm512_setzero_ps();
+    __mmask16 is_nan = 0;
+    MMIXI_EACH(
+        const __m512 v = MMIXI_AT(x);
+        is_nan |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+        most = _mm512_max_ps(most, _mm512_abs_ps(v));
+    );
+    return is_nan ? (float)NAN : MMIXI_NAME(lanes_max)(most);
+}
+/* Sixteen numbers or fewer as int8: their bits. */
+MMIXI_INLINE __m128i MMIXI_NAME(i8_of)(__m512 x, float inverse)
+{
+    return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x * _mm512_set1_ps(inverse)));
+}
+static MMIXI_TARGET void mmixi_i8_row_native MMIXI_ARGS_i8_row
+{
+    const float most = MMIXI_NAME(size_of_row)(n, x);
+    const float inverse = MMIXI_I8_INVERSE(most);
+    const float scale = most / 127;
+    size_t whole = (n + 3) / 4 * 4;
+    for (size_t i = 0; i < whole; i += 16) {
+        const __mmask16 live = MMIXI_TAIL(n - i), wide = MMIXI_TAIL(whole - i);
+        const __m512 v = _mm512_maskz_loadu_ps(live, x + i);
+        _mm_mask_storeu_epi8(to + i, wide, MMIXI_NAME(i8_of)(v, inverse));
+    }
+    memcpy(to + whole, &scale, sizeof scale);
+}
+static MMIXI_TARGET void mmixi_q4_row_native MMIXI_ARGS_q4_row
+{
+    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
+    float *scale = (float *)(void *)(to + blocks * MMIXI_Q4);
+    const __m512 least = _mm512_setzero_ps();
+    for (size_t k = 0; k < blocks; k++, to += MMIXI_Q4, scale += 2) {
+        const size_t left = n - k * MMIXI_Q4;
+        const __mmask16 low = MMIXI_TAIL(left), high = left > 16 ? MMIXI_TAIL(left - 16) : 0;
+        const __m512 a = _mm512_maskz_loadu_ps(low, x + k * MMIXI_Q4);
+        const __m512 b = _mm512_maskz_loadu_ps(high, x + k * MMIXI_Q4 + 16);
+        const __m512 size = _mm512_max_ps(least, _mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b)));
+        const __mmask16 is_nan = _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+        const float most = is_nan ? (float)NAN : MMIXI_NAME(lanes_max)(size);
+        const float inverse = MMIXI_I8_INVERSE(most);
+        const __m128i first = MMIXI_NAME(i8_of)(a, inverse), second = MMIXI_NAME(i8_of)(b, inverse);
+        const __m512i sums = _mm512_add_epi32(_mm512_cvtepi8_epi32(first),
+                                              _mm512_cvtepi8_epi32(second));
+        _mm_storeu_si128((__m128i *)(void *)to, first);
+        _mm_storeu_si128((__m128i *)(void *)(to + 16), second);
+        scale[0] = most / 127;
+        scale[1] = scale[0] * MMIXI_NAME(lanes_sum)(_mm512_cvtepi32_ps(sums));
+    }
+}
+
+#else
+
+MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
+MMIXI_KERNEL(void, i8_row) { mmixi_i8_row_none(n, x, to); }
+MMIXI_KERNEL(void, q4_row) { mmixi_q4_row_none(n, x, to); }
+
+#endif
+
+#if MMIXI_LEVEL == 0                             /* in plain C */
+
+MMIXI_KERNEL(void, i8_tile)
+{
+    size_t steps = (t->depth + 3) / 4;
+    for (size_t r = 0; r < t->rows; r++) {
+        const int16_t *a = (const int16_t *)(const void *)(t->a + r * t->a_row);
+        float scale;
+        memcpy(&scale, a + 4 * steps, sizeof scale);
+        for (size_t j = 0; j < t->panels * MMIXI_PANEL; j++) {
+            const char *panel = t->b + j / MMIXI_PANEL * t->b_panel;
+            const int8_t *b = (const int8_t *)(const void *)panel + j % MMIXI_PANEL * 4;
+            const float *scales = (const float *)(const void *)(panel + steps * 4 * MMIXI_PANEL);
+            int32_t sum = 0;
+            for (size_t k = 0; k < steps; k++, b += 4 * MMIXI_PANEL)
+                for (size_t i = 0; i < 4; i++) sum += a[4 * k + i] * b[i];
+            mmix_real y = (mmix_real)sum * (mmix_real)(scale * scales[j % MMIXI_PANEL]);
+            MMIXI_NAME(narrow_store)(t, r, j, y);
+        }
+    }
+}
+MMIXI_KERNEL(void, q4_tile)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    for (size_t r = 0; r < t->rows; r++) {
+        const int16_t *a = (const int16_t *)(const void *)(t->a + r * t->a_row);
+        const float *scale = (const float *)(const void *)(a + blocks * MMIXI_Q4);
+        for (size_t j = 0; j < t->panels * MMIXI_PANEL; j++) {
+            size_t column = j % MMIXI_PANEL;
+            const char *block = t->b + j / MMIXI_PANEL * t->b_panel;
+            mmix_real y = 0;
+            for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+                const uint16_t *half = (const uint16_t *)(const void *)block;
+                int32_t sum = 0;
+                for (size_t i = 0; i < MMIXI_Q4; i++)
+                    sum += a[k * MMIXI_Q4 + i] * mmixi_q4_at(block, column, i);
+                y += (mmix_real)sum * (mmix_real)(scale[2 * k] * mmixi_half_float(half[column]));
+                y += (mmix_real)(scale[2 * k + 1] * mmixi_half_float(half[MMIXI_PANEL + column]));
+            }
+            MMIXI_NAME(narrow_store)(t, r, j, y);
+        }
+    }
+}
+
+#elif MMIXI_LEVEL == 2
+
+/* Sums of neighbours: 8 outputs, of each of which there are two parts. */
+MMIXI_INLINE __m256i MMIXI_NAME(pair_sums)(__m256i low, __m256i high)
+{
+    return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xD8);
+}
+/* Four numbers of a, four times. */
+MMIXI_INLINE __m256i MMIXI_NAME(four_of)(const char *a)
+{
+    int64_t bits;
+    memcpy(&bits, a, sizeof bits);
+    return _mm256_set1_epi64x(bits);
+}
+MMIXI_INLINE __m256i MMIXI_NAME(sixteen_of)(const char *b)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b));
+}
+/* Half a panel, 8 outputs, at a time: two products of 16-bit numbers are added in one instruction,
+   so of each output there are two sums. */
+MMIXI_INLINE void MMIXI_NAME(i8_tile_of)(const size_t rows, const size_t panels,
+                                         const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const char *tail = t->b + steps * 4 * MMIXI_PANEL;
+    (void)panels;
+    for (size_t half = 0; half < 2; half++) {
+        const char *b = t->b + 32 * half;
+        mmixi_lanes8 low[MMIXI_NARROW_ROWS], high[MMIXI_NARROW_ROWS];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
+        for (size_t k = 0; k < steps; k++, b += 4 * MMIXI_PANEL) {
+            const __m256i b_low = MMIXI_NAME(sixteen_of)(b);
+            const __m256i b_high = MMIXI_NAME(sixteen_of)(b + 16);
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const __m256i a = MMIXI_NAME(four_of)(t->a + r * t->a_row + 8 * k);
+                low[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_low);
+                high[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_high);
+            }
+        }
+        const __m256 scales = _mm256_loadu_ps((const float *)(const void *)(tail + 32 * half));
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            const __m256i sum = MMIXI_NAME(pair_sums)((__m256i)low[r], (__m256i)high[r]);
+            float scale;
+            memcpy(&scale, t->a + r * t->a_row + 8 * steps, sizeof scale);
+            const __m256 both = scales * MMIXI_SET(scale);
+            MMIXI_NAME(narrow_store)(t, r, 8 * half, _mm256_cvtepi32_ps(sum) * both);
+        }
+    }
+}
+MMIXI_KERNEL(void, i8_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(i8_tile_of)) }
+
+MMIXI_INLINE __m256 MMIXI_NAME(eight_halves)(const char *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
+                                         const mmixi_narrow_tile *t)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    const __m256i nibble = _mm256_set1_epi8(15);
+    (void)panels;
+    for (size_t half = 0; half < 2; half++) {
+        const char *block = t->b;
+        MMIXI_V y[MMIXI_NARROW_ROWS];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) y[r] = MMIXI_SET(0);
+        for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+            const char *b = block + 4 * MMIXI_PANEL + 32 * half;
+            const __m256 scales = MMIXI_NAME(eight_halves)(block + 16 * half);
+            const __m256 minima = MMIXI_NAME(eight_halves)(block + 2 * MMIXI_PANEL + 16 * half);
+            mmixi_lanes8 low[MMIXI_NARROW_ROWS], high[MMIXI_NARROW_ROWS];
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
+            for (size_t i = 0; i < 8; i++) {     /* steps of four; two of them share their bytes */
+                __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)(b + i / 2 * 64));
+                if (i % 2) both = _mm256_srli_epi16(both, 4);
+                both = _mm256_and_si256(both, nibble);
+                const __m256i b_low = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(both));
+                const __m256i b_high = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(both, 1));
+                MMIXI_UNROLL
+                for (size_t r = 0; r < rows; r++) {
+                    const char *from = t->a + r * t->a_row + 2 * k * MMIXI_Q4 + 8 * i;
+                    const __m256i a = MMIXI_NAME(four_of)(from);
+                    low[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_low);
+                    high[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_high);
+                }
+            }
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const char *a = t->a + r * t->a_row + 2 * blocks * MMIXI_Q4;
+                const float *scale = (const float *)(const void *)a + 2 * k;
+                const __m256i sum = MMIXI_NAME(pair_sums)((__m256i)low[r], (__m256i)high[r]);
+                y[r] = MMIXI_FMA(_mm256_cvtepi32_ps(sum), scales * MMIXI_SET(scale[0]), y[r]);
+                y[r] = MMIXI_FMA(minima, MMIXI_SET(scale[1]), y[r]);
+            }
+        }
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) MMIXI_NAME(narrow_store)(t, r, 8 * half, y[r]);
+    }
+}
+MMIXI_KERNEL(void, q4_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(q4_tile_of)) }
+
+#elif MMIXI_LEVEL == 512 && defined(MMIXI_X86_NARROW)
+
+#define MMIXI_NATIVE(features) \
+    static inline __attribute__((always_inline, target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,f16c," features)))
+#define MMIXI_NATIVE_KERNEL(features) \
+    static __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,f16c," features)))
+
+/* Instructions of AVX512-BF16 multiply pairs of bf16 and add both products to a float. */
+MMIXI_NATIVE("avx512bf16") void mmixi_bf16_native_of(const size_t rows, const size_t panels,
+                                                     const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 1) / 2;
+    const char *b = t->b;
+    __m512 s[8][3];
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) s[r][p] = _mm512_setzero_ps();
+    for (size_t k = 0; k < steps; k++, b += 64) {
+        __m512bh v[3];
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++)
+            v[p] = (__m512bh)_mm512_loadu_si512(b + p * t->b_panel);
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            int32_t pair;
+            memcpy(&pair, t->a + r * t->a_row + 4 * k, 4);
+            const __m512bh a = (__m512bh)_mm512_set1_epi32(pair);
+            MMIXI_UNROLL
+            for (size_t p = 0; p < panels; p++) s[r][p] = _mm512_dpbf16_ps(s[r][p], a, v[p]);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) mmixi_narrow_store_avx512(t, r, 16 * p, s[r][p]);
+}
+MMIXI_NATIVE_KERNEL("avx512bf16") void mmixi_bf16_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_bf16_native_of)
+}
+
+/* A row of a for it, rounded to the nearest, ties to even. */
+MMIXI_NATIVE_KERNEL("avx512bf16") void mmixi_bf16_row_native(size_t n, const float *x, char *to)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 live = MMIXI_TAIL(n - i), wide = MMIXI_TAIL((n + 1) / 2 * 2 - i);
+        const __m512 v = _mm512_maskz_loadu_ps(live, x + i);
+        _mm256_mask_storeu_epi16(to + 2 * i, wide, (__m256i)_mm512_cvtneps_pbh(v));
+    }
+}
+
+/* VNNI adds four products of an unsigned and a signed byte to an int32. a is made unsigned by
+   adding 128, and 128 times the sum of b's row is taken off again. */
+MMIXI_NATIVE("avx512vnni") void mmixi_i8_native_of(const size_t rows, const size_t panels,
+                                                   const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const char *b = t->b;
+    const __m512i above = _mm512_set1_epi32((int)0x80808080u);
+    mmixi_lanes16 s[8][3];
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) s[r][p] = (mmixi_lanes16)_mm512_setzero_si512();
+    for (size_t k = 0; k < steps; k++, b += 64) {
+        __m512i v[3];
+        MMIXI_UNROLL
+        for (size_t p = 0; p < panels; p++) v[p] = _mm512_loadu_si512(b + p * t->b_panel);
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            int32_t four;
+            memcpy(&four, t->a + r * t->a_row + 4 * k, 4);
+            const __m512i a = _mm512_xor_si512(_mm512_set1_epi32(four), above);
+            MMIXI_UNROLL
+            for (size_t p = 0; p < panels; p++)
+                s[r][p] = (mmixi_lanes16)_mm512_dpbusd_epi32((__m512i)s[r][p], a, v[p]);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t p = 0; p < panels; p++) {
+        const char *tail = b + p * t->b_panel;
+        const __m512 scales = _mm512_loadu_ps(tail);
+        const __m512i sums = _mm512_slli_epi32(_mm512_loadu_si512(tail + 64), 7);
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            float scale;
+            memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+            const __m512i sum = _mm512_sub_epi32((__m512i)s[r][p], sums);
+            const __m512 y = _mm512_cvtepi32_ps(sum) * (scales * _mm512_set1_ps(scale));
+            mmixi_narrow_store_avx512(t, r, 16 * p, y);
+        }
+    }
+}
+MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_i8_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_i8_native_of)
+}
+
+/* Here b's numbers are unsigned and a's signed. */
+MMIXI_NATIVE("avx512vnni") void mmixi_q4_native_of(const size_t rows, const size_t panels,
+                                                   const mmixi_narrow_tile *t)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    const __m512i nibble = _mm512_set1_epi8(15);
+    MMIXI_UNROLL
+    for (size_t p = 0; p < panels; p++) {
+        const char *block = t->b + p * t->b_panel;
+        __m512 y[8];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) y[r] = _mm512_setzero_ps();
+        for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+            const __m256i *halves = (const __m256i *)(const void *)block;
+            const __m512 scales = _mm512_cvtph_ps(_mm256_loadu_si256(halves));
+            const __m512 minima = _mm512_cvtph_ps(_mm256_loadu_si256(halves + 1));
+            __m512i v[8];
+            MMIXI_UNROLL
+            for (size_t i = 0; i < 4; i++) {
+                const __m512i two = _mm512_loadu_si512(block + 64 + 64 * i);
+                v[2 * i] = _mm512_and_si512(two, nibble);
+                v[2 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(two, 4), nibble);
+            }
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const char *a = t->a + r * t->a_row;
+                const float *scale = (const float *)(const void *)(a + blocks * MMIXI_Q4) + 2 * k;
+                mmixi_lanes16 sum = (mmixi_lanes16)_mm512_setzero_si512();
+                MMIXI_UNROLL
+                for (size_t i = 0; i < 8; i++) {
+                    int32_t four;
+                    memcpy(&four, a + k * MMIXI_Q4 + 4 * i, 4);
+                    sum = (mmixi_lanes16)_mm512_dpbusd_epi32((__m512i)sum, v[i],
+                                                             _mm512_set1_epi32(four));
+                }
+                const __m512 each = scales * _mm512_set1_ps(scale[0]);
+                y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sum), each, y[r]);
+                y[r] = _mm512_fmadd_ps(minima, _mm512_set1_ps(scale[1]), y[r]);
+            }
+        }
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) mmixi_narrow_store_avx512(t, r, 16 * p, y[r]);
+    }
+}
+MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_q4_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_q4_native_of)
+}
+
+#undef MMIXI_NATIVE
+#undef MMIXI_NATIVE_KERNEL
+
+#elif MMIXI_LEVEL == 128 && defined(MMIXI_ARM_NARROW)
+
+/* The dot-product instructions of ARMv8.2 add four products of bytes to an int32. */
+#define MMIXI_NATIVE static inline __attribute__((always_inline, target(MMIXI_ARM_NARROW)))
+#define MMIXI_NATIVE_KERNEL static __attribute__((target(MMIXI_ARM_NARROW)))
+
+MMIXI_NATIVE int8x16_t mmixi_neon_bytes(const char *p)
+{
+    return vld1q_s8((const int8_t *)(const void *)p);
+}
+MMIXI_NATIVE int8x16_t mmixi_neon_four(const char *p)
+{
+    int32_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return vreinterpretq_s8_s32(vdupq_n_s32(bits));
+}
+MMIXI_NATIVE void mmixi_i8_native_of(const size_t rows, const size_t panels,
+                                     const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const char *b = t->b;
+    int32x4_t s[4][4];
+    (void)panels;
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++)
+        MMIXI_UNROLL
+        for (size_t v = 0; v < 4; v++) s[r][v] = vdupq_n_s32(0);
+    for (size_t k = 0; k < steps; k++, b += 64) {
+        int8x16_t a[4];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) a[r] = mmixi_neon_four(t->a + r * t->a_row + 4 * k);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < 4; v++) {
+            const int8x16_t four = mmixi_neon_bytes(b + 16 * v);
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) s[r][v] = vdotq_s32(s[r][v], four, a[r]);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        float scale;
+        memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+        MMIXI_UNROLL
+        for (size_t v = 0; v < 4; v++) {
+            const float32x4_t scales = vld1q_f32((const float *)(const void *)b + 4 * v);
+            const float32x4_t y = vcvtq_f32_s32(s[r][v]) * (scales * MMIXI_SET(scale));
+            mmixi_narrow_store_neon(t, r, 4 * v, y);
+        }
+    }
+}
+MMIXI_NATIVE_KERNEL void mmixi_i8_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_i8_native_of)
+}
+
+MMIXI_NATIVE float32x4_t mmixi_neon_halves(const char *p)
+{
+    float16x4_t four;
+    memcpy(&four, p, sizeof four);
+    return vcvt_f32_f16(four);
+}
+/* A quarter of a panel, 4 rows of b, at a time. */
+MMIXI_NATIVE void mmixi_q4_native_of(const size_t rows, const size_t panels,
+                                     const mmixi_narrow_tile *t)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    (void)panels;
+    for (size_t v = 0; v < 4; v++) {
+        const char *block = t->b;
+        float32x4_t y[4];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) y[r] = MMIXI_SET(0);
+        for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+            const float32x4_t scales = mmixi_neon_halves(block + 8 * v);
+            const float32x4_t minima = mmixi_neon_halves(block + 2 * MMIXI_PANEL + 8 * v);
+            int32x4_t sum[4];
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) sum[r] = vdupq_n_s32(0);
+            for (size_t i = 0; i < 4; i++) {
+                const char *a = t->a + k * MMIXI_Q4 + 8 * i;
+                const uint8x16_t two =
+                    vreinterpretq_u8_s8(mmixi_neon_bytes(block + 64 + 64 * i + 16 * v));
+                const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(two, vdupq_n_u8(15)));
+                const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(two, 4));
+                MMIXI_UNROLL
+                for (size_t r = 0; r < rows; r++) {
+                    const char *from = a + r * t->a_row;
+                    sum[r] = vdotq_s32(sum[r], low, mmixi_neon_four(from));
+                    sum[r] = vdotq_s32(sum[r], high, mmixi_neon_four(from + 4));
+                }
+            }
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const char *a = t->a + r * t->a_row + blocks * MMIXI_Q4;
+                const float *scale = (const float *)(const void *)a + 2 * k;
+                const float32x4_t each = scales * MMIXI_SET(scale[0]);
+                y[r] = MMIXI_FMA(vcvtq_f32_s32(sum[r]), each, y[r]);
+                y[r] = MMIXI_FMA(minima, MMIXI_SET(scale[1]), y[r]);
+            }
+        }
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) mmixi_narrow_store_neon(t, r, 4 * v, y[r]);
+    }
+}
+MMIXI_NATIVE_KERNEL void mmixi_q4_native(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_q4_native_of)
+}
+
+/* The first `whole` int16 of a row to int8; the `tail` bytes behind them follow. */
+static void mmixi_row_to_bytes(char *row, size_t whole, size_t tail)
+{
+    const int16_t *from = (const int16_t *)(const void *)row;
+    int8_t *to = (int8_t *)(void *)row;
+    for (size_t i = 0; i < whole; i++) to[i] = (int8_t)from[i];
+    memmove(row + whole, row + 2 * whole, tail);
+}
+static void mmixi_i8_row_native MMIXI_ARGS_i8_row
+{
+    mmixi_i8_row_none(n, x, to);
+    mmixi_row_to_bytes(to, (n + 3) / 4 * 4, sizeof(float));
+}
+static void mmixi_q4_row_native MMIXI_ARGS_q4_row
+{
+    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
+    mmixi_q4_row_none(n, x, to);
+    mmixi_row_to_bytes(to, blocks * MMIXI_Q4, blocks * 2 * sizeof(float));
+}
+
+#undef MMIXI_NATIVE
+#undef MMIXI_NATIVE_KERNEL
+#endif
+
+#if MMIXI_LEVEL == 512                           /* without VNNI AVX2 has no less */
+#define MMIXI_NARROW_OTHER(name) mmixi_##name##_avx2
+#elif MMIXI_LEVEL == 128
+#define MMIXI_NARROW_OTHER(name) mmixi_##name##_none
+#endif
+#ifdef MMIXI_NARROW_OTHER
+MMIXI_KERNEL(void, i8_tile) { mmixi_narrow_each(t, MMIXI_NARROW_OTHER(i8_tile)); }
+MMIXI_KERNEL(void, q4_tile) { mmixi_narrow_each(t, MMIXI_NARROW_OTHER(q4_tile)); }
+#undef MMIXI_NARROW_OTHER
+#endif
+
 /* A function, not a constant: a table of addresses would be data that the loader writes. */
 static void MMIXI_NAME(fill)(mmixi_kernels *k)
 {
@@ -4594,6 +5428,9 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     k->mr = MMIXI_MR;
     k->nr = MMIXI_NV * MMIXI_W;
     k->lanes = MMIXI_W;
+    k->narrow_rows = MMIXI_NARROW_ROWS;
+    k->narrow_panels = MMIXI_NARROW_PANELS;
+    k->bf16_products = 0;
     MMIXI_KERNELS(MMIXI_ENTRY, MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
@@ -4603,6 +5440,13 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_W
 #undef MMIXI_MR
 #undef MMIXI_NV
+#undef MMIXI_NARROW_SUMS
+#undef MMIXI_NARROW_ROWS
+#undef MMIXI_NARROW_PANELS
+#undef MMIXI_F16
+#undef MMIXI_PAIRS
+#undef MMIXI_BF16_FIRST
+#undef MMIXI_BF16_SECOND
 #undef MMIXI_V
 #undef MMIXI_T
 #undef MMIXI_ALL
@@ -4669,9 +5513,15 @@ static int mmixi_level_asked(int simd)
 }
 #endif
 #ifdef MMIXI_X86
+/* Older compilers have no name for F16C, which all processors with AVX2 so far have. */
+static int mmixi_has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
 static int mmixi_has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && mmixi_has_f16c();
 }
 static int mmixi_has_avx512(void)
 {
@@ -4680,18 +5530,61 @@ static int mmixi_has_avx512(void)
         && __builtin_cpu_supports("bmi2");
 }
 #endif
+#ifdef MMIXI_X86
+/* The table of AVX-512, with what this processor has of its younger instructions. */
+static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
+{
+    mmixi_fill_avx512(k);
+#ifdef MMIXI_X86_NARROW
+    if (__builtin_cpu_supports("avx512bf16")) {
+        k->bf16_tile = mmixi_bf16_native;
+        k->bf16_row = mmixi_bf16_row_native;
+        k->bf16_products = 1;
+    }
+    if (__builtin_cpu_supports("avx512vnni")) {
+        k->i8_tile = mmixi_i8_native;
+        k->i8_row = mmixi_i8_row_native;
+        k->q4_tile = mmixi_q4_native;
+        k->q4_row = mmixi_q4_row_native;
+    }
+#endif
+}
+#endif
+#ifdef MMIXI_ARM
+/* The table of NEON, with dot products of bytes where the processor has them. */
+static void mmixi_kernels_fill_neon(mmixi_kernels *k)
+{
+    int has = 0;
+    mmixi_fill_neon(k);
+#if defined(MMIXI_ARM_NARROW) && defined(__APPLE__)
+    size_t size = sizeof has;
+    if (sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0)) has = 0;
+#elif defined(MMIXI_ARM_NARROW)
+    has = (getauxval(AT_HWCAP) >> 20 & 1) != 0;          /* HWCAP_ASIMDDP */
+#endif
+#ifdef MMIXI_ARM_NARROW
+    if (has) {
+        k->i8_tile = mmixi_i8_native;
+        k->i8_row = mmixi_i8_row_native;
+        k->q4_tile = mmixi_q4_native;
+        k->q4_row = mmixi_q4_row_native;
+    }
+#endif
+    (void)has;
+}
+#endif
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
 static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 {
 #if defined(MMIXI_ARM)
     int asked = mmixi_level_asked(simd);
-    if (asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_NEON) mmixi_fill_neon(k);
+    if (asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_NEON) mmixi_kernels_fill_neon(k);
     else mmixi_fill_none(k);
 #elif defined(MMIXI_X86)
     int asked = mmixi_level_asked(simd);
     int best = asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
-    if (best && mmixi_has_avx512()) mmixi_fill_avx512(k);
+    if (best && mmixi_has_avx512()) mmixi_kernels_fill_avx512(k);
     else if ((best || asked == MMIX_SIMD_AVX2) && mmixi_has_avx2()) mmixi_fill_avx2(k);
     else mmixi_fill_none(k);
 #else
@@ -4743,10 +5636,7 @@ typedef struct mmixi_gemm {
     const mmix_real *row_scale;
     size_t rows_per_scale;
     int gelu;                                    /* 1: at last c = gelu(c) */
-    /* NULL, or what is read in place of b.p: what mmixi_gemm_pack made of b, or b as bf16 with the
-       strides of b, which is widened in packing. */
-    const mmix_real *packed_b;
-    const uint16_t *half;
+    const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b */
 } mmixi_gemm;
 
 /* In debugging builds a product of sizes that do not fit stops at once. */
@@ -4771,14 +5661,6 @@ static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b,
     g.b = b;
     g.add = add;
     return g;
-}
-
-static inline float mmixi_bf16(uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 /* ---- how a product is cut ---- */
@@ -4960,27 +5842,11 @@ static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat
 typedef struct mmixi_pack_job {
     const mmixi_kernels *k;
     mmixi_mat b;
-    const uint16_t *half;                        /* b as bf16, as in mmixi_gemm */
     mmix_real *packed;
     size_t panel_parts;                          /* tasks that share the panels of a block */
 } mmixi_pack_job;
 
-/* A panel of bf16 that begins at `from`: depth x width, with the strides of b, to rows of ld
-   reals. 32 rows at a time, so that the rows that are being written stay in L1. */
-static void mmixi_pack_halves(const mmixi_mat *b, const uint16_t *from, size_t depth, size_t width,
-                              mmix_real *to, size_t ld)
-{
-    for (size_t top = 0; top < depth; top += 32) {
-        size_t bottom = mmixi_min(top + 32, depth);
-        for (size_t j = 0; j < width; j++) {
-            const uint16_t *column = from + (ptrdiff_t)j * b->cs;
-            for (size_t i = top; i < bottom; i++)
-                to[i * ld + j] = mmixi_bf16(column[(ptrdiff_t)i * b->rs]);
-        }
-    }
-}
-
-/* The same of a panel of reals. */
+/* A panel of b to rows of ld reals. */
 static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real *to, size_t ld)
 {
     const mmix_real *from = panel.p;
@@ -5021,14 +5887,8 @@ static void mmixi_pack_task(void *arg, mmixi_range range)
         size_t ld = mmixi_panel(k, cols, p + 1) - j;
         size_t width = mmixi_min(ld, cols - j);
         mmix_real *to = packed + j * depth;
-        if (job->half) {
-            const uint16_t *row = job->half + (ptrdiff_t)k0 * b->rs;
-            const uint16_t *from = row + (ptrdiff_t)j * b->cs;
-            mmixi_pack_halves(b, from, depth, width, to, ld);
-        } else {
-            mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
-            mmixi_pack_reals(k, panel, to, ld);
-        }
+        mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
+        mmixi_pack_reals(k, panel, to, ld);
     }
 }
 
@@ -5039,7 +5899,6 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
     if (!g->b.cols || !g->b.rows) return;
     job.k = m->k;
     job.b = g->b;
-    job.half = g->half;
     job.packed = to;
     job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
     size_t tasks = mmixi_depths(g->b.rows) * job.panel_parts;
@@ -5129,7 +5988,7 @@ static int mmixi_gemm_packs(const mmixi_gemm *g)
 {
     size_t rows = g->c.rows;
     int plain = g->b.cs == 1 && g->b.rs != 0;
-    if (g->half || !plain) return 1;
+    if (!plain) return 1;
     if (rows < MMIXI_PACK_FROM) return 0;
     return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
 }
@@ -5168,10 +6027,7 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
         plan->g.c = mmixi_part(g->c, 0, at, rows, n);
-        size_t b_at = g->half ? 0 : at;          /* of bf16 that pointer moves, not b's */
-        plan->g.b = mmixi_part(g->b, 0, b_at, g->a.cols, n);
-        if (g->half)
-            plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
+        plan->g.b = mmixi_part(g->b, 0, at, g->a.cols, n);
         if (g->bias) plan->g.bias = g->bias + at;
         if (g->residual) plan->g.residual = g->residual + at;
         if (room) mmixi_gemm_pack(m, &plan->g, room);
@@ -5184,7 +6040,7 @@ static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan 
 /* Whether c is a row or two of dot products, of which both sides lie contiguous already. */
 static int mmixi_gemm_is_dots(const mmixi_gemm *g)
 {
-    if (g->packed_b || g->half || g->c.rows > 2) return 0;
+    if (g->packed_b || g->c.rows > 2) return 0;
     return g->a.cs == 1 && g->b.rs == 1 && g->b.cs != 1;
 }
 
@@ -5227,6 +6083,330 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
 {
     mmixi_gemm g = mmixi_product_of(c, a, b, add);
     return mmixi_gemm_run(m, &g);
+}
+
+/* ==== >>narrow =======================================================================
+   y = x Wᵀ, where the weights W (O, D) have few bits
+
+       bf16   w rounded to 8 bits of precision; where the processor multiplies bf16, x is, too
+       f16    w rounded to float16: 11 bits, and what lies beyond 65504 becomes an infinity
+       int8   w_oi = s_o n_oi, n in -127 … 127, s_o = max_i |w_oi| / 127. A row of x is made int8
+              likewise, so y_ro = s_r s_o Σ_i n_ri n_oi, and the sum is exact
+       q4     blocks of 32 along D: w_oi = s n_oi + m, n in 0 … 15, with m the least w of the block
+              and s = (most - least) / 15, both rounded to float16. x is made int8 in blocks of 32
+
+   Where they lie is said in >>micro-kernels. Sums are float (bf16, q4) or int32 (int8), each in one
+   order, so any number of threads gives the same bits. Dettmers et al. 2022 (LLM.int8(), rows and
+   tokens with a scale each, without its outliers); the blocks of four bits are those of GGUF's
+   Q4_1.
+   ==================================================================================== */
+
+/* So many products of 127 and 127 an int32 has room for. */
+enum { MMIXI_I8_DEPTH = INT32_MAX / (127 * 127) };
+
+static inline int mmixi_dtype_is_narrow(int dtype) { return dtype >= MMIX_DTYPE_BF16; }
+
+/* Bytes of a panel of depth D. */
+static inline size_t mmixi_narrow_panel(int dtype, size_t D)
+{
+    switch (dtype) {
+    case MMIX_DTYPE_BF16: return mmixi_ceil_div(D, 2) * 4 * MMIXI_PANEL;
+    case MMIX_DTYPE_F16: return D * 2 * MMIXI_PANEL;
+    case MMIX_DTYPE_I8: return (mmixi_ceil_div(D, 4) + 2) * 4 * MMIXI_PANEL;
+    default: return mmixi_ceil_div(D, MMIXI_Q4) * MMIXI_Q4_BYTES;
+    }
+}
+/* Bytes of a matrix (O, D). */
+static inline size_t mmixi_narrow_bytes(int dtype, size_t O, size_t D)
+{
+    return mmixi_mul(mmixi_ceil_div(O, MMIXI_PANEL), mmixi_narrow_panel(dtype, D));
+}
+
+/* ---- packing and unpacking ---- */
+
+/* The nearest float16 of a float, ties to even; beyond the largest an infinity. */
+static uint16_t mmixi_to_half(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    uint32_t size = bits & 0x7fffffff;
+    if (size > 0x7f800000) return sign | 0x7e00;         /* NaN */
+    if (size >= 0x477ff000) return sign | 0x7c00;
+    if (size < 0x38800000) {                             /* a subnormal: multiples of 2^-24 */
+        float all = 0;
+        memcpy(&all, &size, sizeof all);
+        return sign | (uint16_t)rint((double)all * 16777216);
+    }
+    size += 0xfff + (size >> 13 & 1);
+    return sign | (uint16_t)((size - 0x38000000) >> 13);
+}
+
+/* Row `row` of a panel from D numbers. The panel was zeros. */
+static void mmixi_narrow_row_bf16(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    uint16_t *to = (uint16_t *)(void *)panel;
+    for (size_t i = 0; i < D; i++)
+        to[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2] = mmixi_to_bf16(w[i]);
+}
+static void mmixi_narrow_row_f16(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    uint16_t *to = (uint16_t *)(void *)panel;
+    for (size_t i = 0; i < D; i++) to[i * MMIXI_PANEL + row] = mmixi_to_half((float)w[i]);
+}
+/* Row `row` of a panel: D numbers with their scale. */
+static void mmixi_i8_put(char *panel, size_t row, size_t D, float scale, const int8_t *n)
+{
+    float *scales = (float *)(void *)(panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL);
+    int32_t *sums = (int32_t *)(void *)(scales + MMIXI_PANEL);
+    scales[row] = scale;
+    sums[row] = 0;
+    for (size_t i = 0; i < D; i++) {
+        panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4] = (char)n[i];
+        sums[row] += n[i];
+    }
+}
+static void mmixi_narrow_row_i8(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    size_t steps = mmixi_ceil_div(D, 4);
+    float *scale = (float *)(void *)(panel + steps * 4 * MMIXI_PANEL);
+    int32_t *sum = (int32_t *)(void *)(scale + MMIXI_PANEL);
+    double most = 0;
+    int is_nan = 0;
+    for (size_t i = 0; i < D; i++) {
+        is_nan |= w[i] != w[i];
+        most = fmax(most, fabs((double)w[i]));
+    }
+    if (is_nan) most = (double)NAN;
+    scale[row] = (float)(most / 127);            /* no number: then the row has none */
+    sum[row] = 0;
+    for (size_t i = 0; i < D && most > 0 && most <= DBL_MAX; i++) {
+        int n = (int)rint((double)w[i] / most * 127);
+        panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4] = (char)n;
+        sum[row] += n;
+    }
+}
+/* Row `row` of a block: 32 numbers of four bits, with their scale and minimum as float16. */
+static void mmixi_q4_put(char *block, size_t row, uint16_t scale, uint16_t minimum,
+                         const uint8_t *q)
+{
+    uint16_t *half = (uint16_t *)(void *)block;
+    uint8_t *parts = (uint8_t *)block + 64;
+    half[row] = scale;
+    half[MMIXI_PANEL + row] = minimum;
+    for (size_t i = 0; i < MMIXI_Q4; i++)
+        parts[i / 8 * 64 + row * 4 + i % 4] |= (uint8_t)(i % 8 < 4 ? q[i] : q[i] << 4);
+}
+static void mmixi_narrow_block_q4(char *block, size_t row, const mmix_real *w, size_t n)
+{
+    uint8_t q[MMIXI_Q4] = { 0 };
+    double least = (double)w[0];
+    double most = (double)w[0];
+    int is_nan = w[0] != w[0];
+    for (size_t i = 1; i < n; i++) {
+        is_nan |= w[i] != w[i];
+        least = fmin(least, (double)w[i]);
+        most = fmax(most, (double)w[i]);
+    }
+    if (is_nan) most = (double)NAN;              /* the scale, too, and so the block */
+    uint16_t scale = mmixi_to_half((float)((most - least) / 15));
+    uint16_t minimum = mmixi_to_half((float)least);
+    double step = (double)mmixi_half_float(scale);
+    double from = (double)mmixi_half_float(minimum);
+    for (size_t i = 0; i < n; i++) {
+        double at = step > 0 ? rint(((double)w[i] - from) / step) : 0;
+        q[i] = (uint8_t)fmax(0, fmin(15, at));
+    }
+    mmixi_q4_put(block, row, scale, minimum, q);
+}
+static void mmixi_narrow_row_q4(char *panel, size_t row, const mmix_real *w, size_t D)
+{
+    for (size_t i = 0; i < D; i += MMIXI_Q4, panel += MMIXI_Q4_BYTES)
+        mmixi_narrow_block_q4(panel, row, w + i, mmixi_min(MMIXI_Q4, D - i));
+}
+
+/* Rows `first` … first + n - 1 of a matrix in panels, from n x D numbers. A panel is begun by its
+   first row, and its rows come in order. */
+static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, const mmix_real *w,
+                              size_t D)
+{
+    size_t bytes = mmixi_narrow_panel(dtype, D);
+    for (size_t o = first; o < first + n; o++, w += D) {
+        char *panel = panels + o / MMIXI_PANEL * bytes;
+        size_t row = o % MMIXI_PANEL;
+        if (row == 0) memset(panel, 0, bytes);
+        if (dtype == MMIX_DTYPE_BF16) mmixi_narrow_row_bf16(panel, row, w, D);
+        else if (dtype == MMIX_DTYPE_F16) mmixi_narrow_row_f16(panel, row, w, D);
+        else if (dtype == MMIX_DTYPE_I8) mmixi_narrow_row_i8(panel, row, w, D);
+        else mmixi_narrow_row_q4(panel, row, w, D);
+    }
+}
+
+/* Row o of a matrix in panels: D numbers. */
+static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *w, size_t D)
+{
+    const char *panel = panels + o / MMIXI_PANEL * mmixi_narrow_panel(dtype, D);
+    const uint16_t *half = (const uint16_t *)(const void *)panel;
+    const char *tail = panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL;
+    const float *scale = (const float *)(const void *)tail;
+    size_t row = o % MMIXI_PANEL;
+    for (size_t i = 0; i < D; i++) {
+        if (dtype == MMIX_DTYPE_BF16) {
+            w[i] = (mmix_real)mmixi_bf16(half[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2]);
+        } else if (dtype == MMIX_DTYPE_F16) {
+            w[i] = (mmix_real)mmixi_half_float(half[i * MMIXI_PANEL + row]);
+        } else if (dtype == MMIX_DTYPE_I8) {
+            int8_t n = (int8_t)panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4];
+            w[i] = (mmix_real)(scale[row] * (float)n);
+        } else {
+            const char *block = panel + i / MMIXI_Q4 * MMIXI_Q4_BYTES;
+            const uint16_t *of = (const uint16_t *)(const void *)block;
+            float n = (float)mmixi_q4_at(block, row, i % MMIXI_Q4);
+            w[i] = (mmix_real)(mmixi_half_float(of[row]) * n + mmixi_half_float(of[MMIXI_PANEL + row]));
+        }
+    }
+}
+
+/* ---- the product ---- */
+
+typedef struct mmixi_narrow_plan {
+    const mmixi_kernels *k;
+    const mmixi_gemm *g;                         /* c, a, bias and what follows; b has sizes alone */
+    int dtype;
+    const char *panels;
+    size_t panel_bytes;
+    char *a;                                     /* the rows of g->a as the kernels read them */
+    size_t a_row;                                /* bytes from one of them to the next */
+    size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
+} mmixi_narrow_plan;
+
+static void mmixi_narrow_a_rows(void *arg, mmixi_range range)
+{
+    const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
+    const mmixi_kernels *k = plan->k;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_mat_at(plan->g->a, r, 0);
+        char *to = plan->a + r * plan->a_row;
+        size_t D = plan->g->a.cols;
+        if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_row(D, x, to);
+        else if (plan->dtype == MMIX_DTYPE_I8) k->i8_row(D, x, to);
+        else k->q4_row(D, x, to);
+    }
+}
+
+/* The tile by the kernel of its type. */
+static void mmixi_narrow_tile_run(const mmixi_narrow_plan *plan, const mmixi_narrow_tile *t)
+{
+    const mmixi_kernels *k = plan->k;
+    if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_tile(t);
+    else if (plan->dtype == MMIX_DTYPE_F16) k->f16_tile(t);
+    else if (plan->dtype == MMIX_DTYPE_I8) k->i8_tile(t);
+    else k->q4_tile(t);
+}
+
+/* A tile that begins at row `row` and panel `panel`. Kernels write whole panels: if the last one
+   has fewer columns, by way of a place of its own. */
+static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t rows, size_t panel,
+                              size_t panels)
+{
+    enum { ROWS = 8, PANELS = 3 };
+    const mmixi_gemm *g = plan->g;
+    size_t column = panel * MMIXI_PANEL;
+    size_t width = mmixi_min(panels * MMIXI_PANEL, g->c.cols - column);
+    mmix_real *c = mmixi_mat_at(g->c, row, column);
+    mmix_real whole[ROWS * PANELS * MMIXI_PANEL];
+    mmixi_narrow_tile t;
+    t.rows = rows;
+    t.panels = panels;
+    t.depth = g->a.cols;
+    t.a = plan->a + row * plan->a_row;
+    t.a_row = plan->a_row;
+    t.b = plan->panels + panel * plan->panel_bytes;
+    t.b_panel = plan->panel_bytes;
+    t.c = c;
+    t.ldc = g->c.rs;
+    t.bias = g->bias ? g->bias + column : NULL;
+    if (width == panels * MMIXI_PANEL) {
+        mmixi_narrow_tile_run(plan, &t);
+        return;
+    }
+    t.c = whole;
+    t.ldc = PANELS * MMIXI_PANEL;
+    t.bias = NULL;
+    mmixi_narrow_tile_run(plan, &t);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < width; j++) {
+            mmix_real y = whole[(ptrdiff_t)r * t.ldc + (ptrdiff_t)j];
+            if (g->bias) y += g->bias[column + j];
+            c[(ptrdiff_t)r * g->c.rs + (ptrdiff_t)j] = y;
+        }
+}
+
+static void mmixi_narrow_task(void *arg, mmixi_range range)
+{
+    const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
+    const mmixi_kernels *k = plan->k;
+    const mmixi_gemm *g = plan->g;
+    size_t cols = g->c.cols;
+    size_t first_row, first;
+    size_t row_part = range.begin % plan->row_parts;
+    size_t panel_part = range.begin / plan->row_parts;
+    size_t rows = mmixi_span(g->c.rows, row_part, plan->row_parts, &first_row);
+    size_t count = mmixi_span(mmixi_ceil_div(cols, MMIXI_PANEL), panel_part, plan->panel_parts,
+                              &first);
+    size_t panels = 1;
+    for (size_t p = first; p < first + count; p += panels) {
+        size_t height;
+        panels = k->narrow_panels;
+        if (p + panels > first + count) panels = 1;
+        for (size_t r = 0; r < rows; r += height) {
+            height = k->narrow_rows;
+            if (height > rows - r && height > 4) height = 4;
+            while (height > rows - r) height /= 2;
+            mmixi_narrow_part(plan, first_row + r, height, p, panels);
+        }
+    }
+    size_t begin = first * MMIXI_PANEL;
+    size_t end = mmixi_min((first + count) * MMIXI_PANEL, cols);
+    mmixi_mat c = mmixi_part(g->c, first_row, 0, rows, cols);
+    mmixi_gemm_finish(k, g, c, first_row, begin, end);
+}
+
+/* c = a bᵀ and what follows, as in mmixi_gemm, where b is a matrix (cols, depth) of `dtype` in
+   panels. The rows of a and c are contiguous. 0, or -1 if there is no memory for a's rows. */
+static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const char *panels)
+{
+    size_t rows = g->c.rows;
+    size_t D = g->a.cols;
+    size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_narrow_plan plan;
+    plan.k = m->k;
+    plan.g = g;
+    plan.dtype = dtype;
+    plan.panels = panels;
+    plan.panel_bytes = mmixi_narrow_panel(dtype, D);
+    plan.a = (char *)g->a.p;
+    plan.a_row = (size_t)g->a.rs * sizeof(mmix_real);
+    int is_read_as_real = dtype == MMIX_DTYPE_F16 || (dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products);
+    if (!is_read_as_real) {
+        size_t blocks = mmixi_ceil_div(D, MMIXI_Q4);     /* q4's row is the longest */
+        size_t number = sizeof(int16_t);
+        plan.a_row = mmixi_round_up(blocks * (MMIXI_Q4 * number + 2 * sizeof(float)), MMIXI_ALIGN);
+        if (dtype == MMIX_DTYPE_BF16) plan.a_row = mmixi_round_up(2 * D, MMIXI_ALIGN);
+        plan.a = (char *)mmixi_step(m, mmixi_mul(rows, plan.a_row));
+        if (!plan.a) return -1;
+        mmixi_ranges(m, rows, mmixi_ceil_div(1 << 14, D), mmixi_narrow_a_rows, &plan);
+    }
+    double work = (double)rows * (double)g->c.cols * (double)D / (2 * (int)MMIXI_TASK_WORK);
+    size_t wanted = (size_t)(work < 64 ? work : 64);
+    plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC);
+    plan.panel_parts = 1;
+    while (plan.row_parts * plan.panel_parts < wanted
+           && plan.panel_parts * 2 * m->k->narrow_panels <= all_panels) plan.panel_parts *= 2;
+    mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_narrow_task, &plan);
+    mmix_rewind(m, mark);
+    return 0;
 }
 
 /* ==== >>tensors ======================================================================
@@ -5274,8 +6454,7 @@ static size_t mmixi_dtype_size(int dtype)
     switch (dtype) {
     case MMIX_DTYPE_REAL: return sizeof(mmix_real);
     case MMIX_DTYPE_I32: return sizeof(int32_t);
-    case MMIX_DTYPE_BF16: return sizeof(uint16_t);
-    default: return 1;
+    default: return 1;                           /* of a narrow type only the whole has a size */
     }
 }
 static const char *mmixi_dtype_name(int dtype)
@@ -5284,8 +6463,15 @@ static const char *mmixi_dtype_name(int dtype)
     case MMIX_DTYPE_REAL: return "real";
     case MMIX_DTYPE_I32: return "int32";
     case MMIX_DTYPE_BF16: return "bf16";
+    case MMIX_DTYPE_F16: return "f16";
+    case MMIX_DTYPE_I8: return "int8";
+    case MMIX_DTYPE_Q4: return "q4";
     default: return "u8";
     }
+}
+static inline int mmixi_is_narrow(const mmix_tensor *t)
+{
+    return t && mmixi_dtype_is_narrow(t->dtype);
 }
 static mmix_tensor *mmixi_owner(const mmix_tensor *t)
 {
@@ -5320,6 +6506,7 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
 }
 static size_t mmixi_bytes(const mmix_tensor *t)
 {
+    if (mmixi_is_narrow(t)) return mmixi_narrow_bytes(t->dtype, t->shape[0], t->shape[1]);
     return mmix_count(t) * mmixi_dtype_size(t->dtype);
 }
 
@@ -5379,9 +6566,10 @@ MMIXI_SHARED void *mmixi_data(const mmix_tensor *t, int dtype)
     data = owner->where ? mmixi_fetch(owner) : (char *)owner->data;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
-static const uint16_t *mmixi_halves(const mmix_tensor *t)
+/* The panels of a narrow matrix (>>narrow). */
+static char *mmixi_panels_of(const mmix_tensor *t)
 {
-    return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
+    return (char *)mmixi_data(t, t->dtype);
 }
 /* mmix_data wherever the numbers are. */
 static inline mmix_real *mmixi_of(const mmix_tensor *t)
@@ -5406,14 +6594,24 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
                              const size_t *shape)
 {
     size_t element = mmixi_dtype_size(dtype), bytes = element;
-    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_BF16)
+    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4)
         || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)) return 0;
     if (dtype == MMIX_DTYPE_U8) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: there are no tensors of MMIX_DTYPE_U8", who);
         return 0;
     }
+    if (mmixi_dtype_is_narrow(dtype) && ndim != 2) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: of %s there are matrices alone, expected 2 axes, "
+                  "found %d", who, mmixi_dtype_name(dtype), ndim);
+        return 0;
+    }
     if (ndim && !shape) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who);
+        return 0;
+    }
+    if (dtype == MMIX_DTYPE_I8 && shape[1] > MMIXI_I8_DEPTH) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rows of int8 have at most %d numbers, found %.0f",
+                  who, MMIXI_I8_DEPTH, (double)shape[1]);
         return 0;
     }
     t->m = m;
@@ -5430,7 +6628,7 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
             return 0;
         }
     }
-    return bytes;
+    return mmixi_is_narrow(t) ? mmixi_bytes(t) : bytes;
 }
 static mmix_tensor *mmixi_tensor(mmix_ctx *m)
 {
@@ -5608,91 +6806,92 @@ static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
     mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t has no values", who);
     return 0;
 }
-/* The nearest BF16, ties to even. */
-static uint16_t mmixi_to_bf16(mmix_real x)
+/* Gives row r of a tensor the values of `row`; of a narrow one the rows have to come in order. */
+static void mmixi_set_row(mmix_tensor *t, size_t r, const mmix_real *row)
 {
-    float f = (float)x;
-    double beyond = fabs((double)x) - fabs((double)f);
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
-        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
-/* Sets an element of a real or bf16 tensor, whose first one is at `data`. */
-static inline void mmixi_set(const mmix_tensor *t, void *data, size_t at, mmix_real value)
-{
-    if (t->dtype == MMIX_DTYPE_REAL) ((mmix_real *)data)[at] = value;
-    else ((uint16_t *)data)[at] = mmixi_to_bf16(value);
+    size_t n = mmixi_cols(t);
+    if (mmixi_is_narrow(t)) mmixi_narrow_rows(t->dtype, mmixi_panels_of(t), r, 1, row, n);
+    else memcpy(mmixi_of(t) + mmixi_row_offset(t, r), row, n * sizeof *row);
 }
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
-    void *data;
-    int32_t whole = 0;
     if (!t || !mmixi_fillable(t, "mmix_fill", 1)) return NULL;
-    data = mmixi_data(t, t->dtype);
+    size_t n = mmixi_cols(t);
     if (t->dtype == MMIX_DTYPE_I32) {
         const char *what = "the value of int32";
         if (mmixi_within(t->m, "mmix_fill", what, value, INT32_MIN, INT32_MAX)) return NULL;
-        whole = (int32_t)value;
+        int32_t *whole = (int32_t *)mmixi_data(t, t->dtype);
+        for (size_t i = 0; i < mmix_count(t); i++) whole[mmixi_place(t, i)] = (int32_t)value;
+        return t;
     }
-    for (size_t r = 0; r < mmixi_rows(t); r++) {
-        size_t begin = mmixi_row_offset(t, r), end = begin + mmixi_cols(t);
-        for (size_t i = begin; i < end; i++) {
-            if (t->dtype == MMIX_DTYPE_I32) ((int32_t *)data)[i] = whole;
-            else mmixi_set(t, data, i, (mmix_real)value);
-        }
-    }
+    mmix_mark mark = mmix_mark_here(t->m);
+    mmix_real *row = mmixi_reals(t->m, n, 1);
+    if (!row) return NULL;
+    for (size_t i = 0; i < n; i++) row[i] = (mmix_real)value;
+    for (size_t r = 0; r < mmixi_rows(t); r++) mmixi_set_row(t, r, row);
+    mmix_rewind(t->m, mark);
     return t;
 }
 MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
-    void *data;
-    size_t n = mmix_count(t);
     if (!m || !t || !mmixi_fillable(t, "mmix_fill_normal", 0)) return NULL;
-    data = mmixi_data(t, t->dtype);
-    for (size_t i = 0; i < n; i++) {
-        double normal = mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i);
-        mmixi_set(t, data, mmixi_place(t, i), (mmix_real)(deviation * normal));
+    size_t n = mmixi_cols(t);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_real *row = mmixi_reals(m, n, 1);
+    if (!row) return NULL;
+    for (size_t r = 0; r < mmixi_rows(t); r++) {
+        for (size_t i = 0; i < n; i++) {
+            double normal = mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, r * n + i);
+            row[i] = (mmix_real)(deviation * normal);
+        }
+        mmixi_set_row(t, r, row);
     }
+    mmix_rewind(m, mark);
     return t;
 }
 
-/* The values that mmix_read and mmix_write copy; NULL after an error. */
-static mmix_real *mmixi_transferable(const mmix_tensor *t, const char *who, const mmix_real *values)
+/* Whether mmix_read and mmix_write can copy; else there is an error. */
+static int mmixi_transferable(const mmix_tensor *t, const char *who, const mmix_real *values)
 {
-    mmix_real *x = mmixi_of(t);
-    if (!t) return NULL;
-    if (!x) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who);
+    if (!t) return 0;
+    int is_real = t->dtype == MMIX_DTYPE_REAL || mmixi_is_narrow(t);
+    if (!is_real || !mmixi_data(t, t->dtype))
+        mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who);
     else if (!values) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: values is NULL", who);
-    return values ? x : NULL;
+    else return 1;
+    return 0;
 }
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 {
-    const mmix_real *x = mmixi_transferable(t, "mmix_read", values);
-    size_t n;
-    if (!x) return -1;
-    n = mmixi_cols(t);
-    for (size_t r = 0; r < mmixi_rows(t); r++)
-        memcpy(values + r * n, x + mmixi_row_offset(t, r), n * sizeof *x);
+    if (!mmixi_transferable(t, "mmix_read", values)) return -1;
+    size_t n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++) {
+        mmix_real *row = values + r * n;
+        if (mmixi_is_narrow(t)) mmixi_widen_row(t->dtype, mmixi_panels_of(t), r, row, n);
+        else memcpy(row, mmixi_of(t) + mmixi_row_offset(t, r), n * sizeof *row);
+    }
     return 0;
 }
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
-    mmix_real *x = mmixi_transferable(t, "mmix_write", values);
-    size_t n;
-    if (!x) return -1;
+    if (!mmixi_transferable(t, "mmix_write", values)) return -1;
     mmixi_overwrite(t);
-    n = mmixi_cols(t);
-    for (size_t r = 0; r < mmixi_rows(t); r++)
-        memcpy(x + mmixi_row_offset(t, r), values + r * n, n * sizeof *x);
+    size_t n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++) mmixi_set_row(t, r, values + r * n);
     return 0;
 }
 MMIXDEF double mmix_item(const mmix_tensor *t)
 {
     const mmix_real *x = mmixi_of(t);
     return x && mmix_count(t) == 1 ? (double)*x : (double)NAN;
+}
+
+/* The values of a narrow matrix as reals, (O, D), in step memory; NULL on error. */
+static mmix_real *mmixi_widened(mmix_ctx *m, const mmix_tensor *w)
+{
+    mmix_real *wide = mmixi_reals(m, w->shape[0], w->shape[1]);
+    if (wide) mmix_read(w, wide);
+    return wide;
 }
 
 /* ---- checking arguments ----
@@ -5774,8 +6973,8 @@ static int mmixi_type_fits(mmix_ctx *m, const char *who, const mmixi_argument *a
                            const mmix_tensor *t)
 {
     int expected = a->type == MMIXI_IS_I32 ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL;
-    if (a->type == MMIXI_IS_ANY || t->dtype == expected) return 1;
-    if (a->type == MMIXI_IS_WEIGHT && t->dtype == MMIX_DTYPE_BF16) return 1;
+    if (t->dtype == expected || (a->type == MMIXI_IS_ANY && !mmixi_is_narrow(t))) return 1;
+    if (a->type == MMIXI_IS_WEIGHT && mmixi_is_narrow(t)) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, a->name_length, a->name,
               mmixi_dtype_name(t->dtype), mmixi_dtype_name(expected));
     return 0;
@@ -7623,9 +8822,23 @@ static int mmixi_scatter(mmix_ctx *m, mmixi_row_list *j)
     mmix_rewind(m, mark);
     return 0;
 }
+static void mmixi_take_narrow(void *arg, mmixi_range range)
+{
+    const mmix_call *c = (const mmix_call *)arg;
+    const mmix_tensor *table = c->in[0];
+    mmixi_mat list = mmixi_values(c->out[0]);
+    for (size_t i = range.begin; i < range.end; i++) {
+        size_t row = (size_t)mmixi_index(c->in[1], i);
+        mmixi_widen_row(table->dtype, mmixi_panels_of(table), row, mmixi_row(list, i), list.cols);
+    }
+}
 /* in: table (V, D), index */
 static int mmixi_take_rows_forward(mmix_ctx *m, mmix_call *c)
 {
+    if (mmixi_is_narrow(c->in[0])) {
+        mmixi_ranges(m, mmix_count(c->in[1]), 16, mmixi_take_narrow, c);
+        return 0;
+    }
     mmixi_mat table = mmixi_values(c->in[0]);
     mmixi_mat list = mmixi_values(c->out[0]);
     mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
@@ -7645,7 +8858,7 @@ MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor
     /* The table is named twice: a gradient that inputs share begins with zeros, and is added to. */
     mmix_call call = mmixi_call(table, index, table);
     size_t shape[MMIX_MAX_DIMS + 1];
-    if (!mmixi_expect(m, "mmix_take_rows", NULL, "table **, index:i32 ...", table, index)) return NULL;
+    if (!mmixi_expect(m, "mmix_take_rows", NULL, "table:w **, index:i32 ...", table, index)) return NULL;
     if (!mmixi_index_ok(m, "mmix_take_rows", "index", index, table->shape[0]))
         return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
@@ -8385,7 +9598,6 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     mmixi_mat y = mmixi_values(c->out[0]);
     mmixi_gemm g = mmixi_product_of(y, x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
-    g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
     /* one or two rows are dot products, which read W as it is */
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2)
@@ -8398,6 +9610,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
         g.row_scale = mmixi_of(s);
         g.rows_per_scale = x.rows / mmix_count(s);
     }
+    if (mmixi_is_narrow(w)) return mmixi_narrow_run(m, &g, w->dtype, mmixi_panels_of(w));
     return mmixi_gemm_run(m, &g);
 }
 /* The gradient of x Wᵀ + b: dy, or with s the product s dy in step memory. NULL if that is used
@@ -8444,9 +9657,14 @@ static int mmixi_linear_input_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
 {
     const mmix_tensor *w = c->in[1];
     mmixi_mat dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    mmixi_gemm g = mmixi_product_of(dx, dy, mmixi_values(w), c->add[0]);
-    g.half = mmixi_halves(w);
-    return mmixi_gemm_run(m, &g);
+    if (!mmixi_is_narrow(w)) return mmixi_product(m, dx, dy, mmixi_values(w), c->add[0]);
+    mmix_mark mark = mmix_mark_here(m);
+    size_t D = w->shape[1];
+    mmix_real *wide = mmixi_widened(m, w);
+    if (!wide) return -1;
+    int bad = mmixi_product(m, dx, dy, mmixi_matrix(wide, w->shape[0], D, (ptrdiff_t)D), c->add[0]);
+    mmix_rewind(m, mark);
+    return bad;
 }
 /* dW = dyᵀ x. 0, or -1. */
 static int mmixi_linear_weight_backward(mmix_ctx *m, mmix_call *c, mmixi_mat dy)
@@ -13220,7 +14438,7 @@ static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to who
 static size_t mmixi_pack_size(const mmix_ctx *m, const mmix_tensor *t)
 {
     int is_packed = t && t->packed && t->packed_nr == m->k->nr;
-    if (mmix_ndim(t) != 2 || is_packed) return 0;
+    if (mmix_ndim(t) != 2 || is_packed || mmixi_is_narrow(t)) return 0;
     return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
 
@@ -13230,7 +14448,6 @@ static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
     mmixi_gemm g;
     memset(&g, 0, sizeof g);
     g.b = mmixi_t(mmixi_values(t));
-    g.half = mmixi_halves(t);
     mmixi_gemm_pack(m, &g, to);
     t->packed = to;
     t->packed_nr = m->k->nr;
@@ -13245,6 +14462,14 @@ static int mmixi_param_decays(const char *name, size_t length, int ndim)
     return ndim > 1 && !is_bias;
 }
 
+/* What a parameter becomes in a list whose matrices are of `dtype`. Of four bits a decoder's first
+   and last matrix, the embedding and the classifier, would lose most, and are int8. */
+static int mmixi_param_dtype(int dtype, const char *name, int ndim)
+{
+    int is_outer = strstr(name, "embed_tokens") || strstr(name, "lm_head");
+    if (ndim != 2) return MMIX_DTYPE_REAL;
+    return dtype == MMIX_DTYPE_Q4 && is_outer ? MMIX_DTYPE_I8 : dtype;
+}
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
@@ -13268,7 +14493,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 
     mmix_tensor *t = (mmix_tensor *)mmixi_own(p, sizeof *t + length + 1);
     if (!t) return NULL;
-    int dtype = p->bf16 && ndim == 2 ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL;
+    int dtype = mmixi_param_dtype(p->dtype, full, ndim);
     size_t room = SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real);
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
     size_t bytes = mmixi_describe(m, t, full, dtype, ndim, shape);
@@ -13392,8 +14617,9 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_require_grad(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_require_grad", train)) return -1;
-    if (p->bf16)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are bf16");
+    if (p->dtype)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are %s",
+                         mmixi_dtype_name(p->dtype));
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = NULL;
@@ -13441,6 +14667,62 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
         to += reals;
     }
     return p->m->error_kind ? -1 : 0;
+}
+
+/* Room for the values of a list whose matrices are of `dtype`: where each tensor's values begin
+   follows from those before it. Returns how many reals the slab takes. */
+static size_t mmixi_narrow_slab(const mmix_params *p, int dtype)
+{
+    size_t reals = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor t = *p->at[i].tensor;
+        t.dtype = mmixi_param_dtype(dtype, p->at[i].name, t.ndim);
+        reals += mmixi_slab_size(&t);
+    }
+    return reals;
+}
+/* Panels of a matrix, from reals. */
+typedef struct mmixi_narrowing { const mmix_tensor *to; const mmix_real *from; } mmixi_narrowing;
+static void mmixi_narrowing_rows(void *arg, mmixi_range range)
+{
+    const mmixi_narrowing *job = (const mmixi_narrowing *)arg;
+    size_t D = job->to->shape[1];
+    mmixi_narrow_rows(job->to->dtype, mmixi_panels_of(job->to), range.begin,
+                      range.end - range.begin, job->from + range.begin * D, D);
+}
+MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype)
+{
+    static const char who[] = "mmix_params_narrow";
+    if (!mmixi_params_ready(p, who, 1)) return -1;
+    mmix_ctx *m = p->m;
+    if (!mmixi_dtype_is_narrow(dtype) || dtype > MMIX_DTYPE_Q4)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_BF16, _F16, "
+                         "_I8 or _Q4", who, dtype);
+    if (p->dtype || p->gradients || p->adapters || p->in_run)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a list that is not trained, without "
+                         "adapters and of reals", who);
+    mmix_params_pack(p, 0);
+    size_t slab = mmixi_narrow_slab(p, dtype);
+    mmix_real *values = (mmix_real *)mmixi_alloc(m, slab * sizeof *values);
+    if (!values) return -1;
+    size_t at = 0;
+    p->packed_reals = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        const mmix_real *from = mmixi_of(t);
+        t->data = values + at;
+        t->dtype = mmixi_param_dtype(dtype, p->at[i].name, t->ndim);
+        if (mmixi_is_narrow(t)) {
+            mmixi_narrowing job = { t, from };
+            mmixi_ranges(m, t->shape[0], MMIXI_PANEL, mmixi_narrowing_rows, &job);
+        } else memcpy(t->data, from, mmixi_bytes(t));
+        at += mmixi_slab_size(t);
+    }
+    mmixi_free(m, p->values, p->slab * sizeof *p->values);
+    p->values = values;
+    p->slab = slab;
+    p->dtype = dtype;
+    return 0;
 }
 
 /* A view of a matrix with a packed copy, both in step memory. Returns the tensor itself if it has
@@ -13588,12 +14870,13 @@ static size_t mmixi_lora_block(mmix_params *p, size_t begin)
 MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets)
 {
     if (!mmixi_params_ready(p, "mmix_params_add_lora", 1)) return -1;
-    if (!rank || p->adapters || p->bf16 || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
+    if (!rank || p->adapters || p->dtype || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
         const char *more = "";
-        if (p->bf16) more = ", of bf16";
+        if (p->dtype) more = ", of ";
         if (p->adapters) more = "; there are adapters already";
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets %d%s",
-                         (double)rank, targets, more);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets "
+                         "%d%s%s", (double)rank, targets, more,
+                         p->dtype && !p->adapters ? mmixi_dtype_name(p->dtype) : "");
     }
     p->lora.rank = rank;
     p->lora.alpha = alpha;
@@ -15337,7 +16620,7 @@ static void mmixi_ema_range(void *arg, mmixi_range range)
 /* Whether two lists have the same names and sizes, as reals that lie in the same places. */
 static int mmixi_params_alike(const mmix_params *teacher, const mmix_params *student)
 {
-    if (teacher->count != student->count || teacher->slab != student->slab || student->bf16)
+    if (teacher->count != student->count || teacher->slab != student->slab || student->dtype)
         return 0;
     for (size_t i = 0; i < teacher->count; i++) {
         const mmix_param *a = teacher->at + i, *b = student->at + i;
@@ -16470,7 +17753,7 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
         if (mmix_count(from) != n * source.parts || !slab)
             return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the "
                              "teacher it is of %.0f%s", who, to->name, (double)n,
-                             (double)mmix_count(from), slab ? "" : " bf16");
+                             (double)mmix_count(from), slab ? "" : " narrow numbers");
         const mmix_real *part = values + (slab - teacher->values) + source.part * n;
         memcpy(mmixi_of(to->tensor), part, n * sizeof *part);
     }
@@ -16886,12 +18169,12 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   (double)c->heads, more);
 }
 
-/* How a backbone begins. RANDOM: with its initial values. EMPTY: without values, since those of a
-   file will follow; what is wrong with the config is the file's fault then. BF16: the same, and its
-   matrices are bf16. */
-enum { MMIXI_BEGIN_BF16 = -1, MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
+/* How a model begins. RANDOM: with its initial values. EMPTY: without values, since those of a file
+   will follow; what is wrong with the config is the file's fault then. `dtype` is that of its
+   matrices; narrow ones have no initial values. */
+enum { MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
 
-static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
+static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start, int dtype)
 {
     if (mmix_error(m)) return NULL;
     mmixi_vision_settle(m, &c);
@@ -16901,7 +18184,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
         v->params = p;
         v->config = c;
         v->block = (mmixi_vision_block *)(v + 1);
-        p->bf16 = start == MMIXI_BEGIN_BF16;
+        p->dtype = dtype;
         p->deviation = c.deviation;
         mmixi_vision_declare(v);
     }
@@ -16914,7 +18197,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
 
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
-    return mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
+    return mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
 }
 
 MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config)
@@ -16923,7 +18206,7 @@ MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision
     const mmix_params *from = teacher->params;
     mmix_ctx *m = from->m;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
+    mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
     const mmix_real *values = mmixi_params_merged(from);
     int axial = config.positions == MMIX_POSITIONS_AXIAL;
     int bad = !v || m->error_kind
@@ -17642,7 +18925,7 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
 }
 
 /* start 1: with initial values; 0: without, as mmixi_vision_create. */
-static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
+static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start, int dtype)
 {
     if (mmix_error(m)) return NULL;
     mmixi_decoder_settle(m, &c);
@@ -17653,6 +18936,7 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
         d->params = p;
         d->config = c;
         d->layer = (mmixi_decoder_layer *)(d + 1);
+        p->dtype = dtype;
         mmixi_decoder_declare(d);
     }
     return mmixi_model_ready(m, p, start) ? d : NULL;
@@ -17660,7 +18944,7 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
 
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
-    return mmixi_decoder_create(m, config, 1);
+    return mmixi_decoder_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
 }
 
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
@@ -18320,7 +19604,7 @@ static int mmixi_dino_net_make(const mmix_dino *d, mmixi_dino_net *net, int star
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     size_t width = c->read == MMIX_READ_BOTH ? 2 * c->vision.dim : c->vision.dim;
-    net->vision = mmixi_vision_create(m, c->vision, start);
+    net->vision = mmixi_vision_create(m, c->vision, start, MMIX_DTYPE_REAL);
     net->params = mmix_params_create(m);
     if (m->error_kind) return -1;
     net->params->deviation = c->vision.deviation;
@@ -22924,12 +24208,6 @@ static size_t mmixi_file_size(int dtype)
     const mmixi_file_type *type = mmixi_file_type_of(dtype);
     return type ? type->bits / 8 : 1;
 }
-MMIXDEF const char *mmix_file_dtype_name(int dtype)
-{
-    const mmixi_file_type *type = mmixi_file_type_of(dtype);
-    return type ? type->name[MMIXI_IN_SAFETENSORS] : NULL;
-}
-
 #if defined(__GNUC__) || defined(__clang__)
 #define MMIXI_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
@@ -24686,6 +25964,410 @@ static const char *mmixi_file_foreign(const mmixi_file_bytes *f)
                "anew";
     return NULL;
 }
+
+/* ---- text ---- */
+/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
+   what is written ends with a zero and stops at its room. */
+typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
+MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (!t->out) t->at += (size_t)vsnprintf(NULL, 0, format, list);
+    else if (t->at < t->room) {
+        size_t left = t->room - t->at, n = (size_t)vsnprintf(t->out + t->at, left, format, list);
+        t->at += mmixi_min(n, left - 1);
+    }
+    va_end(list);
+}
+static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
+{
+    for (int i = 0; i < n; i++) mmixi_print(t, "%s%.0f", i ? between : "", (double)sizes[i]);
+}
+static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s, size_t n)
+{
+    mmixi_print(t, "%s\"", before);
+    for (const char *end = s + n; s < end; s++) {
+        if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
+        else if (*s == '"' || *s == '\\') mmixi_print(t, "\\%c", *s);
+        else mmixi_print(t, "%c", *s);
+    }
+    mmixi_print(t, "\"");
+}
+
+/* ---- GGUF (github.com/ggml-org/ggml, docs/gguf.md, versions 2 and 3) ----
+   "GGUF", version (4 bytes), how many arrays and how many values (8 bytes each), all little-endian;
+   values: a key, a type (4), the value. A text is its length (8) and its bytes, a list is a type
+   (4), a length (8) and its items;
+   arrays: a name, the number of axes (4), their sizes (8 each), the last axis first, a type (4),
+   where its data begin (8), counted from where all data begin, which is the next multiple of
+   general.alignment, or 32.
+
+   Values become metadata: numbers and truths as their text. Lists are left out. */
+
+/* Blocks of numbers that share a scale, little-endian, d and m float16:
+       Q8_0   32    d, 32 int8                       x = d q
+       Q4_0   32    d, 16 bytes                      x = d (q - 8)
+       Q4_1   32    d, m, 16 bytes                   x = d q + m
+       Q4_K   256   d, m, 12 bytes, 128 bytes        x = d s q - m t
+       Q5_K   256   d, m, 12 bytes, 32, 128          the same, a fifth bit of q in the 32
+       Q6_K   256   128, 64 (two bits each), 16 int8, d      x = d s (q - 32)
+   The lower halves of the bytes are the first numbers, the upper halves those behind them. s and t
+   are 6 bits each, for 32 numbers. */
+typedef void mmixi_block_reader(const uint8_t *p, float *x);
+
+static float mmixi_block_half(const uint8_t *p)
+{
+    return mmixi_half_float((uint16_t)mmixi_number(p, 2));
+}
+static void mmixi_read_q8_0(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    for (int i = 0; i < 32; i++) x[i] = d * (float)(int8_t)p[2 + i];
+}
+static void mmixi_read_q4_0(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    for (int i = 0; i < 16; i++) {
+        x[i] = d * (float)((p[2 + i] & 15) - 8);
+        x[i + 16] = d * (float)((p[2 + i] >> 4) - 8);
+    }
+}
+static void mmixi_read_q4_1(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    float m = mmixi_block_half(p + 2);
+    for (int i = 0; i < 16; i++) {
+        x[i] = d * (float)(p[4 + i] & 15) + m;
+        x[i + 16] = d * (float)(p[4 + i] >> 4) + m;
+    }
+}
+/* s and t of run i of 32 numbers, from the 12 bytes at p: the first four have the lower six bits of
+   a byte each, the others four bits of their own and two that the first ones leave. */
+static void mmixi_read_k_scale(const uint8_t *p, int i, float *s, float *t)
+{
+    int low = p[i % 4];
+    int high = p[i % 4 + 4];
+    int more = p[i % 4 + 8];
+    *s = (float)(i < 4 ? low & 63 : (more & 15) | low >> 6 << 4);
+    *t = (float)(i < 4 ? high & 63 : more >> 4 | high >> 6 << 4);
+}
+static void mmixi_read_q4_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    float m = mmixi_block_half(p + 2);
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *q = p + 16 + run / 2 * 32;
+        float s, t;
+        mmixi_read_k_scale(p + 4, run, &s, &t);
+        for (int i = 0; i < 32; i++) {
+            int whole = run % 2 ? q[i] >> 4 : q[i] & 15;
+            *x++ = d * s * (float)whole - m * t;
+        }
+    }
+}
+static void mmixi_read_q5_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    float m = mmixi_block_half(p + 2);
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *q = p + 48 + run / 2 * 32;
+        float s, t;
+        mmixi_read_k_scale(p + 4, run, &s, &t);
+        for (int i = 0; i < 32; i++) {
+            int whole = run % 2 ? q[i] >> 4 : q[i] & 15;
+            whole += (p[16 + i] >> run & 1) << 4;
+            *x++ = d * s * (float)whole - m * t;
+        }
+    }
+}
+static void mmixi_read_q6_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p + 208);
+    for (int i = 0; i < 256; i++) {
+        int half = i / 128;
+        int quarter = i / 32 % 4;                        /* of that half */
+        const uint8_t *low = p + 64 * half + quarter % 2 * 32 + i % 32;
+        int q = quarter < 2 ? *low & 15 : *low >> 4;
+        q |= (p[128 + 32 * half + i % 32] >> 2 * quarter & 3) << 4;
+        x[i] = d * (float)(int8_t)p[192 + i / 16] * (float)(q - 32);
+    }
+}
+
+typedef struct mmixi_block_type {
+    int dtype, number;                           /* MMIX_FILE_…; in GGUF */
+    size_t elements, bytes;
+    const char *name;
+    mmixi_block_reader *read;
+} mmixi_block_type;
+static const mmixi_block_type *mmixi_block_type_of(int dtype)
+{
+    static const mmixi_block_type types[] = {
+        { MMIX_FILE_Q4_0, 2, 32, 18, "Q4_0", mmixi_read_q4_0 },
+        { MMIX_FILE_Q4_1, 3, 32, 20, "Q4_1", mmixi_read_q4_1 },
+        { MMIX_FILE_Q8_0, 8, 32, 34, "Q8_0", mmixi_read_q8_0 },
+        { MMIX_FILE_Q4_K, 12, 256, 144, "Q4_K", mmixi_read_q4_k },
+        { MMIX_FILE_Q5_K, 13, 256, 176, "Q5_K", mmixi_read_q5_k },
+        { MMIX_FILE_Q6_K, 14, 256, 210, "Q6_K", mmixi_read_q6_k }
+    };
+    int at = dtype - MMIX_FILE_Q4_0;
+    return at >= 0 && at < (int)(sizeof types / sizeof *types) ? &types[at] : NULL;
+}
+
+MMIXDEF const char *mmix_file_dtype_name(int dtype)
+{
+    const mmixi_file_type *type = mmixi_file_type_of(dtype);
+    const mmixi_block_type *block = mmixi_block_type_of(dtype);
+    if (block) return block->name;
+    return type ? type->name[MMIXI_IN_SAFETENSORS] : NULL;
+}
+
+/* Types of plain numbers, by GGUF's numbers, and names of those that are not read. */
+static int mmixi_gguf_plain(uint64_t number)
+{
+    switch (number) {
+    case 0: return MMIX_FILE_F32;
+    case 1: return MMIX_FILE_F16;
+    case 24: return MMIX_FILE_I8;
+    case 25: return MMIX_FILE_I16;
+    case 26: return MMIX_FILE_I32;
+    case 27: return MMIX_FILE_I64;
+    case 28: return MMIX_FILE_F64;
+    case 30: return MMIX_FILE_BF16;
+    default: return MMIX_FILE_OTHER;
+    }
+}
+/* Block types that are not read, by their numbers: how many bytes take how many elements. */
+static const struct { uint64_t number; size_t elements, bytes; const char *name; }
+mmixi_gguf_unread[] = {
+    { 6, 32, 22, "Q5_0" }, { 7, 32, 24, "Q5_1" }, { 9, 32, 36, "Q8_1" }, { 10, 256, 84, "Q2_K" },
+    { 11, 256, 110, "Q3_K" }, { 15, 256, 292, "Q8_K" }, { 16, 256, 66, "IQ2_XXS" },
+    { 17, 256, 74, "IQ2_XS" }, { 18, 256, 98, "IQ3_XXS" }, { 19, 256, 50, "IQ1_S" },
+    { 20, 32, 18, "IQ4_NL" }, { 21, 256, 110, "IQ3_S" }, { 22, 256, 82, "IQ2_S" },
+    { 23, 256, 136, "IQ4_XS" }, { 29, 256, 56, "IQ1_M" }, { 34, 256, 54, "TQ1_0" },
+    { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" },
+    { 40, 64, 36, "NVFP4" }, { 41, 128, 18, "Q1_0" }
+};
+
+/* What is left of the file. A read beyond its end gives 0, and sets `short`. */
+typedef struct mmixi_gguf {
+    mmix_archive *a;
+    const uint8_t *at, *end;
+    int cut;                                     /* 1: the file ended too early */
+    int strange;                                 /* 1: a list is of no known type, or too deep */
+    mmixi_text json;                             /* the values, measured and then written */
+    uint64_t alignment;
+} mmixi_gguf;
+static uint64_t mmixi_gguf_number(mmixi_gguf *g, int bytes)
+{
+    if (g->end - g->at < bytes) g->cut = 1;
+    if (g->cut) return 0;
+    g->at += bytes;
+    return mmixi_number(g->at - bytes, bytes);
+}
+/* The bytes of a text, `*n` of them, which have no zero behind them. */
+static const char *mmixi_gguf_text(mmixi_gguf *g, size_t *n)
+{
+    uint64_t length = mmixi_gguf_number(g, 8);
+    if (length > (uint64_t)(g->end - g->at)) g->cut = 1;
+    *n = g->cut ? 0 : (size_t)length;
+    g->at += *n;
+    return (const char *)g->at - *n;
+}
+enum { MMIXI_GGUF_F32 = 6, MMIXI_GGUF_BOOL, MMIXI_GGUF_TEXT, MMIXI_GGUF_LIST, MMIXI_GGUF_U64,
+       MMIXI_GGUF_I64, MMIXI_GGUF_F64, MMIXI_GGUF_TYPES };
+static int mmixi_gguf_size(uint64_t type)        /* bytes of a number */
+{
+    static const char size[MMIXI_GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    return size[type];
+}
+static void mmixi_gguf_print_number(mmixi_gguf *g, uint64_t type)
+{
+    int bytes = mmixi_gguf_size(type);
+    uint64_t bits = mmixi_gguf_number(g, bytes);
+    int above = 64 - 8 * bytes;
+    uint32_t single = (uint32_t)bits;
+    float f;
+    double d;
+    memcpy(&f, &single, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    if (type == MMIXI_GGUF_F32) mmixi_print(&g->json, "\"%.9g\"", (double)f);
+    else if (type == MMIXI_GGUF_F64) mmixi_print(&g->json, "\"%.17g\"", d);
+    else if (type == MMIXI_GGUF_BOOL) mmixi_print(&g->json, bits ? "\"true\"" : "\"false\"");
+    else if (type == MMIXI_GGUF_U64 || (type < 6 && type % 2 == 0))
+        mmixi_print(&g->json, "\"%llu\"", (unsigned long long)bits);
+    else
+        mmixi_print(&g->json, "\"%lld\"", (long long)((int64_t)(bits << above) >> above));
+}
+/* Goes past the items of a list. */
+static void mmixi_gguf_skip(mmixi_gguf *g, int depth)
+{
+    uint64_t type = mmixi_gguf_number(g, 4);
+    uint64_t count = mmixi_gguf_number(g, 8);
+    size_t n;
+    if (g->cut) return;
+    if (type >= MMIXI_GGUF_TYPES || depth > 4) {
+        g->strange = 1;
+        g->cut = 1;
+        return;
+    }
+    int size = mmixi_gguf_size(type);
+    if (size) {
+        if (count > (uint64_t)(g->end - g->at) / (uint64_t)size) g->cut = 1;
+        else g->at += (size_t)count * (size_t)size;
+        return;
+    }
+    for (uint64_t i = 0; i < count && !g->cut; i++) {
+        if (type == MMIXI_GGUF_TEXT) mmixi_gguf_text(g, &n);
+        else mmixi_gguf_skip(g, depth + 1);
+    }
+}
+/* The values, `count` of them, as JSON. 0, or -1. */
+static int mmixi_gguf_values(mmixi_gguf *g, uint64_t count)
+{
+    const char *before = "";
+    g->alignment = 32;
+    mmixi_print(&g->json, "{");
+    for (uint64_t i = 0; i < count && !g->cut; i++) {
+        size_t n, m;
+        const char *key = mmixi_gguf_text(g, &n);
+        uint64_t type = mmixi_gguf_number(g, 4);
+        if (type >= MMIXI_GGUF_TYPES)
+            return mmixi_refuse(g->a, NULL, "values of types 0 to 12, found %.0f", (double)type);
+        if (n == 17 && type == 4 && !memcmp(key, "general.alignment", n) && g->end - g->at >= 4)
+            g->alignment = mmixi_number(g->at, 4);
+        if (type == MMIXI_GGUF_LIST) {
+            mmixi_gguf_skip(g, 0);
+            continue;
+        }
+        mmixi_print(&g->json, "%s", before);
+        mmixi_print_quoted(&g->json, "", key, n);
+        mmixi_print(&g->json, ":");
+        if (type == MMIXI_GGUF_TEXT) {
+            const char *text = mmixi_gguf_text(g, &m);
+            mmixi_print_quoted(&g->json, "", text, m);
+        } else mmixi_gguf_print_number(g, type);
+        before = ",";
+    }
+    mmixi_print(&g->json, "}");
+    return 0;
+}
+/* The metadata from the values that begin at g->at: measured, then written and read as JSON. 0,
+   or -1. */
+static int mmixi_gguf_metadata(mmixi_gguf *g, uint64_t count)
+{
+    mmix_archive *a = g->a;
+    const uint8_t *begin = g->at;
+    for (int pass = 0; pass < 2; pass++) {
+        g->at = begin;
+        g->json.room = g->json.at + 1;
+        g->json.at = 0;
+        if (pass) g->json.out = (char *)mmixi_archive_alloc(a, g->json.room);
+        if (pass && !g->json.out) return -1;
+        if (mmixi_gguf_values(g, count)) return -1;
+        if (g->strange) return mmixi_refuse(a, NULL, "lists of values of types 0 to 12, nested at "
+                                            "most 5 deep, found another");
+        if (g->cut) return mmixi_refuse(a, NULL, "%.0f values, found the end of the file",
+                                        (double)count);
+    }
+    a->metadata = g->json.out;
+    return mmixi_json_open(a->m, a->path, g->json.out, g->json.at);
+}
+/* The type of an array and the bytes that it takes. Returns 0, or -1 for a type that nobody knows,
+   or rows that are no whole blocks. */
+static int mmixi_gguf_type(uint64_t number, mmix_entry *e, const char **unread)
+{
+    const mmixi_block_type *block = NULL;
+    size_t elements = 1;
+    size_t bytes = 0;
+    e->dtype = mmixi_gguf_plain(number);
+    if (e->dtype != MMIX_FILE_OTHER) bytes = mmixi_file_size(e->dtype);
+    for (int i = MMIX_FILE_Q4_0; (block = mmixi_block_type_of(i)) != NULL; i++) {
+        if ((uint64_t)block->number != number) continue;
+        e->dtype = block->dtype;
+        elements = block->elements;
+        bytes = block->bytes;
+    }
+    for (size_t i = 0; i < sizeof mmixi_gguf_unread / sizeof *mmixi_gguf_unread; i++) {
+        if (mmixi_gguf_unread[i].number != number) continue;
+        *unread = mmixi_gguf_unread[i].name;
+        elements = mmixi_gguf_unread[i].elements;
+        bytes = mmixi_gguf_unread[i].bytes;
+    }
+    double all = mmixi_entry_elements(e) / (double)elements * (double)bytes;
+    if (!bytes || all > (double)(SIZE_MAX / 2)) return -1;
+    if (e->ndim ? e->shape[e->ndim - 1] % elements : elements > 1) return -1;
+    e->bytes = (size_t)all;
+    return 0;
+}
+/* One array, whose data are counted from `data`, `size` bytes. 0, or -1. */
+static int mmixi_gguf_entry(mmixi_gguf *g)
+{
+    mmix_archive *a = g->a;
+    const char *unread = NULL;
+    size_t n;
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    const char *name = mmixi_gguf_text(g, &n);
+    char *own = (char *)mmixi_archive_alloc(a, n + 1);
+    if (!own) return -1;
+    memcpy(own, name, n);
+    if (strlen(own) < n) return mmixi_refuse(a, own, "a name without a zero in it");
+    e.name = own;
+    uint64_t axes = mmixi_gguf_number(g, 4);
+    if (axes > 4) return mmixi_refuse(a, own, "at most 4 axes, found %.0f", (double)axes);
+    e.ndim = (int)axes;
+    for (int i = e.ndim; i-- > 0;) {
+        uint64_t size = mmixi_gguf_number(g, 8);
+        if (size > SIZE_MAX / 2) return mmixi_refuse(a, own, "a shape that fits in memory");
+        e.shape[i] = (size_t)size;
+    }
+    uint64_t number = mmixi_gguf_number(g, 4);
+    uint64_t offset = mmixi_gguf_number(g, 8);
+    if (g->cut) return mmixi_refuse(a, NULL, "more arrays, found the end of the file");
+    if (mmixi_gguf_type(number, &e, &unread))
+        return mmixi_refuse(a, own, "rows of whole blocks of a known type, found type %.0f",
+                            (double)number);
+    if (offset > SIZE_MAX / 2) return mmixi_refuse(a, own, "data inside of the file");
+    e.data = (const void *)(uintptr_t)offset;            /* until all of them are read */
+    return unread ? mmixi_archive_add_unread(a, e, unread) : mmixi_archive_append(a, &e);
+}
+static int mmixi_gguf_read(mmix_archive *a)
+{
+    mmixi_gguf g;
+    memset(&g, 0, sizeof g);
+    g.a = a;
+    g.at = a->file.bytes + 4;
+    g.end = a->file.bytes + a->file.size;
+    uint64_t version = mmixi_gguf_number(&g, 4);
+    if (version != 2 && version != 3)
+        return mmixi_refuse(a, NULL, "GGUF of version 2 or 3, little-endian, found %.0f",
+                            (double)version);
+    uint64_t arrays = mmixi_gguf_number(&g, 8);
+    uint64_t values = mmixi_gguf_number(&g, 8);
+    a->paged = a->file.mapped && !mmixi_big_endian_here();
+    if (mmixi_gguf_metadata(&g, values)) return -1;
+    if (!g.alignment || g.alignment > 1 << 20)
+        return mmixi_refuse(a, NULL, "a general.alignment of 1 to 1048576, found %.0f",
+                            (double)g.alignment);
+    for (uint64_t i = 0; i < arrays; i++)
+        if (mmixi_gguf_entry(&g)) return -1;
+    size_t begin = (size_t)(g.at - a->file.bytes);
+    begin = mmixi_round_up(begin, (size_t)g.alignment);
+    size_t size = begin < a->file.size ? a->file.size - begin : 0;
+    for (mmix_entry *e = a->entries; e < a->entries + a->count; e++) {
+        size_t offset = (size_t)(uintptr_t)e->data;
+        if (offset > size || e->bytes > size - offset)
+            return mmixi_refuse(a, e->name, "%.0f bytes of data inside of the file, found fewer",
+                                (double)e->bytes);
+        uint8_t *data = a->file.bytes + begin + offset;
+        e->data = data;
+        if (!mmixi_block_type_of(e->dtype) && e->dtype != MMIX_FILE_OTHER)
+            mmixi_byte_order(data, e->bytes, mmixi_file_size(e->dtype), 0);
+    }
+    return 0;
+}
+
 /* Reads the file in the way that its first bytes ask for. 0, or -1. */
 static int mmixi_archive_fill(mmix_archive *a)
 {
@@ -24695,6 +26377,8 @@ static int mmixi_archive_fill(mmix_archive *a)
     switch (mmixi_number(a->file.bytes, 4)) {
     case 0x4d554e93:                             /* "\x93NUM" */
         return mmixi_npy(a, "array", a->file.bytes, a->file.size, 1);
+    case 0x46554747:                             /* "GGUF" */
+        return mmixi_gguf_read(a);
     case 0x04034b50:                             /* "PK\3\4" */
     case 0x06054b50:                             /* "PK\5\6": a zip file of nothing */
         return mmixi_zip_archive(a);
@@ -24764,16 +26448,6 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 MMIXI_COLD_END
 
 /* ---- reading ---- */
-/* Reads an F16: sign 1, exponent 5, fraction 10 bits. */
-static inline float mmixi_half_float(uint16_t half)
-{
-    union { uint32_t bits; float f; } u;
-    int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
-    u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
-    u.f *= (float)(fraction + 1024 * normal);
-    if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
-    return half & 0x8000 ? -u.f : u.f;
-}
 /* Reads an F32, F16 or BF16 of a file as a float. */
 static inline float mmixi_file_float(const uint8_t *p, int from)
 {
@@ -24862,6 +26536,28 @@ static const char *mmixi_target_name(int dtype)
     if (dtype == MMIX_FILE_I64) return "64-bit integers";
     return "F64, F32, BF16, I64 or I32";
 }
+/* The numbers of an entry of blocks, as F64, F32 or BF16. Returns 0, or -1. */
+static int mmixi_blocks_read(const mmix_archive *a, const mmix_entry *e, int dtype, void *values)
+{
+    const mmixi_block_type *type = mmixi_block_type_of(e->dtype);
+    const uint8_t *p = (const uint8_t *)e->data;
+    size_t count = mmix_entry_count(e);
+    float x[256];
+    for (size_t at = 0; at < count; at += type->elements, p += type->bytes) {
+        type->read(p, x);
+        if (dtype == MMIX_FILE_F32) {
+            memcpy((float *)values + at, x, type->elements * sizeof *x);
+            continue;
+        }
+        for (size_t i = 0; i < type->elements; i++) {
+            mmixi_element element = { (double)x[i], 0, 0 };
+            if (!mmixi_element_store(values, at + i, dtype, element))
+                return mmixi_refuse(a, e->name, "what can be read as %s, found %s",
+                                    mmixi_target_name(dtype), type->name);
+        }
+    }
+    return 0;
+}
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
@@ -24876,9 +26572,11 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     if (from == MMIX_FILE_OTHER)
         return mmixi_refuse(&in, e->name, "numbers that can be read, found %s",
                             mmixi_archive_type(a, e->name));
-    if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
+    int is_block = mmixi_block_type_of(from) != NULL;
+    if (dtype >= MMIX_FILE_I64 && (from < MMIX_FILE_I64 || is_block))
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     const uint8_t *p = (const uint8_t *)e->data;
+    if (mmixi_block_type_of(from)) return mmixi_blocks_read(&in, e, dtype, values);
     size_t size = mmixi_file_size(from);
     if (from == dtype) {
         if (count) memcpy(values, p, e->bytes);
@@ -24900,38 +26598,10 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 
 MMIXI_COLD_BEGIN
 /* ---- saving ---- */
-/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
-   what is written ends with a zero and stops at its room. */
-typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
-MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    if (!t->out) t->at += (size_t)vsnprintf(NULL, 0, format, list);
-    else if (t->at < t->room) {
-        size_t left = t->room - t->at, n = (size_t)vsnprintf(t->out + t->at, left, format, list);
-        t->at += mmixi_min(n, left - 1);
-    }
-    va_end(list);
-}
-static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
-{
-    for (int i = 0; i < n; i++) mmixi_print(t, "%s%.0f", i ? between : "", (double)sizes[i]);
-}
-static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
-{
-    mmixi_print(t, "%s\"", before);
-    for (; *s; s++) {
-        if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
-        else if (*s == '"' || *s == '\\') mmixi_print(t, "\\%c", *s);
-        else mmixi_print(t, "%c", *s);
-    }
-    mmixi_print(t, "\"");
-}
 static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix_entry *e,
                                    double begin)
 {
-    mmixi_print_quoted(t, before, e->name);
+    mmixi_print_quoted(t, before, e->name, strlen(e->name));
     mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
     mmixi_print_sizes(t, e->ndim, e->shape, ",");
     mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", begin, begin + mmixi_entry_bytes(e));
@@ -24947,8 +26617,8 @@ static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_
     if (metadata && *metadata) {
         mmixi_print(t, "\"__metadata__\":{");
         for (; *metadata; metadata += 2) {
-            mmixi_print_quoted(t, before, metadata[0]);
-            mmixi_print_quoted(t, ":", metadata[1]);
+            mmixi_print_quoted(t, before, metadata[0], strlen(metadata[0]));
+            mmixi_print_quoted(t, ":", metadata[1], strlen(metadata[1]));
             before = ",";
         }
         mmixi_print(t, "}");
@@ -25075,6 +26745,7 @@ static const char *mmixi_entry_wrong(const mmix_entry *e, int npy)
 {
     if (!npy && (!e->name || !strcmp(e->name, "__metadata__")))
         return "a name that is free, found none or __metadata__";
+    if (mmixi_block_type_of(e->dtype)) return "a dtype that is saved, found blocks";
     if (!mmix_file_dtype_name(e->dtype)) return "a dtype MMIX_FILE_…, found another number";
     if (npy && !*mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY])
         return "another dtype, found BF16";
@@ -25245,6 +26916,24 @@ static const mmixi_renaming mmixi_names_timm_swiglu[] = {
     { NULL, NULL }
 };
 
+/* Decoders in GGUF. */
+static const mmixi_renaming mmixi_names_gguf[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { "model.layers.", "blk." },
+    { "input_layernorm", "attn_norm" },
+    { "self_attn.q_proj", "attn_q" },
+    { "self_attn.k_proj", "attn_k" },
+    { "self_attn.v_proj", "attn_v" },
+    { "self_attn.o_proj", "attn_output" },
+    { "post_attention_layernorm", "ffn_norm" },
+    { "mlp.gate_proj", "ffn_gate" },
+    { "mlp.up_proj", "ffn_up" },
+    { "mlp.down_proj", "ffn_down" },
+    { NULL, NULL }
+};
+
 typedef struct mmixi_names {
     const mmix_archive *a;
     const mmixi_renaming *renamings;             /* NULL: a file's names are the parameters' */
@@ -25369,7 +27058,8 @@ static void mmixi_names_recognise(mmixi_names *f)
         f->renamings = five ? mmixi_names_dinov2_5 : mmixi_names_dinov2;
     else {
         f->huggingface = 0;
-        if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
+        if (mmix_archive_find(f->a, "token_embd.weight")) f->renamings = mmixi_names_gguf;
+        else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
 /* Finds the prefix of all names: what stands before the parameter `first` in the file. There may be
@@ -25454,12 +27144,29 @@ static int mmixi_entry_unused(const char *name)
 }
 
 /* ---- parameters ---- */
-/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should
-   have. */
+/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should have.
+   Of a matrix in int8 or four bits the file has two or three arrays:
+
+       NAME   I8 (O, D)        NAME.scale   F32 (O)                 x_oi = scale_o n_oi
+       NAME   U8 (O, 16 D/32)  NAME.scale, NAME.minimum   F16 (O, D/32)
+                               x_oi = scale_ob n_oi + minimum_ob, b = i / 32; in 16 bytes are n of
+                               a block: first the lower halves, then the upper ones */
 typedef struct mmixi_stored {
-    const mmix_entry *entry;
+    const mmix_entry *entry, *scale, *minimum;
     mmix_tensor expected;
 } mmixi_stored;
+/* The array NAME.WHAT beside NAME, or NULL. */
+static const mmix_entry *mmixi_stored_beside(const mmix_archive *a, const mmix_entry *e,
+                                             const char *what)
+{
+    char name[2 * MMIXI_PART_NAME];
+    int is_small = e && (e->dtype == MMIX_FILE_I8 || e->dtype == MMIX_FILE_U8);
+    if (!is_small) return NULL;
+    snprintf(name, sizeof name, "%.400s.%s", e->name, what);
+    return mmix_archive_find(a, name);
+}
+/* How many numbers of four bits lie in a row of n of them: whole blocks. */
+static size_t mmixi_fours(size_t n) { return mmixi_ceil_div(n, MMIXI_Q4); }
 /* Whether the file's positions lack the class token's row. */
 static int mmixi_stored_bare(const mmixi_names *f, const mmix_param *q, const mmix_entry *e)
 {
@@ -25473,12 +27180,26 @@ static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int pie
     part.entry = mmixi_entry(f, q->name, piece);
     part.expected = *q->tensor;
     part.expected.shape[0] /= (size_t)f->pieces;
+    part.scale = mmixi_stored_beside(f->a, part.entry, "scale");
+    part.minimum = mmixi_stored_beside(f->a, part.entry, "minimum");
     if (mmixi_stored_bare(f, q, part.entry)) part.expected.shape[1]--;
     return part;
+}
+static int mmixi_shape_is(const mmix_entry *e, int ndim, size_t rows, size_t columns)
+{
+    return e && e->ndim == ndim && e->shape[0] == rows && (ndim < 2 || e->shape[1] == columns);
 }
 static int mmixi_stored_fits(const mmixi_stored *part)
 {
     const mmix_entry *e = part->entry;
+    size_t O = part->expected.shape[0];
+    size_t blocks = mmixi_fours(part->expected.shape[1]);
+    int is_matrix = part->expected.ndim == 2;
+    if (e->dtype == MMIX_FILE_U8)
+        return is_matrix && mmixi_shape_is(e, 2, O, 16 * blocks)
+            && mmixi_shape_is(part->scale, 2, O, blocks)
+            && mmixi_shape_is(part->minimum, 2, O, blocks);
+    if (e->dtype == MMIX_FILE_I8 && (!is_matrix || !mmixi_shape_is(part->scale, 1, O, 1))) return 0;
     return e->ndim == part->expected.ndim
         && !memcmp(e->shape, part->expected.shape, (size_t)e->ndim * sizeof *e->shape);
 }
@@ -25504,6 +27225,8 @@ static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param 
         mmixi_shape_text(&part.expected, shape);
         if (part.entry) {
             used[part.entry - f->a->entries] = 1;
+            if (part.scale) used[part.scale - f->a->entries] = 1;
+            if (part.minimum) used[part.minimum - f->a->entries] = 1;
             if (!mmixi_stored_fits(&part)) {
                 mmixi_print_entry(t, "reshaped", part.entry);
                 mmixi_print(t, ", expected %s\n", shape);
@@ -25557,13 +27280,216 @@ static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
     madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
 }
+/* Run `run` of 32 numbers of a row in blocks of four bits, with scale and minimum as float16: those
+   of the file, except that Q4_K's are products, which are rounded. */
+static void mmixi_block_four(int dtype, const uint8_t *row, size_t run, uint16_t *scale,
+                             uint16_t *minimum, uint8_t *q)
+{
+    const mmixi_block_type *type = mmixi_block_type_of(dtype);
+    const uint8_t *p = row + run * 32 / type->elements * type->bytes;
+    float d = mmixi_block_half(p);
+    *scale = (uint16_t)mmixi_number(p, 2);
+    if (dtype == MMIX_FILE_Q4_K) {
+        float s, t;
+        size_t of = run % 8;
+        const uint8_t *from = p + 16 + of / 2 * 32;
+        mmixi_read_k_scale(p + 4, (int)of, &s, &t);
+        *scale = mmixi_to_half(d * s);
+        *minimum = mmixi_to_half(-(mmixi_block_half(p + 2) * t));
+        for (int i = 0; i < 32; i++) q[i] = of % 2 ? from[i] >> 4 : from[i] & 15;
+        return;
+    }
+    int is_plain = dtype == MMIX_FILE_Q4_0;
+    const uint8_t *from = p + (is_plain ? 2 : 4);
+    *minimum = is_plain ? mmixi_to_half(-8 * d) : (uint16_t)mmixi_number(p + 2, 2);
+    for (int i = 0; i < 16; i++) {
+        q[i] = from[i] & 15;
+        q[i + 16] = from[i] >> 4;
+    }
+}
+/* Whether rows of a file can be taken over as they are, without being rounded again. */
+static int mmixi_is_four(const mmix_entry *e, const mmix_tensor *to)
+{
+    if (!e || to->dtype != MMIX_DTYPE_Q4 || e->ndim != 2) return 0;
+    return e->dtype == MMIX_FILE_Q4_0 || e->dtype == MMIX_FILE_Q4_1 || e->dtype == MMIX_FILE_Q4_K;
+}
+/* Rows begin … end - 1 of such an entry to rows from `first` on, in order. */
+static void mmixi_take_fours(const mmix_entry *e, size_t begin, size_t end, const mmix_tensor *to,
+                             size_t first)
+{
+    size_t D = e->shape[1];
+    size_t bytes = e->bytes / e->shape[0];
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_Q4, D);
+    for (size_t r = begin; r < end; r++, first++) {
+        const uint8_t *row = (const uint8_t *)e->data + r * bytes;
+        char *panel = mmixi_panels_of(to) + first / MMIXI_PANEL * panel_bytes;
+        if (first % MMIXI_PANEL == 0) memset(panel, 0, panel_bytes);
+        for (size_t run = 0; run < D / MMIXI_Q4; run++) {
+            uint16_t scale, minimum;
+            uint8_t q[MMIXI_Q4];
+            mmixi_block_four(e->dtype, row, run, &scale, &minimum, q);
+            mmixi_q4_put(panel + run * MMIXI_Q4_BYTES, first % MMIXI_PANEL, scale, minimum, q);
+        }
+    }
+}
+
+/* Rows begin … begin + n - 1 of an entry as reals. 0, or -1. */
+static int mmixi_entry_rows(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, size_t begin,
+                            size_t n, mmix_real *rows)
+{
+    size_t bytes = e->bytes / e->shape[0];
+    mmix_entry part = *e;
+    part.shape[0] = n;
+    part.data = (const char *)part.data + begin * bytes;
+    part.bytes = n * bytes;
+    return mmix_archive_read(m, a, &part, MMIX_FILE_REAL, rows, mmix_entry_count(&part));
+}
+/* A row of int8 or four bits in a file: the scales and minima, as they are there, and the numbers,
+   D of them and in four bits whole blocks. */
+static const float *mmixi_stored_i8(const mmixi_stored *part, size_t row, const int8_t **n)
+{
+    *n = (const int8_t *)part->entry->data + row * part->entry->shape[1];
+    return (const float *)part->scale->data + row;
+}
+static void mmixi_stored_four(const mmixi_stored *part, size_t row, size_t block, uint16_t *scale,
+                              uint16_t *minimum, uint8_t *q)
+{
+    size_t at = row * part->scale->shape[1] + block;
+    const uint8_t *from = (const uint8_t *)part->entry->data + at * 16;
+    memcpy(scale, (const char *)part->scale->data + 2 * at, 2);
+    memcpy(minimum, (const char *)part->minimum->data + 2 * at, 2);
+    for (int i = 0; i < 16; i++) {
+        q[i] = from[i] & 15;
+        q[i + 16] = from[i] >> 4;
+    }
+}
+/* Rows of a file's part in a matrix (O, D) as reals. 0, or -1. */
+static int mmixi_stored_rows(mmix_ctx *m, const mmix_archive *a, const mmixi_stored *part,
+                             size_t begin, size_t n, mmix_real *rows)
+{
+    size_t D = part->expected.shape[1];
+    if (!part->scale) return mmixi_entry_rows(m, a, part->entry, begin, n, rows);
+    for (size_t r = begin; r < begin + n; r++, rows += D) {
+        if (part->minimum) {
+            for (size_t block = 0; block < mmixi_fours(D); block++) {
+                uint16_t scale, minimum;
+                uint8_t q[MMIXI_Q4];
+                mmixi_stored_four(part, r, block, &scale, &minimum, q);
+                float s = mmixi_half_float(scale);
+                float from = mmixi_half_float(minimum);
+                size_t first = block * MMIXI_Q4;
+                for (size_t i = 0; i < MMIXI_Q4 && first + i < D; i++)
+                    rows[first + i] = (mmix_real)(s * (float)q[i] + from);
+            }
+        } else {
+            const int8_t *q;
+            float scale;
+            memcpy(&scale, mmixi_stored_i8(part, r, &q), sizeof scale);
+            for (size_t i = 0; i < D; i++) rows[i] = (mmix_real)(scale * (float)q[i]);
+        }
+    }
+    return 0;
+}
+/* The same rows to a narrow matrix of the file's own type, from its row `first` on, as they are. */
+static void mmixi_stored_copy(const mmixi_stored *part, size_t begin, size_t n,
+                              const mmix_tensor *to, size_t first)
+{
+    size_t D = to->shape[1];
+    size_t bytes = mmixi_narrow_panel(to->dtype, D);
+    for (size_t r = begin; r < begin + n; r++, first++) {
+        char *panel = mmixi_panels_of(to) + first / MMIXI_PANEL * bytes;
+        size_t row = first % MMIXI_PANEL;
+        if (row == 0) memset(panel, 0, bytes);
+        if (to->dtype == MMIX_DTYPE_Q4) {
+            for (size_t block = 0; block < mmixi_fours(D); block++, panel += MMIXI_Q4_BYTES) {
+                uint16_t scale, minimum;
+                uint8_t q[MMIXI_Q4];
+                mmixi_stored_four(part, r, block, &scale, &minimum, q);
+                mmixi_q4_put(panel, row, scale, minimum, q);
+            }
+        } else {
+            const int8_t *q;
+            float scale;
+            memcpy(&scale, mmixi_stored_i8(part, r, &q), sizeof scale);
+            mmixi_i8_put(panel, row, D, scale, q);
+        }
+    }
+}
+
+/* Rows of a narrow matrix, shared out in whole panels. */
+typedef struct mmixi_narrow_read {
+    mmix_ctx *m;
+    const mmix_archive *a;
+    const mmixi_stored *part;                    /* without an entry: zeros */
+    const mmix_tensor *to;
+    mmix_real *room;                             /* a panel's rows for each lane */
+    size_t first;                                /* where the entry's rows begin in the matrix */
+    int bad;
+} mmixi_narrow_read;
+static void mmixi_narrow_read_rows(void *arg, mmixi_range range)
+{
+    mmixi_narrow_read *job = (mmixi_narrow_read *)arg;
+    size_t D = job->to->shape[1];
+    size_t n = range.end - range.begin;
+    mmix_real *rows = job->room + range.lane * MMIXI_PANEL * D;
+    const mmixi_stored *part = job->part;
+    const mmix_entry *e = part->entry;
+    int is_own = e && part->scale && job->to->dtype == (part->minimum ? MMIX_DTYPE_Q4 : MMIX_DTYPE_I8);
+    if (mmixi_is_four(e, job->to)) {
+        mmixi_take_fours(e, range.begin, range.end, job->to, job->first + range.begin);
+        return;
+    }
+    if (is_own) {
+        mmixi_stored_copy(part, range.begin, n, job->to, job->first + range.begin);
+        return;
+    }
+    memset(rows, 0, n * D * sizeof *rows);
+    if (e && mmixi_stored_rows(job->m, job->a, part, range.begin, n, rows)) job->bad = 1;
+    char *panels = mmixi_panels_of(job->to);
+    mmixi_narrow_rows(job->to->dtype, panels, job->first + range.begin, n, rows, D);
+}
+/* Whether threads may share a piece of n rows: whole panels, since rows come in order, of numbers
+   whose reading does not fail. */
+static int mmixi_narrow_shared(const mmixi_narrow_read *job, size_t n)
+{
+    const mmix_entry *e = job->part->entry;
+    if (e && e->dtype == MMIX_FILE_OTHER) return 0;
+    return job->first % MMIXI_PANEL == 0 && n % MMIXI_PANEL == 0;
+}
+/* Reads a narrow matrix piece by piece. 0, or -1. */
+static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    size_t D = q->tensor->shape[1];
+    mmixi_narrow_read job = { m, f->a, NULL, q->tensor, NULL, 0, 0 };
+    job.room = mmixi_reals(m, m->lanes * MMIXI_PANEL, D);
+    if (!job.room) return -1;
+    int piece = 0;
+    do {
+        mmixi_stored part = mmixi_stored_of(f, q, piece);
+        size_t n = part.expected.shape[0];
+        job.part = &part;
+        if (mmixi_narrow_shared(&job, n))
+            mmixi_ranges(m, n, MMIXI_PANEL, mmixi_narrow_read_rows, &job);
+        else
+            for (size_t r = 0; r < n; r++) {
+                mmixi_range row = { r, r + 1, 0 };
+                mmixi_narrow_read_rows(&job, row);
+            }
+        if (part.entry) mmixi_entry_forget(f->a, part.entry);
+        job.first += n;
+        piece++;
+    } while (piece < f->pieces);
+    mmix_rewind(m, mark);
+    return job.bad ? -1 : 0;
+}
 /* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
 static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
-    int dtype = q->tensor->dtype;
-    int type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
-    size_t size = mmixi_dtype_size(dtype), done = 0;
-    char *values = (char *)mmixi_data(q->tensor, dtype);
+    if (mmixi_is_narrow(q->tensor)) return mmixi_narrow_param_read(m, f, q);
+    int type = MMIX_FILE_REAL;
+    size_t size = sizeof(mmix_real), done = 0;
+    char *values = (char *)mmixi_of(q->tensor);
     int piece = 0;
     do {
         mmixi_stored part = mmixi_stored_of(f, q, piece);
@@ -25572,7 +27498,10 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
         memset(values + done * size, 0, lacks * size);
         done += lacks;
         if (!part.entry) memset(values + done * size, 0, n * size);
-        else if (mmix_archive_read(m, f->a, part.entry, type, values + done * size, n)) return -1;
+        else if (part.scale) {
+            mmix_real *rows = (mmix_real *)(void *)values + done;
+            if (mmixi_stored_rows(m, f->a, &part, 0, part.expected.shape[0], rows)) return -1;
+        } else if (mmix_archive_read(m, f->a, part.entry, type, values + done * size, n)) return -1;
         else mmixi_entry_forget(f->a, part.entry);
         done += n;
         piece++;
@@ -25697,6 +27626,62 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
     else mmixi_refuse(f->a, NULL, "an array %s", full);
 }
+/* The values of a matrix of float16, row after row, in step memory; NULL on error. */
+static uint16_t *mmixi_half_rows(mmix_ctx *m, const mmix_tensor *t)
+{
+    size_t O = t->shape[0];
+    size_t D = t->shape[1];
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_F16, D);
+    uint16_t *rows = (uint16_t *)mmixi_step(m, O * D * sizeof *rows);
+    for (size_t o = 0; rows && o < O; o++) {
+        const char *panel = mmixi_panels_of(t) + o / MMIXI_PANEL * panel_bytes;
+        const uint16_t *from = (const uint16_t *)(const void *)panel + o % MMIXI_PANEL;
+        for (size_t i = 0; i < D; i++) rows[o * D + i] = from[i * MMIXI_PANEL];
+    }
+    return rows;
+}
+/* Notes that a matrix of int8 or four bits is to be saved, as mmixi_stored says. */
+static void mmixi_model_small(mmixi_model_file *f, const char *prefix, const char *name,
+                              const mmix_tensor *t)
+{
+    char scale_name[MMIXI_PART_NAME], minimum_name[MMIXI_PART_NAME];
+    size_t O = t->shape[0];
+    size_t D = t->shape[1];
+    size_t blocks = mmixi_fours(D);
+    int is_four = t->dtype == MMIX_DTYPE_Q4;
+    size_t shape[2] = { O, is_four ? 16 * blocks : D };
+    size_t scales[2] = { O, blocks };
+    size_t panel_bytes = mmixi_narrow_panel(t->dtype, D);
+    char *numbers = (char *)mmixi_step(f->m, O * shape[1]);
+    char *scale = (char *)mmixi_step(f->m, is_four ? 2 * O * blocks : 4 * O);
+    char *minimum = (char *)mmixi_step(f->m, 2 * O * blocks);
+    if (!numbers || !scale || !minimum) return;
+    memset(numbers, 0, O * shape[1]);
+    for (size_t o = 0; o < O; o++) {
+        const char *panel = mmixi_panels_of(t) + o / MMIXI_PANEL * panel_bytes;
+        const char *tail = panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL;
+        size_t row = o % MMIXI_PANEL;
+        if (!is_four) memcpy(scale + 4 * o, tail + 4 * row, 4);
+        for (size_t i = 0; !is_four && i < D; i++)
+            numbers[o * D + i] = panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4];
+        for (size_t b = 0; is_four && b < blocks; b++, panel += MMIXI_Q4_BYTES) {
+            char *to = numbers + (o * blocks + b) * 16;
+            memcpy(scale + 2 * (o * blocks + b), panel + 2 * row, 2);
+            memcpy(minimum + 2 * (o * blocks + b), panel + 2 * MMIXI_PANEL + 2 * row, 2);
+            for (size_t i = 0; i < 16; i++) {
+                int low = mmixi_q4_at(panel, row, i);
+                int high = mmixi_q4_at(panel, row, i + 16);
+                to[i] = (char)(uint8_t)(low | high << 4);
+            }
+        }
+    }
+    snprintf(scale_name, sizeof scale_name, "%.200s.scale", name);
+    snprintf(minimum_name, sizeof minimum_name, "%.200s.minimum", name);
+    mmixi_model_array(f, prefix, name, is_four ? MMIX_FILE_U8 : MMIX_FILE_I8, 2, shape, numbers);
+    mmixi_model_array(f, prefix, scale_name, is_four ? MMIX_FILE_F16 : MMIX_FILE_F32,
+                      is_four ? 2 : 1, scales, scale);
+    if (is_four) mmixi_model_array(f, prefix, minimum_name, MMIX_FILE_F16, 2, scales, minimum);
+}
 /* Walks over parameters. A model that is saved alone gets its adapters added to its weights. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
@@ -25708,8 +27693,22 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
     if (!*prefix && p->adapters) merged = mmixi_params_merged(p);
     for (size_t i = 0; !f->m->error_kind && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        int type = mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
-        void *data = mmixi_data(t, t->dtype);
+        int type = MMIX_FILE_REAL;
+        void *data = mmixi_of(t);
+        if (t->dtype == MMIX_DTYPE_I8 || t->dtype == MMIX_DTYPE_Q4) {
+            mmixi_model_small(f, prefix, p->at[i].name, t);
+            continue;
+        }
+        if (t->dtype == MMIX_DTYPE_BF16) {
+            type = MMIX_FILE_REAL_AS_BF16;
+            data = mmixi_widened(f->m, t);
+            if (!data) return;
+        }
+        if (t->dtype == MMIX_DTYPE_F16) {
+            type = MMIX_FILE_F16;
+            data = mmixi_half_rows(f->m, t);
+            if (!data) return;
+        }
         if (merged) data = merged + (mmixi_of(t) - p->values);
         mmixi_model_array(f, prefix, p->at[i].name, type, t->ndim, t->shape, data);
     }
@@ -26218,17 +28217,25 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
+/* Whether a model's matrices can be kept as `dtype`; else there is an error. */
+static int mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
+{
+    if (dtype == MMIX_DTYPE_REAL || mmixi_dtype_is_narrow(dtype))
+        return !mmixi_within(m, who, "dtype", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_REAL, _BF16, _F16, _I8 "
+              "or _Q4",
+              who, dtype);
+    return 0;
+}
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = NULL;
     if (!a) return NULL;
-    if (dtype != MMIX_DTYPE_REAL && dtype != MMIX_DTYPE_BF16)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_load_as: dtype is %d, expected "
-                  "MMIX_DTYPE_REAL or MMIX_DTYPE_BF16", dtype);
+    mmixi_loadable(m, "mmix_vision_load_as", dtype);
     if (!mmix_vision_config_read(m, a, &config))
-        v = mmixi_vision_create(m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0);
+        v = mmixi_vision_create(m, config, MMIXI_BEGIN_EMPTY, dtype);
     if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
     if (!m->error_kind) return v;
@@ -26284,7 +28291,7 @@ static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const s
     mmix_decoder *d = NULL;
     double weights = 0;
     /* kv heads and the length: other zeros are refused there */
-    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), 0);
+    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || (double)MMIXI_LLAMA2C_HEADER + weights != (double)size)
@@ -26376,15 +28383,107 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     else if (mmixi_json_flag(mmixi_json_find(h.json, "attention_bias"), 0)) c->bias = 2;
     c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
 }
+/* ---- decoders: GGUF ---- */
+/* A number of the file's metadata, whose key is "ARCHITECTURE.NAME". Refuses what is no number, and
+   a missing one unless `otherwise` is a number. */
+static double mmixi_gguf_value(mmix_ctx *m, const mmix_archive *a, const char *name,
+                               double otherwise)
+{
+    char key[128];
+    const char *architecture = mmix_archive_metadata(a, "general.architecture");
+    snprintf(key, sizeof key, "%.40s.%s", mmixi_or_none(architecture), name);
+    const char *text = mmix_archive_metadata(a, key);
+    double value = text ? mmixi_json_number(text, (double)NAN) : otherwise;
+    if (value == value) return value;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a number, found %.40s", a->path, key,
+              mmixi_or_none(text));
+    return 0;
+}
+static size_t mmixi_gguf_count(mmix_ctx *m, const mmix_archive *a, const char *name,
+                               double otherwise)
+{
+    double value = mmixi_gguf_value(m, a, name, otherwise);
+    if (value >= 0 && value < 2147483648.0 && value == floor(value)) return (size_t)value;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a whole number, found %g", a->path, name,
+              value);
+    return 0;
+}
+/* Refuses a value that asks for what is not done here. */
+static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name, const char *what)
+{
+    if (mmixi_gguf_value(m, a, name, 0) != 0)
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected none: %s", a->path, name, what);
+}
+/* Refuses a factor of positions that changes them. */
+static void mmixi_gguf_unscaled(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    double factor = mmixi_gguf_value(m, a, name, 0);
+    if (factor == 0 || factor == 1) return;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected 0 or 1: positions are not scaled here, "
+              "found %g", a->path, name, factor);
+}
+/* The config of a Llama, a Mistral (which says llama) or a Qwen2. llama's q and k have the pairs of
+   rotary positions side by side; qwen2's have them half a head apart. */
+static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *architecture = mmix_archive_metadata(a, "general.architecture");
+    int is_llama = architecture && !strcmp(architecture, "llama");
+    int is_qwen2 = architecture && !strcmp(architecture, "qwen2");
+    mmix_entry *embedding = (mmix_entry *)mmix_archive_find(a, "token_embd.weight");
+    if (!is_llama && !is_qwen2) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama or qwen2, found "
+                  "%.40s", a->path, mmixi_or_none(architecture));
+        return;
+    }
+    if (!embedding || embedding->ndim != 2) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected a matrix token_embd.weight", a->path);
+        return;
+    }
+    const char *scaling = mmix_archive_metadata(a, is_llama ? "llama.rope.scaling.type" :
+                                                "qwen2.rope.scaling.type");
+    if (scaling && strcmp(scaling, "none"))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none: positions are not "
+                  "scaled here, found %.40s", a->path, scaling);
+    if (!scaling) {                              /* a factor alone scales, too */
+        mmixi_gguf_unscaled(m, a, "rope.scaling.factor");
+        mmixi_gguf_unscaled(m, a, "rope.scale_linear");
+    }
+    if (mmix_archive_find(a, "rope_freqs.weight"))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected no rope_freqs.weight: positions are not "
+                  "scaled here (Llama 3.1 and later)", a->path);
+    mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
+    mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
+    c->vocabulary = embedding->shape[0];
+    c->tied = !mmix_archive_find(a, "output.weight");
+    c->dim = mmixi_gguf_count(m, a, "embedding_length", (double)NAN);
+    c->depth = mmixi_min(mmixi_gguf_count(m, a, "block_count", (double)NAN), a->count);
+    c->ffn = mmixi_gguf_count(m, a, "feed_forward_length", (double)NAN);
+    c->heads = mmixi_gguf_count(m, a, "attention.head_count", (double)NAN);
+    c->kv_heads = mmixi_gguf_count(m, a, "attention.head_count_kv", (double)c->heads);
+    c->head_dim = mmixi_gguf_count(m, a, "attention.key_length", 0);
+    c->eps = mmixi_gguf_value(m, a, "attention.layer_norm_rms_epsilon", (double)NAN);
+    c->rope.theta = mmixi_gguf_value(m, a, "rope.freq_base", 10000);
+    c->rope.interleaved = is_llama;
+    c->bias = is_qwen2 ? 1 : 0;
+    if (!m->error_kind && (!c->heads || !c->dim))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected heads and a width above 0", a->path);
+    if (m->error_kind) return;
+    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
+    size_t turned = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
+    if (turned != width)
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.dimension_count: expected %.0f, all of a head, "
+                  "found %.0f", a->path, (double)width, (double)turned);
+}
 /* Whether a file begins as a .safetensors, its index or a .pth does, or as what an archive refuses by
    name: a pointer of Git LFS, a web page. */
 static int mmixi_is_archive(const mmixi_file_bytes *file)
 {
     if (mmixi_file_foreign(file)) return 1;
     if (file->size <= 8) return 0;
+    if (!memcmp(file->bytes, "GGUF", 4)) return 1;
     return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
-MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
+MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_load", path);
     mmix_decoder_config c;
@@ -26395,20 +28494,28 @@ MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
     if (!mmixi_is_archive(&file)) {
         d = mmix_decoder_load_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
-        return d;
+        if (!d || !dtype || !mmix_params_narrow(d->params, dtype)) return d;
+        mmix_decoder_destroy(d);
+        return NULL;
     }
+    mmixi_loadable(m, "mmix_decoder_load_as", dtype);
     a = mmixi_archive_new(m, path, file);
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
     if (mmixi_format_is(a, mmixi_decoder_format))
         mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
+    else if (mmix_archive_find(a, "token_embd.weight")) mmixi_decoder_gguf(m, a, &c);
     else mmixi_decoder_hf(m, a, &c);
-    d = mmixi_decoder_create(m, c, 0);
+    d = mmixi_decoder_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
     if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_decoder_destroy(d);
     return NULL;
+}
+MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
+{
+    return mmix_decoder_load_as(m, path, MMIX_DTYPE_REAL);
 }
 
 /* ---- training runs ---- */
@@ -26483,13 +28590,13 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
         const mmix_vision *model = w->vision_student ? w->vision_student : w->vision_teacher;
         mmix_vision_config size = model->config;
         mmixi_model_config(f, "vision", "", &size, mmixi_vision_settings);
-        if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0);
+        if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0, MMIX_DTYPE_REAL);
     }
     else {
         const mmix_decoder *model = w->student ? w->student : w->teacher;
         mmix_decoder_config size = model->config;
         mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
-        if (f->a) w->student = mmixi_decoder_create(f->m, size, 0);
+        if (f->a) w->student = mmixi_decoder_create(f->m, size, MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
     }
     if (w->vision_student) w->params = w->vision_student->params;
     if (w->student) w->params = w->student->params;

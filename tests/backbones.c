@@ -605,8 +605,18 @@ static mmix_tensor *through(mmix_ctx *m, const mmix_vision *v, mmix_tensor *imag
     mmix_record(m, 0);
     return dx ? NULL : y;
 }
-/* A network kept as bf16 is that of its rounded matrices, to the last bit, few rows or many, packed
-   or not, backward, too; it comes back from a file as it is, and refuses what needs its numbers. */
+/* Whether products with bf16 round x to bf16, too: with AVX512-BF16 1.00390625, between two of
+   them, becomes 1. */
+static int rounds_x(mmix_ctx *m)
+{
+    size_t one[2] = { 1, 1 };
+    mmix_tensor *w = mmix_fill(mmix_new(m, MMIX_DTYPE_BF16, 2, one), 1);
+    const mmix_tensor *y = mmix_linear(m, mmix_fill(mmix_new2(m, 1, 1), 1.00390625), w, NULL);
+    return y && mmix_data(y)[0] <= 1;
+}
+/* A network kept as bf16 is that of its rounded matrices, but for the order of sums or, where x is
+   rounded, for that: few rows or many, packed or not, backward, too. It comes back from a file as
+   it is, and refuses what needs its numbers. */
 static void halves(void)
 {
     static const char *const packed[] = {"as it is", "packed"};
@@ -619,6 +629,7 @@ static void halves(void)
         if (!CHECK_AT(again, mmix_error(m))) break;
         mmix_params *p = mmix_vision_params(v), *q = mmix_vision_params(half);
         mmix_tensor *w = NULL;
+        const double bound = rounds_x(m) ? 0.05 : 1000 * EPS;
         for (size_t i = 0; i < p->count; i++) {
             mmix_tensor *t = p->at[i].tensor;
             const int matrix = mmix_ndim(t) == 2;
@@ -637,18 +648,19 @@ static void halves(void)
                 mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, B, 3, 28, 28), 1, B),
                             *dx[2] = { NULL, NULL }, *a = through(m, v, image, NULL),
                             *b = through(m, half, image, NULL);
-                CHECK_AT(a && b && gap(a, b) <= 0, packed[pack]);
+                CHECK_AT(a && b, packed[pack]);
+                ALIKE(b, a, bound);
                 through(m, v, image, &dx[0]);
                 through(m, half, image, &dx[1]);
-                CHECK_AT(dx[0] && dx[1] && gap(dx[0], dx[1]) <= 0 && largest(dx[0]) > 0,
-                         packed[pack]);
+                CHECK_AT(dx[0] && dx[1] && largest(dx[0]) > 0, packed[pack]);
+                ALIKE(dx[1], dx[0], 4 * bound);
                 FINE(m);
                 mmix_reset(m);
             }
         }
         BAD_INT(mmix_params_require_grad(q, 1), "mmix_params_require_grad", "bf16");
         BAD(mmix_add(m, w, w), "is bf16, expected real", "");
-        BAD_INT(mmix_read(w, NULL), "no real values", "");
+        BAD_INT(mmix_read(w, NULL), "values is NULL", "");
         BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");
         mmix_vision_destroy(again);
         mmix_vision_destroy(half);

@@ -15,7 +15,7 @@
    corpus of all formats, takes what comes. Without MMIX_NO_SIMD the compilation takes four times as
    long:
 
-       for f in SAFETENSORS NPY PTH PPM; do
+       for f in SAFETENSORS NPY PTH GGUF PPM; do
            clang -g -O1 -std=c99 -DFUZZ_$f -DMMIX_NO_SIMD -fsanitize=fuzzer,address,undefined \
                -fno-sanitize-recover=undefined tests/fuzz.c -o build/fuzz_$f -lm -lpthread
            cc -std=c99 -DFUZZ_MAIN -DFUZZ_$f tests/fuzz.c -o build/fuzz_seeds -lm -lpthread
@@ -30,7 +30,8 @@
    What holds for every input: no crash, no leak, never more than BUDGET held; a refusal of kind
    MMIX_ERROR_FILE in one line; of an accepted file every entry can be found by its name and read.
    */
-#if !defined FUZZ_SAFETENSORS && !defined FUZZ_NPY && !defined FUZZ_PTH && !defined FUZZ_PPM
+#if !defined FUZZ_SAFETENSORS && !defined FUZZ_NPY && !defined FUZZ_PTH && !defined FUZZ_GGUF \
+    && !defined FUZZ_PPM
 #if !defined FUZZ_ANY && !defined FUZZ_MAIN
 #define FUZZ_MAIN
 #endif
@@ -39,6 +40,7 @@
 #define FUZZ_SAFETENSORS
 #define FUZZ_NPY
 #define FUZZ_PTH
+#define FUZZ_GGUF
 #define FUZZ_PPM
 #endif
 #define _POSIX_C_SOURCE 200112L                  /* posix_memalign */
@@ -139,11 +141,14 @@ static const char *refusal(mmix_ctx *m)
 static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e,
                                   size_t *left)
 {
-    /* by MMIX_FILE_F64 … */
-    static const size_t sizes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1};
+    /* by MMIX_FILE_F64 … and MMIX_FILE_Q4_0 …: bytes of so many numbers */
+    static const size_t sizes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1, 0,
+                                   18, 20, 34, 144, 176, 210};
+    static const size_t of[] = {32, 32, 32, 256, 256, 256};
     size_t n = 1, bytes;
     int some = 1;
-    if (e->dtype < MMIX_FILE_OTHER || e->dtype > MMIX_FILE_BOOL || e->ndim < 0
+    if (e->dtype < MMIX_FILE_OTHER || e->dtype > MMIX_FILE_Q6_K
+        || e->dtype == MMIX_FILE_REAL_AS_BF16 || e->ndim < 0
         || e->ndim > MMIX_FILE_MAX_DIMS)
         return "an entry has no dtype or too many axes";
     for (int i = 0; i < e->ndim; i++)
@@ -162,8 +167,11 @@ static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix
         mmix_error_clear(m);
         return NULL;
     }
-    bytes = n * sizes[e->dtype];
-    if (mmix_entry_count(e) != n || e->bytes != bytes) return "an entry's bytes are not its shape";
+    const int block = e->dtype >= MMIX_FILE_Q4_0;
+    const size_t together = block ? of[e->dtype - MMIX_FILE_Q4_0] : 1;
+    bytes = n / together * sizes[e->dtype];
+    if (mmix_entry_count(e) != n || e->bytes != bytes || n % together)
+        return "an entry's bytes are not its shape";
     if (n > *left) return NULL;
     *left -= n;
     double *d = (double *)malloc((n + !n) * sizeof *d);
@@ -177,7 +185,7 @@ static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix
     free(k);
     if (bad) return "an entry can't be read";
     /* some of U64 are too large */
-    if (refused != (e->dtype < MMIX_FILE_I64) && e->dtype != MMIX_FILE_U64) return
+    if (refused != (block || e->dtype < MMIX_FILE_I64) && e->dtype != MMIX_FILE_U64) return
         "an entry is read, or refused, as integers";
     if (refused && refusal(m)) return refusal(m);
     mmix_error_clear(m);
@@ -543,6 +551,18 @@ static size_t zip_change(unsigned char *data, size_t size, size_t most, unsigned
     return size;
 }
 
+/* A number of a GGUF becomes one near a power of two, or of a type, or some bytes change. */
+static size_t gguf_change(unsigned char *data, size_t size, size_t most, unsigned seed)
+{
+    const unsigned more = seed / 8 * 2654435761u >> 7;
+    const size_t n = seed / 4 % 2 ? 8 : 4, at = size > n ? more % (size - n) : 0;
+    if (size <= n + 24 || seed % 4 == 0) return change(data, size, most);
+    if (seed % 4 == 1) set_number(data + at, ((uint64_t)1 << roll(64)) + roll(3) - 1, (int)n);
+    else if (seed % 4 == 2) set_number(data + at, roll(48), (int)n);
+    else set_number(data + 8 + 8 * roll(2), roll(2) ? roll(40) : (uint64_t)1 << roll(64), 8);
+    return size;
+}
+
 /* A safetensors header changed and its length put right. */
 static size_t header_change(unsigned char *data, size_t size, size_t most)
 {
@@ -568,6 +588,7 @@ static size_t one_change(unsigned char *data, size_t size, size_t most, unsigned
 {
     if (begins(data, size, "PK\3\4"))
         return zip_change(data, size, most, seed);
+    if (begins(data, size, "GGUF")) return gguf_change(data, size, most, seed);
     if (begins(data, size, "\x93NUMPY") || is_picture(data, size) || seed % 4 == 0)
         return change(data, size, most);
     return header_change(data, size, most);
@@ -589,7 +610,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #elif defined FUZZ_NPY
     if (!begins(data, size, "PK\3\4") && !begins(data, size, "\x93NUMPY"))
         return 0;
+#elif defined FUZZ_GGUF
+    if (!begins(data, size, "GGUF")) return 0;
 #elif defined FUZZ_SAFETENSORS
+    if (begins(data, size, "GGUF")) return 0;
     if (begins(data, size, "PK\3\4") || begins(data, size, "\x93NUMPY"))
         return 0;
 #endif
@@ -973,6 +997,127 @@ static void pth_seeds(void)
     hostile_is("names.pth", pth(b, 0));
 }
 
+/* ---- GGUF ---- */
+
+static void gguf_text(bytes *b, const char *text)
+{
+    put_number(b, strlen(text), 8);
+    put_text(b, text);
+}
+static void gguf_begin(bytes *b, unsigned version, uint64_t arrays, uint64_t values)
+{
+    put_text(b, "GGUF");
+    put_number(b, version, 4);
+    put_number(b, arrays, 8);
+    put_number(b, values, 8);
+}
+static void gguf_array(bytes *b, const char *name, uint64_t rows, uint64_t columns, unsigned type,
+                       uint64_t offset)
+{
+    gguf_text(b, name);
+    put_number(b, 2, 4);
+    put_number(b, columns, 8);
+    put_number(b, rows, 8);
+    put_number(b, type, 4);
+    put_number(b, offset, 8);
+}
+/* n bytes of data, from the next multiple of 32 on. */
+static void gguf_data(bytes *b, size_t n)
+{
+    while (b->size % 32) put_number(b, 0, 1);
+    for (size_t i = 0; i < n; i++) put_number(b, i * 7, 1);
+}
+static void gguf_key(bytes *b, const char *key, unsigned type)
+{
+    gguf_text(b, key);
+    put_number(b, type, 4);
+}
+static void gguf_values(bytes *b)                /* 15 of them: each type, and two lists more */
+{
+    static const int size[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    for (unsigned type = 0; type < 13; type++) {
+        char key[16];
+        snprintf(key, sizeof key, "type %u", type);
+        gguf_key(b, key, type);
+        put_number(b, 0x3fc00001u, size[type]);
+        if (type == 8) gguf_text(b, "\xc3\xa9 \"quoted\"\n");
+        if (type == 9) {
+            put_number(b, 5, 4);
+            put_number(b, 2, 8);
+            put_number(b, 77, 8);
+        }
+    }
+    gguf_key(b, "texts", 9);
+    put_number(b, 8, 4);
+    put_number(b, 2, 8);
+    gguf_text(b, "one");
+    gguf_text(b, "");
+    gguf_key(b, "lists", 9);
+    put_number(b, 9, 4);
+    put_number(b, 1, 8);
+    put_number(b, 0, 4);
+    put_number(b, 3, 8);
+    put_text(b, "abc");
+}
+static void gguf_seeds(void)
+{
+    static const struct { unsigned type; uint64_t columns, offset; } of[] = {
+        { 0, 4, 0 }, { 1, 4, 0 }, { 2, 32, 32 }, { 3, 64, 0 }, { 6, 32, 0 }, { 8, 32, 64 },
+        { 12, 256, 0 }, { 13, 256, 0 }, { 14, 256, 32 }, { 20, 32, 0 }, { 24, 3, 0 }, { 25, 3, 1 },
+        { 26, 3, 0 }, { 27, 3, 0 }, { 28, 3, 0 }, { 30, 3, 2 }, { 39, 32, 0 }
+    };
+    enum { ARRAYS = sizeof of / sizeof *of };
+    bytes b = {NULL, 0, 0};
+    gguf_begin(&b, 3, ARRAYS, 0);
+    for (size_t i = 0; i < ARRAYS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%u", of[i].type);
+        gguf_array(&b, name, 2, of[i].columns, of[i].type, of[i].offset);
+    }
+    gguf_data(&b, 512);
+    seed_is("arrays.gguf", b);
+    memset(&b, 0, sizeof b);
+    gguf_begin(&b, 2, 1, 16);
+    gguf_values(&b);
+    gguf_key(&b, "general.alignment", 4);
+    put_number(&b, 32, 4);
+    gguf_array(&b, "w", 1, 3, 0, 0);
+    gguf_data(&b, 12);
+    seed_is("values.gguf", b);
+    memset(&b, 0, sizeof b);
+    gguf_begin(&b, 3, 0, 0);
+    seed_is("empty.gguf", b);
+
+    memset(&b, 0, sizeof b);                     /* the smallest arrays there are */
+    gguf_begin(&b, 3, 40000, 0);
+    for (unsigned i = 0; i < 40000; i++) {
+        put_number(&b, 2, 8);
+        put_number(&b, 0x0101 + i % 100 + i / 100 * 256, 2);
+        put_number(&b, 0, 4);
+        put_number(&b, i % 2 ? 24 : 0, 4);
+        put_number(&b, 0, 8);
+    }
+    gguf_data(&b, 4);
+    hostile_is("small_arrays.gguf", b);
+    memset(&b, 0, sizeof b);                     /* characters that JSON writes with six */
+    gguf_begin(&b, 3, 0, 2);
+    gguf_key(&b, "controls", 8);
+    put_number(&b, 100000, 8);
+    put_times(&b, "\1", 100000);
+    gguf_key(&b, "colons", 8);
+    put_number(&b, 100000, 8);
+    put_times(&b, ":", 100000);
+    hostile_is("texts.gguf", b);
+    memset(&b, 0, sizeof b);                     /* lists of lists of lists … */
+    gguf_begin(&b, 3, 0, 1);
+    gguf_key(&b, "deep", 9);
+    for (int i = 0; i < 100000; i++) {
+        put_number(&b, 9, 4);
+        put_number(&b, 1000, 8);
+    }
+    hostile_is("lists.gguf", b);
+}
+
 static void ppm_seeds(void)
 {
     bytes b = text_bytes("P6\n# a comment\n2 1\n255\n");
@@ -1261,8 +1406,11 @@ static const char *network_is_wrong(const char *path, size_t size, size_t system
     }
     mmix_archive_close(a);
     v = NULL;
-    if (!wrong)
-        v = mmix_vision_load_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
+    if (!wrong) {
+        static const int dtype[] = { MMIX_DTYPE_BF16, MMIX_DTYPE_REAL, MMIX_DTYPE_I8,
+                                     MMIX_DTYPE_REAL, MMIX_DTYPE_Q4,   MMIX_DTYPE_REAL };
+        v = mmix_vision_load_as(m, path, dtype[turn++ % 6]);
+    }
     accepted = v != NULL;
     if (!wrong && !v) {
         wrong = refusal(m);
@@ -1635,6 +1783,9 @@ int main(int argc, char **argv)
 #endif
 #ifdef FUZZ_PTH
     pth_seeds();
+#endif
+#ifdef FUZZ_GGUF
+    gguf_seeds();
 #endif
 #ifdef FUZZ_PPM
     ppm_seeds();

@@ -76,8 +76,8 @@ else
         report=$!
     fi
     # in float, double and regression; in float and double alone
-    programs="properties mixing heads blocks files distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files llama2c text decoder_arguments internals video device tiny"
+    programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
+        mmate decoder_files llama2c text decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/play_native
@@ -86,7 +86,7 @@ else
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
     mpi=''
     if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then mpi=1 list="$list build/dino_mpi"; fi
-    if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
+    if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/narrow_neon build/golden_neon"
     else arm=; fi
     # what the machine has is asked once: it may change while the tests run
     windows="context tape training" mingw='' wine=''
@@ -139,6 +139,7 @@ else
     chain neon
     if [ -n "$arm" ]; then
         run "kernels NEON, emulated" qemu-aarch64 build/kernels_neon neon
+        run "narrow weights NEON, emulated" qemu-aarch64 build/narrow_neon
         run "golden NEON, emulated" qemu-aarch64 build/golden_neon tests/golden
     else echo "skipped: NEON (no aarch64-linux-gnu-gcc, no qemu-aarch64)"; skipped=$((skipped + 1)); fi
     chain cuda
@@ -176,6 +177,10 @@ else
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
     else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    chain gguf_py
+    if "${PYTHON:-python3}" -c 'import numpy, gguf' 2>/dev/null; then
+        run "GGUF beside the package gguf" "${PYTHON:-python3}" tests/gguf_package.py build/gguf
+    else echo "skipped: GGUF beside the package gguf (${PYTHON:-python3} has no gguf; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     chain python
     run "the header from Python" sh tests/python.sh
     chain transformers

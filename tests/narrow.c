@@ -1,0 +1,1271 @@
+/* narrow.c - weights of bf16, float16, int8 and four bits: which numbers they stand for, the tiles and rows
+   of each SIMD level beside plain loops in long double, and what is made of them: mmix_linear,
+   mmix_take_rows, networks that are loaded with such weights. Arguments: the sections to run. */
+#include "models.h"
+
+#define PATH "build/narrow.safetensors"
+#define OTHER "build/narrow_other.safetensors"
+
+#ifdef __aarch64__
+/* long double is software there: minutes in an emulator */
+typedef double wide;
+#else
+typedef long double wide;
+#endif
+
+enum { TYPES = 4, LEVELS = 5 };
+static const int type_of[TYPES] = {
+    MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8, MMIX_DTYPE_Q4
+};
+static mmixi_kernels *k;                         /* the level under test */
+/* Half a unit in the last place of reals, of floats: scales are floats in the double build, too. */
+static const double REAL_ULP = sizeof(real) == 4 ? 5.97e-8 : 1.12e-16;
+static const double FLOAT_ULP = 5.97e-8;
+
+static wide size_of(wide x) { return x < 0 ? -x : x; }
+static int is_finite(real x) { return isfinite((double)x) != 0; }
+/* [-1, 1) */
+static double noise(void) { return 2 * uniform() - 1; }
+static float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+/* Numbers about as a layer's weights are distributed: most of them small. */
+static void weights(real *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        w[i] = (real)(noise() * noise() + 0.1 * noise());
+}
+static mmix_tensor *matrix(mmix_ctx *m, int dtype, size_t O, size_t D)
+{
+    size_t shape[2];
+    shape[0] = O;
+    shape[1] = D;
+    return mmix_new(m, dtype, 2, shape);
+}
+/* A narrow matrix of these numbers, and the numbers that it has in their place. */
+static mmix_tensor *packed(mmix_ctx *m, int dtype, size_t O, size_t D, const real *w, real *got)
+{
+    mmix_tensor *t = matrix(m, dtype, O, D);
+    CHECK(t && !mmix_write(t, w) && !mmix_read(t, got));
+    return t;
+}
+
+/* ---- levels ---- */
+
+/* Table `at`: plain C, AVX2, AVX-512 without its younger instructions, with them, NEON. 0: it is
+   not here. */
+static int level(int at, mmixi_kernels *table)
+{
+    static const int simd[LEVELS] = { MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512,
+                                      MMIX_SIMD_AVX512, MMIX_SIMD_NEON };
+    static const char *const name[LEVELS] = { "none", "avx2", "avx512", "avx512", "neon" };
+    mmixi_kernels_fill(table, simd[at]);
+    if (strcmp(table->name, name[at])) return 0;
+#ifdef MMIXI_X86
+    if (at == 2) mmixi_fill_avx512(table);
+#endif
+    k = table;
+    return 1;
+}
+static void levels(void (*run)(void))
+{
+    static mmixi_kernels table;
+    for (int at = 0; at < LEVELS; at++)
+        if (level(at, &table)) run();
+}
+static mmix_ctx *at_level(int threads)
+{
+    mmix_ctx *m = context(threads, 7);
+    if (m) *m->k = *k;
+    return m;
+}
+static void doing_type(const char *what, int dtype, size_t n)
+{
+    snprintf(about, sizeof about, "%s, %s %s, %d", what, k ? k->name : "any level",
+             mmixi_dtype_name(dtype), (int)n);
+}
+
+/* ---- which numbers they stand for ---- */
+
+static real above(real x)
+{
+    if (sizeof(real) == 4) return (real)nextafterf((float)x, INFINITY);
+    return (real)nextafter((double)x, HUGE_VAL);
+}
+/* Every bf16 and what lies between it and the next: in the middle the even one is taken, the
+   nearest otherwise. */
+static void bf16_nearest(mmix_ctx *m)
+{
+    const size_t N = 0x7f80;
+    real *w = (real *)malloc(8 * N * sizeof *w);
+    real *got = w + 4 * N;
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        size_t wrong = 0;
+        for (size_t h = 0; h < N; h++) {
+            real middle = (real)float_of((uint32_t)(h << 16 | 0x8000));
+            w[4 * h] = (real)sign * (real)float_of((uint32_t)h << 16);
+            w[4 * h + 1] = (real)sign * -above(-middle);
+            w[4 * h + 2] = (real)sign * middle;
+            w[4 * h + 3] = (real)sign * above(middle);
+        }
+        packed(m, MMIX_DTYPE_BF16, 1, 4 * N, w, got);
+        for (size_t i = 0; i < 4 * N; i++) {
+            size_t up = i % 4 == 3 || (i % 4 == 2 && i / 4 % 2 == 1);
+            float expected = float_of((uint32_t)(i / 4 + up) << 16);
+            wrong += (float)got[i] != (float)sign * expected;
+        }
+        COMPARE(!wrong, "bf16 that are not the nearest", wrong, 0);
+    }
+    free(w);
+}
+
+/* Every float16, and what lies between. */
+static void half_nearest(void)
+{
+    size_t wrong = 0;
+    for (uint32_t h = 0; h < 0x7c00; h++) {
+        const float at = mmixi_half_float((uint16_t)h);
+        const int e = h < 0x400 ? 1 : (int)(h >> 10);
+        const uint32_t fraction = (h & 0x3ff) + (h < 0x400 ? 0 : 0x400);
+        const double exact = ldexp((double)fraction, e - 25);
+        const float middle = (float)ldexp((double)fraction + 0.5, e - 25);
+        wrong += (double)at != exact;
+        wrong += mmixi_to_half(at) != h || mmixi_to_half(-at) != (h | 0x8000);
+        wrong += mmixi_to_half(nextafterf(middle, 0)) != h;
+        wrong += mmixi_to_half(middle) != h + (h & 1);
+        wrong += mmixi_to_half(-middle) != ((h + (h & 1)) | 0x8000);
+        wrong += mmixi_to_half(nextafterf(middle, INFINITY)) != h + 1;
+    }
+    wrong += mmixi_to_half(1e6f) != 0x7c00 || mmixi_to_half(-INFINITY) != 0xfc00;
+    wrong += isnan((double)mmixi_half_float(mmixi_to_half((float)NAN))) == 0;
+    COMPARE(!wrong, "float16 that are not the nearest", wrong, 0);
+}
+/* The nearest float16 by its definition: 11 bits, or a multiple of 2^-24. */
+static double half_of(double x)
+{
+    int e;
+    frexp(x, &e);
+    const int step = e - 11 > -24 ? e - 11 : -24;
+    return ldexp(nearbyint(ldexp(x, -step)), step);
+}
+
+/* Rows of very different sizes, some of them zeros. */
+static void rows_of_sizes(real *w, size_t O, size_t D)
+{
+    weights(w, O * D);
+    for (size_t o = 0; o < O; o++) {
+        double size = 1;
+        if (o % 5 == 1) size = pow(10, 20 * noise());
+        if (o % 5 == 2) size = 0;
+        if (o % 5 == 3) size = 1e-42;            /* subnormal floats */
+        for (size_t i = 0; i < D; i++)
+            w[o * D + i] = (real)((double)w[o * D + i] * size);
+    }
+}
+static void i8_nearest(mmix_ctx *m, size_t O, size_t D)
+{
+    real *w = (real *)malloc(2 * O * D * sizeof *w);
+    real *got = w + O * D;
+    int near = 1, kept = 1;
+    rows_of_sizes(w, O, D);
+    packed(m, MMIX_DTYPE_I8, O, D, w, got);
+    for (size_t o = 0; o < O; o++) {
+        double most = 0;
+        for (size_t i = 0; i < D; i++)
+            most = fmax(most, fabs((double)w[o * D + i]));
+        /* a scale is a float, down to 2^-149 */
+        const double slack = 2 * FLOAT_ULP * most + 127 * ldexp(1, -149);
+        for (size_t i = 0; i < D; i++) {
+            const double x = (double)w[o * D + i];
+            const double error = fabs((double)got[o * D + i] - x);
+            near &= error <= most / 254 + slack;
+            if (fabs(x) >= most) kept &= error <= slack;
+            if (most <= 0) kept &= error <= 0;
+        }
+    }
+    CHECK(near);
+    CHECK(kept);
+    free(w);
+}
+/* Each number of a block is the nearest of the sixteen that its scale and minimum, which are
+   float16, can make. */
+static void q4_nearest(mmix_ctx *m, size_t O, size_t D)
+{
+    real *w = (real *)malloc(2 * O * D * sizeof *w);
+    real *got = w + O * D;
+    int near = 1, within = 1;
+    weights(w, O * D);
+    for (size_t i = 0; i < O * D; i++) {
+        if (i / D % 4 == 1) w[i] = (real)(0.3 + 1e-3 * (double)w[i]);
+        if (i / D % 4 == 2) w[i] = (real)(i / D % 8 == 2 ? 0 : 0.7);
+        if (i / D % 4 == 3) w[i] *= 100;
+    }
+    packed(m, MMIX_DTYPE_Q4, O, D, w, got);
+    for (size_t i = 0; i < O * D; i++) {
+        const size_t begin = i % D / 32 * 32 + i / D * D;
+        double least = HUGE_VAL, most = -HUGE_VAL, best = HUGE_VAL;
+        for (size_t j = begin; j < begin + mmixi_min(32, D - begin % D); j++) {
+            least = fmin(least, (double)w[j]);
+            most = fmax(most, (double)w[j]);
+        }
+        const double scale = half_of((double)(float)((most - least) / 15));
+        const double from = half_of((double)(float)least);
+        for (int n = 0; n < 16; n++)
+            best = fmin(best, fabs((double)w[i] - (scale * n + from)));
+        const double error = fabs((double)w[i] - (double)got[i]);
+        near &= error <= best + 2 * FLOAT_ULP * fmax(fabs(most), fabs(least));
+        within &= error <= scale / 2 + fabs(least) / 2048 + 15 * (scale / 2048 + ldexp(1, -25));
+    }
+    CHECK(near);
+    CHECK(within);
+    free(w);
+}
+/* Numbers that a type holds come back as they are, also what comes back itself, and an even
+   matrix. */
+static void exact_numbers(mmix_ctx *m, int dtype)
+{
+    enum { O = 37, D = 75 };
+    static real w[O * D], got[O * D], again[O * D];
+    for (size_t i = 0; i < O * D; i++) {
+        const double step = ldexp(1, -(int)(i / D % 9));
+        const size_t at = i % D;
+        if (dtype == MMIX_DTYPE_BF16) w[i] = (real)((double)any(0, 510) * step - 255 * step);
+        if (dtype == MMIX_DTYPE_F16) w[i] = (real)((double)any(0, 2046) * step - 1023 * step);
+        if (dtype == MMIX_DTYPE_I8) w[i] = (real)((double)any(0, 254) * step - 127 * step);
+        if (dtype == MMIX_DTYPE_Q4) w[i] = (real)((double)any(0, 15) * step - 3);
+        if (at % 32 == 0) w[i] = (real)(dtype == MMIX_DTYPE_Q4 ? 15 * step - 3 : -127 * step);
+        if (at % 32 == 1 && dtype == MMIX_DTYPE_Q4) w[i] = -3;
+    }
+    mmix_tensor *t = packed(m, dtype, O, D, w, got);
+    CHECK(!memcmp(w, got, sizeof w));
+    weights(w, O * D);
+    CHECK(!mmix_write(t, w) && !mmix_read(t, got));
+    CHECK(!mmix_write(t, got) && !mmix_read(t, again));
+    double worst = 0;
+    for (size_t i = 0; i < O * D; i++)
+        worst = fmax(worst, fabs((double)got[i] - (double)again[i]) / fabs((double)got[i] + 1e-30));
+    /* a scale of int8 may go on by one unit */
+    NEAR(worst, 0, dtype == MMIX_DTYPE_I8 ? 2.5 * FLOAT_ULP : 0);
+    CHECK(mmix_fill(t, 0.3) == t && !mmix_read(t, got));
+    for (size_t i = 0; i < O * D; i++)
+        again[i] = got[0];
+    CHECK(!memcmp(again, got, sizeof got));
+    NEAR(got[0], 0.3, dtype == MMIX_DTYPE_I8 ? 1e-7 : 1e-3);
+    CHECK(mmix_fill(t, 0) == t && !mmix_read(t, got));
+    memset(again, 0, sizeof again);
+    CHECK(!memcmp(again, got, sizeof got));
+}
+/* A number that is none must not become one. The rows beside it are what they were. */
+static void no_numbers(mmix_ctx *m, int dtype, real bad, size_t D, size_t at)
+{
+    enum { O = 20, ROW = 5 };
+    static real w[O * 200], clean[O * 200], got[O * 200];
+    int others = 1, y_others = 1;
+    weights(w, O * D);
+    packed(m, dtype, O, D, w, clean);
+    w[ROW * D + at] = bad;
+    mmix_tensor *t = packed(m, dtype, O, D, w, got);
+    CHECK(!is_finite(got[ROW * D + at]));
+    for (size_t i = 0; i < O * D; i++)
+        others &= i / D == ROW || memcmp(&got[i], &clean[i], sizeof *got) == 0;
+    CHECK(others);
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new2(m, 3, D), 1, D);
+    mmix_tensor *y = mmix_linear(m, x, t, NULL);
+    if (!CHECK_AT(y, mmix_error(m))) return;
+    for (size_t i = 0; i < 3 * O; i++) {
+        if (i % O == ROW) CHECK(!is_finite(mmix_data(y)[i]));
+        else y_others &= is_finite(mmix_data(y)[i]);
+    }
+    CHECK(y_others);
+}
+static void no_numbers_all(void)
+{
+    static const double bad[] = { NAN, HUGE_VAL, -HUGE_VAL };
+    static const size_t depth[] = { 1, 31, 70, 130 };
+    mmix_ctx *m = at_level(1);
+    for (int t = 0; t < TYPES; t++)
+        for (int b = 0; b < 3; b++)
+            for (int d = 0; d < 4; d++)
+                for (size_t at = 0; at < depth[d]; at += 1 + depth[d] / 3) {
+                    doing_type("no number", type_of[t], depth[d]);
+                    no_numbers(m, type_of[t], (real)bad[b], depth[d], at);
+                    mmix_reset(m);
+                }
+    doing_type("beyond float16", MMIX_DTYPE_Q4, 70);
+    no_numbers(m, MMIX_DTYPE_Q4, (real)2e6, 70, 40);
+    no_numbers(m, MMIX_DTYPE_Q4, (real)-7e4, 70, 1);
+    FINE(m);
+    mmix_destroy(m);
+}
+static void definition(void)
+{
+    k = NULL;
+    mmix_ctx *m = context(1, 3);
+    doing("the nearest");
+    bf16_nearest(m);
+    half_nearest();
+    for (size_t D = 1; D < 71; D++) {
+        doing_type("the nearest", MMIX_DTYPE_I8, D);
+        i8_nearest(m, 1 + D * 7 % 40, D);
+        doing_type("the nearest", MMIX_DTYPE_Q4, D);
+        q4_nearest(m, 1 + D * 7 % 40, D);
+        mmix_reset(m);
+    }
+    for (int t = 0; t < TYPES; t++) {
+        doing_type("exact", type_of[t], 0);
+        exact_numbers(m, type_of[t]);
+    }
+    FINE(m);
+    mmix_destroy(m);
+    levels(no_numbers_all);
+}
+
+/* ---- tiles ---- */
+
+enum { MOST = 3008, ROWS = 8, COLUMNS = 48, GUARD = 64 };
+static real tile_x[ROWS * MOST], tile_w[COLUMNS * MOST], tile_bias[COLUMNS];
+static real tile_c[(ROWS + 2) * (COLUMNS + 5)];
+/* A product's operands as the kernels read them; dtype 0: not set. */
+typedef struct operands {
+    int dtype;
+    size_t D, a_row, panel, bytes;
+    char *a, *b;
+} operands;
+
+static int32_t i8_number(const char *panel, size_t row, size_t i)
+{
+    return (int8_t)panel[i / 4 * 64 + 4 * row + i % 4];
+}
+static int32_t q4_number(const char *block, size_t row, size_t i)
+{
+    const uint8_t both = (uint8_t)block[64 + i / 8 * 64 + 4 * row + i % 4];
+    return i / 4 % 2 ? both >> 4 : both & 15;
+}
+/* Bytes of a whole number of a row: 1 or, where products take 16 bits, 2. */
+static size_t number_bytes(const mmixi_kernels *by)
+{
+    const real x[4] = { 1, 1, 1, 1 };
+    char row[16] = { 0 };
+    by->i8_row(4, x, row);
+    return row[1] == 127 ? 1 : 2;
+}
+static int32_t row_number(const char *a, size_t i, size_t bytes)
+{
+    int16_t number;
+    if (bytes == 1) return (int8_t)a[i];
+    memcpy(&number, a + 2 * i, sizeof number);
+    return number;
+}
+static float float_at(const char *p)
+{
+    float f;
+    memcpy(&f, p, sizeof f);
+    return f;
+}
+static wide half_at(const char *p)
+{
+    uint16_t half;
+    memcpy(&half, p, sizeof half);
+    return (wide)mmixi_half_float(half);
+}
+/* y of row r and column j without a bias, and how far from it a kernel may be. */
+static wide bf16_product(const operands *o, size_t r, size_t j, wide *error)
+{
+    const char *a = o->a + r * o->a_row;
+    wide sum = 0, size = 0;
+    for (size_t i = 0; i < o->D; i++) {
+        uint16_t w, half;
+        real x;
+        memcpy(&w, o->b + j / 16 * o->panel + i / 2 * 64 + j % 16 * 4 + i % 2 * 2, sizeof w);
+        if (k->bf16_products) {
+            memcpy(&half, a + 2 * i, sizeof half);
+            x = (real)mmixi_bf16(half);
+        }
+        else memcpy(&x, a + i * sizeof x, sizeof x);
+        sum += (wide)x * (wide)mmixi_bf16(w);
+        size += size_of((wide)x * (wide)mmixi_bf16(w));
+    }
+    *error = (wide)(REAL_ULP * (double)(o->D + 2)) * size;
+    return sum;
+}
+static wide i8_product(const operands *o, size_t r, size_t j, wide *error)
+{
+    const size_t steps = (o->D + 3) / 4;
+    const char *a = o->a + r * o->a_row, *panel = o->b + j / 16 * o->panel;
+    const wide scales = (wide)float_at(a + 4 * steps * o->bytes)
+                        * (wide)float_at(panel + 64 * steps + j % 16 * 4);
+    int64_t sum = 0;
+    for (size_t i = 0; i < o->D; i++)
+        sum += (int64_t)row_number(a, i, o->bytes) * i8_number(panel, j % 16, i);
+    /* the sum is exact; it becomes a float, the scales' product is one, so is the result */
+    *error = (wide)(3.1 * FLOAT_ULP) * size_of((wide)sum * scales);
+    return (wide)sum * scales;
+}
+static wide q4_product(const operands *o, size_t r, size_t j, wide *error)
+{
+    const size_t blocks = (o->D + 31) / 32;
+    const char *a = o->a + r * o->a_row, *block = o->b + j / 16 * o->panel;
+    wide y = 0, size = 0;
+    for (size_t b = 0; b < blocks; b++, block += MMIXI_Q4_BYTES) {
+        const wide scale = (wide)float_at(a + 32 * blocks * o->bytes + 8 * b);
+        int32_t sum = 0, all = 0;
+        for (size_t i = 32 * b; i < mmixi_min(o->D, 32 * b + 32); i++) {
+            const int32_t x = row_number(a, i, o->bytes);
+            all += x;
+            sum += x * q4_number(block, j % 16, i % 32);
+        }
+        const wide first = scale * half_at(block + 2 * (j % 16)) * (wide)sum;
+        const wide second = scale * half_at(block + 32 + 2 * (j % 16)) * (wide)all;
+        y += first + second;
+        size += size_of(first) + size_of(second);
+    }
+    *error = (wide)(FLOAT_ULP * (double)(2 * blocks + 4)) * size;
+    return y;
+}
+static wide f16_product(const operands *o, size_t r, size_t j, wide *error)
+{
+    const char *panel = o->b + j / 16 * o->panel;
+    wide sum = 0, size = 0;
+    for (size_t i = 0; i < o->D; i++) {
+        real x;
+        memcpy(&x, o->a + r * o->a_row + i * sizeof x, sizeof x);
+        const wide term = (wide)x * half_at(panel + 32 * i + 2 * (j % 16));
+        sum += term;
+        size += size_of(term);
+    }
+    *error = (wide)(REAL_ULP * (double)(o->D + 2)) * size;
+    return sum;
+}
+static wide product_of(const operands *o, size_t r, size_t j, wide *error)
+{
+    if (o->dtype == MMIX_DTYPE_BF16) return bf16_product(o, r, j, error);
+    if (o->dtype == MMIX_DTYPE_F16) return f16_product(o, r, j, error);
+    if (o->dtype == MMIX_DTYPE_I8) return i8_product(o, r, j, error);
+    return q4_product(o, r, j, error);
+}
+static void row_by_kernel(int dtype, size_t n, const real *x, char *to)
+{
+    if (dtype == MMIX_DTYPE_I8) k->i8_row(n, x, to);
+    else if (dtype == MMIX_DTYPE_Q4) k->q4_row(n, x, to);
+    else if (dtype == MMIX_DTYPE_BF16 && k->bf16_products) k->bf16_row(n, x, to);
+    else memcpy(to, x, n * sizeof *x);
+}
+static operands operands_of(int dtype, size_t D, size_t rows, size_t columns, const real *x,
+                            const real *w)
+{
+    operands o;
+    o.dtype = dtype;
+    o.D = D;
+    o.a_row = mmixi_round_up(mmixi_max((D + 31) / 32 * 72, D * sizeof *x), 64);
+    o.bytes = number_bytes(k);
+    o.panel = mmixi_narrow_panel(dtype, D);
+    o.a = (char *)malloc(rows * o.a_row);
+    o.b = (char *)malloc((columns + 15) / 16 * o.panel);
+    mmixi_narrow_rows(dtype, o.b, 0, columns, w, D);
+    for (size_t r = 0; r < rows; r++)
+        row_by_kernel(dtype, D, x + r * D, o.a + r * o.a_row);
+    return o;
+}
+static void operands_free(operands *o)
+{
+    free(o->a);
+    free(o->b);
+}
+/* One form of a tile beside what its numbers should be. */
+static void tile_form(const operands *o, size_t rows, size_t panels, int biased, const wide *y,
+                      const wide *error)
+{
+    const real guard = -77;
+    const size_t ld = COLUMNS + 5, columns = 16 * panels;
+    mmixi_narrow_tile t = { rows, panels, o->D, o->a, o->a_row, o->b, o->panel, NULL, 0, NULL };
+    int right = 1, intact = 1;
+    for (size_t i = 0; i < (ROWS + 2) * ld; i++)
+        tile_c[i] = guard;
+    t.c = tile_c + ld + 2;
+    t.ldc = (ptrdiff_t)ld;
+    if (biased) t.bias = tile_bias;
+    if (o->dtype == MMIX_DTYPE_BF16) k->bf16_tile(&t);
+    else if (o->dtype == MMIX_DTYPE_F16) k->f16_tile(&t);
+    else if (o->dtype == MMIX_DTYPE_I8) k->i8_tile(&t);
+    else k->q4_tile(&t);
+    for (size_t i = 0; i < (ROWS + 2) * ld; i++) {
+        const size_t r = i / ld - 1, j = i % ld - 2;
+        if (i < ld || r >= rows || j >= columns) {
+            intact &= memcmp(&tile_c[i], &guard, sizeof guard) == 0;
+            continue;
+        }
+        wide expected = y[r * COLUMNS + j];
+        if (biased) expected += (wide)tile_bias[j];
+        const wide bound = error[r * COLUMNS + j] + (wide)(1.1 * REAL_ULP) * size_of(expected);
+        right &= size_of((wide)tile_c[i] - expected) <= bound;
+    }
+    if (!right || !intact)
+        printf("    %d rows, %d panels, bias %d\n", (int)rows, (int)panels, biased);
+    CHECK(right);
+    CHECK(intact);
+}
+static void tile_depth(int dtype, size_t D)
+{
+    static wide y[ROWS * COLUMNS], error[ROWS * COLUMNS];
+    doing_type("tile", dtype, D);
+    weights(tile_w, COLUMNS * D);
+    weights(tile_x, ROWS * D);
+    for (size_t i = 0; i < D; i++)
+        tile_x[D + i] = 3 + tile_x[i];           /* its sums are large */
+    weights(tile_bias, COLUMNS);
+    operands o = operands_of(dtype, D, ROWS, COLUMNS, tile_x, tile_w);
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        y[i] = product_of(&o, i / COLUMNS, i % COLUMNS, &error[i]);
+    for (size_t rows = k->narrow_rows; rows; rows = rows == 6 ? 4 : rows / 2)
+        for (size_t panels = 1; panels <= k->narrow_panels; panels += 2)
+            for (int biased = 0; biased < 2; biased++)
+                tile_form(&o, rows, panels, biased, y, error);
+    operands_free(&o);
+}
+static void tiles(void)
+{
+    for (int t = 0; t < TYPES; t++) {
+        for (size_t D = 1; D <= 70; D++)
+            tile_depth(type_of[t], D);
+        for (size_t D = 96; D <= 100; D++)
+            tile_depth(type_of[t], D);
+        tile_depth(type_of[t], 1027);
+        tile_depth(type_of[t], MOST - 5);
+    }
+}
+
+/* ---- products ---- */
+
+enum { HIGH = 20, WIDE = 50, SPAN = WIDE + 3 };
+static real product_c[(HIGH + 2) * SPAN], product_all[HIGH * WIDE];
+/* The first rows and columns of a product, in the middle of values that stay. */
+static void product_part(mmix_ctx *m, const operands *o, const real *x, const real *bias,
+                         size_t rows, size_t columns, int *right, int *intact)
+{
+    const real guard = -77;
+    const mmixi_mat a = mmixi_matrix(x, rows, o->D, (ptrdiff_t)o->D);
+    const mmixi_mat c = mmixi_matrix(product_c + SPAN + 1, rows, columns, SPAN);
+    mmixi_gemm g = mmixi_product_of(c, a, mmixi_matrix(NULL, o->D, columns, 1), 0);
+    g.bias = bias;
+    for (size_t i = 0; i < (HIGH + 2) * SPAN; i++)
+        product_c[i] = guard;
+    *intact &= mmixi_narrow_run(m, &g, o->dtype, o->b) == 0;
+    for (size_t i = 0; i < (HIGH + 2) * SPAN; i++) {
+        const size_t r = i / SPAN - 1, j = i % SPAN - 1;
+        if (i < SPAN || r >= rows || j >= columns)
+            *intact &= memcmp(&product_c[i], &guard, sizeof guard) == 0;
+        else if (rows == HIGH && columns == WIDE) product_all[r * WIDE + j] = product_c[i];
+        else *right &= memcmp(&product_c[i], &product_all[r * WIDE + j], sizeof guard) == 0;
+    }
+}
+/* All of it is near the plain loop, and each part of it, cut anywhere, has its bits. */
+static void product(mmix_ctx *m, int dtype, size_t D, const real *bias)
+{
+    int right = 1, same = 1, intact = 1;
+    weights(tile_x, HIGH * D);
+    weights(tile_w, WIDE * D);
+    doing_type("product", dtype, D);
+    operands o = operands_of(dtype, D, HIGH, WIDE, tile_x, tile_w);
+    product_part(m, &o, tile_x, bias, HIGH, WIDE, &right, &intact);
+    for (size_t i = 0; i < HIGH * WIDE; i++) {
+        wide error;
+        wide expected = product_of(&o, i / WIDE, i % WIDE, &error);
+        if (bias) expected += (wide)bias[i % WIDE];
+        error += (wide)(1.1 * REAL_ULP) * size_of(expected);
+        right &= size_of((wide)product_all[i] - expected) <= error;
+    }
+    CHECK(right);
+    for (size_t rows = 1; rows <= HIGH; rows++)
+        for (size_t columns = 1 + rows % 2; columns <= WIDE; columns += 2)
+            product_part(m, &o, tile_x, bias, rows, columns, &same, &intact);
+    CHECK(same);
+    CHECK(intact);
+    operands_free(&o);
+}
+static void products(void)
+{
+    static real bias[WIDE];
+    mmix_ctx *m = at_level(1);
+    weights(bias, WIDE);
+    for (int t = 0; t < TYPES; t++)
+        for (int biased = 0; biased < 2; biased++) {
+            product(m, type_of[t], 1, biased ? bias : NULL);
+            product(m, type_of[t], 37, biased ? bias : NULL);
+        }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+/* ---- rows ---- */
+
+enum { LONGEST = 4099, ROW_BYTES = LONGEST * 8 + 4096 };
+static char row_bytes[2][ROW_BYTES];
+/* Bytes of a row's numbers, and of what stands behind them. */
+static size_t numbers_size(int dtype, size_t n, size_t bytes)
+{
+    if (dtype == MMIX_DTYPE_BF16) return (n + 1) / 2 * 4;
+    if (dtype == MMIX_DTYPE_I8) return (n + 3) / 4 * 4 * bytes;
+    return (n + 31) / 32 * 32 * bytes;
+}
+static size_t scales_size(int dtype, size_t n)
+{
+    if (dtype == MMIX_DTYPE_BF16) return 0;
+    return dtype == MMIX_DTYPE_I8 ? 4 : (n + 31) / 32 * 8;
+}
+static void row_written(const mmixi_kernels *by, int dtype, size_t n, const real *x, char *to)
+{
+    memset(to, 0x5a, ROW_BYTES);
+    if (dtype == MMIX_DTYPE_BF16) by->bf16_row(n, x, to);
+    else if (dtype == MMIX_DTYPE_I8) by->i8_row(n, x, to);
+    else by->q4_row(n, x, to);
+}
+/* Whether a run of whole numbers, from number `at` of a row on, is the nearest of x, given a
+   scale. */
+static int run_is_nearest(const char *a, size_t at, size_t bytes, const real *x, size_t n,
+                          float scale)
+{
+    double most = 0;
+    int ok = 1;
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)x[i]));
+    ok &= fabs((double)scale - most / 127) <= 2 * FLOAT_ULP * most / 127;
+    for (size_t i = 0; i < n; i++) {
+        const double number = (double)scale * row_number(a, at + i, bytes);
+        ok &= fabs((double)x[i] - number) <= most / 254 + 3 * FLOAT_ULP * most;
+    }
+    return ok;
+}
+static int row_is_nearest(int dtype, size_t n, const real *x, const char *a, size_t bytes)
+{
+    const char *scale = a + numbers_size(dtype, n, bytes);
+    int ok = 1;
+    if (dtype == MMIX_DTYPE_I8) return run_is_nearest(a, 0, bytes, x, n, float_at(scale));
+    for (size_t b = 0; dtype == MMIX_DTYPE_Q4 && b < n; b += 32, scale += 8) {
+        int32_t sum = 0;
+        ok &= run_is_nearest(a, b, bytes, x + b, mmixi_min(32, n - b), float_at(scale));
+        for (size_t i = b; i < b + 32; i++)
+            sum += row_number(a, i, bytes);
+        ok &= float_at(scale + 4) == float_at(scale) * (float)sum;
+    }
+    for (size_t i = 0; dtype == MMIX_DTYPE_BF16 && i < n; i++) {
+        uint16_t half;
+        memcpy(&half, a + 2 * i, sizeof half);
+        ok &= half == mmixi_to_bf16(x[i]);
+    }
+    return ok;
+}
+/* A row by this level: near its numbers, padded with zeros, and with plain C's numbers and
+   scales. */
+static void row(int dtype, size_t n, const real *x, int numbers)
+{
+    static mmixi_kernels plain;
+    mmixi_fill_none(&plain);
+    const size_t bytes[2] = { number_bytes(&plain), number_bytes(k) };
+    const size_t end[2] = { numbers_size(dtype, n, bytes[0]), numbers_size(dtype, n, bytes[1]) };
+    const size_t behind = scales_size(dtype, n);
+    int same = 1, after = 1, padding = 1;
+    row_written(&plain, dtype, n, x, row_bytes[0]);
+    row_written(k, dtype, n, x, row_bytes[1]);
+    if (dtype == MMIX_DTYPE_BF16) same = !memcmp(row_bytes[0], row_bytes[1], end[0]);
+    else
+        for (size_t i = 0; i < end[0] / bytes[0]; i++)
+            same &= row_number(row_bytes[0], i, bytes[0]) == row_number(row_bytes[1], i, bytes[1]);
+    CHECK(same);
+    CHECK(!memcmp(row_bytes[0] + end[0], row_bytes[1] + end[1], behind));
+    /* a row of int8 may be made in place from one of int16, which is longer */
+    const size_t most = numbers_size(dtype, n, 2) + behind;
+    for (size_t i = most; i < most + GUARD; i++)
+        after &= row_bytes[1][i] == 0x5a;
+    CHECK(after);
+    if (!numbers) return;
+    CHECK(row_is_nearest(dtype, n, x, row_bytes[1], bytes[1]));
+    for (size_t i = n; dtype != MMIX_DTYPE_BF16 && i < end[1] / bytes[1]; i++)
+        padding &= row_number(row_bytes[1], i, bytes[1]) == 0;
+    for (size_t i = 2 * n; dtype == MMIX_DTYPE_BF16 && i < end[1]; i++)
+        padding &= row_bytes[1][i] == 0;
+    CHECK(padding);
+}
+static void row_numbers(int dtype, size_t n)
+{
+    real *x = tile_w + n % 3;
+    doing_type("row", dtype, n);
+    weights(x, n);
+    row(dtype, n, x, 1);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (real)((double)(int)any(0, 512) / 2 - 128);     /* many ties */
+    x[n / 2] = 127;
+    row(dtype, n, x, 1);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (real)(noise() * pow(10, 25 * noise()));
+    row(dtype, n, x, 1);
+    for (size_t i = 0; i < n; i++)
+        x[i] = 0;
+    row(dtype, n, x, 1);
+    x[n - 1] = (real)-3.7;
+    row(dtype, n, x, 1);
+    if (dtype == MMIX_DTYPE_BF16) return;        /* the processor may take subnormals for zeros */
+    for (size_t i = 0; i < n; i++)
+        x[i] = (real)(noise() * pow(10, -34 - 8 * uniform()));
+    row(dtype, n, x, 0);
+}
+/* A row with a number that is none: y is none, either, in each column. */
+static void row_no_number(int dtype, size_t D, size_t at, real bad)
+{
+    int none = 1, is_nan = 1;
+    doing_type("row without a number", dtype, D);
+    weights(tile_x, D);
+    for (size_t i = 0; i < 16 * D; i++)
+        tile_w[i] = (real)(0.5 + uniform());
+    tile_x[at] = bad;
+    row(dtype, D, tile_x, 0);
+    operands o = operands_of(dtype, D, 1, 16, tile_x, tile_w);
+    mmixi_narrow_tile t = { 1, 1, D, o.a, o.a_row, o.b, o.panel, tile_c, 16, NULL };
+    if (dtype == MMIX_DTYPE_BF16) k->bf16_tile(&t);
+    else if (dtype == MMIX_DTYPE_I8) k->i8_tile(&t);
+    else k->q4_tile(&t);
+    for (size_t j = 0; j < 16; j++) {
+        none &= !is_finite(tile_c[j]);
+        is_nan &= isnan((double)tile_c[j]) != 0;
+    }
+    CHECK(none);
+    if (dtype != MMIX_DTYPE_BF16) CHECK(is_nan);
+    operands_free(&o);
+}
+static void rows(void)
+{
+    static const double bad[] = { NAN, HUGE_VAL, -HUGE_VAL };
+    static const size_t depth[] = { 1, 3, 16, 17, 32, 33, 70, 200 };
+    for (int t = 0; t < TYPES; t++) {
+        if (type_of[t] == MMIX_DTYPE_F16) continue;      /* its tiles read reals */
+        for (size_t n = 1; n <= 100; n++)
+            row_numbers(type_of[t], n);
+        row_numbers(type_of[t], 1023);
+        row_numbers(type_of[t], LONGEST);
+        for (int d = 0; d < 8; d++)
+            for (int b = 0; b < 3; b++)
+                for (size_t at = 0; at < depth[d]; at += 1 + depth[d] / 7)
+                    row_no_number(type_of[t], depth[d], at, (real)bad[b]);
+    }
+}
+
+/* ---- mmix_linear ---- */
+
+static real *values_of(const mmix_tensor *t)     /* to be freed */
+{
+    real *v = (real *)malloc(mmix_count(t) * sizeof *v);
+    CHECK(!mmix_read(t, v));
+    return v;
+}
+/* The narrow matrix of these numbers and, as reals, what it stands for. */
+static void both_matrices(mmix_ctx *m, int dtype, size_t O, size_t D, mmix_tensor **narrow,
+                          mmix_tensor **reals)
+{
+    real *w = (real *)malloc(O * D * sizeof *w);
+    weights(w, O * D);
+    *reals = mmix_new2(m, O, D);
+    *narrow = packed(m, dtype, O, D, w, mmix_data(*reals));
+    free(w);
+}
+/* How far from the product of reals one by this type may be, in parts of the largest |x| |w| summed
+   up: what becomes of x. */
+static double rounding_of(int dtype, size_t D)
+{
+    if (dtype == MMIX_DTYPE_I8 || dtype == MMIX_DTYPE_Q4) return 1.0 / 250;
+    return dtype == MMIX_DTYPE_BF16 && k->bf16_products ? 1.0 / 256 : 4 * REAL_ULP * (double)D;
+}
+static int near_reals(int dtype, const mmix_tensor *x, const mmix_tensor *w, const mmix_tensor *y,
+                      const mmix_tensor *expected)
+{
+    const size_t D = mmix_shape(w, 1), O = mmix_shape(w, 0);
+    int near = 1;
+    for (size_t r = 0; r < mmix_count(y) / O; r++) {
+        const real *row = mmix_data(x) + r * D;
+        double most = 0;
+        for (size_t i = 0; i < D; i++)
+            most = fmax(most, fabs((double)row[i]));
+        for (size_t o = 0; o < O; o++) {
+            double bound = 1e-6;
+            for (size_t i = 0; i < D; i++)
+                bound += fabs((double)mmix_data(w)[o * D + i]) * most * rounding_of(dtype, D);
+            const double a = (double)mmix_data(y)[r * O + o];
+            near &= fabs(a - (double)mmix_data(expected)[r * O + o]) <= bound;
+        }
+    }
+    return near;
+}
+/* y, with 1, 2, 3 and 5 threads and row by row; the hash of its bits is returned. */
+static uint64_t hash_linear(int dtype, int threads, size_t rows, size_t O, size_t D, size_t step)
+{
+    mmix_ctx *m = at_level(threads);
+    mmix_tensor *w, *reals;
+    state = 12;
+    both_matrices(m, dtype, O, D, &w, &reals);
+    mmix_tensor *x = shaped(m, random3(m, 1, rows, D, -2, 2), 2, rows, D, 0);
+    mmix_tensor *b = random1(m, O, -1, 1);
+    uint64_t h = 1;
+    for (size_t r = 0; r < rows; r += step) {
+        const size_t n = mmixi_min(step, rows - r);
+        const mmix_tensor *y = mmix_linear(m, mmix_slice(m, x, 0, r, n), w, b);
+        if (y) h = hash_of(mmix_data(y), n * O, h);
+    }
+    const mmix_tensor *y = mmix_linear(m, x, w, b), *expected = mmix_linear(m, x, reals, b);
+    if (y && expected && step == rows) CHECK(near_reals(dtype, x, reals, y, expected));
+    FINE(m);
+    mmix_destroy(m);
+    return h;
+}
+static void linear_bits(int dtype, size_t rows, size_t O, size_t D)
+{
+    static const int threads[] = { 2, 3, 5 };
+    const uint64_t h = hash_linear(dtype, 1, rows, O, D, rows);
+    for (int t = 0; t < 3; t++)
+        CHECK(hash_linear(dtype, threads[t], rows, O, D, rows) == h);
+    CHECK(hash_linear(dtype, 1, rows, O, D, 1) == h);
+    CHECK(hash_linear(dtype, 3, rows, O, D, 7) == h);
+    CHECK(hash_linear(dtype, 2, rows, O, D, rows / 2 + 1) == h);
+}
+/* What follows the product: residual, a scale for each index of the first axis, gelu. */
+static void linear_ends(mmix_ctx *m, int dtype, size_t L, size_t O, size_t D)
+{
+    const size_t B = 3;
+    mmix_tensor *w, *reals;
+    both_matrices(m, dtype, O, D, &w, &reals);
+    mmix_tensor *x = random3(m, B, L, D, -1, 1), *residual = random3(m, B, L, O, -1, 1);
+    mmix_tensor *b = random1(m, O, -1, 1), *s = random1(m, B, 0.5, 2);
+    mmix_tensor *plain = mmix_linear(m, x, w, b);
+    mmix_tensor *scales = shaped(m, s, 3, B, 1, 1);
+    mmix_tensor *expected = mmix_add(m, residual, mmix_mul(m, plain, scales));
+    ALIKE(mmix_linear_residual(m, x, w, b, residual, s), expected, 6 * REAL_ULP);
+    ALIKE(mmix_linear_residual(m, x, w, b, NULL, s), mmix_mul(m, plain, scales), 2 * REAL_ULP);
+    ALIKE(mmix_linear_residual(m, x, w, b, residual, NULL), mmix_add(m, residual, plain),
+          4 * REAL_ULP);
+    SAME(mmixi_linear(m, x, w, b, NULL, NULL, 1), mmix_gelu(m, plain));
+    SAME(mmix_linear(m, mmix_slice(m, x, 1, 2, 4), w, b), mmix_slice(m, plain, 1, 2, 4));
+    mmix_tensor *without = mmix_linear(m, x, w, NULL);
+    ALIKE(mmix_add(m, without, b), plain, 4 * REAL_ULP);
+    FINE(m);
+}
+/* dx is that of the matrix of reals that the narrow one stands for. Into dx that is there it is
+   added. */
+static void linear_backward(mmix_ctx *m, int dtype)
+{
+    enum { B = 3, L = 7, O = 45, D = 67 };
+    mmix_tensor *w[2], *dx[2];
+    both_matrices(m, dtype, O, D, &w[0], &w[1]);
+    mmix_tensor *value = random3(m, B, L, D, -1, 1), *dy = random3(m, B, L, O, -1, 1);
+    mmix_tensor *b = random1(m, O, -1, 1), *s = random1(m, B, 0.5, 2), *db[2];
+    for (int i = 0; i < 2; i++) {
+        mmix_tensor *x = mmix_require_grad(mmix_affine(m, value, 1, 0));
+        mmix_tensor *bias = mmix_require_grad(mmix_affine(m, b, 1, 0));
+        mmix_record(m, 1);
+        mmix_tensor *y = mmix_linear_residual(m, x, w[i], bias, NULL, s);
+        y = mmix_add(m, y, mmix_linear(m, x, w[i], NULL));
+        CHECK(!mmix_backward_from(m, &y, &dy, 1));
+        mmix_record(m, 0);
+        dx[i] = mmix_grad(x);
+        db[i] = mmix_grad(bias);
+    }
+    /* what fills a matrix borrows step memory, and leaves gradients alone */
+    real *before = values_of(dx[1]);
+    CHECK(mmix_fill(w[0], 1) && mmix_fill_normal(m, w[0], 1, 2));
+    CHECK(!memcmp(before, mmix_data(dx[1]), mmix_count(dx[1]) * sizeof *before));
+    free(before);
+    ALIKE(dx[0], dx[1], 2 * REAL_ULP);
+    SAME(db[0], db[1]);
+    CHECK(largest(dx[0]) > 0.1);
+    CHECK(!mmix_grad(w[0]));
+    FINE(m);
+}
+static void take_rows(mmix_ctx *m, int dtype)
+{
+    enum { V = 45, D = 37, N = 90 };
+    size_t shape[2] = { 2, N / 2 };
+    int32_t at[N];
+    int same = 1;
+    mmix_tensor *table, *reals;
+    both_matrices(m, dtype, V, D, &table, &reals);
+    for (size_t i = 0; i < N; i++)
+        at[i] = (int32_t)(i * 7 % V);
+    mmix_tensor *index = mmix_from_i32(m, 2, shape, at);
+    mmix_record(m, 1);
+    mmix_tensor *y = mmix_take_rows(m, table, index);
+    mmix_record(m, 0);
+    if (!CHECK_AT(y && mmix_ndim(y) == 3, mmix_error(m))) return;
+    for (size_t i = 0; i < N * D; i++)
+        same &= mmix_data(y)[i] == mmix_data(reals)[(size_t)at[i / D] * D + i % D];
+    CHECK(same);
+    mmix_data_i32(index)[3] = V;
+    BAD(mmix_take_rows(m, table, index), "mmix_take_rows", "");
+}
+/* Only products and tables know narrow matrices. */
+static void refusals(mmix_ctx *m, int dtype)
+{
+    size_t shape[3] = { 2, 3, 4 };
+    mmix_tensor *w = mmix_fill(matrix(m, dtype, 6, 8), 1);
+    real v[48];
+    CHECK(w && !mmix_data(w) && !mmix_data_i32(w) && mmix_dtype(w) == dtype);
+    CHECK(mmix_count(w) == 48 && mmix_shape(w, 0) == 6 && mmix_shape(w, 1) == 8);
+    BAD(mmix_new(m, dtype, 3, shape), "of ", "there are matrices alone");
+    BAD(mmix_new(m, dtype, 1, shape), "expected 2 axes", "found 1");
+    BAD(mmix_add(m, w, w), "expected real", "");
+    BAD(mmix_reshape(m, w, 2, shape), "expected real", "");
+    BAD(mmix_slice(m, w, 0, 1, 2), "expected real", "");
+    BAD(mmix_matmul(m, w, w), "expected real", "");
+    BAD(mmix_linear(m, w, w, NULL), "expected real", "");
+    BAD_INT(mmix_read(w, NULL), "values is NULL", "");
+    BAD_INT(mmix_write(w, NULL), "values is NULL", "");
+    CHECK(isnan(mmix_item(w)));
+    /* what survives a step's end keeps its numbers */
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *kept = mmix_fill(matrix(m, dtype, 20, 40), 1);
+    CHECK(mmix_new2(m, 50, 50) && !mmix_rewind_keep(m, mark, &kept, 1));
+    CHECK(kept && !mmix_read(w, v) && fabs((double)v[47] - 1) < 1e-6);
+    real *now = values_of(kept);
+    CHECK(fabs((double)now[799] - 1) < 1e-6);
+    free(now);
+    FINE(m);
+}
+/* The deepest product of int8 fills an int32. */
+static void deepest(mmix_ctx *m)
+{
+    const size_t D = 133144;
+    mmix_tensor *w = matrix(m, MMIX_DTYPE_I8, 2, D), *x = mmix_new2(m, 1, D);
+    if (CHECK(w && x && mmix_fill(w, 1) && mmix_fill(x, -1))) {
+        const mmix_tensor *y = mmix_linear(m, x, w, NULL);
+        if (CHECK(y != NULL)) NEAR(mmix_data(y)[1], -133144, 0.05);
+    }
+    BAD(matrix(m, MMIX_DTYPE_I8, 1, D + 1), "rows of int8 have at most 133144 numbers", "133145");
+}
+static void linears(void)
+{
+    mmix_ctx *m = at_level(2);
+    for (int t = 0; t < TYPES; t++) {
+        const int dtype = type_of[t];
+        doing_type("linear", dtype, 0);
+        linear_bits(dtype, 37, 45, 67);
+        linear_bits(dtype, 1, 100, 33);
+        linear_bits(dtype, 300, 200, 130);
+        linear_ends(m, dtype, 7, 45, 67);
+        linear_ends(m, dtype, 100, 400, 130);     /* panels in several tasks */
+        linear_backward(m, dtype);
+        take_rows(m, dtype);
+        refusals(m, dtype);
+        if (dtype == MMIX_DTYPE_I8) deepest(m);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+
+/* One product by each level: int8 to a unit of the last place, four bits to those of the blocks'
+   sums, bf16 to what becomes of x. */
+static void between_levels(void)
+{
+    enum { R = 13, O = 50, D = 203 };
+    static mmixi_kernels table[2];
+    for (int t = 0; t < TYPES; t++) {
+        const int dtype = type_of[t];
+        mmix_tensor *w, *reals, *y[2];
+        for (int at = 1; at < LEVELS; at++) {
+            if (!level(at, &table[1]) || !level(0, &table[0])) continue;
+            mmix_ctx *m = at_level(1);
+            state = 5;
+            both_matrices(m, dtype, O, D, &w, &reals);
+            mmix_tensor *x = shaped(m, random3(m, 1, R, D, -2, 2), 2, R, D, 0);
+            for (int i = 0; i < 2; i++) {
+                k = &table[i];
+                *m->k = *k;
+                y[i] = mmix_linear(m, x, w, NULL);
+            }
+            doing_type("levels", dtype, 0);
+            if (dtype == MMIX_DTYPE_BF16) CHECK(near_reals(dtype, x, reals, y[1], y[0]));
+            else ALIKE(y[1], y[0], dtype == MMIX_DTYPE_I8 ? 2 * FLOAT_ULP : 20 * FLOAT_ULP);
+            FINE(m);
+            mmix_destroy(m);
+        }
+    }
+}
+
+/* ---- files ---- */
+
+enum { PIECES = 3 };
+static mmix_vision_config odd_vision(int mixer)  /* whose pieces begin and end within panels */
+{
+    mmix_vision_config c = small_vision(mixer);
+    c.dim = 24;
+    return c;
+}
+static void random_values(mmix_ctx *m, mmix_params *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        if (mmix_ndim(t) < 2) continue;
+        for (size_t e = 0; e < mmix_count(t); e++)
+            mmix_data(t)[e] = (real)(0.2 * mmix_random_normal(m, 0, i, e));
+    }
+}
+/* A plain ViT's parameters as Hugging Face's files name them and cut them, in float. */
+static void save_in_pieces(mmix_ctx *m, const mmix_params *p)
+{
+    static const char *const word[PIECES] = { "query", "key", "value" };
+    static const char *const pairs[][2] = {
+        { "norm1", "layernorm_before" }, { "norm2", "layernorm_after" },
+        { "mlp.fc1", "intermediate.dense" }, { "mlp.fc2", "output.dense" },
+        { "cls_token", "embeddings.cls_token" },
+        { "pos_embed", "embeddings.position_embeddings" },
+        { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+        { "attn.proj", "attention.output.dense" }, { "norm.", "layernorm." },
+        { "attn.qkv", "" }
+    };
+    static char name[100][160];
+    static mmix_entry e[100];
+    size_t n = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        const char *old = p->at[i].name, *rest = old, *now = "", *layer = "";
+        int block = 0, skipped_letters = 0;
+        size_t q = 0;
+        if (sscanf(old, "blocks.%d.%n", &block, &skipped_letters) == 1) {
+            rest = old + skipped_letters;
+            layer = "encoder.layer.";
+        }
+        while (q < 10 && strncmp(rest, pairs[q][0], strlen(pairs[q][0])))
+            q++;
+        if (!CHECK_AT(q < 10, old)) return;
+        now = pairs[q][1];
+        rest += strlen(pairs[q][0]);
+        const int pieces = *now ? 1 : PIECES;
+        for (int piece = 0; piece < pieces; piece++, n++) {
+            char number[16] = "";
+            if (*layer) snprintf(number, sizeof number, "%d.", block);
+            snprintf(name[n], sizeof name[n], "%s%s%s%s%s", layer, number,
+                     *now ? now : "attention.attention.", *now ? "" : word[piece], rest);
+            e[n] = entry_of(&p->at[i]);
+            e[n].name = name[n];
+            e[n].shape[0] /= (size_t)pieces;
+            e[n].data = mmix_data(p->at[i].tensor) + (size_t)piece * mmix_entry_count(&e[n]);
+        }
+    }
+    CHECK(!mmix_archive_save(m, OTHER, e, n, NULL));
+}
+/* Each matrix that was read is the one that mmix_write makes of the file's numbers; what is no
+   matrix is as it was. */
+static void matrices_are(mmix_ctx *m, const mmix_params *file, const mmix_params *read, int dtype)
+{
+    CHECK(file->count == read->count);
+    for (size_t i = 0; i < file->count && i < read->count; i++) {
+        const mmix_tensor *a = file->at[i].tensor, *b = read->at[i].tensor;
+        const int is_matrix = mmix_ndim(a) == 2;
+        real *expected = (real *)malloc(mmix_count(a) * sizeof *expected);
+        CHECK_AT(mmix_dtype(b) == (is_matrix ? dtype : MMIX_DTYPE_REAL), file->at[i].name);
+        if (is_matrix)
+            packed(m, dtype, mmix_shape(a, 0), mmix_shape(a, 1), mmix_data(a), expected);
+        else CHECK(!mmix_read(a, expected));
+        real *got = values_of(b);
+        CHECK_AT(!memcmp(got, expected, mmix_count(a) * sizeof *got), file->at[i].name);
+        free(got);
+        free(expected);
+    }
+}
+/* The network of reals gets the numbers that the narrow one's matrices stand for. */
+static void widen(const mmix_params *narrow, const mmix_params *reals)
+{
+    for (size_t i = 0; i < narrow->count; i++)
+        CHECK(!mmix_read(narrow->at[i].tensor, mmix_data(reals->at[i].tensor)));
+}
+/* Whether two lists stand for the same numbers. */
+static void same_numbers(const mmix_params *a, const mmix_params *b)
+{
+    for (size_t i = 0; i < a->count && i < b->count; i++) {
+        real *x = values_of(a->at[i].tensor), *y = values_of(b->at[i].tensor);
+        CHECK_AT(!memcmp(x, y, mmix_count(a->at[i].tensor) * sizeof *x), a->at[i].name);
+        free(x);
+        free(y);
+    }
+}
+/* Saved, matrices come back as they are, as reals, too. */
+static void saved_again(mmix_ctx *m, const mmix_vision *narrow, int dtype)
+{
+    const mmix_params *p = mmix_vision_params((mmix_vision *)narrow);
+    CHECK(!mmix_vision_save(m, narrow, OTHER));
+    mmix_vision *back = mmix_vision_load(m, OTHER);
+    mmix_vision *twice = mmix_vision_load_as(m, OTHER, dtype);
+    if (!CHECK_AT(back && twice, mmix_error(m))) return;
+    same_numbers(p, mmix_vision_params(back));
+    same_numbers(p, mmix_vision_params(twice));
+    CHECK(mmix_vision_params(twice)->slab == p->slab);
+    mmix_vision_destroy(back);
+    mmix_vision_destroy(twice);
+}
+static void network(mmix_ctx *m, int mixer, int dtype)
+{
+    mmix_vision *v = mmix_vision_create(m, odd_vision(mixer));
+    mmix_params *p = mmix_vision_params(v);
+    random_values(m, p);
+    CHECK(!mmix_vision_save(m, v, PATH));
+    mmix_vision *narrow = mmix_vision_load_as(m, PATH, dtype);
+    if (!CHECK_AT(narrow, mmix_error(m))) return;
+    mmix_params *q = mmix_vision_params(narrow);
+    matrices_are(m, p, q, dtype);
+    CHECK(q->slab < p->slab);
+    widen(q, p);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 20, 20), 1, 3);
+    mmix_tensor *a = mmix_vision_forward(m, v, image, NULL).tokens;
+    CHECK(!mmix_params_pack(q, 1));
+    mmix_tensor *b = mmix_vision_forward(m, narrow, image, NULL).tokens;
+    int rounds_x = dtype == MMIX_DTYPE_I8 || dtype == MMIX_DTYPE_Q4;
+    rounds_x |= dtype == MMIX_DTYPE_BF16 && k->bf16_products;
+    ALIKE(b, a, rounds_x ? 0.04 : 200 * REAL_ULP);
+    if (rounds_x) CHECK(apart(b, a) > 0);
+    BAD_INT(mmix_params_require_grad(q, 1), "mmix_params_require_grad", mmixi_dtype_name(dtype));
+    BAD_INT(mmix_params_add_lora(q, 2, 4, MMIX_LORA_FFN), "of ", mmixi_dtype_name(dtype));
+    BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");
+    saved_again(m, narrow, dtype);
+    FINE(m);
+    mmix_vision_destroy(narrow);
+    mmix_vision_destroy(v);
+}
+/* The same network from pieces that begin and end within panels, by threads. */
+static void pieces(mmix_ctx *m, size_t dim, int dtype)
+{
+    mmix_vision_config c = odd_vision(MMIX_MIXER_SOFTMAX);
+    c.dim = dim;
+    mmix_vision *v = mmix_vision_create(m, c);
+    mmix_params *p = mmix_vision_params(v);
+    random_values(m, p);
+    save_in_pieces(m, p);
+    mmix_vision *narrow = mmixi_vision_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
+    mmix_archive *a = mmix_archive_open(m, OTHER);
+    if (CHECK_AT(narrow && a, mmix_error(m))) {
+        CHECK(!mmix_params_read(mmix_vision_params(narrow), a, NULL));
+        matrices_are(m, p, mmix_vision_params(narrow), dtype);
+    }
+    FINE(m);
+    mmix_archive_close(a);
+    mmix_vision_destroy(narrow);
+    mmix_vision_destroy(v);
+}
+/* A matrix of a type that cannot be read: one message, from any number of threads. */
+static void unreadable(mmix_ctx *m, int dtype)
+{
+    const mmix_vision_config c = odd_vision(MMIX_MIXER_SOFTMAX);
+    mmix_vision *v = mmix_vision_create(m, c);
+    CHECK(!mmix_vision_save(m, v, PATH));
+    mmix_vision_destroy(v);
+    mmix_vision *narrow = mmixi_vision_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
+    mmix_archive *a = mmix_archive_open(m, PATH);
+    if (CHECK_AT(narrow && a, mmix_error(m))) {
+        for (size_t i = 0; i < mmix_archive_count(a); i++)
+            if (!strcmp(a->entries[i].name, "blocks.0.mlp.fc1.weight"))
+                a->entries[i].dtype = MMIX_FILE_OTHER;
+        CHECK(mmix_params_read(mmix_vision_params(narrow), a, NULL));
+        CHECK(says(m, MMIX_ERROR_FILE, "blocks.0.mlp.fc1.weight"));
+    }
+    mmix_archive_close(a);
+    mmix_vision_destroy(narrow);
+}
+static void files_of_level(void)
+{
+    for (int t = 0; t < TYPES; t++) {
+        mmix_ctx *m = at_level(1 + 2 * (t % 2));
+        for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
+            doing_type(mixer_name(mixer), type_of[t], 0);
+            network(m, mixer, type_of[t]);
+            mmix_reset(m);
+        }
+        mmix_destroy(m);
+    }
+}
+static void files(void)
+{
+    levels(files_of_level);
+    k = NULL;
+    for (int t = 0; t < TYPES; t++) {
+        mmix_ctx *m = context(3, 7);
+        doing_type("pieces", type_of[t], 0);
+        pieces(m, 24, type_of[t]);
+        pieces(m, 48, type_of[t]);
+        pieces(m, 10, type_of[t]);
+        unreadable(m, type_of[t]);
+        BAD(mmix_vision_load_as(m, PATH, MMIX_DTYPE_I32), "mmix_vision_load_as", "expected");
+        BAD(mmix_vision_load_as(m, PATH, MMIX_DTYPE_Q4 + 1), "mmix_vision_load_as", "dtype");
+        mmix_destroy(m);
+    }
+    remove(PATH);
+    remove(OTHER);
+}
+
+/* ---- memory ---- */
+
+static int linear_run(const mmix_options *o, void *user)
+{
+    const int dtype = *(const int *)user;
+    mmix_ctx *m = mmix_create(o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_tensor *w = matrix(m, dtype, 300, 70), *x = mmix_new2(m, 900, 70), *y;
+    size_t one = 1;
+    int32_t at = 299;
+    if (w) mmix_fill(w, 0.5);
+    if (w) mmix_fill_normal(m, w, 1, 3);
+    if (x) mmix_require_grad(mmix_fill(x, 1));
+    mmix_record(m, 1);
+    y = mmix_linear(m, x, w, NULL);
+    mmix_take_rows(m, w, mmix_from_i32(m, 1, &one, &at));
+    if (y) mmix_backward(m, mmix_sum(m, y));
+    const int kind = mmix_error_kind(m);
+    mmix_destroy(m);
+    return kind;
+}
+static int load_run(const mmix_options *o, void *user)
+{
+    mmix_ctx *m = mmix_create(o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_vision *v = mmix_vision_load_as(m, PATH, *(const int *)user);
+    if (v) {
+        mmix_tensor *image = mmix_new4(m, 1, 3, 16, 16);
+        mmix_vision_forward(m, v, image ? mmix_fill(image, 1) : NULL, NULL);
+        mmix_vision_save(m, v, OTHER);
+    }
+    const int kind = mmix_error_kind(m);
+    mmix_vision_destroy(v);
+    mmix_destroy(m);
+    return kind;
+}
+static void memory(void)
+{
+    mmix_ctx *m = context(1, 1);
+    mmix_vision *v = mmix_vision_create(m, odd_vision(MMIX_MIXER_SOFTMAX));
+    CHECK(!mmix_vision_save(m, v, PATH));
+    mmix_vision_destroy(v);
+    mmix_destroy(m);
+    k = NULL;
+    for (int t = 0; t < TYPES; t++) {
+        int dtype = type_of[t];
+        for (int rest = 0; rest < 2; rest++) {
+            doing_type("memory of a product", dtype, 0);
+            CHECK(memory_fails(linear_run, &dtype, rest, 1) > 3);
+            doing_type("memory of a network", dtype, 0);
+            CHECK(memory_fails(load_run, &dtype, rest, ARENA_BLOCK == 256 ? 3 : 1) > 10);
+        }
+    }
+    remove(PATH);
+    remove(OTHER);
+}
+
+static void all_tiles(void) { levels(tiles); }
+static void all_products(void) { levels(products); }
+static void all_rows(void) { levels(rows); }
+static void all_linears(void)
+{
+    levels(linears);
+    between_levels();
+}
+int main(int argc, char **argv)
+{
+    static const section all[] = { { "definition", definition }, { "tiles", all_tiles },
+                                   { "products", all_products }, { "rows", all_rows },
+                                   { "linear", all_linears },    { "files", files },
+                                   { "memory", memory } };
+    return sections(all, sizeof all / sizeof *all, argc, argv);
+}
