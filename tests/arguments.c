@@ -90,7 +90,7 @@ static void bad_arguments(void)
     memset(&rope, 0, sizeof rope);
     doing("arguments");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 7, s7), "mmix_new", "7");
-    BAD(mmix_new(m, 9, 2, two3), "mmix_new", "is 9, expected 0 to 5");
+    BAD(mmix_new(m, 9, 2, two3), "mmix_new", "is 9, expected 0 to 6");
     BAD(mmix_new2(m, 3, 0), "mmix_new", "axis 1");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, NULL), "mmix_new", "NULL");
     BAD(mmix_new(m, MMIX_DTYPE_U8, 2, two3), "mmix_new", "no tensors of MMIX_DTYPE_U8");
