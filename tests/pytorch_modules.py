@@ -241,13 +241,13 @@ class PatchEmbed(nn.Module):
         return F.linear(rows.flatten(3).flatten(1, 2), self.proj.weight.flatten(1), self.proj.bias)
 
 
-def positions(stored, side, more):
-    """Of 1 + g x g stored positions those of 1 + side x side tokens. DINO adds 0.1 to the side, DINOv2 does not."""
+def positions(stored, side):
+    """Of 1 + g x g stored positions those of 1 + side x side tokens. As in DINO 0.1 is added to the side."""
     g = math.isqrt(stored.shape[1] - 1)
     if g == side:
         return stored
     grid = stored[:, 1:].unflatten(1, (g, g)).permute(0, 3, 1, 2)
-    scale = (side + more) / g
+    scale = (side + 0.1) / g
     grid = F.interpolate(grid, scale_factor=(scale, scale), mode="bicubic")
     return torch.cat([stored[:, :1], grid.flatten(2).mT], 1)
 
@@ -296,7 +296,6 @@ class Block(nn.Module):
 class ViT(nn.Module):
     def __init__(self, dim, depth, heads, patch, stored, linear=False, scaled=False):
         super().__init__()
-        self.more = 0.0 if scaled else 0.1
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
         self.pos_embed = nn.Parameter(torch.zeros(1, stored, dim))
         self.patch_embed = PatchEmbed(dim, patch)
@@ -305,7 +304,7 @@ class ViT(nn.Module):
 
     def forward(self, image):
         x = self.patch_embed(image)
-        at = positions(self.pos_embed, math.isqrt(x.shape[1]), self.more)
+        at = positions(self.pos_embed, math.isqrt(x.shape[1]))
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + at
         for block in self.blocks:
             x = block(x)
@@ -371,7 +370,7 @@ class DinoVim(nn.Module):
     def forward(self, image):
         x = self.patch_embed(image)
         middle, token = (x.shape[1] + 1) // 2, self.cls_token.expand(len(x), -1, -1)
-        x = torch.cat([token, x], 1) + positions(self.pos_embed, math.isqrt(x.shape[1]), 0.1)
+        x = torch.cat([token, x], 1) + positions(self.pos_embed, math.isqrt(x.shape[1]))
         x = torch.cat([x[:, :middle], token, x[:, middle:]], 1)
         residual = 0
         for layer in self.layers:
