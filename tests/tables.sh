@@ -116,6 +116,8 @@ cp $t/claims/softmax-1.txt $t/claims/ssd-2.txt
 "$tables" --report --out $t/claims >$t/claims.txt 2>$t/err </dev/null && ok || { no "--report"; tail -n 3 $t/err; }
 tr '\n' ' ' <$t/claims.txt >$t/line
 holds "an order that there is" $t/line 'Top-1 of the linear probe: .*softmax is above linear by 0.300 ± 0.'
+holds "its interval" $t/line 'softmax is above linear by 0.300 ± 0.020'
+holds "what Holm's correction leaves" $t/line 'softmax is above linear by 0.300 ± [0-9.]*\*.*\*: after Holm.s correction for 3, too'
 holds "an order that there is not" $t/line 'Binary-AUC of the maps: none of 3 differences excludes 0'
 holds "seeds that are missing" $t/line '3 of 12 networks are there, 8 of 36 runs'
 holds "seeds of one network" $t/line 'ssd (2 of 3 seeds)'

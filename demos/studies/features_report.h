@@ -18,22 +18,13 @@ static const struct {
     {AUC, "The class token's map tells objects from ground with a Binary-AUC of"},
 };
 
-/* Of what nobody has trained the best in a column, or NULL. */
-static const model *best_plain(const settings *o, int c)
-{
-    const model *best = NULL;
-    for (const model *x = o->model + o->models; x < last(o); x++)
-        if (isfinite(x->value[c]) && (!best || x->value[c] > best->value[c])) best = x;
-    return best;
-}
-
-/* Whether a network's measure lies more than two standard errors above (1) or below (-1) the
-   best of those. */
+/* Whether a network's measure lies above (1) or below (-1) the best of what nobody has trained, on
+   the same pictures: where the interval of the difference is. */
 static int above_plain(const settings *o, const model *x, int c)
 {
-    const model *best = x < o->model + o->models ? best_plain(o, c) : NULL;
-    if (!best) return 0;
-    return report_differ(x->value[c], x->value[c + 1], best->value[c], best->value[c + 1]);
+    if (x >= o->model + o->models) return 0;
+    for (int k = 0; k < PAIRS; k++) if (pair_of[k].at == c) return gap_sign(&x->above[k]);
+    return 0;
 }
 
 /* The finding, in a sentence: which network is above what nobody has trained, in how many
@@ -44,7 +35,7 @@ static void report_findings(report *h, const settings *o, const album *a)
     int any = 0;
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
         any += has_column(o, finding[k].at);
-    if (any) report_html(h, "<p>Beyond two standard errors ");
+    if (any) report_html(h, "<p>Where the 95&nbsp;%% interval of the difference leaves 0 out, ");
     for (const model *x = o->model; any && x < base; x++) {
         int above = 0;
         for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
@@ -63,10 +54,26 @@ static void report_findings(report *h, const settings *o, const album *a)
                        "take for alike.</p>\n");
 }
 
-/* A number and its standard error, where there is one (of one picture there is none). */
+/* A number and half of its interval, where there is one (of one picture there is none). */
 static void report_number(report *h, const double *value)
 {
     report_html(h, isfinite(value[1]) ? " %.3f &plusmn; %.3f" : " %.3f", value[0], value[1]);
+}
+
+/* The differences, a row each. */
+static void report_pairs(report *h, const settings *o)
+{
+    int any = 0;
+    for (const model *x = o->model; x < o->model + o->models; x++)
+        for (int k = 0; k < PAIRS; k++) {
+            const gap *c = &x->above[k];
+            if (!isfinite(c->off)) continue;
+            if (!any++) report_table(h, "weights|measure|less the best baseline|95 % interval|"
+                                        "that baseline");
+            report_row(h, "%s|%s|%+.3f%s|%+.3f to %+.3f|%s", x->label, pair_of[k].text, c->off,
+                       report_sign[1 + gap_sign(c)], c->low, c->high, x->best[k]);
+        }
+    if (any) report_table(h, NULL);
 }
 
 /* Each measure in words, of each network beside the best of those that nobody has trained. */
@@ -92,10 +99,12 @@ static void report_words(report *h, const settings *o)
         }
         report_html(h, ".<br>\n");
     }
-    report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of "
-                   "the difference above or below the best of what nobody has trained, as if the "
-                   "two had been measured on different pictures. Less is no difference that can be "
-                   "told from chance.</p>\n");
+    report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: the 95&nbsp;%% interval of the "
+                   "difference from the best of what nobody has trained lies above or below 0. "
+                   "The two were judged on the same pictures, so the pictures are drawn anew with "
+                   "replacement, the same for both, %d times (a bootstrap). An interval that holds "
+                   "0 is no difference that can be told from chance.</p>\n", PAIR_DRAWS);
+    report_pairs(h, o);
 }
 
 static void report_measures(report *h, const settings *o, const album *a)
@@ -145,9 +154,10 @@ static void report_measures(report *h, const settings *o, const album *a)
         report_row(h, "%s", cells);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Behind &plusmn; stands one standard error: binomial of "
-                   "shares, of the mean over the pictures of Binary-AUC, of mIoU by the jackknife "
-                   "over pictures. Balanced: mean over the classes of their shares.");
+    report_html(h, "<p class=\"soft\">Behind &plusmn; stands half of the 95&nbsp;%% interval, "
+                   "1.96 standard errors: binomial of shares, of the mean over the pictures of "
+                   "Binary-AUC, of mIoU by the jackknife over pictures. Balanced: mean over the "
+                   "classes of their shares.");
     if (o->ask & ASK_KNN)
         report_html(h, " k-NN: the 20 nearest by the cosine of the class tokens vote, with weight "
                     "e<sup>cosine/0.07</sup>; %zu pictures are judged by %s.", a->vote.tests,
@@ -215,8 +225,8 @@ static void report_auc(report *h, const settings *o, const album *a)
     report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map "
                    "(DinoMamba-Reg: of the registers' mean) against the mask, max(A, 1 - A), never "
                    "below &frac12;: mean over the pictures that have both object and background, "
-                   "and its standard error. Object brighter: share of the pictures with A &ge; "
-                   "&frac12;. Best IoU: intersection over union of map &ge; threshold and object, "
+                   "and half of its 95&nbsp;%% interval. Object brighter: share of the pictures "
+                   "with A &ge; &frac12;. Best IoU: intersection over union of map &ge; threshold and object, "
                    "mean over the pictures, at the best of %d thresholds, one for all, 0 being the "
                    "whole picture; with a minus the map is turned round first. Nearness to the "
                    "middle: a map that has looked at no picture.</p>\n",

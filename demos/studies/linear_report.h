@@ -15,14 +15,14 @@ static const report_column value_of[WORTH] = {
     {"cosine_patches", "patches", "cosine, patches", 7, 3},
     {"relative_error", "error", "relative error", 6, 3},
     {"balanced", "k-NN", "balanced k-NN", 6, 3},
-    {"balanced_error", "+-", "±", 5, 3},
+    {"balanced_95", "+-95%", REPORT_95, 5, 3},
     {"knn", "plain", "k-NN", 6, 3},
     {"probe", "probe", "balanced probe", 6, 3},
-    {"probe_error", "+-", "±", 5, 3},
+    {"probe_95", "+-95%", REPORT_95, 5, 3},
     {"miou", "mIoU", "mIoU", 6, 3},
-    {"miou_error", "+-", "±", 5, 3},
+    {"miou_95", "+-95%", REPORT_95, 5, 3},
     {"auc", "AUC", "Binary-AUC", 6, 3},
-    {"auc_error", "+-", "±", 5, 3},
+    {"auc_95", "+-95%", REPORT_95, 5, 3},
     {"auc_judged", "maps", "maps", 5, 0},
 };
 static const report_column cost[COST] = {
@@ -38,10 +38,11 @@ static const report_column cost[COST] = {
 static void worths(const worth *w, double value[WORTH])
 {
     const double all[WORTH] = {w->like.token, w->like.patches, w->like.error, w->knn.balanced,
-                               w->knn.balanced_error,
-                               w->knn.value, w->probe.balanced, w->probe.balanced_error,
-                               w->masks.value, w->masks.error,
-                               maps_auc(&w->auc), maps_error(&w->auc),
+                               report_half * w->knn.balanced_error,
+                               w->knn.value, w->probe.balanced,
+                               report_half * w->probe.balanced_error,
+                               w->masks.value, report_half * w->masks.error,
+                               maps_auc(&w->auc), report_half * maps_error(&w->auc),
                                w->auc.judged ? (double)w->auc.judged : NAN};
     memcpy(value, all, sizeof all);
 }
@@ -52,6 +53,44 @@ static void costs(const price *x, const price *teacher, double value[COST])
                               teacher->processor / x->processor, x->bytes / 1048576,
                               x->weights / 1048576};
     memcpy(value, all, sizeof all);
+}
+
+/* The pairs: the name in JSON, the head on stdout and in the report. */
+static const struct {
+    const char *key, *text, *head;
+} pair_of[PAIRS] = {
+    {"balanced", "k-NN", "balanced k-NN"},
+    {"probe", "probe", "balanced probe"},
+    {"miou", "mIoU", "mIoU"},
+    {"auc", "AUC", "Binary-AUC"},
+};
+/* The students less the teacher: the difference and its interval. */
+static void print_against(const worth *w)
+{
+    printf("\nless the teacher");
+    for (int i = 0; i < PAIRS; i++) printf(" %-25s", pair_of[i].text);
+    for (int k = BEFORE; k < NETWORKS; k++) {
+        printf("\n%-16s", network_name[k]);
+        for (int i = 0; i < PAIRS; i++) {
+            const gap *c = &w[k].against[i];
+            if (isfinite(c->off)) printf(" %+.3f (%+.3f to %+.3f) ", c->off, c->low, c->high);
+            else printf(" %-25s", "-");
+        }
+    }
+    printf("\n(differences on the same pictures, with their 95 %% intervals)\n\n");
+}
+static void json_against(const worth *w)
+{
+    static const char *const end[3] = {"", "_low", "_high"};
+    for (int i = 0; i < PAIRS; i++) {
+        const gap *c = &w->against[i];
+        const double value[3] = {c->off, c->low, c->high};
+        for (int k = 0; k < 3; k++) {
+            char key[64];
+            snprintf(key, sizeof key, "%s_less_teacher%s", pair_of[i].key, end[k]);
+            report_json(key, value[k], i + 1 < PAIRS || k < 2 ? ", " : "}");
+        }
+    }
 }
 
 /* Of x (sizes, networks), the first network being the teacher. */
@@ -91,7 +130,7 @@ static void print_table(const settings *o, const run *r, const worth *w, const p
         snprintf(name, sizeof name, "%-15s", network_name[k]);
         report_columns_text(value_of, WORTH, name, value);
     }
-    printf("\n");
+    print_against(w);
     print_costs(x, LOOKS, 2, pair_name);
     if (o->kind != AUTO) return;
     printf("\ntried         ");
@@ -115,8 +154,8 @@ static void print_json(const settings *o, const run *r, const worth *w, const pr
     for (int k = 0; k < NETWORKS; k++) {
         printf("%s\n  {\"network\": \"%s\", ", k ? "," : "", network_name[k]);
         worths(&w[k], value);
-        for (int c = 0; c < WORTH; c++)
-            report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
+        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], ", ");
+        json_against(&w[k]);
     }
     printf("],\n ");
     json_costs(x, LOOKS, 2, pair_name);
@@ -166,9 +205,11 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
                 s->like.patches, w[BEFORE].like.patches, s->like.token, w[BEFORE].like.token);
     if (isfinite(s->knn.balanced))
         report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in "
-                       "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), the "
-                       "teacher&rsquo;s in %.1f&nbsp;%%, before learning in %.1f&nbsp;%%",
-                    100 * s->knn.balanced, 100 * s->knn.balanced_error, 100 * t->knn.balanced,
+                       "<b>%.1f&nbsp;%%</b> (the mean over the classes), the teacher&rsquo;s in "
+                       "%.1f&nbsp;%% (the student&rsquo;s less the teacher&rsquo;s is %+.1f, "
+                       "95&nbsp;%% interval %+.1f to %+.1f), before learning in %.1f&nbsp;%%",
+                    100 * s->knn.balanced, 100 * t->knn.balanced, 100 * s->against[PAIR_KNN].off,
+                    100 * s->against[PAIR_KNN].low, 100 * s->against[PAIR_KNN].high,
                     100 * w[BEFORE].knn.balanced);
     if (s->auc.judged)
         report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning "
@@ -248,15 +289,40 @@ static void report_costs(report *h, const price *x, int threads)
                    "that.</p>\n", threads, threads > 1 ? "s" : "");
 }
 
+/* The students less the teacher, measure by measure. */
+static void report_against(report *h, const worth *w)
+{
+    char cells[512] = "less the teacher";
+    for (int i = 0; i < PAIRS; i++)
+        snprintf(cells + strlen(cells), sizeof cells - strlen(cells), "|%s", pair_of[i].head);
+    report_table(h, cells);
+    for (int k = BEFORE; k < NETWORKS; k++) {
+        snprintf(cells, sizeof cells, "%s", network_name[k]);
+        for (int i = 0; i < PAIRS; i++) {
+            const gap *c = &w[k].against[i];
+            char *at = cells + strlen(cells);
+            size_t room = sizeof cells - strlen(cells);
+            if (!isfinite(c->off)) snprintf(at, room, "|-");
+            else snprintf(at, room, "|%+.3f (%+.3f to %+.3f)%s", c->off, c->low, c->high,
+                          report_sign[1 + gap_sign(c)]);
+        }
+        report_row(h, "%s", cells);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">In brackets the 95&nbsp;%% interval of the difference: "
+                   "both networks were judged on the same pictures, so the pictures are drawn anew "
+                   "with replacement, the same for both, %d times (a bootstrap). &#9650; and "
+                   "&#9660;: the interval lies above or below 0.</p>\n", PAIR_DRAWS);
+}
+
 static void report_tables(report *h, const worth *w)
 {
-    double value[WORTH], teacher[WORTH];
+    double value[WORTH];
     report_html(h, "<h2>What the features are worth</h2>\n");
     report_columns_html(h, value_of, WORTH, "network", NULL, NULL);
-    worths(&w[TEACHER], teacher);
     for (int k = 0; k < NETWORKS; k++) {
         worths(&w[k], value);
-        report_columns_html(h, value_of, WORTH, network_name[k], value, k ? teacher : NULL);
+        report_columns_html(h, value_of, WORTH, network_name[k], value, NULL);
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Of test pictures. Cosines: with the teacher&rsquo;s tokens "
@@ -270,8 +336,10 @@ static void report_tables(report *h, const worth *w)
                    "what the two cover together, mean; learned from every second of at most %d "
                    "test pictures with masks, judged on the others. Binary-AUC: area under the ROC "
                    "curve of a map, as drawn above, against the mask, max(A, 1 - A), mean. "
-                   "&plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than "
-                   "two of them above or below the teacher.</p>\n", COMPARED, TAUGHT, SEGMENTED);
+                   "&plusmn;: half of the 95&nbsp;%% interval over the pictures, 1.96 standard "
+                   "errors of each network by itself; what two differ by is in the table "
+                   "below.</p>\n", COMPARED, TAUGHT, SEGMENTED);
+    report_against(h, w);
 }
 
 static void report_tried(report *h, const settings *o, const run *r)

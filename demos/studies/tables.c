@@ -903,7 +903,8 @@ static int judge_rows(exam *e, const mmix_real *x, size_t stride, size_t D, line
     if (evaluate_knn(e->m, x, stride, D, &e->one_out, e->label, e->p.classes, 20, &s)) return -1;
     snprintf(name, sizeof name, "%sknn", prefix);
     put_score(e->m, l, &s, name);
-    if (evaluate_probe(e->m, x, stride, D, &e->split, e->label, e->p.classes, &s)) return -1;
+    if (evaluate_probe(e->m, x, stride, D, &e->split, e->label, e->p.classes, &s, NULL))
+        return -1;
     snprintf(name, sizeof name, "%sprobe", prefix);
     put_score(e->m, l, &s, name);
     return mmix_error(e->m) || interrupted ? -1 : 0;
@@ -1079,7 +1080,7 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
         snprintf(path, sizeof path, "%s/patches", e->o->out);
         bad = store_open(e->m, &d.tokens[0], path, d.D * sizeof(mmix_real), 0) ||
               look_patches(e->m, v, e->masked, e->seg_trains + n, side, &d) ||
-              evaluate_dense(e->m, &d, &split, of, count_pixels, &count, &s);
+              evaluate_dense(e->m, &d, &split, of, count_pixels, &count, &s, NULL);
         if (!bad) put(e->m, l, s.value, s.error, "seg/%zu", side);
         if (!bad && k) put_gain(e, all, n, l);
         store_drop(&d.tokens[0]);
@@ -1099,7 +1100,7 @@ static int judge_background(exam *e, lines *l)
     d.w = d.h = e->p.size;
     d.classes = 2;
     voters of = {0, NULL, e->seg_tests, e->at + e->seg_trains};
-    if (evaluate_dense(e->m, &d, &of, "", NULL, NULL, &s)) return -1;
+    if (evaluate_dense(e->m, &d, &of, "", NULL, NULL, &s, NULL)) return -1;
     put(e->m, l, s.value, s.error, "background/seg");
     return 0;
 }
