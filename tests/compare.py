@@ -3,9 +3,10 @@
     python3 tests/compare.py [options] build/bench       `make compare` does it
 
 For each case the library first saves inputs, weights and outputs, and PyTorch computes the same from them
-(tests/pytorch_bench.py, which is one process for the whole run). Then they take turns: the library, PyTorch, the library, …,
-so that both see the same hours of a busy machine. A ratio is PyTorch's time over the library's in one round: above 1 the library
-is faster. The table has the median of the rounds, and the least and the largest as their spread.
+(tests/pytorch_bench.py, which is one process for the whole run). Then they take turns: the library, PyTorch, the
+library, …, so that both see the same hours of a busy machine. A ratio is PyTorch's time over the library's in one
+round: above 1 the library is faster. The table has the median of the rounds, and the least and the largest as their
+spread.
 
     --only REGEX    the cases whose name matches
     --rounds N      3; times of each case on each side
@@ -140,11 +141,11 @@ def print_machine(a, version, simd):
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
     print(f"{processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, "
           f"{datetime.date.today()}")
-    print(f"{a.threads} threads on both sides; library: {simd}; PyTorch {version}, "
+    print(f"{a.threads} thread{'s' * (a.threads > 1)} on both sides; library: {simd}; PyTorch {version}, "
           f"{'eager or compiled' if a.compile else 'eager'}; "
           f"{a.rounds} rounds of {a.seconds:g} s; {load:.1f} programs ran when this began")
-    print("difference: the largest of |PyTorch - library| over the largest number of the library's, results and gradients\n",
-          flush=True)
+    print("difference: the largest of |PyTorch - library| over the library's largest number, in results "
+          "and gradients\n", flush=True)
 
 
 # ---- what it does ----

@@ -224,8 +224,8 @@ c = b["commonest class, ground"]
 assert abs(c["knn"] - 6 / 11) < 1e-6 and c["knn_balanced"] == 0.5 and abs(c["knn_95"] - 1.96 * math.sqrt(30 / 121 / 11)) < 1e-6, c
 assert abs(c["miou"] - 0.5 / 3) < 1e-3 and c["pixels"] == 0.5, c          # IoU of the ground 1/2; of 3 and 5 nothing
 assert x["miou"] > 0.9 and x["pixels"] > 0.95 and 0 <= x["miou_95"] < 0.2, x
-# beside the best baseline, on the same pictures; nearness to the middle is 1/2 in all, so what the difference errs by is the map's
-# own error: 1.96 standard errors to either side
+# beside the best baseline, on the same pictures; nearness to the middle is 1/2 in all, so what the difference errs by is what the map
+# errs by alone: 1.96 standard errors to either side
 pair, n = x["against_baseline"]["auc"], x["judged"]
 half = x["auc_95"] * math.sqrt((n - 1) / n)
 assert pair["baseline"] == "nearness to the middle" and b[pair["baseline"]]["auc_95"] < 1e-3 * half + 1e-9, (pair, b)

@@ -1,8 +1,10 @@
-"""What tests/compare.py times in PyTorch, where PyTorch has no op of its own: SSD and causal linear attention in chunks, attention
-in windows, the backbones, one layer of a decoder with M-MATE or attention, a DINO step. In plain PyTorch, float32, for CPUs.
+"""What tests/compare.py times in PyTorch, where PyTorch has no op of its own: SSD and causal linear attention in chunks,
+attention in windows, the backbones, one layer of a decoder with M-MATE or attention, a DINO step. In plain PyTorch,
+float32, for CPUs.
 
 Shapes: tokens (B, L, D), heads (B, L, H, N). Parameters have the library's names, which are the checkpoints', so that
-load_state_dict takes what `build/bench --save` wrote. tests/compare.py checks each against the library's outputs and gradients.
+load_state_dict takes what `build/bench --save` wrote. tests/compare.py checks each against the library's outputs and
+gradients.
 """
 import math
 
@@ -13,7 +15,8 @@ from torch.nn import functional as F
 
 # ---- state-space duality (Mamba-2), in chunks of Q tokens ----
 # h_t = e^(a_t) h_{t-1} + dt_t b_t x_tᵀ,  y_t = h_tᵀ c_t,  for each head. Inside a chunk this is a matrix,
-# F_ij (c_i · b_j) dt_j with F_ij = e^(a_{j+1} + … + a_i) for i ≥ j; from chunk to chunk the state h (N, P) is handed on.
+# F_ij (c_i · b_j) dt_j with F_ij = e^(a_{j+1} + … + a_i) for i ≥ j; from chunk to chunk the state h (N, P) is handed
+# on.
 
 def later(Q):
     """(Q, Q), true where j is later than i."""
@@ -128,8 +131,8 @@ def runs_of_windows(size, window, shift):
 
 
 class WindowAttention:
-    """Attention inside the windows of a grid (T, Y, X). Equal windows are one batch, and the smaller ones at the border are
-    batches of their own, so that nothing is computed to be masked."""
+    """Attention inside the windows of a grid (T, Y, X). Equal windows are one batch, and the smaller ones at the border
+    are batches of their own, so that nothing is computed to be masked."""
 
     def __init__(self, grid, window, shift):
         t, y, x = (runs_of_windows(*axis) for axis in zip(grid, window, shift))
@@ -164,8 +167,8 @@ class WindowAttention:
 # ---- convolution, norm ----
 
 def causal_conv(x, weight, bias):
-    """SiLU of the depthwise convolution over past tokens: x (B, L, D), weight (D, 1, W). The tokens are a picture of height 1 with
-    channels last, which spares the transposes of conv1d."""
+    """SiLU of the depthwise convolution over past tokens: x (B, L, D), weight (D, 1, W). The tokens are a picture of
+    height 1 with channels last, which spares the transposes of conv1d."""
     past = F.pad(x, (0, 0, weight.shape[2] - 1, 0)).unsqueeze(1).permute(0, 3, 1, 2)
     y = F.conv2d(past, weight.unsqueeze(2), bias, groups=len(weight))
     return F.silu(y).permute(0, 2, 3, 1).squeeze(1)
@@ -385,7 +388,8 @@ class Head(nn.Module):
     def __init__(self, dim, hidden, bottleneck, K):
         super().__init__()
         self.mlp = nn.Sequential(
-            nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, bottleneck)
+            nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(),
+            nn.Linear(hidden, bottleneck)
         )
         self.last_layer = nn.ParameterDict(
             {"weight_g": torch.ones(K, 1), "weight_v": torch.zeros(K, bottleneck)}
@@ -397,8 +401,8 @@ class Head(nn.Module):
 
 
 class DinoStep:
-    """Two global and some local crops, crop after crop; loss, backward, clipping of each tensor, AdamW, the teacher's moving
-    average, the center. `networks` makes a backbone and its head with the weights of the case."""
+    """Two global and some local crops, crop after crop; loss, backward, clipping of each tensor, AdamW, the teacher's
+    moving average, the center. `networks` makes a backbone and its head with the weights of the case."""
 
     def __init__(self, networks):
         self.student, self.teacher = networks(), networks().requires_grad_(False)
@@ -411,8 +415,8 @@ class DinoStep:
         self.center = torch.zeros(1, len(self.student[1].last_layer["weight_g"]))
 
     def loss(self, views, said, taught):
-        """The mean over the teacher's views t and the student's other views s of -Σ softmax(t) log softmax(s): the sum over s is
-        that of all views less the view itself."""
+        """The mean over the teacher's views t and the student's other views s of -Σ softmax(t) log softmax(s): the sum
+        over s is that of all views less the view itself."""
         said = F.log_softmax(said / 0.1, -1).chunk(views)
         taught = ((taught - self.center) / 0.04).softmax(-1).chunk(2)
         total = sum(said[1:], said[0])
@@ -482,8 +486,8 @@ class Flex(nn.Module):
 
 
 class MMate(Decoder):
-    """M-MATE = Flex-MA + Local-Swin; text before and after one span of T x Y x X tokens, which the scans visit with time innermost.
-    The span's tokens are scanned backwards, too, and a gate joins the two scans."""
+    """M-MATE = Flex-MA + Local-Swin; text before and after one span of T x Y x X tokens, which the scans visit with time
+    innermost. The span's tokens are scanned backwards, too, and a gate joins the two scans."""
 
     def __init__(self, dim, heads, ffn, tokens, start, grid, window, Q):
         super().__init__(dim, heads, ffn)

@@ -310,7 +310,7 @@ static void add_claims(sentence *s, const claim *c, size_t tested, size_t asked,
     else if (asked == 1) add(s, "the difference does not exclude 0.");
     else add(s, "none of %zu differences excludes 0.", asked);
     if (claims && hold) add(s, " *: after Holm's correction for %zu, too.", tested);
-    else if (claims && tested > 1) add(s, " After Holm's correction for %zu none holds.", tested);
+    else if (claims) add(s, " After Holm's correction for %zu none holds.", tested);
 }
 
 /* What can be said of n estimates of one thing: which pairs differ. pair (pairs, 2) or NULL: all
@@ -337,7 +337,8 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
         else c[tested++] = claim_of(x, y);
     }
     size_t hold = correct_claims(c, tested);
-    if (!tested && one_seed(e, n))
+    if (!asked) add(&s, "not enough has been measured yet to compare.");
+    else if (!tested && one_seed(e, n))
         add(&s, "one seed each, and how far another would be away is not known, so no order is "
                 "claimed.");
     else add_claims(&s, c, tested, asked, hold, digits);
