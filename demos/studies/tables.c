@@ -363,6 +363,18 @@ static void put_score(mmix_ctx *m, lines *l, const score *s, const char *name)
     put(m, l, s->balanced, s->balanced_error, "%s/balanced", name);
 }
 
+/* n shares, one of each picture, in thousandths, two in a value: what pairs of networks are compared
+   by. NAME/each/0 has the first two; 9999 stands for one that is not there. */
+enum { EACH_NONE = 9999 };
+static void put_each(mmix_ctx *m, lines *l, const double *x, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i += 2) {
+        double first = floor(1000 * x[i] + 0.5);
+        double second = i + 1 < n ? floor(1000 * x[i + 1] + 0.5) : EACH_NONE;
+        put(m, l, 10000 * first + second, 0, "%s/each/%zu", name, i / 2);
+    }
+}
+
 /* The mean of n numbers and its standard error. */
 static void put_mean(mmix_ctx *m, lines *l, const double *x, size_t n, const char *name)
 {
@@ -889,9 +901,13 @@ static int judge_maps(exam *e, const mmix_vision *v, size_t n, lines *l)
     s.every = (e->p.test.count + n - 1) / n;
     if (!e->p.test.mask) return 0;
     size_t side = side_of(e->o, map_times);
-    if (look(e->m, v, &e->p.test, e->p.size, side, NULL, side, &s)) return -1;
-    put(e->m, l, maps_auc(&s), maps_error(&s), "auc");
-    return 0;
+    s.each = (double *)malloc(e->p.test.count * sizeof *s.each + 1);
+    if (!s.each) return mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for maps");
+    int bad = look(e->m, v, &e->p.test, e->p.size, side, NULL, side, &s);
+    if (!bad) put(e->m, l, maps_auc(&s), maps_error(&s), "auc");
+    if (!bad && n == MAPS_JUDGED) put_each(e->m, l, s.each, s.judged, "auc");
+    free(s.each);
+    return bad ? -1 : 0;
 }
 
 /* Leave-one-out k-NN of all pictures and the probe, of rows of D. 0, or -1. */
@@ -956,7 +972,11 @@ static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, con
               probe_say(e->m, &p, x, stride, &e->split, e->said) ||
               score_said(e->m, &e->split, e->label, e->said, e->p.classes, &s);
     if (!bad) put_score(e->m, l, &s, name);
-    if (!strcmp(name, "read/token")) memcpy(e->base, e->said, e->split.tests * sizeof *e->base);
+    int first = !strcmp(name, "read/token");
+    if (first) memcpy(e->base, e->said, e->split.tests * sizeof *e->base);
+    for (size_t i = 0; i < e->split.tests && first; i++)
+        e->pair[i] = e->said[i] == e->label[e->split.test[i]];
+    if (first && !bad) put_each(e->m, l, e->pair, e->split.tests, name);
     for (size_t i = 0; i < e->split.tests; i++) {
         int32_t is = e->label[e->split.test[i]];
         e->pair[i] = (e->said[i] == is) - (e->base[i] == is);
