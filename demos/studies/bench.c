@@ -3,6 +3,7 @@
        cc -O2 demos/studies/bench.c -o bench -lm -lpthread
        ./bench --table                               all cases, and their share of the peak
        ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
+       ./bench --types --only vit                    models with float and narrow weights
        ./bench --plots figures                       three SVG figures of how the times grow
        ./bench --only '^ssd_8.*bwd' --save case.safetensors    what goes in and what comes out
 
@@ -1040,11 +1041,71 @@ static int matches(const char *pattern, const char *name)
 #endif
 }
 
+/* ---- narrow weights ---------------------------------------------------------------- */
+
+enum { NARROW = 5 };
+static const struct {
+    int dtype;
+    const char *name;
+} narrow_type[NARROW] = {{MMIX_DTYPE_REAL, "float"}, {MMIX_DTYPE_BF16, "bf16"},
+                         {MMIX_DTYPE_F16, "f16"}, {MMIX_DTYPE_I8, "int8"}, {MMIX_DTYPE_Q4, "q4"}};
+
+/* A model's forward pass with its weights in each type, in turns until `seconds` each are over: the
+   least time, and its share of float's. 0, or 1. */
+static int report_types(const bench_case *c, const settings *s)
+{
+    static run of[NARROW];
+    double least[NARROW];
+    int failed = 0;
+    for (int k = 0; k < NARROW; k++) {
+        run *r = &of[k];
+        failed |= run_create(r, c, 0, &s->options) != 0;
+        mmix_params *weights = r->vision ? mmix_vision_params(r->vision) : r->layer;
+        if (!failed && k) failed = mmix_params_narrow(weights, narrow_type[k].dtype) != 0;
+        if (!failed) once(r, 1);                         /* the arena grows, pages are touched */
+        least[k] = INFINITY;
+    }
+    double start = now();
+    for (int turn = 0; !failed && (turn < 3 || now() - start < NARROW * s->seconds); turn++)
+        for (int k = 0; k < NARROW; k++) {
+            least[k] = fmin(least[k], 1e3 * once(&of[k], 1));
+            failed |= mmix_error(of[k].m) != NULL;
+        }
+    printf("%-28s", c->name);
+    for (int k = 0; k < NARROW && !failed; k++) {
+        printf(" %9.2f", least[k]);
+        if (k) printf(" %5.2f", least[k] / least[0]);
+    }
+    puts("");
+    fflush(stdout);
+    for (int k = 0; k < NARROW; k++) {
+        if (mmix_error(of[k].m)) fprintf(stderr, "bench: %s: %s\n", c->name, mmix_error(of[k].m));
+        run_destroy(&of[k]);
+    }
+    return failed;
+}
+static int report_all_types(const char *only, const settings *s)
+{
+    int failures = 0, known = 0;
+    printf("%-28s %9s", "least of turns, ms", narrow_type[0].name);
+    for (int k = 1; k < NARROW; k++) printf(" %9s %5s", narrow_type[k].name, "of it");
+    puts("");
+    for (const bench_case *c = cases; c < cases + CASES; c++) {
+        int is_model = c->op == VISION || c->op == DINOV2 || c->op == MMATE || c->op == DECODER;
+        if (!is_model || !matches(only, c->name)) continue;
+        failures += report_types(c, s);
+        known = 1;
+    }
+    if (!known) fprintf(stderr, "bench: no model matches --only %s\n", only);
+    return failures || !known;
+}
+
 static void usage(FILE *out)
 {
     fputs("bench [--only REGEX] [--list] [--threads N] [--seconds S] [--simd LEVEL] [--peak] "
           "[--table]\n"
           "bench --plots DIR [--note TEXT] [--threads N] [--seconds S] [--simd LEVEL]\n"
+          "bench --types [--only REGEX] [--threads N] [--seconds S] [--simd LEVEL]\n"
           "bench --only REGEX --save FILE [--threads N] [--simd LEVEL]\n"
           "  --only REGEX   the cases whose name matches          --list       names only\n"
           "  --threads N    0, the default: all cores             --seconds S  for each case, 1\n"
@@ -1052,6 +1113,7 @@ static void usage(FILE *out)
           "the share of the machine's peak\n"
           "  --peak         each case twice in a process of its own: peak_mb, MiB above the idle "
           "process\n"
+          "  --types        models with weights of float, bf16, f16, int8 and four bits, in turns\n"
           "  --plots DIR    SVG figures in a folder that is there: scaling-tokens, "
           "scaling-training, and with two threads\n"
           "                 or more scaling-threads; --seconds is 0.3, a few minutes in all\n"
@@ -1063,7 +1125,7 @@ int main(int argc, char **argv)
 {
     static const char *const simd[] = {"auto", "none", "avx2", "avx512", "neon"};
     const char *only = "", *folder = NULL, *note = "", *save = NULL;
-    int list = 0, failures = 0, known = 0;
+    int list = 0, types = 0, failures = 0, known = 0;
     settings s;
     memset(&s, 0, sizeof s);
     s.options.thread_start = pin;
@@ -1085,6 +1147,10 @@ int main(int argc, char **argv)
         }
         if (!strcmp(option, "--peak")) {
             s.peak = 1;
+            continue;
+        }
+        if (!strcmp(option, "--types")) {
+            types = 1;
             continue;
         }
         if (!strcmp(option, "--table")) {
@@ -1130,6 +1196,7 @@ int main(int argc, char **argv)
     }
     if (s.seconds <= 0) s.seconds = folder ? 0.3 : 1;
     if (folder) return plots(folder, note, &s);
+    if (types) return report_all_types(only, &s);
     known = 0;
     for (size_t i = 0; i < CASES; i++)
         for (int back = 0; back <= (cases[i].flop_back > 0); back++) {
