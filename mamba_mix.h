@@ -4937,7 +4937,11 @@ static MMIXI_TARGET void mmixi_i8_row_native MMIXI_ARGS_i8_row
     const float inverse = MMIXI_I8_INVERSE(most);
     const float scale = most / 127;
     size_t whole = (n + 3) / 4 * 4;
-    for (size_t i = 0; i < whole; i += 16) {
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm_storeu_si128((__m128i *)(void *)(to + i),
+                         MMIXI_NAME(i8_of)(_mm512_loadu_ps(x + i), inverse));
+    if (i < n) {
         const __mmask16 live = MMIXI_TAIL(n - i), wide = MMIXI_TAIL(whole - i);
         const __m512 v = _mm512_maskz_loadu_ps(live, x + i);
         _mm_mask_storeu_epi8(to + i, wide, MMIXI_NAME(i8_of)(v, inverse));
@@ -5170,7 +5174,11 @@ MMIXI_NATIVE_KERNEL("avx512bf16") void mmixi_bf16_native(const mmixi_narrow_tile
 /* A row of a for it, rounded to the nearest, ties to even. */
 MMIXI_NATIVE_KERNEL("avx512bf16") void mmixi_bf16_row_native(size_t n, const float *x, char *to)
 {
-    for (size_t i = 0; i < n; i += 16) {
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm256_storeu_si256((__m256i *)(void *)(to + 2 * i),
+                            (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
+    if (i < n) {
         const __mmask16 live = MMIXI_TAIL(n - i), wide = MMIXI_TAIL((n + 1) / 2 * 2 - i);
         const __m512 v = _mm512_maskz_loadu_ps(live, x + i);
         _mm256_mask_storeu_epi16(to + 2 * i, wide, (__m256i)_mm512_cvtneps_pbh(v));
