@@ -298,12 +298,12 @@ static inline int score_said(mmix_ctx *m, const voters *v, const int32_t *label,
     return 0;
 }
 
-/* The vote of the k (0: 20) nearest, of vectors x (…, D), `stride` apart. 0, or -1. */
-static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
-                               const voters *v,
-                               const int32_t *label, size_t classes, size_t k, score *s)
+/* The classes (tests) that the k (0: 20) nearest vote for, of vectors x (…, D), `stride` apart:
+   step memory. NULL on error. */
+static inline const int32_t *evaluate_vote(mmix_ctx *m, const mmix_real *x, size_t stride,
+                                           size_t D, const voters *v, const int32_t *label,
+                                           size_t classes, size_t k)
 {
-    mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *test = rows_of(m, x, stride, D, v->test, v->tests);
     mmix_tensor *is = labels_of(m, label, v->test, v->tests);
     mmix_knn_result r;
@@ -311,7 +311,16 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
         ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains),
                    labels_of(m, label, v->train, v->trains), test, is, classes, k, 0, &r)
         : mmix_knn(m, test, is, NULL, NULL, classes, k, 0, &r);
-    bad = bad || score_said(m, v, label, r.pred, classes, s);
+    return bad ? NULL : r.pred;
+}
+/* The score of that vote. 0, or -1. */
+static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
+                               const voters *v,
+                               const int32_t *label, size_t classes, size_t k, score *s)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    const int32_t *said = evaluate_vote(m, x, stride, D, v, label, classes, k);
+    int bad = !said || score_said(m, v, label, said, classes, s);
     mmix_rewind(m, mark);
     return bad ? -1 : 0;
 }

@@ -127,7 +127,7 @@ static void report_measures(report *h, const settings *o, const album *a)
     report_words(h, o);
     report_table(h, cells);
     for (const model *x = o->model; x < last(o); x++) {
-        if (!has_row(x, COST, COLUMNS)) continue;
+        if (!has_row(x, COST, BESIDE)) continue;
         snprintf(cells, sizeof cells, "%s", x->label);
         for (int k = 0; k < count; k++) {
             double v = x->value[shows[k].at];
@@ -195,9 +195,21 @@ static void report_costs(report *h, const settings *o)
     for (const model *x = o->model; x < o->model + o->models; x++) {
         report_html(h, "<li>%s: ", x->name);
         report_text(h, x->file ? x->file : "random weights, nothing is trained");
-        report_html(h, ". %s.</li>\n", x->kind);
+        report_html(h, ". %s, matrices in %s.</li>\n", x->kind, name_of_type(x->type));
     }
     report_html(h, "</ul>\n");
+}
+
+/* What narrow matrices change, beside the same network in float. */
+static void report_beside(report *h, const settings *o)
+{
+    if (!has_rows(o, BESIDE, COLUMNS)) return;
+    report_html(h, "<h2>Narrow matrices beside float</h2>\n");
+    report_lines(h, o, BESIDE, COLUMNS);
+    report_html(h, "<p class=\"soft\">Cosine of each token, class token and patches, with the "
+                   "same token of the same network in float: mean and least over all judged "
+                   "pictures. Differences are narrow less float on the same pictures, &plusmn; "
+                   "one standard error of that difference.</p>\n");
 }
 
 static void report_auc(report *h, const settings *o, const album *a)
@@ -211,7 +223,7 @@ static void report_auc(report *h, const settings *o, const album *a)
     roc.caption = "Mean ROC curves of the maps.";
     roc.high = roc.square = roc.diagonal = 1;
     report_html(h, "<h2>Binary-AUC: do maps tell objects from background?</h2>\n");
-    report_lines(h, o, AUC, COLUMNS);
+    report_lines(h, o, AUC, BESIDE);
     report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map "
                    "(DinoMamba-Reg: of the registers' mean) against the mask, max(A, 1 - A), never "
                    "below &frac12;: mean over the pictures that have both object and background, "
@@ -559,6 +571,7 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
         bad = report_near(m, &h, o, a, x);
     report_measures(&h, o, a);
     if (end[MIDDLE].auc.judged) report_auc(&h, o, a);
+    report_beside(&h, o);
     report_costs(&h, o);
     const char *patches = "";                            /* written if asked for */
     if (o->patches) patches = ", NAME-patches.npy (pictures, patches, D)";
