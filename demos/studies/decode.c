@@ -44,8 +44,9 @@ static const char help[] =
     "  --seed N           of what is drawn                             (1)\n"
     "  --threads N        (all cores)\n"
     "  --help\n\n"
-    "Texts of --perplexity are read in pieces of 512 tokens, each from its own beginning, of which\n"
-    "the first is not judged. Behind +- stands one standard error of the mean over the tokens.\n"
+    "Texts of --perplexity are read in pieces of 512 tokens, each from its own beginning, of\n"
+    "which the first is not judged. Behind +- stands one standard error of the mean over the\n"
+    "tokens.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 static const char *const type_name[] = {"float", "bf16", "int8", "q4"};
@@ -135,8 +136,8 @@ static int read_ids(mmix_ctx *m, const char *text, const char *from, ids *list)
         char *end;
         long id = strtol(at, &end, 10);
         if (end == at || id < 0 || id > INT32_MAX)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected token ids, found \"%.20s\"", from,
-                             at);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected token ids, found \"%.20s\"",
+                             from, at);
         list->at[list->count++] = (int32_t)id;
         at = end + strspn(end, ", \t\r\n");
     }
@@ -199,7 +200,8 @@ static int write_on(mmix_ctx *m, const settings *o, const mmix_decoder *d, const
     mmix_tensor *logits = mmix_decoder_step(m, d, &piece, state);
     seconds[0] = now() - start;
     /* of a text the first token is the one that begins it */
-    for (size_t i = t != NULL; i < prompt->count && logits; i++) print_token(t, prompt->at[i], i == 0);
+    for (size_t i = t != NULL; i < prompt->count && logits; i++)
+        print_token(t, prompt->at[i], i == 0);
     start = now();
     for (size_t i = 0; i < o->count && logits && !interrupted; i++) {
         int32_t token = mmix_sample_token(m, mmix_data(logits), d->config.vocabulary, &how,
