@@ -895,10 +895,11 @@ typedef struct mmix_archive mmix_archive;
    - PyTorch's .pth (1.6 and later), where the keys of dictionaries are joined by dots
      ("teacher.backbone.cls_token"). The pickle in it is read, never run. What stands beside the
      weights is left alone if torch.load(weights_only=True) knows it, or if it is an array of
-     NumPy, a path or a time. Other names are refused.
+     NumPy, a path or a time. Other names are refused;
+   - GGUF, versions 2 and 3.
    What is no file, such as a fifo, is refused, too. Arrays that cannot be read (complex numbers,
-   float8, texts, sparse and quantized tensors) are listed as MMIX_FILE_OTHER, and only reading them
-   is an error.
+   float8, texts, sparse and quantized tensors, other blocks of GGUF than those of MMIX_FILE_…) are
+   listed as MMIX_FILE_OTHER, and only reading them is an error.
 
    Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors
    only what is looked at is read; the others have checksums, or are small. The memory that a file's
@@ -1326,10 +1327,8 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
 /* Returns a backbone from a file of any format that mmix_archive_open knows: it calls
    mmix_vision_config_read, mmix_vision_create and mmix_params_read (prefix NULL). NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
-/* Does the same with dtype MMIX_DTYPE_REAL. With MMIX_DTYPE_BF16 the matrices stay bf16, in half
-   the memory, and are rounded to 8 bits if the file has more. Products widen them, so that results
-   are those of the rounded numbers. Such a backbone is not trained, but gradients pass through
-   it. */
+/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _I8 or _Q4; see mmix_params_narrow. A
+   backbone of narrow matrices is not trained, but gradients pass through it. */
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
 
@@ -1441,9 +1440,9 @@ typedef struct mmix_decoder {
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
 /* Frees a decoder. NULL is allowed. */
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
-/* Returns a decoder from a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's
-   .safetensors (or PyTorch's .bin) of a Llama, Mistral or Qwen2 with its config.json in the same
-   folder. NULL on error. */
+/* Returns a decoder from a file: one of mmix_decoder_save; llama2.c's .bin; a GGUF whose
+   architecture is llama or qwen2; or Hugging Face's .safetensors (or PyTorch's .bin) of a Llama,
+   Mistral or Qwen2 with its config.json in the same folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */

@@ -582,6 +582,13 @@ def refusals(m):
         lambda: m.vision("/nowhere.safetensors"),
     )
     refuses("OSError, too", OSError, ["/nowhere"], lambda: m.decoder("/nowhere.bin"))
+    for wrong in "fp8", True, None:
+        refuses(
+            f"dtype {wrong}",
+            mamba_mix.ArgumentError,
+            ["dtype is", "'bf16'"],
+            lambda: m.vision("/nowhere.safetensors", dtype=wrong),
+        )
     refuses(
         "a file of another kind", mamba_mix.FileError, ["python.py"], lambda: m.vision(__file__)
     )
@@ -949,6 +956,11 @@ def decoder(m):
             ["prompt has shape"],
             lambda: d.stream([[1], [1]], 3),
         )
+        for dtype, most in ("bf16", 0.02), ("int8", 0.05), ("q4", 0.3):
+            with m.decoder(path, dtype=dtype) as narrow:
+                off = narrow.logits([1, 403, 407]) - d.logits([1, 403, 407])
+                off = np.abs(off).max() / np.abs(d.logits([1, 403, 407])).max()
+                check(f"logits in {dtype}", 0 < off < most, off)
         models = len(m._models)
         left = d.stream([1], 5)
         next(left)
@@ -976,6 +988,11 @@ def trained(m):
     c, _ = read_safetensors(DATA / "vit-s14/onnxruntime.safetensors")
     # the file says (5, 3, 224, 224) and lies (5, 224, 224, 3)
     image = c["image"].reshape(5, 224, 224, 3).transpose(0, 3, 1, 2)[:2]
+    for dtype, least in ("bf16", 0.9999), ("int8", 0.998), ("q4", 0.9):
+        with m.vision(DATA / "vit-s14/model.safetensors", dtype=dtype) as v:
+            x, y = v.features(image[:1]).tokens.ravel(), c["tokens"][:1].ravel()
+            cosine = x @ y / np.linalg.norm(x) / np.linalg.norm(y)
+            check(f"a trained ViT-S/14 in {dtype}", least < cosine < 1, cosine)
     with m.vision(DATA / "vit-s14/model.safetensors") as v:
         f = v.features(image)
         check(

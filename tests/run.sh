@@ -80,7 +80,7 @@ else
         mmate decoder_files llama2c text decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
-        build/tables build/bench build/play_native
+        build/tables build/decode build/bench build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -169,6 +169,7 @@ else
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
     run "attention out of a backbone" sh tests/linear.sh build/linear build/dino
+    run "a decoder in fewer bits" sh tests/decode.sh build/decode
     if [ -n "$mpi" ]; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
     else echo "skipped: one run on several processes (no mpirun)"; skipped=$((skipped + 1)); fi
     chain page

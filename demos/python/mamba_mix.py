@@ -98,7 +98,7 @@ mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor
 mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t block);
 int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query, const mmix_tensor
     *patches, size_t gh, size_t gw, size_t h, size_t w, mmix_map *result);
-mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
+mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype);
 void mmix_decoder_destroy(mmix_decoder *d);
 mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence, const
     mmix_decoder_options *options);
@@ -136,7 +136,7 @@ mmix_sampling { double temperature, top_p; uint64_t stream; int32_t stop; size_t
 
 _ENUMS = """MMIX_OK MMIX_ERROR_ARGUMENT MMIX_ERROR_MEMORY MMIX_ERROR_FILE
 MMIX_SIMD_AUTO MMIX_SIMD_NONE MMIX_SIMD_AVX2 MMIX_SIMD_AVX512 MMIX_SIMD_NEON
-MMIX_DTYPE_REAL MMIX_DTYPE_I32 MMIX_DTYPE_BF16 MMIX_MIXER_SOFTMAX MMIX_MIXER_LINEAR MMIX_MIXER_SSD
+MMIX_DTYPE_REAL MMIX_DTYPE_I32 MMIX_DTYPE_BF16 MMIX_DTYPE_I8 MMIX_DTYPE_Q4 MMIX_MIXER_SOFTMAX MMIX_MIXER_LINEAR MMIX_MIXER_SSD
 MMIX_MASK_NONE MMIX_MASK_CAUSAL MMIX_MASK_PREFIX MMIX_MASK_BAND
 MMIX_FEATURE_SOFTMAX_BOTH MMIX_FEATURE_EFFICIENT MMIX_FEATURE_ELU1 MMIX_FEATURE_RELU MMIX_FEATURE_NONE
 MMIX_SCAN_FORWARD MMIX_SCAN_REVERSE MMIX_SCAN_BOTH MMIX_MAX_INPUTS MMIX_MAX_DIMS MMIX_IN_Q MMIX_IN_K MMIX_IN_V MMIX_IN_STATE MMIX_IN_BIAS
@@ -612,14 +612,15 @@ class Context:
         with self._working() as m:
             return self._read(self._lib.mmix_image(m, rgb.ctypes.data, rgb.shape[1], rgb.shape[0], _count("image", "size", size)))
 
-    def vision(self, path, bf16=False):
+    def vision(self, path, dtype="float"):
         """A backbone from a file: ViT (DINO), DINOv2, DINOv3, LinearViT, DinoVim, as downloaded or saved: a Vision.
-        .safetensors, .pth, .npz. bf16: matrices stay in half the memory."""
-        return Vision(self, path, bf16)
+        .safetensors, .pth, .npz. dtype: "float"; "bf16", "int8" or "q4": matrices in 2 bytes, 1 byte, 5 bits a number."""
+        return Vision(self, path, dtype)
 
-    def decoder(self, path):
-        """A decoder from a file: llama2.c's .bin, or .safetensors of a Llama or Qwen2 with its config.json: a Decoder."""
-        return Decoder(self, path)
+    def decoder(self, path, dtype="float"):
+        """A decoder from a file: .gguf of a llama or qwen2, llama2.c's .bin, or .safetensors of a Llama or Qwen2 with its
+        config.json: a Decoder. dtype as in vision."""
+        return Decoder(self, path, dtype)
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------
@@ -817,11 +818,18 @@ def _path(path):
     return path
 
 
+def _dtype(lib, who, dtype):
+    known = dict(float=lib.e.MMIX_DTYPE_REAL, bf16=lib.e.MMIX_DTYPE_BF16, int8=lib.e.MMIX_DTYPE_I8, q4=lib.e.MMIX_DTYPE_Q4)
+    if not isinstance(dtype, str) or dtype not in known:
+        raise ArgumentError(f"{who}: dtype is {dtype!r}, expected one of {', '.join(map(repr, known))}")
+    return known[dtype]
+
+
 class Vision(_Model):
     """A backbone: pictures in, tokens out. dim, depth, heads (0 of Mamba), patch."""
-    def __init__(self, context, path, bf16=False):
+    def __init__(self, context, path, dtype="float"):
         lib = context._lib
-        dtype = lib.e.MMIX_DTYPE_BF16 if bf16 else lib.e.MMIX_DTYPE_REAL
+        dtype = _dtype(lib, "vision", dtype)
         self._keep(context, lib.mmix_vision_destroy, lambda m: lib.mmix_vision_load_as(m, _path(path), dtype))
         with self._working() as (m, v):
             c = _c.vision_config.from_address(lib.mmix_vision_config_of(v))
@@ -869,9 +877,10 @@ class _Carried(_Model):
 
 class Decoder(_Model):
     """A decoder of tokens, which are numbers."""
-    def __init__(self, context, path):
+    def __init__(self, context, path, dtype="float"):
         lib = context._lib
-        self._keep(context, lib.mmix_decoder_destroy, lambda m: lib.mmix_decoder_load(m, _path(path)))
+        dtype = _dtype(lib, "decoder", dtype)
+        self._keep(context, lib.mmix_decoder_destroy, lambda m: lib.mmix_decoder_load_as(m, _path(path), dtype))
 
     def logits(self, tokens):
         """(B, L, K) for tokens (B, L) int; (L, K) for (L)."""

@@ -16,7 +16,11 @@
 
    Sections: options · pictures · models · maps and AUC · principal components · measures ·
    features of all pictures · table and JSON · main. How features are measured: evaluate.h; the
-   page: features_report.h; the figures of docs/03-backbones.md: features_figures.h. */
+   page: features_report.h; the figures of docs/03-backbones.md: features_figures.h.
+
+   What fewer bits cost: the same file several times, with and without --type. A network whose
+   matrices are narrow is compared picture by picture with the first one of the same file whose
+   matrices are float. */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -55,8 +59,7 @@ static const char help[] =
     "(softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        "
     "(width / 64)\n"
-    "  --bf16          matrices of the --load before it stay bf16: half the memory, products that "
-    "widen\n"
+    "  --type NAME     the matrices of the --load before it as bf16, f16, int8 or q4  (float)\n"
     "  --model NAME    random weights: vit_tiny, vit_small, vit_base, linearvit_base, "
     "dinovim_tiny, _small,\n"
     "                  _base, mambareg_tiny, _small, _base         (vit_tiny, if there is no "
@@ -104,7 +107,8 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 /* The columns: what it takes, then measures. A width of 0: not on stdout. */
-enum { COST = 5, KNN = 5, PROBE = 9, PROBE_MEAN = 13, SEG = 17, AUC = 20, COLUMNS = 26 };
+enum { COST = 5, KNN = 5, PROBE = 9, PROBE_MEAN = 13, SEG = 17, AUC = 20, BESIDE = 26,
+      COLUMNS = 34 };
 static const report_column column[COLUMNS] = {
     {"parameters", "params", "parameters", 9, 0},
     {"gflops", "GFLOP", "GFLOPs a picture", 7, 2},
@@ -132,6 +136,14 @@ static const report_column column[COLUMNS] = {
     {"brighter", "bright", "object brighter", 6, 2},
     {"iou", "", "best IoU", 0, 3},
     {"iou_threshold", "", "at threshold", 0, 2},
+    {"cosine", "cosine", "cosine of tokens", 8, 6},
+    {"cosine_least", "least", "the least", 8, 6},
+    {"knn_difference", "bal.-", "k-NN balanced, difference", 8, 4},
+    {"knn_difference_low", "from", "from", 7, 4},
+    {"knn_difference_high", "to", "to", 7, 4},
+    {"auc_difference", "AUC-", "Binary-AUC, difference", 8, 5},
+    {"auc_difference_low", "from", "from", 8, 5},
+    {"auc_difference_high", "to", "to", 8, 5},
 };
 /* In what a network is compared with what nobody has trained, picture by picture: the column, and
    whether it is a mean over classes; and in whose verdicts that is. */
@@ -164,7 +176,7 @@ typedef struct strip {                                   /* what is kept of a sh
 } strip;
 typedef struct model {
     const char *file, *known;  /* a file, or a known size with random weights */
-    int mixer, half;                                     /* -1: as the file says; half: --bf16 */
+    int mixer, type;               /* -1: as the file says; MMIX_DTYPE_… of the matrices */
     size_t heads;                                        /* 0: the same */
     char name[64], label[80], kind[200];  /* of its files; with "(random)"; in words */
     mmix_vision_config config;
@@ -176,6 +188,8 @@ typedef struct model {
     mmix_real *token, *register_rows, *vector;
     size_t wide;  /* D), (all, wide): the probe's, patches' mean last */
     dense_set dense;                                        /* patches, in files */
+    const struct model *beside;    /* the same file in float, NULL: none; of a narrow network */
+    int is_beside;                 /* 1: a narrow network is compared with it */
     char head[MAPS][32], how[MAPS][320], components[600];  /* how maps and colours were made */
     double front[2];  /* least and largest share of foreground patches */
     strip *shown;                                        /* (show) */
@@ -224,7 +238,24 @@ static int known_config(const char *name, mmix_vision_config *c)         /* -1: 
     return -1;
 }
 
-/* What --load and --model say and, behind a --load, --mixer and --heads. 0, or an exit status. */
+static const char *const type_name[] = {"bf16", "f16", "int8", "q4"};
+static const int type_dtype[] = {MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8, MMIX_DTYPE_Q4};
+enum { TYPES = sizeof type_dtype / sizeof *type_dtype };
+static int type_of(const char *name)                     /* MMIX_DTYPE_REAL: there is none */
+{
+    int k = 0;
+    while (k < TYPES && strcmp(name, type_name[k])) k++;
+    return k < TYPES ? type_dtype[k] : MMIX_DTYPE_REAL;
+}
+static const char *name_of_type(int type)
+{
+    int k = 0;
+    while (k < TYPES && type_dtype[k] != type) k++;
+    return k < TYPES ? type_name[k] : "float";
+}
+
+/* What --load and --model say and, behind a --load, --type, --mixer and --heads. 0, or an exit
+   status. */
 static int read_model(settings *o, const char *option, const char *value)
 {
     model *x = &o->model[o->models];
@@ -239,9 +270,11 @@ static int read_model(settings *o, const char *option, const char *value)
         return fail("--model %s: no such model; --help lists them", value);
     }
     if (!o->models || !(--x)->file)
-        return fail("%s%s%s: give it behind the --load it is about", option, *value ? " " : "",
-                    value);
-    if (!strcmp(option, "--bf16")) return x->half = 1, 0;
+        return fail("%s %s: give it behind the --load it is about", option, value);
+    if (!strcmp(option, "--type")) {
+        x->type = type_of(value);
+        return x->type ? 0 : fail("--type %s: give bf16, f16, int8 or q4", value);
+    }
     if (!strcmp(option, "--heads")) {
         unsigned long long n;
         if (report_whole("--heads", value, 1, 9999, &n)) return 2;
@@ -289,7 +322,6 @@ static int read_options(settings *o, int argc, char **argv)
     static const char *const simd_name[] = {"auto", "none", "avx2", "avx512", "neon"};
     const char *simd = "auto", *seed = "1", *threshold = NULL, *blocks = NULL, *about = NULL;
     const char *measures = NULL;
-    int half = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/features-out";
     o->limit = 64;
@@ -303,7 +335,7 @@ static int read_options(settings *o, int argc, char **argv)
     } known[] = {
         {"--load", &about, NULL, 0, 0, NULL},
         {"--model", &about, NULL, 0, 0, NULL},
-        {"--bf16", &about, NULL, 0, 0, &half},
+        {"--type", &about, NULL, 0, 0, NULL},
         {"--mixer", &about, NULL, 0, 0, NULL},
         {"--heads", &about, NULL, 0, 0, NULL},
         {"--images", &o->images, NULL, 0, 0, NULL},
@@ -337,7 +369,6 @@ static int read_options(settings *o, int argc, char **argv)
         }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
-        if (known[k].flag == &half && read_model(o, known[k].name, "")) return 2;
         if (known[k].flag) {
             *known[k].flag = 1;
             continue;
@@ -820,13 +851,8 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
     mmix_vision_config c;
     mmix_vision *v = NULL;
     mmix_archive *archive;
-    if (x->half && x->mixer < 0 && !x->heads && !list)
-        return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
-    if (x->half && !list) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out", x->file,
-                  x->heads ? "heads" : "mixer");
-        return NULL;
-    }
+    if (x->type && x->mixer < 0 && !x->heads && !list)
+        return mmix_vision_load_as(m, x->file, x->type);
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
@@ -840,7 +866,9 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
         if (x->mixer >= 0) c.mixer = x->mixer;
         if (x->heads) c.heads = x->heads;
         v = mmix_vision_create(m, c);
-        if (v && !list && mmix_params_read(mmix_vision_params(v), archive, NULL)) {
+        int bad = v && !list && mmix_params_read(mmix_vision_params(v), archive, NULL);
+        if (v && !list && !bad && x->type) bad = mmix_params_narrow(mmix_vision_params(v), x->type);
+        if (bad) {
             mmix_vision_destroy(v);
             v = NULL;
         }
@@ -880,9 +908,17 @@ static void name_model(settings *o, size_t k)
             size_t n = strlen(x->name);
             snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
         }
-    const char *note = x->half ? " (bf16)" : "";
-    if (!x->file) note = " (random)";
-    snprintf(x->label, sizeof x->label, "%s%s", x->name, note);
+    const char *note = x->type ? name_of_type(x->type) : "";
+    if (!x->file) note = "random";
+    snprintf(x->label, sizeof x->label, *note ? "%s (%s)" : "%s", x->name, note);
+    for (size_t i = 0; i < k && x->type && !x->beside; i++) {
+        model *y = &o->model[i];
+        int same = y->file && !strcmp(x->file, y->file) && x->mixer == y->mixer
+            && x->heads == y->heads;
+        if (!same || y->type) continue;
+        x->beside = y;
+        y->is_beside = 1;
+    }
 }
 
 /* The least size that is a whole number of both patches. */
@@ -1192,6 +1228,53 @@ static void put(model *x, int at, const score *s)
     if (at != SEG) x->value[at + 3] = report_half * s->balanced_error;
 }
 
+/* The cosine of two rows of n numbers. */
+static double cosine_of(const mmix_real *p, const mmix_real *q, size_t n)
+{
+    double both = 0, square[2] = {0, 0};
+    for (size_t d = 0; d < n; d++) {
+        both += (double)p[d] * (double)q[d];
+        square[0] += (double)p[d] * (double)p[d];
+        square[1] += (double)q[d] * (double)q[d];
+    }
+    return both / sqrt(square[0] * square[1] + 1e-300);
+}
+
+/* Cosines of a narrow network's tokens, class token and patches, with those of the same network in
+   float: mean and least over all judged pictures. 0, or -1. */
+static int compare_tokens(mmix_ctx *m, const album *a, model *x)
+{
+    enum { AT_ONCE = 256 };
+    model *y = (model *)x->beside;
+    size_t D = x->config.dim, n;
+    store *of_x = &x->dense.tokens[0];
+    store *of_y = &y->dense.tokens[0];
+    double sum = 0, least = 1;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *rows = mmix_new3(m, 2, AT_ONCE, D);
+    if (!rows) return -1;
+    for (size_t i = 0; i < a->count; i++) {
+        double cosine = cosine_of(x->token + i * D, y->token + i * D, D);
+        sum += cosine;
+        least = fmin(least, cosine);
+    }
+    for (size_t done = 0; done < of_x->count; done += n) {
+        mmix_real *p = mmix_data(rows);
+        mmix_real *q = p + AT_ONCE * D;
+        n = of_x->count - done < AT_ONCE ? of_x->count - done : AT_ONCE;
+        if (store_read(m, of_x, done, n, p) || store_read(m, of_y, done, n, q)) return -1;
+        for (size_t i = 0; i < n; i++) {
+            double cosine = cosine_of(p + i * D, q + i * D, D);
+            sum += cosine;
+            least = fmin(least, cosine);
+        }
+    }
+    x->value[BESIDE] = sum / (double)(a->count + of_x->count);
+    x->value[BESIDE + 1] = least;
+    mmix_rewind(m, mark);
+    return 0;
+}
+
 typedef struct prediction {
     const settings *o;
     const album *a;
@@ -1495,7 +1578,8 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
     x->register_rows = (mmix_real *)malloc((a->count * k * D + 1) * sizeof *x->register_rows);
     x->shown = (strip *)calloc(o->show, sizeof *x->shown);
     if (o->ask & ASK_PROBE) x->vector = (mmix_real *)malloc(a->all * x->wide * sizeof *x->vector);
-    int bad = !x->token || !x->register_rows || !x->shown || (o->ask & ASK_PROBE && !x->vector);
+    int bad = !x->token || !x->register_rows || !x->shown;
+    bad |= o->ask & ASK_PROBE && !x->vector;
     int described = x == o->model && o->ask & (ASK_KNN | ASK_PROBE);
     for (int kind = 0; described && kind < PLAINS; kind++) {
         a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim * sizeof(mmix_real));
@@ -1527,15 +1611,7 @@ static void find_near(const settings *o, const album *a, model *x)
         size_t own = shown(o, a, k);
         size_t found = 0;
         for (size_t i = from; i < a->all; i++) {
-            double both = 0, square[2] = {0, 0};
-            const mmix_real *p = x->token + own * D;
-            const mmix_real *q = x->token + i * D;
-            for (size_t d = 0; d < D; d++) {
-                both += (double)p[d] * (double)q[d];
-                square[0] += (double)p[d] * (double)p[d];
-                square[1] += (double)q[d] * (double)q[d];
-            }
-            double cosine = both / sqrt(square[0] * square[1] + 1e-300);
+            double cosine = cosine_of(x->token + own * D, x->token + i * D, D);
             if (i == own || (found == ALIKE && !(cosine > s->cosine[ALIKE - 1]))) continue;
             size_t at = found < ALIKE ? found++ : ALIKE - 1;
             for (; at && cosine > s->cosine[at - 1]; at--) {
@@ -1568,6 +1644,21 @@ static int see_all(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, mod
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
+/* The file of a model's patches, if it is asked for; an error stays in m. */
+static void keep_patches(mmix_ctx *m, const settings *o, const album *a, model *x)
+{
+    store *s = &x->dense.tokens[0];
+    size_t all = o->whole ? s->count : a->count;
+    size_t each = o->whole ? 0 : s->count / a->count;
+    if (o->patches) store_keep_npy(m, s, all, each, x->config.dim);
+}
+static void drop_features(model *x)                      /* does nothing twice */
+{
+    for (int i = 0; i < 2; i++) store_drop(&x->dense.tokens[i]);
+    free(x->token);
+    x->token = NULL;
+}
+
 /* What one model makes of all pictures; its .npy files. 0, or an exit status. */
 static int measure(mmix_ctx *m, settings *o, album *a, model *x)
 {
@@ -1585,16 +1676,13 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
     if (!bad) find_near(o, a, x);
     if (!bad && !o->figures) bad = weigh(m, o, a, x);
     if (!bad && !o->figures) {
-        store *s = &x->dense.tokens[0];
-        size_t all = o->whole ? s->count : a->count;
-        size_t each = o->whole ? 0 : s->count / a->count;
         save(m, o, x, "token", x->token, a->count, 0);
         if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
-        if (o->patches && !mmix_error(m)) store_keep_npy(m, s, all, each, x->config.dim);
+        if (x->beside && !mmix_error(m)) bad = compare_tokens(m, a, x);
+        if (!x->is_beside && !mmix_error(m)) keep_patches(m, o, a, x);
     }
-    for (int i = 0; i < 2; i++) store_drop(&x->dense.tokens[i]);
+    if (!x->is_beside) drop_features(x);
     mmix_reset(m);
-    free(x->token);
     free(x->register_rows);
     free(x->vector);
     if (interrupted) fprintf(stderr, "\nfeatures: stopped; no report was written\n");
@@ -1635,6 +1723,21 @@ static const model *best_plain(const settings *o, int c)
     return best;
 }
 
+/* A narrow network less the same one in float, on the same pictures. 0, or -1. */
+static int compare_float(mmix_ctx *m, model *x)
+{
+    enum { OFF = BESIDE + 2 };                           /* behind the cosines */
+    static const int of[] = {OF_KNN, OF_AUC};
+    for (int k = 0; k < 2 && x->beside; k++) {
+        gap c;
+        if (evaluate_pair(m, &x->judged[of[k]], &x->beside->judged[of[k]], 0, &c)) return -1;
+        x->value[OFF + 3 * k] = c.off;
+        x->value[OFF + 3 * k + 1] = c.low;
+        x->value[OFF + 3 * k + 2] = c.high;
+    }
+    return 0;
+}
+
 /* Each network beside the best of those, on the same pictures. 0, or -1. */
 static int compare(mmix_ctx *m, settings *o)
 {
@@ -1650,6 +1753,7 @@ static int compare(mmix_ctx *m, settings *o)
             bad = evaluate_pair(m, &x->judged[of], &best->judged[of], pair_of[k].pooled,
                                 &x->above[k]);
         }
+    for (model *x = o->model; x < o->model + o->models && !bad; x++) bad = compare_float(m, x);
     return bad;
 }
 
@@ -1659,6 +1763,12 @@ static int has_row(const model *x, int from, int to)
 {
     int any = 0;
     for (int c = from; c < to; c++) any |= isfinite(x->value[c]);
+    return any;
+}
+static int has_rows(const settings *o, int from, int to)
+{
+    int any = 0;
+    for (const model *x = o->model; x < last(o); x++) any |= has_row(x, from, to);
     return any;
 }
 static int has_column(const settings *o, int c)
@@ -1684,7 +1794,8 @@ static void print_table(const settings *o, int from, int to)
             at[n++] = c;
         }
     if (!n) return;
-    snprintf(name, sizeof name, "%-24s", from ? "measures" : "costs");
+    const char *title = from == BESIDE ? "beside float" : "measures";
+    snprintf(name, sizeof name, "%-24s", from ? title : "costs");
     report_columns_text(chosen, n, name, NULL);
     for (const model *x = o->model; x < last(o); x++) {
         if (!has_row(x, from, to)) continue;
@@ -1743,7 +1854,7 @@ static void print_json(const settings *o, const album *a)
             printf("\"kind\": \"%s\", \"random\": %s, \"foreground\": [%.9g, %.9g], \"weights\": ",
                    kind_name(&x->config), x->file ? "false" : "true", x->front[0], x->front[1]);
             report_json_text(x->file ? x->file : x->known);
-            printf(", ");
+            printf(", \"type\": \"%s\", ", name_of_type(x->type));
         }
         for (int c = baseline ? COST : 0; c < COLUMNS; c++)
             report_json(column[c].key, x->value[c], ", ");
@@ -1829,6 +1940,10 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
     if (!a->shown) return fail("out of memory");
     bad = make_lines(o, a);
     for (model *x = o->model; x < o->model + o->models && !bad; x++) bad = measure(m, o, a, x);
+    for (model *x = o->model; x < o->model + o->models && !bad; x++) {
+        if (x->is_beside && !o->figures) keep_patches(m, o, a, x);
+        if (mmix_error(m)) bad = fail("%s", mmix_error(m));
+    }
     if (bad) return bad;
     if (o->figures) {
         draw_positions(m, o);
@@ -1843,9 +1958,11 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
     if (compare(m, o)) return fail("%s", mmix_error(m));
     if (o->json) print_json(o, a);
     else {
-        print_table(o, COST, COLUMNS);
+        print_table(o, COST, BESIDE);
         print_pairs(o);
-        if (has_row(o->model, COST, COLUMNS)) printf("\n");
+        if (has_rows(o, COST, BESIDE)) printf("\n");
+        print_table(o, BESIDE, COLUMNS);
+        if (has_rows(o, BESIDE, COLUMNS)) printf("\n");
         print_table(o, 0, COST);
     }
     bad = write_names(o, a);
@@ -1879,6 +1996,7 @@ int main(int argc, char **argv)
         free(x->of_class);
         free(x->auc.each);
         for (int k = 0; k < JUDGED; k++) verdicts_free(&x->judged[k]);
+        drop_features(x);
     }
     for (size_t i = 0; a.shown && i < o.show; i++) view_free(&a.shown[i]);
     free(a.shown);

@@ -218,9 +218,21 @@ static void report_costs(report *h, const settings *o)
     for (const model *x = o->model; x < o->model + o->models; x++) {
         report_html(h, "<li>%s: ", x->name);
         report_text(h, x->file ? x->file : "random weights, nothing is trained");
-        report_html(h, ". %s.</li>\n", x->kind);
+        report_html(h, ". %s, matrices in %s.</li>\n", x->kind, name_of_type(x->type));
     }
     report_html(h, "</ul>\n");
+}
+
+/* What narrow matrices change, beside the same network in float. */
+static void report_beside(report *h, const settings *o)
+{
+    if (!has_rows(o, BESIDE, COLUMNS)) return;
+    report_html(h, "<h2>Narrow matrices beside float</h2>\n");
+    report_lines(h, o, BESIDE, COLUMNS);
+    report_html(h, "<p class=\"soft\">Cosine of each token, class token and patches, with the "
+                   "same token of the same network in float: mean and least over all judged "
+                   "pictures. Differences are narrow less float; behind them stands their "
+                   "95&nbsp;%% interval (a bootstrap over the pictures, the same for both).</p>\n");
 }
 
 static void report_auc(report *h, const settings *o, const album *a)
@@ -235,7 +247,7 @@ static void report_auc(report *h, const settings *o, const album *a)
                   "The dotted diagonal is a map that tells nothing.";
     roc.high = roc.square = roc.diagonal = 1;
     report_html(h, "<h2>Binary-AUC: do maps tell objects from background?</h2>\n");
-    report_lines(h, o, AUC, COLUMNS);
+    report_lines(h, o, AUC, BESIDE);
     report_html(h, "<ul class=\"soft\">\n<li>A is the area under the ROC curve below: the chance "
                    "that a pixel of the object is brighter in the class token's map (of "
                    "DinoMamba-Reg in the registers' mean) than one of the background. A map may "
@@ -628,6 +640,7 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
         bad = report_near(m, &h, o, a, x);
     report_measures(&h, o, a);
     if (end[MIDDLE].auc.judged) report_auc(&h, o, a);
+    report_beside(&h, o);
     report_costs(&h, o);
     const char *patches = "";                            /* written if asked for */
     if (o->patches) patches = ", NAME-patches.npy those of patches (pictures, patches, D)";
