@@ -59,13 +59,10 @@ build/play_native: demos/page/play.c demos/studies/scenes.h build/mamba_mix.o
 bench: build/bench
 	build/bench --table
 
-# the other side of the comparison is a script outside of this repository
-COMPARE ?= ../shared/bench/compare.py
+# PyTorch's half is tests/pytorch_bench.py; make compare COMPARE="--only ^ssd --rounds 5"
 PYTHON  ?= python3
 compare: build/bench
-	@if [ ! -e $(COMPARE) ]; then echo "make compare: there is no $(COMPARE)"; \
-	elif ! $(PYTHON) -c 'import torch' 2>/dev/null; then echo "make compare: $(PYTHON) has no torch; PYTHON=… names another"; \
-	else $(PYTHON) $(COMPARE) --rounds 3 -- build/bench; fi
+	$(PYTHON) tests/compare.py build/bench $(COMPARE)
 
 build:
 	mkdir -p build

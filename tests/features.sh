@@ -171,7 +171,7 @@ else grep -q stb_image $t/err && skip "a JPEG that is turned (no stb_image.h)" 2
 
 # scenes
 run "scenes" $tiny --model mambareg_tiny --blocks-read 2 --limit 4 --show 3 --block 0,5 --patches --out $t/s
-[ "$(grep -c . $t/out)" -eq 11 ] && ok || no "the tables have not lines for 2 models, 5 baselines, 2 costs and 2 heads"
+[ "$(grep -c . $t/out)" -eq 24 ] && ok || no "the tables have not lines for 2 models, 5 baselines, 2 costs, 2 x 6 differences and 3 heads"
 holds "measures" $t/out 'k-NN .* probe .* +mean .* mIoU .* AUC'
 [ -z "$(ls $t/s | grep -v 'report.html\|pictures.txt\|token.npy\|patches.npy\|registers.npy')" ] && ok || no "files were left: $(ls $t/s)"
 holds "random weights in the table" $t/out 'vit_tiny (random)'
@@ -184,8 +184,9 @@ for section in '<h2>Costs' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2
     '<h2>Measures' 'by the 20 pictures with the most similar class tokens (k-NN)</td><td>0' '<th>best baseline</th>' 'histograms of edges' '&plusmn;' \
     'vit_tiny (random): what the class token reads, head by head' 'vit_tiny (random): the nearest pictures' \
     'Otsu' '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 3: last block' 'block 5 after the final norm' \
-    'foreground: where the first principal component' '<h2>Files' '</html>'; do holds "the report" $t/s/report.html "$section"; done
-ordered $t/s/report.html 'is better than every baseline in' '<h2>Pictures' '<h2>Measures' 'by the 20 pictures' '<h2>Binary-AUC' '<h2>Costs'
+    'foreground: where the first principal component' '<h2>Files' 'interval of the difference from the best of them lies above 0' '</html>'; do holds "the report" $t/s/report.html "$section"; done
+ordered $t/s/report.html 'is better than every baseline in' '<h2>Pictures' '<h2>Measures' 'by the 20 pictures' \
+    'the same for both, 2000 times' 'difference from the best baseline</th>' '<h2>Binary-AUC' '<h2>Costs'
 readable $t/s/report.html $t/s-report
 [ "$(head -n 1 $t/err)" = "opening 2 networks" ] && ok || no "it does not say first what it does"
 # of 3 pictures: picture, mask, 2 x (map, read, components, segmentation); picture, map, 2 blocks; picture, mean, 4
@@ -216,14 +217,25 @@ d = json.load(open(sys.argv[1]))
 x, b = d["models"][0], {v["name"]: v for v in d["baselines"]}
 assert d["pictures"] == 11 and d["train_pictures"] == 12
 v = b["histogram of colours"]
-assert v["knn"] == v["knn_balanced"] == 1 and v["knn_error"] == 0 and x["knn"] > 0.5, (v, x)
+assert v["knn"] == v["knn_balanced"] == 1 and v["knn_95"] == 0 and x["knn"] > 0.5, (v, x)
 for v in x, b["raw 16 x 16 pixels"], b["histogram of colours"]: assert v["probe"] == 1, v
 assert b["histograms of edges"]["knn"] < 0.7                              # both classes have the same edge
 assert x["probe_mean"] == 1 and b["histogram of colours"]["probe_mean"] is None
 c = b["commonest class, ground"]
-assert abs(c["knn"] - 6 / 11) < 1e-6 and c["knn_balanced"] == 0.5 and abs(c["knn_error"] - math.sqrt(30 / 121 / 11)) < 1e-6, c
+assert abs(c["knn"] - 6 / 11) < 1e-6 and c["knn_balanced"] == 0.5 and abs(c["knn_95"] - 1.96 * math.sqrt(30 / 121 / 11)) < 1e-6, c
 assert abs(c["miou"] - 0.5 / 3) < 1e-3 and c["pixels"] == 0.5, c          # IoU of the ground 1/2; of 3 and 5 nothing
-assert x["miou"] > 0.9 and x["pixels"] > 0.95 and 0 <= x["miou_error"] < 0.1, x
+assert x["miou"] > 0.9 and x["pixels"] > 0.95 and 0 <= x["miou_95"] < 0.2, x
+# beside the best baseline, on the same pictures; nearness to the middle is 1/2 in all, so what the difference errs by is what the map
+# errs by alone: 1.96 standard errors to either side
+pair, n = x["against_baseline"]["auc"], x["judged"]
+half = x["auc_95"] * math.sqrt((n - 1) / n)
+assert pair["baseline"] == "nearness to the middle" and b[pair["baseline"]]["auc_95"] < 1e-3 * half + 1e-9, (pair, b)
+assert 0 < half and abs((pair["high"] - pair["low"]) / 2 / half - 1) < 0.25, (pair, half, n)
+for key, pair in x["against_baseline"].items():
+    best = max(v[key] for v in d["baselines"] if v[key] is not None)
+    assert abs(pair["difference"] - (x[key] - best)) < 1e-6 and pair["low"] <= pair["difference"] <= pair["high"], (key, pair)
+assert set(x["against_baseline"]) == {"knn", "knn_balanced", "probe", "probe_balanced", "miou", "auc"}, x
+assert x["against_baseline"]["probe"]["high"] == 0 == x["against_baseline"]["probe"]["low"]      # both right in all
 e = json.load(open(sys.argv[2]))
 y, b = e["models"][0], {v["name"]: v for v in e["baselines"]}
 assert e["train_pictures"] == 0 and 0 <= y["knn"] <= 1 and y["probe"] is None and y["auc"] is None

@@ -80,6 +80,14 @@ less "windows of all patches" "$(value $t/all.json 'student before' relative_err
 less "windows of some" 1e-3 "$(value $t/swin.json 'student before' relative_error)"
 grep -q 'hold all 4 x 4 patches' $t/err && ok || no "windows of all patches are not called so"
 [ "$(value $t/all.json 'student before' probe)" = "$(value $t/all.json teacher probe)" ] && ok || no "a probe of the teacher's own features"
+# and the difference of a student that is the teacher is 0 on every picture: its interval is 0 to 0, whatever each errs by itself
+for measure in balanced probe auc; do
+    for end in "" _low _high; do
+        [ "$measure" = auc ] && [ "$(value $t/all.json 'student before' auc)" = null ] && continue
+        less "$measure: a student that is the teacher, less the teacher$end" "$(value $t/all.json 'student before' ${measure}_less_teacher$end)" 1e-9
+        less "$measure: the teacher less a student that is it$end" -1e-9 "$(value $t/all.json 'student before' ${measure}_less_teacher$end)"
+    done
+done
 "$linear" $short --mixer flex --lora 2 --steps 3 --json --out $t/low >$t/low.json 2>$t/err && grep -q -e "--lora 2" $t/low/report.html && ok || no "adapters in the last stage"
 "$linear" $short --mixer flex --steps 3 --resume --out $t/low >$t/out 2>$t/err; [ $? -eq 2 ] && grep -q "began otherwise" $t/err && ok || no "a run with adapters resumed without"
 "$linear" $short --mixer flex --stages 1 --steps 4 --json --out $t/one >$t/one.json 2>$t/err && grep -q '"steps": 4,' $t/one.json && ok || no "one stage"
@@ -127,7 +135,26 @@ untimed $t/w.json >$t/w.txt; untimed $t/s.json >$t/s.txt
 cmp -s $t/w.txt $t/s.txt && ok || no "a run that was stopped has other results"
 # masks: what one class everywhere gets is about a quarter; each of the two ways of a head leaves no file
 less "mIoU of the teacher" 0.4 "$(value $t/w.json teacher miou)"; less "mIoU" "$(value $t/w.json teacher miou)" 1
-less "mIoU: its error" 0 "$(value $t/w.json 'student after' miou_error)"
+less "mIoU: its error" 0 "$(value $t/w.json 'student after' miou_95)"
+# intervals: 1.96 standard errors; the difference is that of the two, and lies in its interval
+if command -v python3 >/dev/null; then
+    python3 -c '
+import json, math, sys
+teacher, before, after = json.load(open(sys.argv[1]))["networks"]
+least = min(n["knn"] for n in (teacher, before, after))
+for n in teacher, before, after:                 # of 12 pictures in two classes of 6: k and 6 - k right in each
+    shares = [(i / 6, j / 6) for i in range(7) for j in range(7) if abs(i + j - 12 * n["knn"]) < 1e-6]
+    widths = [1.96 * math.sqrt(sum(p * (1 - p) / 6 for p in s)) / 2 for s in shares]
+    assert any(abs(n["balanced_95"] - w) < 1e-6 for w in widths), (n, widths)
+for n in before, after:
+    for key, at in ("balanced", "balanced"), ("probe", "probe"), ("miou", "miou"), ("auc", "auc"):
+        d, low, high = (n[key + "_less_teacher" + end] for end in ("", "_low", "_high"))
+        assert abs(d - (n[at] - teacher[at])) < 1e-6, (key, d, n[at], teacher[at])
+        assert low <= d <= high, (key, low, d, high)
+        assert high - low <= 2 * (n[key + "_95"] + teacher[key + "_95"]) + 0.2, (key, low, high)
+assert all(teacher[k + "_less_teacher"] is None for k in ("balanced", "probe", "miou", "auc")), teacher
+assert after["auc_less_teacher_high"] > after["auc_less_teacher_low"], after' $t/w.json && ok || no "intervals"
+else skipped=$((skipped + 1)); echo "skipped: intervals (no python3)"; fi
 [ -z "$(ls $t/w | grep tmp)" ] && ok || no "left behind: $(ls $t/w | grep tmp)"
 refused "a run of other settings" $short --out $t/s --resume --seed 2
 refused "a run of another teacher" $short --out $t/s --resume --load $t/s/student.safetensors

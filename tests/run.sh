@@ -80,7 +80,7 @@ else
         mmate decoder_files llama2c text decoder_arguments internals video device tiny"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
-        build/tables build/play_native
+        build/tables build/bench build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -175,7 +175,8 @@ else
     chain pytorch
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
-    else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+        run "the benchmark's cases in PyTorch" "${PYTHON:-python3}" tests/compare.py --check --threads 1 build/bench
+    else echo "skipped: PyTorch's files, features, logits, the benchmark's cases in PyTorch (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 2)); fi
     chain python
     run "the header from Python" sh tests/python.sh
     chain transformers

@@ -4,9 +4,11 @@
        ./bench --table                               all cases, and their share of the peak
        ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
        ./bench --plots figures                       three SVG figures of how the times grow
+       ./bench --only '^ssd_8.*bwd' --save case.safetensors    what goes in and what comes out
 
-   The cases are those of ../shared/bench/cases.json, by name, and what is timed is what
-   torch_bench.py times beside it:
+   tests/compare.py runs the same cases in PyTorch: it has a case saved, computes it from the saved
+   inputs and weights, compares the outputs and gradients with the saved ones, and then times both.
+   What is timed:
 
      .fwd   the op without recording
      .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward
@@ -20,10 +22,9 @@
    no fresh page touched; if it is, the line says how often ("allocs", "faults" a repetition).
 
    flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention
-   counted as their recurrence, the backward of attention 10 N per pair; the same numbers as in
-   cases.json.
+   counted as their recurrence, the backward of attention 10 N per pair.
 
-   Sections: cases · what a case does · time · report · plots · main */
+   Sections: cases · what a case does · time · report · save · plots · main */
 
 #if defined(__linux__)
 #define _GNU_SOURCE                              /* sched_setaffinity */
@@ -615,6 +616,100 @@ static int report_alone(const bench_case *c, int back, const settings *s)
 #endif
 }
 
+/* ---- save -------------------------------------------------------------------------- */
+
+enum { ENTRIES = 1000 };
+
+/* What is to be written. The numbers are copies in step memory, since a training step changes the
+   weights. */
+typedef struct saved {
+    mmix_entry entry[ENTRIES];
+    char name[ENTRIES][128];
+    size_t count;
+} saved;
+
+static void put(mmix_ctx *m, saved *out, const char *kind, const char *name, const mmix_tensor *t)
+{
+    size_t shape[MMIX_MAX_DIMS];
+    if (!t || out->count == ENTRIES) return;
+    for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
+    mmix_tensor *copy = mmix_new(m, MMIX_DTYPE_REAL, mmix_ndim(t), shape);
+    if (!copy || mmix_read(t, mmix_data(copy))) return;
+    mmix_entry *e = &out->entry[out->count];
+    snprintf(out->name[out->count], sizeof out->name[0], "%s.%s", kind, name);
+    e->name = out->name[out->count++];
+    e->dtype = MMIX_FILE_REAL;
+    e->ndim = mmix_ndim(t);
+    memcpy(e->shape, shape, sizeof shape);
+    e->data = mmix_data(copy);
+}
+
+static void put_params(mmix_ctx *m, saved *out, const char *kind, const mmix_params *p)
+{
+    for (size_t i = 0; p && i < p->count; i++) put(m, out, kind, p->at[i].name, p->at[i].tensor);
+}
+
+/* The classes of a cross-entropy, which are integers. */
+static void put_classes(saved *out, const mmix_tensor *target)
+{
+    mmix_entry *e = &out->entry[out->count++];
+    e->name = "in.classes";
+    e->dtype = MMIX_FILE_I32;
+    e->ndim = 1;
+    e->shape[0] = mmix_count(target);
+    e->data = mmix_data_i32(target);
+}
+
+/* The outputs of one run, the first of its context: of a training step its loss and the norm of
+   its gradients, else the result or the gradients of what has one. */
+static void put_results(run *r, saved *out)
+{
+    mmix_ctx *m = r->m;
+    if (r->c->op == DINO) {
+        mmix_dino_stats stats;
+        memset(&stats, 0, sizeof stats);
+        mmix_dino_step_crops(r->dino, in(r, 0), in(r, 1), &stats);
+        put(m, out, "out", "loss", mmix_fill(mmix_new1(m, 1), stats.loss));
+        put(m, out, "out", "gradient_norm", mmix_fill(mmix_new1(m, 1), stats.gradient_norm));
+        return;
+    }
+    prepare(r);
+    if (r->target) put_classes(out, r->target);
+    if (!r->back) {
+        put(m, out, "out", "y", forward(r));
+        return;
+    }
+    put(m, out, "out", "y", r->y);
+    if (!r->upstream->count) mmix_backward(m, r->y);
+    else mmix_backward_from(m, &r->y, &r->upstream->at[0].tensor, 1);
+    for (size_t i = 0; i < r->in->count; i++)
+        if (!r->in->at[i].frozen) put(m, out, "grad", r->in->at[i].name, mmix_grad(in(r, i)));
+}
+
+/* Writes a case's inputs, weights and outputs as .safetensors; 0, or 1 if it failed. */
+static int save_case(const bench_case *c, int back, const settings *s, const char *path)
+{
+    static run r;
+    static saved out;
+    int failed = run_create(&r, c, back, &s->options);
+    memset(&out, 0, sizeof out);
+    if (!failed) {
+        put_params(r.m, &out, "in", r.in);
+        put_params(r.m, &out, "upstream", r.upstream);
+        put_params(r.m, &out, "weight", r.layer);
+        if (r.vision) put_params(r.m, &out, "weight", mmix_vision_params(r.vision));
+        if (r.dino) {
+            put_params(r.m, &out, "weight", mmix_vision_params(mmix_dino_backbone(r.dino, 0)));
+            put_params(r.m, &out, "head", mmix_dino_head_params(r.dino, 0));
+        }
+        put_results(&r, &out);
+        failed = mmix_error(r.m) || mmix_archive_save(r.m, path, out.entry, out.count, NULL);
+    }
+    if (failed) fprintf(stderr, "bench: %s: %s\n", c->name, mmix_error(r.m));
+    run_destroy(&r);
+    return failed != 0;
+}
+
 /* ---- plots ------------------------------------------------------------------------- */
 
 /* softmax, linear, SSD; all else */
@@ -950,6 +1045,7 @@ static void usage(FILE *out)
     fputs("bench [--only REGEX] [--list] [--threads N] [--seconds S] [--simd LEVEL] [--peak] "
           "[--table]\n"
           "bench --plots DIR [--note TEXT] [--threads N] [--seconds S] [--simd LEVEL]\n"
+          "bench --only REGEX --save FILE [--threads N] [--simd LEVEL]\n"
           "  --only REGEX   the cases whose name matches          --list       names only\n"
           "  --threads N    0, the default: all cores             --seconds S  for each case, 1\n"
           "  --simd LEVEL   none, avx2, avx512 or neon            --table      for people, with "
@@ -959,13 +1055,14 @@ static void usage(FILE *out)
           "  --plots DIR    SVG figures in a folder that is there: scaling-tokens, "
           "scaling-training, and with two threads\n"
           "                 or more scaling-threads; --seconds is 0.3, a few minutes in all\n"
-          "  --note TEXT    a line in each figure, such as the processor's name\n", out);
+          "  --note TEXT    a line in each figure, such as the processor's name\n"
+          "  --save FILE    of one case the inputs, weights and outputs, as .safetensors\n", out);
 }
 
 int main(int argc, char **argv)
 {
     static const char *const simd[] = {"auto", "none", "avx2", "avx512", "neon"};
-    const char *only = "", *folder = NULL, *note = "";
+    const char *only = "", *folder = NULL, *note = "", *save = NULL;
     int list = 0, failures = 0, known = 0;
     settings s;
     memset(&s, 0, sizeof s);
@@ -1007,6 +1104,10 @@ int main(int argc, char **argv)
             note = value;
             known = 1;
         }
+        if (value && *value && !strcmp(option, "--save")) {
+            save = value;
+            known = 1;
+        }
         if (value && !strcmp(option, "--threads")) {
             s.options.threads = (int)strtol(value, &end, 10);
             known = !*end && *value && s.options.threads >= 0;
@@ -1035,7 +1136,16 @@ int main(int argc, char **argv)
             char name[64];
             case_name(name, sizeof name, &cases[i], back);
             if (!matches(only, name)) continue;
+            if (save && known) {
+                fprintf(stderr, "bench: --save takes one case, and --only %s has more\n", only);
+                return 2;
+            }
             if (list) puts(name);
+            if (save) {
+                failures += save_case(&cases[i], back, &s, save);
+                known = 1;
+                continue;
+            }
             if (!list && s.table && !known) {
                 if (!s.peak) s.peak_gflops = machine_peak(&s);
                 if (!s.peak) printf("peak %.0f GFLOP/s: the best mmix_linear in cache\n",

@@ -16,7 +16,14 @@
    features do. Dense features lie in a file (`store`) from which heads stream them, so that
    memory does not grow with the number of pictures.
 
-   Sections: progress · plain descriptors · rows in a file · classes · maps ·
+   Two networks that were judged on the same pictures are compared picture by picture:
+
+       verdicts one, other;                              // filled by evaluate_…, or verdicts_…
+       // by how much `one` is better, and the 95 % interval of that, over the pictures
+       if (evaluate_pair(m, &one, &other, 0, &c)) …
+       printf("%+.3f (%+.3f to %+.3f)\n", c.off, c.low, c.high);
+
+   Sections: progress · plain descriptors · rows in a file · pairs · classes · maps ·
    segmentation.
    Include mamba_mix.h, pictures.h and program.h before this. */
 #ifndef EVALUATE_H
@@ -234,6 +241,114 @@ static inline int store_keep_npy(mmix_ctx *m, store *s, size_t a, size_t b, size
     return -1;
 }
 
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* What a score is made of, picture by picture: the mean over its parts of Σ right / Σ of, the sums
+   over the pictures. Of named classes a picture has one entry: its class, whether it was named
+   rightly, and 1. Of maps it has one, too: 0, its Binary-AUC and 1. Of mIoU it has one for each
+   class, what prediction and mask have in common and what they cover together. */
+typedef struct verdict {
+    size_t part;
+    double right, of;
+} verdict;
+typedef struct verdicts {
+    size_t pictures, each, parts;
+    verdict *at;                             /* (pictures, each); NULL: nothing was judged */
+} verdicts;
+
+/* 0, or -1; at is to be freed in any case. */
+static inline int verdicts_begin(mmix_ctx *m, verdicts *j, size_t count, size_t each,
+                                 size_t parts)
+{
+    j->pictures = count;
+    j->each = each;
+    j->parts = parts;
+    j->at = (verdict *)calloc(count * each + 1, sizeof *j->at);
+    return j->at ? 0 : mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for what was judged");
+}
+static inline void verdicts_free(verdicts *j)
+{
+    free(j->at);
+    j->at = NULL;
+}
+
+/* The score when picture i counts times[i] times. pooled: all parts are one. sum: (2 parts). */
+static inline double verdicts_score(const verdicts *j, const unsigned *times, int pooled,
+                                    double *sum)
+{
+    double mean = 0, there = 0;
+    for (size_t k = 0; k < 2 * j->parts; k++) sum[k] = 0;
+    for (size_t i = 0; i < j->pictures * j->each; i++) {
+        const verdict *x = &j->at[i];
+        double n = times[i / j->each];
+        size_t part = pooled ? 0 : x->part;
+        sum[2 * part] += n * x->right;
+        sum[2 * part + 1] += n * x->of;
+    }
+    for (size_t k = 0; k < j->parts; k++) {
+        if (!(sum[2 * k + 1] > 0)) continue;
+        mean += sum[2 * k] / sum[2 * k + 1];
+        there++;
+    }
+    return mean / there;
+}
+
+/* A difference and its 95 % interval; NAN: there is none. */
+typedef struct gap {
+    double off, low, high;
+} gap;
+static const gap no_gap = {NAN, NAN, NAN};
+
+static inline int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum { PAIR_DRAWS = 2000 };
+/* By how much a's score is above b's on the same pictures. The interval is a bootstrap's (Efron
+   1979): as many pictures as there are are drawn with replacement, the same for both, 2,000 times,
+   and 95 % of the differences lie in it. What is hard for both so falls away, and intervals are
+   narrower than those of two scores by themselves. 0, or -1. */
+static inline int evaluate_pair(mmix_ctx *m, const verdicts *a, const verdicts *b, int pooled,
+                                gap *c)
+{
+    enum { DRAW = 903 };  /* a purpose of its own for mmix_random_uniform */
+    size_t n = a->pictures;
+    size_t parts = a->parts > b->parts ? a->parts : b->parts;
+    *c = no_gap;
+    if (!a->at || !b->at || n != b->pictures || n < 2) return 0;
+    double *off = (double *)malloc(PAIR_DRAWS * sizeof *off);
+    double *sum = (double *)malloc(2 * parts * sizeof *sum + 1);
+    unsigned *times = (unsigned *)calloc(n, sizeof *times);
+    int bad = off && sum && times ? 0 : mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a pair");
+    for (size_t draw = 0; draw <= PAIR_DRAWS && !bad; draw++) {
+        for (size_t i = 0; i < n; i++) times[i] = draw == PAIR_DRAWS;
+        for (size_t i = 0; i < n && draw < PAIR_DRAWS; i++)
+            times[(size_t)(mmix_random_uniform(m, DRAW, draw, i) * (double)n)]++;
+        double x = verdicts_score(a, times, pooled, sum) - verdicts_score(b, times, pooled, sum);
+        if (draw < PAIR_DRAWS) off[draw] = x;
+        else c->off = x;
+    }
+    if (!bad) {
+        qsort(off, PAIR_DRAWS, sizeof *off, by_value);
+        c->low = off[PAIR_DRAWS / 40 - 1];
+        c->high = off[PAIR_DRAWS - PAIR_DRAWS / 40];
+    }
+    free(off);
+    free(sum);
+    free(times);
+    return bad;
+}
+
+/* Whether the interval lies above 0 (1), below it (-1), or holds it (0). */
+static inline int gap_sign(const gap *c)
+{
+    if (c->low > 0) return 1;
+    return c->high < 0 ? -1 : 0;
+}
+
 /* ---- classes --------------------------------------------------------------------------------- */
 
 typedef struct score {
@@ -298,10 +413,25 @@ static inline int score_said(mmix_ctx *m, const voters *v, const int32_t *label,
     return 0;
 }
 
-/* The vote of the k (0: 20) nearest, of vectors x (…, D), `stride` apart. 0, or -1. */
-static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
-                               const voters *v,
-                               const int32_t *label, size_t classes, size_t k, score *s)
+/* The same for a pair; j NULL: it is not wanted. 0, or -1. */
+static inline int verdicts_said(mmix_ctx *m, verdicts *j, const voters *v, const int32_t *label,
+                              const int32_t *said, size_t classes)
+{
+    if (!j) return 0;
+    if (verdicts_begin(m, j, v->tests, 1, classes)) return -1;
+    for (size_t i = 0; i < v->tests; i++) {
+        int32_t truth = label[v->test[i]];
+        verdict x = {(size_t)truth, said[i] == truth, 1};
+        j->at[i] = x;
+    }
+    return 0;
+}
+
+/* The vote of the k (0: 20) nearest, of vectors x (…, D), `stride` apart; j, which may be NULL, is
+   for a pair. 0, or -1. */
+static inline int evaluate_knn_judged(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
+                                      const voters *v, const int32_t *label, size_t classes,
+                                      size_t k, score *s, verdicts *j)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *test = rows_of(m, x, stride, D, v->test, v->tests);
@@ -311,9 +441,16 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
         ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains),
                    labels_of(m, label, v->train, v->trains), test, is, classes, k, 0, &r)
         : mmix_knn(m, test, is, NULL, NULL, classes, k, 0, &r);
-    bad = bad || score_said(m, v, label, r.pred, classes, s);
+    bad = bad || score_said(m, v, label, r.pred, classes, s) ||
+          verdicts_said(m, j, v, label, r.pred, classes);
     mmix_rewind(m, mark);
     return bad ? -1 : 0;
+}
+static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
+                               const voters *v, const int32_t *label, size_t classes, size_t k,
+                               score *s)
+{
+    return evaluate_knn_judged(m, x, stride, D, v, label, classes, k, s, NULL);
 }
 
 /* What brings features to mean 0 and deviation 1, as the batch norm in front of MAE's probe
@@ -428,9 +565,10 @@ static inline int probe_say(mmix_ctx *m, const probe *p, const mmix_real *x, siz
     return z ? 0 : -1;
 }
 
-/* Both. 0, or -1. */
+/* Both; j, which may be NULL, is for a pair. 0, or -1. */
 static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D,
-                                 const voters *v, const int32_t *label, size_t classes, score *s)
+                                 const voters *v, const int32_t *label, size_t classes, score *s,
+                                 verdicts *j)
 {
     mmix_mark mark = mmix_mark_here(m);
     probe p;
@@ -438,7 +576,8 @@ static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride,
     int bad = said ? 0 : mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a probe");
     p.scale.mean = NULL;
     bad = bad || probe_learn(m, &p, x, stride, D, v, label, classes, probe_rate, PROBE_RATES, 0) ||
-          probe_say(m, &p, x, stride, v, said) || score_said(m, v, label, said, classes, s);
+          probe_say(m, &p, x, stride, v, said) || score_said(m, v, label, said, classes, s) ||
+          verdicts_said(m, j, v, label, said, classes);
     free(p.scale.mean);
     free(said);
     mmix_rewind(m, mark);
@@ -453,6 +592,8 @@ typedef struct maps {
     double sum, square, roc[ROC_POINTS];  /* of Binary-AUC; curves, over `judged` pictures */
     size_t judged, every;  /* every so many pictures are, 0: none (learn.h) */
     size_t alike;  /* those whose objects resemble what the map asks for */
+    /* NULL, or room for the Binary-AUC of each judged picture, in their order, for a pair */
+    double *each;
 } maps;
 static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (double)s->judged :
                                               NAN; }
@@ -483,12 +624,25 @@ static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map
     }
     if (!kinds[0] || !kinds[1] || mmix_binary_auc(m, &options, mmix_from(m, 3, shape, map), label,
                                                   auc)) return NULL;
+    if (s->each) s->each[s->judged] = auc->auc;
     s->sum += auc->auc;
     s->square += auc->auc * auc->auc;
     s->judged++;
     if (auc->auc_raw[0] > 0.5) s->alike++;               /* auc itself is that of the better side */
     mmix_roc_add(s->roc, ROC_POINTS, auc);
     return label;
+}
+
+/* The maps for a pair, if `each` was kept. 0, or -1. */
+static inline int verdicts_maps(mmix_ctx *m, verdicts *j, const maps *s)
+{
+    if (!s->each || !s->judged) return 0;
+    if (verdicts_begin(m, j, s->judged, 1, 1)) return -1;
+    for (size_t i = 0; i < s->judged; i++) {
+        verdict x = {0, s->each[i], 1};
+        j->at[i] = x;
+    }
+    return 0;
 }
 
 /* How near each pixel (h, w) is to the middle: a map that has looked at no picture. NULL on
@@ -663,10 +817,25 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
     return mmix_linear_probe(m, &o, &train, NULL, r);
 }
 
+/* Counts of pictures (tests, classes) for a pair; j NULL: it is not wanted. 0, or -1. */
+static inline int verdicts_counts(mmix_ctx *m, verdicts *j, const mmix_miou_count *count,
+                                size_t tests, size_t classes)
+{
+    if (!j) return 0;
+    if (verdicts_begin(m, j, tests, classes, classes)) return -1;
+    for (size_t i = 0; i < tests * classes; i++) {
+        double both = (double)count[i].both;
+        verdict x = {i % classes, both, (double)count[i].label + (double)count[i].pred - both};
+        j->at[i] = x;
+    }
+    return 0;
+}
+
 /* A linear head on the dense features of the train pictures, judged at the masks' own size;
-   trains 0: all background. `look`, unless NULL, sees each prediction. 0, or -1. */
+   trains 0: all background. `look`, unless NULL, sees each prediction; j, which may be NULL, is
+   for a pair. 0, or -1. */
 static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, const char *name,
-                                 dense_look *look, void *user, score *s)
+                                 dense_look *look, void *user, score *s, verdicts *j)
 {
     mmix_mark mark = mmix_mark_here(m), each;
     size_t pixels = d->w * d->h;
@@ -695,6 +864,7 @@ static inline int evaluate_dense(mmix_ctx *m, dense_set *d, const voters *v, con
         mmix_rewind(m, each);
     }
     if (!bad) *s = dense_score(count, v->tests, d->classes);
+    bad = bad || verdicts_counts(m, j, count, v->tests, d->classes);
     free(scale.mean);
     free(scratch);
     free(label);

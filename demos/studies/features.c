@@ -112,26 +112,41 @@ static const report_column column[COLUMNS] = {
     {"peak_mib", "MiB", "peak MiB", 6, 0},
     {"tokens", "tokens", "tokens", 6, 0},
     {"knn", "k-NN", "k-NN", 6, 3},
-    {"knn_error", "+-", "", 5, 3},
+    {"knn_95", "+-95%", "", 5, 3},
     {"knn_balanced", "bal.", "k-NN, balanced", 5, 3},
-    {"knn_balanced_error", "", "", 0, 3},
+    {"knn_balanced_95", "", "", 0, 3},
     {"probe", "probe", "linear probe", 6, 3},
-    {"probe_error", "+-", "", 5, 3},
+    {"probe_95", "+-95%", "", 5, 3},
     {"probe_balanced", "", "probe, balanced", 0, 3},
-    {"probe_balanced_error", "", "", 0, 3},
+    {"probe_balanced_95", "", "", 0, 3},
     {"probe_mean", "+mean", "probe, with the patches' mean", 6, 3},
-    {"probe_mean_error", "+-", "", 5, 3},
+    {"probe_mean_95", "+-95%", "", 5, 3},
     {"probe_mean_balanced", "", "the same, balanced", 0, 3},
-    {"probe_mean_balanced_error", "", "", 0, 3},
+    {"probe_mean_balanced_95", "", "", 0, 3},
     {"miou", "mIoU", "mIoU", 6, 3},
-    {"miou_error", "+-", "", 5, 3},
+    {"miou_95", "+-95%", "", 5, 3},
     {"pixels", "", "right pixels", 0, 3},
     {"auc", "AUC", "Binary-AUC", 6, 3},
-    {"auc_error", "+-", "±", 5, 3},
+    {"auc_95", "+-95%", REPORT_95, 5, 3},
     {"judged", "", "pictures", 0, 0},
     {"brighter", "bright", "object brighter", 6, 2},
     {"iou", "", "best IoU", 0, 3},
     {"iou_threshold", "", "at threshold", 0, 2},
+};
+/* In what a network is compared with what nobody has trained, picture by picture: the column, and
+   whether it is a mean over classes; and in whose verdicts that is. */
+enum { OF_KNN, OF_PROBE, OF_SEG, OF_AUC, JUDGED };
+enum { PAIRS = 6 };
+static const struct {
+    int at, of, pooled;
+    const char *key, *text;
+} pair_of[PAIRS] = {
+    {KNN, OF_KNN, 1, "knn", "k-NN"},
+    {KNN + 2, OF_KNN, 0, "knn_balanced", "k-NN, balanced"},
+    {PROBE, OF_PROBE, 1, "probe", "probe"},
+    {PROBE + 2, OF_PROBE, 0, "probe_balanced", "probe, balanced"},
+    {SEG, OF_SEG, 0, "miou", "mIoU"},
+    {AUC, OF_AUC, 0, "auc", "Binary-AUC"},
 };
 enum { ASK_KNN = 1, ASK_PROBE = 2, ASK_SEG = 4, ASK_AUC = 8, ASK_ALL = 15 };
 static const char *const ask_name[] = {"knn", "probe", "seg", "auc"};
@@ -174,6 +189,9 @@ typedef struct model {
         size_t count;
     } *of_class;
     double value[COLUMNS];                               /* of the table; NAN: not measured */
+    verdicts judged[JUDGED];
+    gap above[PAIRS];  /* over the best of what nobody has trained, best[k] of them */
+    const char *best[PAIRS];
 } model;
 typedef struct settings {
     const char *images, *masks, *out, *figures;
@@ -1169,9 +1187,9 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
 static void put(model *x, int at, const score *s)
 {
     x->value[at] = s->value;
-    x->value[at + 1] = s->error;
+    x->value[at + 1] = report_half * s->error;
     x->value[at + 2] = s->balanced;
-    if (at != SEG) x->value[at + 3] = s->balanced_error;
+    if (at != SEG) x->value[at + 3] = report_half * s->balanced_error;
 }
 
 typedef struct prediction {
@@ -1207,24 +1225,29 @@ static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
     prediction look = {o, a, x};
     score s;
     if (o->ask & ASK_KNN) {
-        if (evaluate_knn(m, x->token, D, D, &a->vote, a->label, a->classes, 0, &s)) return -1;
+        if (evaluate_knn_judged(m, x->token, D, D, &a->vote, a->label, a->classes, 0, &s,
+                                &x->judged[OF_KNN]))
+            return -1;
         put(x, KNN, &s);
     }
     for (int mean = 0; mean < 2 && o->ask & ASK_PROBE; mean++) {
         if (evaluate_probe(m, x->vector, x->wide, mean ? x->wide : tokens, &a->teach, a->label,
-                           a->classes, &s))
+                           a->classes, &s, mean ? NULL : &x->judged[OF_PROBE]))
             return -1;
         put(x, mean ? PROBE_MEAN : PROBE, &s);
     }
     if (!(o->ask & ASK_SEG)) return 0;
     dense_of(o, a, x);
-    if (evaluate_dense(m, &x->dense, &a->segment, x->name, keep_prediction, &look, &s)) return -1;
+    if (evaluate_dense(m, &x->dense, &a->segment, x->name, keep_prediction, &look, &s,
+                       &x->judged[OF_SEG]))
+        return -1;
     put(x, SEG, &s);
     return 0;
 }
 
-/* Always the class that is commonest among the voters. */
-static score commonest(const voters *v, const int32_t *label, size_t classes)
+/* Always the class that is commonest among the voters. 0, or -1. */
+static int commonest(mmix_ctx *m, const voters *v, const int32_t *label, size_t classes, score *s,
+                     verdicts *j)
 {
     mmix_miou_count count[2] = {{0, 0, 0}, {0, 0, 0}};   /* all tests as one class; nothing */
     size_t n = v->trains ? v->trains : v->tests;
@@ -1242,10 +1265,15 @@ static score commonest(const voters *v, const int32_t *label, size_t classes)
     }
     for (size_t i = 0; i < v->tests; i++) count->both += (size_t)label[v->test[i]] == winner;
     count->label = v->tests;
-    score s = score_of(count, 1);
-    s.balanced = count->both ? 1 / (double)tested : 0;
-    s.balanced_error = 0;  /* right in one class, wrong in all others */
-    return s;
+    *s = score_of(count, 1);
+    s->balanced = count->both ? 1 / (double)tested : 0;
+    s->balanced_error = 0;  /* right in one class, wrong in all others */
+    int32_t *said = (int32_t *)malloc(v->tests * sizeof *said + 1);
+    if (!said) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the commonest class");
+    for (size_t i = 0; i < v->tests; i++) said[i] = (int32_t)winner;
+    int bad = verdicts_said(m, j, v, label, said, classes);
+    free(said);
+    return bad;
 }
 
 /* The same measures of what nobody has trained. 0, or -1. */
@@ -1255,19 +1283,23 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     score s;
     for (int kind = 0; kind < PLAINS; kind++) {
         if (o->ask & ASK_KNN) {
-            if (evaluate_knn(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->vote,
-                             a->label, a->classes, 0, &s)) return -1;
+            if (evaluate_knn_judged(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->vote,
+                                    a->label, a->classes, 0, &s,
+                                    &base[PLAIN + kind].judged[OF_KNN]))
+                return -1;
             put(base + PLAIN + kind, KNN, &s);
         }
         if (!(o->ask & ASK_PROBE)) continue;
         if (evaluate_probe(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->teach, a->label,
-                           a->classes, &s))
+                           a->classes, &s, &base[PLAIN + kind].judged[OF_PROBE]))
             return -1;
         put(base + PLAIN + kind, PROBE, &s);
     }
     for (int k = 0; k < 2; k++) {
         if (!(o->ask & (k ? ASK_PROBE : ASK_KNN))) continue;
-        s = commonest(k ? &a->teach : &a->vote, a->label, a->classes);
+        if (commonest(m, k ? &a->teach : &a->vote, a->label, a->classes, &s,
+                      &base[COMMONEST].judged[k ? OF_PROBE : OF_KNN]))
+            return -1;
         put(base + COMMONEST, k ? PROBE : KNN, &s);
     }
     if (!(o->ask & ASK_SEG)) return 0;
@@ -1275,7 +1307,8 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     model one = o->model[0];                             /* sizes */
     ground.trains = 0;
     dense_of(o, a, &one);
-    if (evaluate_dense(m, &one.dense, &ground, "", NULL, NULL, &s)) return -1;
+    if (evaluate_dense(m, &one.dense, &ground, "", NULL, NULL, &s, &base[COMMONEST].judged[OF_SEG]))
+        return -1;
     put(base + COMMONEST, SEG, &s);
     return 0;
 }
@@ -1581,7 +1614,7 @@ static void results(model *x)
     for (int c = 0; c < COST; c++) value[c] = x->parameters ? cost[c] : NAN;
     if (!x->auc.judged) return;
     value[AUC] = maps_auc(&x->auc);
-    value[AUC + 1] = maps_error(&x->auc);
+    value[AUC + 1] = report_half * maps_error(&x->auc);
     value[AUC + 2] = n;
     value[AUC + 3] = (double)x->brighter / n;
     for (int k = 0; k < 2 * LEVELS; k++) {
@@ -1591,6 +1624,33 @@ static void results(model *x)
         value[AUC + 4] = best = iou;
         value[AUC + 5] = k < LEVELS ? level : -level;    /* with a minus: of 1 - map */
     }
+}
+
+/* Of what nobody has trained the best in a column, or NULL. */
+static const model *best_plain(const settings *o, int c)
+{
+    const model *best = NULL;
+    for (const model *x = o->model + o->models; x < o->model + o->models + BASELINES; x++)
+        if (isfinite(x->value[c]) && (!best || x->value[c] > best->value[c])) best = x;
+    return best;
+}
+
+/* Each network beside the best of those, on the same pictures. 0, or -1. */
+static int compare(mmix_ctx *m, settings *o)
+{
+    int bad = 0;
+    for (model *x = o->model; x < o->model + o->models + BASELINES && !bad; x++)
+        bad = verdicts_maps(m, &x->judged[OF_AUC], &x->auc);
+    for (model *x = o->model; x < o->model + o->models; x++)
+        for (int k = 0; k < PAIRS && !bad; k++) {
+            const model *best = best_plain(o, pair_of[k].at);
+            int of = pair_of[k].of;
+            if (!best) continue;
+            x->best[k] = best->label;
+            bad = evaluate_pair(m, &x->judged[of], &best->judged[of], pair_of[k].pooled,
+                                &x->above[k]);
+        }
+    return bad;
 }
 
 static const model *last(const settings *o) { return o->model + o->models + BASELINES; }
@@ -1634,6 +1694,37 @@ static void print_table(const settings *o, int from, int to)
     }
 }
 
+/* The differences and their intervals, a line each. */
+static void print_pairs(const settings *o)
+{
+    int any = 0;
+    for (const model *x = o->model; x < o->model + o->models; x++)
+        for (int k = 0; k < PAIRS; k++) {
+            const gap *c = &x->above[k];
+            if (!isfinite(c->off)) continue;
+            if (!any++) printf("\nless the best baseline, on the same pictures (95 %% interval)\n");
+            printf("%-24s %-15s %+.3f (%+.3f to %+.3f)  %s\n", x->label, pair_of[k].text, c->off,
+                   c->low, c->high, x->best[k]);
+        }
+}
+static void json_pairs(const model *x)
+{
+    const char *comma = "";
+    printf("\"against_baseline\": {");
+    for (int k = 0; k < PAIRS; k++) {
+        const gap *c = &x->above[k];
+        if (!isfinite(c->off)) continue;
+        printf("%s\"%s\": {\"baseline\": ", comma, pair_of[k].key);
+        report_json_text(x->best[k]);
+        printf(", ");
+        report_json("difference", c->off, ", ");
+        report_json("low", c->low, ", ");
+        report_json("high", c->high, "}");
+        comma = ", ";
+    }
+    printf("}, ");
+}
+
 static void print_json(const settings *o, const album *a)
 {
     printf("{\"pictures\": %zu, \"train_pictures\": %zu, \"images\": ", a->count,
@@ -1656,6 +1747,7 @@ static void print_json(const settings *o, const album *a)
         }
         for (int c = baseline ? COST : 0; c < COLUMNS; c++)
             report_json(column[c].key, x->value[c], ", ");
+        if (!baseline) json_pairs(x);
         printf("\"classes\": {");
         for (size_t c = 0; c < a->classes; c++) {
             printf(c ? ", " : "");
@@ -1699,7 +1791,9 @@ static int make_lines(settings *o, const album *a)
     for (model *x = o->model; x < last(o); x++) {
         size_t k = (size_t)(x - o->model);
         x->of_class = calloc(a->classes + 1, sizeof *x->of_class);
-        if (!x->of_class) return fail("out of memory");
+        x->auc.each = (double *)malloc(a->all * sizeof *x->auc.each + 1);
+        if (!x->of_class || !x->auc.each) return fail("out of memory");
+        for (int i = 0; i < PAIRS; i++) x->above[i] = no_gap;
         for (int c = 0; c < COLUMNS; c++) x->value[c] = NAN;
         if (k < o->models) continue;
         k -= o->models;
@@ -1746,9 +1840,11 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
         return interrupted ? 130 : fail("%s", mmix_error(m));
     }
     for (model *x = o->model; x < (model *)last(o); x++) results(x);
+    if (compare(m, o)) return fail("%s", mmix_error(m));
     if (o->json) print_json(o, a);
     else {
         print_table(o, COST, COLUMNS);
+        print_pairs(o);
         if (has_row(o->model, COST, COLUMNS)) printf("\n");
         print_table(o, 0, COST);
     }
@@ -1781,6 +1877,8 @@ int main(int argc, char **argv)
         }
         free(x->shown);
         free(x->of_class);
+        free(x->auc.each);
+        for (int k = 0; k < JUDGED; k++) verdicts_free(&x->judged[k]);
     }
     for (size_t i = 0; a.shown && i < o.show; i++) view_free(&a.shown[i]);
     free(a.shown);

@@ -18,22 +18,13 @@ static const struct {
     {AUC, "Objects told from background by the class token's map; chance is 0.5 (Binary-AUC)"},
 };
 
-/* Of what nobody has trained the best in a column, or NULL. */
-static const model *best_plain(const settings *o, int c)
-{
-    const model *best = NULL;
-    for (const model *x = o->model + o->models; x < last(o); x++)
-        if (isfinite(x->value[c]) && (!best || x->value[c] > best->value[c])) best = x;
-    return best;
-}
-
-/* Whether a network's measure lies more than two standard errors above (1) or below (-1) the
-   best of those. */
+/* Whether a network's measure lies above (1) or below (-1) the best of what nobody has trained, on
+   the same pictures: where the interval of the difference is. */
 static int above_plain(const settings *o, const model *x, int c)
 {
-    const model *best = x < o->model + o->models ? best_plain(o, c) : NULL;
-    if (!best) return 0;
-    return report_differ(x->value[c], x->value[c + 1], best->value[c], best->value[c + 1]);
+    if (x >= o->model + o->models) return 0;
+    for (int k = 0; k < PAIRS; k++) if (pair_of[k].at == c) return gap_sign(&x->above[k]);
+    return 0;
 }
 
 /* The finding, in a sentence: which network is above what nobody has trained, in how many
@@ -55,20 +46,37 @@ static void report_findings(report *h, const settings *o, const album *a)
                     above, any);
     }
     if (any) report_html(h, "A baseline is something that nobody has trained, such as a histogram "
-                            "of colours. Better means: by more than two standard errors of the "
-                            "difference.</p>\n");
+                            "of colours. Better means: the 95&nbsp;%% interval of the "
+                            "difference from the best of them lies above 0.</p>\n");
     else if (!a->classes && !a->masks)
         report_html(h, "<p>No label says anything about these pictures, so nothing is measured. "
                        "This page shows where the networks look, and which pictures they take for "
                        "alike.</p>\n");
 }
 
-/* A number, its standard error, where there is one (of one picture there is none), and a sign. */
+/* A number, half of its interval, where there is one (of one picture there is none), and a
+   sign. */
 static void report_number(report *h, const double *value, int sign)
 {
     report_html(h, "<td>%.3f", value[0]);
     if (isfinite(value[1])) report_html(h, " &plusmn; %.3f", value[1]);
     report_html(h, "%s</td>", report_sign[1 + sign]);
+}
+
+/* The differences from the best of what nobody has trained, a row each. */
+static void report_pairs(report *h, const settings *o)
+{
+    int any = 0;
+    for (const model *x = o->model; x < o->model + o->models; x++)
+        for (int k = 0; k < PAIRS; k++) {
+            const gap *c = &x->above[k];
+            if (!isfinite(c->off)) continue;
+            if (!any++) report_table(h, "weights|measure|difference from the best "
+                                        "baseline|95 % interval|that baseline");
+            report_row(h, "%s|%s|%+.3f%s|%+.3f to %+.3f|%s", x->label, pair_of[k].text, c->off,
+                       report_sign[1 + gap_sign(c)], c->low, c->high, x->best[k]);
+        }
+    if (any) report_table(h, NULL);
 }
 
 /* Each measure in words, of all networks and of the best of those that nobody has trained. */
@@ -89,10 +97,13 @@ static void report_asked(report *h, const settings *o)
         if (best) report_number(h, best->value + c, 0);
         if (best) report_html(h, "<td class=\"soft\">%s</td>", best->label);
     }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">&#9650; and &#9660; mark what is more "
-                   "than two standard errors of the difference above or below the best baseline, "
-                   "as if the two had been measured on different pictures. A smaller difference "
-                   "cannot be told from chance.</p>\n");
+    report_html(h, "</tr></table></div>\n<p class=\"soft\">&#9650; and &#9660; mark what is above "
+                   "or below the best baseline: the 95&nbsp;%% interval of the difference leaves 0 "
+                   "out. The two were judged on the same pictures. These are drawn anew with "
+                   "replacement, the same for both, %d times (a bootstrap), and 95&nbsp;%% of the "
+                   "differences lie in the interval. A difference whose interval holds 0 cannot be "
+                   "told from chance.</p>\n", PAIR_DRAWS);
+    report_pairs(h, o);
 }
 
 /* How all of it was measured. */
@@ -100,10 +111,11 @@ static void report_method(report *h, const settings *o, const album *a)
 {
     size_t kinds = 0;
     for (int c = 0; c < DENSE_VOID; c++) kinds += a->seen[c];
-    report_html(h, "<ul class=\"soft\">\n<li>The number behind &plusmn; is one standard error over "
-                   "the pictures (of mIoU by the jackknife, which leaves each picture out in "
-                   "turn).</li>\n<li>Balanced is the mean over the classes of their shares: each "
-                   "class counts the same, however many pictures it has.</li>\n");
+    report_html(h, "<ul class=\"soft\">\n<li>Behind &plusmn; stands half of a 95&nbsp;%% "
+                   "interval over the pictures (of mIoU by the jackknife, which leaves each "
+                   "picture out in turn).</li>\n<li>Balanced is the mean over the classes of "
+                   "their shares: each class counts the same, however many pictures it "
+                   "has.</li>\n");
     if (o->ask & ASK_KNN)
         report_html(h, "<li>k-NN: the 20 pictures vote whose class tokens have the greatest cosine "
                        "with the picture's, with weight e<sup>cosine/0.07</sup>. %zu pictures are "
@@ -229,7 +241,8 @@ static void report_auc(report *h, const settings *o, const album *a)
                    "DinoMamba-Reg in the registers' mean) than one of the background. A map may "
                    "mark objects by its dark side as well, so Binary-AUC is the greater of A and 1 "
                    "&minus; A, mean over the pictures that have both object and background. It is "
-                   "never below &frac12;.</li>\n<li>Object brighter: the share of the pictures "
+                   "never below &frac12;. Behind &plusmn; stands half of its 95&nbsp;%% "
+                   "interval.</li>\n<li>Object brighter: the share of the pictures "
                    "with A &ge; &frac12;.</li>\n<li>Best IoU: intersection over union of the "
                    "object and of what is above a threshold, mean over the pictures, at the best "
                    "of %d thresholds, one for all; at 0 the whole picture is above it. A minus "

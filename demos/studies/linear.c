@@ -676,23 +676,28 @@ static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
 
 /* What a network's features of the test pictures are worth. */
 enum { TEACHER, BEFORE, AFTER, NETWORKS };
+/* What teacher and student are compared in, picture by picture. */
+enum { PAIR_KNN, PAIR_PROBE, PAIR_MIOU, PAIR_AUC, PAIRS };
 static const char *const network_name[NETWORKS] = {"teacher", "student before", "student after"};
 typedef struct worth {
     score knn, probe, masks;
     maps auc;
     likeness like;
+    verdicts pair[PAIRS];
+    gap against[PAIRS];                 /* the student's less the teacher's */
+    gap since[PAIRS];                   /* the student's after less its before */
     uint8_t *map;  /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
 } worth;
 
 /* Leave-one-out k-NN of the test pictures' class tokens, rows of D, `stride` apart. 0, or -1. */
 static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D,
-                score *s)
+                score *s, verdicts *j)
 {
     size_t *at = (size_t *)malloc(p->test.count * sizeof *at);
     voters v = {0, NULL, p->test.count, at};
     if (!at) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
     for (size_t i = 0; i < p->test.count; i++) at[i] = i;
-    int bad = evaluate_knn(m, x, stride, D, &v, p->test.label, p->classes, 20, s);
+    int bad = evaluate_knn_judged(m, x, stride, D, &v, p->test.label, p->classes, 20, s, j);
     free(at);
     return bad;
 }
@@ -700,7 +705,7 @@ static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t strid
 /* A linear head on class tokens, learned from training pictures, of the test pictures, whose
    tokens are in x as above. 0, or -1. */
 static int probe_classes(mmix_ctx *m, const mmix_vision *v, const pictures *p, const mmix_real *x,
-                         score *s)
+                         score *s, verdicts *j)
 {
     size_t D = mmix_vision_config_of(v)->dim;
     size_t tests = p->test.count;
@@ -719,7 +724,7 @@ static int probe_classes(mmix_ctx *m, const mmix_vision *v, const pictures *p, c
             at[i] = i;
             label[i] = i < trains ? few.label[i] : p->test.label[i - trains];
         }
-        evaluate_probe(m, all, READS * D, D, &split, label, p->classes, s);
+        evaluate_probe(m, all, READS * D, D, &split, label, p->classes, s, j);
     }
     free(few.picture);
     free(at);
@@ -731,7 +736,7 @@ static int probe_classes(mmix_ctx *m, const mmix_vision *v, const pictures *p, c
 /* Object or background: a linear head on patch tokens, learned from every second of the test
    pictures' masks and judged on the others. 0, or -1. */
 static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const pictures *p,
-                   const char *name, score *s)
+                   const char *name, score *s, verdicts *j)
 {
     char path[2][1100];
     size_t at[SEGMENTED], pixels = p->size * p->size;
@@ -760,7 +765,7 @@ static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const p
         bad = store_add(m, &labels, mask, 1);
     }
     voters split = {(few.count + 1) / 2, at, few.count / 2, at + SEGMENTED / 2};
-    bad = bad || evaluate_dense(m, &d, &split, name, NULL, NULL, s);
+    bad = bad || evaluate_dense(m, &d, &split, name, NULL, NULL, s, j);
     store_drop(&labels);
     store_drop(&d.tokens[0]);
     free(few.picture);
@@ -768,7 +773,7 @@ static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const p
     return bad || interrupted ? -1 : 0;
 }
 
-/* 0, or -1; w->map is to be freed in any case. */
+/* 0, or -1; worth_free is to be called in any case. */
 static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmix_vision *v,
                  const pictures *p, const char *name, worth *w)
 {
@@ -778,19 +783,43 @@ static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmi
     memset(w, 0, sizeof *w);
     w->knn = w->probe = w->masks = unknown;
     w->auc.every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    w->auc.each = (double *)malloc(p->test.count * sizeof *w->auc.each);
     w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
+    for (int k = 0; k < PAIRS; k++) w->against[k] = w->since[k] = no_gap;
     mmix_reset(m);
-    if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
+    if (!x || !w->map || !w->auc.each)
+        mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     else if (!look(m, v, &p->test, p->size, p->size, x, p->size, &w->auc) &&
              !compare(m, t, v, p, COMPARED, &w->like)) {
-        if (p->classes > 1 && !vote(m, p, x, READS * D, D, &w->knn))
-            probe_classes(m, v, p, x, &w->probe);
+        if (p->classes > 1 && !vote(m, p, x, READS * D, D, &w->knn, &w->pair[PAIR_KNN]))
+            probe_classes(m, v, p, x, &w->probe, &w->pair[PAIR_PROBE]);
         if (p->test.mask && p->test.count > 1 && !mmix_error(m))
-            segment(m, o, v, p, name, &w->masks);
+            segment(m, o, v, p, name, &w->masks, &w->pair[PAIR_MIOU]);
+        verdicts_maps(m, &w->pair[PAIR_AUC], &w->auc);
         draw_maps(m, v, p, p->size, w->map);
     }
     free(x);
     return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+static void worth_free(worth *w)
+{
+    for (int k = 0; k < PAIRS; k++) verdicts_free(&w->pair[k]);
+    free(w->auc.each);
+    free(w->map);
+}
+
+/* The students less the teacher, and after learning less before, in all that was judged. 0, or
+   -1. */
+static int compare_worths(mmix_ctx *m, worth w[NETWORKS])
+{
+    int bad = 0;
+    for (int k = BEFORE; k < NETWORKS; k++)
+        for (int i = 0; i < PAIRS && !bad; i++)
+            bad = evaluate_pair(m, &w[k].pair[i], &w[TEACHER].pair[i], 0, &w[k].against[i]);
+    for (int i = 0; i < PAIRS && !bad; i++)
+        bad = evaluate_pair(m, &w[AFTER].pair[i], &w[BEFORE].pair[i], 0, &w[AFTER].since[i]);
+    return bad;
 }
 
 #include "linear_report.h"
@@ -900,6 +929,7 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
             end = stopped(m) ? 1 : -1;
     }
     mmix_vision_destroy(before);
+    if (!end && compare_worths(m, w)) end = -1;
     if (!end) report_say("measuring time and memory at up to %d times %zu pixels", 1 << (LOOKS - 1),
                          o->size);
     for (size_t i = 0; i < 2 * LOOKS && !end; i++) {
@@ -936,7 +966,7 @@ int main(int argc, char **argv)
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
     status = o.costs ? weigh(m, &o, &r) : work(m, &o, &r, &p, w);
-    for (int k = 0; k < NETWORKS; k++) free(w[k].map);
+    for (int k = 0; k < NETWORKS; k++) worth_free(&w[k]);
     free(r.x);
     mmix_distill_destroy(r.distill);
     mmix_vision_destroy(r.student);

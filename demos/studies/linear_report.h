@@ -15,14 +15,14 @@ static const report_column value_of[WORTH] = {
     {"cosine_patches", "patches", "cosine, patches", 7, 3},
     {"relative_error", "error", "relative error", 6, 3},
     {"balanced", "k-NN", "k‑NN, balanced", 6, 3},
-    {"balanced_error", "+-", "±", 5, 3},
+    {"balanced_95", "+-95%", REPORT_95, 5, 3},
     {"knn", "plain", "k‑NN, plain", 6, 3},
     {"probe", "probe", "probe, balanced", 6, 3},
-    {"probe_error", "+-", "±", 5, 3},
+    {"probe_95", "+-95%", REPORT_95, 5, 3},
     {"miou", "mIoU", "mIoU", 6, 3},
-    {"miou_error", "+-", "±", 5, 3},
+    {"miou_95", "+-95%", REPORT_95, 5, 3},
     {"auc", "AUC", "Binary-AUC", 6, 3},
-    {"auc_error", "+-", "±", 5, 3},
+    {"auc_95", "+-95%", REPORT_95, 5, 3},
     {"auc_judged", "maps", "maps judged", 5, 0},
 };
 static const report_column cost[COST] = {
@@ -38,10 +38,11 @@ static const report_column cost[COST] = {
 static void worths(const worth *w, double value[WORTH])
 {
     const double all[WORTH] = {w->like.token, w->like.patches, w->like.error, w->knn.balanced,
-                               w->knn.balanced_error,
-                               w->knn.value, w->probe.balanced, w->probe.balanced_error,
-                               w->masks.value, w->masks.error,
-                               maps_auc(&w->auc), maps_error(&w->auc),
+                               report_half * w->knn.balanced_error,
+                               w->knn.value, w->probe.balanced,
+                               report_half * w->probe.balanced_error,
+                               w->masks.value, report_half * w->masks.error,
+                               maps_auc(&w->auc), report_half * maps_error(&w->auc),
                                w->auc.judged ? (double)w->auc.judged : NAN};
     memcpy(value, all, sizeof all);
 }
@@ -52,6 +53,44 @@ static void costs(const price *x, const price *teacher, double value[COST])
                               teacher->processor / x->processor, x->bytes / 1048576,
                               x->weights / 1048576};
     memcpy(value, all, sizeof all);
+}
+
+/* The pairs: the name in JSON, the head on stdout and in the report. */
+static const struct {
+    const char *key, *text, *head;
+} pair_of[PAIRS] = {
+    {"balanced", "k-NN", "k‑NN, balanced"},
+    {"probe", "probe", "probe, balanced"},
+    {"miou", "mIoU", "mIoU"},
+    {"auc", "AUC", "Binary-AUC"},
+};
+/* The students less the teacher: the difference and its interval. */
+static void print_against(const worth *w)
+{
+    printf("\nless the teacher");
+    for (int i = 0; i < PAIRS; i++) printf(" %-25s", pair_of[i].text);
+    for (int k = BEFORE; k < NETWORKS; k++) {
+        printf("\n%-16s", network_name[k]);
+        for (int i = 0; i < PAIRS; i++) {
+            const gap *c = &w[k].against[i];
+            if (isfinite(c->off)) printf(" %+.3f (%+.3f to %+.3f) ", c->off, c->low, c->high);
+            else printf(" %-25s", "-");
+        }
+    }
+    printf("\n(differences on the same pictures, with their 95 %% intervals)\n\n");
+}
+static void json_against(const worth *w)
+{
+    static const char *const end[3] = {"", "_low", "_high"};
+    for (int i = 0; i < PAIRS; i++) {
+        const gap *c = &w->against[i];
+        const double value[3] = {c->off, c->low, c->high};
+        for (int k = 0; k < 3; k++) {
+            char key[64];
+            snprintf(key, sizeof key, "%s_less_teacher%s", pair_of[i].key, end[k]);
+            report_json(key, value[k], i + 1 < PAIRS || k < 2 ? ", " : "}");
+        }
+    }
 }
 
 /* Of x (sizes, networks), the first network being the teacher. */
@@ -91,7 +130,7 @@ static void print_table(const settings *o, const run *r, const worth *w, const p
         snprintf(name, sizeof name, "%-15s", network_name[k]);
         report_columns_text(value_of, WORTH, name, value);
     }
-    printf("\n");
+    print_against(w);
     print_costs(x, LOOKS, 2, pair_name);
     if (o->kind != AUTO) return;
     printf("\ntried         ");
@@ -115,8 +154,8 @@ static void print_json(const settings *o, const run *r, const worth *w, const pr
     for (int k = 0; k < NETWORKS; k++) {
         printf("%s\n  {\"network\": \"%s\", ", k ? "," : "", network_name[k]);
         worths(&w[k], value);
-        for (int c = 0; c < WORTH; c++)
-            report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
+        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], ", ");
+        json_against(&w[k]);
     }
     printf("],\n ");
     json_costs(x, LOOKS, 2, pair_name);
@@ -152,9 +191,11 @@ static size_t replaced(const settings *o, size_t depth)  /* blocks without atten
     return n;
 }
 
-/* A row of the finding: what it asks; teacher, student before and after; and what that says. The
-   errors are NULL where there are none. */
-static void report_asked(report *h, const char *asks, const double *value, const double *error)
+/* A row of the finding: what it asks; student after, teacher, student before; and what that says.
+   half, the halves of the intervals, and w are NULL where there are none; `pair` is what the
+   networks are compared in. */
+static void report_asked(report *h, const char *asks, const double *value, const double *half,
+                         const worth *w, int pair)
 {
     static const char *const says[3] = {"below the teacher", "level with the teacher",
                                         "above the teacher"};
@@ -163,14 +204,15 @@ static void report_asked(report *h, const char *asks, const double *value, const
     for (int i = 0; i < NETWORKS; i++) {
         int k = order[i];
         report_html(h, k == AFTER ? "<td><b>%.3f</b>" : "<td>%.3f", value[k]);
-        report_html(h, error ? " &plusmn; %.3f</td>" : "</td>", error ? error[k] : 0);
+        report_html(h, half ? " &plusmn; %.3f</td>" : "</td>", half ? half[k] : 0);
     }
     int worse = value[AFTER] < value[BEFORE];
     report_html(h, "<td class=\"soft\">");
-    if (error) {
-        int off = report_differ(value[AFTER], error[AFTER], value[TEACHER], error[TEACHER]);
-        worse = report_differ(value[AFTER], error[AFTER], value[BEFORE], error[BEFORE]) < 0;
-        report_html(h, "%s%s", says[1 + off], worse ? ", " : "");
+    if (w) {
+        const gap *off = &w->against[pair];
+        worse = gap_sign(&w->since[pair]) < 0;
+        if (isfinite(off->off))
+            report_html(h, "%s%s", says[1 + gap_sign(off)], worse ? ", " : "");
     }
     report_html(h, "%s</td></tr>\n", worse ? "<b>worse than before learning</b>" : "");
 }
@@ -180,14 +222,14 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     const price *largest = x + 2 * (LOOKS - 1);
-    double value[4][NETWORKS], error[2][NETWORKS];
+    double value[4][NETWORKS], half[2][NETWORKS];
     for (int k = 0; k < NETWORKS; k++) {
         value[0][k] = w[k].like.patches;
         value[1][k] = w[k].like.token;
         value[2][k] = w[k].knn.balanced;
-        error[0][k] = w[k].knn.balanced_error;
+        half[0][k] = report_half * w[k].knn.balanced_error;
         value[3][k] = w[k].auc.judged ? maps_auc(&w[k].auc) : NAN;
-        error[1][k] = w[k].auc.judged ? maps_error(&w[k].auc) : NAN;
+        half[1][k] = w[k].auc.judged ? report_half * maps_error(&w[k].auc) : NAN;
     }
     report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks, a student learned "
                    "for %.1f minutes to give the features of its teacher. It is the same network "
@@ -204,17 +246,18 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
                    "pictures</th><th>student after</th><th>teacher</th><th>student "
                    "before</th><th></th></tr>\n");
     report_asked(h, "Likeness of patch tokens to the teacher&rsquo;s (cosine; 1 is the same "
-                    "direction)", value[0], NULL);
-    report_asked(h, "Likeness of class tokens to the teacher&rsquo;s", value[1], NULL);
+                    "direction)", value[0], NULL, NULL, 0);
+    report_asked(h, "Likeness of class tokens to the teacher&rsquo;s", value[1], NULL, NULL, 0);
     if (isfinite(value[2][AFTER]))
         report_asked(h, "Class named rightly by the nearest neighbours, mean over the classes "
-                        "(k-NN)", value[2], error[0]);
+                        "(k-NN)", value[2], half[0], &w[AFTER], PAIR_KNN);
     if (isfinite(value[3][AFTER]))
         report_asked(h, "Objects told from background by the class token&rsquo;s map; chance is "
-                        "0.5 (Binary-AUC)", value[3], error[1]);
-    report_html(h, "</table></div>\n<p class=\"soft\">Behind &plusmn; stands one standard error; "
-                   "what is called below, above or worse differs by more than two of the "
-                   "difference.</p>\n");
+                        "0.5 (Binary-AUC)", value[3], half[1], &w[AFTER], PAIR_AUC);
+    report_html(h, "</table></div>\n<p class=\"soft\">Behind &plusmn; stands half of a 95&nbsp;%% "
+                   "interval. What is called below, above or worse: there the 95&nbsp;%% interval "
+                   "of the difference on the same pictures leaves 0 out. Level: it holds 0, and "
+                   "the difference cannot be told from chance.</p>\n");
 }
 
 static void report_maps(report *h, const worth *w, const pictures *p)
@@ -284,15 +327,41 @@ static void report_costs(report *h, const price *x, int threads)
                 threads > 1 ? "s" : "");
 }
 
+/* The students less the teacher, measure by measure. */
+static void report_against(report *h, const worth *w)
+{
+    char cells[512] = "less the teacher";
+    for (int i = 0; i < PAIRS; i++)
+        snprintf(cells + strlen(cells), sizeof cells - strlen(cells), "|%s", pair_of[i].head);
+    report_table(h, cells);
+    for (int k = BEFORE; k < NETWORKS; k++) {
+        snprintf(cells, sizeof cells, "%s", network_name[k]);
+        for (int i = 0; i < PAIRS; i++) {
+            const gap *c = &w[k].against[i];
+            char *at = cells + strlen(cells);
+            size_t room = sizeof cells - strlen(cells);
+            if (!isfinite(c->off)) snprintf(at, room, "|-");
+            else snprintf(at, room, "|%+.3f (%+.3f to %+.3f)%s", c->off, c->low, c->high,
+                          report_sign[1 + gap_sign(c)]);
+        }
+        report_row(h, "%s", cells);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">In brackets stands the 95&nbsp;%% interval of the "
+                   "difference. Both networks were judged on the same pictures. These are drawn "
+                   "anew with replacement, the same for both, %d times (a bootstrap), and "
+                   "95&nbsp;%% of the differences lie in the interval. &#9650; and &#9660; mark "
+                   "where it lies above or below 0.</p>\n", PAIR_DRAWS);
+}
+
 static void report_tables(report *h, const worth *w)
 {
-    double value[WORTH], teacher[WORTH];
+    double value[WORTH];
     report_html(h, "<h2>What the features are worth</h2>\n");
     report_columns_html(h, value_of, WORTH, "network", NULL, NULL);
-    worths(&w[TEACHER], teacher);
     for (int k = 0; k < NETWORKS; k++) {
         worths(&w[k], value);
-        report_columns_html(h, value_of, WORTH, network_name[k], value, k ? teacher : NULL);
+        report_columns_html(h, value_of, WORTH, network_name[k], value, NULL);
     }
     report_table(h, NULL);
     report_html(h, "<ul class=\"soft\">\n<li>Cosine: between the student&rsquo;s and the "
@@ -309,9 +378,10 @@ static void report_tables(report *h, const worth *w)
                    "both. It learns from every second of at most %d test pictures with masks and "
                    "is judged on the others.</li>\n<li>Binary-AUC: the area A under the ROC curve "
                    "of a map, as drawn above, against the mask, or 1 &minus; A where that is more; "
-                   "the mean over the pictures.</li>\n<li>Behind &plusmn; stands one standard "
-                   "error over the pictures; &#9650; and &#9660; mark what is more than two of "
-                   "them above or below the teacher.</li>\n</ul>\n", SEGMENTED);
+                   "the mean over the pictures.</li>\n<li>Behind &plusmn; stands half of a "
+                   "95&nbsp;%% interval over the pictures, that of each network by itself; what "
+                   "two differ by is in the next table.</li>\n</ul>\n", SEGMENTED);
+    report_against(h, w);
 }
 
 static void report_tried(report *h, const settings *o, const run *r)

@@ -363,6 +363,18 @@ static void put_score(mmix_ctx *m, lines *l, const score *s, const char *name)
     put(m, l, s->balanced, s->balanced_error, "%s/balanced", name);
 }
 
+/* n shares, one of each picture, in thousandths, two in a value: what pairs of networks are
+   compared by. NAME/each/0 has the first two; 9999 stands for one that is not there. */
+enum { EACH_NONE = 9999 };
+static void put_each(mmix_ctx *m, lines *l, const double *x, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i += 2) {
+        double first = floor(1000 * x[i] + 0.5);
+        double second = i + 1 < n ? floor(1000 * x[i + 1] + 0.5) : EACH_NONE;
+        put(m, l, 10000 * first + second, 0, "%s/each/%zu", name, i / 2);
+    }
+}
+
 /* The mean of n numbers and its standard error. */
 static void put_mean(mmix_ctx *m, lines *l, const double *x, size_t n, const char *name)
 {
@@ -889,9 +901,13 @@ static int judge_maps(exam *e, const mmix_vision *v, size_t n, lines *l)
     s.every = (e->p.test.count + n - 1) / n;
     if (!e->p.test.mask) return 0;
     size_t side = side_of(e->o, map_times);
-    if (look(e->m, v, &e->p.test, e->p.size, side, NULL, side, &s)) return -1;
-    put(e->m, l, maps_auc(&s), maps_error(&s), "auc");
-    return 0;
+    s.each = (double *)malloc(e->p.test.count * sizeof *s.each + 1);
+    if (!s.each) return mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for maps");
+    int bad = look(e->m, v, &e->p.test, e->p.size, side, NULL, side, &s);
+    if (!bad) put(e->m, l, maps_auc(&s), maps_error(&s), "auc");
+    if (!bad && n == MAPS_JUDGED) put_each(e->m, l, s.each, s.judged, "auc");
+    free(s.each);
+    return bad ? -1 : 0;
 }
 
 /* Leave-one-out k-NN of all pictures and the probe, of rows of D. 0, or -1. */
@@ -903,7 +919,8 @@ static int judge_rows(exam *e, const mmix_real *x, size_t stride, size_t D, line
     if (evaluate_knn(e->m, x, stride, D, &e->one_out, e->label, e->p.classes, 20, &s)) return -1;
     snprintf(name, sizeof name, "%sknn", prefix);
     put_score(e->m, l, &s, name);
-    if (evaluate_probe(e->m, x, stride, D, &e->split, e->label, e->p.classes, &s)) return -1;
+    if (evaluate_probe(e->m, x, stride, D, &e->split, e->label, e->p.classes, &s, NULL))
+        return -1;
     snprintf(name, sizeof name, "%sprobe", prefix);
     put_score(e->m, l, &s, name);
     return mmix_error(e->m) || interrupted ? -1 : 0;
@@ -955,7 +972,11 @@ static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, con
               probe_say(e->m, &p, x, stride, &e->split, e->said) ||
               score_said(e->m, &e->split, e->label, e->said, e->p.classes, &s);
     if (!bad) put_score(e->m, l, &s, name);
-    if (!strcmp(name, "read/token")) memcpy(e->base, e->said, e->split.tests * sizeof *e->base);
+    int first = !strcmp(name, "read/token");
+    if (first) memcpy(e->base, e->said, e->split.tests * sizeof *e->base);
+    for (size_t i = 0; i < e->split.tests && first; i++)
+        e->pair[i] = e->said[i] == e->label[e->split.test[i]];
+    if (first && !bad) put_each(e->m, l, e->pair, e->split.tests, name);
     for (size_t i = 0; i < e->split.tests; i++) {
         int32_t is = e->label[e->split.test[i]];
         e->pair[i] = (e->said[i] == is) - (e->base[i] == is);
@@ -1079,7 +1100,7 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
         snprintf(path, sizeof path, "%s/patches", e->o->out);
         bad = store_open(e->m, &d.tokens[0], path, d.D * sizeof(mmix_real), 0) ||
               look_patches(e->m, v, e->masked, e->seg_trains + n, side, &d) ||
-              evaluate_dense(e->m, &d, &split, of, count_pixels, &count, &s);
+              evaluate_dense(e->m, &d, &split, of, count_pixels, &count, &s, NULL);
         if (!bad) put(e->m, l, s.value, s.error, "seg/%zu", side);
         if (!bad && k) put_gain(e, all, n, l);
         store_drop(&d.tokens[0]);
@@ -1099,7 +1120,7 @@ static int judge_background(exam *e, lines *l)
     d.w = d.h = e->p.size;
     d.classes = 2;
     voters of = {0, NULL, e->seg_tests, e->at + e->seg_trains};
-    if (evaluate_dense(e->m, &d, &of, "", NULL, NULL, &s)) return -1;
+    if (evaluate_dense(e->m, &d, &of, "", NULL, NULL, &s, NULL)) return -1;
     put(e->m, l, s.value, s.error, "background/seg");
     return 0;
 }

@@ -105,11 +105,14 @@ typedef struct estimate {
     double mean, error;
     double square;                          /* sum of squared deviations between seeds */
     size_t seeds;
+    /* NULL, or what each picture gave, the mean over the seeds */
+    double *each;
+    size_t pictures;
 } estimate;
 
 static estimate estimate_of(const book *b, size_t part, const char *of, const char *label)
 {
-    estimate e = {label, 0, 0, 0, 0};
+    estimate e = {label, 0, 0, 0, 0, NULL, 0};
     for (size_t s = 1; s <= b->seeds; s++) {
         double error;
         double v = measure(&b->of[part][s], "", of, &error);
@@ -123,17 +126,90 @@ static estimate estimate_of(const book *b, size_t part, const char *of, const ch
     return e;
 }
 
-/* Student's t: 95 % of a distribution with so many degrees of freedom lie within ± this. */
-static double student(size_t freedom)
+/* Adds what each picture gave in one file (put_each) to `each`, if that is not NULL. Returns how
+   many pictures there are. */
+static size_t add_each(const results *r, const char *of, double *each)
 {
-    static const double t[] = {0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262,
-                               2.228};
-    return freedom < sizeof t / sizeof *t ? t[freedom] : 1.96 + 2.4 / (double)freedom;
+    char prefix[80];
+    size_t n = (size_t)snprintf(prefix, sizeof prefix, "%s/each/", of);
+    size_t count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (strncmp(r->at[i].name, prefix, n)) continue;
+        double first = floor(r->at[i].value / 10000);
+        double second = r->at[i].value - 10000 * first;
+        if (each) each[count] += first / 1000;
+        count++;
+        if (second + 0.5 > EACH_NONE) continue;
+        if (each) each[count] += second / 1000;
+        count++;
+    }
+    return count;
 }
-/* Half the interval of a mean that errs by `error` over pictures and of `share` seeds (a sum of
-   1/seeds), when n estimates together tell how far seeds lie apart; of one seed each nothing
-   tells it. */
-static double half_of(const estimate *e, size_t n, double error, double share)
+/* What each picture gave, to e->each, which is to be freed: NULL if a seed's file does not say it
+   of as many pictures. */
+static void estimate_each(const book *b, size_t part, const char *of, estimate *e)
+{
+    size_t n = 0, seeds = 0;
+    for (size_t s = 1; s <= b->seeds; s++) {
+        size_t there = add_each(&b->of[part][s], of, NULL);
+        if (there > 0 && (n == 0 || n == there)) seeds++;
+        if (there > 0) n = there;
+    }
+    if (n == 0 || seeds != e->seeds) return;
+    e->each = (double *)calloc(n, sizeof *e->each);
+    for (size_t s = 1; s <= b->seeds && e->each; s++) add_each(&b->of[part][s], of, e->each);
+    for (size_t i = 0; i < n && e->each; i++) e->each[i] /= (double)seeds;
+    e->pictures = n;
+}
+/* The error over pictures of a difference: picture by picture where both say what each gave, else
+   as if they had been judged on different ones. */
+static double pair_error(const estimate *x, const estimate *y)
+{
+    double mean = 0, square = 0;
+    size_t n = x->pictures;
+    if (!x->each || !y->each || n != y->pictures || n < 2) return hypot(x->error, y->error);
+    for (size_t i = 0; i < n; i++) {
+        double off = x->each[i] - y->each[i] - mean;
+        mean += off / (double)(i + 1);
+        square += off * (x->each[i] - y->each[i] - mean);
+    }
+    return sqrt(square / (double)(n - 1) / (double)n);
+}
+
+/* The chance that Student's t of so many degrees of freedom lies further from 0 than t, on either
+   side; 0 degrees: of the normal distribution. (Abramowitz & Stegun 26.7.3 and 26.7.4.) */
+static double tail(double t, size_t freedom)
+{
+    if (!freedom) return erfc(t / sqrt(2));
+    double angle = atan(t / sqrt((double)freedom));
+    double square = cos(angle) * cos(angle);
+    double odd = (double)(freedom % 2);
+    double term = odd > 0 ? cos(angle) : 1;
+    double sum = 0;
+    for (double k = odd; k <= (double)freedom - 2; k += 2) {
+        sum += term;
+        term *= square * (k + 1) / (k + 2);
+    }
+    sum *= sin(angle);
+    if (odd > 0) sum = (angle + sum) * 2 / acos(-1);
+    return 1 - sum;
+}
+/* How far from 0 it has to be for that chance to be p. */
+static double quantile(double p, size_t freedom)
+{
+    double low = 0, high = 2;
+    while (tail(high, freedom) > p && high < 1e9) high *= 2;
+    for (int i = 0; i < 50; i++) {
+        double middle = (low + high) / 2;
+        if (tail(middle, freedom) > p) low = middle;
+        else high = middle;
+    }
+    return high;
+}
+/* Half the interval of 1 - p of a mean that errs by `error` over pictures and of `share` seeds (a
+   sum of 1/seeds), when n estimates together tell how far seeds lie apart; of one seed each
+   nothing tells it. */
+static double half_at(const estimate *e, size_t n, double error, double share, double p)
 {
     double square = 0;
     size_t freedom = 0;
@@ -142,8 +218,13 @@ static double half_of(const estimate *e, size_t n, double error, double share)
             square += e[i].square;
             freedom += e[i].seeds - 1;
         }
-    double seeds = freedom ? student(freedom) * sqrt(square / (double)freedom * share) : 0;
-    return hypot(1.96 * error, seeds);
+    double seeds = 0;
+    if (freedom) seeds = quantile(p, freedom) * sqrt(square / (double)freedom * share);
+    return hypot(quantile(p, 0) * error, seeds);
+}
+static double half_of(const estimate *e, size_t n, double error, double share)
+{
+    return half_at(e, n, error, share, 0.05);
 }
 static int one_seed(const estimate *e, size_t n)
 {
@@ -225,13 +306,77 @@ static void add(sentence *s, const char *format, ...)
     va_end(list);
 }
 
+/* A difference between two estimates, the larger one first: half its interval of 95 %, and p, at
+   which the interval of 1 - p would begin at 0. */
+typedef struct claim {
+    const estimate *above, *below;
+    double apart, half, p;
+    int holds;                               /* after Holm's correction */
+} claim;
+
+static claim claim_of(const estimate *x, const estimate *y)
+{
+    claim c = {x, y, x->mean - y->mean, 0, 1, 0};
+    const estimate both[2] = {*x, *y};                   /* of a difference the two say it */
+    double error = pair_error(x, y);
+    double share = 1 / (double)x->seeds + 1 / (double)y->seeds;
+    double low = -14, high = 0;                          /* of the logarithm of p to base 10 */
+    c.half = half_of(both, 2, error, share);
+    for (int i = 0; i < 40; i++) {
+        double middle = (low + high) / 2;
+        if (half_at(both, 2, error, share, pow(10, middle)) > c.apart) low = middle;
+        else high = middle;
+    }
+    c.p = pow(10, high);
+    return c;
+}
+
+/* Holm's correction (1979) of n differences that are asked about at once: the least p holds if it
+   is at most 0.05/n, the next if it is at most 0.05/(n - 1), and so on up to the first that is
+   not. So the chance that any of them is claimed wrongly is 5 %. Returns how many hold. */
+static size_t correct_claims(claim *c, size_t n)
+{
+    for (size_t done = 0; done < n; done++) {
+        claim *least = NULL;
+        for (size_t i = 0; i < n; i++)
+            if (!c[i].holds && (!least || c[i].p < least->p)) least = &c[i];
+        if (least->p > 0.05 / (double)(n - done)) return done;
+        least->holds = 1;
+    }
+    return n;
+}
+
+/* Says which of the claims exclude 0, of `asked` differences. */
+static void add_claims(sentence *s, const claim *c, size_t tested, size_t asked, size_t hold,
+                       int digits)
+{
+    size_t claims = 0;
+    for (size_t i = 0; i < tested; i++) {
+        if (!(c[i].apart > c[i].half)) continue;
+        add(s, "%s%s is above %s by %.*f ± %.*f%s", claims++ ? "; " : "", c[i].above->label,
+            c[i].below->label, digits, c[i].apart, digits, c[i].half,
+            c[i].holds && tested > 1 ? "*" : "");
+    }
+    size_t others = asked - claims;
+    if (claims && !others) add(s, ".");
+    else if (claims && others == 1) add(s, "; the other difference cannot be told from chance.");
+    else if (claims)
+        add(s, "; of the other %zu differences none can be told from chance.", others);
+    else if (asked == 1) add(s, "the difference cannot be told from chance.");
+    else add(s, "none of %zu differences can be told from chance.", asked);
+    if (!claims || tested < 2) return;
+    if (hold) add(s, " Those with a * hold after Holm's correction for %zu, too.", tested);
+    else add(s, " After Holm's correction for %zu none holds.", tested);
+}
+
 /* What can be said of n estimates of one thing: which pairs differ. pair (pairs, 2) or NULL: all
    of them. `what` is the subject, "Binary-AUC". */
 static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], size_t pairs,
                     const char *what, int digits)
 {
+    claim c[MOST_ITEMS * MOST_ITEMS];
     sentence s = {"", 0};
-    size_t there = 0, claims = 0, asked = 0;
+    size_t there = 0, asked = 0, tested = 0;
     for (size_t i = 0; i < n; i++) there += e[i].seeds > 0;
     if (there < 2) {
         say(b, "b", "Not enough has been measured yet to compare.");
@@ -242,30 +387,17 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
         const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n];
         const estimate *y = &e[pair ? (size_t)pair[k][1] : k % n];
         if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
-        if (x->mean < y->mean) {
-            const estimate *above = y;
-            y = x;
-            x = above;
-        }
-        const estimate both[2] = {*x, *y};               /* of a difference the two say it */
-        double apart = x->mean - y->mean;
-        double half = half_of(both, 2, hypot(x->error, y->error),
-                              1 / (double)x->seeds + 1 / (double)y->seeds);
         asked++;
-        if (one_seed(both, 2) || !(apart > half)) continue;
-        add(&s, "%s%s is above %s by %.*f ± %.*f", claims++ ? "; " : "", x->label, y->label, digits,
-            apart, digits, half);
+        if (x->seeds < 2 && y->seeds < 2) continue;
+        if (x->mean < y->mean) c[tested++] = claim_of(y, x);
+        else c[tested++] = claim_of(x, y);
     }
-    size_t others = asked - claims;
-    if (claims && !others) add(&s, ".");
-    else if (claims && others == 1) add(&s, "; the other difference cannot be told from chance.");
-    else if (claims)
-        add(&s, "; of the other %zu differences none can be told from chance.", others);
-    else if (one_seed(e, n))
+    size_t hold = correct_claims(c, tested);
+    if (!asked) add(&s, "not enough has been measured yet to compare.");
+    else if (!tested && one_seed(e, n))
         add(&s, "there is one seed each, and how far another would be away is not known, so no "
                 "order is claimed.");
-    else if (asked == 1) add(&s, "the difference cannot be told from chance.");
-    else add(&s, "none of %zu differences can be told from chance.", asked);
+    else add_claims(&s, c, tested, asked, hold, digits);
     say(b, "b", s.text);
 }
 
@@ -338,7 +470,7 @@ static void table(book *b, const char *const *rows, const column *c, size_t colu
             any |= isfinite(v);
             if (!isfinite(v)) cell(cells, sizeof cells, "|-");
             else if (error > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, v,
-                                     c[k].digits, 1.96 * error);
+                                     c[k].digits, report_half * error);
             else cell(cells, sizeof cells, "|%.*f", c[k].digits, v);
         }
         if (any) row(b, cells, 0);
@@ -353,8 +485,13 @@ static void compare(book *b, const char *const *rows, const char *of, const int 
 {
     estimate e[MOST_ITEMS];
     size_t n = 0;
-    for (; rows[n]; n++) e[n] = estimate_of(b, network_of(rows[n]), of, rows[n]);
+    memset(e, 0, sizeof e);
+    for (; rows[n]; n++) {
+        e[n] = estimate_of(b, network_of(rows[n]), of, rows[n]);
+        estimate_each(b, network_of(rows[n]), of, &e[n]);
+    }
     finding(b, e, n, pair, pairs, what, digits);
+    for (size_t k = 0; k < n; k++) free(e[k].each);
 }
 
 static void report_mixers(book *b)
@@ -834,11 +971,14 @@ static void print_results(const book *b)                 /* every figure: "name"
             if (!r->count) continue;
             printf("%s\n {\"name\": \"%s\", \"seed\": %zu, \"measures\": {", comma, part_name(k),
                    s);
-            for (size_t i = 0; i < r->count; i++)
+            for (size_t i = 0, n = 0; i < r->count; i++) {
+                if (strstr(r->at[i].name, "/each/")) continue;   /* pictures, packed */
+                const char *between = n++ ? "," : "";
                 if (isfinite(r->at[i].value))
-                    printf("%s\n  \"%s\": [%.9g, %.9g]", i ? "," : "", r->at[i].name,
+                    printf("%s\n  \"%s\": [%.9g, %.9g]", between, r->at[i].name,
                            r->at[i].value, r->at[i].error);
-                else printf("%s\n  \"%s\": null", i ? "," : "", r->at[i].name);
+                else printf("%s\n  \"%s\": null", between, r->at[i].name);
+            }
             printf("}}");
             comma = ",";
         }
@@ -872,7 +1012,7 @@ static void add_best(book *b, sentence *s, const char *of, const char *of_plain,
         e[best].mean);
     if (half > 0) add(s, " ± %.3f", half);
     if (i < baselines) add(s, "; the best of what nobody has trained (%s) has %.3f ± %.3f",
-                           baseline[i].label, most, 1.96 * error);
+                           baseline[i].label, most, report_half * error);
     add(s, ".");
 }
 
@@ -910,9 +1050,12 @@ static void report_state(book *b)
                    "the deviation between seeds together. The deviation is a network's own from "
                    "three seeds on, else that of all in the table; with one seed each it is not "
                    "known and left out. A difference can be told from chance where its interval "
-                   "does not reach 0, as if the two had been judged on different pictures, which "
-                   "makes the interval rather too wide; in 20 such claims one may be chance all "
-                   "the same.");
+                   "does not reach 0. All networks are judged on the same pictures: of top-1 and "
+                   "Binary-AUC, whose files say what each picture gave, two are compared picture "
+                   "by picture. Of all else they are compared as if on different pictures, which "
+                   "makes the interval rather too wide. In 20 such claims one may be chance all "
+                   "the same; those with a * still hold after Holm's correction for all that their "
+                   "sentence asks about.");
     say(b, "soft", "Linear probe, top-1: the share of test pictures whose class a linear head on "
                    "the features names. k-NN: the share whose class the nearest training pictures "
                    "name. Balanced: the mean over the classes. mIoU: how far a linear head on the "
