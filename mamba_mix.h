@@ -1327,8 +1327,9 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
 /* Returns a backbone from a file of any format that mmix_archive_open knows: it calls
    mmix_vision_config_read, mmix_vision_create and mmix_params_read (prefix NULL). NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
-/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _I8 or _Q4; see mmix_params_narrow. A
-   backbone of narrow matrices is not trained, but gradients pass through it. */
+/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
+   mmix_params_narrow. A backbone of narrow matrices is not trained, but gradients pass through
+   it. */
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
 

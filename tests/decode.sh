@@ -28,7 +28,7 @@ refused "top_p of 2" --load $t/none --top-p 2
 
 # a Llama of one layer in GGUF
 if ! command -v python3 >/dev/null; then
-    skip "a decoder in GGUF (no python3)" 15
+    skip "a decoder in GGUF (no python3)" 16
 else
     python3 -c '
 import random, struct, sys
@@ -51,18 +51,19 @@ for n, s in shapes.items():
     data += bytes(-len(data) % 32)
 all = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(values)) + b"".join(values) + head
 open(sys.argv[1], "wb").write(all + bytes(-len(all) % 32) + data)' $t/tiny.gguf && ok || no "writing a GGUF"
-    run "all types write" --load $t/tiny.gguf --type float,bf16,int8,q4 --tokens 1,2,3 --count 600 --temperature 1
-    [ "$(wc -l <$t/out)" -eq 4 ] && [ "$(head -n 1 $t/out | wc -w)" -eq 603 ] && ok || no "four lines of 603 tokens"
-    for type in float bf16 int8 q4; do
+    run "all types write" --load $t/tiny.gguf --type float,bf16,f16,int8,q4 --tokens 1,2,3 --count 600 --temperature 1
+    [ "$(wc -l <$t/out)" -eq 5 ] && [ "$(head -n 1 $t/out | wc -w)" -eq 603 ] && ok || no "five lines of 603 tokens"
+    for type in float bf16 f16 int8 q4; do
         holds "its line" $t/err "^$type: read 3 tokens, [0-9.]* a second; wrote 600, [0-9.]* a second; [0-9.]* MiB held"
     done
     head -n 1 $t/out >$t/ids
     run "greedily" --load $t/tiny.gguf --tokens 1,2,3 --count 9
     refused "a token beyond" --load $t/tiny.gguf --tokens 40
     refused "a word as a token" --load $t/tiny.gguf --tokens one
-    run "perplexity" --load $t/tiny.gguf --type float,bf16,int8,q4 --perplexity $t/ids
+    run "perplexity" --load $t/tiny.gguf --type float,bf16,f16,int8,q4 --perplexity $t/ids
     holds "how many tokens" $t/out '^603 tokens, 601 of them judged$'
     awk '$1 == "float" { first = $2; ok = $3 == 0 && $5 == 1 } $1 == "bf16" { ok = ok && $2 / first < 1.02 && $5 > 0.95 }
+         $1 == "f16" { ok = ok && $2 / first < 1.005 && $5 > 0.98 }
          $1 == "q4" { ok = ok && $2 / first < 1.2 && $2 / first > 0.8 } END { exit !ok }' $t/out && ok || no "the table"
     echo 1 >$t/one
     refused "a text of one token" --load $t/tiny.gguf --perplexity $t/one

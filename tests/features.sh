@@ -40,7 +40,7 @@ refused "heads of random weights" --model vit_tiny --heads 2
 refused "a type of nothing" --type bf16
 refused "a type of random weights" --model vit_tiny --type bf16
 refused "a type that is none" --load $t/a --type fp8
-holds "the types" $t/err 'give bf16, int8 or q4'
+holds "the types" $t/err 'give bf16, f16, int8 or q4'
 refused "no heads" --load $t/a --heads 0
 refused "a size that patches do not fill" --model vit_tiny --size 100
 holds "a size that would do" $t/err 'give 112'
@@ -265,26 +265,30 @@ if [ -n "$dino" ]; then
     refused "a mixer against the file's word" --load $t/run-ssd.safetensors --mixer linear
     refused "a type and a mixer against the file's word" --load $t/run-ssd.safetensors --type bf16 --mixer linear
     float=$t/run-softmax.safetensors
-    narrow="--load $float --load $float --type bf16 --load $float --type int8 --load $float --type q4"
+    narrow="--load $float"
+    for type in bf16 f16 int8 q4; do narrow="$narrow --load $float --type $type"; done
     run "matrices in fewer bits" $narrow --load $t/run-ssd.safetensors --type q4 --size 32 --limit 8 --patches --out $t/n
-    for name in 'run-softmax ' 'run-softmax-2 (bf16)' 'run-softmax-3 (int8)' 'run-softmax-4 (q4)' 'run-ssd (q4)' '^beside float'; do
+    for name in 'run-softmax ' 'run-softmax-2 (bf16)' 'run-softmax-3 (f16)' 'run-softmax-4 (int8)' 'run-softmax-5 (q4)' 'run-ssd (q4)' '^beside float'; do
         holds "its name" $t/out "$name"
     done
-    [ "$(sed -n '/^beside float/,/^$/p' $t/out | grep -c 'run-')" -eq 3 ] && ok || no "three are beside float"
+    [ "$(sed -n '/^beside float/,/^$/p' $t/out | grep -c 'run-')" -eq 4 ] && ok || no "four are beside float"
     holds "types in the report" $t/n/report.html 'matrices in int8'
     holds "differences in the report" $t/n/report.html '<h2>Narrow matrices beside float'
-    for n in "" -2 -3 -4; do bytes $t/n/run-softmax$n-patches.npy $((128 + 8 * 16 * 32 * 4)); done
+    for n in "" -2 -3 -4 -5; do bytes $t/n/run-softmax$n-patches.npy $((128 + 8 * 16 * 32 * 4)); done
     [ -z "$(ls $t/n | grep tmp)" ] && ok || no "drafts were left"
     run "the same as JSON" $narrow --size 32 --limit 8 --json --out $t/n
     if command -v python3 >/dev/null; then
         python3 -c '
 import json, sys
 x = json.load(open(sys.argv[1]))["models"]
-assert [v["type"] for v in x] == ["float", "bf16", "int8", "q4"]
+assert [v["type"] for v in x] == ["float", "bf16", "f16", "int8", "q4"]
 assert x[0]["cosine"] is None and x[0]["knn_difference"] is None
-assert 1 > x[1]["cosine"] > x[2]["cosine"] > x[3]["cosine"] > 0.9, [v["cosine"] for v in x]
+assert 1 >= x[2]["cosine"] > x[1]["cosine"] > x[3]["cosine"] > x[4]["cosine"] > 0.9, [v["cosine"] for v in x]
 for v in x[1:]:
-    assert v["cosine_least"] <= v["cosine"] and v["knn_difference_error"] >= 0, v
+    assert v["cosine_least"] <= v["cosine"], v
+    for key in "knn", "auc":
+        low, off, high = (v[key + "_difference" + end] for end in ("_low", "", "_high"))
+        assert low <= off <= high, v
     assert abs(v["knn_difference"] - (v["knn_balanced"] - x[0]["knn_balanced"])) < 1e-6, v
     assert abs(v["auc_difference"] - (v["auc"] - x[0]["auc"])) < 1e-6, v' $t/out && ok || no "what narrow matrices change"
     else skip "what narrow matrices change (no python3)" 1; fi
@@ -292,7 +296,7 @@ for v in x[1:]:
     refused "weights cut off" --load $t/cut.safetensors
     run "figures of a run" --load $t/run-softmax.safetensors --size 32 --show 2 --figures $t/fl
     for f in positions.svg features.png; do [ -s $t/fl/$f ] && ok || no "no $f"; done
-else skip "loading a run (no dino given)" 29; fi
+else skip "loading a run (no dino given)" 31; fi
 
 # figures
 run "figures" --figures $t/f

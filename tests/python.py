@@ -956,7 +956,7 @@ def decoder(m):
             ["prompt has shape"],
             lambda: d.stream([[1], [1]], 3),
         )
-        for dtype, most in ("bf16", 0.02), ("int8", 0.05), ("q4", 0.3):
+        for dtype, most in ("bf16", 0.02), ("f16", 0.003), ("int8", 0.05), ("q4", 0.3):
             with m.decoder(path, dtype=dtype) as narrow:
                 off = narrow.logits([1, 403, 407]) - d.logits([1, 403, 407])
                 off = np.abs(off).max() / np.abs(d.logits([1, 403, 407])).max()
@@ -988,7 +988,7 @@ def trained(m):
     c, _ = read_safetensors(DATA / "vit-s14/onnxruntime.safetensors")
     # the file says (5, 3, 224, 224) and lies (5, 224, 224, 3)
     image = c["image"].reshape(5, 224, 224, 3).transpose(0, 3, 1, 2)[:2]
-    for dtype, least in ("bf16", 0.9999), ("int8", 0.998), ("q4", 0.9):
+    for dtype, least in ("bf16", 0.9999), ("f16", 0.9999), ("int8", 0.998), ("q4", 0.9):
         with m.vision(DATA / "vit-s14/model.safetensors", dtype=dtype) as v:
             x, y = v.features(image[:1]).tokens.ravel(), c["tokens"][:1].ravel()
             cosine = x @ y / np.linalg.norm(x) / np.linalg.norm(y)

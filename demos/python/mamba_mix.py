@@ -136,7 +136,7 @@ mmix_sampling { double temperature, top_p; uint64_t stream; int32_t stop; size_t
 
 _ENUMS = """MMIX_OK MMIX_ERROR_ARGUMENT MMIX_ERROR_MEMORY MMIX_ERROR_FILE
 MMIX_SIMD_AUTO MMIX_SIMD_NONE MMIX_SIMD_AVX2 MMIX_SIMD_AVX512 MMIX_SIMD_NEON
-MMIX_DTYPE_REAL MMIX_DTYPE_I32 MMIX_DTYPE_BF16 MMIX_DTYPE_I8 MMIX_DTYPE_Q4 MMIX_MIXER_SOFTMAX MMIX_MIXER_LINEAR MMIX_MIXER_SSD
+MMIX_DTYPE_REAL MMIX_DTYPE_I32 MMIX_DTYPE_BF16 MMIX_DTYPE_F16 MMIX_DTYPE_I8 MMIX_DTYPE_Q4 MMIX_MIXER_SOFTMAX MMIX_MIXER_LINEAR MMIX_MIXER_SSD
 MMIX_MASK_NONE MMIX_MASK_CAUSAL MMIX_MASK_PREFIX MMIX_MASK_BAND
 MMIX_FEATURE_SOFTMAX_BOTH MMIX_FEATURE_EFFICIENT MMIX_FEATURE_ELU1 MMIX_FEATURE_RELU MMIX_FEATURE_NONE
 MMIX_SCAN_FORWARD MMIX_SCAN_REVERSE MMIX_SCAN_BOTH MMIX_MAX_INPUTS MMIX_MAX_DIMS MMIX_IN_Q MMIX_IN_K MMIX_IN_V MMIX_IN_STATE MMIX_IN_BIAS
@@ -614,7 +614,7 @@ class Context:
 
     def vision(self, path, dtype="float"):
         """A backbone from a file: ViT (DINO), DINOv2, DINOv3, LinearViT, DinoVim, as downloaded or saved: a Vision.
-        .safetensors, .pth, .npz. dtype: "float"; "bf16", "int8" or "q4": matrices in 2 bytes, 1 byte, 5 bits a number."""
+        .safetensors, .pth, .npz. dtype: "float"; "bf16", "f16", "int8" or "q4": matrices in 2, 2 or 1 bytes or 5 bits a number."""
         return Vision(self, path, dtype)
 
     def decoder(self, path, dtype="float"):
@@ -819,7 +819,8 @@ def _path(path):
 
 
 def _dtype(lib, who, dtype):
-    known = dict(float=lib.e.MMIX_DTYPE_REAL, bf16=lib.e.MMIX_DTYPE_BF16, int8=lib.e.MMIX_DTYPE_I8, q4=lib.e.MMIX_DTYPE_Q4)
+    known = dict(float=lib.e.MMIX_DTYPE_REAL, bf16=lib.e.MMIX_DTYPE_BF16, f16=lib.e.MMIX_DTYPE_F16,
+                 int8=lib.e.MMIX_DTYPE_I8, q4=lib.e.MMIX_DTYPE_Q4)
     if not isinstance(dtype, str) or dtype not in known:
         raise ArgumentError(f"{who}: dtype is {dtype!r}, expected one of {', '.join(map(repr, known))}")
     return known[dtype]

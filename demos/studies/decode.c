@@ -3,7 +3,7 @@
        cc -O2 demos/studies/decode.c -o decode -lm -lpthread
        ./decode --load model.gguf --tokens 1 --count 100
        ./decode --load model.gguf --type float,int8,q4 --tokens 1 --count 100 >ids.txt
-       ./decode --load model.gguf --type float,bf16,int8,q4 --perplexity ids.txt
+       ./decode --load model.gguf --type float,bf16,f16,int8,q4 --perplexity ids.txt
        ./decode --load stories260K.bin --tokenizer tok512.bin --prompt "Once upon a time"
 
    A decoder is opened in each type of --type, one after another, and does the same in each. It
@@ -33,7 +33,7 @@
 static const char help[] =
     "decode - a decoder writes, or judges a text, in float and in fewer bits\n\n"
     "  --load FILE        .gguf (llama, qwen2), .safetensors with config.json, llama2.c's .bin\n"
-    "  --type LIST        of float,bf16,int8,q4, one after another     (float)\n"
+    "  --type LIST        of float,bf16,f16,int8,q4, one after another (float)\n"
     "  --tokens LIST      the prompt as token ids, 1,403,407           (1)\n"
     "  --tokenizer FILE   llama2.c's, for --prompt, --perplexity and what is written\n"
     "  --prompt TEXT      the prompt as a text; needs --tokenizer\n"
@@ -45,12 +45,13 @@ static const char help[] =
     "  --threads N        (all cores)\n"
     "  --help\n\n"
     "Texts of --perplexity are read in pieces of 512 tokens, each from its own beginning, of\n"
-    "which the first is not judged. Behind +- stands one standard error of the mean over the\n"
-    "tokens.\n"
+    "which the first is not judged. Behind +-95 % stands half of a 95 % interval of the mean over\n"
+    "the tokens.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
-static const char *const type_name[] = {"float", "bf16", "int8", "q4"};
-static const int type_dtype[] = {MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_I8, MMIX_DTYPE_Q4};
+static const char *const type_name[] = {"float", "bf16", "f16", "int8", "q4"};
+static const int type_dtype[] = {MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8,
+                                 MMIX_DTYPE_Q4};
 enum { TYPES = sizeof type_dtype / sizeof *type_dtype, PIECE = 512, AT_ONCE = 64 };
 
 typedef struct settings {
@@ -72,7 +73,7 @@ static int read_types(settings *o, const char *list)     /* 0, or an exit status
         size_t n = strcspn(at, ",");
         while (k < TYPES && (strlen(type_name[k]) != n || strncmp(at, type_name[k], n))) k++;
         if (k == TYPES || o->types == TYPES)
-            return fail("--type %s: give up to %d of float,bf16,int8,q4", list, TYPES);
+            return fail("--type %s: give up to %d of float,bf16,f16,int8,q4", list, TYPES);
         o->type[o->types++] = k;
     }
     return 0;
@@ -294,8 +295,8 @@ static void print_judgement(const char *type, const judgement *j, const judgemen
         square += d * d / (double)n;
         same += (double)(j->likeliest[i] == first->likeliest[i]) / (double)n;
     }
-    double error = sqrt(fmax(square - off * off, 0) / (double)n);
-    printf("%-8s %10.4f %9.5f %8.5f %10.4f %8.1f\n", type, exp(nats), off, error, same, mebibytes);
+    double half = report_half * sqrt(fmax(square - off * off, 0) / (double)n);
+    printf("%-8s %10.4f %9.5f %8.5f %10.4f %8.1f\n", type, exp(nats), off, half, same, mebibytes);
     fflush(stdout);
 }
 
@@ -313,7 +314,7 @@ static int work(mmix_ctx *m, const settings *o, const tokenizer *t, const ids *t
 {
     if (o->perplexity) {
         printf("%zu tokens, %zu of them judged\n", text->count, judged_of(text));
-        printf("type     perplexity   nats -       +-  same next      MiB\n");
+        printf("type     perplexity   nats -  +-95 %%  same next      MiB\n");
     }
     for (size_t k = 0; k < o->types; k++) {
         const char *type = type_name[o->type[k]];
