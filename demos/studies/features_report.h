@@ -45,8 +45,8 @@ static void report_findings(report *h, const settings *o, const album *a)
         report_html(h, "<b>%s</b> is better than every baseline in %d of %d measures. ", x->label,
                     above, any);
     }
-    if (any) report_html(h, "A baseline is something that nobody has trained, such as a histogram "
-                            "of colours. Better means: the 95&nbsp;%% interval of the "
+    if (any) report_html(h, "\nA baseline is something that nobody has trained, such as a "
+                            "histogram of colours. Better means: the 95&nbsp;%% interval of the "
                             "difference from the best of them lies above 0.</p>\n");
     else if (!a->classes && !a->masks)
         report_html(h, "<p>No label says anything about these pictures, so nothing is measured. "
