@@ -11,7 +11,8 @@
 
        curl -LO https://huggingface.co/facebook/dinov2-small/resolve/main/model.safetensors
 
-   JPEG and PNG need stb_image.h (Debian: libstb-dev). Without arguments the program takes a
+   JPEG and PNG need stb_image.h (Debian: libstb-dev), which does not turn a picture as its camera
+   was held; studies/exif.h tells the turn. Without arguments the program takes a
    network that has learned nothing and draws a picture, a disc on a ground of another colour:
    even that network tells them apart, which the last line measures (AUC: 0.5 is guessing, 1 is a
    perfect separation). */
