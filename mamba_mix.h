@@ -6163,7 +6163,7 @@ static void mmixi_narrow_row_f16(char *panel, size_t row, const mmix_real *w, si
     for (size_t i = 0; i < D; i++) to[i * MMIXI_PANEL + row] = mmixi_to_half((float)w[i]);
 }
 /* Row `row` of a panel: D numbers with their scale. */
-static void mmixi_i8_put(char *panel, size_t row, size_t D, float scale, const int8_t *n)
+MMIXI_MATH void mmixi_i8_put(char *panel, size_t row, size_t D, float scale, const int8_t *n)
 {
     float *scales = (float *)(void *)(panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL);
     int32_t *sums = (int32_t *)(void *)(scales + MMIXI_PANEL);

@@ -213,8 +213,10 @@ static void q4_nearest(mmix_ctx *m, size_t O, size_t D)
         }
         const double scale = half_of((double)(float)((most - least) / 15));
         const double from = half_of((double)(float)least);
-        for (int n = 0; n < 16; n++)
-            best = fmin(best, fabs((double)w[i] - (scale * n + from)));
+        for (int n = 0; n < 16; n++) {           /* as fmin: gcc 12.2 for ARM stops with an error */
+            const double off = fabs((double)w[i] - (scale * n + from));
+            if (off < best) best = off;
+        }
         const double error = fabs((double)w[i] - (double)got[i]);
         near &= error <= best + 2 * FLOAT_ULP * fmax(fabs(most), fabs(least));
         within &= error <= scale / 2 + fabs(least) / 2048 + 15 * (scale / 2048 + ldexp(1, -25));
