@@ -266,11 +266,11 @@ static double cost(mmix_ctx *m, int curve, size_t n)
 
 static void draw_cost(mmix_ctx *m, const char *out, const char *note)
 {
-    enum { LENGTHS = 7, LEFT = 64, STEP = 76, DECADE = 66, BOTTOM = 346 };  /* 0.01 ms … 1000 ms */
+    enum { LENGTHS = 7, LEFT = 80, STEP = 76, DECADE = 66, BOTTOM = 346 };  /* 0.01 ms … 1000 ms */
     static const char *const title[4] = {"softmax", "linear", "SSD", "linear, M first"};
     static const char *const stroke[4] = {"#2f6fd0", "#c8602a", "#2d8f5a",
                                           "#c8602a\" stroke-dasharray=\"5 4"};
-    FILE *f = svg_open(out, "cost.svg", 690, BOTTOM + 66, thick);
+    FILE *f = svg_open(out, "cost.svg", 690, BOTTOM + 84, thick);
     for (int d = 0; d < 6; d++) {
         fprintf(f, "<path d=\"M%d %dh496\" stroke=\"#d9dee4\"/>\n", LEFT, BOTTOM - DECADE * d);
         svg_text(f, LEFT - 6, BOTTOM - DECADE * d + 5, 0, "end", "%g ms", pow(10, d - 2));
@@ -278,8 +278,9 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
     for (int i = 0; i < LENGTHS; i++)
         svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, 0, "middle", "%d", 64 << i);
     svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, 0, "middle", "tokens");
-    fprintf(f, "<text x=\"%d\" y=\"%d\">4 heads, N = P = 64; one thread, %s%s", LEFT, BOTTOM + 58,
-            mmix_simd_name(m), *note ? ", " : "");
+    svg_text(f, LEFT, BOTTOM + 58, 0, "start", "4 heads, N = P = 64; one thread, %s",
+             mmix_simd_name(m));
+    fprintf(f, "<text x=\"%d\" y=\"%d\">", LEFT, BOTTOM + 76);
     report_escape(f, note, strlen(note));
     fputs("</text>\n", f);
     double last = 0;
