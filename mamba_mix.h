@@ -17760,8 +17760,9 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
         const mmix_real *slab = mmixi_of(from);
         if (mmix_count(from) != n * source.parts || !slab)
             return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the "
-                             "teacher it is of %.0f%s", who, to->name, (double)n,
-                             (double)mmix_count(from), slab ? "" : " narrow numbers");
+                             "teacher it is of %.0f%s%s", who, to->name, (double)n,
+                             (double)mmix_count(from), slab ? "" : " in ",
+                             slab ? "" : mmixi_dtype_name(from->dtype));
         const mmix_real *part = values + (slab - teacher->values) + source.part * n;
         memcpy(mmixi_of(to->tensor), part, n * sizeof *part);
     }
