@@ -7,14 +7,14 @@
 
        M_ij = e^(s_ij) / Σ_t e^(s_it),    s_ij = q_i · k_j / √N,    y_i = Σ_j M_ij v_j
 
-   Here query, key and value of a patch are the same N = P = 432 numbers: nothing is learned,
-   and a patch asks for patches like itself. They are the colours of its 12 x 12 pixels (row
-   by row; red, green, blue; 0 to 255), less 127.5, then divided by a number that brings their
-   length √(x · x) to 10. Before e^, the largest score of row i is taken off each of its
-   scores: M stays the same, and no float overflows.
+   Here query, key and value of a patch are the same N = P = 432 numbers: nothing is
+   learned, and a patch asks for patches like itself. They are the colours of its 12 x 12
+   pixels (row by row; red, green, blue; 0 to 255), less 127.5, then divided by a number
+   that brings their length √(x · x) to 10. Before e^, the largest score of row i is taken
+   off each of its scores: M stays the same, and no float overflows.
 
-   Patches are numbered from 0, row by row. The program lays row 77 of M over the scene. Patch
-   77 is on the ball. The darker a sign, the more patch 77 takes of that patch.
+   Patches are numbered from 0, row by row. The program lays row 77 of M over the scene.
+   Patch 77 is on the ball. The darker a sign, the more patch 77 takes of that patch.
 
        cc -O2 docs/tiny/01_softmax_attention.c -o 01 -lm && ./01 */
 

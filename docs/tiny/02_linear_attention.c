@@ -9,9 +9,10 @@
 
        h = Σ_j v_j φ(k_j)ᵀ,    y_i = h φ(q_i)
 
-   Query, key and value of a patch are the same numbers again, as in 01: its 432 colours less
-   127.5, but brought to length 20. So φ(x)_n = e^(x_n) / Σ_m e^(x_m), with N = P = 432. No
-   largest number is taken off: e^20 fits into a float. M's rows are not divided by their sums.
+   Query, key and value of a patch are the same numbers x again, as in 01: its 432 colours
+   less 127.5, but brought to length 20. φ(x)_n = e^(x_n) / Σ_m e^(x_m), and N = P = 432. No
+   largest number is taken off: e^20 fits into a float. Rows of M are not divided by their
+   sums.
 
    A causal mixer, in which patch i sees only patches j ≤ i, reads the state while it grows.
    The program prints row 77 of M over the scene, and how far the results are apart.

@@ -10,11 +10,11 @@
    Unrolled this is Y = M X again: M_ij = F_ij (c_i · b_j) δ_j for j ≤ i, and 0 for j > i.
    F_ij = e^(a_{j+1} + ... + a_i) says how far token j has faded at token i.
 
-   Here x_t, b_t and c_t are the same numbers, as in 01: the 432 colours of patch t less 127.5,
-   brought to length 10. A = -0.3, and δ_t = 0.1 + 0.05 x_t[0], where x_t[0] is the first of
-   these numbers (red, top left). The state begins with zeros, h_{-1} = 0. The program
-   prints row 77 of M over the scene: the past, faded. It shows that M and the scan agree,
-   and that a scan which stops and goes on with its state gives the same bits.
+   Here x_t, b_t and c_t are the same numbers, as in 01: the 432 colours of patch t less
+   127.5, brought to length 10. A = -0.3, and δ_t = 0.1 + 0.05 x_t[0], where x_t[0] is the
+   first of these numbers (red, top left). The state begins with zeros. The program prints
+   row 77 of M over the scene: the past, faded. It shows that M and the scan agree, and that
+   a scan which stops and goes on with its state gives the same bits.
 
        cc -O2 docs/tiny/03_scan.c -o 03 -lm && ./03 */
 
