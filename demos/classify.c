@@ -2,7 +2,7 @@
 
    The same network three times, with softmax attention, linear attention and Mamba-2 in the
    place where its tokens mix. The digits are drawn: shapes of 5 x 7 cells, turned, scaled, moved
-   and covered with noise, new ones for each step. A linear layer on top of the class token says
+   and covered with noise, new ones for each step. A linear layer on the mean of the patches says
    which digit it is (cross-entropy, AdamW).
 
        cc -O2 demos/classify.c -o classify -lm -lpthread && ./classify
