@@ -98,7 +98,7 @@
 
      There are two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close
      or _free. These take NULL; a call that runs a model reports an error if the model is NULL.
-     Contexts are destroyed last. What an op returns, its gradient included, is in step memory: it
+     Contexts are destroyed last. What an op or mmix_new… returns, gradients included, is in step memory: it
      lives until mmix_reset, or until the mmix_rewind that encloses it.
      mmix_backward consumes what was recorded. After it the values of recorded ops are gone (a scalar
      such as a loss stays readable), and the gradients of parameters and of tensors marked with
@@ -450,7 +450,9 @@ typedef struct mmix_memory_use { size_t bytes, peak, allocations; } mmix_memory_
    and the number of allocations so far. */
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m);
 
-/* Begins the next step: drops what ops returned, gradients and records since the last reset. */
+/* Begins the next step: drops what ops returned, gradients and records since the last reset, and
+   the tensors of mmix_new… and mmix_from…, leaves included. Inputs are made anew in each step, or
+   are parameters of a list. */
 MMIXDEF void mmix_reset(mmix_ctx *m);
 
 /* A point in step memory to come back to. Its members are the library's own. */

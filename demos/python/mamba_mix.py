@@ -558,7 +558,7 @@ class Context:
 
     def ssd(self, x, dt, A, B, C, *, D=None, dt_bias=None, dt_softplus=False, dt_limit=None, direction="forward",
             initial_state=None, final_state=False, seq_idx=None, chunk=0, grad=True):
-        """h_t = e^(d_t A) h_(t-1) + d_t B_t^T x_t, y_t = C_t h_t + D x_t (Mamba-2, Dao & Gu 2024): a Mixed.
+        """h_t = e^(d_t A) h_(t-1) + d_t x_t b_t^T, y_t = h_t c_t + D x_t (Mamba-2, Dao & Gu 2024): a Mixed.
 
         x (B, L, Gx, P), dt (B, L, H), A (H) negative, B (B, L, G, N), C (B, L, Gc, N), D (H) or (H, P); y (B, L, H, P). d = dt
         + dt_bias (H), then softplus if dt_softplus, then clamped to dt_limit = (low, high). direction: "forward", "reverse",
