@@ -1,5 +1,5 @@
 # make            the programs of demos/studies   make test        everything
-# make demo       the three mixers learn, report (5 minutes on two quiet cores)      make test-fast   after each edit (30 s)
+# make demo       the three mixers learn, report (6 minutes on two quiet cores)      make test-fast   after each edit (30 s)
 # make demo-linmu attention out, M-MATE in, report
 # make play       the mixing matrix in a browser: build/play/play.html (clang, lld, wasi-libc)
 # make bench      times of the parts              make compare     the same beside PyTorch
