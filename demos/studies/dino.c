@@ -1,7 +1,7 @@
 /* dino.c - three token mixers learn from pictures without labels
 
        cc -O2 demos/studies/dino.c -o dino -lm -lpthread
-       ./dino                                        drawn swarms, about five minutes
+       ./dino                                        drawn swarms, about six minutes
        ./dino --images photos --masks masks          your own pictures
 
    A ViT (softmax attention), a LinearViT (linear attention) and a DinoVim (Mamba-2 in both
