@@ -7242,6 +7242,10 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
     size_t n = mmix_count(t), size;
     if (!p) return sum;
     size = mmixi_dtype_size(t->dtype);
+    if (mmixi_is_narrow(t)) {                    /* its panels, byte by byte */
+        n = 1;
+        size = mmixi_bytes(t);
+    }
     for (size_t i = 0; i < n; i++) {
         const unsigned char *element = p + mmixi_place(t, i) * size;
         for (size_t byte = 0; byte < size; byte++) sum = (sum ^ element[byte]) * 1099511628211u;
