@@ -6524,6 +6524,7 @@ static size_t mmixi_bytes(const mmix_tensor *t)
 static size_t mmixi_held(const mmix_tensor *t)
 {
     size_t elements = t->data != NULL;
+    if (mmixi_is_narrow(t)) return mmixi_bytes(t);
     if (t->ndim) elements = t->shape[0] * t->stride[0];
     return elements * mmixi_dtype_size(t->dtype);
 }
