@@ -98,8 +98,8 @@
 
      There are two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close
      or _free. These take NULL; a call that runs a model reports an error if the model is NULL.
-     Contexts are destroyed last. What an op or mmix_new… returns, gradients included, is in step memory: it
-     lives until mmix_reset, or until the mmix_rewind that encloses it.
+     Contexts are destroyed last. What an op or mmix_new… returns, gradients included, is in step
+     memory: it lives until mmix_reset, or until the mmix_rewind that encloses it.
      mmix_backward consumes what was recorded. After it the values of recorded ops are gone (a scalar
      such as a loss stays readable), and the gradients of parameters and of tensors marked with
      mmix_require_grad are there.
@@ -4908,13 +4908,15 @@ MMIXI_KERNEL(void, q4_row)
     }
 }
 
-#elif MMIXI_LEVEL == 512
+#else
 
 MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
 MMIXI_KERNEL(void, i8_row) { mmixi_i8_row_none(n, x, to); }
 MMIXI_KERNEL(void, q4_row) { mmixi_q4_row_none(n, x, to); }
 
-/* For VNNI, in vectors; the numbers are those of plain C. */
+#endif
+
+#if MMIXI_LEVEL == 512                           /* rows for VNNI: the numbers of plain C as int8 */
 
 /* How large x's numbers are; NaN if one of them is. */
 MMIXI_INLINE float MMIXI_NAME(size_of_row)(size_t n, const float *x)
@@ -4973,12 +4975,6 @@ static MMIXI_TARGET void mmixi_q4_row_native MMIXI_ARGS_q4_row
         scale[1] = scale[0] * MMIXI_NAME(lanes_sum)(_mm512_cvtepi32_ps(sums));
     }
 }
-
-#else
-
-MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
-MMIXI_KERNEL(void, i8_row) { mmixi_i8_row_none(n, x, to); }
-MMIXI_KERNEL(void, q4_row) { mmixi_q4_row_none(n, x, to); }
 
 #endif
 
@@ -6114,7 +6110,10 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
 /* So many products of 127 and 127 an int32 has room for. */
 enum { MMIXI_I8_DEPTH = INT32_MAX / (127 * 127) };
 
-static inline int mmixi_dtype_is_narrow(int dtype) { return dtype >= MMIX_DTYPE_BF16; }
+static inline int mmixi_dtype_is_narrow(int dtype)
+{
+    return dtype >= MMIX_DTYPE_BF16 && dtype <= MMIX_DTYPE_Q4;
+}
 
 /* Bytes of a panel of depth D. */
 static inline size_t mmixi_narrow_panel(int dtype, size_t D)
@@ -6133,6 +6132,34 @@ static inline size_t mmixi_narrow_bytes(int dtype, size_t O, size_t D)
 }
 
 /* ---- packing and unpacking ---- */
+
+/* Where number i of row `row` lies in a panel: of bf16 in halves, of int8 in bytes. */
+static inline size_t mmixi_bf16_place(size_t row, size_t i)
+{
+    return i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2;
+}
+static inline size_t mmixi_i8_place(size_t row, size_t i)
+{
+    return i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4;
+}
+/* The 16 scales of an int8 panel of depth D; the sums stand behind them. */
+static inline float *mmixi_i8_scales(const char *panel, size_t D)
+{
+    const char *behind = panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL;
+    return (float *)(uintptr_t)behind;
+}
+/* The panel that row o of a matrix lies in. */
+static inline char *mmixi_panel_at(int dtype, const char *panels, size_t o, size_t D)
+{
+    return (char *)(uintptr_t)panels + o / MMIXI_PANEL * mmixi_narrow_panel(dtype, D);
+}
+/* The same for a row that will be written. Rows come in order: the first one clears its panel. */
+static char *mmixi_panel_begin(int dtype, char *panels, size_t o, size_t D)
+{
+    char *panel = mmixi_panel_at(dtype, panels, o, D);
+    if (o % MMIXI_PANEL == 0) memset(panel, 0, mmixi_narrow_panel(dtype, D));
+    return panel;
+}
 
 /* The nearest float16 of a float, ties to even; beyond the largest an infinity. */
 static uint16_t mmixi_to_half(float x)
@@ -6157,7 +6184,7 @@ static void mmixi_narrow_row_bf16(char *panel, size_t row, const mmix_real *w, s
 {
     uint16_t *to = (uint16_t *)(void *)panel;
     for (size_t i = 0; i < D; i++)
-        to[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2] = mmixi_to_bf16(w[i]);
+        to[mmixi_bf16_place(row, i)] = mmixi_to_bf16(w[i]);
 }
 static void mmixi_narrow_row_f16(char *panel, size_t row, const mmix_real *w, size_t D)
 {
@@ -6167,19 +6194,18 @@ static void mmixi_narrow_row_f16(char *panel, size_t row, const mmix_real *w, si
 /* Row `row` of a panel: D numbers with their scale. */
 MMIXI_MATH void mmixi_i8_put(char *panel, size_t row, size_t D, float scale, const int8_t *n)
 {
-    float *scales = (float *)(void *)(panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL);
+    float *scales = mmixi_i8_scales(panel, D);
     int32_t *sums = (int32_t *)(void *)(scales + MMIXI_PANEL);
     scales[row] = scale;
     sums[row] = 0;
     for (size_t i = 0; i < D; i++) {
-        panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4] = (char)n[i];
+        panel[mmixi_i8_place(row, i)] = (char)n[i];
         sums[row] += n[i];
     }
 }
 static void mmixi_narrow_row_i8(char *panel, size_t row, const mmix_real *w, size_t D)
 {
-    size_t steps = mmixi_ceil_div(D, 4);
-    float *scale = (float *)(void *)(panel + steps * 4 * MMIXI_PANEL);
+    float *scale = mmixi_i8_scales(panel, D);
     int32_t *sum = (int32_t *)(void *)(scale + MMIXI_PANEL);
     double most = 0;
     int is_nan = 0;
@@ -6192,7 +6218,7 @@ static void mmixi_narrow_row_i8(char *panel, size_t row, const mmix_real *w, siz
     sum[row] = 0;
     for (size_t i = 0; i < D && most > 0 && most <= DBL_MAX; i++) {
         int n = (int)rint((double)w[i] / most * 127);
-        panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4] = (char)n;
+        panel[mmixi_i8_place(row, i)] = (char)n;
         sum[row] += n;
     }
 }
@@ -6235,16 +6261,13 @@ static void mmixi_narrow_row_q4(char *panel, size_t row, const mmix_real *w, siz
         mmixi_narrow_block_q4(panel, row, w + i, mmixi_min(MMIXI_Q4, D - i));
 }
 
-/* Rows `first` … first + n - 1 of a matrix in panels, from n x D numbers. A panel is begun by its
-   first row, and its rows come in order. */
+/* Rows `first` … first + n - 1 of a matrix in panels, from n x D numbers. */
 static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, const mmix_real *w,
                               size_t D)
 {
-    size_t bytes = mmixi_narrow_panel(dtype, D);
     for (size_t o = first; o < first + n; o++, w += D) {
-        char *panel = panels + o / MMIXI_PANEL * bytes;
+        char *panel = mmixi_panel_begin(dtype, panels, o, D);
         size_t row = o % MMIXI_PANEL;
-        if (row == 0) memset(panel, 0, bytes);
         if (dtype == MMIX_DTYPE_BF16) mmixi_narrow_row_bf16(panel, row, w, D);
         else if (dtype == MMIX_DTYPE_F16) mmixi_narrow_row_f16(panel, row, w, D);
         else if (dtype == MMIX_DTYPE_I8) mmixi_narrow_row_i8(panel, row, w, D);
@@ -6255,18 +6278,17 @@ static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, c
 /* Row o of a matrix in panels: D numbers. */
 static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *w, size_t D)
 {
-    const char *panel = panels + o / MMIXI_PANEL * mmixi_narrow_panel(dtype, D);
+    const char *panel = mmixi_panel_at(dtype, panels, o, D);
     const uint16_t *half = (const uint16_t *)(const void *)panel;
-    const char *tail = panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL;
-    const float *scale = (const float *)(const void *)tail;
+    const float *scale = mmixi_i8_scales(panel, D);
     size_t row = o % MMIXI_PANEL;
     for (size_t i = 0; i < D; i++) {
         if (dtype == MMIX_DTYPE_BF16) {
-            w[i] = (mmix_real)mmixi_bf16(half[i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2]);
+            w[i] = (mmix_real)mmixi_bf16(half[mmixi_bf16_place(row, i)]);
         } else if (dtype == MMIX_DTYPE_F16) {
             w[i] = (mmix_real)mmixi_half_float(half[i * MMIXI_PANEL + row]);
         } else if (dtype == MMIX_DTYPE_I8) {
-            int8_t n = (int8_t)panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4];
+            int8_t n = (int8_t)panel[mmixi_i8_place(row, i)];
             w[i] = (mmix_real)(scale[row] * (float)n);
         } else {
             const char *block = panel + i / MMIXI_Q4 * MMIXI_Q4_BYTES;
@@ -14710,7 +14732,7 @@ MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype)
     static const char who[] = "mmix_params_narrow";
     if (!mmixi_params_ready(p, who, 1)) return -1;
     mmix_ctx *m = p->m;
-    if (!mmixi_dtype_is_narrow(dtype) || dtype > MMIX_DTYPE_Q4)
+    if (!mmixi_dtype_is_narrow(dtype))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_BF16, _F16, "
                          "_I8 or _Q4", who, dtype);
     if (p->dtype || p->gradients || p->adapters || p->in_run)
@@ -27335,11 +27357,9 @@ static void mmixi_take_fours(const mmix_entry *e, size_t begin, size_t end, cons
 {
     size_t D = e->shape[1];
     size_t bytes = e->bytes / e->shape[0];
-    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_Q4, D);
     for (size_t r = begin; r < end; r++, first++) {
         const uint8_t *row = (const uint8_t *)e->data + r * bytes;
-        char *panel = mmixi_panels_of(to) + first / MMIXI_PANEL * panel_bytes;
-        if (first % MMIXI_PANEL == 0) memset(panel, 0, panel_bytes);
+        char *panel = mmixi_panel_begin(MMIX_DTYPE_Q4, mmixi_panels_of(to), first, D);
         for (size_t run = 0; run < D / MMIXI_Q4; run++) {
             uint16_t scale, minimum;
             uint8_t q[MMIXI_Q4];
@@ -27411,11 +27431,9 @@ static void mmixi_stored_copy(const mmixi_stored *part, size_t begin, size_t n,
                               const mmix_tensor *to, size_t first)
 {
     size_t D = to->shape[1];
-    size_t bytes = mmixi_narrow_panel(to->dtype, D);
     for (size_t r = begin; r < begin + n; r++, first++) {
-        char *panel = mmixi_panels_of(to) + first / MMIXI_PANEL * bytes;
+        char *panel = mmixi_panel_begin(to->dtype, mmixi_panels_of(to), first, D);
         size_t row = first % MMIXI_PANEL;
-        if (row == 0) memset(panel, 0, bytes);
         if (to->dtype == MMIX_DTYPE_Q4) {
             for (size_t block = 0; block < mmixi_fours(D); block++, panel += MMIXI_Q4_BYTES) {
                 uint16_t scale, minimum;
@@ -27647,56 +27665,67 @@ static uint16_t *mmixi_half_rows(mmix_ctx *m, const mmix_tensor *t)
 {
     size_t O = t->shape[0];
     size_t D = t->shape[1];
-    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_F16, D);
     uint16_t *rows = (uint16_t *)mmixi_step(m, O * D * sizeof *rows);
     for (size_t o = 0; rows && o < O; o++) {
-        const char *panel = mmixi_panels_of(t) + o / MMIXI_PANEL * panel_bytes;
+        const char *panel = mmixi_panel_at(MMIX_DTYPE_F16, mmixi_panels_of(t), o, D);
         const uint16_t *from = (const uint16_t *)(const void *)panel + o % MMIXI_PANEL;
         for (size_t i = 0; i < D; i++) rows[o * D + i] = from[i * MMIXI_PANEL];
     }
     return rows;
 }
-/* Notes that a matrix of int8 or four bits is to be saved, as mmixi_stored says. */
-static void mmixi_model_small(mmixi_model_file *f, const char *prefix, const char *name,
-                              const mmix_tensor *t)
+/* Notes that a matrix of int8 is to be saved, as mmixi_stored says. */
+static void mmixi_model_i8(mmixi_model_file *f, const char *prefix, const char *name,
+                           const mmix_tensor *t)
+{
+    char scale_name[MMIXI_PART_NAME];
+    size_t O = t->shape[0];
+    size_t D = t->shape[1];
+    int8_t *numbers = (int8_t *)mmixi_step(f->m, O * D);
+    float *scale = (float *)mmixi_step(f->m, O * sizeof *scale);
+    if (!numbers || !scale) return;
+    for (size_t o = 0; o < O; o++) {
+        const char *panel = mmixi_panel_at(MMIX_DTYPE_I8, mmixi_panels_of(t), o, D);
+        size_t row = o % MMIXI_PANEL;
+        scale[o] = mmixi_i8_scales(panel, D)[row];
+        for (size_t i = 0; i < D; i++)
+            numbers[o * D + i] = (int8_t)panel[mmixi_i8_place(row, i)];
+    }
+    snprintf(scale_name, sizeof scale_name, "%.200s.scale", name);
+    mmixi_model_array(f, prefix, name, MMIX_FILE_I8, 2, t->shape, numbers);
+    mmixi_model_array(f, prefix, scale_name, MMIX_FILE_F32, 1, &O, scale);
+}
+/* The same of four bits. */
+static void mmixi_model_q4(mmixi_model_file *f, const char *prefix, const char *name,
+                           const mmix_tensor *t)
 {
     char scale_name[MMIXI_PART_NAME], minimum_name[MMIXI_PART_NAME];
     size_t O = t->shape[0];
-    size_t D = t->shape[1];
-    size_t blocks = mmixi_fours(D);
-    int is_four = t->dtype == MMIX_DTYPE_Q4;
-    size_t shape[2] = { O, is_four ? 16 * blocks : D };
+    size_t blocks = mmixi_fours(t->shape[1]);
+    size_t shape[2] = { O, 16 * blocks };
     size_t scales[2] = { O, blocks };
-    size_t panel_bytes = mmixi_narrow_panel(t->dtype, D);
-    char *numbers = (char *)mmixi_step(f->m, O * shape[1]);
-    char *scale = (char *)mmixi_step(f->m, is_four ? 2 * O * blocks : 4 * O);
-    char *minimum = (char *)mmixi_step(f->m, 2 * O * blocks);
+    uint8_t *numbers = (uint8_t *)mmixi_step(f->m, O * shape[1]);
+    uint16_t *scale = (uint16_t *)mmixi_step(f->m, O * blocks * sizeof *scale);
+    uint16_t *minimum = (uint16_t *)mmixi_step(f->m, O * blocks * sizeof *minimum);
     if (!numbers || !scale || !minimum) return;
-    memset(numbers, 0, O * shape[1]);
-    for (size_t o = 0; o < O; o++) {
-        const char *panel = mmixi_panels_of(t) + o / MMIXI_PANEL * panel_bytes;
-        const char *tail = panel + mmixi_ceil_div(D, 4) * 4 * MMIXI_PANEL;
+    for (size_t at = 0; at < O * blocks; at++) {
+        size_t o = at / blocks;
         size_t row = o % MMIXI_PANEL;
-        if (!is_four) memcpy(scale + 4 * o, tail + 4 * row, 4);
-        for (size_t i = 0; !is_four && i < D; i++)
-            numbers[o * D + i] = panel[i / 4 * 4 * MMIXI_PANEL + 4 * row + i % 4];
-        for (size_t b = 0; is_four && b < blocks; b++, panel += MMIXI_Q4_BYTES) {
-            char *to = numbers + (o * blocks + b) * 16;
-            memcpy(scale + 2 * (o * blocks + b), panel + 2 * row, 2);
-            memcpy(minimum + 2 * (o * blocks + b), panel + 2 * MMIXI_PANEL + 2 * row, 2);
-            for (size_t i = 0; i < 16; i++) {
-                int low = mmixi_q4_at(panel, row, i);
-                int high = mmixi_q4_at(panel, row, i + 16);
-                to[i] = (char)(uint8_t)(low | high << 4);
-            }
+        const char *panel = mmixi_panel_at(MMIX_DTYPE_Q4, mmixi_panels_of(t), o, t->shape[1]);
+        const char *block = panel + at % blocks * MMIXI_Q4_BYTES;
+        const uint16_t *half = (const uint16_t *)(const void *)block;
+        scale[at] = half[row];
+        minimum[at] = half[MMIXI_PANEL + row];
+        for (size_t i = 0; i < 16; i++) {
+            int low = mmixi_q4_at(block, row, i);
+            int high = mmixi_q4_at(block, row, i + 16);
+            numbers[16 * at + i] = (uint8_t)(low | high << 4);
         }
     }
     snprintf(scale_name, sizeof scale_name, "%.200s.scale", name);
     snprintf(minimum_name, sizeof minimum_name, "%.200s.minimum", name);
-    mmixi_model_array(f, prefix, name, is_four ? MMIX_FILE_U8 : MMIX_FILE_I8, 2, shape, numbers);
-    mmixi_model_array(f, prefix, scale_name, is_four ? MMIX_FILE_F16 : MMIX_FILE_F32,
-                      is_four ? 2 : 1, scales, scale);
-    if (is_four) mmixi_model_array(f, prefix, minimum_name, MMIX_FILE_F16, 2, scales, minimum);
+    mmixi_model_array(f, prefix, name, MMIX_FILE_U8, 2, shape, numbers);
+    mmixi_model_array(f, prefix, scale_name, MMIX_FILE_F16, 2, scales, scale);
+    mmixi_model_array(f, prefix, minimum_name, MMIX_FILE_F16, 2, scales, minimum);
 }
 /* Walks over parameters. A model that is saved alone gets its adapters added to its weights. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
@@ -27712,7 +27741,8 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
         int type = MMIX_FILE_REAL;
         void *data = mmixi_of(t);
         if (t->dtype == MMIX_DTYPE_I8 || t->dtype == MMIX_DTYPE_Q4) {
-            mmixi_model_small(f, prefix, p->at[i].name, t);
+            if (t->dtype == MMIX_DTYPE_I8) mmixi_model_i8(f, prefix, p->at[i].name, t);
+            else mmixi_model_q4(f, prefix, p->at[i].name, t);
             continue;
         }
         if (t->dtype == MMIX_DTYPE_BF16) {
@@ -28233,15 +28263,12 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
-/* Whether a model's matrices can be kept as `dtype`; else there is an error. */
-static int mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
+/* An error unless a model's matrices can be kept as `dtype`. */
+static void mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
 {
-    if (dtype == MMIX_DTYPE_REAL || mmixi_dtype_is_narrow(dtype))
-        return !mmixi_within(m, who, "dtype", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype is %d, expected MMIX_DTYPE_REAL, _BF16, _F16, _I8 "
-              "or _Q4",
-              who, dtype);
-    return 0;
+    if (dtype == MMIX_DTYPE_REAL || mmixi_dtype_is_narrow(dtype)) return;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: dtype is %d, expected MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4", who, dtype);
 }
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype)
 {

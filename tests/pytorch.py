@@ -23,6 +23,7 @@ try:
     from PIL import Image
     from torch import nn
     from torch.nn import functional as F
+    from pytorch_modules import MLP
 except ImportError as missing:
     print(f"skipped: beside PyTorch, which this Python does not have whole ({missing})")
     print("0 passed, 0 failed, 1 skipped")
@@ -49,15 +50,6 @@ class Attention(nn.Module):
         else:
             y = F.scaled_dot_product_attention(q, k, v)
         return self.proj(y.transpose(1, 2).reshape(b, n, d))
-
-
-class MLP(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
-
-    def forward(self, x):
-        return self.fc2(F.gelu(self.fc1(x)))
 
 
 class Block(nn.Module):
