@@ -8,9 +8,11 @@
 
    It prints for each picture the three that are most like it, with their cosines. photo.c says
    which weights open and where there are some; JPEG and PNG need stb_image.h (Debian:
-   libstb-dev), which does not turn them as the camera was held (studies/exif.h). Without arguments it takes a network that has learned nothing and draws 24
-   landscapes of four kinds. By their colours even that network finds their like, and the last
-   line says of how many the nearest is of the same kind. */
+   libstb-dev), which does not turn them as the camera was held (studies/exif.h).
+
+   Without arguments it takes a network that has learned nothing and draws 24 landscapes of four
+   kinds. By their colours even that network finds their like, and the last line says of how many
+   the nearest is of the same kind. */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
