@@ -3888,9 +3888,9 @@ typedef struct mmixi_narrow_tile {
 #define MMIXI_ARGS_f16_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_i8_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_q4_tile MMIXI_ARGS_bf16_tile
-/* A row of a for these tiles, n reals: as bf16; as whole numbers -127 … 127 with their scale behind;
-   as such numbers in blocks of 32, behind them for each block its scale and scale times sum. The
-   numbers are int8 for VNNI, int16 for all other kernels. */
+/* A row of a for these tiles, n reals: as bf16; as whole numbers -127 … 127 with their scale
+   behind; as such numbers in blocks of 32, behind them for each block its scale and scale times
+   sum. The numbers are int8 for VNNI and NEON's dot products, int16 for all other kernels. */
 #define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
 #define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
 #define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
@@ -3924,7 +3924,7 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
-    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose) \
+    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)     \
     V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
@@ -5097,7 +5097,8 @@ MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
             const __m256 minima = MMIXI_NAME(eight_halves)(block + 2 * MMIXI_PANEL + 16 * half);
             mmixi_lanes8 low[MMIXI_NARROW_ROWS], high[MMIXI_NARROW_ROWS];
             MMIXI_UNROLL
-            for (size_t r = 0; r < rows; r++) low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
+            for (size_t r = 0; r < rows; r++)
+                low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
             for (size_t i = 0; i < 8; i++) {     /* steps of four; two of them share their bytes */
                 __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)(b + i / 2 * 64));
                 if (i % 2) both = _mm256_srli_epi16(both, 4);
@@ -5129,10 +5130,10 @@ MMIXI_KERNEL(void, q4_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(q4_tile_of)) }
 
 #elif MMIXI_LEVEL == 512 && defined(MMIXI_X86_NARROW)
 
+#define MMIXI_BASE "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,f16c,"
 #define MMIXI_NATIVE(features) \
-    static inline __attribute__((always_inline, target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,f16c," features)))
-#define MMIXI_NATIVE_KERNEL(features) \
-    static __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,f16c," features)))
+    static inline __attribute__((always_inline, target(MMIXI_BASE features)))
+#define MMIXI_NATIVE_KERNEL(features) static __attribute__((target(MMIXI_BASE features)))
 
 /* Instructions of AVX512-BF16 multiply pairs of bf16 and add both products to a float. */
 MMIXI_NATIVE("avx512bf16") void mmixi_bf16_native_of(const size_t rows, const size_t panels,
@@ -5279,6 +5280,7 @@ MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_q4_native(const mmixi_narrow_tile *
     MMIXI_NARROW_FORMS(mmixi_q4_native_of)
 }
 
+#undef MMIXI_BASE
 #undef MMIXI_NATIVE
 #undef MMIXI_NATIVE_KERNEL
 
@@ -5535,8 +5537,6 @@ static int mmixi_has_avx512(void)
         && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("bmi2");
 }
-#endif
-#ifdef MMIXI_X86
 /* The table of AVX-512, with what this processor has of its younger instructions. */
 static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
 {
@@ -5556,27 +5556,31 @@ static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
 #endif
 }
 #endif
+#ifdef MMIXI_ARM_NARROW
+static int mmixi_has_dot_products(void)
+{
+#ifdef __APPLE__
+    int has = 0;
+    size_t size = sizeof has;
+    return !sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0) && has;
+#else
+    return getauxval(AT_HWCAP) >> 20 & 1;                /* HWCAP_ASIMDDP */
+#endif
+}
+#endif
 #ifdef MMIXI_ARM
 /* The table of NEON, with dot products of bytes where the processor has them. */
 static void mmixi_kernels_fill_neon(mmixi_kernels *k)
 {
-    int has = 0;
     mmixi_fill_neon(k);
-#if defined(MMIXI_ARM_NARROW) && defined(__APPLE__)
-    size_t size = sizeof has;
-    if (sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0)) has = 0;
-#elif defined(MMIXI_ARM_NARROW)
-    has = (getauxval(AT_HWCAP) >> 20 & 1) != 0;          /* HWCAP_ASIMDDP */
-#endif
 #ifdef MMIXI_ARM_NARROW
-    if (has) {
+    if (mmixi_has_dot_products()) {
         k->i8_tile = mmixi_i8_native;
         k->i8_row = mmixi_i8_row_native;
         k->q4_tile = mmixi_q4_native;
         k->q4_row = mmixi_q4_row_native;
     }
 #endif
-    (void)has;
 }
 #endif
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
@@ -6115,6 +6119,9 @@ static inline int mmixi_dtype_is_narrow(int dtype)
     return dtype >= MMIX_DTYPE_BF16 && dtype <= MMIX_DTYPE_Q4;
 }
 
+/* Blocks of four bits in a row of D numbers. */
+static inline size_t mmixi_q4_blocks(size_t D) { return mmixi_ceil_div(D, MMIXI_Q4); }
+
 /* Bytes of a panel of depth D. */
 static inline size_t mmixi_narrow_panel(int dtype, size_t D)
 {
@@ -6122,7 +6129,7 @@ static inline size_t mmixi_narrow_panel(int dtype, size_t D)
     case MMIX_DTYPE_BF16: return mmixi_ceil_div(D, 2) * 4 * MMIXI_PANEL;
     case MMIX_DTYPE_F16: return D * 2 * MMIXI_PANEL;
     case MMIX_DTYPE_I8: return (mmixi_ceil_div(D, 4) + 2) * 4 * MMIXI_PANEL;
-    default: return mmixi_ceil_div(D, MMIXI_Q4) * MMIXI_Q4_BYTES;
+    default: return mmixi_q4_blocks(D) * MMIXI_Q4_BYTES;
     }
 }
 /* Bytes of a matrix (O, D). */
@@ -6133,10 +6140,14 @@ static inline size_t mmixi_narrow_bytes(int dtype, size_t O, size_t D)
 
 /* ---- packing and unpacking ---- */
 
-/* Where number i of row `row` lies in a panel: of bf16 in halves, of int8 in bytes. */
+/* Where number i of row `row` lies in a panel: of bf16 and f16 in halves, of int8 in bytes. */
 static inline size_t mmixi_bf16_place(size_t row, size_t i)
 {
     return i / 2 * 2 * MMIXI_PANEL + 2 * row + i % 2;
+}
+static inline size_t mmixi_f16_place(size_t row, size_t i)
+{
+    return i * MMIXI_PANEL + row;
 }
 static inline size_t mmixi_i8_place(size_t row, size_t i)
 {
@@ -6189,7 +6200,7 @@ static void mmixi_narrow_row_bf16(char *panel, size_t row, const mmix_real *w, s
 static void mmixi_narrow_row_f16(char *panel, size_t row, const mmix_real *w, size_t D)
 {
     uint16_t *to = (uint16_t *)(void *)panel;
-    for (size_t i = 0; i < D; i++) to[i * MMIXI_PANEL + row] = mmixi_to_half((float)w[i]);
+    for (size_t i = 0; i < D; i++) to[mmixi_f16_place(row, i)] = mmixi_to_half((float)w[i]);
 }
 /* Row `row` of a panel: D numbers with their scale. */
 MMIXI_MATH void mmixi_i8_put(char *panel, size_t row, size_t D, float scale, const int8_t *n)
@@ -6286,7 +6297,7 @@ static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *
         if (dtype == MMIX_DTYPE_BF16) {
             w[i] = (mmix_real)mmixi_bf16(half[mmixi_bf16_place(row, i)]);
         } else if (dtype == MMIX_DTYPE_F16) {
-            w[i] = (mmix_real)mmixi_half_float(half[i * MMIXI_PANEL + row]);
+            w[i] = (mmix_real)mmixi_half_float(half[mmixi_f16_place(row, i)]);
         } else if (dtype == MMIX_DTYPE_I8) {
             int8_t n = (int8_t)panel[mmixi_i8_place(row, i)];
             w[i] = (mmix_real)(scale[row] * (float)n);
@@ -6294,7 +6305,9 @@ static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *
             const char *block = panel + i / MMIXI_Q4 * MMIXI_Q4_BYTES;
             const uint16_t *of = (const uint16_t *)(const void *)block;
             float n = (float)mmixi_q4_at(block, row, i % MMIXI_Q4);
-            w[i] = (mmix_real)(mmixi_half_float(of[row]) * n + mmixi_half_float(of[MMIXI_PANEL + row]));
+            float step = mmixi_half_float(of[row]);
+            float least = mmixi_half_float(of[MMIXI_PANEL + row]);
+            w[i] = (mmix_real)(step * n + least);
         }
     }
 }
@@ -6303,7 +6316,7 @@ static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *
 
 typedef struct mmixi_narrow_plan {
     const mmixi_kernels *k;
-    const mmixi_gemm *g;                         /* c, a, bias and what follows; b has sizes alone */
+    const mmixi_gemm *g;                         /* c, a, bias and what follows; of b the sizes */
     int dtype;
     const char *panels;
     size_t panel_bytes;
@@ -6420,9 +6433,10 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     plan.panel_bytes = mmixi_narrow_panel(dtype, D);
     plan.a = (char *)g->a.p;
     plan.a_row = (size_t)g->a.rs * sizeof(mmix_real);
-    int is_read_as_real = dtype == MMIX_DTYPE_F16 || (dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products);
+    int is_wide_bf16 = dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products;
+    int is_read_as_real = dtype == MMIX_DTYPE_F16 || is_wide_bf16;
     if (!is_read_as_real) {
-        size_t blocks = mmixi_ceil_div(D, MMIXI_Q4);     /* q4's row is the longest */
+        size_t blocks = mmixi_q4_blocks(D);              /* q4's row is the longest */
         size_t number = sizeof(int16_t);
         plan.a_row = mmixi_round_up(blocks * (MMIXI_Q4 * number + 2 * sizeof(float)), MMIXI_ALIGN);
         if (dtype == MMIX_DTYPE_BF16) plan.a_row = mmixi_round_up(2 * D, MMIXI_ALIGN);
@@ -8895,7 +8909,8 @@ MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor
     /* The table is named twice: a gradient that inputs share begins with zeros, and is added to. */
     mmix_call call = mmixi_call(table, index, table);
     size_t shape[MMIX_MAX_DIMS + 1];
-    if (!mmixi_expect(m, "mmix_take_rows", NULL, "table:w **, index:i32 ...", table, index)) return NULL;
+    if (!mmixi_expect(m, "mmix_take_rows", NULL, "table:w **, index:i32 ...", table, index))
+        return NULL;
     if (!mmixi_index_ok(m, "mmix_take_rows", "index", index, table->shape[0]))
         return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
@@ -11374,9 +11389,9 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
     return 0;
 }
 /* Moves the n last rows of c, head by head, to a larger array, which has room for shape[1] more and
-   for twice what is kept, so that a long sequence of steps copies each row about once. Its free room
-   is not touched: most systems give memory when it is first written. Arrays that do not grow have
-   no n, stay row-major, and begin with zeros. 0, or -1. */
+   for twice what is kept, so that a long sequence of steps copies each row about once. Its free
+   room is not touched: most systems give memory when it is first written. Arrays that do not grow
+   have no n, stay row-major, and begin with zeros. 0, or -1. */
 static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
                               const size_t *shape, size_t have, size_t n, size_t sees)
 {
@@ -12513,8 +12528,8 @@ static void mmixi_ssd_head_backward(const mmixi_scan_task *t)
             *dD += k->dot(r->P, dy, x);
     }
 }
-/* dX = (M^c)ᵀ dY + B^f dh'ᵀ + D dY. The first of the heads that share a state adds what came by that
-   state for all of them. */
+/* dX = (M^c)ᵀ dY + B^f dh'ᵀ + D dY. The first of the heads that share a state adds what came by
+   that state for all of them. */
 static void mmixi_scan_dx(const mmixi_scan_task *t)
 {
     const mmix_raw *r = t->r;
@@ -12603,9 +12618,9 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
 /* ---- the plan of a scan ---- */
 
 /* How many tasks are wanted, about. Where heads share B and C, the fewer the tasks the fewer times
-   the scores are computed and the fewer partial sums dB and dC have: with one sequence of 16 heads that made
-   forward and backward a fifth faster than a task for each head. Where they share nothing, 16 tasks
-   keep threads busy.
+   the scores are computed and the fewer partial sums dB and dC have: with one sequence of 16 heads
+   that made forward and backward a fifth faster than a task for each head. Where they share
+   nothing, 16 tasks keep threads busy.
 
    A backward's tasks fix the order in which dB and dC are summed, so their number may not depend on
    that of threads. It is 8, which is enough for 8 threads: one thread takes a fifth longer for 8
@@ -14909,11 +14924,14 @@ MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int 
     if (!mmixi_params_ready(p, "mmix_params_add_lora", 1)) return -1;
     if (!rank || p->adapters || p->dtype || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
         const char *more = "";
-        if (p->dtype) more = ", of ";
+        const char *type = "";
         if (p->adapters) more = "; there are adapters already";
+        if (p->dtype) {                          /* then there are none */
+            more = ", of ";
+            type = mmixi_dtype_name(p->dtype);
+        }
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets "
-                         "%d%s%s", (double)rank, targets, more,
-                         p->dtype && !p->adapters ? mmixi_dtype_name(p->dtype) : "");
+                         "%d%s%s", (double)rank, targets, more, type);
     }
     p->lora.rank = rank;
     p->lora.alpha = alpha;
@@ -18962,7 +18980,7 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
     mmixi_rope_check(m, who, &c->rope, c->head_dim);
 }
 
-/* start 1: with initial values; 0: without, as mmixi_vision_create. */
+/* `start` and `dtype` as in mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start, int dtype)
 {
     if (mmix_error(m)) return NULL;
@@ -26058,6 +26076,14 @@ static float mmixi_block_half(const uint8_t *p)
 {
     return mmixi_half_float((uint16_t)mmixi_number(p, 2));
 }
+/* 32 numbers of four bits from 16 bytes. */
+static void mmixi_split_fours(const uint8_t *p, uint8_t *q)
+{
+    for (int i = 0; i < 16; i++) {
+        q[i] = p[i] & 15;
+        q[i + 16] = p[i] >> 4;
+    }
+}
 static void mmixi_read_q8_0(const uint8_t *p, float *x)
 {
     float d = mmixi_block_half(p);
@@ -26066,19 +26092,17 @@ static void mmixi_read_q8_0(const uint8_t *p, float *x)
 static void mmixi_read_q4_0(const uint8_t *p, float *x)
 {
     float d = mmixi_block_half(p);
-    for (int i = 0; i < 16; i++) {
-        x[i] = d * (float)((p[2 + i] & 15) - 8);
-        x[i + 16] = d * (float)((p[2 + i] >> 4) - 8);
-    }
+    uint8_t q[32];
+    mmixi_split_fours(p + 2, q);
+    for (int i = 0; i < 32; i++) x[i] = d * (float)(q[i] - 8);
 }
 static void mmixi_read_q4_1(const uint8_t *p, float *x)
 {
     float d = mmixi_block_half(p);
     float m = mmixi_block_half(p + 2);
-    for (int i = 0; i < 16; i++) {
-        x[i] = d * (float)(p[4 + i] & 15) + m;
-        x[i + 16] = d * (float)(p[4 + i] >> 4) + m;
-    }
+    uint8_t q[32];
+    mmixi_split_fours(p + 4, q);
+    for (int i = 0; i < 32; i++) x[i] = d * (float)q[i] + m;
 }
 /* s and t of run i of 32 numbers, from the 12 bytes at p: the first four have the lower six bits of
    a byte each, the others four bits of their own and two that the first ones leave. */
@@ -26614,7 +26638,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     if (dtype >= MMIX_FILE_I64 && (from < MMIX_FILE_I64 || is_block))
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     const uint8_t *p = (const uint8_t *)e->data;
-    if (mmixi_block_type_of(from)) return mmixi_blocks_read(&in, e, dtype, values);
+    if (is_block) return mmixi_blocks_read(&in, e, dtype, values);
     size_t size = mmixi_file_size(from);
     if (from == dtype) {
         if (count) memcpy(values, p, e->bytes);
@@ -27203,8 +27227,6 @@ static const mmix_entry *mmixi_stored_beside(const mmix_archive *a, const mmix_e
     snprintf(name, sizeof name, "%.400s.%s", e->name, what);
     return mmix_archive_find(a, name);
 }
-/* How many numbers of four bits lie in a row of n of them: whole blocks. */
-static size_t mmixi_fours(size_t n) { return mmixi_ceil_div(n, MMIXI_Q4); }
 /* Whether the file's positions lack the class token's row. */
 static int mmixi_stored_bare(const mmixi_names *f, const mmix_param *q, const mmix_entry *e)
 {
@@ -27231,7 +27253,7 @@ static int mmixi_stored_fits(const mmixi_stored *part)
 {
     const mmix_entry *e = part->entry;
     size_t O = part->expected.shape[0];
-    size_t blocks = mmixi_fours(part->expected.shape[1]);
+    size_t blocks = mmixi_q4_blocks(part->expected.shape[1]);
     int is_matrix = part->expected.ndim == 2;
     if (e->dtype == MMIX_FILE_U8)
         return is_matrix && mmixi_shape_is(e, 2, O, 16 * blocks)
@@ -27338,12 +27360,8 @@ static void mmixi_block_four(int dtype, const uint8_t *row, size_t run, uint16_t
         return;
     }
     int is_plain = dtype == MMIX_FILE_Q4_0;
-    const uint8_t *from = p + (is_plain ? 2 : 4);
     *minimum = is_plain ? mmixi_to_half(-8 * d) : (uint16_t)mmixi_number(p + 2, 2);
-    for (int i = 0; i < 16; i++) {
-        q[i] = from[i] & 15;
-        q[i + 16] = from[i] >> 4;
-    }
+    mmixi_split_fours(p + (is_plain ? 2 : 4), q);
 }
 /* Whether rows of a file can be taken over as they are, without being rounded again. */
 static int mmixi_is_four(const mmix_entry *e, const mmix_tensor *to)
@@ -27382,22 +27400,20 @@ static int mmixi_entry_rows(mmix_ctx *m, const mmix_archive *a, const mmix_entry
 }
 /* A row of int8 or four bits in a file: the scales and minima, as they are there, and the numbers,
    D of them and in four bits whole blocks. */
-static const float *mmixi_stored_i8(const mmixi_stored *part, size_t row, const int8_t **n)
+static float mmixi_stored_i8(const mmixi_stored *part, size_t row, const int8_t **n)
 {
+    float scale;
     *n = (const int8_t *)part->entry->data + row * part->entry->shape[1];
-    return (const float *)part->scale->data + row;
+    memcpy(&scale, (const char *)part->scale->data + row * sizeof scale, sizeof scale);
+    return scale;
 }
 static void mmixi_stored_four(const mmixi_stored *part, size_t row, size_t block, uint16_t *scale,
                               uint16_t *minimum, uint8_t *q)
 {
     size_t at = row * part->scale->shape[1] + block;
-    const uint8_t *from = (const uint8_t *)part->entry->data + at * 16;
     memcpy(scale, (const char *)part->scale->data + 2 * at, 2);
     memcpy(minimum, (const char *)part->minimum->data + 2 * at, 2);
-    for (int i = 0; i < 16; i++) {
-        q[i] = from[i] & 15;
-        q[i + 16] = from[i] >> 4;
-    }
+    mmixi_split_fours((const uint8_t *)part->entry->data + at * 16, q);
 }
 /* Rows of a file's part in a matrix (O, D) as reals. 0, or -1. */
 static int mmixi_stored_rows(mmix_ctx *m, const mmix_archive *a, const mmixi_stored *part,
@@ -27407,7 +27423,7 @@ static int mmixi_stored_rows(mmix_ctx *m, const mmix_archive *a, const mmixi_sto
     if (!part->scale) return mmixi_entry_rows(m, a, part->entry, begin, n, rows);
     for (size_t r = begin; r < begin + n; r++, rows += D) {
         if (part->minimum) {
-            for (size_t block = 0; block < mmixi_fours(D); block++) {
+            for (size_t block = 0; block < mmixi_q4_blocks(D); block++) {
                 uint16_t scale, minimum;
                 uint8_t q[MMIXI_Q4];
                 mmixi_stored_four(part, r, block, &scale, &minimum, q);
@@ -27419,8 +27435,7 @@ static int mmixi_stored_rows(mmix_ctx *m, const mmix_archive *a, const mmixi_sto
             }
         } else {
             const int8_t *q;
-            float scale;
-            memcpy(&scale, mmixi_stored_i8(part, r, &q), sizeof scale);
+            float scale = mmixi_stored_i8(part, r, &q);
             for (size_t i = 0; i < D; i++) rows[i] = (mmix_real)(scale * (float)q[i]);
         }
     }
@@ -27435,7 +27450,7 @@ static void mmixi_stored_copy(const mmixi_stored *part, size_t begin, size_t n,
         char *panel = mmixi_panel_begin(to->dtype, mmixi_panels_of(to), first, D);
         size_t row = first % MMIXI_PANEL;
         if (to->dtype == MMIX_DTYPE_Q4) {
-            for (size_t block = 0; block < mmixi_fours(D); block++, panel += MMIXI_Q4_BYTES) {
+            for (size_t block = 0; block < mmixi_q4_blocks(D); block++, panel += MMIXI_Q4_BYTES) {
                 uint16_t scale, minimum;
                 uint8_t q[MMIXI_Q4];
                 mmixi_stored_four(part, r, block, &scale, &minimum, q);
@@ -27443,8 +27458,7 @@ static void mmixi_stored_copy(const mmixi_stored *part, size_t begin, size_t n,
             }
         } else {
             const int8_t *q;
-            float scale;
-            memcpy(&scale, mmixi_stored_i8(part, r, &q), sizeof scale);
+            float scale = mmixi_stored_i8(part, r, &q);
             mmixi_i8_put(panel, row, D, scale, q);
         }
     }
@@ -27468,7 +27482,8 @@ static void mmixi_narrow_read_rows(void *arg, mmixi_range range)
     mmix_real *rows = job->room + range.lane * MMIXI_PANEL * D;
     const mmixi_stored *part = job->part;
     const mmix_entry *e = part->entry;
-    int is_own = e && part->scale && job->to->dtype == (part->minimum ? MMIX_DTYPE_Q4 : MMIX_DTYPE_I8);
+    int stored_as = part->minimum ? MMIX_DTYPE_Q4 : MMIX_DTYPE_I8;
+    int is_own = e && part->scale && job->to->dtype == stored_as;
     if (mmixi_is_four(e, job->to)) {
         mmixi_take_fours(e, range.begin, range.end, job->to, job->first + range.begin);
         return;
@@ -27668,8 +27683,9 @@ static uint16_t *mmixi_half_rows(mmix_ctx *m, const mmix_tensor *t)
     uint16_t *rows = (uint16_t *)mmixi_step(m, O * D * sizeof *rows);
     for (size_t o = 0; rows && o < O; o++) {
         const char *panel = mmixi_panel_at(MMIX_DTYPE_F16, mmixi_panels_of(t), o, D);
-        const uint16_t *from = (const uint16_t *)(const void *)panel + o % MMIXI_PANEL;
-        for (size_t i = 0; i < D; i++) rows[o * D + i] = from[i * MMIXI_PANEL];
+        const uint16_t *from = (const uint16_t *)(const void *)panel;
+        for (size_t i = 0; i < D; i++)
+            rows[o * D + i] = from[mmixi_f16_place(o % MMIXI_PANEL, i)];
     }
     return rows;
 }
@@ -27700,7 +27716,7 @@ static void mmixi_model_q4(mmixi_model_file *f, const char *prefix, const char *
 {
     char scale_name[MMIXI_PART_NAME], minimum_name[MMIXI_PART_NAME];
     size_t O = t->shape[0];
-    size_t blocks = mmixi_fours(t->shape[1]);
+    size_t blocks = mmixi_q4_blocks(t->shape[1]);
     size_t shape[2] = { O, 16 * blocks };
     size_t scales[2] = { O, blocks };
     uint8_t *numbers = (uint8_t *)mmixi_step(f->m, O * shape[1]);
@@ -28263,20 +28279,21 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
-/* An error unless a model's matrices can be kept as `dtype`. */
-static void mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
+/* Whether a model's matrices can be kept as `dtype`; else there is an error. */
+static int mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
 {
-    if (dtype == MMIX_DTYPE_REAL || mmixi_dtype_is_narrow(dtype)) return;
+    if (dtype == MMIX_DTYPE_REAL || mmixi_dtype_is_narrow(dtype)) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: dtype is %d, expected MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4", who, dtype);
+    return 0;
 }
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype)
 {
-    mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = NULL;
+    if (!mmixi_loadable(m, "mmix_vision_load_as", dtype)) return NULL;
+    mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;
-    mmixi_loadable(m, "mmix_vision_load_as", dtype);
     if (!mmix_vision_config_read(m, a, &config))
         v = mmixi_vision_create(m, config, MMIXI_BEGIN_EMPTY, dtype);
     if (v) mmix_params_read(v->params, a, NULL);
@@ -28334,7 +28351,8 @@ static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const s
     mmix_decoder *d = NULL;
     double weights = 0;
     /* kv heads and the length: other zeros are refused there */
-    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
+    if (n[4] && n[6])
+        d = mmixi_decoder_create(m, mmixi_llama2c_config(n), MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || (double)MMIXI_LLAMA2C_HEADER + weights != (double)size)
@@ -28427,19 +28445,27 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
 }
 /* ---- decoders: GGUF ---- */
-/* A number of the file's metadata, whose key is "ARCHITECTURE.NAME". Refuses what is no number, and
-   a missing one unless `otherwise` is a number. */
+static const char *mmixi_gguf_architecture(const mmix_archive *a)
+{
+    return mmixi_or_none(mmix_archive_metadata(a, "general.architecture"));
+}
+/* The file's metadata under the key "ARCHITECTURE.NAME", or NULL. */
+static const char *mmixi_gguf_find(const mmix_archive *a, const char *name)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%.40s.%s", mmixi_gguf_architecture(a), name);
+    return mmix_archive_metadata(a, key);
+}
+/* The same as a number. Refuses what is no number, and a missing one unless `otherwise` is a
+   number. */
 static double mmixi_gguf_value(mmix_ctx *m, const mmix_archive *a, const char *name,
                                double otherwise)
 {
-    char key[128];
-    const char *architecture = mmix_archive_metadata(a, "general.architecture");
-    snprintf(key, sizeof key, "%.40s.%s", mmixi_or_none(architecture), name);
-    const char *text = mmix_archive_metadata(a, key);
+    const char *text = mmixi_gguf_find(a, name);
     double value = text ? mmixi_json_number(text, (double)NAN) : otherwise;
     if (value == value) return value;
-    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a number, found %.40s", a->path, key,
-              mmixi_or_none(text));
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %.40s.%s: expected a number, found %.40s", a->path,
+              mmixi_gguf_architecture(a), name, mmixi_or_none(text));
     return 0;
 }
 static size_t mmixi_gguf_count(mmix_ctx *m, const mmix_archive *a, const char *name,
@@ -28469,21 +28495,20 @@ static void mmixi_gguf_unscaled(mmix_ctx *m, const mmix_archive *a, const char *
    rotary positions side by side; qwen2's have them half a head apart. */
 static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
 {
-    const char *architecture = mmix_archive_metadata(a, "general.architecture");
-    int is_llama = architecture && !strcmp(architecture, "llama");
-    int is_qwen2 = architecture && !strcmp(architecture, "qwen2");
+    const char *architecture = mmixi_gguf_architecture(a);
+    int is_llama = !strcmp(architecture, "llama");
+    int is_qwen2 = !strcmp(architecture, "qwen2");
     mmix_entry *embedding = (mmix_entry *)mmix_archive_find(a, "token_embd.weight");
     if (!is_llama && !is_qwen2) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama or qwen2, found "
-                  "%.40s", a->path, mmixi_or_none(architecture));
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama or qwen2, "
+                  "found %.40s", a->path, architecture);
         return;
     }
     if (!embedding || embedding->ndim != 2) {
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected a matrix token_embd.weight", a->path);
         return;
     }
-    const char *scaling = mmix_archive_metadata(a, is_llama ? "llama.rope.scaling.type" :
-                                                "qwen2.rope.scaling.type");
+    const char *scaling = mmixi_gguf_find(a, "rope.scaling.type");
     if (scaling && strcmp(scaling, "none"))
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none: positions are not "
                   "scaled here, found %.40s", a->path, scaling);
@@ -28528,6 +28553,7 @@ static int mmixi_is_archive(const mmixi_file_bytes *file)
 }
 MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype)
 {
+    if (!mmixi_loadable(m, "mmix_decoder_load_as", dtype)) return NULL;
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_load", path);
     mmix_decoder_config c;
     mmix_decoder *d;
@@ -28541,7 +28567,6 @@ MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dt
         mmix_decoder_destroy(d);
         return NULL;
     }
-    mmixi_loadable(m, "mmix_decoder_load_as", dtype);
     a = mmixi_archive_new(m, path, file);
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, NULL);
@@ -28633,13 +28658,15 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
         const mmix_vision *model = w->vision_student ? w->vision_student : w->vision_teacher;
         mmix_vision_config size = model->config;
         mmixi_model_config(f, "vision", "", &size, mmixi_vision_settings);
-        if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0, MMIX_DTYPE_REAL);
+        if (f->a)
+            w->vision_student = mmixi_vision_create(f->m, size, MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
     }
     else {
         const mmix_decoder *model = w->student ? w->student : w->teacher;
         mmix_decoder_config size = model->config;
         mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
-        if (f->a) w->student = mmixi_decoder_create(f->m, size, MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
+        if (f->a)
+            w->student = mmixi_decoder_create(f->m, size, MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
     }
     if (w->vision_student) w->params = w->vision_student->params;
     if (w->student) w->params = w->student->params;
