@@ -262,6 +262,10 @@ typedef struct mmix_mixer {
        added to the score of i and j stands where their distance on the grid says, d_a = i_a - j_a +
        window_a - 1 on axis a, the last axis fastest. */
     mmix_tensor *bias;
+    /* 1: q, k, v and M become bf16 where they are multiplied, which takes half the time; scores,
+       sums and exponentials stay float. That is so in what is not recorded and has more than one
+       query, on processors with AVX512-BF16; all else computes as with 0. */
+    int bf16;
 
     /* ---- linear attention ---- */
     int feature;                 /* MMIX_FEATURE_… */
@@ -6387,18 +6391,11 @@ static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t 
         }
 }
 
-static void mmixi_narrow_task(void *arg, mmixi_range range)
+/* Rows row … row + rows - 1 of c in the columns of `count` panels from the first one on. */
+static void mmixi_narrow_parts(const mmixi_narrow_plan *plan, size_t row, size_t rows,
+                               size_t first, size_t count)
 {
-    const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
     const mmixi_kernels *k = plan->k;
-    const mmixi_gemm *g = plan->g;
-    size_t cols = g->c.cols;
-    size_t first_row, first;
-    size_t row_part = range.begin % plan->row_parts;
-    size_t panel_part = range.begin / plan->row_parts;
-    size_t rows = mmixi_span(g->c.rows, row_part, plan->row_parts, &first_row);
-    size_t count = mmixi_span(mmixi_ceil_div(cols, MMIXI_PANEL), panel_part, plan->panel_parts,
-                              &first);
     size_t panels = 1;
     for (size_t p = first; p < first + count; p += panels) {
         size_t height;
@@ -6408,13 +6405,26 @@ static void mmixi_narrow_task(void *arg, mmixi_range range)
             height = k->narrow_rows;
             if (height > rows - r && height > 4) height = 4;
             while (height > rows - r) height /= 2;
-            mmixi_narrow_part(plan, first_row + r, height, p, panels);
+            mmixi_narrow_part(plan, row + r, height, p, panels);
         }
     }
+}
+static void mmixi_narrow_task(void *arg, mmixi_range range)
+{
+    const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
+    const mmixi_gemm *g = plan->g;
+    size_t cols = g->c.cols;
+    size_t first_row, first;
+    size_t row_part = range.begin % plan->row_parts;
+    size_t panel_part = range.begin / plan->row_parts;
+    size_t rows = mmixi_span(g->c.rows, row_part, plan->row_parts, &first_row);
+    size_t count = mmixi_span(mmixi_ceil_div(cols, MMIXI_PANEL), panel_part, plan->panel_parts,
+                              &first);
+    mmixi_narrow_parts(plan, first_row, rows, first, count);
     size_t begin = first * MMIXI_PANEL;
     size_t end = mmixi_min((first + count) * MMIXI_PANEL, cols);
     mmixi_mat c = mmixi_part(g->c, first_row, 0, rows, cols);
-    mmixi_gemm_finish(k, g, c, first_row, begin, end);
+    mmixi_gemm_finish(plan->k, g, c, first_row, begin, end);
 }
 
 /* c = a bᵀ and what follows, as in mmixi_gemm, where b is a matrix (cols, depth) of `dtype` in
@@ -6453,6 +6463,72 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_narrow_task, &plan);
     mmix_rewind(m, mark);
     return 0;
+}
+
+/* ---- products of matrices that are bf16 for one product alone ---- */
+
+/* Bytes of a row of D numbers of bf16, with room for pairs. */
+static inline size_t mmixi_bf16_row_bytes(size_t D) { return mmixi_round_up(2 * D, MMIXI_ALIGN); }
+/* Rows of x (n, D) as bf16, row_bytes apart. */
+static void mmixi_bf16_rows(const mmixi_kernels *k, mmixi_mat x, char *to, size_t row_bytes)
+{
+    for (size_t r = 0; r < x.rows; r++)
+        k->bf16_row(x.cols, mmixi_mat_at(x, r, 0), to + r * row_bytes);
+}
+/* The panels of b (n, D). */
+static void mmixi_bf16_pack(const mmixi_kernels *k, mmixi_mat b, char *panels, char *row)
+{
+    size_t pairs = mmixi_ceil_div(b.cols, 2);
+    for (size_t r = 0; r < b.rows; r++) {
+        char *panel = mmixi_panel_begin(MMIX_DTYPE_BF16, panels, r, b.cols);
+        char *to = panel + 4 * (r % MMIXI_PANEL);
+        k->bf16_row(b.cols, mmixi_mat_at(b, r, 0), row);
+        for (size_t i = 0; i < pairs; i++) memcpy(to + i * 4 * MMIXI_PANEL, row + 4 * i, 4);
+    }
+}
+/* The panels of bᵀ (D, n), where b is (n, D): two rows of b are the pairs of a step. `rows` has room
+   for two rows of whole panels. */
+static void mmixi_bf16_pack_transposed(const mmixi_kernels *k, mmixi_mat b, char *panels,
+                                       char *rows)
+{
+    size_t width = mmixi_round_up(b.cols, MMIXI_PANEL);
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, b.rows);
+    uint16_t *first = (uint16_t *)(void *)rows;
+    uint16_t *second = first + width;
+    memset(rows, 0, 4 * width);
+    for (size_t r = 0; r < b.rows; r += 2) {
+        char *step = panels + r / 2 * 4 * MMIXI_PANEL;
+        k->bf16_row(b.cols, mmixi_mat_at(b, r, 0), (char *)first);
+        if (r + 1 < b.rows) k->bf16_row(b.cols, mmixi_mat_at(b, r + 1, 0), (char *)second);
+        else memset(second, 0, 2 * width);
+        for (size_t at = 0; at < width; at += MMIXI_PANEL, step += panel_bytes) {
+            uint16_t *to = (uint16_t *)(void *)step;
+            for (size_t i = 0; i < MMIXI_PANEL; i++) {
+                to[2 * i] = first[at + i];
+                to[2 * i + 1] = second[at + i];
+            }
+        }
+    }
+}
+/* c = a bᵀ by this thread, where `a` are rows of bf16 and b is in panels, panel_bytes apart. */
+static void mmixi_bf16_multiply(const mmixi_kernels *k, mmixi_mat c, const char *a,
+                                size_t row_bytes, const char *panels, size_t panel_bytes,
+                                size_t depth)
+{
+    mmixi_gemm g;
+    mmixi_narrow_plan plan;
+    memset(&g, 0, sizeof g);
+    memset(&plan, 0, sizeof plan);
+    g.c = c;
+    g.a.cols = depth;
+    plan.k = k;
+    plan.g = &g;
+    plan.dtype = MMIX_DTYPE_BF16;
+    plan.panels = panels;
+    plan.panel_bytes = panel_bytes;
+    plan.a = (char *)(uintptr_t)a;
+    plan.a_row = row_bytes;
+    mmixi_narrow_parts(&plan, 0, c.rows, 0, mmixi_ceil_div(c.cols, MMIXI_PANEL));
 }
 
 /* ==== >>tensors ======================================================================
@@ -10784,6 +10860,7 @@ typedef struct mmixi_softmax_plan {
     size_t run, runs;                /* queries of a forward task; such tasks for a head */
     size_t shared;                   /* heads of a task: in the backward all that share k and v */
     int step;                        /* the forward of one query without a grid */
+    int bf16;                        /* a forward that multiplies bf16, where the processor does */
     size_t piece, pieces;            /* of a step: keys of a task; such tasks for heads of one k */
     /* Of a step, what each piece has of each head: m and l (B, H, pieces), y' (B, H, pieces, P). */
     mmix_real *piece_max, *piece_sum, *piece_y;
@@ -11030,7 +11107,9 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmixi_pass p;
     int back = c->dy[0] != NULL;
-    size_t scratch = mmixi_pass_begin(&p, mmixi_raw_of(c), back, m);
+    mmix_raw r = mmixi_raw_of(c);
+    if (c->recorded) r.o.bf16 = 0;
+    size_t scratch = mmixi_pass_begin(&p, r, back, m);
     if (!back && c->recorded && mmixi_mixer_save(m, c, &p)) return -1;
     p.r.inverse_sum = c->saved[0];
     p.r.row_max = c->saved[1];
@@ -13593,6 +13672,14 @@ enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3
    the backward it takes all heads that have k and v in common. A tile of keys is at work. Matrices
    are in scratch of the task's thread, or where the interface has them. Tokens count from the first
    of the window, without windows from the first of the sequence. */
+/* What a forward with bf16 has in place of transposes: panels of k (n, N) and of vᵀ (P, n), and rows
+   of the block's scale q (rows, N) and e^(s - m) (rows, n). */
+typedef struct mmixi_softmax_bf16 {
+    int on;                          /* 0: all is float */
+    char *key, *value, *query, *score;
+    char *rows;                      /* room for two rows while they are packed */
+    mmixi_mat sums;                  /* (rows, P): e^(s - m) v of the tile, where it is added */
+} mmixi_softmax_bf16;
 typedef struct mmixi_softmax_task {
     const mmixi_pass *pass;
     const mmix_raw *r;               /* the pass's arrays, … */
@@ -13617,6 +13704,7 @@ typedef struct mmixi_softmax_task {
     mmixi_mat query, near_y, near_dy, dquery;
     mmixi_mat scores, dscores;
     mmix_real *row_max, *sum;        /* m and l of each query of the task */
+    mmixi_softmax_bf16 bf16;
 } mmixi_softmax_task;
 /* A block is queries i … i + rows - 1 against the tile. They see n of its keys from `from` on, and
    row r sees those of seen[r]. Keys count from the first of the tile. */
@@ -13630,6 +13718,22 @@ typedef struct mmixi_softmax_block {
     int add;
 } mmixi_softmax_block;
 
+static void mmixi_softmax_layout_bf16(const mmixi_pass *p, mmixi_softmax_bf16 *b,
+                                      mmixi_room *room)
+{
+    const mmixi_softmax_plan *s = &p->softmax;
+    size_t R = MMIXI_QUERY_BLOCK;
+    size_t T = s->T;
+    size_t N = p->r.N;
+    size_t P = p->r.P;
+    size_t width = mmixi_round_up(mmixi_max(N, P), MMIXI_PANEL);
+    b->key = (char *)mmixi_room_bytes(room, mmixi_narrow_bytes(MMIX_DTYPE_BF16, T, N));
+    b->value = (char *)mmixi_room_bytes(room, mmixi_narrow_bytes(MMIX_DTYPE_BF16, P, T));
+    b->query = (char *)mmixi_room_bytes(room, R * mmixi_bf16_row_bytes(N));
+    b->score = (char *)mmixi_room_bytes(room, R * mmixi_bf16_row_bytes(s->ld));
+    b->rows = (char *)mmixi_room_bytes(room, 4 * width);
+    b->sums = mmixi_room_matrix(room, R, P);
+}
 /* Lays a task out in scratch; returns the reals it takes, with scratch NULL that alone. What a
    direction does not need has no rows. */
 static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task *t,
@@ -13659,6 +13763,7 @@ static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task 
     t->near_dvalue = mmixi_room_matrix(&room, back * windows * T, P);
     t->row_max = mmixi_room_reals(&room, queries);
     t->sum = mmixi_room_reals(&room, queries);
+    if (s->bf16) mmixi_softmax_layout_bf16(p, &t->bf16, &room);
     return room.used;
 }
 /* Begins task `index`: run index % runs of a head, in the backward of a group of heads; the next
@@ -13675,6 +13780,7 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
     t->plan = s;
     t->k = p->k;
     mmixi_softmax_layout_task(p, t, scratch);
+    t->bf16.on = s->bf16 && p->k->bf16_products;
     t->first = index % s->runs * s->run;
     t->group = of_heads % groups * s->shared;
     t->head = t->group;
@@ -13815,7 +13921,14 @@ static mmixi_mat mmixi_softmax_tile_copy(const mmixi_softmax_task *t, const mmix
 static void mmixi_softmax_tile(mmixi_softmax_task *t)
 {
     const mmix_raw *r = t->r;
+    const mmixi_softmax_bf16 *b = &t->bf16;
     t->key = mmixi_softmax_tile_rows(t, &r->k, t->near_key);
+    if (b->on) {
+        t->value = mmixi_softmax_tile_rows(t, &r->v, t->near_value);
+        mmixi_bf16_pack(t->k, t->key, b->key, b->rows);
+        mmixi_bf16_pack_transposed(t->k, t->value, b->value, b->rows);
+        return;
+    }
     mmixi_transpose(t->k, t->key_t, t->key);
     t->value = mmixi_softmax_tile_copy(t, &r->v, t->near_value);
 }
@@ -13917,20 +14030,66 @@ static void mmixi_softmax_row_forward(const mmixi_softmax_task *t, const mmixi_s
     }
     mmixi_softmax_hide(b, r, row);
 }
+/* The keys of a block by whole panels: those before the first that is seen and behind the last count
+   as 0. */
+static mmixi_keys mmixi_softmax_panels(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
+{
+    mmixi_keys run = { b->from / MMIXI_PANEL * MMIXI_PANEL, 0 };
+    run.end = mmixi_min(mmixi_round_up(b->from + b->n, MMIXI_PANEL), t->n);
+    return run;
+}
+/* The scores of a block, in rows of the whole tile, by bf16. */
+static void mmixi_softmax_scores_bf16(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                      mmixi_mat all)
+{
+    size_t N = t->r->N;
+    size_t row_bytes = mmixi_bf16_row_bytes(N);
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, N);
+    mmixi_keys run = mmixi_softmax_panels(t, b);
+    mmixi_mat scores = mmixi_part(all, 0, run.begin, b->rows, run.end - run.begin);
+    mmixi_bf16_rows(t->k, mmixi_softmax_queries(t, b), t->bf16.query, row_bytes);
+    mmixi_bf16_multiply(t->k, scores, t->bf16.query, row_bytes,
+                        t->bf16.key + run.begin / MMIXI_PANEL * panel_bytes, panel_bytes, N);
+    if (t->r->bias)
+        mmixi_softmax_add_bias(t, b, mmixi_part(all, 0, b->from, b->rows, b->n));
+}
+/* y' = or += e^(s - m) v of a block, by bf16. */
+static void mmixi_softmax_weigh_bf16(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                     mmixi_mat all, mmixi_mat y)
+{
+    mmixi_keys run = mmixi_softmax_panels(t, b);
+    size_t n = run.end - run.begin;
+    size_t row_bytes = mmixi_bf16_row_bytes(t->plan->ld);
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, t->n);
+    const char *values = t->bf16.value + run.begin / 2 * 4 * MMIXI_PANEL;
+    mmixi_mat sums = b->add ? mmixi_part(t->bf16.sums, 0, 0, b->rows, y.cols) : y;
+    for (size_t r = 0; r < b->rows; r++) {
+        mmix_real *row = mmixi_row(all, r);
+        size_t seen_end = b->from + b->n;
+        memset(row + run.begin, 0, (b->from - run.begin) * sizeof *row);
+        memset(row + seen_end, 0, (run.end - seen_end) * sizeof *row);
+    }
+    mmixi_mat weights = mmixi_part(all, 0, run.begin, b->rows, n);
+    mmixi_bf16_rows(t->k, weights, t->bf16.score, row_bytes);
+    mmixi_bf16_multiply(t->k, sums, t->bf16.score, row_bytes, values, panel_bytes, n);
+    for (size_t r = 0; r < b->rows && b->add; r++)
+        mmixi_put(t->k, y.cols, mmixi_row(sums, r), mmixi_row(y, r), 1);
+}
 /* A block against a tile: s, then e^(s - m), then y' += e^(s - m) v of the rows. */
 static void mmixi_softmax_forward(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
     const mmix_raw *x = t->r;
     mmixi_mat y = mmixi_softmax_rows_of(t, &x->y, b->i, b->rows, t->near_y);
     mmixi_mat value = mmixi_part(t->value, b->from, 0, b->n, x->P);
-    mmixi_mat Q = mmixi_softmax_queries(t, b);
     mmixi_mat all = t->scores;       /* rows of the whole tile, or what is kept of them */
     if (x->kept) all.p = mmixi_softmax_kept(t, b, 0);
     mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
-    mmixi_softmax_scores(t, b, scores, Q);
+    if (t->bf16.on) mmixi_softmax_scores_bf16(t, b, all);
+    else mmixi_softmax_scores(t, b, scores, mmixi_softmax_queries(t, b));
     for (size_t r = 0; r < b->rows; r++)
         mmixi_softmax_row_forward(t, b, r, mmixi_row(all, r), mmixi_row(y, r));
-    mmixi_multiply(t->k, y, scores, value, b->add);
+    if (t->bf16.on) mmixi_softmax_weigh_bf16(t, b, all, y);
+    else mmixi_multiply(t->k, y, scores, value, b->add);
     if (t->order)
         mmixi_softmax_put(t, y, &x->y, b->i, 0);
 }
@@ -14328,6 +14487,7 @@ static void mmixi_softmax_begin(mmixi_pass *p)
     s->run = mmixi_softmax_run(p);
     s->runs = mmixi_ceil_div(s->L, s->run);
     s->step = !p->back && r->L == 1 && !p->o.window[0];
+    s->bf16 = p->o.bf16 && !p->back && !s->step;
     s->shared = p->back ? r->k.share : 1;
     p->task = p->back ? mmixi_softmax_backward_task : mmixi_softmax_forward_task;
     p->tasks = heads / s->shared * s->windows * s->runs;
@@ -15236,6 +15396,13 @@ static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_
     return positions;
 }
 
+/* Whether attention behind this matrix multiplies bf16: q, k and v that come of 8 bits or less have
+   no more to lose. float16 has three bits more than bf16, and what it makes stays float. */
+static int mmixi_mixes_bf16(const mmix_tensor *weight)
+{
+    return mmixi_is_narrow(weight) && weight->dtype != MMIX_DTYPE_F16;
+}
+
 /* What proj reads, (B, L, D). Nothing may be recorded if there is a state. */
 static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
                                           mmix_tensor *x, mmix_mix_state *state, size_t slot)
@@ -15248,6 +15415,7 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     if (state && !mmixi_slot_check(m, "mmix_attention_forward", state, slot))
         return NULL;
     size_t N = d.D / H;
+    mixer.bf16 |= mmixi_mixes_bf16(layer->qkv_weight);
     mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, mmixi_attention_bias(m, layer, d.D));
     mmix_tensor *qk = mmixi_split_heads(m, qkv, 0, 2 * H, N);
     mmix_tensor *at = mmixi_attention_positions(m, layer, d.L, state, slot);
@@ -17046,7 +17214,9 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
         part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
         if (conv) from += wide;
     }
-    return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
+    mmix_mixer mixer = mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
+    mixer.bf16 = mmixi_mixes_bf16(p->weight[MMIXI_Q]);
+    return mixer;
 }
 
 /* Causal softmax attention among the tokens of a list. q and k are turned by the caller's angles,

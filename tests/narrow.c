@@ -961,6 +961,170 @@ static void linears(void)
     mmix_destroy(m);
 }
 
+/* ---- attention that multiplies bf16 ---- */
+
+typedef struct attention {
+    size_t B, L, S, H, G, N, P;
+    int mask;
+    size_t prefix, left;
+    size_t grid[2], window[2];                   /* none if grid[0] is 0 */
+    int runs;                                    /* 1: packed sequences of seven tokens */
+} attention;
+
+/* Random numbers, or with exact 1 what bf16 makes of the same. */
+static mmix_tensor *heads(mmix_ctx *m, size_t B, size_t L, size_t H, size_t N, int exact)
+{
+    mmix_tensor *t = mmix_new4(m, B, L, H, N);
+    for (size_t i = 0; t && i < mmix_count(t); i++) {
+        const real x = (real)(3 * noise());
+        mmix_data(t)[i] = x;
+        if (exact) mmix_data(t)[i] = (real)mmixi_bf16(mmixi_to_bf16(x));
+    }
+    return t;
+}
+/* The mixer of a case. The scale is a power of two, so that queries are rounded as they are here. */
+static mmix_mixer attention_of(mmix_ctx *m, const attention *a, int exact)
+{
+    state = 31;
+    mmix_tensor *q = heads(m, a->B, a->L, a->H, a->N, exact);
+    mmix_tensor *key = heads(m, a->B, a->S, a->G, a->N, exact);
+    mmix_tensor *v = heads(m, a->B, a->S, a->G, a->P, exact);
+    mmix_mixer x = mmix_mixer_softmax(q, key, v);
+    x.scale = 0.25;
+    x.mask = a->mask;
+    x.prefix = a->prefix;
+    x.left = a->left;
+    if (a->grid[0]) {
+        mmix_mixer_windows(&x, 2, a->grid, a->window, 1);
+        const size_t distances = (2 * a->window[0] - 1) * (2 * a->window[1] - 1);
+        mmix_tensor *bias = random1(m, a->H * distances, -1, 1);
+        x.bias = shaped(m, bias, 2, a->H, distances, 0);
+    }
+    if (a->runs) {
+        const size_t shape[2] = { a->B, a->L };
+        x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+        for (size_t i = 0; x.seq_idx && i < a->B * a->L; i++)
+            mmix_data_i32(x.seq_idx)[i] = (int32_t)(i % a->L / 7);
+    }
+    return x;
+}
+static uint64_t hash_mixed(mmix_ctx *m, const mmix_mixer *x)
+{
+    const mmix_tensor *y = mmix_mix(m, x);
+    return CHECK(y != NULL) ? hash_of(mmix_data(y), mmix_count(y), 1) : 0;
+}
+/* y (B, L, H, P) against M v in the order of keys. The numbers of M are rounded to eight bits before
+   they are multiplied, all else is as exact as floats are. */
+static int near_matrix(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *y)
+{
+    const mmix_tensor *M = mmix_mix_matrix(m, x);
+    const size_t *of = y->shape;
+    const size_t S = x->v->shape[1], G = x->v->shape[2], P = of[3];
+    int near = M != NULL;
+    for (size_t i = 0; near && i < mmix_count(y); i++) {
+        const size_t b = i / (of[1] * of[2] * P), t = i / (of[2] * P) % of[1];
+        const size_t h = i / P % of[2], c = i % P;
+        const real *row = mmix_data(M) + ((b * of[2] + h) * of[1] + t) * S;
+        wide sum = 0, size = 0;
+        for (size_t j = 0; j < S; j++) {
+            const size_t at = ((b * S + j) * G + h / (of[2] / G)) * P + c;
+            const wide part = (wide)row[j] * (wide)mmix_data(x->v)[at];
+            sum += part;
+            size += size_of(part);
+        }
+        near = size_of((wide)mmix_data(y)[i] - sum) <= size * (1.01 / 256) + 2e-5 * size + 1e-6;
+    }
+    return near;
+}
+/* The pieces of a sequence, one after another, are near the whole. */
+static void mixed_in_pieces(mmix_ctx *m, const mmix_mixer *x)
+{
+    static const size_t pieces[] = { 2, 9, 1, 30 };
+    const size_t L = x->q->shape[1];
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    mmix_tensor *part[8] = { NULL };
+    size_t n = 0;
+    for (size_t at = 0; at < L && n < 8; n++) {
+        size_t some = n < 4 ? pieces[n] : L;
+        if (some > L - at) some = L - at;
+        mmix_mixer of = *x;
+        of.q = mmix_slice(m, x->q, 1, at, some);
+        of.k = mmix_slice(m, x->k, 1, at, some);
+        of.v = mmix_slice(m, x->v, 1, at, some);
+        part[n] = mmix_mix_step(m, &of, s, 0);
+        at += some;
+    }
+    const mmix_tensor *y = mmix_concat(m, 1, part, n);
+    if (CHECK(y != NULL)) CHECK(near_matrix(m, x, y));
+    mmix_mix_state_destroy(s);
+}
+static void attention_case(const attention *a)
+{
+    mmix_ctx *m = at_level(1), *threads = at_level(3);
+    mmix_mixer exact = attention_of(m, a, 1), plain = exact;
+    mmix_mixer rough = attention_of(m, a, 0), other = attention_of(threads, a, 0);
+    exact.bf16 = 1;
+    rough.bf16 = 1;
+    other.bf16 = 1;
+    const mmix_tensor *y = mmix_mix(m, &exact);
+    if (CHECK(y != NULL)) CHECK(near_matrix(m, &exact, y));
+    const uint64_t of_plain = hash_mixed(m, &plain), of_exact = hash_mixed(m, &exact);
+    if (k->bf16_products) {
+        CHECK(of_exact != of_plain);
+        CHECK(hash_mixed(m, &rough) == of_exact);
+        CHECK(hash_mixed(threads, &other) == of_exact);
+    } else {
+        CHECK(of_exact == of_plain);
+    }
+    if (a->mask == MMIX_MASK_CAUSAL && !a->grid[0] && !a->runs) mixed_in_pieces(m, &exact);
+    /* what is recorded is float's */
+    mmix_require_grad(exact.q);
+    mmix_record(m, 1);
+    CHECK(hash_mixed(m, &exact) == of_plain);
+    mmix_record(m, 0);
+    FINE(m);
+    FINE(threads);
+    mmix_destroy(m);
+    mmix_destroy(threads);
+}
+/* With an odd number of keys the last has no other of its pair: an infinity before it stays one. */
+static void infinite_value(void)
+{
+    mmix_ctx *m = at_level(1);
+    mmix_tensor *q = mmix_fill(mmix_new4(m, 1, 2, 1, 4), 1);
+    mmix_tensor *v = mmix_fill(mmix_new4(m, 1, 3, 1, 1), 1);
+    mmix_mixer x = mmix_mixer_softmax(q, mmix_fill(mmix_new4(m, 1, 3, 1, 4), 1), v);
+    x.bf16 = 1;
+    mmix_data(v)[1] = (real)INFINITY;
+    const mmix_tensor *y = mmix_mix(m, &x);
+    if (CHECK(y != NULL)) CHECK(mmix_data(y)[1] > 1e30);
+    mmix_destroy(m);
+}
+static void attentions(void)
+{
+    enum { NONE = MMIX_MASK_NONE, CAUSAL = MMIX_MASK_CAUSAL, PREFIX = MMIX_MASK_PREFIX,
+           BAND = MMIX_MASK_BAND };
+    static const attention all[] = {
+        { 2, 50, 50, 4, 2, 64, 64, NONE, 0, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 1, 197, 197, 3, 3, 64, 64, NONE, 0, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 1, 2, 3, 1, 1, 1, 1, NONE, 0, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 1, 25, 33, 2, 1, 5, 17, NONE, 0, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 1, 31, 1100, 2, 1, 33, 47, NONE, 0, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 2, 61, 61, 4, 2, 16, 33, CAUSAL, 0, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 1, 700, 700, 2, 1, 24, 8, CAUSAL, 0, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 1, 90, 90, 2, 2, 8, 12, PREFIX, 40, 0, { 0, 0 }, { 0, 0 }, 0 },
+        { 1, 90, 90, 2, 2, 8, 12, BAND, 0, 21, { 0, 0 }, { 0, 0 }, 0 },
+        { 2, 90, 90, 2, 2, 8, 12, NONE, 0, 0, { 0, 0 }, { 0, 0 }, 1 },
+        { 1, 77, 77, 2, 1, 16, 16, NONE, 0, 0, { 7, 11 }, { 4, 5 }, 0 },
+        { 1, 77, 77, 2, 1, 16, 16, CAUSAL, 0, 0, { 7, 11 }, { 4, 5 }, 0 }
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        snprintf(about, sizeof about, "attention %d, %s", (int)i, k->name);
+        attention_case(&all[i]);
+    }
+    infinite_value();
+}
+
 /* One product by each level: int8 to a unit of the last place, four bits to those of the blocks'
    sums, bf16 to what becomes of x. */
 static void between_levels(void)
@@ -1258,6 +1422,7 @@ static void memory(void)
 static void all_tiles(void) { levels(tiles); }
 static void all_products(void) { levels(products); }
 static void all_rows(void) { levels(rows); }
+static void all_attentions(void) { levels(attentions); }
 static void all_linears(void)
 {
     levels(linears);
@@ -1267,7 +1432,8 @@ int main(int argc, char **argv)
 {
     static const section all[] = { { "definition", definition }, { "tiles", all_tiles },
                                    { "products", all_products }, { "rows", all_rows },
-                                   { "linear", all_linears },    { "files", files },
+                                   { "linear", all_linears },    { "attention", all_attentions },
+                                   { "files", files },
                                    { "memory", memory } };
     return sections(all, sizeof all / sizeof *all, argc, argv);
 }
