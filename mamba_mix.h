@@ -3903,6 +3903,14 @@ typedef struct mmixi_narrow_tile {
    row becomes zeros. */
 #define MMIXI_I8_INVERSE(most) ((most) > 1e-36f ? 127 / (most) : 0)
 
+/* The first `whole` int16 of a row to int8; the `tail` bytes behind them follow. */
+static inline void mmixi_row_to_bytes(char *row, size_t whole, size_t tail)
+{
+    const int16_t *from = (const int16_t *)(const void *)row;
+    int8_t *to = (int8_t *)(void *)row;
+    for (size_t i = 0; i < whole; i++) to[i] = (int8_t)from[i];
+    memmove(row + whole, row + 2 * whole, tail);
+}
 /* A tile in pieces of at most 4 rows and a panel, for a kernel that has no larger ones. */
 static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
                                      void (*kernel)(const mmixi_narrow_tile *t))
@@ -3954,6 +3962,14 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
 /* From here on compilers know AVX512-BF16 and VNNI. */
 #if (defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10)
 #define MMIXI_X86_NARROW
+#endif
+/* AVX-VNNI, which is younger, but in processors without AVX-512, too. Whoever defines these three
+   has 256-bit products of bytes by another name: AVX512-VNNI has the same. */
+#if !defined(MMIXI_AVX_VNNI) && ((defined(__clang__) && __clang_major__ >= 12) \
+                                 || (!defined(__clang__) && __GNUC__ >= 11))
+#define MMIXI_AVX_VNNI "avxvnni"
+#define MMIXI_DPBUSD _mm256_dpbusd_avx_epi32
+#define MMIXI_HAS_AVX_VNNI() mmixi_has_avx_vnni()
 #endif
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 #define MMIXI_ARM                                /* every such machine has NEON */
@@ -4870,7 +4886,14 @@ MMIXI_KERNEL(void, bf16_row)
     for (size_t i = 0; i < n; i++) half[i] = mmixi_to_bf16(x[i]);
     if (n % 2) half[n] = 0;
 }
-/* x as whole numbers -127 … 127. Returns their scale, which is NaN if one of x is. */
+/* The whole number for x; 0 for what is none. */
+static inline int16_t mmixi_i8_of(mmix_real x, float inverse)
+{
+    float of = (float)x * inverse;
+    return of != of ? 0 : (int16_t)rint((double)of);
+}
+/* x as whole numbers -127 … 127. Returns their scale; if one of x is NaN it is, too, and they are
+   0. */
 static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int16_t *to)
 {
     float most = 0;
@@ -4880,14 +4903,49 @@ static float MMIXI_NAME(i8_part)(size_t n, const mmix_real *x, int16_t *to)
         is_nan |= size != size;
         if (size > most) most = size;
     }
-    float inverse = MMIXI_I8_INVERSE(most);
-    for (size_t i = 0; i < n; i++) {
-        float of = (float)x[i] * inverse;
-        int whole = is_nan || of != of ? 0 : (int)rint((double)of);
-        to[i] = (int16_t)whole;
-    }
+    float inverse = is_nan ? 0 : MMIXI_I8_INVERSE(most);
+    for (size_t i = 0; i < n; i++) to[i] = mmixi_i8_of(x[i], inverse);
     return is_nan ? (float)NAN : most / 127;
 }
+
+#elif MMIXI_LEVEL == 2
+
+MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
+/* Eight of them as int32. */
+MMIXI_INLINE __m256i MMIXI_NAME(i8_eight)(const float *x, __m256 inverse)
+{
+    const __m256 of = _mm256_loadu_ps(x) * inverse;
+    const __m256 is_number = _mm256_cmp_ps(of, of, _CMP_ORD_Q);
+    return _mm256_cvtps_epi32(_mm256_and_ps(of, is_number));
+}
+static MMIXI_TARGET float MMIXI_NAME(i8_part)(size_t n, const float *x, int16_t *to)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    __m256 most = _mm256_setzero_ps();
+    __m256 no_number = _mm256_setzero_ps();
+    MMIXI_EACH(
+        const __m256 v = MMIXI_AT(x);
+        no_number = _mm256_or_ps(no_number, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+        most = _mm256_max_ps(most, _mm256_andnot_ps(sign, v));
+    );
+    const int is_nan = _mm256_movemask_ps(no_number) != 0;
+    const float largest = MMIXI_NAME(lanes_max)(most);
+    float inverse = is_nan ? 0 : MMIXI_I8_INVERSE(largest);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m256i low = MMIXI_NAME(i8_eight)(x + i, _mm256_set1_ps(inverse));
+        const __m256i high = MMIXI_NAME(i8_eight)(x + i + 8, _mm256_set1_ps(inverse));
+        const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xD8);
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), both);
+    }
+    for (; i < n; i++) to[i] = mmixi_i8_of(x[i], inverse);
+    return is_nan ? (float)NAN : largest / 127;
+}
+
+#endif
+
+#if MMIXI_LEVEL == 0 || MMIXI_LEVEL == 2
+
 MMIXI_KERNEL(void, i8_row)
 {
     size_t whole = (n + 3) / 4 * 4;
@@ -4914,9 +4972,15 @@ MMIXI_KERNEL(void, q4_row)
 
 #else
 
+#if MMIXI_LEVEL == 512
+#define MMIXI_ROW_OTHER(name) mmixi_##name##_avx2
+#else
+#define MMIXI_ROW_OTHER(name) mmixi_##name##_none
+#endif
 MMIXI_KERNEL(void, bf16_row) { mmixi_bf16_row_none(n, x, to); }
-MMIXI_KERNEL(void, i8_row) { mmixi_i8_row_none(n, x, to); }
-MMIXI_KERNEL(void, q4_row) { mmixi_q4_row_none(n, x, to); }
+MMIXI_KERNEL(void, i8_row) { MMIXI_ROW_OTHER(i8_row)(n, x, to); }
+MMIXI_KERNEL(void, q4_row) { MMIXI_ROW_OTHER(q4_row)(n, x, to); }
+#undef MMIXI_ROW_OTHER
 
 #endif
 
@@ -5131,6 +5195,121 @@ MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
     }
 }
 MMIXI_KERNEL(void, q4_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(q4_tile_of)) }
+
+#ifdef MMIXI_AVX_VNNI
+
+#define MMIXI_NATIVE \
+    static inline __attribute__((always_inline, target("avx2,fma,f16c," MMIXI_AVX_VNNI)))
+#define MMIXI_NATIVE_KERNEL static __attribute__((target("avx2,fma,f16c," MMIXI_AVX_VNNI)))
+
+MMIXI_NATIVE __m256i mmixi_avx_vnni_four(const char *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+/* As mmixi_i8_native_of of AVX-512, where it is explained, with half the width. */
+MMIXI_NATIVE void mmixi_i8_avx_vnni_of(const size_t rows, const size_t panels,
+                                       const mmixi_narrow_tile *t)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const char *b = t->b;
+    const __m256i above = _mm256_set1_epi32((int)0x80808080u);
+    mmixi_lanes8 s[MMIXI_NARROW_ROWS][2];
+    (void)panels;
+    MMIXI_UNROLL
+    for (size_t r = 0; r < rows; r++) s[r][0] = s[r][1] = (mmixi_lanes8)_mm256_setzero_si256();
+    for (size_t k = 0; k < steps; k++, b += 64) {
+        const __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)b);
+        const __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(b + 32));
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            const __m256i four = mmixi_avx_vnni_four(t->a + r * t->a_row + 4 * k);
+            const __m256i a = _mm256_xor_si256(four, above);
+            s[r][0] = (mmixi_lanes8)MMIXI_DPBUSD((__m256i)s[r][0], a, low);
+            s[r][1] = (mmixi_lanes8)MMIXI_DPBUSD((__m256i)s[r][1], a, high);
+        }
+    }
+    MMIXI_UNROLL
+    for (size_t half = 0; half < 2; half++) {
+        const char *tail = b + 32 * half;
+        const __m256 scales = _mm256_loadu_ps((const float *)(const void *)tail);
+        const __m256i *sums = (const __m256i *)(const void *)(tail + 64);
+        const __m256i less = _mm256_slli_epi32(_mm256_loadu_si256(sums), 7);
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            float scale;
+            memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+            const __m256i sum = _mm256_sub_epi32((__m256i)s[r][half], less);
+            const __m256 both = scales * _mm256_set1_ps(scale);
+            mmixi_narrow_store_avx2(t, r, 8 * half, _mm256_cvtepi32_ps(sum) * both);
+        }
+    }
+}
+MMIXI_NATIVE_KERNEL void mmixi_i8_avx_vnni(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_i8_avx_vnni_of)
+}
+/* Half a panel, 8 outputs, at a time. */
+MMIXI_NATIVE void mmixi_q4_avx_vnni_of(const size_t rows, const size_t panels,
+                                       const mmixi_narrow_tile *t)
+{
+    size_t blocks = (t->depth + MMIXI_Q4 - 1) / MMIXI_Q4;
+    const __m256i nibble = _mm256_set1_epi8(15);
+    (void)panels;
+    for (size_t half = 0; half < 2; half++) {
+        const char *block = t->b;
+        __m256 y[MMIXI_NARROW_ROWS];
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) y[r] = _mm256_setzero_ps();
+        for (size_t k = 0; k < blocks; k++, block += MMIXI_Q4_BYTES) {
+            const char *b = block + 4 * MMIXI_PANEL + 32 * half;
+            const __m256 scales = mmixi_eight_halves_avx2(block + 16 * half);
+            const __m256 minima = mmixi_eight_halves_avx2(block + 2 * MMIXI_PANEL + 16 * half);
+            __m256i v[8];
+            MMIXI_UNROLL
+            for (size_t i = 0; i < 4; i++) {
+                const __m256i two = _mm256_loadu_si256((const __m256i *)(const void *)(b + 64 * i));
+                v[2 * i] = _mm256_and_si256(two, nibble);
+                v[2 * i + 1] = _mm256_and_si256(_mm256_srli_epi16(two, 4), nibble);
+            }
+            MMIXI_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const char *a = t->a + r * t->a_row;
+                const float *scale = (const float *)(const void *)(a + blocks * MMIXI_Q4) + 2 * k;
+                mmixi_lanes8 sum = (mmixi_lanes8)_mm256_setzero_si256();
+                MMIXI_UNROLL
+                for (size_t i = 0; i < 8; i++) {
+                    const __m256i four = mmixi_avx_vnni_four(a + k * MMIXI_Q4 + 4 * i);
+                    sum = (mmixi_lanes8)MMIXI_DPBUSD((__m256i)sum, v[i], four);
+                }
+                const __m256 each = scales * _mm256_set1_ps(scale[0]);
+                y[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps((__m256i)sum), each, y[r]);
+                y[r] = _mm256_fmadd_ps(minima, _mm256_set1_ps(scale[1]), y[r]);
+            }
+        }
+        MMIXI_UNROLL
+        for (size_t r = 0; r < rows; r++) mmixi_narrow_store_avx2(t, r, 8 * half, y[r]);
+    }
+}
+MMIXI_NATIVE_KERNEL void mmixi_q4_avx_vnni(const mmixi_narrow_tile *t)
+{
+    MMIXI_NARROW_FORMS(mmixi_q4_avx_vnni_of)
+}
+static MMIXI_TARGET void mmixi_i8_row_avx_vnni MMIXI_ARGS_i8_row
+{
+    mmixi_i8_row_avx2(n, x, to);
+    mmixi_row_to_bytes(to, (n + 3) / 4 * 4, sizeof(float));
+}
+static MMIXI_TARGET void mmixi_q4_row_avx_vnni MMIXI_ARGS_q4_row
+{
+    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
+    mmixi_q4_row_avx2(n, x, to);
+    mmixi_row_to_bytes(to, blocks * MMIXI_Q4, blocks * 2 * sizeof(float));
+}
+#undef MMIXI_NATIVE
+#undef MMIXI_NATIVE_KERNEL
+#endif
 
 #elif MMIXI_LEVEL == 512 && defined(MMIXI_X86_NARROW)
 
@@ -5397,14 +5576,6 @@ MMIXI_NATIVE_KERNEL void mmixi_q4_native(const mmixi_narrow_tile *t)
     MMIXI_NARROW_FORMS(mmixi_q4_native_of)
 }
 
-/* The first `whole` int16 of a row to int8; the `tail` bytes behind them follow. */
-static void mmixi_row_to_bytes(char *row, size_t whole, size_t tail)
-{
-    const int16_t *from = (const int16_t *)(const void *)row;
-    int8_t *to = (int8_t *)(void *)row;
-    for (size_t i = 0; i < whole; i++) to[i] = (int8_t)from[i];
-    memmove(row + whole, row + 2 * whole, tail);
-}
 static void mmixi_i8_row_native MMIXI_ARGS_i8_row
 {
     mmixi_i8_row_none(n, x, to);
@@ -5535,6 +5706,25 @@ static int mmixi_has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && mmixi_has_f16c();
 }
+/* Older compilers have no name for it either. */
+static inline int mmixi_has_avx_vnni(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+/* The table of AVX2, with products of bytes where the processor has them. */
+static void mmixi_kernels_fill_avx2(mmixi_kernels *k)
+{
+    mmixi_fill_avx2(k);
+#ifdef MMIXI_AVX_VNNI
+    if (MMIXI_HAS_AVX_VNNI()) {
+        k->i8_tile = mmixi_i8_avx_vnni;
+        k->i8_row = mmixi_i8_row_avx_vnni;
+        k->q4_tile = mmixi_q4_avx_vnni;
+        k->q4_row = mmixi_q4_row_avx_vnni;
+    }
+#endif
+}
 static int mmixi_has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
@@ -5599,7 +5789,7 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
     int best = asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
     if (best && mmixi_has_avx512()) mmixi_kernels_fill_avx512(k);
-    else if ((best || asked == MMIX_SIMD_AVX2) && mmixi_has_avx2()) mmixi_fill_avx2(k);
+    else if ((best || asked == MMIX_SIMD_AVX2) && mmixi_has_avx2()) mmixi_kernels_fill_avx2(k);
     else mmixi_fill_none(k);
 #else
     (void)simd;

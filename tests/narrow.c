@@ -1,6 +1,13 @@
 /* narrow.c - weights of bf16, float16, int8 and four bits: which numbers they stand for, the tiles and rows
    of each SIMD level beside plain loops in long double, and what is made of them: mmix_linear,
    mmix_take_rows, networks that are loaded with such weights. Arguments: the sections to run. */
+/* AVX-VNNI's products are tried by AVX512-VNNI's, which are the same with 256 bits. */
+#if defined(__x86_64__) && defined(__GNUC__) && (defined(__clang__) || __GNUC__ >= 11)
+#define MMIXI_AVX_VNNI "avx512vnni,avx512vl"
+#define MMIXI_DPBUSD _mm256_dpbusd_epi32
+#define MMIXI_HAS_AVX_VNNI() \
+    (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
+#endif
 #include "models.h"
 
 #define PATH "build/narrow.safetensors"
@@ -13,7 +20,7 @@ typedef double wide;
 typedef long double wide;
 #endif
 
-enum { TYPES = 4, LEVELS = 5 };
+enum { TYPES = 4, LEVELS = 6 };
 static const int type_of[TYPES] = {
     MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8, MMIX_DTYPE_Q4
 };
@@ -55,16 +62,18 @@ static mmix_tensor *packed(mmix_ctx *m, int dtype, size_t O, size_t D, const rea
 
 /* ---- levels ---- */
 
-/* Table `at`: plain C, AVX2, AVX-512 without its younger instructions, with them, NEON. 0: it is
-   not here. */
+/* Table `at`: plain C, AVX2 and AVX-512 without their younger instructions, AVX-512 and AVX2 with
+   them, NEON. 0: it is not here. */
 static int level(int at, mmixi_kernels *table)
 {
     static const int simd[LEVELS] = { MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512,
-                                      MMIX_SIMD_AVX512, MMIX_SIMD_NEON };
-    static const char *const name[LEVELS] = { "none", "avx2", "avx512", "avx512", "neon" };
+                                      MMIX_SIMD_AVX512, MMIX_SIMD_AVX2, MMIX_SIMD_NEON };
+    static const char *const name[LEVELS] = { "none", "avx2", "avx512", "avx512", "avx2",
+                                              "neon" };
     mmixi_kernels_fill(table, simd[at]);
     if (strcmp(table->name, name[at])) return 0;
 #ifdef MMIXI_X86
+    if (at == 1) mmixi_fill_avx2(table);
     if (at == 2) mmixi_fill_avx512(table);
 #endif
     k = table;
