@@ -264,8 +264,12 @@ typedef struct mmix_mixer {
     mmix_tensor *bias;
     /* 1: q, k, v and M become bf16 where they are multiplied, which takes half the time; scores,
        sums and exponentials stay float. That is so in what is not recorded and has more than one
-       query, on processors with AVX512-BF16; all else computes as with 0. */
+       query, on processors with AVX512-BF16; all else computes as with 0. And mmix_mix_step
+       remembers k and v as bf16, on every processor, in half the memory. */
     int bf16;
+    /* 0 for all but mmix_mix_step: the width P of v, where k and v are what it remembers as bf16.
+       Their rows are whole reals then, with two numbers in a float. */
+    size_t remembered;
 
     /* ---- linear attention ---- */
     int feature;                 /* MMIX_FEATURE_… */
@@ -3896,6 +3900,8 @@ typedef struct mmixi_narrow_tile {
    behind; as such numbers in blocks of 32, behind them for each block its scale and scale times
    sum. The numbers are int8 for VNNI and NEON's dot products, int16 for all other kernels. */
 #define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
+/* n numbers of bf16 as reals. */
+#define MMIXI_ARGS_widen (size_t n, const char *from, mmix_real *to)
 #define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
 #define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
 
@@ -3937,7 +3943,8 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
     V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)     \
-    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row)
+    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row) \
+    V(widen)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
 /* One table for each SIMD level. */
@@ -4088,6 +4095,9 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
 #define MMIXI_TIMES_2N(p, n, x) \
     _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_NLT_UQ), p, n)
 #define MMIXI_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define MMIXI_BF16(p) \
+    _mm512_castsi512_ps(_mm512_slli_epi32( \
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))), 16))
 #define MMIXI_BF16_FIRST(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
 #define MMIXI_BF16_SECOND(p) \
     _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), \
@@ -4121,6 +4131,9 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
         _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), \
                                              _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23))))
 #define MMIXI_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define MMIXI_BF16(p) \
+    _mm256_castsi256_ps(_mm256_slli_epi32( \
+        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))), 16))
 #define MMIXI_PAIRS(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define MMIXI_BF16_FIRST(p) _mm256_castsi256_ps(_mm256_slli_epi32(MMIXI_PAIRS(p), 16))
 #define MMIXI_BF16_SECOND(p) \
@@ -4155,6 +4168,8 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
                                         vshlq_n_s32(vcvtq_s32_f32(n), 23))))
 #define MMIXI_F16(p) \
     vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)(const void *)(p))))
+#define MMIXI_BF16(p) \
+    vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)(const void *)(p)), 16))
 #define MMIXI_BF16_FIRST(p) \
     vreinterpretq_f32_u32(vshlq_n_u32(vld1q_u32((const uint32_t *)(const void *)(p)), 16))
 #define MMIXI_BF16_SECOND(p) \
@@ -4197,6 +4212,7 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_IF_LESS(a, b, x, y) ((a) < (b) ? (x) : (y))
 #define MMIXI_TIMES_2N(p, n, x) ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, n))
 #define MMIXI_F16(p) ((mmix_real)mmixi_half_float(*(const uint16_t *)(const void *)(p)))
+#define MMIXI_BF16(p) ((mmix_real)mmixi_bf16(*(const uint16_t *)(const void *)(p)))
 #define MMIXI_BF16_FIRST(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[0]))
 #define MMIXI_BF16_SECOND(p) ((mmix_real)mmixi_bf16(((const uint16_t *)(const void *)(p))[1]))
 
@@ -4877,6 +4893,17 @@ MMIXI_INLINE void MMIXI_NAME(f16_tile_of)(const size_t rows, const size_t panels
         for (size_t v = 0; v < vecs; v++) MMIXI_NAME(narrow_store)(t, r, v * MMIXI_W, s[r][v]);
 }
 MMIXI_KERNEL(void, f16_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(f16_tile_of)) }
+
+MMIXI_KERNEL(void, widen)
+{
+    size_t i = 0;
+    for (; i + MMIXI_W <= n; i += MMIXI_W) MMIXI_STORE(to + i, MMIXI_BF16(from + 2 * i));
+    for (; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, from + 2 * i, sizeof half);
+        to[i] = (mmix_real)mmixi_bf16(half);
+    }
+}
 
 #if MMIXI_LEVEL == 0
 
@@ -5627,6 +5654,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_NARROW_ROWS
 #undef MMIXI_NARROW_PANELS
 #undef MMIXI_F16
+#undef MMIXI_BF16
 #undef MMIXI_PAIRS
 #undef MMIXI_BF16_FIRST
 #undef MMIXI_BF16_SECOND
@@ -11263,7 +11291,7 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     r.L = y->shape[1];
     r.S = k->shape[1];
     r.H = H;
-    r.N = k->shape[3];
+    r.N = q->shape[3];
     r.P = y->shape[3];
     r.q = mmixi_heads_of(q, mmixi_of(q), H);
     r.k = mmixi_heads_of(k, mmixi_of(k), H);
@@ -11320,7 +11348,8 @@ static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *o)
     c.in[MMIX_IN_SEQ_IDX] = o->seq_idx;
     c.in[MMIX_IN_STATE] = mmixi_compact(m, o->initial_state);
     if (form.inputs) form.inputs(m, o, &c);
-    c.out[0] = mmix_new4(m, o->q->shape[0], o->q->shape[1], form.heads(o), o->v->shape[3]);
+    size_t P = o->remembered ? o->remembered : o->v->shape[3];
+    c.out[0] = mmix_new4(m, o->q->shape[0], o->q->shape[1], form.heads(o), P);
     return c;
 }
 
@@ -11563,7 +11592,12 @@ MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *x, const 
 
    In memory keys and values lie head by head, (B, G, room, ·), because a step reads all tokens of a
    head after one another: their strides say so. */
-typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
+typedef struct mmixi_state_slot {
+    size_t tokens;
+    mmix_tensor part[3];
+    /* N and P of keys and values that are kept as bf16, each row in whole reals; 0: they are reals. */
+    size_t wide_key, wide_value;
+} mmixi_state_slot;
 struct mmix_mix_state {
     mmix_ctx *m;
     const void *owner;                           /* the decoder that stepped first, NULL: none did */
@@ -11622,8 +11656,11 @@ MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s)
     if (!copy) return NULL;
     copy->owner = s->owner;
     copy->next_position = s->next_position;
-    for (size_t i = 0; i < s->slot_count; i++)
+    for (size_t i = 0; i < s->slot_count; i++) {
         copy->slot[i].tokens = s->slot[i].tokens;
+        copy->slot[i].wide_key = s->slot[i].wide_key;
+        copy->slot[i].wide_value = s->slot[i].wide_value;
+    }
     for (size_t i = 0; i < 3 * s->slot_count; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
@@ -11746,18 +11783,44 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *
         return mmixi_mixer_refuse(m, who, x, "the first piece has less tokens than the prefix");
     return 1;
 }
-/* Copies the rows of *t behind those that c carries, of which a query sees the last `sees`. *t
-   becomes a view of them all. */
+/* Reals that a row of n numbers of bf16 takes. */
+static size_t mmixi_bf16_reals(size_t n) { return mmixi_ceil_div(2 * n, sizeof(mmix_real)); }
+/* Rows of `from` (B, L, G, n) as bf16 in those of `to` (B, L, G, mmixi_bf16_reals(n)). */
+static void mmixi_step_bf16(mmix_ctx *m, const mmix_tensor *from, const mmix_tensor *to)
+{
+    const size_t *shape = from->shape;
+    mmix_head_view x = mmixi_heads_of(from, mmixi_of(from), shape[2]);
+    mmix_head_view y = mmixi_heads_of(to, mmixi_of(to), shape[2]);
+    for (size_t b = 0; b < shape[0]; b++)
+        for (size_t t = 0; t < shape[1]; t++)
+            for (size_t g = 0; g < shape[2]; g++) {
+                const mmix_real *row = mmixi_at(&x, b, t, g);
+                m->k->bf16_row(shape[3], row, (char *)mmixi_at(&y, b, t, g));
+            }
+}
+/* What is stored of a tensor (B, L, G, n): its shape. */
+static mmix_tensor mmixi_step_stored(const mmix_tensor *t, int packs)
+{
+    mmix_tensor stored = *t;
+    if (packs) stored.shape[3] = mmixi_bf16_reals(t->shape[3]);
+    return stored;
+}
+/* Copies the rows of *t behind those that c carries, of which a query sees the last `sees`; as bf16
+   if `packs`. *t becomes a view of them all. */
 static void mmixi_step_rows(mmix_ctx *m, mmix_tensor *c, const char *what, mmix_tensor **t,
-                            size_t sees)
+                            size_t sees, int packs)
 {
     const mmix_tensor *from = *t;
-    mmix_tensor *all = mmixi_carried_rows(m, c, what, from->shape, sees);
+    mmix_tensor stored = mmixi_step_stored(from, packs);
+    const size_t *shape = stored.shape;
+    mmix_tensor *all = mmixi_carried_rows(m, c, what, shape, sees);
     *t = all;
     if (!all) return;
-    size_t L = from->shape[1];
+    size_t L = shape[1];
     mmix_tensor *to = mmix_slice(m, all, 1, all->shape[1] - L, L);
-    if (to) mmixi_put_all(m, from, mmixi_of(from), to, mmixi_of(to), 0);
+    if (!to) return;
+    if (packs) mmixi_step_bf16(m, from, to);
+    else mmixi_put_all(m, from, mmixi_of(from), to, mmixi_of(to), 0);
 }
 /* A step of softmax attention: the next tokens with all keys so far. */
 static mmix_tensor *mmixi_step_keys(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot *at)
@@ -11765,13 +11828,27 @@ static mmix_tensor *mmixi_step_keys(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot
     mmix_tensor *keys = &at->part[MMIXI_CARRIED_KEYS];
     mmix_tensor *values = &at->part[MMIXI_CARRIED_VALUES];
     size_t L = o->q->shape[1], sees = SIZE_MAX;
+    int packs = o->bf16 && !m->twins;            /* devices read floats */
+    size_t wide_key = packs ? o->k->shape[3] : 0;
+    size_t wide_value = packs ? o->v->shape[3] : 0;
     if (o->mask == MMIX_MASK_BAND && o->left < SIZE_MAX) sees = o->left + 1;
+    if (at->tokens && (at->wide_key != wide_key || at->wide_value != wide_value)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: keys and values as bf16 of %.0f and %.0f "
+                  "numbers for a slot that carries %.0f and %.0f; 0 are floats",
+                  (double)wide_key, (double)wide_value, (double)at->wide_key,
+                  (double)at->wide_value);
+        return NULL;
+    }
     /* keys are checked where they are stored; both must fit before anything changes */
-    if (!mmixi_carried_check(m, values, "values", o->v, 1)) return NULL;
-    mmixi_step_rows(m, keys, "keys", &o->k, sees);
-    if (!m->error_kind) mmixi_step_rows(m, values, "values", &o->v, sees);
+    mmix_tensor stored = mmixi_step_stored(o->v, packs);
+    if (!mmixi_carried_check(m, values, "values", &stored, 1)) return NULL;
+    mmixi_step_rows(m, keys, "keys", &o->k, sees, packs);
+    if (!m->error_kind) mmixi_step_rows(m, values, "values", &o->v, sees, packs);
+    o->remembered = wide_value;
     mmix_tensor *y = m->error_kind ? NULL : mmixi_mix_once(m, o, NULL);
     if (!y) return NULL;
+    at->wide_key = wide_key;
+    at->wide_value = wide_value;
     keys->shape[1] += L;
     values->shape[1] += L;
     return y;
@@ -13937,6 +14014,7 @@ static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task 
     size_t T = s->T;
     size_t back = p->back != 0;
     size_t windows = p->o.window[0] != 0;
+    size_t copies_k = windows || back || p->o.remembered;
     size_t copies_v = windows || !back;
     size_t queries = back ? 0 : s->run;
     t->key_t = mmixi_room_matrix(&room, N, s->ld);
@@ -13947,7 +14025,7 @@ static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task 
     t->near_y = mmixi_room_matrix(&room, windows * R, P);
     t->near_dy = mmixi_room_matrix(&room, back * R, P);
     t->dquery = mmixi_room_matrix(&room, back * R, N);
-    t->near_key = mmixi_room_matrix(&room, back || windows ? T : 0, N);
+    t->near_key = mmixi_room_matrix(&room, copies_k ? T : 0, N);
     t->near_value = mmixi_room_matrix(&room, copies_v ? T : 0, P);
     t->near_dkey = mmixi_room_matrix(&room, back * windows * T, N);
     t->near_dvalue = mmixi_room_matrix(&room, back * windows * T, P);
@@ -14071,6 +14149,15 @@ static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_he
         memcpy(mmixi_row(room, r), mmixi_softmax_row(t, a, i + r), bytes);
     return room;
 }
+/* The same of rows that are remembered as bf16. */
+static mmixi_mat mmixi_softmax_widen(const mmixi_softmax_task *t, const mmix_head_view *a,
+                                     size_t i, size_t n, mmixi_mat room)
+{
+    room.rows = n;
+    for (size_t r = 0; r < n; r++)
+        t->k->widen(room.cols, (const char *)mmixi_softmax_row(t, a, i + r), mmixi_row(room, r));
+    return room;
+}
 /* The rows as they lie, or copied into `room` if they lie apart. */
 static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_head_view *a,
                                        size_t i, size_t n, mmixi_mat room)
@@ -14100,11 +14187,13 @@ static void mmixi_softmax_tile_find(mmixi_softmax_task *t, size_t tile)
 static mmixi_mat mmixi_softmax_tile_rows(const mmixi_softmax_task *t, const mmix_head_view *a,
                                          mmixi_mat room)
 {
+    if (t->pass->o.remembered) return mmixi_softmax_widen(t, a, t->tile, t->n, room);
     return mmixi_softmax_rows_of(t, a, t->tile, t->n, room);
 }
 static mmixi_mat mmixi_softmax_tile_copy(const mmixi_softmax_task *t, const mmix_head_view *a,
                                          mmixi_mat room)
 {
+    if (t->pass->o.remembered) return mmixi_softmax_widen(t, a, t->tile, t->n, room);
     return mmixi_softmax_gather(t, a, t->tile, t->n, room);
 }
 /* Makes ready what the forward reads of a tile. */
@@ -14327,11 +14416,14 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
    and each dot product was a call, a step of heads of 32 numbers took 7 times as long (32,768
    tokens, Zen 4). */
 
+enum { MMIXI_STEP_ROWS = MMIXI_SIZE(32, 2) };    /* rows of bf16 that are widened at a time */
+
 typedef struct mmixi_softmax_step {
     const mmixi_pass *pass;
-    size_t b, head, piece;
-    mmix_real *query;                /* (N): scale q */
-    mmix_real *scores;               /* (T): of a tile, s and then e^(s - m) */
+    size_t b, group, piece;          /* group: the first of the task's heads */
+    mmixi_mat query;                 /* (shared, N): scale q of each head */
+    mmixi_mat scores;                /* (shared, T): of a tile, s and then e^(s - m) */
+    mmix_real *near;                 /* (STEP_ROWS, N or P): rows that are remembered as bf16 */
 } mmixi_softmax_step;
 
 /* Where the numbers of a piece are in arrays (B, H, pieces). */
@@ -14339,29 +14431,67 @@ static size_t mmixi_softmax_piece_at(const mmixi_pass *p, size_t b, size_t head,
 {
     return (b * p->r.H + head) * p->softmax.pieces + piece;
 }
-/* Adds the keys of a tile to what the piece has of the head at work. */
-static void mmixi_softmax_step_tile(const mmixi_softmax_step *t, mmixi_keys tile)
+/* Rows of k or v, the first of a run: all of it as they lie, or as many as are widened at once. */
+static mmixi_mat mmixi_softmax_step_rows(const mmixi_softmax_step *t, const mmix_head_view *a,
+                                         size_t cols, mmixi_keys run)
 {
     const mmixi_pass *p = t->pass;
-    const mmix_raw *r = &p->r;
+    mmix_real *first = mmixi_at(a, t->b, run.begin, t->group);
+    mmixi_mat rows = mmixi_matrix(first, run.end - run.begin, cols, a->token);
+    if (!p->o.remembered) return rows;
+    rows = mmixi_matrix(t->near, mmixi_min(rows.rows, MMIXI_STEP_ROWS), cols, (ptrdiff_t)cols);
+    for (size_t r = 0; r < rows.rows; r++) {
+        const char *from = (const char *)mmixi_at(a, t->b, run.begin + r, t->group);
+        p->k->widen(cols, from, mmixi_row(rows, r));
+    }
+    return rows;
+}
+/* s of a tile, for all heads of the group. */
+static void mmixi_softmax_step_scores(const mmixi_softmax_step *t, mmixi_keys tile)
+{
+    const mmix_raw *r = &t->pass->r;
+    mmixi_keys left = tile;
+    while (left.begin < left.end) {
+        mmixi_mat keys = mmixi_softmax_step_rows(t, &r->k, r->N, left);
+        for (size_t h = 0; h < t->query.rows; h++)
+            t->pass->k->dots(r->N, keys.rows, mmixi_row(t->query, h), keys.p, keys.rs,
+                             mmixi_row(t->scores, h) + (left.begin - tile.begin));
+        left.begin += keys.rows;
+    }
+}
+/* Turns the n scores of head h of the group into e^(s - m), and brings m, l and y' up to date. */
+static void mmixi_softmax_step_head(const mmixi_softmax_step *t, size_t h, size_t n)
+{
+    const mmixi_pass *p = t->pass;
     const mmixi_kernels *k = p->k;
-    size_t n = tile.end - tile.begin;
-    size_t at = mmixi_softmax_piece_at(p, t->b, t->head, t->piece);
+    size_t at = mmixi_softmax_piece_at(p, t->b, t->group + h, t->piece);
+    mmix_real *scores = mmixi_row(t->scores, h);
     mmix_real *largest = &p->softmax.piece_max[at];
     mmix_real *sum = &p->softmax.piece_sum[at];
-    mmix_real *y = p->softmax.piece_y + at * r->P;
-    const mmix_real *q = mmixi_at(&r->q, t->b, 0, t->head);
-    const mmix_real *key = mmixi_at(&r->k, t->b, tile.begin, t->head);
-    const mmix_real *value = mmixi_at(&r->v, t->b, tile.begin, t->head);
-    k->scale(r->N, (mmix_real)p->o.scale, q, t->query);
-    k->dots(r->N, n, t->query, key, r->k.token, t->scores);
-    mmix_real here = k->largest(n, t->scores);
+    mmix_real *y = p->softmax.piece_y + at * p->r.P;
+    mmix_real here = k->largest(n, scores);
     if (here < *largest) here = *largest;
     mmix_real fade = mmixi_exp_real(*largest - here);
     *largest = here;
-    *sum = *sum * fade + k->exp_row(n, 1, t->scores, here, t->scores);
-    k->scale(r->P, fade, y, y);
-    k->weigh(r->P, n, t->scores, value, r->v.token, y);
+    *sum = *sum * fade + k->exp_row(n, 1, scores, here, scores);
+    k->scale(p->r.P, fade, y, y);
+}
+/* y' += e^(s - m) v of a tile, for all heads of the group. */
+static void mmixi_softmax_step_weigh(const mmixi_softmax_step *t, mmixi_keys tile)
+{
+    const mmixi_pass *p = t->pass;
+    const mmix_raw *r = &p->r;
+    mmixi_keys left = tile;
+    while (left.begin < left.end) {
+        mmixi_mat values = mmixi_softmax_step_rows(t, &r->v, r->P, left);
+        for (size_t h = 0; h < t->query.rows; h++) {
+            size_t at = mmixi_softmax_piece_at(p, t->b, t->group + h, t->piece);
+            mmix_real *y = p->softmax.piece_y + at * r->P;
+            p->k->weigh(r->P, values.rows, mmixi_row(t->scores, h) + (left.begin - tile.begin),
+                        values.p, values.rs, y);
+        }
+        left.begin += values.rows;
+    }
 }
 /* Brings the pieces of a head to the largest m of all and adds them in order. A piece of which the
    query sees no key has l = 0 and y' = 0. */
@@ -14389,6 +14519,17 @@ static void mmixi_softmax_step_join(const mmixi_pass *p, size_t b, size_t head)
     r->row_max[b * r->H + head] = top;
     r->inverse_sum[b * r->H + head] = 1 / sum;
 }
+/* Lays a step's task out in scratch. */
+static void mmixi_softmax_layout_step(const mmixi_pass *p, mmixi_softmax_step *t,
+                                      mmixi_room *room)
+{
+    const mmixi_softmax_plan *s = &p->softmax;
+    size_t widest = mmixi_max(p->r.N, p->r.P);
+    size_t rows = p->o.remembered ? MMIXI_STEP_ROWS : 0;
+    t->query = mmixi_room_matrix(room, s->shared, p->r.N);
+    t->scores = mmixi_room_matrix(room, s->shared, s->T);
+    t->near = mmixi_room_reals(room, rows * widest);
+}
 /* A task: the tiles of piece index % pieces, each for all heads of a group. The next index counts
    groups, and what is left of it sequences. */
 static void mmixi_softmax_step_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
@@ -14399,29 +14540,32 @@ static void mmixi_softmax_step_task(const mmixi_pass *p, size_t index, mmix_real
     mmixi_softmax_step t;
     size_t of_groups = index / s->pieces;
     size_t groups = r->H / s->shared;
-    size_t group = of_groups % groups * s->shared;
     t.pass = p;
     t.b = of_groups / groups;
+    t.group = of_groups % groups * s->shared;
     t.piece = index % s->pieces;
-    t.query = mmixi_room_reals(&room, r->N);
-    t.scores = mmixi_room_reals(&room, s->T);
-    size_t first = mmixi_softmax_piece_at(p, t.b, group, t.piece);
+    mmixi_softmax_layout_step(p, &t, &room);
+    size_t first = mmixi_softmax_piece_at(p, t.b, t.group, t.piece);
     for (size_t h = 0; h < s->shared; h++) {
         size_t at = first + h * s->pieces;
         s->piece_max[at] = -FLT_MAX; /* and not -infinity, of which alone m - m would be NaN */
         s->piece_sum[at] = 0;
         memset(s->piece_y + at * r->P, 0, r->P * sizeof *s->piece_y);
+        const mmix_real *q = mmixi_at(&r->q, t.b, 0, t.group + h);
+        p->k->scale(r->N, (mmix_real)p->o.scale, q, mmixi_row(t.query, h));
     }
     mmixi_keys seen = mmixi_seen(p, mmixi_sequence(r, t.b, 0), 0);
     size_t begin = mmixi_max(seen.begin, t.piece * s->piece);
     size_t end = mmixi_min(seen.end, (t.piece + 1) * s->piece);
     for (size_t from = begin; from < end; from += s->T) {
         mmixi_keys tile = { from, mmixi_min(end, from + s->T) };
-        for (t.head = group; t.head < group + s->shared; t.head++)
-            mmixi_softmax_step_tile(&t, tile);
+        mmixi_softmax_step_scores(&t, tile);
+        for (size_t h = 0; h < s->shared; h++)
+            mmixi_softmax_step_head(&t, h, tile.end - tile.begin);
+        mmixi_softmax_step_weigh(&t, tile);
     }
-    for (size_t h = group; h < group + s->shared && s->pieces == 1; h++)
-        mmixi_softmax_step_join(p, t.b, h);
+    for (size_t h = 0; h < s->shared && s->pieces == 1; h++)
+        mmixi_softmax_step_join(p, t.b, t.group + h);
 }
 
 /* ---- backward ---- */
@@ -14659,7 +14803,10 @@ static void mmixi_softmax_step_begin(mmixi_pass *p)
     s->pieces = mmixi_ceil_div(r->S, s->piece);
     p->task = mmixi_softmax_step_task;
     p->tasks = groups * s->pieces;
-    p->lane_size = mmixi_round_up(r->N, 16) + mmixi_round_up(s->T, 16);
+    mmixi_softmax_step t;
+    mmixi_room room = { NULL, 0 };
+    mmixi_softmax_layout_step(p, &t, &room);
+    p->lane_size = room.used;
 }
 /* Plans a pass: sizes, tasks, and what the forward keeps. */
 static void mmixi_softmax_begin(mmixi_pass *p)

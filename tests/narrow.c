@@ -1109,6 +1109,80 @@ static void infinite_value(void)
     if (CHECK(y != NULL)) CHECK(mmix_data(y)[1] > 1e30);
     mmix_destroy(m);
 }
+/* Token after token with what mmix_mix_step remembers; the hash of all y. At token `copied` the steps
+   go on from a copy of the state. */
+static uint64_t hash_steps(mmix_ctx *m, const mmix_mixer *x, size_t copied, size_t *bytes)
+{
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    uint64_t h = 1;
+    for (size_t t = 0; t < x->q->shape[1]; t++) {
+        mmix_mixer of = *x;
+        if (t == copied) {
+            mmix_mix_state *copy = mmix_mix_state_copy(s);
+            mmix_mix_state_destroy(s);
+            s = copy;
+        }
+        of.q = mmix_slice(m, x->q, 1, t, 1);
+        of.k = mmix_slice(m, x->k, 1, t, 1);
+        of.v = mmix_slice(m, x->v, 1, t, 1);
+        const mmix_tensor *y = mmix_mix_step(m, &of, s, 0);
+        if (CHECK(y != NULL)) h = hash_of(mmix_data(y), mmix_count(y), h);
+    }
+    *bytes = mmix_mix_state_bytes(s);
+    mmix_mix_state_destroy(s);
+    return h;
+}
+/* Keys and values that are remembered as bf16 give what floats give that are rounded before. */
+static void remembered(size_t L, size_t H, size_t G, size_t N, size_t P, size_t left)
+{
+    const attention a = { 2, L, L, H, G, N, P, MMIX_MASK_CAUSAL, 0, 0, { 0, 0 }, { 0, 0 }, 0 };
+    mmix_ctx *m = at_level(1), *threads = at_level(3);
+    mmix_mixer exact = attention_of(m, &a, 1), rough = attention_of(m, &a, 0);
+    mmix_mixer other = attention_of(threads, &a, 0);
+    size_t floats, halves;
+    rough.q = exact.q;
+    other.q = attention_of(threads, &a, 1).q;
+    rough.bf16 = 1;
+    other.bf16 = 1;
+    if (left) {
+        exact.mask = rough.mask = other.mask = MMIX_MASK_BAND;
+        exact.left = rough.left = other.left = left;
+    }
+    const uint64_t h = hash_steps(m, &exact, L, &floats);
+    CHECK(hash_steps(m, &rough, L, &halves) == h);
+    CHECK(hash_steps(m, &rough, L / 2, &halves) == h);
+    CHECK(hash_steps(threads, &other, L, &halves) == h);
+    if (N % 4 == 0 && P % 4 == 0) CHECK(halves < floats * (sizeof(real) == 4 ? 6 : 4) / 10);
+    FINE(m);
+    FINE(threads);
+    mmix_destroy(m);
+    mmix_destroy(threads);
+}
+/* A slot keeps the type and the widths that it began with. */
+static void remembered_refusals(void)
+{
+    const attention a = { 1, 3, 3, 2, 1, 7, 5, MMIX_MASK_CAUSAL, 0, 0, { 0, 0 }, { 0, 0 }, 0 };
+    const attention wider_k = { 1, 3, 3, 2, 1, 8, 5, MMIX_MASK_CAUSAL, 0, 0, { 0, 0 }, { 0, 0 }, 0 };
+    const attention wider_v = { 1, 3, 3, 2, 1, 7, 6, MMIX_MASK_CAUSAL, 0, 0, { 0, 0 }, { 0, 0 }, 0 };
+    const attention heads = { 1, 3, 3, 2, 2, 7, 5, MMIX_MASK_CAUSAL, 0, 0, { 0, 0 }, { 0, 0 }, 0 };
+    const attention *const wrong[3] = { &wider_k, &wider_v, &heads };
+    mmix_ctx *m = at_level(1);
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    mmix_mixer x = attention_of(m, &a, 0);
+    x.bf16 = 1;
+    CHECK(mmix_mix_step(m, &x, s, 0) != NULL);
+    for (int i = 0; i < 3; i++) {
+        mmix_mixer y = attention_of(m, wrong[i], 0);
+        y.bf16 = 1;
+        BAD(mmix_mix_step(m, &y, s, 0), "mmix_mix_step", "for a slot that carries");
+    }
+    x.bf16 = 0;
+    BAD(mmix_mix_step(m, &x, s, 0), "keys and values as bf16 of 0 and 0 numbers",
+        "carries 7 and 5; 0 are floats");
+    CHECK(mmix_mix_state_tokens(s, 0) == 3);
+    mmix_mix_state_destroy(s);
+    mmix_destroy(m);
+}
 static void attentions(void)
 {
     enum { NONE = MMIX_MASK_NONE, CAUSAL = MMIX_MASK_CAUSAL, PREFIX = MMIX_MASK_PREFIX,
@@ -1132,6 +1206,12 @@ static void attentions(void)
         attention_case(&all[i]);
     }
     infinite_value();
+    snprintf(about, sizeof about, "remembered as bf16, %s", k->name);
+    remembered(40, 4, 2, 16, 8, 0);
+    remembered(90, 3, 1, 64, 64, 0);
+    remembered(33, 2, 2, 5, 3, 0);
+    remembered(60, 6, 2, 17, 20, 9);
+    remembered_refusals();
 }
 
 /* One product by each level: int8 to a unit of the last place, four bits to those of the blocks'
