@@ -580,6 +580,15 @@ enum { MMIX_RECORD_LAYERS = 2 };
    them, it also holds for the steps that record by themselves, mmix_dino_step and
    mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
+/* Turns products of bf16 on (1) or off (0); they are off at first. Returns what it was. While they
+   are on, mmix_linear and mmix_matmul round what they multiply to bf16, in the forward and in the
+   backward, and add in float: about half the time of large products. Weights, gradients, moments
+   and everything else stay float. It is to be the same in a forward and its backward, and holds for
+   mmix_dino_step and mmix_distill_step, too. Without AVX512-BF16 it changes nothing; see
+   mmix_has_bf16. */
+MMIXDEF int mmix_multiply_bf16(mmix_ctx *m, int on);
+/* Whether this processor multiplies bf16 at the level that the context runs at: 1 or 0. */
+MMIXDEF int mmix_has_bf16(const mmix_ctx *m);
 /* Asks for the gradient of a leaf, a tensor that no recorded op returned. Returns t. For parameters
    there is mmix_params_require_grad. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
@@ -2599,6 +2608,7 @@ struct mmix_ctx {
     size_t nodes, node_capacity;
     mmix_tensor *graded;                         /* leaves with a gradient here, the latest first */
     int recording, in_backward;
+    int multiply_bf16;
     const mmix_mark *rerun;                      /* where a checkpoint's running backward began */
 
     /* threads */
@@ -3891,6 +3901,7 @@ typedef struct mmixi_narrow_tile {
     mmix_real *c;                                /* 16 columns a panel */
     ptrdiff_t ldc;
     const mmix_real *bias;                       /* (16 panels), or NULL */
+    int add;                                     /* 1: to c; bf16 alone, by processors that do it */
 } mmixi_narrow_tile;
 #define MMIXI_ARGS_bf16_tile (const mmixi_narrow_tile *t)
 #define MMIXI_ARGS_f16_tile MMIXI_ARGS_bf16_tile
@@ -5355,7 +5366,10 @@ MMIXI_NATIVE("avx512bf16") void mmixi_bf16_native_of(const size_t rows, const si
     MMIXI_UNROLL
     for (size_t r = 0; r < rows; r++)
         MMIXI_UNROLL
-        for (size_t p = 0; p < panels; p++) s[r][p] = _mm512_setzero_ps();
+        for (size_t p = 0; p < panels; p++) {
+            s[r][p] = _mm512_setzero_ps();
+            if (t->add) s[r][p] = _mm512_loadu_ps(t->c + (ptrdiff_t)r * t->ldc + 16 * p);
+        }
     for (size_t k = 0; k < steps; k++, b += 64) {
         __m512bh v[3];
         MMIXI_UNROLL
@@ -6276,6 +6290,9 @@ static int mmixi_gemm_is_dots(const mmixi_gemm *g)
     return g->a.cs == 1 && g->b.rs == 1 && g->b.cs != 1;
 }
 
+/* The same by bf16; it stands in >>narrow. */
+static int mmixi_gemm_is_bf16(const mmix_ctx *m, const mmixi_gemm *g);
+static int mmixi_gemm_run_bf16(mmix_ctx *m, const mmixi_gemm *g);
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
@@ -6291,6 +6308,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     int transposed = g->a.rs == 1 && g->a.cs != 1;
     int copy = transposed && rows >= MMIXI_MC / 2;
     if (!rows || !cols) return 0;
+    if (mmixi_gemm_is_bf16(m, g)) return mmixi_gemm_run_bf16(m, g);
     memset(&plan, 0, sizeof plan);
     plan.dots = mmixi_gemm_is_dots(g);
     int wanted = !g->packed_b && !plan.dots && depth;
@@ -6593,6 +6611,7 @@ static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t 
     t.c = c;
     t.ldc = g->c.rs;
     t.bias = g->bias ? g->bias + column : NULL;
+    t.add = g->add;
     if (width == panels * MMIXI_PANEL) {
         mmixi_narrow_tile_run(plan, &t);
         return;
@@ -6600,6 +6619,11 @@ static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t 
     t.c = whole;
     t.ldc = PANELS * MMIXI_PANEL;
     t.bias = NULL;
+    if (g->add) {
+        memset(whole, 0, sizeof whole);
+        for (size_t r = 0; r < rows; r++)
+            memcpy(whole + (ptrdiff_t)r * t.ldc, c + (ptrdiff_t)r * g->c.rs, width * sizeof *c);
+    }
     mmixi_narrow_tile_run(plan, &t);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < width; j++) {
@@ -6645,13 +6669,27 @@ static void mmixi_narrow_task(void *arg, mmixi_range range)
     mmixi_gemm_finish(plan->k, g, c, first_row, begin, end);
 }
 
+/* The tiles of a product whose rows and panels are ready, by all threads. */
+static void mmixi_narrow_tiles(mmix_ctx *m, mmixi_narrow_plan *plan)
+{
+    const mmixi_gemm *g = plan->g;
+    size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
+    double work = (double)g->c.rows * (double)g->c.cols * (double)g->a.cols;
+    work /= 2 * (int)MMIXI_TASK_WORK;
+    size_t wanted = (size_t)(work < 64 ? work : 64);
+    plan->row_parts = mmixi_ceil_div(g->c.rows, MMIXI_MC);
+    plan->panel_parts = 1;
+    while (plan->row_parts * plan->panel_parts < wanted
+           && plan->panel_parts * 2 * m->k->narrow_panels <= all_panels) plan->panel_parts *= 2;
+    mmixi_ranges(m, plan->row_parts * plan->panel_parts, 1, mmixi_narrow_task, plan);
+}
+
 /* c = a bᵀ and what follows, as in mmixi_gemm, where b is a matrix (cols, depth) of `dtype` in
    panels. The rows of a and c are contiguous. 0, or -1 if there is no memory for a's rows. */
 static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const char *panels)
 {
     size_t rows = g->c.rows;
     size_t D = g->a.cols;
-    size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_narrow_plan plan;
     plan.k = m->k;
@@ -6672,13 +6710,7 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
         if (!plan.a) return -1;
         mmixi_ranges(m, rows, mmixi_ceil_div(1 << 14, D), mmixi_narrow_a_rows, &plan);
     }
-    double work = (double)rows * (double)g->c.cols * (double)D / (2 * (int)MMIXI_TASK_WORK);
-    size_t wanted = (size_t)(work < 64 ? work : 64);
-    plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC);
-    plan.panel_parts = 1;
-    while (plan.row_parts * plan.panel_parts < wanted
-           && plan.panel_parts * 2 * m->k->narrow_panels <= all_panels) plan.panel_parts *= 2;
-    mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_narrow_task, &plan);
+    mmixi_narrow_tiles(m, &plan);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -6728,10 +6760,10 @@ static void mmixi_bf16_pack_transposed(const mmixi_kernels *k, mmixi_mat b, char
         }
     }
 }
-/* c = a bᵀ by this thread, where `a` are rows of bf16 and b is in panels, panel_bytes apart. */
+/* c = or += a bᵀ by this thread, where `a` are rows of bf16 and b is in panels, panel_bytes apart. */
 static void mmixi_bf16_multiply(const mmixi_kernels *k, mmixi_mat c, const char *a,
                                 size_t row_bytes, const char *panels, size_t panel_bytes,
-                                size_t depth)
+                                size_t depth, int add)
 {
     mmixi_gemm g;
     mmixi_narrow_plan plan;
@@ -6739,6 +6771,7 @@ static void mmixi_bf16_multiply(const mmixi_kernels *k, mmixi_mat c, const char 
     memset(&plan, 0, sizeof plan);
     g.c = c;
     g.a.cols = depth;
+    g.add = add;
     plan.k = k;
     plan.g = &g;
     plan.dtype = MMIX_DTYPE_BF16;
@@ -6747,6 +6780,120 @@ static void mmixi_bf16_multiply(const mmixi_kernels *k, mmixi_mat c, const char 
     plan.a = (char *)(uintptr_t)a;
     plan.a_row = row_bytes;
     mmixi_narrow_parts(&plan, 0, c.rows, 0, mmixi_ceil_div(c.cols, MMIXI_PANEL));
+}
+
+/* ---- products of floats by bf16: mmix_multiply_bf16 ----
+
+   c = or += a b, where a and b are rounded as they are packed, a to rows and b to panels of its
+   transpose: a piece of their depth at a time, so that rows and panels stay in the cache. The sums
+   are float, and go on in c from piece to piece. */
+
+enum {
+    MMIXI_BF16_DEPTH = MMIXI_SIZE(1024, 4),      /* of a piece; even */
+    MMIXI_BF16_LEAST = MMIXI_SIZE(1 << 15, 1),   /* multiply-adds that are worth the packing */
+    MMIXI_BF16_ROWS = 16,                        /* of a that are packed at a time */
+    MMIXI_BF16_PANELS = 8                        /* of b likewise */
+};
+
+/* A piece at work: a (rows, depth), b (depth, cols). */
+typedef struct mmixi_bf16_piece {
+    const mmixi_kernels *k;
+    mmixi_mat a, b;
+    char *rows, *panels;
+    size_t row_bytes, panel_bytes;
+    char *scratch;                               /* scratch_bytes for each thread */
+    size_t scratch_bytes;
+} mmixi_bf16_piece;
+
+/* Rows of a. One that is transposed becomes rows of floats first. */
+static void mmixi_bf16_piece_rows(void *arg, mmixi_range range)
+{
+    const mmixi_bf16_piece *p = (const mmixi_bf16_piece *)arg;
+    size_t depth = p->a.cols;
+    mmix_real *near = (mmix_real *)(void *)(p->scratch + range.lane * p->scratch_bytes);
+    for (size_t i = range.begin; i < range.end; i++) {
+        size_t first = i * MMIXI_BF16_ROWS;
+        size_t n = mmixi_min(MMIXI_BF16_ROWS, p->a.rows - first);
+        mmixi_mat a = mmixi_part(p->a, first, 0, n, depth);
+        if (a.cs != 1) {
+            p->k->transpose(depth, n, a.p, a.cs, near, (ptrdiff_t)depth);
+            a = mmixi_matrix(near, n, depth, (ptrdiff_t)depth);
+        }
+        mmixi_bf16_rows(p->k, a, p->rows + first * p->row_bytes, p->row_bytes);
+    }
+}
+/* Panels of b. */
+static void mmixi_bf16_piece_panels(void *arg, mmixi_range range)
+{
+    const mmixi_bf16_piece *p = (const mmixi_bf16_piece *)arg;
+    size_t depth = p->b.rows;
+    char *near = p->scratch + range.lane * p->scratch_bytes;
+    for (size_t i = range.begin; i < range.end; i++) {
+        size_t first = i * MMIXI_BF16_PANELS * MMIXI_PANEL;
+        size_t n = mmixi_min(MMIXI_BF16_PANELS * MMIXI_PANEL, p->b.cols - first);
+        mmixi_mat b = mmixi_part(p->b, 0, first, depth, n);
+        char *panels = p->panels + first / MMIXI_PANEL * p->panel_bytes;
+        if (b.cs == 1) mmixi_bf16_pack_transposed(p->k, b, panels, near);
+        else mmixi_bf16_pack(p->k, mmixi_t(b), panels, near);
+    }
+}
+/* Whether the product is made of bf16: it was asked for, the processor can, and it pays. */
+static int mmixi_gemm_is_bf16(const mmix_ctx *m, const mmixi_gemm *g)
+{
+    double work = (double)g->c.rows * (double)g->c.cols * (double)g->a.cols;
+    int lies = (g->a.cs == 1 || g->a.rs == 1) && (g->b.cs == 1 || g->b.rs == 1);
+    return m->multiply_bf16 && m->k->bf16_products && lies && !g->packed_b
+        && work >= MMIXI_BF16_LEAST;
+}
+static int mmixi_gemm_run_bf16(mmix_ctx *m, const mmixi_gemm *g)
+{
+    size_t rows = g->c.rows;
+    size_t cols = g->c.cols;
+    size_t most = mmixi_min(g->a.cols, MMIXI_BF16_DEPTH);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_bf16_piece p;
+    p.k = m->k;
+    p.row_bytes = mmixi_bf16_row_bytes(most);
+    p.scratch_bytes = mmixi_round_up(MMIXI_BF16_ROWS * most * sizeof(mmix_real)
+                                     + 4 * MMIXI_BF16_PANELS * MMIXI_PANEL, MMIXI_ALIGN);
+    p.rows = (char *)mmixi_step(m, mmixi_mul(rows, p.row_bytes));
+    p.panels = (char *)mmixi_step(m, mmixi_narrow_bytes(MMIX_DTYPE_BF16, cols, most));
+    p.scratch = (char *)mmixi_step(m, mmixi_mul(m->lanes, p.scratch_bytes));
+    if (!p.rows || !p.panels || !p.scratch) {
+        mmix_rewind(m, mark);
+        return -1;
+    }
+    for (size_t at = 0; at < g->a.cols; at += most) {
+        mmixi_gemm part = *g;
+        mmixi_narrow_plan plan;
+        size_t depth = mmixi_min(most, g->a.cols - at);
+        p.a = mmixi_part(g->a, 0, at, rows, depth);
+        p.b = mmixi_part(g->b, at, 0, depth, cols);
+        p.panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, depth);
+        mmixi_ranges(m, mmixi_ceil_div(rows, MMIXI_BF16_ROWS), 4, mmixi_bf16_piece_rows, &p);
+        mmixi_ranges(m, mmixi_ceil_div(cols, MMIXI_BF16_PANELS * MMIXI_PANEL), 1,
+                     mmixi_bf16_piece_panels, &p);
+        part.a = p.a;
+        if (at) {                                /* the first piece has the bias, … */
+            part.add = 1;
+            part.bias = NULL;
+        }
+        if (at + depth < g->a.cols) {            /* … and the last what follows */
+            part.residual = NULL;
+            part.row_scale = NULL;
+            part.gelu = 0;
+        }
+        plan.k = m->k;
+        plan.g = &part;
+        plan.dtype = MMIX_DTYPE_BF16;
+        plan.panels = p.panels;
+        plan.panel_bytes = p.panel_bytes;
+        plan.a = p.rows;
+        plan.a_row = p.row_bytes;
+        mmixi_narrow_tiles(m, &plan);
+    }
+    mmix_rewind(m, mark);
+    return 0;
 }
 
 /* ==== >>tensors ======================================================================
@@ -7553,6 +7700,13 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
     if (m) m->recording = on;
     return was;
 }
+MMIXDEF int mmix_multiply_bf16(mmix_ctx *m, int on)
+{
+    int was = m ? m->multiply_bf16 : 0;
+    if (m) m->multiply_bf16 = on;
+    return was;
+}
+MMIXDEF int mmix_has_bf16(const mmix_ctx *m) { return m && m->k->bf16_products; }
 MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
     void *p;
@@ -13945,7 +14099,6 @@ typedef struct mmixi_softmax_bf16 {
     int on;                          /* 0: all is float */
     char *key, *value, *query, *score;
     char *rows;                      /* room for two rows while they are packed */
-    mmixi_mat sums;                  /* (rows, P): e^(s - m) v of the tile, where it is added */
 } mmixi_softmax_bf16;
 typedef struct mmixi_softmax_task {
     const mmixi_pass *pass;
@@ -13999,7 +14152,6 @@ static void mmixi_softmax_layout_bf16(const mmixi_pass *p, mmixi_softmax_bf16 *b
     b->query = (char *)mmixi_room_bytes(room, R * mmixi_bf16_row_bytes(N));
     b->score = (char *)mmixi_room_bytes(room, R * mmixi_bf16_row_bytes(s->ld));
     b->rows = (char *)mmixi_room_bytes(room, 4 * width);
-    b->sums = mmixi_room_matrix(room, R, P);
 }
 /* Lays a task out in scratch; returns the reals it takes, with scratch NULL that alone. What a
    direction does not need has no rows. */
@@ -14328,7 +14480,7 @@ static void mmixi_softmax_scores_bf16(const mmixi_softmax_task *t, const mmixi_s
     mmixi_mat scores = mmixi_part(all, 0, run.begin, b->rows, run.end - run.begin);
     mmixi_bf16_rows(t->k, mmixi_softmax_queries(t, b), t->bf16.query, row_bytes);
     mmixi_bf16_multiply(t->k, scores, t->bf16.query, row_bytes,
-                        t->bf16.key + run.begin / MMIXI_PANEL * panel_bytes, panel_bytes, N);
+                        t->bf16.key + run.begin / MMIXI_PANEL * panel_bytes, panel_bytes, N, 0);
     if (t->r->bias)
         mmixi_softmax_add_bias(t, b, mmixi_part(all, 0, b->from, b->rows, b->n));
 }
@@ -14341,7 +14493,6 @@ static void mmixi_softmax_weigh_bf16(const mmixi_softmax_task *t, const mmixi_so
     size_t row_bytes = mmixi_bf16_row_bytes(t->plan->ld);
     size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, t->n);
     const char *values = t->bf16.value + run.begin / 2 * 4 * MMIXI_PANEL;
-    mmixi_mat sums = b->add ? mmixi_part(t->bf16.sums, 0, 0, b->rows, y.cols) : y;
     for (size_t r = 0; r < b->rows; r++) {
         mmix_real *row = mmixi_row(all, r);
         size_t seen_end = b->from + b->n;
@@ -14350,9 +14501,7 @@ static void mmixi_softmax_weigh_bf16(const mmixi_softmax_task *t, const mmixi_so
     }
     mmixi_mat weights = mmixi_part(all, 0, run.begin, b->rows, n);
     mmixi_bf16_rows(t->k, weights, t->bf16.score, row_bytes);
-    mmixi_bf16_multiply(t->k, sums, t->bf16.score, row_bytes, values, panel_bytes, n);
-    for (size_t r = 0; r < b->rows && b->add; r++)
-        mmixi_put(t->k, y.cols, mmixi_row(sums, r), mmixi_row(y, r), 1);
+    mmixi_bf16_multiply(t->k, y, t->bf16.score, row_bytes, values, panel_bytes, n, b->add);
 }
 /* A block against a tile: s, then e^(s - m), then y' += e^(s - m) v of the rows. */
 static void mmixi_softmax_forward(const mmixi_softmax_task *t, const mmixi_softmax_block *b)

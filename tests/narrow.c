@@ -491,7 +491,7 @@ static void tile_form(const operands *o, size_t rows, size_t panels, int biased,
 {
     const real guard = -77;
     const size_t ld = COLUMNS + 5, columns = 16 * panels;
-    mmixi_narrow_tile t = { rows, panels, o->D, o->a, o->a_row, o->b, o->panel, NULL, 0, NULL };
+    mmixi_narrow_tile t = { rows, panels, o->D, o->a, o->a_row, o->b, o->panel, NULL, 0, NULL, 0 };
     int right = 1, intact = 1;
     for (size_t i = 0; i < (ROWS + 2) * ld; i++)
         tile_c[i] = guard;
@@ -733,7 +733,7 @@ static void row_no_number(int dtype, size_t D, size_t at, real bad)
     tile_x[at] = bad;
     row(dtype, D, tile_x, 0);
     operands o = operands_of(dtype, D, 1, 16, tile_x, tile_w);
-    mmixi_narrow_tile t = { 1, 1, D, o.a, o.a_row, o.b, o.panel, tile_c, 16, NULL };
+    mmixi_narrow_tile t = { 1, 1, D, o.a, o.a_row, o.b, o.panel, tile_c, 16, NULL, 0 };
     if (dtype == MMIX_DTYPE_BF16) k->bf16_tile(&t);
     else if (dtype == MMIX_DTYPE_I8) k->i8_tile(&t);
     else k->q4_tile(&t);
@@ -1214,6 +1214,102 @@ static void attentions(void)
     remembered_refusals();
 }
 
+/* ---- products of floats by bf16: mmix_multiply_bf16 ---- */
+
+enum { OUT, DX, DW, DB, MADE };
+/* y = x Wᵀ + b (rows, O) and the gradients of Σ y g, or with plain 1 y = a b of matrices and its
+   gradients, made of numbers that are bf16 already, or not. */
+typedef struct multiplied { uint64_t hash[MADE]; real *values[MADE]; size_t count[MADE]; } multiplied;
+static mmix_tensor *numbers(mmix_ctx *m, size_t rows, size_t cols, int exact)
+{
+    return shaped(m, heads(m, 1, 1, rows, cols, exact), 2, rows, cols, 0);
+}
+static multiplied multiply(int threads, int on, size_t rows, size_t D, size_t O, int plain, int exact)
+{
+    multiplied got;
+    mmix_ctx *m = at_level(threads);
+    memset(&got, 0, sizeof got);
+    state = 77;
+    mmix_tensor *x = numbers(m, rows, D, exact);
+    mmix_tensor *w = plain ? numbers(m, D, O, exact) : numbers(m, O, D, exact);
+    mmix_tensor *b = random1(m, O, -1, 1), *g = numbers(m, rows, O, exact);
+    mmix_tensor *of[MADE] = { NULL };
+    CHECK(mmix_multiply_bf16(m, on) == 0 && mmix_has_bf16(m) == k->bf16_products);
+    mmix_require_grad(x);
+    mmix_require_grad(w);
+    mmix_require_grad(b);
+    mmix_record(m, 1);
+    mmix_tensor *y = plain ? mmix_matmul(m, x, w) : mmix_linear(m, x, w, b);
+    if (y) got.values[OUT] = values_of(y);       /* a backward gives its memory back */
+    got.count[OUT] = mmix_count(y);
+    CHECK(!mmix_backward(m, mmix_sum(m, mmix_mul(m, y, g))));
+    of[DX] = mmix_grad(x);
+    of[DW] = mmix_grad(w);
+    of[DB] = mmix_grad(b);
+    for (int i = 0; i < MADE; i++) {
+        if (of[i]) {
+            got.count[i] = mmix_count(of[i]);
+            got.values[i] = values_of(of[i]);
+        }
+        if (got.values[i]) got.hash[i] = hash_of(got.values[i], got.count[i], 1);
+    }
+    CHECK(mmix_multiply_bf16(m, 0) == on);
+    FINE(m);
+    mmix_destroy(m);
+    return got;
+}
+static void multiplied_free(multiplied *x)
+{
+    for (int i = 0; i < MADE; i++) free(x->values[i]);
+}
+static int same_hashes(const multiplied *a, const multiplied *b)
+{
+    return !memcmp(a->hash, b->hash, sizeof a->hash);
+}
+static void multiplied_case(size_t rows, size_t D, size_t O, int plain)
+{
+    static const int threads[] = { 2, 3, 5 };
+    multiplied floats = multiply(1, 0, rows, D, O, plain, 1);
+    multiplied exact = multiply(1, 1, rows, D, O, plain, 1);
+    multiplied rough = multiply(1, 1, rows, D, O, plain, 0);
+    snprintf(about, sizeof about, "%s of %dx%dx%d by bf16, %s", plain ? "matmul" : "linear",
+             (int)rows, (int)D, (int)O, k->name);
+    /* sums of products of numbers below 3, in another order */
+    for (int i = 0; i < MADE; i++) {
+        const double terms = 9 * (double)(D + O + rows);
+        double off = 0;
+        for (size_t j = 0; j < exact.count[i]; j++)
+            off = fmax(off, fabs((double)exact.values[i][j] - (double)floats.values[i][j]));
+        CHECK(off <= 1e-6 * terms);
+    }
+    if (!k->bf16_products) {
+        CHECK(same_hashes(&exact, &floats));
+    } else {
+        for (int i = 0; i < DB; i++) CHECK(rough.hash[i] == exact.hash[i]);
+        multiplied rounded = multiply(1, 0, rows, D, O, plain, 0);
+        CHECK(rounded.hash[OUT] != rough.hash[OUT] && rounded.hash[DX] != rough.hash[DX]
+              && rounded.hash[DW] != rough.hash[DW]);
+        multiplied_free(&rounded);
+    }
+    for (int t = 0; t < 3; t++) {
+        multiplied other = multiply(threads[t], 1, rows, D, O, plain, 0);
+        CHECK(same_hashes(&other, &rough));
+        multiplied_free(&other);
+    }
+    multiplied_free(&floats);
+    multiplied_free(&exact);
+    multiplied_free(&rough);
+}
+static void multiplications(void)
+{
+    multiplied_case(64, 64, 64, 0);
+    multiplied_case(197, 99, 131, 0);
+    multiplied_case(35, 1100, 47, 0);            /* pieces of the depth */
+    multiplied_case(1030, 40, 33, 0);
+    multiplied_case(70, 65, 1029, 1);
+    multiplied_case(131, 33, 49, 1);
+}
+
 /* One product by each level: int8 to a unit of the last place, four bits to those of the blocks'
    sums, bf16 to what becomes of x. */
 static void between_levels(void)
@@ -1511,6 +1607,7 @@ static void memory(void)
 static void all_tiles(void) { levels(tiles); }
 static void all_products(void) { levels(products); }
 static void all_rows(void) { levels(rows); }
+static void all_multiplications(void) { levels(multiplications); }
 static void all_attentions(void) { levels(attentions); }
 static void all_linears(void)
 {
@@ -1522,6 +1619,7 @@ int main(int argc, char **argv)
     static const section all[] = { { "definition", definition }, { "tiles", all_tiles },
                                    { "products", all_products }, { "rows", all_rows },
                                    { "linear", all_linears },    { "attention", all_attentions },
+                                   { "multiply", all_multiplications },
                                    { "files", files },
                                    { "memory", memory } };
     return sections(all, sizeof all / sizeof *all, argc, argv);
