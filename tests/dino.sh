@@ -27,6 +27,7 @@ refused "heads of Mamba-2 that do not divide" --mixer ssd --set head_dim=48 --st
 refused "unknown mixer" --mixer rnn --out $t/o
 refused "a number that no recipe has" --set colour=1 --out $t/o
 refused "no number" --set batch=many --out $t/o
+refused "products of bf16 where there are none" --simd none --set bf16=1 --steps 20 --out $t/o
 refused "half a picture" --set batch=2.5 --out $t/o
 refused "a number out of range" --set jitter=2 --out $t/o
 refused "crops of no whole number of patches" --set size=50 --out $t/o

@@ -621,6 +621,9 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         r[k].chosen = o->mixers >> k & 1;
         if (!r[k].chosen) continue;
         plan_config(o, &r[k], k);
+        recipe of = recipe_of(o, k);
+        const char *why = recipe_beyond(m, &of);
+        if (why) return fail("--set %s", why);
         mmix_dino *d = mmix_dino_create(m, r[k].config);
         if (!d || start_from(d, o)) return fail("%s", mmix_error(m));
         size_t side = r[k].config.augment.global_size;
@@ -629,7 +632,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         double took[PLAN_STEPS] = {0};
         for (int i = -2; measure && i < PLAN_STEPS && !interrupted; i++) {
             double start = now();
-            mmix_dino_step(d, crop_from(&p->train), p->train.count, NULL);
+            recipe_step(m, &of, d, &p->train, NULL);
             if (i >= 0) took[i] = now() - start;         /* the first two also take their memory */
         }
         qsort(took, PLAN_STEPS, sizeof *took, by_size);
@@ -723,6 +726,7 @@ static void learn(mmix_ctx *m, mmix_dino *d, run *r, const settings *o, const pi
                   int mixer)
 {
     mmix_dino_stats s;
+    recipe of = recipe_of(o, mixer);
     mmix_memory_peak_clear(m);
     double start = now();
     double said = start, saved = start, before = r->seconds, idle = 0;
@@ -734,7 +738,7 @@ static void learn(mmix_ctx *m, mmix_dino *d, run *r, const settings *o, const pi
             if (plot(m, mmix_dino_backbone(d, 1), r, p)) break;
             idle += now() - t;
         }
-        if (mmix_dino_step(d, crop_from(&p->train), p->train.count, &s) <= 0) break;
+        if (recipe_step(m, &of, d, &p->train, &s) <= 0) break;
         double t = now();
         r->loss[r->done] = s.loss;
         r->entropy[r->done] = s.teacher_entropy;

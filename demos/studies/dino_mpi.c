@@ -77,16 +77,15 @@ static int sum_pieces(void *user, mmix_real *x, size_t n)
 }
 
 /* Steps to the end. 0, or an exit status. */
-static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, double every,
-                 int rank)
+static int train(mmix_ctx *m, const recipe *r, mmix_dino *d, const pictures *p, const char *out,
+                 double every, int rank)
 {
-    const mmix_picture *from = crop_from(&p->train);
     double start = now();
     double said = start, saved = start;
     size_t first = 0, done = 0;
     mmix_dino_stats s;
     int more;
-    while ((more = mmix_dino_step(d, from, p->train.count, &s)) > 0) {
+    while ((more = recipe_step(m, r, d, &p->train, &s)) > 0) {
         double t = now();
         if (!done++) first = s.step;
         if (rank) continue;
@@ -167,6 +166,7 @@ int main(int argc, char **argv)
     mmix_ctx *m = status ? NULL : mmix_create(&o);
     if (m && get_pictures(&p, m, images, seed))
         status = fail("%s", *p.error ? p.error : "out of memory for the pictures");
+    if (m && !status && recipe_beyond(m, &r)) status = fail("--set %s", recipe_beyond(m, &r));
     if (m && !status) {
         mmix_dino_config c = recipe_config(&r, (size_t)steps, seed);
         all.ranks = ranks;
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
             status = fail("%s: it has %zu shards, here are %d processes", load,
                           mmix_dino_config_of(d)->shards, ranks);
         else if (d && (ranks == 1 || !mmix_dino_set_allreduce(d, (size_t)rank, sum_pieces, &all)))
-            status = train(m, d, &p, out, every, rank);
+            status = train(m, &r, d, &p, out, every, rank);
         if (!d) status = fail("%s", mmix_error(m));
         mmix_dino_destroy(d);
     }

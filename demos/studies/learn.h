@@ -42,6 +42,7 @@ typedef struct recipe {
     double memory, temp, temp_warm, warm, center;
     /* iBOT: weight of its loss; share of crops, of a crop's patches */
     double patches, masked, mask_from, mask_to;
+    double bf16;                          /* 1: steps multiply bf16 (mmix_multiply_bf16) */
 } recipe;
 
 static const struct { const char *name; size_t at; int whole; double low, high;
@@ -62,7 +63,7 @@ static const struct { const char *name; size_t at; int whole; double low, high;
     WHOLE(warmup, 0, EPOCHS), REAL(decay, 0, 10), REAL(decay_end, 0, 10), REAL(clip, 0, 1e9),
     WHOLE(freeze, 0, EPOCHS), REAL(memory, 0, 1), REAL(temp, 1e-3, 1), REAL(temp_warm, 1e-3, 1),
     WHOLE(warm, 0, EPOCHS), REAL(center, 0, 1), REAL(patches, 0, 1e3), REAL(masked, 0, 1),
-    REAL(mask_from, 0, 1), REAL(mask_to, 0, 1),
+    REAL(mask_from, 0, 1), REAL(mask_to, 0, 1), WHOLE(bf16, 0, 1),
 #undef WHOLE
 #undef REAL
 };
@@ -258,6 +259,14 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     return c;
 }
 
+/* What of a recipe this machine can't do, or NULL. */
+static inline const char *recipe_beyond(const mmix_ctx *m, const recipe *r)
+{
+    if (r->bf16 > 0 && !mmix_has_bf16(m))
+        return "bf16=1: this processor has no products of bf16 (AVX512-BF16); leave it out";
+    return NULL;
+}
+
 /* ---- pictures to learn from ------------------------------------------------------------------ */
 
 typedef struct swarms {
@@ -285,6 +294,16 @@ static inline int swarms_draw(mmix_ctx *m, picture_set *set, uint64_t seed, size
 /* What crops are cut from. */
 static inline const mmix_picture *crop_from(const picture_set *set) { return set->whole ?
         set->whole : set->picture; }
+
+/* The next step of a run by its recipe; as mmix_dino_step. */
+static inline int recipe_step(mmix_ctx *m, const recipe *r, mmix_dino *d, const picture_set *set,
+                              mmix_dino_stats *stats)
+{
+    int was = mmix_multiply_bf16(m, r->bf16 > 0);
+    int more = mmix_dino_step(d, crop_from(set), set->count, stats);
+    mmix_multiply_bf16(m, was);
+    return more;
+}
 
 /* plain_describe, outside of tasks. 0, or -1. */
 static inline int describe_plain(mmix_ctx *m, int kind, mmix_picture p, mmix_real *out)

@@ -1180,6 +1180,8 @@ static int learner_begin(exam *e, learner *n, size_t seed, const char *path)
     mmix_dino_config c = recipe_config(&r, e->o->steps, seed);
     char *note = NULL, *end;
     int there = is_there(path);
+    const char *why = recipe_beyond(e->m, &r);
+    if (why) return mmix_fail(e->m, MMIX_ERROR_ARGUMENT, "--set %s", why);
     mmix_seed_set(e->m, seed);
     if (n->of->labels) {
         if (supervised_make(e->m, &n->told, c, e->p.classes)) return -1;
@@ -1215,12 +1217,15 @@ static int learner_save(exam *e, const learner *n, const char *path)         /* 
 static double learner_step(exam *e, learner *n, size_t seed)
 {
     const picture_set *set = &e->p.train;
+    recipe r = recipe_of(e->o, n->of);
     mmix_dino_stats s;
     n->done++;
-    if (!n->of->labels) return mmix_dino_step(n->dino, crop_from(set), set->count, &s) > 0 ?
-        s.loss : NAN;
+    if (!n->of->labels) return recipe_step(e->m, &r, n->dino, set, &s) > 0 ? s.loss : NAN;
     mmix_seed_set(e->m, seed);  /* crops and drop path are drawn by the context's */
-    return supervised_step(e->m, &n->told, crop_from(set), set->label, set->count);
+    int was = mmix_multiply_bf16(e->m, r.bf16 > 0);
+    double loss = supervised_step(e->m, &n->told, crop_from(set), set->label, set->count);
+    mmix_multiply_bf16(e->m, was);
+    return loss;
 }
 static void learner_end(learner *n)
 {
