@@ -816,6 +816,7 @@ static uint64_t hash_linear(int dtype, int threads, size_t rows, size_t O, size_
     both_matrices(m, dtype, O, D, &w, &reals);
     mmix_tensor *x = shaped(m, random3(m, 1, rows, D, -2, 2), 2, rows, D, 0);
     mmix_tensor *b = random1(m, O, -1, 1);
+    for (size_t i = 7; x && i < rows * D; i += 90) mmix_data(x)[i] *= 50;       /* outliers */
     uint64_t h = 1;
     for (size_t r = 0; r < rows; r += step) {
         const size_t n = mmixi_min(step, rows - r);
@@ -950,6 +951,50 @@ static void deepest(mmix_ctx *m)
     }
     BAD(matrix(m, MMIX_DTYPE_I8, 1, D + 1), "rows of int8 have at most 133144 numbers", "133145");
 }
+/* Rows of x with `count` numbers of 1000, some negative, among numbers below 1: up to 8 of them stay
+   float, and the others are as fine as without. */
+static void outliers(mmix_ctx *m, size_t D, size_t O, size_t count)
+{
+    const size_t rows = 11;
+    mmix_tensor *w, *reals;
+    state = 5;
+    both_matrices(m, MMIX_DTYPE_I8, O, D, &w, &reals);
+    mmix_tensor *x = shaped(m, random3(m, 1, rows, D, -1, 1), 2, rows, D, 0);
+    for (size_t r = 0; x && r < rows; r++)
+        for (size_t n = 0; n < count; n++) {
+            const size_t at = n + 1 == count ? D - 1 : (n * 13 + r) % (D - 1);
+            mmix_data(x)[r * D + at] = n % 3 ? 1000 : -1000;
+        }
+    const mmix_tensor *y = mmix_linear(m, x, w, NULL);
+    if (!CHECK(y != NULL)) return;
+    const double half_step = (count > MMIXI_I8_OUTLIERS ? 1000.0 : 1.0) / 254;
+    int near = 1;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t o = 0; o < O; o++) {
+            wide sum = 0, size = 0, all = 0;
+            for (size_t i = 0; i < D; i++) {
+                const wide part = (wide)mmix_data(x)[r * D + i] * (wide)mmix_data(reals)[o * D + i];
+                sum += part;
+                all += size_of(part);
+                size += size_of((wide)mmix_data(reals)[o * D + i]);
+            }
+            const wide off = size_of((wide)mmix_data(y)[r * O + o] - sum);
+            near &= off <= size * half_step * 1.001 + all * 1e-6;
+        }
+    CHECK(near);
+}
+static void outliers_all(void)
+{
+    mmix_ctx *m = at_level(2);
+    for (size_t count = 1; count < 11; count++) {
+        doing_type("outliers", MMIX_DTYPE_I8, count);
+        outliers(m, 800, 37, count);
+        outliers(m, 403, 100, count);
+        mmix_reset(m);
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
 static void linears(void)
 {
     mmix_ctx *m = at_level(2);
@@ -968,6 +1013,7 @@ static void linears(void)
         mmix_reset(m);
     }
     mmix_destroy(m);
+    outliers_all();
 }
 
 /* ---- attention that multiplies bf16 ---- */
