@@ -105,6 +105,8 @@ else
     # the long ones first
     chain golden_reg
     run "golden tiny tiles, sanitizers" build/golden_reg "$@"
+    chain programs
+    run "the small programs" sh tests/demos.sh
     chain compilers
     run "compilers, symbols" sh tests/check.sh compilers
     chain documents
@@ -143,7 +145,7 @@ else
         run "golden NEON, emulated" qemu-aarch64 build/golden_neon tests/golden
     else echo "skipped: NEON (no aarch64-linux-gnu-gcc, no qemu-aarch64)"; skipped=$((skipped + 1)); fi
     chain cuda
-    run "CUDA kernels on the host" build/cuda 20
+    run "CUDA kernels on the host" build/cuda 12
     run "CUDA kernels on the host, sanitizers" build/cuda_san 2
     run "CUDA kernels on the host, layouts as CUTLASS states them" build/cuda_layouts 2
     run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
@@ -160,8 +162,7 @@ else
     if [ -z "$mingw" ]; then echo "skipped: Windows (no $MINGW)"; skipped=$((skipped + 1))
     elif [ -z "$wine" ]; then echo "skipped: running on Windows (no wine); it compiles"; skipped=$((skipped + 1))
     else for n in $windows; do run "$n on Windows" env WINEPREFIX="$PWD/build/wine" WINEDEBUG=-all "$wine" build/${n}_win.exe; done; fi
-    chain programs
-    run "the small programs" sh tests/demos.sh
+    chain tiny_programs
     run "the programs of docs/tiny" sh tests/tiny.sh
     chain demos
     run "demo arguments" sh tests/dino.sh build/dino
