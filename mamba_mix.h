@@ -6933,55 +6933,58 @@ static int mmixi_gemm_is_bf16(const mmix_ctx *m, const mmixi_gemm *g)
     return m->multiply_bf16 && m->k->bf16_products && lies && !g->packed_b
         && work >= MMIXI_BF16_LEAST;
 }
-static int mmixi_gemm_run_bf16(mmix_ctx *m, const mmixi_gemm *g)
+/* The piece of g's depth that begins at `at`: packs it, and multiplies. */
+static void mmixi_bf16_piece_run(mmix_ctx *m, const mmixi_gemm *g, mmixi_bf16_piece *p, size_t at,
+                                 size_t depth)
 {
+    mmixi_gemm part = *g;
+    mmixi_narrow_plan plan;
     size_t rows = g->c.rows;
     size_t cols = g->c.cols;
+    p->a = mmixi_part(g->a, 0, at, rows, depth);
+    p->b = mmixi_part(g->b, at, 0, depth, cols);
+    p->panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, depth);
+    mmixi_ranges(m, mmixi_ceil_div(rows, MMIXI_BF16_ROWS), 4, mmixi_bf16_piece_rows, p);
+    mmixi_ranges(m, mmixi_ceil_div(cols, MMIXI_BF16_PANELS * MMIXI_PANEL), 1,
+                 mmixi_bf16_piece_panels, p);
+    part.a = p->a;
+    if (at) {                                    /* the first piece has the bias, … */
+        part.add = 1;
+        part.bias = NULL;
+    }
+    if (at + depth < g->a.cols) {                /* … and the last what follows */
+        part.residual = NULL;
+        part.row_scale = NULL;
+        part.gelu = 0;
+    }
+    memset(&plan, 0, sizeof plan);
+    plan.k = m->k;
+    plan.g = &part;
+    plan.dtype = MMIX_DTYPE_BF16;
+    plan.panels = p->panels;
+    plan.panel_bytes = p->panel_bytes;
+    plan.a = p->rows;
+    plan.a_row = p->row_bytes;
+    mmixi_narrow_tiles(m, &plan);
+}
+static int mmixi_gemm_run_bf16(mmix_ctx *m, const mmixi_gemm *g)
+{
     size_t most = mmixi_min(g->a.cols, MMIXI_BF16_DEPTH);
+    size_t near = MMIXI_BF16_ROWS * most * sizeof(mmix_real);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_bf16_piece p;
+    memset(&p, 0, sizeof p);
     p.k = m->k;
     p.row_bytes = mmixi_bf16_row_bytes(most);
-    p.scratch_bytes = mmixi_round_up(MMIXI_BF16_ROWS * most * sizeof(mmix_real)
-                                     + 4 * MMIXI_BF16_PANELS * MMIXI_PANEL, MMIXI_ALIGN);
-    p.rows = (char *)mmixi_step(m, mmixi_mul(rows, p.row_bytes));
-    p.panels = (char *)mmixi_step(m, mmixi_narrow_bytes(MMIX_DTYPE_BF16, cols, most));
+    p.scratch_bytes = mmixi_round_up(near + 4 * MMIXI_BF16_PANELS * MMIXI_PANEL, MMIXI_ALIGN);
+    p.rows = (char *)mmixi_step(m, mmixi_mul(g->c.rows, p.row_bytes));
+    p.panels = (char *)mmixi_step(m, mmixi_narrow_bytes(MMIX_DTYPE_BF16, g->c.cols, most));
     p.scratch = (char *)mmixi_step(m, mmixi_mul(m->lanes, p.scratch_bytes));
-    if (!p.rows || !p.panels || !p.scratch) {
-        mmix_rewind(m, mark);
-        return -1;
-    }
-    for (size_t at = 0; at < g->a.cols; at += most) {
-        mmixi_gemm part = *g;
-        mmixi_narrow_plan plan;
-        size_t depth = mmixi_min(most, g->a.cols - at);
-        p.a = mmixi_part(g->a, 0, at, rows, depth);
-        p.b = mmixi_part(g->b, at, 0, depth, cols);
-        p.panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, depth);
-        mmixi_ranges(m, mmixi_ceil_div(rows, MMIXI_BF16_ROWS), 4, mmixi_bf16_piece_rows, &p);
-        mmixi_ranges(m, mmixi_ceil_div(cols, MMIXI_BF16_PANELS * MMIXI_PANEL), 1,
-                     mmixi_bf16_piece_panels, &p);
-        part.a = p.a;
-        if (at) {                                /* the first piece has the bias, … */
-            part.add = 1;
-            part.bias = NULL;
-        }
-        if (at + depth < g->a.cols) {            /* … and the last what follows */
-            part.residual = NULL;
-            part.row_scale = NULL;
-            part.gelu = 0;
-        }
-        plan.k = m->k;
-        plan.g = &part;
-        plan.dtype = MMIX_DTYPE_BF16;
-        plan.panels = p.panels;
-        plan.panel_bytes = p.panel_bytes;
-        plan.a = p.rows;
-        plan.a_row = p.row_bytes;
-        mmixi_narrow_tiles(m, &plan);
-    }
+    int bad = !p.rows || !p.panels || !p.scratch;
+    for (size_t at = 0; at < g->a.cols && !bad; at += most)
+        mmixi_bf16_piece_run(m, g, &p, at, mmixi_min(most, g->a.cols - at));
     mmix_rewind(m, mark);
-    return 0;
+    return bad ? -1 : 0;
 }
 
 /* ==== >>tensors ======================================================================
