@@ -72,7 +72,8 @@ typedef struct tokenizer_text {
 } tokenizer_text;
 void tokenizer_ids_free(tokenizer_ids *ids);
 void tokenizer_text_free(tokenizer_text *text);
-/* Appends n bytes. Returns 0, or -1 without memory. */
+/* Append an id, n bytes. Return 0, or -1 without memory. */
+int tokenizer_ids_add(tokenizer_ids *ids, int32_t id);
 int tokenizer_text_add(tokenizer_text *text, const char *bytes, size_t n);
 
 enum { TOKENIZER_ERROR = 320 };                  /* bytes of a message, its 0 included */
@@ -216,7 +217,7 @@ void tokenizer_text_free(tokenizer_text *text)
     tk_release(text->at);
     memset(text, 0, sizeof *text);
 }
-static int tk_id_add(tokenizer_ids *ids, int32_t id)
+int tokenizer_ids_add(tokenizer_ids *ids, int32_t id)
 {
     int32_t *at = (int32_t *)tk_grow(ids->at, &ids->room, ids->count, ids->count + 1, sizeof *at);
     if (!at) return -1;
@@ -1722,12 +1723,12 @@ static int tk_end_scored(const tokenizer *t, tk_work *w, const char *word, token
         if (node->begin == node->end) continue;
         if (id < 0 && t->byte_fallback) {
             for (size_t k = node->begin; k < node->end; k++)
-                if (tk_id_add(ids, t->byte[(unsigned char)word[k]])) return -1;
+                if (tokenizer_ids_add(ids, t->byte[(unsigned char)word[k]])) return -1;
             last = -1;
             continue;
         }
         if (id < 0) id = t->unknown;
-        if (id >= 0 && (id != t->unknown || last != id) && tk_id_add(ids, id)) return -1;
+        if (id >= 0 && (id != t->unknown || last != id) && tokenizer_ids_add(ids, id)) return -1;
         last = id;
     }
     return 0;
@@ -1736,13 +1737,13 @@ static int tk_bpe(const tokenizer *t, tk_work *w, const char *word, size_t n, to
 {
     int scored = t->model == TK_BPE_SCORED;
     int32_t whole = t->whole_words ? tk_table_find(&t->table, word, n) : -1;
-    if (whole >= 0) return tk_id_add(ids, whole);
+    if (whole >= 0) return tokenizer_ids_add(ids, whole);
     w->nodes = 0;
     if (scored ? tk_begin_scored(t, w, word, n) : tk_begin_ranked(t, w, word, n)) return -1;
     if (tk_join_all(t, w, word)) return -1;
     if (scored) return tk_end_scored(t, w, word, ids);
     for (size_t i = 0; i < w->nodes; i++)
-        if (w->node[i].begin < w->node[i].end && tk_id_add(ids, w->node[i].id)) return -1;
+        if (w->node[i].begin < w->node[i].end && tokenizer_ids_add(ids, w->node[i].id)) return -1;
     return 0;
 }
 
@@ -1807,7 +1808,7 @@ static int tk_unigram(const tokenizer *t, tk_work *w, const char *word, size_t n
         size_t begin = w->node[i].begin;
         int32_t id = w->node[i].id;
         if (id != t->unknown) {
-            if (tk_id_add(ids, id)) return -1;
+            if (tokenizer_ids_add(ids, id)) return -1;
             continue;
         }
         while (i && w->node[i - 1].id == t->unknown) i--;
@@ -1815,11 +1816,11 @@ static int tk_unigram(const tokenizer *t, tk_work *w, const char *word, size_t n
         int32_t whole = tk_table_find(&t->table, word + begin, end - begin);
         if (whole < 0 && !t->byte_fallback) whole = t->unknown;
         if (whole >= 0) {
-            if (tk_id_add(ids, whole)) return -1;
+            if (tokenizer_ids_add(ids, whole)) return -1;
             continue;
         }
         for (size_t k = begin; k < end; k++)
-            if (tk_id_add(ids, t->byte[(unsigned char)word[k]])) return -1;
+            if (tokenizer_ids_add(ids, t->byte[(unsigned char)word[k]])) return -1;
     }
     return 0;
 }
@@ -1889,7 +1890,7 @@ static int tk_encode_normal(const tokenizer *t, tk_work *w, int first, int flags
         bad = tk_pieces_set(&w->from, text.at + begin, at - begin);
         if (!bad) bad = tk_encode_cut(t, w, first && begin == 0, ids);
         if (found < 0 || bad) break;
-        bad = tk_id_add(ids, list->at[found].id);
+        bad = tokenizer_ids_add(ids, list->at[found].id);
         at = end;
         begin = end;
     }
@@ -1915,7 +1916,7 @@ static int tk_encode(const tokenizer *t, tk_work *w, int flags, tokenizer_ids *i
         int32_t found = tk_added_next(&t->added, text, n, &at, &end);
         if (found < 0) break;
         if (tk_encode_part(t, w, text + begin, at - begin, begin == 0, flags, ids)) return -1;
-        if (tk_id_add(ids, t->added.at[found].id)) return -1;
+        if (tokenizer_ids_add(ids, t->added.at[found].id)) return -1;
         at = end;
         begin = end;
     }
@@ -1928,10 +1929,10 @@ int tokenizer_encode(const tokenizer *t, const char *text, size_t n, int flags, 
     if (!t || (n && !text)) return -1;
     memset(&w, 0, sizeof w);
     for (size_t i = 0; i < t->before.count && (flags & TOKENIZER_BEGIN) && !bad; i++)
-        bad = tk_id_add(ids, t->before.at[i]);
+        bad = tokenizer_ids_add(ids, t->before.at[i]);
     if (!bad && n) bad = tk_add_valid(&w.valid, text, n) || tk_encode(t, &w, flags, ids);
     for (size_t i = 0; i < t->after.count && (flags & TOKENIZER_BEGIN) && !bad; i++)
-        bad = tk_id_add(ids, t->after.at[i]);
+        bad = tokenizer_ids_add(ids, t->after.at[i]);
     tk_work_free(&w);
     return bad ? -1 : 0;
 }
@@ -2611,7 +2612,7 @@ static int tk_json_template(tokenizer *t, const tk_document *d, const tk_json *p
             int32_t number = tk_json_id(id);
             if (number < 0 || (size_t)number >= t->count)
                 return tk_refuse(t, "a special token of the template has no token's id");
-            if (tk_id_add(to, number)) return tk_no_memory(t);
+            if (tokenizer_ids_add(to, number)) return tk_no_memory(t);
         }
     }
     if (t->before.count) t->begin = t->before.at[0];
@@ -2965,8 +2966,8 @@ static int tk_gguf_ids(tokenizer *t, const tk_gguf *g)
     t->end = g->end;
     if (t->spm) t->unknown = g->unknown;
     int begins = g->add_begin < 0 ? t->spm : g->add_begin;
-    if (begins && t->begin >= 0 && tk_id_add(&t->before, t->begin)) return tk_no_memory(t);
-    if (g->add_end > 0 && t->end >= 0 && tk_id_add(&t->after, t->end)) return tk_no_memory(t);
+    if (begins && t->begin >= 0 && tokenizer_ids_add(&t->before, t->begin)) return tk_no_memory(t);
+    if (g->add_end > 0 && t->end >= 0 && tokenizer_ids_add(&t->after, t->end)) return tk_no_memory(t);
     return 0;
 }
 /* What tokens of SentencePiece show, which of them stand for a byte, and whether all do. */
@@ -3154,7 +3155,7 @@ static int tk_read_spm(tokenizer *t, const void *bytes, size_t size)
         if ((size_t)*ids[i] >= entries) *ids[i] = -1;
     if (t->unknown < 0 || t->token[t->unknown].type != TK_UNKNOWN)
         return tk_refuse(t, "expected an unknown piece, found none at %.0f", (double)t->unknown);
-    if (t->begin >= 0 && tk_id_add(&t->before, t->begin)) return tk_no_memory(t);
+    if (t->begin >= 0 && tokenizer_ids_add(&t->before, t->begin)) return tk_no_memory(t);
     tk_words_sort(&t->words);
     tk_words_sort(&t->added.words);
     tk_words_sort(&t->user);
