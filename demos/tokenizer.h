@@ -1751,8 +1751,9 @@ static int tk_bpe(const tokenizer *t, tk_work *w, const char *word, size_t n, to
    the pieces with the largest sum of scores (Viterbi)
 
    score[end] = max over words from begin to end of score[begin] + score of the word. A character
-   that is no word of its own counts as unknown, with ten less than the lowest score. SentencePiece
-   adds floats, Hugging Face doubles: ties fall otherwise.
+   that is no word of its own counts as unknown, with ten less than the lowest score. Hugging Face
+   adds doubles, SentencePiece 0.2.3 floats (0.2.0 and 0.2.1 doubles that it keeps as floats), so that
+   ties fall otherwise: of "éééé" with pieces of one, two and three of them the order may differ.
    ==================================================================================== */
 
 static double tk_word_score(const tokenizer *t, int32_t id, size_t n)
@@ -1762,10 +1763,11 @@ static double tk_word_score(const tokenizer *t, int32_t id, size_t n)
 }
 static void tk_path_try(const tokenizer *t, tk_path *to, size_t from, int32_t id, double score)
 {
+    if (t->single) score = (double)(float)score;
     if (to->from != SIZE_MAX && !(score > to->score)) return;
     to->from = from;
     to->id = id;
-    to->score = t->single ? (double)(float)score : score;
+    to->score = score;
 }
 static int tk_unigram_paths(const tokenizer *t, tk_work *w, const char *word, size_t n)
 {
@@ -1848,28 +1850,37 @@ static int tk_encode_cut(const tokenizer *t, tk_work *w, int first, tokenizer_id
     return 0;
 }
 
-/* The next token of a list in a text, from *at on: its place in the list, with *at and *end of it
-   and the white space that it takes; or -1. */
-static int32_t tk_added_next(const tk_added_list *list, const char *text, size_t n, size_t *at,
-                             size_t *end)
+/* A token that was found in a text. */
+typedef struct tk_found {
+    size_t begin, end;                           /* of it, with the white space that it takes */
+    size_t next;                                 /* where the search goes on */
+} tk_found;
+/* Finds the next token of a list behind the last one. Returns its place in the list, or -1 with
+   begin at the text's end. Like Hugging Face's, the search goes on behind the token itself: a token
+   of white space is found even where the one before it took that. */
+static int32_t tk_added_next(const tk_added_list *list, const char *text, size_t n, tk_found *f)
 {
-    size_t length = 0, from = *at;
-    for (; *at < n; ++*at) {
-        if (!list->first[(unsigned char)text[*at]]) continue;
-        int32_t found = tk_words_longest(&list->words, text + *at, n - *at, &length);
+    size_t length = 0;
+    for (size_t at = f->next; at < n; at++) {
+        if (!list->first[(unsigned char)text[at]]) continue;
+        int32_t found = tk_words_longest(&list->words, text + at, n - at, &length);
         if (found < 0) continue;
-        const tk_added *a = &list->at[found];
-        *end = *at + length;
-        while (a->left && *at > from) {
-            size_t before = *at - 1;
+        size_t from = f->end;
+        f->begin = at;
+        f->next = at + length;
+        f->end = f->next;
+        while (list->at[found].left && f->begin > from) {
+            size_t before = f->begin - 1;
             while (before > from && tk_is_tail(text[before])) before--;
             if (!tk_is_white(tk_point(text + before, &length))) break;
-            *at = before;
+            f->begin = before;
         }
-        while (a->right && *end < n && tk_is_white(tk_point(text + *end, &length)))
-            *end += length;
+        while (list->at[found].right && f->end < n &&
+               tk_is_white(tk_point(text + f->end, &length)))
+            f->end += length;
         return found;
     }
+    f->begin = n;
     return -1;
 }
 /* Encodes a text that lies in w->from as one piece: tokens that are found after the normalizer,
@@ -1879,20 +1890,20 @@ static int tk_encode_normal(const tokenizer *t, tk_work *w, int first, int flags
 {
     const tk_added_list *list = &t->added_normal;
     tokenizer_text text = { NULL, 0, 0 };
-    size_t begin = 0, at = 0, end = 0;
+    tk_found f = { 0, 0, 0 };
     int bad = 0;
     if (tk_steps_take(t, &t->normalizer, w, first)) return -1;
     if ((flags & TOKENIZER_LITERAL) || !list->count || !w->from.count)
         return tk_encode_cut(t, w, first, ids);
     bad = tokenizer_text_add(&text, w->from.text.at, w->from.text.count);
     while (!bad) {
-        int32_t found = tk_added_next(list, text.at, text.count, &at, &end);
-        bad = tk_pieces_set(&w->from, text.at + begin, at - begin);
+        size_t begin = f.end;
+        int32_t found = tk_added_next(list, text.at, text.count, &f);
+        size_t n = f.begin > begin ? f.begin - begin : 0;
+        bad = tk_pieces_set(&w->from, text.at + begin, n);
         if (!bad) bad = tk_encode_cut(t, w, first && begin == 0, ids);
         if (found < 0 || bad) break;
         bad = tokenizer_ids_add(ids, list->at[found].id);
-        at = end;
-        begin = end;
     }
     tokenizer_text_free(&text);
     return bad;
@@ -1911,16 +1922,17 @@ static int tk_encode_part(const tokenizer *t, tk_work *w, const char *text, size
 static int tk_encode(const tokenizer *t, tk_work *w, int flags, tokenizer_ids *ids)
 {
     const char *text = w->valid.at;
-    size_t n = w->valid.count, begin = 0, at = 0, end = 0;
-    while (!(flags & TOKENIZER_LITERAL) && t->added.count) {
-        int32_t found = tk_added_next(&t->added, text, n, &at, &end);
-        if (found < 0) break;
-        if (tk_encode_part(t, w, text + begin, at - begin, begin == 0, flags, ids)) return -1;
+    size_t n = w->valid.count;
+    tk_found f = { 0, 0, 0 };
+    if (flags & TOKENIZER_LITERAL) return tk_encode_part(t, w, text, n, 1, flags, ids);
+    for (;;) {
+        size_t begin = f.end;
+        int32_t found = tk_added_next(&t->added, text, n, &f);
+        size_t part = f.begin > begin ? f.begin - begin : 0;
+        if (tk_encode_part(t, w, text + begin, part, begin == 0, flags, ids)) return -1;
+        if (found < 0) return 0;
         if (tokenizer_ids_add(ids, t->added.at[found].id)) return -1;
-        at = end;
-        begin = end;
     }
-    return tk_encode_part(t, w, text + begin, n - begin, begin == 0, flags, ids);
 }
 int tokenizer_encode(const tokenizer *t, const char *text, size_t n, int flags, tokenizer_ids *ids)
 {
@@ -2539,8 +2551,12 @@ static int tk_json_unigram(tokenizer *t, const tk_document *d, const tk_json *mo
         if (!token) return -1;
         token->score = strtod(score->text, NULL);
         if (token->score < t->worst) t->worst = token->score;
-        if (token->n && tk_words_add(t, &t->words, token->text, token->n, id)) return -1;
         tk_table_add(&t->table, token->text, token->n, id);
+        tk_table_place(&t->table, token->text, token->n)->value = id;    /* the last one counts */
+    }
+    for (size_t i = 0; i < t->table.places; i++) {
+        const tk_word *w = &t->table.place[i];
+        if (w->n && tk_words_add(t, &t->words, w->text, w->n, w->value)) return -1;
     }
     tk_words_sort(&t->words);
     return tk_bytes_find(t);
@@ -3145,7 +3161,7 @@ static int tk_read_spm(tokenizer *t, const void *bytes, size_t size)
     t->spm = 1;
     t->single = 1;
     t->worst = FLT_MAX;
-    t->best = -FLT_MAX;
+    t->best = FLT_MIN;                          /* as SentencePiece: below all scores it is this */
     if (tk_spm_options(t, trainer, normalizer)) return -1;
     if (tk_table_open(t, &t->table, entries)) return -1;
     while (tk_field_next(&again, &f))
@@ -3585,7 +3601,7 @@ static const char *const tk_unicode_classes[] = {
     "Z2a80U3a70U2Z3UZU4a49ZUZUa192fa41fa14fa57fda69Z3a48f2a62da76fa9da106fda178dfa80d2a16fa24Z7a3",
     "Z5a89f3a113fa3da23Za99fda251fda126fa118fda115fa269fda258f2a4da156fa83fa18fa81fa421fa258daf2a",
     "81fa425f2a16876fa2496b5a59Z7a1209c2a19628ba5318S2b3a3XS5a8U8a2Z5U2a30Z4a148Z3a3515Z7aZ17a2Z7",
-    "aZ2aZ5a100Za160Z7a375Za61Z4a508+2UZa254ZUa736U7a109Z6d",
+    "aZ2aZ5a100Za160Z7a375Za61Z4a508+2UZa254ZUa736U7a109Z6da988853",
     NULL
 };
 static const unsigned char tk_unicode_class[] = {

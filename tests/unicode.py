@@ -75,8 +75,7 @@ def tables():
         else:
             apart.append((point, parts))
     out = rows("tk_unicode_categories", runs(categories))
-    last = len(classes) - next(i for i, c in enumerate(reversed(classes)) if c)
-    out += rows("tk_unicode_classes", runs([values.index(c) for c in classes[:last]]))
+    out += rows("tk_unicode_classes", runs([values.index(c) for c in classes]))
     out += ["static const unsigned char tk_unicode_class[] = {"]
     for i in range(0, len(values), 16):
         out.append("    " + ", ".join(str(v) for v in values[i:i + 16]) + ",")
