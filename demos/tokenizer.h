@@ -21,10 +21,11 @@
    WHAT IT READS
      tokenizer.json     Hugging Face's: BPE and unigram models
      tokenizer.model    SentencePiece's: BPE and unigram models
-     *.gguf             the values tokenizer.ggml.*: gpt2 (BPE of bytes), llama (SentencePiece's BPE)
-     a folder           its tokenizer.json, else its tokenizer.model; the chat template and the names
-                        of the tokens that begin and end a text from tokenizer_config.json and
-                        chat_template.jinja beside it
+     *.gguf             the values tokenizer.ggml.*: gpt2 (BPE of bytes), llama (SentencePiece's
+                        BPE)
+     a folder           its tokenizer.json, else its tokenizer.model; the chat template and the
+                        names of the tokens that begin and end a text from tokenizer_config.json
+                        and chat_template.jinja beside it
 
    HOW A TEXT BECOMES IDS
      1. Tokens with a meaning of their own ("<|im_end|>") are found in the text, the leftmost and
@@ -37,8 +38,8 @@
         the highest score, again and again. A unigram model (Kudo 2018) finds the pieces with the
         largest sum of scores (Viterbi). What is in no piece becomes its bytes, or an unknown token.
 
-   Of a file everything counts that changes an id. What is not done here (other normalizers, dropout,
-   word pieces, truncation, …) is refused with a message that names it.
+   Of a file everything counts that changes an id. What is not done here (other normalizers,
+   dropout, word pieces, truncation, …) is refused with a message that names it.
 
    Ids equal those of Hugging Face's tokenizers 0.22 and of SentencePiece 0.2: tests/tokenizers.py
    compares. Text that is no UTF-8 is read as they get it from Python's errors="replace": U+FFFD for
@@ -46,8 +47,8 @@
    replaces broken parts gets what Hugging Face's decoder gives.
 
    Memory comes from malloc, or from TOKENIZER_MALLOC and TOKENIZER_FREE where these are defined.
-   Nothing crashes on a wrong file, nothing is printed, nothing global changes. A loaded tokenizer is
-   only read, so that threads can share it.
+   Nothing crashes on a wrong file, nothing is printed, nothing global changes. A loaded tokenizer
+   is only read, so that threads can share it.
 
    Licence: MIT or public domain, at your choice, as mamba_mix.h. */
 #ifndef TOKENIZER_H
@@ -566,8 +567,9 @@ static int tk_runs_find(const tk_runs *runs, uint32_t c)
    Unicode's normal form C: marks in one order, letters joined with the marks that they can take
 
    First every character falls into what it is made of; then marks that follow each other are sorted
-   by their class, equal ones left as they were; then a letter takes up the marks behind it for which
-   the pair has a character of its own (Unicode Standard Annex 15). Hangul follows from arithmetic.
+   by their class, equal ones left as they were; then a letter takes up the marks behind it for
+   which the pair has a character of its own (Unicode Standard Annex 15). Hangul follows from
+   arithmetic.
    ==================================================================================== */
 
 enum { TK_HANGUL = 0xAC00, TK_HANGUL_L = 0x1100, TK_HANGUL_V = 0x1161, TK_HANGUL_T = 0x11A7,
@@ -1752,8 +1754,8 @@ static int tk_bpe(const tokenizer *t, tk_work *w, const char *word, size_t n, to
 
    score[end] = max over words from begin to end of score[begin] + score of the word. A character
    that is no word of its own counts as unknown, with ten less than the lowest score. Hugging Face
-   adds doubles, SentencePiece 0.2.3 floats (0.2.0 and 0.2.1 doubles that it keeps as floats), so that
-   ties fall otherwise: of "éééé" with pieces of one, two and three of them the order may differ.
+   adds doubles, SentencePiece 0.2.3 floats (0.2.0 doubles that it keeps as floats), so that ties
+   fall otherwise: of "éééé" with pieces of one, two and three of them the order may differ.
    ==================================================================================== */
 
 static double tk_word_score(const tokenizer *t, int32_t id, size_t n)
@@ -2983,7 +2985,8 @@ static int tk_gguf_ids(tokenizer *t, const tk_gguf *g)
     if (t->spm) t->unknown = g->unknown;
     int begins = g->add_begin < 0 ? t->spm : g->add_begin;
     if (begins && t->begin >= 0 && tokenizer_ids_add(&t->before, t->begin)) return tk_no_memory(t);
-    if (g->add_end > 0 && t->end >= 0 && tokenizer_ids_add(&t->after, t->end)) return tk_no_memory(t);
+    int ends = g->add_end > 0;
+    if (ends && t->end >= 0 && tokenizer_ids_add(&t->after, t->end)) return tk_no_memory(t);
     return 0;
 }
 /* What tokens of SentencePiece show, which of them stand for a byte, and whether all do. */
@@ -3041,7 +3044,7 @@ static int tk_read_gguf(tokenizer *t, const void *bytes, size_t size)
    ==================================================================================== */
 
 typedef struct tk_field {
-    uint64_t number, value;                      /* value of a varint, or the four bytes of a float */
+    uint64_t number, value;                      /* value of a varint, or a float's bytes */
     tk_bytes bytes;                              /* of a text or message */
     int kind;                                    /* 0 varint, 1 eight bytes, 2 bytes, 5 four */
 } tk_field;
@@ -3466,8 +3469,8 @@ int tokenizer_chat(const tokenizer *t, const tokenizer_message *messages, size_t
     const char *wrong = NULL;
     if (kind == TOKENIZER_CHAT_NONE) wrong = "the model has no chat template";
     if (kind == TOKENIZER_CHAT_UNKNOWN)
-        wrong = "the model's chat template is not done (ChatML's, Llama 3's, Zephyr's and Mistral's "
-                "are)";
+        wrong = "the model's chat template is not done (ChatML's, Llama 3's, Zephyr's and "
+                "Mistral's are)";
     if (!wrong && !tk_chat_check(messages, count))
         wrong = "expected messages of user and assistant in turns, the last of user";
     if (!wrong && mistral && !strcmp(messages[0].role, "system"))

@@ -3,9 +3,10 @@
    long words, memory that runs out
 
        build/tokenizer
-       build/tokenizer --encode FILE LINES OUT FLAGS     for tests/tokenizers.py: LINES holds a length
-                             of 4 bytes and the bytes of each line; OUT gets a count and the ids, a
-                             length and the decoded bytes */
+       build/tokenizer --encode FILE LINES OUT FLAGS
+
+   is for tests/tokenizers.py: LINES holds a length of 4 bytes and the bytes of each line; OUT gets
+   a count and the ids, a length and the decoded bytes. */
 #include "test.h"
 #include <sys/stat.h>
 #include <time.h>
@@ -23,8 +24,10 @@ static long held, taken, fails_at;
 static void *counted_malloc(size_t size)
 {
     if (++taken == fails_at) return NULL;
+    void *p = malloc(size ? size : 1);
+    if (!p) abort();
     held++;
-    return malloc(size ? size : 1);
+    return memset(p, 0xA5, size);                /* nobody may count on zeroes */
 }
 static void counted_free(void *p)
 {
@@ -53,10 +56,21 @@ static void put_number(bytes *b, uint64_t value, int n)
         put(b, &byte, 1);
     }
 }
+/* JSON, which is written here with ' for ". */
+static void put_json(bytes *b, const char *json)
+{
+    size_t begin = b->size;
+    put_text(b, json);
+    for (size_t i = begin; i < b->size; i++)
+        if (b->at[i] == '\'') b->at[i] = '"';
+}
 static tokenizer *opened(const char *json)
 {
-    tokenizer *t = tokenizer_from("test", json, strlen(json), error);
+    bytes file = { NULL, 0 };
+    put_json(&file, json);
+    tokenizer *t = tokenizer_from("test", file.at, file.size, error);
     CHECK_AT(t != NULL, error);
+    free(file.at);
     return t;
 }
 /* The ids of a text, as "1 2 3". */
@@ -80,6 +94,16 @@ static void text_is(const char *got, const char *expected, int line)
 }
 #define TEXT_IS(got, expected) text_is(got, expected, __LINE__)
 #define IDS(t, text, expected) TEXT_IS(ids_of(t, text, strlen(text), 0), expected)
+/* What ids decode to. */
+static const char *text_of(const tokenizer *t, const int32_t *ids, size_t count)
+{
+    static char shown[256];
+    tokenizer_text text = { NULL, 0, 0 };
+    CHECK(!tokenizer_decode(t, ids, count, 0, &text));
+    snprintf(shown, sizeof shown, "%s", text.at);
+    tokenizer_text_free(&text);
+    return shown;
+}
 /* What the ids of a text decode to. */
 static const char *again_of(const tokenizer *t, const char *text, size_t n, int flags)
 {
@@ -100,20 +124,27 @@ static void says_what(const char *what, const void *file, size_t size, int line)
     report(!t && strstr(error, what) && !strncmp(error, "test: ", 6), __FILE__, line, what, error);
     tokenizer_free(t);
 }
-#define WRONG(what, json) says_what(what, json, strlen(json), __LINE__)
+static void wrong_json(const char *what, const char *json, int line)
+{
+    bytes file = { NULL, 0 };
+    put_json(&file, json);
+    says_what(what, file.at, file.size, line);
+    free(file.at);
+}
+#define WRONG(what, json) wrong_json(what, json, __LINE__)
 
 /* ---- tokenizer.json: BPE of bytes ---- */
 
-#define BYTE_LEVEL "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}," \
-    "\"decoder\":{\"type\":\"ByteLevel\"},"
+#define BYTE_LEVEL "'pre_tokenizer':{'type':'ByteLevel','add_prefix_space':false}," \
+    "'decoder':{'type':'ByteLevel'},"
 /* "Ġ" U+0120 is a space, "Ã©" are the bytes of é, "ð" "Ł" "ĺ" "Ģ" those of U+1F600 */
-#define HELLO "\"model\":{\"type\":\"BPE\",\"vocab\":{\"h\":0,\"e\":1,\"l\":2,\"o\":3,\"\\u0120\":4," \
-    "\"he\":5,\"ll\":6,\"hell\":7,\"lo\":8,\"\\u0120h\":9,\"\\u00c3\":10,\"\\u00a9\":11,\"\\u00f0\":12," \
-    "\"\\u0141\":13,\"\\u013a\":14,\"\\u0122\":15,\"\\u010a\":16,\"\\u00ef\":17,\"\\u00bf\":18," \
-    "\"\\u00bd\":19},\"merges\":[\"h e\",\"l l\",\"he ll\",[\"l\",\"o\"],\"\\u0120 h\"]}"
-#define ADDED(flags) "\"added_tokens\":[{\"id\":20,\"content\":\"<|x|>\",\"special\":true" flags "}," \
-    "{\"id\":21,\"content\":\"<|x|>y\",\"special\":true},{\"id\":22,\"content\":\"oo\"," \
-    "\"normalized\":true}],"
+#define HELLO "'model':{'type':'BPE','vocab':{'h':0,'e':1,'l':2,'o':3,'\\u0120':4," \
+    "'he':5,'ll':6,'hell':7,'lo':8,'\\u0120h':9,'\\u00c3':10,'\\u00a9':11,'\\u00f0':12," \
+    "'\\u0141':13,'\\u013a':14,'\\u0122':15,'\\u010a':16,'\\u00ef':17,'\\u00bf':18," \
+    "'\\u00bd':19},'merges':['h e','l l','he ll',['l','o'],'\\u0120 h']}"
+#define ADDED(flags) "'added_tokens':[{'id':20,'content':'<|x|>','special':true" flags "}," \
+    "{'id':21,'content':'<|x|>y','special':true},{'id':22,'content':'oo'," \
+    "'normalized':true}],"
 
 static void check_bpe(void)
 {
@@ -139,19 +170,24 @@ static void check_bpe(void)
     CHECK(!strcmp(tokenizer_piece(t, 9, NULL), " h") && !strcmp(tokenizer_piece(t, 99, NULL), ""));
     tokenizer_free(t);
     doing("white space beside an added token");
-    t = opened("{" ADDED(",\"lstrip\":true,\"rstrip\":true") BYTE_LEVEL HELLO "}");
+    t = opened("{" ADDED(",'lstrip':true,'rstrip':true") BYTE_LEVEL HELLO "}");
     IDS(t, "he  <|x|> \n llo <|x|>", "5 20 6 3 20");
     tokenizer_free(t);
+    doing("gaps between ids");
+    t = opened("{" BYTE_LEVEL "'model':{'type':'BPE','vocab':{'a':0,'b':9},'merges':[]}}");
+    CHECK(tokenizer_count(t) == 10 && !strcmp(tokenizer_piece(t, 5, NULL), ""));
+    CHECK(tokenizer_find(t, "") == -1 && tokenizer_find(t, "b") == 9);
+    tokenizer_free(t);
     doing("words whole");
-    t = opened("{" BYTE_LEVEL "\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,"
-               "\"b\":1,\"c\":2,\"ab\":3,\"abc\":4},\"merges\":[\"a b\"]}}");
+    t = opened("{" BYTE_LEVEL "'model':{'type':'BPE','ignore_merges':true,'vocab':{'a':0,"
+               "'b':1,'c':2,'ab':3,'abc':4},'merges':['a b']}}");
     IDS(t, "abc ab", "4 3");
     IDS(t, "abcc", "3 2 2");
     tokenizer_free(t);
     doing("a template");
-    t = opened("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"
-               "{\"id\":\"<|x|>\"}},{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"<|x|>\"}}],"
-               "\"special_tokens\":{\"<|x|>\":{\"ids\":[20,1]}}}," ADDED("") BYTE_LEVEL HELLO "}");
+    t = opened("{'post_processor':{'type':'TemplateProcessing','single':[{'SpecialToken':"
+               "{'id':'<|x|>'}},{'Sequence':{'id':'A'}},{'SpecialToken':{'id':'<|x|>'}}],"
+               "'special_tokens':{'<|x|>':{'ids':[20,1]}}}," ADDED("") BYTE_LEVEL HELLO "}");
     TEXT_IS(ids_of(t, "he", 2, TOKENIZER_BEGIN), "20 1 5 20 1");
     IDS(t, "he", "5");
     CHECK(tokenizer_begin(t) == 20);
@@ -190,23 +226,24 @@ static tokenizer *random_model(uint32_t *state)
     bytes json = { NULL, 0 };
     for (int i = 0; i < 4; i++) snprintf(word[i], sizeof *word, "%c", 'a' + i);
     while (words < 40) {
-        int left = (int)(drawn(state) % (uint32_t)words), right = (int)(drawn(state) % (uint32_t)words);
+        int left = (int)(drawn(state) % (uint32_t)words);
+        int right = (int)(drawn(state) % (uint32_t)words);
         int same_word = 0;
         if (strlen(word[left]) + strlen(word[right]) > 8) continue;
         snprintf(joined, sizeof joined, "%.8s%.8s", word[left], word[right]);
         memcpy(word[words], joined, sizeof joined);
         for (int i = 0; i < words; i++) same_word |= !strcmp(word[i], word[words]);
-        snprintf(merges[n++], sizeof *merges, "\"%.15s %.15s\"", word[left], word[right]);
+        snprintf(merges[n++], sizeof *merges, "'%.15s %.15s'", word[left], word[right]);
         if (!same_word) words++;
         if (n == 40) break;
     }
-    put_text(&json, "{" BYTE_LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":{");
+    put_text(&json, "{" BYTE_LEVEL "'model':{'type':'BPE','vocab':{");
     for (int i = 0; i < words; i++) {
         char item[40];
-        snprintf(item, sizeof item, "%s\"%.15s\":%d", i ? "," : "", word[i], i);
+        snprintf(item, sizeof item, "%s'%.15s':%d", i ? "," : "", word[i], i);
         put_text(&json, item);
     }
-    put_text(&json, "},\"merges\":[");
+    put_text(&json, "},'merges':[");
     for (int i = 0; i < n; i++) {
         if (i) put_text(&json, ",");
         put_text(&json, merges[i]);
@@ -290,8 +327,8 @@ static void check_regex(void)
     TEXT_IS(cut(t, "(?:ab|a)+c", "ababac abab"), "ababac| abab");
     TEXT_IS(cut(t, "(?:ab)*c", "ababcxc"), "ababc|x|c");
     TEXT_IS(cut(t, "x(?:ab)?y", "xabyxyxab"), "xaby|xy|xab");
-    TEXT_IS(cut(t, "a+ab", "aaab"), "aaab");                /* goes back one */
-    TEXT_IS(cut(t, "a++ab", "aaab"), "aaab");               /* does not: no match, one piece */
+    TEXT_IS(cut(t, "a+ab", "aaabz"), "aaab|z");          /* goes back one */
+    TEXT_IS(cut(t, "a++ab", "aaabz"), "aaabz");          /* does not */
     TEXT_IS(cut(t, "a++b", "aaabc"), "aaab|c");
     TEXT_IS(cut(t, "a{2}", "aaaaa"), "aa|aa|a");
     TEXT_IS(cut(t, "a{2,}", "aaaaaba"), "aaaaa|ba");
@@ -302,7 +339,7 @@ static void check_regex(void)
     TEXT_IS(cut(t, "[a-c\\-x]+", "zab-xz"), "z|ab-x|z");
     TEXT_IS(cut(t, "[^a-c]", "axb"), "a|x|b");
     TEXT_IS(cut(t, "a(?=b)", "abac"), "a|bac");
-    TEXT_IS(cut(t, "(?i:ks)", "KS\xE2\x84\xAA\xC5\xBFks"), "KS|\xE2\x84\xAA\xC5\xBF|ks");
+    TEXT_IS(cut(t, "(?i:ks)", "xKSks\xE2\x84\xAA\xC5\xBFx"), "x|KS|ks|\xE2\x84\xAA\xC5\xBF|x");
     TEXT_IS(cut(t, "\\s", "a\xC2\xA0" "b\xE3\x80\x80" "c\xE2\x80\x8B" "d"),
          "a|\xC2\xA0|b|\xE3\x80\x80|c\xE2\x80\x8B" "d");  /* U+200B is no white space */
     TEXT_IS(cut(t, "\\u00e9|\\x41", "A\xC3\xA9"), "A|\xC3\xA9");
@@ -327,12 +364,12 @@ static void check_behaviours(void)
     doing("what a split does with its matches");
     for (size_t i = 0; i < 5; i++) {             /* of "a--b-c", where "--" is a word */
         char json[900];
-        snprintf(json, sizeof json, "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
-                 "{\"type\":\"Split\",\"pattern\":{\"String\":\"-\"},\"behavior\":\"%s\"},"
-                 "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]},"
-                 "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"c\":2,"
-                 "\"-\":3,\"--\":4,\"-c\":9,\"-b\":8,\"a-\":6,\"b-\":7},\"merges\":[\"- -\",\"a -\","
-                 "\"b -\",\"- b\",\"- c\"]}}", expected[i][0]);
+        snprintf(json, sizeof json, "{'pre_tokenizer':{'type':'Sequence','pretokenizers':["
+                 "{'type':'Split','pattern':{'String':'-'},'behavior':'%s'},"
+                 "{'type':'ByteLevel','add_prefix_space':false,'use_regex':false}]},"
+                 "'decoder':{'type':'ByteLevel'},'model':{'vocab':{'a':0,'b':1,'c':2,"
+                 "'-':3,'--':4,'-c':9,'-b':8,'a-':6,'b-':7},'merges':['- -','a -',"
+                 "'b -','- b','- c']}}", expected[i][0]);
         tokenizer *t = opened(json);
         IDS(t, "a--b-c", expected[i][1]);
         tokenizer_free(t);
@@ -355,7 +392,7 @@ static void check_nfc(void)
         { "\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8", "\xEA\xB0\x81" },      /* Hangul, three letters */
         { "\xEA\xB0\x80\xE1\x86\xA8", "\xEA\xB0\x81" }, { "\xEA\xB0\x81", "\xEA\xB0\x81" },
         { "\xF3\xA0\x87\xAF\xCC\x80" "a", "\xF3\xA0\x87\xAF\xCC\x80" "a" } };
-    tokenizer *t = opened("{\"normalizer\":{\"type\":\"NFC\"}," BYTE_LEVEL HELLO "}");
+    tokenizer *t = opened("{'normalizer':{'type':'NFC'}," BYTE_LEVEL HELLO "}");
     doing("normal form C");
     for (size_t i = 0; t && i < sizeof pair / sizeof *pair; i++) {
         tokenizer_text to = { NULL, 0, 0 };
@@ -370,28 +407,30 @@ static void check_nfc(void)
 /* ---- characters: Llama 2's and unigram models in a tokenizer.json ---- */
 
 #define BAR "\xE2\x96\x81"
-#define SPACES "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":" \
-    "{\"String\":\"" BAR "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}," \
-    "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
-#define LLAMA "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\"," \
-    "\"prepend\":\"" BAR "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" \
-    BAR "\"}]}," SPACES
+#define SPACES "'decoder':{'type':'Sequence','decoders':[{'type':'Replace','pattern':" \
+    "{'String':'" BAR "'},'content':' '},{'type':'ByteFallback'},{'type':'Fuse'}," \
+    "{'type':'Strip','content':' ','start':1,'stop':0}]},"
+#define LLAMA "'normalizer':{'type':'Sequence','normalizers':[{'type':'Prepend'," \
+    "'prepend':'" BAR "'},{'type':'Replace','pattern':{'String':' '},'content':'" \
+    BAR "'}]}," SPACES
 
 static void check_characters(void)
 {
     doing("BPE of characters");
-    tokenizer *t = opened("{" LLAMA "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<u>\",\"fuse_unk\":"
-        "true,\"vocab\":{\"<u>\":0,\"" BAR "\":1,\"h\":2,\"\xC3\xA9\":3,\"" BAR "h\":4,\"" BAR
-        "h\xC3\xA9\":5},\"merges\":[\"" BAR " h\",\"" BAR "h \xC3\xA9\"]}}");
+    tokenizer *t = opened("{" LLAMA "'model':{'type':'BPE','unk_token':'<u>','fuse_unk':"
+        "true,'vocab':{'<u>':0,'" BAR "':1,'h':2,'\xC3\xA9':3,'" BAR "h':4,'" BAR
+        "h\xC3\xA9':5},'merges':['" BAR " h','" BAR "h \xC3\xA9']}}");
     IDS(t, "h\xC3\xA9 h", "5 4");
     IDS(t, "zzh", "1 0 2");                      /* unknown ones are fused */
     AGAIN(t, "h\xC3\xA9  h", "h\xC3\xA9  h");    /* one space at the beginning is dropped */
     AGAIN(t, " h", " h");
+    static const int32_t later[] = { 2, 4 };     /* a space that is not at the beginning stays */
+    TEXT_IS(text_of(t, later, 2), "h h");
     tokenizer_free(t);
     doing("Metaspace, unigram");
-    t = opened("{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" BAR "\",\"prepend_scheme\""
-        ":\"always\",\"split\":true}," SPACES "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":["
-        "[\"<u>\",0],[\"" BAR "\",-3],[\"a\",-2],[\"b\",-2.5],[\"ab\",-3],[\"" BAR "a\",-4],[\"abb\","
+    t = opened("{'pre_tokenizer':{'type':'Metaspace','replacement':'" BAR "','prepend_scheme'"
+        ":'always','split':true}," SPACES "'model':{'type':'Unigram','unk_id':0,'vocab':["
+        "['<u>',0],['" BAR "',-3],['a',-2],['b',-2.5],['ab',-3],['" BAR "a',-4],['abb',"
         "-9]]}}");
     IDS(t, "ab", "1 4");                         /* -6: "▁a" "b" has -6.5 */
     IDS(t, "abb a", "1 4 3 5");                  /* -8.5 against -12; -4 against -5 */
@@ -507,6 +546,8 @@ static void check_spm(void)
     t = spm_open(squeeze, 1);
     IDS(t, "  he   he  ", "8 8");
     IDS(t, "   ", "");
+    static const int32_t spaces[] = { 5, 5, 8, 5, 5 };   /* all at the beginning are dropped */
+    TEXT_IS(text_of(t, spaces, 5), "he  ");
     tokenizer_free(t);
     t = spm_open(bare, 1);
     IDS(t, "he he", "7 8");
@@ -662,7 +703,7 @@ static void check_gguf(void)
     }
     free(file.at);
     file = gguf_bpe("tekken", 3);
-    says_what("\"tekken\"", file.at, file.size, __LINE__);
+    says_what("tekken", file.at, file.size, __LINE__);
     free(file.at);
     file = gguf_bpe("gpt-2", 1);
     says_what("version 2 or 3", file.at, file.size, __LINE__);
@@ -673,41 +714,42 @@ static void check_gguf(void)
 
 static void check_refused(void)
 {
-#define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
+#define MODEL "'model':{'type':'BPE','vocab':{'a':0,'b':1,'ab':2},'merges':['a b']}"
     doing("refused by name");
-    WRONG("\"NFKC\"", "{\"normalizer\":{\"type\":\"NFKC\"}," BYTE_LEVEL MODEL "}");
-    WRONG("\"Lowercase\"", "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
-            "\"Lowercase\"}]}," BYTE_LEVEL MODEL "}");
-    WRONG("of a Regex", "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
-            "\"content\":\"b\"}," BYTE_LEVEL MODEL "}");
-    WRONG("\"Whitespace\"", "{\"pre_tokenizer\":{\"type\":\"Whitespace\"}," MODEL "}");
-    WRONG("behind ByteLevel", "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\""
-            ":\"ByteLevel\"},{\"type\":\"Digits\"}]}," MODEL "}");
-    WRONG("\"RobertaProcessing\"", "{\"post_processor\":{\"type\":\"RobertaProcessing\"},"
+    WRONG("NFKC", "{'normalizer':{'type':'NFKC'}," BYTE_LEVEL MODEL "}");
+    WRONG("Lowercase", "{'normalizer':{'type':'Sequence','normalizers':[{'type':"
+            "'Lowercase'}]}," BYTE_LEVEL MODEL "}");
+    WRONG("of a Regex", "{'normalizer':{'type':'Replace','pattern':{'Regex':'a'},"
+            "'content':'b'}," BYTE_LEVEL MODEL "}");
+    WRONG("Whitespace", "{'pre_tokenizer':{'type':'Whitespace'}," MODEL "}");
+    WRONG("behind ByteLevel", "{'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type'"
+            ":'ByteLevel'},{'type':'Digits'}]}," MODEL "}");
+    WRONG("RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing'},"
             BYTE_LEVEL MODEL "}");
-    WRONG("\"WordPiece\"", "{\"decoder\":{\"type\":\"WordPiece\"}," MODEL "}");
-    WRONG("\"WordPiece\"", "{" BYTE_LEVEL "\"model\":{\"type\":\"WordPiece\"}}");
+    WRONG("WordPiece", "{'decoder':{'type':'WordPiece'}," MODEL "}");
+    WRONG("WordPiece", "{" BYTE_LEVEL "'model':{'type':'WordPiece'}}");
     WRONG("decoder", "{" MODEL "}");
-    WRONG("truncation", "{\"truncation\":{\"max_length\":5}," BYTE_LEVEL MODEL "}");
-    WRONG("padding", "{\"padding\":{}," BYTE_LEVEL MODEL "}");
-    WRONG("single_word", "{\"added_tokens\":[{\"id\":3,\"content\":\"x\",\"single_word\":true}],"
+    WRONG("truncation", "{'truncation':{'max_length':5}," BYTE_LEVEL MODEL "}");
+    WRONG("padding", "{'padding':{}," BYTE_LEVEL MODEL "}");
+    WRONG("single_word", "{'added_tokens':[{'id':3,'content':'x','single_word':true}],"
             BYTE_LEVEL MODEL "}");
-    WRONG("dropout", "{" BYTE_LEVEL "\"model\":{\"dropout\":0.1,\"vocab\":{\"a\":0},\"merges\":[]}}");
-    WRONG("suffix", "{" BYTE_LEVEL "\"model\":{\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0},"
-            "\"merges\":[]}}");
-    WRONG("<0x00>", "{\"model\":{\"byte_fallback\":true,\"vocab\":{\"a\":0},\"merges\":[]}}");
-    WRONG("merge 0", "{" BYTE_LEVEL "\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}");
-    WRONG("merge 0", "{" BYTE_LEVEL "\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}}");
-    WRONG("large gaps", "{" BYTE_LEVEL "\"model\":{\"vocab\":{\"a\":99999999},\"merges\":[]}}");
-    WRONG("unk_token", "{" BYTE_LEVEL "\"model\":{\"unk_token\":\"u\",\"vocab\":{\"a\":0},"
-            "\"merges\":[]}}");
-    WRONG("unk_id", "{\"model\":{\"type\":\"Unigram\",\"unk_id\":5,\"vocab\":[[\"a\",0]]}}");
+    WRONG("dropout", "{" BYTE_LEVEL "'model':{'dropout':0.1,'vocab':{'a':0},'merges':[]}}");
+    WRONG("suffix", "{" BYTE_LEVEL "'model':{'end_of_word_suffix':'</w>','vocab':{'a':0},"
+            "'merges':[]}}");
+    WRONG("<0x00>", "{'model':{'byte_fallback':true,'vocab':{'a':0},'merges':[]}}");
+    WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['a b']}}");
+    WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['ab']}}");
+    WRONG("large gaps", "{" BYTE_LEVEL "'model':{'vocab':{'a':99999999},'merges':[]}}");
+    WRONG("unk_token", "{" BYTE_LEVEL "'model':{'unk_token':'u','vocab':{'a':0},"
+            "'merges':[]}}");
+    WRONG("unk_id", "{'model':{'type':'Unigram','unk_id':5,'vocab':[['a',0]]}}");
     WRONG("without a model", "{}");
-    WRONG("JSON", "{\"a\":");
-    WRONG("JSON", "{\"a\":\"\\ud800\"}");
-    WRONG("JSON", "{\"a\":1} x");
-    WRONG("UTF-8", "{\"a\":\"\xFF\"}");
-    char deep[400] = "{\"a\":";
+    WRONG("JSON", "{'a':");
+    WRONG("surrogate", "{'a':'\\ud800'}");
+    WRONG("surrogate", "{'a':'\\ud800\\u0041'}");
+    WRONG("JSON", "{'a':1} x");
+    WRONG("UTF-8", "{'a':'\xFF'}");
+    char deep[400] = "{'a':";
     memset(deep + 5, '[', 300);
     deep[305] = 0;
     WRONG("nesting", deep);
@@ -792,8 +834,8 @@ static const char phi3[] = "{{ '<|user|>\n' + c + '<|end|>\n<|assistant|>' + eos
 static void chat_is(const char *template_text, const tokenizer_message *m, size_t count,
                     const char *expected, int line)
 {
-    tokenizer *t = opened("{\"added_tokens\":[{\"id\":20,\"content\":\"<s>\",\"special\":true},{\"id\":"
-                          "21,\"content\":\"</s>\",\"special\":true}]," BYTE_LEVEL HELLO "}");
+    tokenizer *t = opened("{'added_tokens':[{'id':20,'content':'<s>','special':true},{'id':"
+                          "21,'content':'</s>','special':true}]," BYTE_LEVEL HELLO "}");
     tokenizer_text text = { NULL, 0, 0 };
     if (!t) return;
     t->chat = template_text;
@@ -811,14 +853,15 @@ static void check_chat(void)
                                            { "user", "Q" } };
     static const tokenizer_message told[] = { { "system", "S" }, { "user", "Q" } };
     doing("chat templates");
-    chat_is(chatml, m, 3, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>"
-            "user\n Hi <|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
-            "<|im_start|>assistant\n", __LINE__);
+    chat_is(chatml, m, 3, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
+            "<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n"
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
     chat_is(chatml, told, 2, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
             "<|im_start|>assistant\n", __LINE__);
-    chat_is(chatml_bare, m + 2, 1, "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
-    chat_is(chatml_tools, m + 2, 1, "<|im_start|>system\nYou are Qwen.<|im_end|>\n<|im_start|>user\n"
-            "Q<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is(chatml_bare, m + 2, 1,
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is(chatml_tools, m + 2, 1, "<|im_start|>system\nYou are Qwen.<|im_end|>\n"
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
     chat_is(llama3, m, 1, "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n", __LINE__);
     chat_is(zephyr, told, 2, "<|system|>\nS</s>\n<|user|>\nQ</s>\n<|assistant|>\n", __LINE__);
@@ -831,23 +874,26 @@ static void check_chat(void)
     chat_is(chatml, m, 2, "in turns", __LINE__);
     chat_is(chatml, m, 0, "in turns", __LINE__);
 }
-static void write_file(const char *path, const char *text)
+static void write_json(const char *path, const char *text)
 {
     FILE *f = fopen(path, "wb");
+    bytes file = { NULL, 0 };
+    put_json(&file, text);
     if (CHECK(f != NULL)) {
-        fwrite(text, 1, strlen(text), f);
+        fwrite(file.at, 1, file.size, f);
         fclose(f);
     }
+    free(file.at);
 }
 static void check_folder(void)
 {
     doing("a folder");
     mkdir("build", 0777);
     mkdir("build/tokenizer_folder", 0777);
-    write_file("build/tokenizer_folder/tokenizer.json", "{" ADDED("") BYTE_LEVEL HELLO "}");
-    write_file("build/tokenizer_folder/tokenizer_config.json",
-               "{\"bos_token\":\"<|x|>\",\"eos_token\":{\"content\":\"<|x|>y\"},\"chat_template\":[{"
-               "\"name\":\"default\",\"template\":\"<|im_start|> <|im_end|>\"}]}");
+    write_json("build/tokenizer_folder/tokenizer.json", "{" ADDED("") BYTE_LEVEL HELLO "}");
+    write_json("build/tokenizer_folder/tokenizer_config.json",
+               "{'bos_token':'<|x|>','eos_token':{'content':'<|x|>y'},'chat_template':[{"
+               "'name':'default','template':'<|im_start|> <|im_end|>'}]}");
     static const char *const path[] = { "build/tokenizer_folder", "build/tokenizer_folder/",
                                         "build/tokenizer_folder/tokenizer.json" };
     for (int i = 0; i < 3; i++) {
@@ -858,7 +904,7 @@ static void check_folder(void)
         IDS(t, "hello", "7 3");
         tokenizer_free(t);
     }
-    write_file("build/tokenizer_folder/tokenizer_config.json", "{\"bos_token\":");
+    write_json("build/tokenizer_folder/tokenizer_config.json", "{'bos_token':");
     CHECK(!tokenizer_load(path[0], error) && strstr(error, "tokenizer_config.json"));
     remove("build/tokenizer_folder/tokenizer_config.json");
 }
@@ -870,11 +916,11 @@ static bytes file_of(int i)
 {
     const spm bpe = { 2, 1, 0, 0 }, unigram = { 1, 1, 1, 0 };
     bytes b = { NULL, 0 };
-    if (i == 0) put_text(&b, "{" ADDED(",\"lstrip\":true") BYTE_LEVEL HELLO "}");
-    if (i == 1) put_text(&b, "{\"normalizer\":{\"type\":\"NFC\"}," ADDED("") BYTE_LEVEL HELLO "}");
-    if (i == 2) put_text(&b, "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"prepend_scheme\":\"first\"},"
-        SPACES "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<u>\",0],[\"a\",-2],[\"" BAR
-        "\",-3]]}}");
+    if (i == 0) put_json(&b, "{" ADDED(",'lstrip':true") BYTE_LEVEL HELLO "}");
+    if (i == 1) put_json(&b, "{'normalizer':{'type':'NFC'}," ADDED("") BYTE_LEVEL HELLO "}");
+    if (i == 2) put_json(&b, "{'pre_tokenizer':{'type':'Metaspace','prepend_scheme':'first'},"
+        SPACES "'model':{'type':'Unigram','unk_id':0,'vocab':[['<u>',0],['a',-2],['" BAR
+        "',-3]]}}");
     if (i == 3) b = spm_file(bpe, 1);
     if (i == 4) b = spm_file(unigram, 0);
     if (i == 5) b = gguf_bpe("llama-bpe", 3);
@@ -894,7 +940,7 @@ static int use(const bytes *file)
     if (t) tokenizer_chat(t, &m, 1, &back, error);
     if (t && *error && !strcmp(error, "out of memory")) good = 0;
     for (size_t i = 0; i < ids.count && t; i++)
-        if (ids.at[i] < 0 || (size_t)ids.at[i] >= tokenizer_count(t)) CHECK(!"an id beyond the count");
+        if (ids.at[i] < 0 || (size_t)ids.at[i] >= tokenizer_count(t)) CHECK(!"an id in range");
     if (!t) CHECK(strlen(error) > 6);
     tokenizer_ids_free(&ids);
     tokenizer_text_free(&back);
