@@ -349,6 +349,7 @@ static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer
     mmix_sampling how;
     double start = now();
     size_t shown = 0;
+    int32_t end = tokenizer_end(k->t), turn = k->o->plain ? end : tokenizer_chat_end(k->t);
     memset(&stream, 0, sizeof stream);
     memset(&how, 0, sizeof how);
     how.temperature = k->o->temperature;
@@ -359,8 +360,7 @@ static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer
                                           k->seen.count);
         mmix_reset(k->m);
         k->written++;
-        if (token == tokenizer_end(k->t) || (!k->o->plain && token == tokenizer_chat_end(k->t)))
-            break;
+        if (token == end || token == turn) break;
         if (tokenizer_stream_add(k->t, &stream, token, TOKENIZER_SAID, answer))
             return fail("out of memory");
         if (answer->count > shown) show(answer, shown);

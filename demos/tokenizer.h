@@ -2890,7 +2890,20 @@ static int tk_gguf_scan(tk_gguf *g, const void *bytes, size_t size)
     return b.cut;
 }
 
-/* The tokens. Those that are not words of the model's own are found in the text. */
+/* Where a token is found: control tokens in the text, other words by the model; user-defined ones
+   in the text, or, as SentencePiece has it, first of all by its model. */
+static int tk_gguf_place(tokenizer *t, const tk_token *token, int32_t id, int word)
+{
+    int user = token->type == TK_USER;
+    if (token->type == TK_CONTROL || (user && !t->spm))
+        return tk_added_add(t, &t->added, token->text, token->n, id);
+    if (user && tk_words_add(t, &t->user, token->text, token->n, id)) return -1;
+    if (!word || (token->type != TK_NORMAL && !user)) return 0;
+    const char *key = t->of_bytes ? token->shown : token->text;
+    tk_table_add(&t->table, key, t->of_bytes ? token->shown_n : token->n, id);
+    return 0;
+}
+/* The tokens. */
 static int tk_gguf_tokens(tokenizer *t, tk_gguf *g)
 {
     size_t count = (size_t)g->tokens.count;
@@ -2917,15 +2930,7 @@ static int tk_gguf_tokens(tokenizer *t, tk_gguf *g)
         if (!(fabs(token->score) <= FLT_MAX))
             return tk_refuse(t, "token %.0f: expected a finite score", (double)i);
         token->special = type == TK_CONTROL;
-        if (!n) continue;
-        const char *key = t->of_bytes ? token->shown : token->text;
-        size_t key_n = t->of_bytes ? token->shown_n : n;
-        if (type == TK_CONTROL || (type == TK_USER && !scored)) {
-            if (tk_added_add(t, &t->added, token->text, n, (int32_t)i)) return -1;
-        } else if (type == TK_USER && tk_words_add(t, &t->user, token->text, n, (int32_t)i))
-            return -1;
-        if (type == TK_NORMAL || type == TK_USER || type == TK_BYTE || !scored)
-            if (word) tk_table_add(&t->table, key, key_n, (int32_t)i);
+        if (n && tk_gguf_place(t, token, (int32_t)i, word)) return -1;
     }
     tk_words_sort(&t->added.words);
     tk_words_sort(&t->user);
@@ -3212,10 +3217,11 @@ void tokenizer_free(tokenizer *t)
 }
 tokenizer *tokenizer_from(const char *name, const void *bytes, size_t size, char *error)
 {
-    const char *text = (const char *)bytes;
+    const char *text = bytes ? (const char *)bytes : "";
     size_t space = 0;
     int bad;
     *error = 0;
+    if (!bytes) size = 0;
     tokenizer *t = (tokenizer *)TOKENIZER_MALLOC(sizeof *t);
     if (!t) {
         snprintf(error, TOKENIZER_ERROR, "%.120s: out of memory", name);
@@ -3229,10 +3235,10 @@ tokenizer *tokenizer_from(const char *name, const void *bytes, size_t size, char
     t->unknown = -1;
     bad = tk_runs_read(t, &t->unicode.categories, tk_rows(TK_CATEGORIES), NULL);
     while (space < size && strchr(" \t\r\n", text[space]) && text[space]) space++;
-    if (bad) ;
-    else if (size >= 4 && !memcmp(text, "GGUF", 4)) bad = tk_read_gguf(t, bytes, size);
-    else if (space < size && text[space] == '{') bad = tk_read_json(t, bytes, size);
-    else bad = tk_read_spm(t, bytes, size);
+    int gguf = size >= 4 && !memcmp(text, "GGUF", 4), json = space < size && text[space] == '{';
+    if (!bad && gguf) bad = tk_read_gguf(t, text, size);
+    else if (!bad && json) bad = tk_read_json(t, text, size);
+    else if (!bad) bad = tk_read_spm(t, text, size);
     t->name = NULL;
     t->error = NULL;
     if (!bad) return t;
@@ -3240,42 +3246,49 @@ tokenizer *tokenizer_from(const char *name, const void *bytes, size_t size, char
     return NULL;
 }
 
-/* A file's first `most` bytes, for tk_release; NULL with errno, or 0 in it without memory. */
-static char *tk_file_read(const char *path, size_t most, size_t *size, size_t *whole)
+/* A file's first bytes, at most `most`, for tk_release; *more: there are others behind them. NULL
+   with errno, which is 0 where memory ran out. */
+static char *tk_file_read(const char *path, size_t most, size_t *size, int *more)
 {
     FILE *f = fopen(path, "rb");
     char *bytes = NULL;
-    long end = -1;
+    size_t room = 0, want, got;
     *size = 0;
     if (!f) return NULL;
-    errno = EIO;
-    if (getc(f) != EOF && !fseek(f, 0, SEEK_END)) end = ftell(f);
-    if (end > 0 && end < LONG_MAX && !fseek(f, 0, SEEK_SET)) {
-        *whole = (size_t)end;
-        *size = *whole < most ? *whole : most;
+    do {
         errno = 0;
-        bytes = (char *)TOKENIZER_MALLOC(*size + 1);
-    }
-    if (bytes && fread(bytes, 1, *size, f) != *size) {
-        tk_release(bytes);
-        bytes = NULL;
-        errno = EIO;
-    }
+        char *at = (char *)tk_grow(bytes, &room, *size, *size + 65536, 1);
+        if (!at) {
+            tk_release(bytes);
+            fclose(f);
+            errno = 0;
+            return NULL;
+        }
+        bytes = at;
+        want = room - *size < most - *size ? room - *size : most - *size;
+        got = fread(bytes + *size, 1, want, f);
+        *size += got;
+    } while (got == want && *size < most);
+    *more = got == want && getc(f) != EOF;
+    int error = ferror(f) ? errno : 0;
     fclose(f);
-    if (bytes) bytes[*size] = 0;
-    return bytes;
+    if (!error) return bytes;
+    tk_release(bytes);
+    errno = error;
+    return NULL;
 }
 /* Of a GGUF the beginning is read, up to where its values end. */
 static tokenizer *tk_load_file(const char *path, char *error)
 {
-    size_t size, whole = 0, most = (size_t)16 << 20;
+    size_t size, most = (size_t)16 << 20;
+    int more = 0;
     tk_gguf g;
-    char *bytes = tk_file_read(path, most, &size, &whole);
+    char *bytes = tk_file_read(path, most, &size, &more);
     int gguf = bytes && size >= 4 && !memcmp(bytes, "GGUF", 4);
-    while (bytes && size < whole && (!gguf || tk_gguf_scan(&g, bytes, size) > 0)) {
+    while (bytes && more && (!gguf || tk_gguf_scan(&g, bytes, size) > 0)) {
         tk_release(bytes);
         most = gguf ? 2 * most : SIZE_MAX;
-        bytes = tk_file_read(path, most, &size, &whole);
+        bytes = tk_file_read(path, most, &size, &more);
     }
     if (!bytes) {
         snprintf(error, TOKENIZER_ERROR, "%.120s: %s", path,
@@ -3309,34 +3322,31 @@ static int tk_config_take(tokenizer *t, const tk_document *d)
     if (text) t->chat = tk_keep(t, text, strlen(text));
     return text && !t->chat ? -1 : 0;
 }
-/* Joins folder and name, and reads that file if it is there. */
-static char *tk_read_beside(const char *folder, size_t n, const char *name, char path[1024],
-                            size_t *size)
+/* Reads tokenizer_config.json and chat_template.jinja, which lie in `folder` (its slash included) or
+   do not. */
+static int tk_load_beside(tokenizer *t, const char *folder, char *error)
 {
-    size_t whole = 0;
-    snprintf(path, 1024, "%.*s%s", n < 900 ? (int)n : 900, folder, name);
-    return tk_file_read(path, SIZE_MAX, size, &whole);
-}
-static int tk_load_beside(tokenizer *t, const char *folder, size_t n, char *error)
-{
+    static const char *const name[] = { "tokenizer_config.json", "chat_template.jinja" };
     char path[1024];
-    size_t size;
     tk_document d;
-    int bad = 0;
+    int bad = 0, more;
     t->error = error;
     t->name = path;
-    char *bytes = tk_read_beside(folder, n, "tokenizer_config.json", path, &size);
-    if (bytes) {
-        bad = tk_json_open(t, &d, bytes, size) || tk_config_take(t, &d);
-        tk_json_close(&d);
+    for (int i = 0; i < 2 && !bad; i++) {
+        size_t size;
+        snprintf(path, sizeof path, "%.900s%s", folder, name[i]);
+        char *bytes = tk_file_read(path, SIZE_MAX, &size, &more);
+        if (!bytes && !errno) bad = tk_no_memory(t);
+        if (!bytes) continue;
+        if (i == 0) {
+            bad = tk_json_open(t, &d, bytes, size) || tk_config_take(t, &d);
+            tk_json_close(&d);
+        } else if (tk_is_valid(bytes, size)) {
+            t->chat = tk_keep(t, bytes, size);
+            bad = !t->chat;
+        }
+        tk_release(bytes);
     }
-    tk_release(bytes);
-    bytes = bad ? NULL : tk_read_beside(folder, n, "chat_template.jinja", path, &size);
-    if (bytes && tk_is_valid(bytes, size)) {
-        t->chat = tk_keep(t, bytes, size);
-        bad = !t->chat;
-    }
-    tk_release(bytes);
     t->error = NULL;
     t->name = NULL;
     return bad;
@@ -3346,8 +3356,12 @@ tokenizer *tokenizer_load(const char *path, char *error)
     static const char *const names[] = { "/tokenizer.json", "/tokenizer.model" };
     char file[1024];
     FILE *f = NULL;
-    size_t n = strlen(path), folder = n;
+    size_t n = path ? strlen(path) : 0;
     *error = 0;
+    if (!path) {
+        snprintf(error, TOKENIZER_ERROR, "expected a path, found NULL");
+        return NULL;
+    }
     while (n > 1 && path[n - 1] == '/') n--;
     for (int i = 0; i < 2 && !f; i++) {          /* a folder has one of them */
         snprintf(file, sizeof file, "%.*s%s", n < 900 ? (int)n : 900, path, names[i]);
@@ -3356,9 +3370,10 @@ tokenizer *tokenizer_load(const char *path, char *error)
     if (f) fclose(f);
     else snprintf(file, sizeof file, "%s", path);
     tokenizer *t = tk_load_file(file, error);
-    folder = strlen(file);
-    while (folder && file[folder - 1] != '/' && file[folder - 1] != '\\') folder--;
-    if (!t || t->chat || !tk_load_beside(t, file, folder, error)) return t;
+    n = strlen(file);
+    while (n && file[n - 1] != '/' && file[n - 1] != '\\') n--;
+    file[n] = 0;
+    if (!t || t->chat || !tk_load_beside(t, file, error)) return t;
     tokenizer_free(t);
     return NULL;
 }
@@ -3378,12 +3393,13 @@ int tokenizer_chat_kind(const tokenizer *t)
                                           "[SYSTEM_PROMPT]", "<|im_sep|>", "<|endofprompt|>" };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (tk_has(t, others[i])) return TOKENIZER_CHAT_UNKNOWN;
-    if (tk_has(t, "<|im_start|>") && tk_has(t, "<|im_end|>")) return TOKENIZER_CHATML;
     if (tk_has(t, "<|start_header_id|>") && tk_has(t, "<|eot_id|>")) return TOKENIZER_CHAT_LLAMA3;
+    if (tk_has(t, "[INST] ") && tk_has(t, "[/INST]"))
+        return tk_has(t, " [/INST]") ? TOKENIZER_CHAT_MISTRAL : TOKENIZER_CHAT_MISTRAL3;
+    if (tk_has(t, "trim") || tk_has(t, "strip()")) return TOKENIZER_CHAT_UNKNOWN;
+    if (tk_has(t, "<|im_start|>") && tk_has(t, "<|im_end|>")) return TOKENIZER_CHATML;
     if (tk_has(t, "<|user|>") && tk_has(t, "<|assistant|>") && tk_has(t, "eos_token"))
         return TOKENIZER_CHAT_ZEPHYR;
-    if (tk_has(t, "[INST] ") && tk_has(t, " [/INST]")) return TOKENIZER_CHAT_MISTRAL;
-    if (tk_has(t, "[INST] ") && tk_has(t, "[/INST]")) return TOKENIZER_CHAT_MISTRAL3;
     return TOKENIZER_CHAT_UNKNOWN;
 }
 /* The system message that a ChatML template has for a conversation without one: what stands
@@ -3440,11 +3456,22 @@ static const char *tk_token_text(const tokenizer *t, int32_t id)
     const tk_token *token = tk_token_of(t, id);
     return token ? token->text : "";
 }
+/* Mistral's templates differ in the spaces around an answer. */
+static int tk_chat_mistral(const tokenizer *t, int kind, const tokenizer_message *m,
+                           tokenizer_text *to)
+{
+    const char *close = kind == TOKENIZER_CHAT_MISTRAL ? " [/INST]" : "[/INST]";
+    int before = tk_has(t, "' ' + message['content']") || tk_has(t, "\" \" + message[\"content\"]");
+    int after = tk_has(t, "eos_token + ' '") || tk_has(t, "eos_token + \" \"");
+    int trimmed = tk_has(t, "trim") || tk_has(t, "strip()");
+    if (!strcmp(m->role, "user")) return tk_chat_piece(to, "[INST] ", "", "", m->text, close);
+    if (before && tk_say(to, " ")) return -1;
+    if (trimmed ? tk_chat_trimmed(to, m->text) : tk_say(to, m->text)) return -1;
+    return tk_say(to, tk_token_text(t, t->end)) || (after && tk_say(to, " "));
+}
 static int tk_chat_message(const tokenizer *t, int kind, const tokenizer_message *m,
                            tokenizer_text *to)
 {
-    const char *end = tk_token_text(t, t->end);
-    int user = !strcmp(m->role, "user");
     switch (kind) {
     case TOKENIZER_CHATML:
         return tk_chat_piece(to, "<|im_start|>", m->role, "\n", m->text, "<|im_end|>\n");
@@ -3452,12 +3479,10 @@ static int tk_chat_message(const tokenizer *t, int kind, const tokenizer_message
         return tk_chat_piece(to, "<|start_header_id|>", m->role, "<|end_header_id|>\n\n", "", "") ||
             tk_chat_trimmed(to, m->text) || tk_say(to, "<|eot_id|>");
     case TOKENIZER_CHAT_ZEPHYR:
-        return tk_chat_piece(to, "<|", m->role, "|>\n", m->text, end) || tk_say(to, "\n");
-    default:                                     /* Mistral's */
-        if (!user) return tk_chat_piece(to, kind == TOKENIZER_CHAT_MISTRAL ? "" : " ", "", "",
-                                        m->text, end);
-        return tk_chat_piece(to, "[INST] ", "", "", m->text,
-                             kind == TOKENIZER_CHAT_MISTRAL ? " [/INST]" : "[/INST]");
+        return tk_chat_piece(to, "<|", m->role, "|>\n", m->text, tk_token_text(t, t->end)) ||
+            tk_say(to, "\n");
+    default:
+        return tk_chat_mistral(t, kind, m, to);
     }
 }
 int tokenizer_chat(const tokenizer *t, const tokenizer_message *messages, size_t count,
@@ -3480,8 +3505,7 @@ int tokenizer_chat(const tokenizer *t, const tokenizer_message *messages, size_t
         return -1;
     }
     *error = 0;
-    if (kind != TOKENIZER_CHATML && kind != TOKENIZER_CHAT_ZEPHYR)
-        bad = tk_say(text, tk_token_text(t, t->begin));
+    if (tk_has(t, "bos_token")) bad = tk_say(text, tk_token_text(t, t->begin));
     if (kind == TOKENIZER_CHATML && strcmp(messages[0].role, "system") &&
         tk_chatml_system(t, system)) {
         const tokenizer_message first = { "system", system };

@@ -827,8 +827,13 @@ static const char chatml_tools[] =
     "{{- '<|im_start|>system\\nYou are Qwen.<|im_end|>\\n' }}";
 static const char llama3[] = "{{ bos_token }}<|start_header_id|>x<|end_header_id|>\n\n<|eot_id|>";
 static const char zephyr[] = "{{ '<|user|>\n' + message['content'] + eos_token }}<|assistant|>";
-static const char mistral[] = "{{ '[INST] ' + message['content'] + ' [/INST]' }}";
-static const char mistral3[] = "{{ '[INST] ' + message['content'] + '[/INST]' }}";
+static const char mistral[] =
+    "{{ bos_token }}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif %}"
+    "{{ message['content'] + eos_token + ' ' }}";
+static const char mistral3[] =
+    "{{- bos_token }}{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}{%- elif %}"
+    "{{- \" \" + message[\"content\"]|trim + eos_token}}";
+static const char trimming[] = "<|im_start|> + message['content'] | trim + <|im_end|>";
 static const char phi3[] = "{{ '<|user|>\n' + c + '<|end|>\n<|assistant|>' + eos_token }}";
 
 static void chat_is(const char *template_text, const tokenizer_message *m, size_t count,
@@ -865,9 +870,10 @@ static void check_chat(void)
     chat_is(llama3, m, 1, "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n", __LINE__);
     chat_is(zephyr, told, 2, "<|system|>\nS</s>\n<|user|>\nQ</s>\n<|assistant|>\n", __LINE__);
-    chat_is(mistral, m, 3, "<s>[INST]  Hi  [/INST]Ho</s>[INST] Q [/INST]", __LINE__);
+    chat_is(mistral, m, 3, "<s>[INST]  Hi  [/INST]Ho</s> [INST] Q [/INST]", __LINE__);
     chat_is(mistral3, m, 3, "<s>[INST]  Hi [/INST] Ho</s>[INST] Q[/INST]", __LINE__);
     chat_is(mistral, told, 2, "has no system message", __LINE__);
+    chat_is(trimming, m, 1, "template is not done", __LINE__);
     chat_is(phi3, m, 1, "template is not done", __LINE__);
     chat_is("something else", m, 1, "template is not done", __LINE__);
     chat_is(NULL, m, 1, "no chat template", __LINE__);
@@ -904,9 +910,33 @@ static void check_folder(void)
         IDS(t, "hello", "7 3");
         tokenizer_free(t);
     }
+    long before = held;
+    int good = 0;
+    doing("a folder, and memory runs out");
+    for (long n = 1; n < 300 && !good; n++) {
+        taken = 0;
+        fails_at = n;
+        tokenizer *t = tokenizer_load(path[0], error);
+        good = t != NULL;
+        CHECK(good == (taken < n) && (good || strstr(error, "out of memory")));
+        tokenizer_free(t);
+        CHECK(held == before);
+    }
+    fails_at = 0;
+    CHECK(good);
+    doing("a folder");
+    CHECK(!tokenizer_load(NULL, error) && strstr(error, "NULL"));
+    CHECK(!tokenizer_from("test", NULL, 5, error) && *error);
     write_json("build/tokenizer_folder/tokenizer_config.json", "{'bos_token':");
     CHECK(!tokenizer_load(path[0], error) && strstr(error, "tokenizer_config.json"));
     remove("build/tokenizer_folder/tokenizer_config.json");
+    write_json("build/tokenizer_folder/chat_template.jinja", "[INST] [/INST]");
+    tokenizer *t = tokenizer_load(path[0], error);
+    CHECK(t && tokenizer_chat_kind(t) == TOKENIZER_CHAT_MISTRAL);
+    tokenizer_free(t);
+    remove("build/tokenizer_folder/chat_template.jinja");
+    remove("build/tokenizer_folder/tokenizer.json");
+    remove("build/tokenizer_folder");
 }
 
 /* ---- memory that runs out, files that are broken ---- */
