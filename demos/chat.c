@@ -19,7 +19,7 @@
 
    Without arguments it checks a tokenizer of 20 tokens and says what it needs. */
 
-#define _POSIX_C_SOURCE 199309L              /* clock_gettime */
+#define _POSIX_C_SOURCE 200112L              /* clock_gettime */
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
 #define TOKENIZER_IMPLEMENTATION

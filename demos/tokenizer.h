@@ -747,7 +747,8 @@ static int tk_nfc(const tk_unicode *u, const char *text, size_t n, tokenizer_tex
    regular expressions, as far as tokenizers use them (Oniguruma's, over Unicode)
 
    Characters, classes [a-z\p{L}] and [^…], \s \S \d \p{L} \P{L}, groups (?:…) and (?i:…),
-   alternatives, ? * + {m,n} and the possessive ?+ *+ ++, (?=…) and (?!…). Others are refused.
+   alternatives, ? * + {m,n} and the possessive ?+ *+ ++, (?=…) and (?!…). Others are refused, and
+   so are repeated groups with choices in them, for which going back has no end.
 
    An expression becomes a list of operations for a machine that tries one way and keeps the other
    ways to go on from in frames. The one operation that reads text is "least to most characters of a
@@ -1091,7 +1092,12 @@ static int tk_group_repeat(tk_compiler *c, size_t begin, size_t *least)
     if (!high) return 0;
     if (possessive || low > 1 || (high != 1 && high != UINT32_MAX))
         return tk_regex_refuse(c, "a possessive or counted repetition of a group");
-    if (high > 1 && !*least) return tk_regex_refuse(c, "a repetition of what may be empty");
+    /* with choices inside, such a group can be matched in exponentially many ways */
+    for (size_t i = begin; high > 1 && i < c->r->ops; i++) {
+        const tk_op *o = &c->r->op[i];
+        if (o->what != TK_OP_REPEAT || o->least != o->most)
+            return tk_regex_refuse(c, "a repetition of choices or repetitions");
+    }
     if (high > 1 && low) {                       /* body, split back */
         if (tk_op_add(c, c->r->ops, TK_OP_SPLIT)) return -1;
         c->r->op[c->r->ops - 1].flag = 1;
@@ -2174,10 +2180,10 @@ static int tk_json_value(tk_document *d, size_t *node, int depth)
         d->at += n;
         return 0;
     }
-    char *end;
-    strtod(d->at, &end);
-    if (end == d->at || (*d->at != '-' && (*d->at < '0' || *d->at > '9')))
-        return tk_json_refuse(d, *d->at ? "no value" : "the end");
+    size_t digits = strspn(d->at, "-+.eE0123456789");        /* neither nan nor 0x */
+    char *end = d->at;
+    if (digits) strtod(d->at, &end);
+    if (!digits || end != d->at + digits) return tk_json_refuse(d, *end ? "no value" : "the end");
     at->type = '0';
     d->at = end;
     return 0;
@@ -2552,6 +2558,8 @@ static int tk_json_unigram(tokenizer *t, const tk_document *d, const tk_json *mo
         tk_token *token = tk_token_set(t, id, entries, text->text, text->n, TK_NORMAL);
         if (!token) return -1;
         token->score = strtod(score->text, NULL);
+        if (!(fabs(token->score) <= DBL_MAX))
+            return tk_refuse(t, "token %.0f: expected a finite score", (double)id);
         if (token->score < t->worst) t->worst = token->score;
         tk_table_add(&t->table, token->text, token->n, id);
         tk_table_place(&t->table, token->text, token->n)->value = id;    /* the last one counts */
@@ -3322,8 +3330,8 @@ static int tk_config_take(tokenizer *t, const tk_document *d)
     if (text) t->chat = tk_keep(t, text, strlen(text));
     return text && !t->chat ? -1 : 0;
 }
-/* Reads tokenizer_config.json and chat_template.jinja, which lie in `folder` (its slash included) or
-   do not. */
+/* Reads tokenizer_config.json and chat_template.jinja in `folder` (its slash included), where they
+   are there. */
 static int tk_load_beside(tokenizer *t, const char *folder, char *error)
 {
     static const char *const name[] = { "tokenizer_config.json", "chat_template.jinja" };
