@@ -102,6 +102,8 @@ build/mamba_mix_win.o: CFLAGS += -include windows.h
 # tests/tiny.c holds the programs of docs/tiny
 build/tiny build/tiny_f64 build/tiny_reg: $(wildcard docs/tiny/*.c)
 
+build/tokenizer build/tokenizer_f64 build/tokenizer_reg: demos/tokenizer.h
+
 # ---- the GPU. cuda, golden_cuda: the same kernels on tests/cuda_host.h; …_gpu: on a GPU ----
 
 build/cuda: tests/cuda.cpp tests/cuda_host.h mamba_mix_cuda.cu build/mamba_mix.o

@@ -77,7 +77,7 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files llama2c text decoder_arguments internals video device tiny narrow"
+        mmate decoder_files llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/decode build/bench build/play_native
@@ -184,6 +184,10 @@ else
     if "${PYTHON:-python3}" -c 'import numpy, gguf' 2>/dev/null; then
         run "GGUF beside the package gguf" "${PYTHON:-python3}" tests/gguf_package.py build/gguf
     else echo "skipped: GGUF beside the package gguf (${PYTHON:-python3} has no gguf; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    chain tokenizers
+    if "${PYTHON:-python3}" -c 'import tokenizers, sentencepiece' 2>/dev/null; then
+        run "tokenizers beside two packages" "${PYTHON:-python3}" tests/tokenizers.py build/tokenizer
+    else echo "skipped: tokenizers beside two packages (${PYTHON:-python3} has no tokenizers, sentencepiece; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     chain python
     run "the header from Python" sh tests/python.sh
     chain transformers

