@@ -1415,7 +1415,8 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
    A layer computes x += mixer(norm x) and then x += SwiGLU(norm x), with RMS norms. Tokens are
-   numbers; demos/studies/text.h has llama2.c's tokenizer. This continues a text greedily:
+   numbers; demos/studies/text.h has llama2.c's tokenizer, demos/tokenizer.h others. This continues
+   a text greedily:
 
        mmix_decoder *d = mmix_decoder_load(m, "stories260K.bin");
        tokenizer *t = tokenizer_load(m, "tok512.bin");
