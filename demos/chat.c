@@ -33,8 +33,8 @@ static const char help[] =
     "chat - a language model answers\n\n"
     "  chat MODEL [QUESTION]      MODEL: a .gguf (llama, qwen2), or a folder with\n"
     "                             model.safetensors, config.json and tokenizer.json\n\n"
-    "  --type NAME        float, bf16, f16, int8 or q4: how weights are held\n"
-    "                     (of a .gguf about as it has them, else float)\n"
+    "  --type NAME        float, bf16, f16, int8 or q4: how weights are held; q4 is fastest,\n"
+    "                     float the most exact              (bf16 for a .gguf, else float)\n"
     "  --temperature T    0: always the likeliest token                       (0)\n"
     "  --top-p P          of the likeliest with together P; 0: all            (0)\n"
     "  --seed N           of what is drawn                                    (1)\n"
@@ -236,21 +236,6 @@ static double gguf_positions(mmix_ctx *m, const char *weights)
     mmix_archive_close(a);
     return positions;
 }
-/* The type that is nearest to what a .gguf says of itself: general.file_type, of llama.cpp. */
-static const char *gguf_type(mmix_ctx *m, const char *weights)
-{
-    mmix_archive *a = mmix_archive_open(m, weights);
-    const char *value = mmix_archive_metadata(a, "general.file_type");
-    int kind = value ? atoi(value) : 0;
-    mmix_archive_close(a);
-    switch (kind) {
-    case 2: case 3: case 14: case 15: return "q4";                   /* Q4_0, Q4_1, Q4_K */
-    case 7: case 16: case 17: case 18: return "int8";                /* Q8_0, Q5_K, Q6_K */
-    case 1: return "f16";
-    case 32: return "bf16";
-    default: return "float";
-    }
-}
 /* Opens the model and its tokenizer. 0, or 1 after a message. */
 static int open_model(talk *k)
 {
@@ -259,7 +244,7 @@ static int open_model(talk *k)
     const char *named = k->o->type;
     find_weights(k->o->model, weights);
     int gguf = ends_with(weights, ".gguf");
-    if (!named) named = gguf ? gguf_type(k->m, weights) : "float";
+    if (!named) named = gguf ? "bf16" : "float";
     while (type < types && strcmp(named, type_name[type])) type++;
     if (type == types) return fail("--type: give float, bf16, f16, int8 or q4");
     find_tokenizer(k->o->model, folder);
