@@ -1194,6 +1194,51 @@ static mmix_tensor *t_ssd(int o)
     y = mmix_mix(m, &s);
     return s.final_state ? mmix_add(m, weigh(y), weigh(last)) : y;
 }
+/* Fourteen forms of the selective scan, and its final state alone */
+static mmix_tensor *t_selective(int o)
+{
+    static const size_t lengths[15] = { 9, 9, 70, 1, 9, 9, 9, 9, 9, 9, 35, 9, 9, 9, 7 };
+    const int softplus = o % 2;
+    size_t B = 2, L = lengths[o], H = 4, G = 1, N = 3;
+    mmix_tensor *last = NULL, *dt, *y;
+    if (o == 2) {                                /* chunks, and more than one block of states */
+        B = 1;
+        H = 2;
+        N = 5;
+    }
+    if (o == 3) B = H = N = 1;
+    if (o == 4) G = 2;
+    if (o == 5) G = 4;
+    if (o == 10) H = 18;
+    mmix_tensor *u = o == 11 ? normal(0, 4, B, L, H, 3) : NULL;
+    mmix_tensor *v = u ? mmix_slice(m, u, 3, 0, 1) : normal(0, 4, B, L, H, 1);
+    mmix_tensor *query = NULL;
+    if (o == 12) query = normal(3, 4, B, L, G, N);
+    else if (o != 14) query = normal(4, 4, B, L, G, N);
+    if (o == 14) query = mmix_fill(mmix_new4(m, B, L, G, N), 0.5);   /* not read by a state */
+    mmix_tensor *key = o == 12 ? query : normal(3, 4, B, L, G, N);
+    mmix_tensor *decay = leaf(2, -1.5, o == 13 ? 0.3 : -0.1, 2, H, N, 0, 0);
+    if (softplus) dt = leaf(1, -1.5, 1, 3, B, L, H, 0);
+    else dt = leaf(1, 0.05, 0.9, 3, B, L, H, 0);
+    mmix_mixer s = mmix_mixer_selective(v, dt, decay, key, query);
+    s.dt_softplus = softplus;
+    if (o >= 1 && o != 14) s.D = normal(5, 1, H, 0, 0, 0);
+    if (softplus) s.dt_bias = leaf(6, 0.1, 0.4, 1, H, 0, 0, 0);
+    if (o == 1 || o == 4 || o == 8) s.z = normal(8, 4, B, L, H, 1);
+    if (u) s.z = mmix_slice(m, u, 3, 2, 1);
+    if (o == 5 || o == 6 || o == 7) s.direction = MMIX_SCAN_REVERSE;
+    if (o == 8 || o == 9) s.direction = MMIX_SCAN_BOTH;
+    if (o == 4 || o == 7 || o == 9) s.seq_idx = packed(B, L);
+    if (o == 6) s.chunk = 4;
+    if (o == 0) s.chunk = 1000;
+    if (o == 3 || o == 6 || o == 2 || o == 7 || o == 14)
+        s.initial_state = normal(7, 4, B, H, 1, N);
+    if (o == 2 || o == 3 || o == 6 || o == 7 || o == 10 || o == 14)
+        s.final_state = &last;
+    y = mmix_mix(m, &s);
+    if (o == 14) return last;
+    return s.final_state ? mmix_add(m, weigh(y), weigh(last)) : y;
+}
 /* Only the final state is used. */
 static mmix_tensor *t_ssd_state(int o)
 {
@@ -1853,6 +1898,7 @@ int main(void)
     }
     many("ssd", t_ssd, 0, 20);
     run_case("ssd state", t_ssd_state, 0);
+    many("selective scan", t_selective, 0, 15);
     run_equal("ssd by its definition", t_ssd_plain, f_ssd_plain, 0);
     layers();
     decoders();
