@@ -1020,10 +1020,11 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
    LOG_UNIFORM: the logarithm of a number uniform in [a, b) (Mamba's A_log).
    STEP: the inverse softplus of a number that is log-uniform in [a, b) and at least 1e-4 (dt_bias).
    SPREAD: the same of numbers spread evenly on the logarithmic scale.
-   LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing). */
+   LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing).
+   LOG_RAMP: the logarithms of a, a + 1, a + 2, … along each row (Mamba-1's A_log). */
 enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U',
       MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E',
-      MMIX_INIT_LAST_TAP = 'T' };
+      MMIX_INIT_LAST_TAP = 'T', MMIX_INIT_LOG_RAMP = 'R' };
 typedef struct mmix_init { int kind; double a, b; } mmix_init;
 
 typedef struct mmix_param {
@@ -1059,8 +1060,8 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 MMIXDEF void mmix_params_destroy(mmix_params *p);
 /* Adds a parameter, whose name is prefix and name joined. It has no values until
    mmix_params_allocate, which fills it as MMIX_INIT_… `start` with a and b says. Weight decay is
-   set for two and more axes, unless the name ends in ".bias". Returns its tensor, or NULL on
-   error. */
+   set for two and more axes, unless the name ends in ".bias" or is that of Mamba's A (A_log,
+   A_b_log). Returns its tensor, or NULL on error. */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b);
 /* Makes the slab with the initial values. Nothing can be added after it. Returns 0, or -1. */
@@ -1074,8 +1075,8 @@ MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
    writing through a pointer call this again. Returns 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 /* Turns the matrices of a list (parameters of two axes: linear layers and embeddings) into narrow
-   numbers, for inference in less time and memory. Vectors, convolutions and what is computed stay
-   real, states and residuals included. The reals of the matrices are gone then: nothing can be
+   numbers, for inference in less time and memory. Vectors, convolutions, Mamba-1's A_log and what
+   is computed stay real, states and residuals included. The reals of the matrices are gone then: nothing can be
    trained, and saving writes what they have become.
 
        MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. With AVX512-BF16 products round
@@ -1189,6 +1190,43 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
 MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer,
                                          mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
                                          mmix_tensor *seq_idx, mmix_mamba2_state *state);
+
+/* Mamba (Gu & Dao 2023; mamba_ssm's Mamba): in_proj gives x and z; convolution and SiLU over x;
+   x_proj gives dt of R numbers, B and C, and dt_proj makes dt of each channel of the R; then come
+   the selective scan with A = -e^A_log, gated by z, and out_proj. If it is bidirectional (Vision
+   Mamba, Zhu et al. 2024, "v2") a second convolution, x_proj, dt_proj, A and D read the same
+   projection from the end, and the two gated results are added before the one out_proj. */
+typedef struct mmix_mamba1_options {
+    size_t d_inner, d_state, dt_rank, conv_width;        /* 0: 2D, N 16, R ⌈D/16⌉, W 4 */
+    int bias;                                /* 1: in_proj and out_proj have biases */
+    int bidirectional;
+    int divide;                              /* 1: half of the sum of both (if_divide_out) */
+    double out_scale;                /* of out_proj's initial values, 1/√depth in Vim; 0: 1 */
+} mmix_mamba1_options;
+typedef struct mmix_mamba1_direction {
+    mmix_tensor *conv_weight, *conv_bias;    /* (d_inner, 1, W); (d_inner) */
+    mmix_tensor *x_proj;                     /* (R + 2N, d_inner) */
+    mmix_tensor *dt_weight, *dt_bias;        /* (d_inner, R); (d_inner) */
+    mmix_tensor *A_log, *D;                  /* (d_inner, N); (d_inner) */
+} mmix_mamba1_direction;
+typedef struct mmix_mamba1_layer {
+    mmix_mamba1_options options;             /* with the defaults filled in */
+    mmix_tensor *in_proj, *in_bias;          /* (2 d_inner, D); (2 d_inner) or NULL */
+    mmix_tensor *out_proj, *out_bias;        /* (D, d_inner); (D) or NULL */
+    mmix_mamba1_direction dir[2];            /* forward; reverse, whose names have _b in them */
+} mmix_mamba1_layer;
+/* As that of Mamba-2, with conv (B, d_inner, W-1) and ssm (B, d_inner, 1, N). */
+typedef mmix_mamba2_state mmix_mamba1_state;
+/* options may be NULL for the defaults. Adds, behind `prefix`, in_proj.weight and with `bias`
+   in_proj.bias; conv1d.weight, conv1d.bias, x_proj.weight, dt_proj.weight, dt_proj.bias, A_log and
+   D; if it is bidirectional conv1d_b.weight, conv1d_b.bias, x_proj_b.weight, dt_proj_b.weight,
+   dt_proj_b.bias, A_b_log and D_b; and out_proj.weight and out_proj.bias. */
+MMIXDEF int mmix_mamba1_init(mmix_mamba1_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             const mmix_mamba1_options *options);
+/* seq_idx is (B, L) int32, or NULL. state is NULL, or is read and then replaced. */
+MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                         mmix_tensor *seq_idx, mmix_mamba1_state *state);
 
 typedef struct mmix_mlp_layer {
     mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias;
@@ -15330,11 +15368,18 @@ static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 
 /* The bytes of a name with its 0. Files may have a prefix before it. */
 enum { MMIXI_PARAM_NAME = 224 };
-/* Whether weight decay holds for a parameter: for two and more axes, unless it is a bias. */
+/* Whether a parameter has the rates of Mamba's scans, which Mamba-1 has in two axes, although no
+   product reads them. */
+static int mmixi_param_is_rates(const char *name)
+{
+    return strstr(name, "A_log") || strstr(name, "A_b_log");
+}
+/* Whether weight decay holds for a parameter: for two and more axes, unless it is a bias or has
+   rates. */
 static int mmixi_param_decays(const char *name, size_t length, int ndim)
 {
     int is_bias = length >= 5 && !strcmp(name + length - 5, ".bias");
-    return ndim > 1 && !is_bias;
+    return ndim > 1 && !is_bias && !mmixi_param_is_rates(name);
 }
 
 /* What a parameter becomes in a list whose matrices are of `dtype`. Of four bits a decoder's first
@@ -15342,7 +15387,7 @@ static int mmixi_param_decays(const char *name, size_t length, int ndim)
 static int mmixi_param_dtype(int dtype, const char *name, int ndim)
 {
     int is_outer = strstr(name, "embed_tokens") || strstr(name, "lm_head");
-    if (ndim != 2) return MMIX_DTYPE_REAL;
+    if (ndim != 2 || mmixi_param_is_rates(name)) return MMIX_DTYPE_REAL;
     return dtype == MMIX_DTYPE_Q4 && is_outer ? MMIX_DTYPE_I8 : dtype;
 }
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
@@ -15412,6 +15457,7 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     switch (q->start.kind) {
     case MMIX_INIT_CONSTANT: return a;
     case MMIX_INIT_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
+    case MMIX_INIT_LOG_RAMP: return mmixi_log(a + (double)(i % mmixi_cols(t)));
     case MMIX_INIT_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
     case MMIX_INIT_SPREAD: return mmixi_start_step(a, b, ((double)i + 0.5) / (double)n);
     default: break;                              /* of a uniform random number */
@@ -16253,9 +16299,49 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     return x;
 }
 
+/* Convolution and SiLU of what one direction of a Mamba layer reads. With state->in the slot carries
+   what came before. Otherwise `state`, unless it is NULL, is read and replaced. */
+static mmix_tensor *mmixi_mamba_conv(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, int direction, mmix_tensor *seq_idx,
+                                     mmix_mamba2_state *state)
+{
+    mmix_causal_conv1d_options conv;
+    memset(&conv, 0, sizeof conv);
+    conv.silu = 1;
+    conv.reverse = direction;
+    conv.seq_idx = seq_idx;
+    if (!state) return mmixi_conv_step(m, x, weight, bias, conv, NULL, 0);
+    if (!state->in) {
+        conv.initial_state = state->conv;
+        conv.final_state = &state->conv;
+    }
+    return mmixi_conv_step(m, x, weight, bias, conv, state->in, state->slot);
+}
+/* Its scan, with the state in the same places. */
+static mmix_tensor *mmixi_mamba_mix(mmix_ctx *m, mmix_mixer *scan, mmix_mamba2_state *state)
+{
+    if (state && state->in) return mmix_mix_step(m, scan, state->in, state->slot);
+    if (state) {
+        scan->initial_state = state->ssm;
+        scan->final_state = &state->ssm;
+    }
+    return mmix_mix(m, scan);
+}
+/* Whether a Mamba layer can take these together. */
+static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional,
+                             const mmix_tensor *seq_idx, const mmix_mamba2_state *state)
+{
+    if (!state) return 1;
+    if (bidirectional)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
+                  who);
+    else if (seq_idx)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state and seq_idx do not go together", who);
+    return !m->error_kind && (!state->in || mmixi_slot_check(m, who, state->in, state->slot));
+}
+
 /* What one direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B,
-   L, E). With state->in the slot carries what came before. Otherwise `state`, unless it is NULL, is
-   read and replaced. */
+   L, E). */
 static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *layer, int direction,
                                       mmix_tensor *u, mmix_tensor *seq_idx,
                                       mmix_mamba2_state *state)
@@ -16264,22 +16350,11 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     const mmix_mamba2_direction *w = &layer->dir[direction];
     size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
     size_t channels = E + 2 * G * N;
-    mmix_mix_state *in = state ? state->in : NULL;
-    size_t slot = state ? state->slot : 0;
+    int is_new = state && !state->in;            /* the slot carries everything, or `state` does */
     mmix_mark mark = mmix_mark_here(m);
-    if (in) state = NULL;                        /* the slot carries everything */
 
-    mmix_causal_conv1d_options conv;
-    memset(&conv, 0, sizeof conv);
-    conv.silu = 1;
-    conv.reverse = direction;
-    conv.seq_idx = seq_idx;
-    if (state) {
-        conv.initial_state = state->conv;
-        conv.final_state = &state->conv;
-    }
     mmix_tensor *xbc = mmix_slice(m, u, 2, E, channels);
-    xbc = mmixi_conv_step(m, xbc, w->conv_weight, w->conv_bias, conv, in, slot);
+    xbc = mmixi_mamba_conv(m, xbc, w->conv_weight, w->conv_bias, direction, seq_idx, state);
 
     mmix_tensor *x = mmixi_split_heads(m, xbc, 0, H, o->head_dim);
     mmix_tensor *dt = mmix_slice(m, u, 2, E + channels, H);
@@ -16294,15 +16369,11 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     ssd.dt_high = o->dt_high;
     ssd.direction = direction;
     ssd.seq_idx = seq_idx;
-    if (state) {
-        ssd.initial_state = state->ssm;
-        ssd.final_state = &state->ssm;
-    }
-    mmix_tensor *y = in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd);
+    mmix_tensor *y = mmixi_mamba_mix(m, &ssd, state);
     mmix_tensor *z = mmix_slice(m, u, 2, 0, E);
     y = mmix_gated_rms_norm(m, mmixi_join_heads(m, y), z, w->norm, o->eps, G);
     /* A new state came after the mark as well, and has to stay. */
-    return state ? y : mmixi_keep_only(m, mark, y);
+    return is_new ? y : mmixi_keep_only(m, mark, y);
 }
 
 MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -16315,15 +16386,8 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
     int both = layer->options.bidirectional != 0;
     mmix_mix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (state && both)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
-                  who);
-    else if (state && seq_idx)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state and seq_idx do not go together", who);
-    if (!mmixi_expect(m, who, &d, "x BLD", x))
-        return NULL;
-    if (in && !mmixi_slot_check(m, who, in, state->slot))
-        return NULL;
+    if (!mmixi_mamba_check(m, who, both, seq_idx, state)
+        || !mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
@@ -16335,6 +16399,118 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
     }
     if (!state || in) y = mmixi_keep_only(m, mark, y);
     y = mmix_linear_residual(m, y, layer->out_proj, NULL, residual, s);
+    mmix_record(m, record);
+    return y;
+}
+
+/* ---- Mamba-1 ----
+
+   in_proj → [x | z]; convolution and SiLU over x; x_proj → [dt | B | C], and dt_proj of its dt; the
+   selective scan with A = -e^A_log, gated by z; out_proj */
+
+/* The parameters of one direction. Those of the reverse one have _b in their names. */
+static void mmixi_mamba1_direction_init(mmix_mamba1_direction *w, mmix_params *p,
+                                        const char *prefix, int reverse,
+                                        const mmix_mamba1_options *o)
+{
+    static const char *const names[2][7] = {
+        { "conv1d.weight", "conv1d.bias", "x_proj.weight", "dt_proj.weight", "dt_proj.bias",
+          "A_log", "D" },
+        { "conv1d_b.weight", "conv1d_b.bias", "x_proj_b.weight", "dt_proj_b.weight",
+          "dt_proj_b.bias", "A_b_log", "D_b" }
+    };
+    const char *const *name = names[reverse];
+    size_t E = o->d_inner, N = o->d_state, R = o->dt_rank;
+    const size_t conv[3] = { E, 1, o->conv_width };
+    mmix_init of_conv = mmixi_start_uniform(o->conv_width, 1), ones = mmixi_start_ones();
+    mmix_init of_x = mmixi_start_uniform(E, 1), of_dt = mmixi_start_uniform(R, 1);
+    mmix_init step = mmixi_start_of(MMIX_INIT_STEP, 1e-3, 1e-1);
+    mmix_init rates = mmixi_start_of(MMIX_INIT_LOG_RAMP, 1, 0);
+    w->conv_weight = mmixi_param(p, prefix, name[0], of_conv, 3, conv);
+    w->conv_bias = mmixi_param_vector(p, prefix, name[1], of_conv, E);
+    w->x_proj = mmixi_param_matrix(p, prefix, name[2], of_x, R + 2 * N, E);
+    w->dt_weight = mmixi_param_matrix(p, prefix, name[3], of_dt, E, R);
+    w->dt_bias = mmixi_param_vector(p, prefix, name[4], step, E);
+    w->A_log = mmixi_param_matrix(p, prefix, name[5], rates, E, N);
+    w->D = mmixi_param_vector(p, prefix, name[6], ones, E);
+}
+
+MMIXDEF int mmix_mamba1_init(mmix_mamba1_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             const mmix_mamba1_options *options)
+{
+    if (!mmixi_init_given("mmix_mamba1_init", p, layer, prefix)) return -1;
+    memset(layer, 0, sizeof *layer);
+    mmix_mamba1_options *o = &layer->options;
+    if (options) *o = *options;
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 16);
+    mmixi_default(&o->dt_rank, mmixi_ceil_div(D, 16));
+    mmixi_default(&o->conv_width, 4);
+    if (!(o->out_scale > 0)) o->out_scale = 1;
+    size_t E = o->d_inner;
+    mmix_init in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
+    layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, 2 * E, D);
+    if (o->bias) layer->in_bias = mmixi_param_vector(p, prefix, "in_proj.bias", in, 2 * E);
+    for (int reverse = 0; reverse <= (o->bidirectional != 0); reverse++)
+        mmixi_mamba1_direction_init(&layer->dir[reverse], p, prefix, reverse, o);
+    layer->out_proj = mmixi_param_matrix(p, prefix, "out_proj.weight", out, D, E);
+    if (o->bias) layer->out_bias = mmixi_param_vector(p, prefix, "out_proj.bias", out, D);
+    return p->m->error_kind ? -1 : 0;
+}
+
+/* What one direction of the layer makes of the projection u = [x | z], with its gate: (B, L, E). */
+static mmix_tensor *mmixi_mamba1_scan(mmix_ctx *m, const mmix_mamba1_layer *layer, int direction,
+                                      mmix_tensor *u, mmix_tensor *seq_idx,
+                                      mmix_mamba1_state *state)
+{
+    const mmix_mamba1_options *o = &layer->options;
+    const mmix_mamba1_direction *w = &layer->dir[direction];
+    size_t N = o->d_state, R = o->dt_rank, E = o->d_inner;
+    int is_new = state && !state->in;            /* as in mmixi_mamba2_scan */
+    mmix_mark mark = mmix_mark_here(m);
+
+    mmix_tensor *x = mmix_slice(m, u, 2, 0, E);
+    x = mmixi_mamba_conv(m, x, w->conv_weight, w->conv_bias, direction, seq_idx, state);
+    mmix_tensor *dt_B_C = mmix_linear(m, x, w->x_proj, NULL);
+    mmix_tensor *dt = mmix_linear(m, mmix_slice(m, dt_B_C, 2, 0, R), w->dt_weight, NULL);
+    mmix_tensor *A = mmix_affine(m, mmix_exp(m, w->A_log), -1, 0);
+    mmix_tensor *B = mmixi_split_heads(m, dt_B_C, R, 1, N);
+    mmix_tensor *C = mmixi_split_heads(m, dt_B_C, R + N, 1, N);
+    mmix_mixer scan = mmix_mixer_selective(mmixi_split_heads(m, x, 0, E, 1), dt, A, B, C);
+    scan.D = w->D;
+    scan.dt_bias = w->dt_bias;                   /* dt_proj's, which belongs into the softplus */
+    scan.dt_softplus = 1;
+    scan.z = mmixi_split_heads(m, u, E, E, 1);
+    scan.direction = direction;
+    scan.seq_idx = seq_idx;
+    mmix_tensor *y = mmixi_join_heads(m, mmixi_mamba_mix(m, &scan, state));
+    return is_new ? y : mmixi_keep_only(m, mark, y);
+}
+
+MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
+                                 mmix_mamba1_state *state)
+{
+    static const char who[] = "mmix_mamba1_forward";
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*layer", layer)) return NULL;
+    int both = layer->options.bidirectional != 0;
+    double share = layer->options.divide ? 0.5 : 1;
+    mmix_mix_state *in = state ? state->in : NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    if (!mmixi_mamba_check(m, who, both, seq_idx, state)
+        || !mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+
+    int record = m->recording;
+    if (in) mmix_record(m, 0);
+    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, layer->in_bias);
+    mmix_tensor *y = mmixi_mamba1_scan(m, layer, MMIX_SCAN_FORWARD, u, seq_idx, state);
+    if (both) {
+        mmix_tensor *reverse = mmixi_mamba1_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, state);
+        y = mmixi_binary(m, who, MMIX_OP_ADD, y, reverse, share, share);
+    }
+    if (!state || in) y = mmixi_keep_only(m, mark, y);
+    y = mmix_linear_residual(m, y, layer->out_proj, layer->out_bias, residual, s);
     mmix_record(m, record);
     return y;
 }

@@ -643,6 +643,39 @@ static void mamba2(Case *c, int bidirectional)
     out(c, "conv_state", state.conv);
     out(c, "ssm_state", state.ssm);
 }
+/* The cases have states (B, d, N). */
+static void mamba1(Case *c, int bidirectional)
+{
+    mmix_mamba1_layer l;
+    mmix_mamba1_options o;
+    mmix_mamba1_state state;
+    memset(&o, 0, sizeof o);
+    memset(&state, 0, sizeof state);
+    o.d_inner = axis(c, "A_log", 0);
+    o.d_state = whole(c, "d_state", 0);
+    o.dt_rank = axis(c, "dt_proj.weight", 1);
+    o.conv_width = axis(c, "conv1d.weight", 2);
+    o.bias = axis(c, "in_proj.bias", 0) != 0;
+    o.bidirectional = bidirectional;
+    o.divide = bidirectional && flag(c, "divide");
+    mmix_mamba1_init(&l, parameters(c), "", axis(c, "out_proj.weight", 0), &o);
+    load_layer(c);
+    state.conv = bidirectional ? NULL : in_or_null(c, "conv_state");
+    state.ssm = bidirectional ? NULL : in_or_null(c, "ssm_state");
+    const int last = !bidirectional && flag(c, "final_state");
+    const int carried = last || state.conv || state.ssm;
+    if (state.ssm) {
+        const size_t shape[4] = { mmix_shape(state.ssm, 0), o.d_inner, 1, o.d_state };
+        state.ssm = mmix_reshape(c->m, state.ssm, 4, shape);
+    }
+    mmix_tensor *x = in(c, "x"), *seq_idx = bidirectional ? NULL : in_or_null(c, "seq_idx");
+    out(c, "y", mmix_mamba1_forward(c->m, &l, x, NULL, NULL, seq_idx, carried ? &state : NULL));
+    if (!carried) return;
+    out(c, "conv_state", state.conv);
+    out(c, "ssm_state", state.ssm);
+}
+static void run_mamba1_layer(Case *c) { mamba1(c, 0); }
+static void run_vim_layer(Case *c) { mamba1(c, 1); }
 static void run_mamba2_layer(Case *c) { mamba2(c, 0); }
 static void run_bimamba2_layer(Case *c) { mamba2(c, 1); }
 static void run_swiglu_ffn(Case *c)
@@ -1666,6 +1699,8 @@ static const Face faces[] = {
     { "linear_attention_layer", run_linear_attention_layer, LAYER },
     { "mamba2_layer", run_mamba2_layer, LAYER },
     { "bimamba2_layer", run_bimamba2_layer, LAYER },
+    { "mamba1_layer", run_mamba1_layer, LAYER },
+    { "vim_layer", run_vim_layer, LAYER },
     { "mlp", run_mlp, LAYER },
     { "flex_ma", run_flex_ma, LAYER },
     { "local_swin", run_local_swin, LAYER },
