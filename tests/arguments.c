@@ -50,12 +50,16 @@ static void layer_arguments(mmix_ctx *m, size_t *s13)
     mmix_mamba2_layer mamba;
     mmix_mamba2_options small;
     mmix_mamba2_state last;
+    mmix_mamba1_layer selective;
+    mmix_mamba1_options both;
+    memset(&both, 0, sizeof both);
     memset(&small, 0, sizeof small);
     memset(&last, 0, sizeof last);
     small.d_inner = 8;
     small.d_state = small.head_dim = 4;
     mmix_swiglu_init(&up, p, "a.", 8, 8);
     mmix_mamba2_init(&mamba, p, "b.", 4, &small);
+    mmix_mamba1_init(&selective, p, "c.", 4, NULL);
     CHECK(!mmix_params_allocate(p));
     /* long ones go by pieces, with the same words */
     BAD(mmix_swiglu_forward(m, &up, mmix_new3(m, 1, 1200, 8), mmix_new3(m, 2, 1200, 8), NULL),
@@ -63,6 +67,21 @@ static void layer_arguments(mmix_ctx *m, size_t *s13)
     BAD(mmix_mamba2_forward(m, &mamba, mmix_new3(m, 1, 3, 4), NULL, NULL,
                             mmix_new(m, MMIX_DTYPE_I32, 2, s13), &last),
         "mmix_mamba2_forward", "state and seq_idx");
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 4), NULL, NULL,
+                            mmix_new(m, MMIX_DTYPE_I32, 2, s13), &last),
+        "mmix_mamba1_forward", "state and seq_idx");
+    last.ssm = mmix_new4(m, 1, 8, 1, 5);
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 4), NULL, NULL, NULL, &last),
+        "initial_state has shape (1, 8, 1, 5)", "expected (1, 8, 1, 16)");
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 5), NULL, NULL, NULL, NULL),
+        "mmix_linear", "x has shape (1, 3, 5)");
+    selective.options.bidirectional = 1;
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 4), NULL, NULL, NULL, &last),
+        "mmix_mamba1_forward", "a bidirectional layer has no state");
+    mmix_params_destroy(p);
+    p = mmix_params_create(m);
+    both.d_state = SIZE_MAX / 2 + 1;             /* twice as many is 0 */
+    BAD_INT(mmix_mamba1_init(&selective, p, "c.", 4, &both), "c.A_log", "expected 1 to what memory");
     mmix_params_destroy(p);
 }
 static void bad_arguments(void)

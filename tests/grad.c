@@ -1429,25 +1429,38 @@ typedef struct model {
     mmix_attention_layer attention;
     mmix_mlp_layer mlp;
     mmix_mamba2_layer mamba;
+    mmix_mamba1_layer mamba1;
     mmix_vision *vision;
     mmix_dino_head head;
     mmix_vision_options options;
     mmix_mmate_layer mmate;
     mmix_decoder *decoder;
 } model;
-enum { ATTENTION, MLP, MAMBA, VISION, HEAD, DINO, MMATE, CAUSAL, DECODER };
+enum { ATTENTION, MLP, MAMBA, MAMBA1, VISION, HEAD, DINO, MMATE, CAUSAL, DECODER };
 static model *now;
 /* of 24 tokens */
 static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0 },
                                           { 8, { 2, 1, 2 }, 1 },
                                           { 15, { 2, 2, 2 }, 0 } };
 
+/* A layer of Mamba-1 with a residual and a scale, alone, packed, or with states carried. */
+static mmix_tensor *mamba1_model(int o, mmix_tensor *x, mmix_tensor *last, mmix_tensor *s)
+{
+    const mmix_mamba1_layer *layer = &now->mamba1;
+    mmix_mamba1_state carried = { NULL, NULL, NULL, 0 };
+    if (o != 2)
+        return mmix_mamba1_forward(m, layer, x, last, s, o == 6 ? packed(3, 7) : NULL, NULL);
+    carried.conv = normal(2, 3, 3, layer->options.d_inner, layer->options.conv_width - 1, 0);
+    carried.ssm = normal(3, 4, 3, layer->options.d_inner, 1, layer->options.d_state);
+    x = weigh(mmix_mamba1_forward(m, layer, x, NULL, NULL, NULL, &carried));
+    return mmix_add(m, x, mmix_add(m, weigh(carried.conv), weigh(carried.ssm)));
+}
 static mmix_tensor *t_model(int o)
 {
     mmix_tensor *x, *s, *last;
     mmix_mamba2_state carried = { NULL, NULL, NULL, 0 };
     (void)o;
-    if (now->kind == ATTENTION || now->kind == MLP || now->kind == MAMBA) {
+    if (now->kind <= MAMBA1) {
         x = normal(0, 3, 3, 7, 10, 0);
         s = o % 2 ? linear_scale() : NULL;
         if (o % 2)
@@ -1458,6 +1471,7 @@ static mmix_tensor *t_model(int o)
             return mmix_attention_forward(m, &now->attention, x, last, s, NULL, 0);
         if (now->kind == MLP)
             return mmix_mlp_forward(m, &now->mlp, x, last, s);
+        if (now->kind == MAMBA1) return mamba1_model(o, x, last, s);
         if (o != 2)
             return mmix_mamba2_forward(m, &now->mamba, x, last, s, o == 6 ? packed(3, 7) : NULL,
                                        NULL);
@@ -1653,6 +1667,23 @@ static void layers(void)
         mmix_mamba2_init(&x.mamba, x.list[0], "mixer.", 10, &o);
         mmix_params_allocate(x.list[0]);
         check_model("mamba2 layer", &x, k, 5);
+        mmix_params_destroy(x.list[0]);
+    }
+    for (int k = 0; k < 7; k++) {
+        mmix_mamba1_options one;
+        x.kind = MAMBA1;
+        memset(&one, 0, sizeof one);
+        one.d_inner = k == 3 ? 18 : 12;
+        one.d_state = k == 5 ? 7 : 4;
+        one.dt_rank = k == 4 ? 3 : 0;
+        one.conv_width = k == 5 ? 3 : 0;
+        one.bias = k == 3 || k == 4;
+        one.bidirectional = k == 1 || k == 4 || k == 5;
+        one.divide = k == 4;
+        x.list[0] = mmix_params_create(m);
+        mmix_mamba1_init(&x.mamba1, x.list[0], "mixer.", 10, &one);
+        mmix_params_allocate(x.list[0]);
+        check_model("mamba1 layer", &x, k, 5);
         mmix_params_destroy(x.list[0]);
     }
     x.kind = HEAD;

@@ -1995,29 +1995,39 @@ static void check_rope(void)
 
 /* ---- layers in steps ---- */
 
-/* Attention and Mamba-2 one behind the other, whole and in pieces. Sizes are the largest number
-   of the result. */
+/* Attention and Mamba-2 one behind the other, and Mamba-1 behind attention, whole and in pieces.
+   Sizes are the largest number of the result. */
 static void check_layers(void)
 {
     const size_t heads = integer(1, 3), wide = heads * 2 * integer(1, 6);
     const int kind = (int)integer(MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR);
-    static const char *const name[3] = { "mmix_attention_forward",
-                                         "mmix_mamba2_forward with a slot",
-                                         "mmix_mamba2_forward with a state" };
+    enum { KINDS = 5 };
+    static const char *const name[KINDS] = {
+        "mmix_attention_forward", "mmix_mamba2_forward with a slot",
+        "mmix_mamba2_forward with a state", "mmix_mamba1_forward with a slot",
+        "mmix_mamba1_forward with a state"
+    };
     mmix_params *p = mmix_params_create(m);
-    mmix_mix_state *s = mmix_mix_state_create(m, 2);
+    mmix_mix_state *s = mmix_mix_state_create(m, 3);
     mmix_attention_layer attention;
     mmix_mamba2_layer mamba;
     mmix_mamba2_options o;
     mmix_mamba2_state carried, slot;
+    mmix_mamba1_layer selective;
+    mmix_mamba1_options selective_o;
+    mmix_mamba1_state selective_carried, selective_slot;
     mmix_tensor *t, *a, *y;
-    double *whole[3], *got[3];
+    double *whole[KINDS], *got[KINDS];
     size_t n;
     memset(&o, 0, sizeof o);
     memset(&carried, 0, sizeof carried);
     memset(&slot, 0, sizeof slot);
+    memset(&selective_o, 0, sizeof selective_o);
+    selective_carried = carried;
     slot.in = s;
     slot.slot = 1;
+    selective_slot = slot;
+    selective_slot.slot = 2;
     B = integer(1, 3);
     L = integer(1, 60);
     o.head_dim = integer(1, 8);
@@ -2039,11 +2049,17 @@ static void check_layers(void)
     attention.rope.theta = one_in(2) ? 1000 : 0;
     attention.rope.dim = pick(0, 2);
     attention.rope.interleaved = (int)integer(0, 1);
+    selective_o.d_inner = integer(1, 20);
+    selective_o.d_state = integer(1, 12);
+    selective_o.dt_rank = integer(0, 3);
+    selective_o.conv_width = integer(1, 5);
+    selective_o.bias = (int)integer(0, 1);
     mmix_mamba2_init(&mamba, p, "m.", wide, &o);
+    mmix_mamba1_init(&selective, p, "s.", wide, &selective_o);
     mmix_params_allocate(p);
     /* sums of size 1; A_log, dt_bias and norms as they begin */
     for (size_t i = 0; i < p->count; i++)
-        if (mmix_ndim(p->at[i].tensor) > 1)
+        if (mmix_ndim(p->at[i].tensor) > 1 && p->at[i].tensor != selective.dir[0].A_log)
             mmix_fill_normal(m, p->at[i].tensor, 1 / sqrt((double)mmix_shape(p->at[i].tensor, -1)),
                              random_bits());
     about[0] = 0;
@@ -2052,13 +2068,17 @@ static void check_layers(void)
          B, L, wide, heads, kind, attention.options.mask, attention.options.left,
          attention.options.feature, attention.rope.theta, attention.rope.dim,
          attention.rope.interleaved);
-    tell("d_inner %zu head_dim %zu groups %zu d_state %zu W %zu limits %d", o.d_inner, o.head_dim,
+    tell("d_inner %zu head_dim %zu groups %zu d_state %zu W %zu limits %d; ", o.d_inner, o.head_dim,
          o.groups, o.d_state, o.conv_width, o.dt_high > 0);
+    tell("d_inner %zu d_state %zu R %zu W %zu bias %d", selective_o.d_inner, selective_o.d_state,
+         selective_o.dt_rank, selective_o.conv_width, selective_o.bias);
     t = fill(mmix_new3(m, B, L, wide), -2, 2, 0);
     a = mmix_attention_forward(m, &attention, t, NULL, NULL, NULL, 0);
     whole[0] = read_doubles(a);
     whole[1] = whole[2] = read_doubles(mmix_mamba2_forward(m, &mamba, a, NULL, NULL, NULL, NULL));
-    for (int k = 0; k < 3; k++)
+    whole[3] = whole[4] = read_doubles(mmix_mamba1_forward(m, &selective, a, NULL, NULL, NULL,
+                                                           NULL));
+    for (int k = 0; k < KINDS; k++)
         got[k] = doubles(B * L * wide);
     for (size_t from = 0; from < L; from += n) {
         n = least(L - from, pick(integer(1, 3), integer(1, 30)));
@@ -2066,16 +2086,23 @@ static void check_layers(void)
             y = mmix_fill(mmix_new3(m, B + 1, n, wide), 0.1);
             rejected(!mmix_attention_forward(m, &attention, y, NULL, NULL, s, 0), "another B");
             rejected(!mmix_mamba2_forward(m, &mamba, y, NULL, NULL, NULL, &slot), "another B");
+            rejected(!mmix_mamba1_forward(m, &selective, y, NULL, NULL, NULL, &selective_slot),
+                     "another B");
         }
         a = mmix_attention_forward(m, &attention, mmix_slice(m, t, 1, from, n), NULL, NULL, s, 0);
         place(got[0], a, from, wide);
         place(got[1], mmix_mamba2_forward(m, &mamba, a, NULL, NULL, NULL, &slot), from, wide);
         place(got[2], mmix_mamba2_forward(m, &mamba, a, NULL, NULL, NULL, &carried), from, wide);
-        for (size_t slot = 0; slot < 2; slot++)
+        place(got[3],
+              mmix_mamba1_forward(m, &selective, a, NULL, NULL, NULL, &selective_slot), from, wide);
+        place(got[4],
+              mmix_mamba1_forward(m, &selective, a, NULL, NULL, NULL, &selective_carried), from,
+              wide);
+        for (size_t slot = 0; slot < 3; slot++)
             equal("mmix_mix_state_tokens", "of a layer", mmix_mix_state_tokens(s, slot), from + n);
     }
     fine("layers");
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < KINDS; k++) {
         double top = 0;
         for (size_t i = 0; i < B * L * wide; i++)
             top = fmax(top, fabs(whole[k][i]));
@@ -2083,6 +2110,9 @@ static void check_layers(void)
     }
     mamba.options.bidirectional = 1;
     rejected(!mmix_mamba2_forward(m, &mamba, t, NULL, NULL, NULL, &slot), "a bidirectional layer");
+    selective.options.bidirectional = 1;
+    rejected(!mmix_mamba1_forward(m, &selective, t, NULL, NULL, NULL, &selective_slot),
+             "a bidirectional layer");
     mmix_mix_state_destroy(s);
     mmix_params_destroy(p);
 }
