@@ -2223,7 +2223,8 @@ MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot
     ONE(SIGMOID, sigmoid, unary)                            \
     ONE(TANH, tanh, unary)                                  \
     ONE(POW, pow, unary)                                    \
-    ONE(SELECTIVE_SCAN, selective_scan, mixer)
+    ONE(SELECTIVE_SCAN, selective_scan, mixer)              \
+    ONE(RATES, rates, unary)
 #define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
 enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
 /* Overrides an op of this context. functions NULL restores the built-in ones. Returns 0, or -1 for
@@ -2274,6 +2275,9 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
    for tests: mmix_mix must equal it. It takes the options of mmix_mix except MMIX_SCAN_BOTH and is
    not recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
+/* Returns -e^x, A of a scan from its A_log, or NULL on error. It is quick where mmix_exp is exact, and
+   errs by two units in the last place: Mamba-1 has as many numbers in A_log as a token's states. */
+MMIXDEF mmix_tensor *mmix_rates(mmix_ctx *m, mmix_tensor *x);
 /* Returns the bytes of all slots of a state. */
 MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
 /* Writes the order in which LinMU's layer `layer` visits T frames of Y x X tokens, each followed by
@@ -8608,7 +8612,7 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 }
 
 /* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
-   silu, gelu and softplus have micro-kernels. The others are rare and computed in double, as they
+   silu, gelu, softplus and -e^x have micro-kernels. The others are rare and computed in double, as they
    stand here: each line is the formula, written so that no e^x overflows. */
 
 static double mmixi_rare_value(int op, double x, double power)
@@ -8694,6 +8698,10 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
         case MMIX_OP_SOFTMAX:
             k->softmax(n, x, y);
             break;
+        case MMIX_OP_RATES:
+            k->exp_each(n, x, y);
+            k->scale(n, -1, y, y);
+            break;
         default:
             for (size_t i = 0; i < n; i++)
                 y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
@@ -8727,6 +8735,10 @@ static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
             break;
         case MMIX_OP_SOFTMAX:
             k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add);
+            break;
+        case MMIX_OP_RATES:                      /* -e^x is its own slope */
+            if (add) k->mul_add(n, y, dy, dx);
+            else k->mul(n, y, dy, dx);
             break;
         default:
             for (size_t i = 0; i < n; i++) {
@@ -8767,6 +8779,7 @@ MMIXI_UNARY(relu, MMIX_OP_RELU)
 MMIXI_UNARY(abs, MMIX_OP_ABS)
 MMIXI_UNARY(sigmoid, MMIX_OP_SIGMOID)
 MMIXI_UNARY(tanh, MMIX_OP_TANH)
+MMIXI_UNARY(rates, MMIX_OP_RATES)
 #undef MMIXI_UNARY
 MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p)
 {
@@ -16473,7 +16486,7 @@ static mmix_tensor *mmixi_mamba1_scan(mmix_ctx *m, const mmix_mamba1_layer *laye
     x = mmixi_mamba_conv(m, x, w->conv_weight, w->conv_bias, direction, seq_idx, state);
     mmix_tensor *dt_B_C = mmix_linear(m, x, w->x_proj, NULL);
     mmix_tensor *dt = mmix_linear(m, mmix_slice(m, dt_B_C, 2, 0, R), w->dt_weight, NULL);
-    mmix_tensor *A = mmix_affine(m, mmix_exp(m, w->A_log), -1, 0);
+    mmix_tensor *A = mmix_rates(m, w->A_log);
     mmix_tensor *B = mmixi_split_heads(m, dt_B_C, R, 1, N);
     mmix_tensor *C = mmixi_split_heads(m, dt_B_C, R + N, 1, N);
     mmix_mixer scan = mmix_mixer_selective(mmixi_split_heads(m, x, 0, E, 1), dt, A, B, C);

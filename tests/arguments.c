@@ -666,7 +666,8 @@ static void without_a_context(void)
     mmix_tensor *(*const one[])(mmix_ctx *, mmix_tensor *) = { mmix_exp,  mmix_log,  mmix_sqrt,
                                                                mmix_silu, mmix_gelu, mmix_softplus,
                                                                mmix_relu, mmix_abs,  mmix_sigmoid,
-                                                               mmix_tanh, mmix_sum,  mmix_mean };
+                                                               mmix_tanh, mmix_sum,  mmix_mean,
+                                                               mmix_rates };
     mmix_tensor *(*const two[])(mmix_ctx *, mmix_tensor *,
                                 mmix_tensor *) = { mmix_add,       mmix_sub,        mmix_mul,
                                                    mmix_div,       mmix_maximum,    mmix_matmul,

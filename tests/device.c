@@ -225,7 +225,7 @@ static mmix_tensor *numbers(mmix_ctx *m, size_t n, int32_t below)
         x[i] = (int32_t)(i * 5 % 7) % below;
     return mmix_from_i32(m, 1, &n, x);
 }
-enum { CASES = 46 };
+enum { CASES = 47 };
 static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
 {
     mmix_tensor *x = leaf[0] = normal(m, 1, 3, 2, 6, 8, 0);
@@ -314,11 +314,12 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
     case 44:
         mixer = mmix_mixer_selective(mmix_slice(m, q, 3, 0, 1),
                                      leaf[4] = normal(m, 7, 3, 2, 6, 2, 0),
-                                     mmix_affine(m, mmix_exp(m, mmix_slice(m, w, 0, 0, 2)), -1, 0),
+                                     mmix_rates(m, mmix_slice(m, w, 0, 0, 2)),
                                      mmix_reshape(m, x, 4, (const size_t[4]){ 2, 6, 1, 8 }),
                                      mmix_reshape(m, y, 4, (const size_t[4]){ 2, 6, 1, 8 }));
         mixer.z = mmix_slice(m, k, 3, 1, 1);
         return mmix_mix(m, &mixer);
+    case 45: return mmix_rates(m, x);
     default: return mmix_insert_token(m, x, v, 2);
     }
 }
