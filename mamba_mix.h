@@ -13932,8 +13932,14 @@ static void mmixi_selective_begin_task(const mmixi_pass *p, size_t index, mmix_r
 static const mmix_real *mmixi_channels(const mmixi_selective_task *t, const mmix_head_view *v,
                                        size_t i, mmix_real *room)
 {
-    const mmix_real *row = mmixi_row(mmixi_tokens(&t->at, v, t->width), i);
-    if (v->head == 1) return row;
+    mmixi_mat rows = mmixi_tokens(&t->at, v, t->width);
+    const mmix_real *row = mmixi_row(rows, i);
+    if (v->head == 1) {
+        /* Tokens lie so far apart that the machine does not guess the next ones. */
+        for (size_t c = 0; c < t->width; c += 64 / sizeof *row)
+            MMIXI_FETCH(row + 8 * rows.rs + c);
+        return row;
+    }
     for (size_t c = 0; c < t->width; c++)
         room[c] = row[(ptrdiff_t)c * v->head];
     return room;
