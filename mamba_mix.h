@@ -46,8 +46,8 @@
 
        cc -O2 program.c -o program -lm -lpthread
 
-   What it costs. The implementation takes about 9 seconds to compile (gcc 12.2 -O2 on x86-64) and
-   makes an object of 910 kB; with MMIX_MIXERS_ONLY it is 7 seconds and 410 kB. The declarations
+   What it costs. The implementation takes about 10 seconds to compile (gcc 12.2 -O2 on x86-64) and
+   makes an object of 950 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 450 kB. The declarations
    alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
    unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
    that a steady loop allocates nothing.
@@ -241,16 +241,16 @@ enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
    NONE: q and k are features already, which the caller made. */
 enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
       MMIX_FEATURE_NONE };
-/* mmix_mixer.direction of SSD and of the selective scan. BOTH is the mean of the two, with D x added
-   once. */
+/* mmix_mixer.direction of SSD and of the selective scan. BOTH is the mean of the two, with D x
+   added once. */
 enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };
 typedef struct mmix_mixer {
     int kind;                    /* MMIX_MIXER_… */
-    /* (B, L, H, N): queries; C of SSD (there H or a divisor of it), and of the selective scan (B, L,
-       G, N) */
+    /* (B, L, H, N): queries; C of SSD (there H or a divisor of it) and of the selective scan (there
+       G) */
     mmix_tensor *q;
-    mmix_tensor *k;              /* (B, S, G, N): keys; B of SSD and the selective scan (S = L) */
-    mmix_tensor *v;              /* (B, S, G, P): values; SSD's x; the selective scan's (B, L, H, 1) */
+    mmix_tensor *k;              /* (B, S, G, N): keys; B of both scans (there S = L) */
+    mmix_tensor *v;              /* (B, S, G, P): values; x of both scans (selective: P = 1) */
 
     /* ---- softmax attention ---- */
     double scale;                /* factor of the scores; 0: 1/√N */
@@ -290,13 +290,13 @@ typedef struct mmix_mixer {
     int direction;               /* MMIX_SCAN_… */
 
     /* ---- the selective scan ---- */
-    mmix_tensor *z;              /* (B, L, H, 1) or NULL: the gate, y becomes y · silu(z) at the end */
+    mmix_tensor *z;              /* (B, L, H, 1) or NULL: the gate, y becomes y silu(z) last */
 
     /* ---- SSD, the selective scan and causal linear attention ---- */
     /* The state before the first token, or NULL for zeros; and where to put a tensor with the state
-       after the last token, or NULL. SSD's state is (B, H, P, N), the selective scan's (B, H, 1, N).
-       Causal linear attention's is (B, G, P, N), and with `normalize` (B, G, P + 1, N), whose last
-       row is for the sums. */
+       after the last token, or NULL. The state of both scans is (B, H, P, N). Causal linear
+       attention's is (B, G, P, N), and with `normalize` (B, G, P + 1, N), whose last row is for the
+       sums. */
     mmix_tensor *initial_state, **final_state;
     size_t chunk;                /* tokens of a chunk; 0: chosen. Only rounding and speed change */
 
@@ -336,7 +336,8 @@ typedef struct mmix_raw {
     const int32_t *lefts;            /* of softmax attention with MMIX_MASK_BAND, or NULL */
     mmix_head_view dt;               /* of SSD and the selective scan; its width is 1 */
     mmix_head_view z;                /* of the selective scan; p may be NULL */
-    const mmix_real *A, *D, *dt_bias;        /* as in mmix_mixer; (H, D_width) or NULL; (H) or NULL */
+    /* (H), or (H, N) of the selective scan; (H, D_width) or NULL; (H) or NULL */
+    const mmix_real *A, *D, *dt_bias;
     size_t D_width;                  /* P: one D for each channel; 0 or 1: one for each head */
     /* What the forward writes for the backward, or NULL.
        inverse_sum (B, H, L), of softmax attention and with `normalize`: 1 over the sum of each row
@@ -787,10 +788,10 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
    (B, L, G, N), where each of the G groups serves H/G channels. With a state h of N numbers for
    each of the H channels it is
 
-       h_t = e^(δ_t A) h_{t-1} + δ_t x_t b_t,   y_t = h_t · c_t + D x_t,   δ = softplus(dt + dt_bias)
+       h_t = e^(δ_t A) h_{t-1} + δ_t x_t b_t,   y_t = h_t · c_t + D x_t
 
-   (without dt_softplus δ = dt + dt_bias), and y_t silu(z_t) if there is a z. mmix_mix returns
-   (B, L, H, 1). */
+   with δ = softplus(dt + dt_bias), or without dt_softplus dt + dt_bias, and y_t silu(z_t) if there
+   is a z. mmix_mix returns (B, L, H, 1). */
 MMIXDEF mmix_mixer mmix_mixer_selective(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A,
                                         mmix_tensor *B, mmix_tensor *C);
 
@@ -1076,8 +1077,8 @@ MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 /* Turns the matrices of a list (parameters of two axes: linear layers and embeddings) into narrow
    numbers, for inference in less time and memory. Vectors, convolutions, Mamba-1's A_log and what
-   is computed stay real, states and residuals included. The reals of the matrices are gone then: nothing can be
-   trained, and saving writes what they have become.
+   is computed stay real, states and residuals included. The reals of the matrices are gone then:
+   nothing can be trained, and saving writes what they have become.
 
        MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. With AVX512-BF16 products round
                          what comes in, too, and are twice as fast as with float
@@ -2275,8 +2276,8 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
    for tests: mmix_mix must equal it. It takes the options of mmix_mix except MMIX_SCAN_BOTH and is
    not recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
-/* Returns -e^x, A of a scan from its A_log, or NULL on error. It is quick where mmix_exp is exact, and
-   errs by two units in the last place: Mamba-1 has as many numbers in A_log as a token's states. */
+/* Returns -e^x, A of a scan from its A_log, or NULL on error. It is quick where mmix_exp is exact,
+   and errs by two units in the last place: Mamba-1's A_log has as many numbers as a state. */
 MMIXDEF mmix_tensor *mmix_rates(mmix_ctx *m, mmix_tensor *x);
 /* Returns the bytes of all slots of a state. */
 MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
@@ -3958,11 +3959,12 @@ typedef struct mmixi_selective_chunk {
     mmix_real *d_step, *d_delta;                 /* (q, n): δ's is that of the exponents alone */
     mmix_real *dA;                               /* (N, n) */
     mmix_real *dB, *dC;                          /* (q, N): sums over the channels */
-    mmix_real *room;                             /* (q, 4, MMIXI_SELECTIVE_STATES, MMIXI_CHANNELS) */
+    /* (q, 4, MMIXI_SELECTIVE_STATES, MMIXI_CHANNELS), of the backward */
+    mmix_real *room;
 } mmixi_selective_chunk;
-/* The forward writes y and replaces h by the state after the chunk. The backward makes the states of
-   the chunk again from h, which it leaves as it is, replaces dh by the gradient of h, adds to dA,
-   and writes the others. */
+/* The forward writes y and replaces h by the state after the chunk. The backward makes the states
+   of the chunk again from h, which it leaves as it is, replaces dh by the gradient of h, adds to
+   dA, and writes the others. */
 #define MMIXI_ARGS_selective_forward (const mmixi_selective_chunk *c)
 #define MMIXI_ARGS_selective_backward MMIXI_ARGS_selective_forward
 
@@ -4696,61 +4698,24 @@ MMIXI_KERNEL(void, ssd_step)
 
 /* ---- the selective scan ----
    `states` numbers of state of a vector of channels go through all tokens of a chunk in registers:
-   states j, j + 1, … of the channels from i on. How many they are, and whether an exponent may be
-   positive, are constants wherever these are inlined. */
+   states j, j + 1, … of the channels from i on. They go four at a time; what is left of N goes one
+   at a time, and so does all where an exponent may be positive, which is rare. Both `states` and
+   `grows` are constants wherever these are inlined. */
 
+/* How many of the N states go four at a time. */
+MMIXI_INLINE size_t MMIXI_NAME(selective_fours)(const mmixi_selective_chunk *c)
+{
+    return c->grows ? 0 : c->N / MMIXI_SELECTIVE_STATES * MMIXI_SELECTIVE_STATES;
+}
 MMIXI_VECTOR(selective_decay)(const int grows, MMIXI_V exponent)
 {
     return grows ? MMIXI_NAME(exp_v)(exponent) : MMIXI_NAME(exp_down_v)(exponent);
 }
-MMIXI_INLINE void MMIXI_NAME(selective_forward_of)(const size_t states, const int grows,
-                                                   const mmixi_selective_chunk *c, size_t i,
-                                                   size_t j)
-{
-    MMIXI_V h[MMIXI_SELECTIVE_STATES], A[MMIXI_SELECTIVE_STATES];
-    const mmix_real *B = c->B + j, *C = c->C + j;
-    const size_t n = c->n, from = j * n + i;
-    MMIXI_UNROLL
-    for (size_t s = 0; s < states; s++) {
-        h[s] = MMIXI_LOAD(c->h + from + s * n);
-        A[s] = MMIXI_LOAD(c->A + from + s * n);
-    }
-    for (size_t t = 0, at = i; t < c->q; t++, at += n, B += c->B_token, C += c->C_token) {
-        const MMIXI_V delta = MMIXI_LOAD(c->delta + at), step = MMIXI_LOAD(c->step + at);
-        MMIXI_V y = MMIXI_SET(0);
-        if (j) y = MMIXI_LOAD(c->y + at);
-        MMIXI_UNROLL
-        for (size_t s = 0; s < states; s++) {
-            const MMIXI_V decay = MMIXI_NAME(selective_decay)(grows, delta * A[s]);
-            h[s] = MMIXI_FMA(decay, h[s], step * MMIXI_SET(B[s]));
-            y = MMIXI_FMA(h[s], MMIXI_SET(C[s]), y);
-        }
-        MMIXI_STORE(c->y + at, y);
-    }
-    MMIXI_UNROLL
-    for (size_t s = 0; s < states; s++) MMIXI_STORE(c->h + from + s * n, h[s]);
-}
-MMIXI_INLINE void MMIXI_NAME(selective_forward_grows)(const int grows,
-                                                      const mmixi_selective_chunk *c)
-{
-    enum { S = MMIXI_SELECTIVE_STATES };
-    for (size_t i = 0; i < c->n; i += MMIXI_W) {
-        size_t j = 0;
-        for (; j + S <= c->N; j += S) MMIXI_NAME(selective_forward_of)(S, grows, c, i, j);
-        for (; j < c->N; j++) MMIXI_NAME(selective_forward_of)(1, grows, c, i, j);
-    }
-}
-MMIXI_KERNEL(void, selective_forward)
-{
-    if (c->grows) MMIXI_NAME(selective_forward_grows)(1, c);
-    else MMIXI_NAME(selective_forward_grows)(0, c);
-}
-
-/* Makes the states of the chunk again, and keeps of each token its decay and the state before it.
-   h takes the state after the last token. */
-MMIXI_INLINE void MMIXI_NAME(selective_again)(const size_t states, const int grows,
-                                              const mmixi_selective_chunk *c, size_t i, size_t j,
-                                              mmix_real *kept, MMIXI_V *h)
+/* y, if it is asked for, and in h the state after the last token. `kept`, unless it is NULL, gets
+   each token's decay and the state before it, for the backward. */
+MMIXI_INLINE void MMIXI_NAME(selective_states)(const size_t states, const int grows,
+                                               const mmixi_selective_chunk *c, size_t i, size_t j,
+                                               mmix_real *kept, MMIXI_V *h)
 {
     MMIXI_V A[MMIXI_SELECTIVE_STATES];
     const mmix_real *B = c->B + j, *C = c->C + j;
@@ -4765,16 +4730,38 @@ MMIXI_INLINE void MMIXI_NAME(selective_again)(const size_t states, const int gro
         MMIXI_V y = MMIXI_SET(0);
         if (j && c->y) y = MMIXI_LOAD(c->y + at);
         MMIXI_UNROLL
-        for (size_t s = 0; s < states; s++, kept += 2 * MMIXI_W) {
+        for (size_t s = 0; s < states; s++) {
             const MMIXI_V decay = MMIXI_NAME(selective_decay)(grows, delta * A[s]);
-            MMIXI_STORE(kept, decay);
-            MMIXI_STORE(kept + MMIXI_W, h[s]);
+            if (kept) {
+                MMIXI_STORE(kept, decay);
+                MMIXI_STORE(kept + MMIXI_W, h[s]);
+                kept += 2 * MMIXI_W;
+            }
             h[s] = MMIXI_FMA(decay, h[s], step * MMIXI_SET(B[s]));
             y = MMIXI_FMA(h[s], MMIXI_SET(C[s]), y);
         }
         if (c->y) MMIXI_STORE(c->y + at, y);
     }
 }
+MMIXI_INLINE void MMIXI_NAME(selective_forward_of)(const size_t states, const int grows,
+                                                   const mmixi_selective_chunk *c, size_t i,
+                                                   size_t j)
+{
+    MMIXI_V h[MMIXI_SELECTIVE_STATES];
+    MMIXI_NAME(selective_states)(states, grows, c, i, j, NULL, h);
+    MMIXI_UNROLL
+    for (size_t s = 0; s < states; s++) MMIXI_STORE(c->h + (j + s) * c->n + i, h[s]);
+}
+MMIXI_KERNEL(void, selective_forward)
+{
+    enum { S = MMIXI_SELECTIVE_STATES };
+    const size_t fours = MMIXI_NAME(selective_fours)(c);
+    for (size_t i = 0; i < c->n; i += MMIXI_W) {
+        for (size_t j = 0; j < fours; j += S) MMIXI_NAME(selective_forward_of)(S, 0, c, i, j);
+        for (size_t j = fours; j < c->N; j++) MMIXI_NAME(selective_forward_of)(1, 1, c, i, j);
+    }
+}
+
 /* From the last token to the first. h is the state after a token; what dB and dC get from each lane
    is added to `lanes`. */
 MMIXI_INLINE void MMIXI_NAME(selective_back)(const size_t states, const mmixi_selective_chunk *c,
@@ -4832,7 +4819,7 @@ MMIXI_INLINE void MMIXI_NAME(selective_backward_of)(const size_t states, const i
     MMIXI_V h[MMIXI_SELECTIVE_STATES];
     memset(lanes, 0, c->q * row * sizeof *lanes);
     for (size_t i = 0; i < c->n; i += MMIXI_W) {
-        MMIXI_NAME(selective_again)(states, grows, c, i, j, kept, h);
+        MMIXI_NAME(selective_states)(states, grows, c, i, j, kept, h);
         MMIXI_NAME(selective_back)(states, c, i, j, kept, lanes, h);
     }
     for (size_t t = 0; t < c->q; t++)
@@ -4841,18 +4828,12 @@ MMIXI_INLINE void MMIXI_NAME(selective_backward_of)(const size_t states, const i
             c->dC[t * c->N + j + s] = MMIXI_NAME(lanes_sum)(MMIXI_LOAD(lanes + MMIXI_W));
         }
 }
-MMIXI_INLINE void MMIXI_NAME(selective_backward_grows)(const int grows,
-                                                       const mmixi_selective_chunk *c)
-{
-    enum { S = MMIXI_SELECTIVE_STATES };
-    size_t j = 0;
-    for (; j + S <= c->N; j += S) MMIXI_NAME(selective_backward_of)(S, grows, c, j);
-    for (; j < c->N; j++) MMIXI_NAME(selective_backward_of)(1, grows, c, j);
-}
 MMIXI_KERNEL(void, selective_backward)
 {
-    if (c->grows) MMIXI_NAME(selective_backward_grows)(1, c);
-    else MMIXI_NAME(selective_backward_grows)(0, c);
+    enum { S = MMIXI_SELECTIVE_STATES };
+    const size_t fours = MMIXI_NAME(selective_fours)(c);
+    for (size_t j = 0; j < fours; j += S) MMIXI_NAME(selective_backward_of)(S, 0, c, j);
+    for (size_t j = fours; j < c->N; j++) MMIXI_NAME(selective_backward_of)(1, 1, c, j);
 }
 
 MMIXI_KERNEL(void, conv)
@@ -8612,8 +8593,8 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 }
 
 /* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
-   silu, gelu, softplus and -e^x have micro-kernels. The others are rare and computed in double, as they
-   stand here: each line is the formula, written so that no e^x overflows. */
+   silu, gelu, softplus and -e^x have micro-kernels. The others are rare and computed in double, as
+   they stand here: each line is the formula, written so that no e^x overflows. */
 
 static double mmixi_rare_value(int op, double x, double power)
 {
@@ -13051,8 +13032,8 @@ static void mmixi_scan_settle(mmix_mixer *o, size_t N)
 static int mmixi_scan_direction_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (x->direction < MMIX_SCAN_FORWARD || x->direction > MMIX_SCAN_BOTH)
-        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_SCAN_FORWARD, _REVERSE or "
-                                  "_BOTH");
+        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_SCAN_FORWARD, _REVERSE "
+                                  "or _BOTH");
     if (x->direction == MMIX_SCAN_BOTH && (x->initial_state || x->final_state))
         return mmixi_mixer_refuse(m, who, x, "MMIX_SCAN_BOTH takes and returns no state");
     return 1;
@@ -13825,7 +13806,8 @@ static void mmixi_selective_matrix(const mmixi_pass *p, size_t b, size_t h, mmix
 /* ---- a task: some channels of a sequence, chunk after chunk ---- */
 
 /* Tokens of a chunk, and the channels of a task at most. Chunks of 32 tokens take as long, and keep
-   twice as many states; chunks of 16 take 10 % longer (197 tokens of 768 channels, N = 16, Zen 4). */
+   twice as many states; chunks of 16 take 10 % longer (197 tokens of 768 channels, N = 16, on Zen
+   4). */
 enum { MMIXI_SELECTIVE_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SELECTIVE_WIDTH = MMIXI_SIZE(128, 2) };
 
 /* A task's place, whose heads are its channels, and what it has of the chunk that it has come to.
@@ -14110,7 +14092,8 @@ static void mmixi_selective_collect(mmixi_selective_task *t, int input, const mm
     target.p += number * part;
     mmixi_put_rows(t->at.k, rows, target, !part && r->add[input]);
 }
-/* The gradients of a chunk. dh is that of the state after it, and becomes that of the state before. */
+/* The gradients of a chunk. dh is that of the state after it, and becomes that of the state
+   before. */
 static void mmixi_selective_backward(mmixi_selective_task *t)
 {
     const mmix_raw *r = t->at.r;
@@ -14217,9 +14200,9 @@ static void mmixi_selective_finish(mmix_ctx *m, mmixi_pass *p)
 static int mmixi_selective_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLH1, dt BLH, A HN, B BLGN, C BLGN, D? H, dt_bias? H, z? BLH1, "
-                      "initial_state? BH1N, seq_idx?:i32 BL", x->v, x->dt, x->A, x->k, x->q, x->D,
-                      x->dt_bias, x->z, x->initial_state, x->seq_idx)) return 0;
+    if (!mmixi_expect(m, who, &d, "x BLH1, dt BLH, A HN, B BLGN, C BLGN, D? H, dt_bias? H, "
+                      "z? BLH1, initial_state? BH1N, seq_idx?:i32 BL", x->v, x->dt, x->A, x->k,
+                      x->q, x->D, x->dt_bias, x->z, x->initial_state, x->seq_idx)) return 0;
     if (d.H % d.G)
         return mmixi_mixer_refuse(m, who, x, "the groups of B and C must divide x's channels");
     return mmixi_scan_direction_check(m, who, x);
@@ -16318,8 +16301,8 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     return x;
 }
 
-/* Convolution and SiLU of what one direction of a Mamba layer reads. With state->in the slot carries
-   what came before. Otherwise `state`, unless it is NULL, is read and replaced. */
+/* Convolution and SiLU of what one direction of a Mamba layer reads. With state->in the slot
+   carries what came before. Otherwise `state`, unless it is NULL, is read and replaced. */
 static mmix_tensor *mmixi_mamba_conv(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                      mmix_tensor *bias, int direction, mmix_tensor *seq_idx,
                                      mmix_mamba2_state *state)
@@ -16506,9 +16489,9 @@ static mmix_tensor *mmixi_mamba1_scan(mmix_ctx *m, const mmix_mamba1_layer *laye
     return is_new ? y : mmixi_keep_only(m, mark, y);
 }
 
-MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
-                                 mmix_mamba1_state *state)
+MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                         mmix_tensor *seq_idx, mmix_mamba1_state *state)
 {
     static const char who[] = "mmix_mamba1_forward";
     mmixi_dims d;

@@ -81,7 +81,8 @@ static void layer_arguments(mmix_ctx *m, size_t *s13)
     mmix_params_destroy(p);
     p = mmix_params_create(m);
     both.d_state = SIZE_MAX / 2 + 1;             /* twice as many is 0 */
-    BAD_INT(mmix_mamba1_init(&selective, p, "c.", 4, &both), "c.A_log", "expected 1 to what memory");
+    BAD_INT(mmix_mamba1_init(&selective, p, "c.", 4, &both), "c.A_log",
+            "expected 1 to what memory");
     mmix_params_destroy(p);
 }
 static void bad_arguments(void)

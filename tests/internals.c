@@ -770,8 +770,8 @@ static void mixed_forward(mixed *x, const mmix_mixer *mixer, const char *what, r
     mmix_record(x->m, 0);
     FINE(x->m);
     like_plain(what, mmix_data(x->y), plain_y, mmix_count(x->y), x->bound);
-    x->dy = random4(x->m, mmix_shape(x->y, 0), mmix_shape(x->y, 1), x->heads, mmix_shape(x->y, 3), -1,
-                    1);
+    x->dy = random4(x->m, mmix_shape(x->y, 0), mmix_shape(x->y, 1), x->heads, mmix_shape(x->y, 3),
+                    -1, 1);
 }
 static void mixed_backward(mixed *x, mmix_tensor *last, mmix_tensor *dlast)
 {

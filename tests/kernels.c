@@ -656,8 +656,9 @@ static void ssd_step(size_t n)
    apart. `size` is the recurrence with all terms positive. */
 enum { SELECTIVE = 33 * 48 };
 typedef struct scan_sums { wide y[SELECTIVE], step[SELECTIVE], delta[SELECTIVE]; } scan_sums;
-static void selective_loop(const mmixi_selective_chunk *c, const real *h0, const real *dh0, int size,
-                           scan_sums *out, wide *end, wide *dh, wide *dA, wide *dB, wide *dC)
+static void selective_loop(const mmixi_selective_chunk *c, const real *h0, const real *dh0,
+                           int size, scan_sums *out, wide *end, wide *dh, wide *dA, wide *dB,
+                           wide *dC)
 {
     static wide h[34 * 48];
     memset(out, 0, sizeof *out);

@@ -483,8 +483,8 @@ static void selective_as_ssd(mmix_ctx *m)
         mmix_reset(m);
     }
 }
-/* The gate multiplies M x. A token's state comes from the one before by the same operations wherever
-   a chunk or a piece begins: any chunk gives the same bits, and so do steps. */
+/* The gate multiplies M x. A token's state comes from the one before by the same operations
+   wherever a chunk or a piece begins: any chunk gives the same bits, and so do steps. */
 static void selective_pieces(mmix_ctx *m)
 {
     doing("selective scan, pieces");

@@ -237,8 +237,8 @@ static int has_state(void)
     return is_scan() ? x.direction != MMIX_SCAN_BOTH
                      : x.kind == MMIX_MIXER_LINEAR && x.mask == MMIX_MASK_CAUSAL;
 }
-/* What the gate multiplies number z of y with, silu(z), and its slope; with `absolute` terms of both
-   signs are added. */
+/* What the gate multiplies number z of y with, silu(z), and its slope; with `absolute` terms of
+   both signs are added. */
 static double gate_of(size_t z) { return exact.x[GATE][z] / (1 + exp(-exact.x[GATE][z])); }
 static double gate_slope(size_t z, int absolute)
 {
@@ -1296,8 +1296,8 @@ static void same_bits(const char *what, const real *got, const real *want, size_
     else check(1, "packed, bits of", what, 0, 0);
 }
 /* Each sequence by itself against the packed row it lies in: bit for bit with scans and causal
-   linear attention. Softmax attention cuts its tiles elsewhere; there against what is expected. A prefix
-   is one of the whole row. */
+   linear attention. Softmax attention cuts its tiles elsewhere; there against what is expected. A
+   prefix is one of the whole row. */
 static void check_packed(void)
 {
     const int back = is_scan() && x.direction == MMIX_SCAN_REVERSE;

@@ -58,7 +58,8 @@
 /* ---- cases ------------------------------------------------------------------------- */
 
 enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, SELECTIVE, SELECTIVE_STEP, CONV,
-      GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION, DINOV2, DINO, MMATE, DECODER };
+      GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION, DINOV2,
+      DINO, MMATE, DECODER };
 
 typedef struct bench_case {
     const char *name;                            /* with .fwd and .bwd if there is a backward */
