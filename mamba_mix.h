@@ -1,7 +1,8 @@
 /* mamba_mix.h - token mixers, vision backbones and self-supervised learning in one C file
 
-   Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three
-   ways to build the L x L matrix M. This file computes all three, forward and backward, on any CPU.
+   Softmax attention, linear attention, Mamba-2 (SSD) and Mamba-1 (the selective scan) are the same
+   thing, Y = M X, with four ways to build the L x L matrix M. This file computes all four, forward
+   and backward, on any CPU.
    On them it builds vision backbones (ViT, LinearViT, DinoVim), DINO's training without labels,
    feature maps and what measures them, and decoders of text and pictures with LinMU's linear
    mixers. It needs a C compiler and nothing else.
@@ -14,7 +15,7 @@
    1. Arrays q, k, v (L, H, N) go in, an array y (L, H, N) comes out. There is no context.
 
        mmix_raw x = { 0 };
-       x.o.kind = MMIX_MIXER_SOFTMAX;              // or _LINEAR; or _SSD, with dt and A
+       x.o.kind = MMIX_MIXER_SOFTMAX;              // or _LINEAR; or _SSD, _SELECTIVE: with dt, A
        x.B = 1; x.L = x.S = L; x.H = H; x.N = x.P = N;
        x.q = mmix_head_view_rows(q, L, H, N, H);
        x.k = mmix_head_view_rows(k, L, H, N, H);
@@ -45,8 +46,8 @@
 
        cc -O2 program.c -o program -lm -lpthread
 
-   What it costs. The implementation takes about 9 seconds to compile (gcc 12.2 -O2 on x86-64) and
-   makes an object of 910 kB; with MMIX_MIXERS_ONLY it is 7 seconds and 410 kB. The declarations
+   What it costs. The implementation takes about 10 seconds to compile (gcc 12.2 -O2 on x86-64) and
+   makes an object of 950 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 450 kB. The declarations
    alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
    unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
    that a steady loop allocates nothing.
@@ -62,11 +63,11 @@
         >>api-ops                  >>tape             >>mixing            >>video
         >>api-mixers               >>elementary ops   >>ssd               >>images
      C  models                                        >>linear attention  >>files
-        >>api-files                                   >>softmax attention >>model files
-        >>api-images                                  >>layers            >>context
-        >>api-layers                                  >>losses
-        >>api-vision                                  >>optimizers
-        >>api-decoder
+        >>api-files                                   >>selective scan    >>model files
+        >>api-images                                  >>softmax attention >>context
+        >>api-layers                                  >>layers
+        >>api-vision                                  >>losses
+        >>api-decoder                                 >>optimizers
      D  training, measuring
         >>api-metrics
         >>api-optimizers
@@ -114,10 +115,11 @@
      After a fork the child may use what it has with one thread, its own.
 
    SOURCES
-     Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron
-     et al. 2021, "Emerging properties in self-supervised vision transformers" (DINO); Dosovitskiy
-     et al. 2021 (ViT); "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT,
-     DinoVim, Binary-AUC); Wang & Jha, "LinMU", arXiv 2601.01322 (M-MATE, distillation).
+     Gu & Dao 2023, "Mamba" (the selective scan); Dao & Gu 2024, "Transformers are SSMs" (Mamba-2,
+     SSD); Zhu et al. 2024, "Vision Mamba"; Caron et al. 2021, "Emerging properties in
+     self-supervised vision transformers" (DINO); Dosovitskiy et al. 2021 (ViT); "RNN as Linear
+     Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT, DinoVim, Binary-AUC); Wang & Jha,
+     "LinMU", arXiv 2601.01322 (M-MATE, distillation).
 
    Licence: MIT or public domain, at your choice; see the end of the file. */
 
@@ -194,15 +196,19 @@ MMIXDEF int mmix_version(void);
    #################################################################################### */
 
 /* ==== >>api-kernels ==================================================================
-   the mixers as plain functions on pointers, steps and sizes: Y = M X, three ways to build M
+   the mixers as plain functions on pointers, steps and sizes: Y = M X, four ways to build M
 
      softmax attention   M = mask ∘ softmax(scale · Q Kᵀ)
      linear attention    M = mask ∘ (φ(Q) ψ(K)ᵀ)
      Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
                          L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
+     selective scan      M = Σ_n L_n ∘ (C_n B_nᵀ) diag(dt) + diag(D), one for each channel
+                         L_n as L, with an A_n for each number n of the state
 
-   Sources: Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. SSD's C, B and X are the
-   others' Q, K and V, so that one struct has one set of names for all three. Queries have H heads.
+   Sources: Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024; Gu & Dao 2023. C, B and X
+   of the last two are the others' Q, K and V, so that one struct has one set of names for all four.
+   C_n and B_n are columns n of C and B. Channels of the selective scan are heads of width P = 1:
+   what has D channels has H = D. Queries have H heads.
    Keys and values have G heads, where G is H or a divisor of it, and head h reads group ⌊h /
    (H/G)⌋.
 
@@ -221,12 +227,12 @@ MMIXDEF int mmix_version(void);
 /* ---- one struct says which mixer and how: of mmix_raw here, of mmix_mix on tensors ---- */
 
 /* mmix_mixer.kind */
-enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };
+enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD, MMIX_MIXER_SELECTIVE };
 /* mmix_mixer.mask says which keys j a query i sees. NONE: all. CAUSAL: those with j ≤ i. PREFIX:
    those with j ≤ i, and if both i and j are below `prefix` any. BAND is a sliding window: those
    with i - left ≤ j ≤ i + right. If there are more keys than queries and there is a mask, the
-   queries are the last L of the S tokens. SSD is causal by itself. Linear attention knows NONE and
-   CAUSAL. */
+   queries are the last L of the S tokens. SSD and the selective scan are causal by themselves.
+   Linear attention knows NONE and CAUSAL. */
 enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 /* mmix_mixer.feature says what φ and ψ of linear attention are.
    SOFTMAX_BOTH: a softmax over the N features of each token, for q and for k (LinearViT).
@@ -235,13 +241,16 @@ enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
    NONE: q and k are features already, which the caller made. */
 enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
       MMIX_FEATURE_NONE };
-/* mmix_mixer.direction of SSD. BOTH is the mean of the two, with D x added once. */
+/* mmix_mixer.direction of SSD and of the selective scan. BOTH is the mean of the two, with D x
+   added once. */
 enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };
 typedef struct mmix_mixer {
     int kind;                    /* MMIX_MIXER_… */
-    mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
-    mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
-    mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
+    /* (B, L, H, N): queries; C of SSD (there H or a divisor of it) and of the selective scan (there
+       G) */
+    mmix_tensor *q;
+    mmix_tensor *k;              /* (B, S, G, N): keys; B of both scans (there S = L) */
+    mmix_tensor *v;              /* (B, S, G, P): values; x of both scans (selective: P = 1) */
 
     /* ---- softmax attention ---- */
     double scale;                /* factor of the scores; 0: 1/√N */
@@ -278,9 +287,9 @@ typedef struct mmix_mixer {
     int normalize;
     double eps;                  /* 0: 1e-6 */
 
-    /* ---- SSD ---- */
+    /* ---- SSD and the selective scan ---- */
     mmix_tensor *dt;             /* (B, L, H): step sizes */
-    mmix_tensor *A;              /* (H): negative */
+    mmix_tensor *A;              /* (H), of the selective scan (H, N): negative */
     mmix_tensor *D;              /* (H), or (H, P) with one for each channel, or NULL: adds D x */
     mmix_tensor *dt_bias;        /* (H) or NULL: is added to dt first */
     int dt_softplus;             /* 1: then dt becomes softplus(dt + dt_bias) */
@@ -288,14 +297,18 @@ typedef struct mmix_mixer {
     double dt_low, dt_high;
     int direction;               /* MMIX_SCAN_… */
 
-    /* ---- SSD and causal linear attention ---- */
+    /* ---- the selective scan ---- */
+    mmix_tensor *z;              /* (B, L, H, 1) or NULL: the gate, y becomes y silu(z) last */
+
+    /* ---- SSD, the selective scan and causal linear attention ---- */
     /* The state before the first token, or NULL for zeros; and where to put a tensor with the state
-       after the last token, or NULL. SSD's state is (B, H, P, N). Causal linear attention's is
-       (B, G, P, N), and with `normalize` (B, G, P + 1, N), whose last row is for the sums. */
+       after the last token, or NULL. The state of both scans is (B, H, P, N). Causal linear
+       attention's is (B, G, P, N), and with `normalize` (B, G, P + 1, N), whose last row is for the
+       sums. */
     mmix_tensor *initial_state, **final_state;
     size_t chunk;                /* tokens of a chunk; 0: chosen. Only rounding and speed change */
 
-    /* ---- packing, for SSD, causal linear and softmax attention ---- */
+    /* ---- packing, for all but linear attention that is not causal ---- */
     /* (B, L) int32, or NULL. Each run of equal numbers is a sequence of its own, and none sees
        another. The initial state enters the first. What seq_idx or a mask hides is multiplied by 0,
        so that an infinity or a NaN there still reaches tokens that must not see it. */
@@ -316,12 +329,12 @@ MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads,
 
 /* The tensors of a mixer, in the order of call->in in the mixers' ops. */
 enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
-      MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
+      MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS, MMIX_IN_Z };
 
 /* A call on arrays. All of them belong to the caller; shapes are those of mmix_mixer. */
 typedef struct mmix_raw {
     mmix_mixer o;                    /* kind and options; its tensors are not read; not SCAN_BOTH */
-    size_t B, L, S, H, N, P;         /* S: number of keys, of SSD L */
+    size_t B, L, S, H, N, P;         /* S: number of keys, of both scans L */
     mmix_head_view q, k, v, y;       /* k and v of attention have equal shares */
     const int32_t *seq_idx;          /* (B, L), or NULL */
     ptrdiff_t seq_batch;             /* elements from one sequence of seq_idx to the next */
@@ -329,8 +342,10 @@ typedef struct mmix_raw {
     mmix_real *final_state;          /* may be the same array as initial_state; or NULL */
     const mmix_real *bias;           /* of softmax attention with windows, or NULL */
     const int32_t *lefts;            /* of softmax attention with MMIX_MASK_BAND, or NULL */
-    mmix_head_view dt;               /* of SSD; its width is 1 */
-    const mmix_real *A, *D, *dt_bias;        /* (H); (H, D_width) or NULL; (H) or NULL */
+    mmix_head_view dt;               /* of SSD and the selective scan; its width is 1 */
+    mmix_head_view z;                /* of the selective scan; p may be NULL */
+    /* (H), or (H, N) of the selective scan; (H, D_width) or NULL; (H) or NULL */
+    const mmix_real *A, *D, *dt_bias;
     size_t D_width;                  /* P: one D for each channel; 0 or 1: one for each head */
     /* What the forward writes for the backward, or NULL.
        inverse_sum (B, H, L), of softmax attention and with `normalize`: 1 over the sum of each row
@@ -339,14 +354,14 @@ typedef struct mmix_raw {
        kept (mmix_raw_kept_size): softmax attention can do without it. */
     mmix_real *inverse_sum, *row_max, *kept;
     /* The gradients. dy is read; the others are written, and left out where their p is NULL. */
-    mmix_head_view dy, dq, dk, dv, ddt;
+    mmix_head_view dy, dq, dk, dv, ddt, dz;
     const mmix_real *dfinal;         /* the gradient of the final state, or NULL */
     /* [MMIX_IN_…]: where the gradients of state, bias, A, D and dt_bias go, or NULL */
     mmix_real *grad[MMIX_MAX_INPUTS];
     /* [MMIX_IN_…]: 1: the gradient is added to what is there; 0: it is written over that */
     int add[MMIX_MAX_INPUTS];
 } mmix_raw;
-/* How many reals `kept` has. SSD and linear attention keep the state before each chunk. Softmax
+/* How many reals `kept` has. Scans and linear attention keep the state before each chunk. Softmax
    attention keeps e^(score - row_max), which takes a fifth off the backward's time; beyond 512
    keys, and of a single query, it keeps nothing, and 0 is returned. */
 MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
@@ -786,6 +801,16 @@ MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor
    retention with decay γ is SSD with x = v, dt = 1, A = ln γ, B = k and C = q. */
 MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
                                   mmix_tensor *C);
+/* Mamba-1's selective scan (Gu & Dao 2023) has x (B, L, H, 1), dt (B, L, H), A (H, N), and B and C
+   (B, L, G, N), where each of the G groups serves H/G channels. With a state h of N numbers for
+   each of the H channels it is
+
+       h_t = e^(δ_t A) h_{t-1} + δ_t x_t b_t,   y_t = h_t · c_t + D x_t
+
+   with δ = softplus(dt + dt_bias), or without dt_softplus dt + dt_bias, and y_t silu(z_t) if there
+   is a z. mmix_mix returns (B, L, H, 1). */
+MMIXDEF mmix_mixer mmix_mixer_selective(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A,
+                                        mmix_tensor *B, mmix_tensor *C);
 
 /* Gives a mixer Swin's windows (Liu et al. 2021) on a grid of 1 to 3 axes. With shifted = 1 they
    are moved by half a window on those axes that have more than one. Returns 0, or -1 if axes is
@@ -797,7 +822,8 @@ MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid,
    The memory that it takes grows with L, not with L². */
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
 /* Returns M (B, H, L, S), with y = M v for each head, to be looked at: it is not recorded. NULL on
-   error. An initial state or a D for each channel is an error, because y is not M x with them. */
+   error. An initial state or a D for each channel is an error, because y is not M x with them. A
+   gate is left out: y is M x times silu(z). */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 /* Returns the mean of n rows of M, (B, H, S), which says what the outputs of these rows read. It is
    computed as the gradient of their mean with respect to v and costs no more than a backward, while
@@ -1012,10 +1038,11 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config,
    LOG_UNIFORM: the logarithm of a number uniform in [a, b) (Mamba's A_log).
    STEP: the inverse softplus of a number that is log-uniform in [a, b) and at least 1e-4 (dt_bias).
    SPREAD: the same of numbers spread evenly on the logarithmic scale.
-   LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing). */
+   LAST_TAP: 1 at the end of each row and 0 elsewhere (a convolution that changes nothing).
+   LOG_RAMP: the logarithms of a, a + 1, a + 2, … along each row (Mamba-1's A_log). */
 enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U',
       MMIX_INIT_STEP = 'S', MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E',
-      MMIX_INIT_LAST_TAP = 'T' };
+      MMIX_INIT_LAST_TAP = 'T', MMIX_INIT_LOG_RAMP = 'R' };
 typedef struct mmix_init { int kind; double a, b; } mmix_init;
 
 typedef struct mmix_param {
@@ -1051,8 +1078,8 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 MMIXDEF void mmix_params_destroy(mmix_params *p);
 /* Adds a parameter, whose name is prefix and name joined. It has no values until
    mmix_params_allocate, which fills it as MMIX_INIT_… `start` with a and b says. Weight decay is
-   set for two and more axes, unless the name ends in ".bias". Returns its tensor, or NULL on
-   error. */
+   set for two and more axes, unless the name ends in ".bias" or is that of Mamba's A (A_log,
+   A_b_log). Returns its tensor, or NULL on error. */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b);
 /* Makes the slab with the initial values. Nothing can be added after it. Returns 0, or -1. */
@@ -1066,9 +1093,9 @@ MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
    writing through a pointer call this again. Returns 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 /* Turns the matrices of a list (parameters of two axes: linear layers and embeddings) into narrow
-   numbers, for inference in less time and memory. Vectors, convolutions and what is computed stay
-   real, states and residuals included. The reals of the matrices are gone then: nothing can be
-   trained, and saving writes what they have become.
+   numbers, for inference in less time and memory. Vectors, convolutions, Mamba-1's A_log and what
+   is computed stay real, states and residuals included. The reals of the matrices are gone then:
+   nothing can be trained, and saving writes what they have become.
 
        MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. With AVX512-BF16 products round
                          what comes in, too, and are twice as fast as with float
@@ -1181,6 +1208,43 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
 MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer,
                                          mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
                                          mmix_tensor *seq_idx, mmix_mamba2_state *state);
+
+/* Mamba (Gu & Dao 2023; mamba_ssm's Mamba): in_proj gives x and z; convolution and SiLU over x;
+   x_proj gives dt of R numbers, B and C, and dt_proj makes dt of each channel of the R; then come
+   the selective scan with A = -e^A_log, gated by z, and out_proj. If it is bidirectional (Vision
+   Mamba, Zhu et al. 2024, "v2") a second convolution, x_proj, dt_proj, A and D read the same
+   projection from the end, and the two gated results are added before the one out_proj. */
+typedef struct mmix_mamba1_options {
+    size_t d_inner, d_state, dt_rank, conv_width;        /* 0: 2D, N 16, R ⌈D/16⌉, W 4 */
+    int bias;                                /* 1: in_proj and out_proj have biases */
+    int bidirectional;
+    int divide;                              /* 1: half of the sum of both (if_divide_out) */
+    double out_scale;                /* of out_proj's initial values, 1/√depth in Vim; 0: 1 */
+} mmix_mamba1_options;
+typedef struct mmix_mamba1_direction {
+    mmix_tensor *conv_weight, *conv_bias;    /* (d_inner, 1, W); (d_inner) */
+    mmix_tensor *x_proj;                     /* (R + 2N, d_inner) */
+    mmix_tensor *dt_weight, *dt_bias;        /* (d_inner, R); (d_inner) */
+    mmix_tensor *A_log, *D;                  /* (d_inner, N); (d_inner) */
+} mmix_mamba1_direction;
+typedef struct mmix_mamba1_layer {
+    mmix_mamba1_options options;             /* with the defaults filled in */
+    mmix_tensor *in_proj, *in_bias;          /* (2 d_inner, D); (2 d_inner) or NULL */
+    mmix_tensor *out_proj, *out_bias;        /* (D, d_inner); (D) or NULL */
+    mmix_mamba1_direction dir[2];            /* forward; reverse, whose names have _b in them */
+} mmix_mamba1_layer;
+/* As that of Mamba-2, with conv (B, d_inner, W-1) and ssm (B, d_inner, 1, N). */
+typedef mmix_mamba2_state mmix_mamba1_state;
+/* options may be NULL for the defaults. Adds, behind `prefix`, in_proj.weight and with `bias`
+   in_proj.bias; conv1d.weight, conv1d.bias, x_proj.weight, dt_proj.weight, dt_proj.bias, A_log and
+   D; if it is bidirectional conv1d_b.weight, conv1d_b.bias, x_proj_b.weight, dt_proj_b.weight,
+   dt_proj_b.bias, A_b_log and D_b; and out_proj.weight and out_proj.bias. */
+MMIXDEF int mmix_mamba1_init(mmix_mamba1_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             const mmix_mamba1_options *options);
+/* seq_idx is (B, L) int32, or NULL. state is NULL, or is read and then replaced. */
+MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                         mmix_tensor *seq_idx, mmix_mamba1_state *state);
 
 typedef struct mmix_mlp_layer {
     mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias;
@@ -1700,8 +1764,9 @@ typedef struct mmix_rank {
 MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps,
                             mmix_rank *result);
 /* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks of C
-   tokens. For SSD rank(M_IJ) ≤ rank(L_IJ) N, and for linear attention ≤ N, where I ≠ J (and without
-   a mask where I = J, too). For softmax attention and on a causal diagonal it is ≤ C. */
+   tokens. For SSD rank(M_IJ) ≤ rank(L_IJ) N, for the selective scan and linear attention ≤ N, where
+   I ≠ J (and without a mask where I = J, too). For softmax attention and on a causal diagonal it is
+   ≤ C. */
 typedef struct mmix_mixer_rank {
     size_t block;                            /* C */
     mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
@@ -2176,7 +2241,9 @@ MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot
     ONE(ABS, abs, unary)                                    \
     ONE(SIGMOID, sigmoid, unary)                            \
     ONE(TANH, tanh, unary)                                  \
-    ONE(POW, pow, unary)
+    ONE(POW, pow, unary)                                    \
+    ONE(SELECTIVE_SCAN, selective_scan, mixer)              \
+    ONE(RATES, rates, unary)
 #define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
 enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
 /* Overrides an op of this context. functions NULL restores the built-in ones. Returns 0, or -1 for
@@ -2227,6 +2294,9 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
    for tests: mmix_mix must equal it. It takes the options of mmix_mix except MMIX_SCAN_BOTH and is
    not recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
+/* Returns -e^x, A of a scan from its A_log, or NULL on error. It is quick where mmix_exp is exact,
+   and errs by two units in the last place: Mamba-1's A_log has as many numbers as a state. */
+MMIXDEF mmix_tensor *mmix_rates(mmix_ctx *m, mmix_tensor *x);
 /* Returns the bytes of all slots of a state. */
 MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
 /* Writes the order in which LinMU's layer `layer` visits T frames of Y x X tokens, each followed by
@@ -3890,6 +3960,33 @@ static inline float mmixi_bf16(uint16_t half)
 #define MMIXI_ARGS_transpose \
     (size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y, ptrdiff_t ldy)
 
+/* A chunk of the selective scan: q tokens of n channels, which have N numbers of state each. n is a
+   multiple of MMIXI_CHANNELS, and arrays (q, n) and (N, n) are row-major, so that a vector has
+   neighbouring channels. */
+enum { MMIXI_CHANNELS = 16, MMIXI_SELECTIVE_STATES = 4 };
+typedef struct mmixi_selective_chunk {
+    size_t q, n, N;
+    int grows;                                   /* 0: δ A is nowhere above 0 */
+    const mmix_real *A;                          /* (N, n) */
+    const mmix_real *delta, *step;               /* (q, n): δ and δ x */
+    const mmix_real *B, *C;                      /* rows of N numbers, so many reals apart: */
+    ptrdiff_t B_token, C_token;
+    mmix_real *h;                                /* (N, n): the state before the chunk */
+    mmix_real *y;                                /* (q, n), or NULL in the backward: Σ_n C h */
+    const mmix_real *dy;                         /* (q, n) */
+    mmix_real *dh;                               /* (N, n): the gradient of the state after it */
+    mmix_real *d_step, *d_delta;                 /* (q, n): δ's is that of the exponents alone */
+    mmix_real *dA;                               /* (N, n) */
+    mmix_real *dB, *dC;                          /* (q, N): sums over the channels */
+    /* (q, 4, MMIXI_SELECTIVE_STATES, MMIXI_CHANNELS), of the backward */
+    mmix_real *room;
+} mmixi_selective_chunk;
+/* The forward writes y and replaces h by the state after the chunk. The backward makes the states
+   of the chunk again from h, which it leaves as it is, replaces dh by the gradient of h, adds to
+   dA, and writes the others. */
+#define MMIXI_ARGS_selective_forward (const mmixi_selective_chunk *c)
+#define MMIXI_ARGS_selective_backward MMIXI_ARGS_selective_forward
+
 /* Tiles of a product with a narrow matrix (>>narrow): c = a bᵀ + bias, at most narrow_rows rows of
    a, and whole panels of b. */
 typedef struct mmixi_narrow_tile {
@@ -3957,8 +4054,9 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
-    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)     \
-    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row) \
+    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(selective_forward) V(selective_backward)       \
+    V(conv) V(conv_weight) V(adamw) V(transpose)                                                \
+    V(bf16_tile) V(f16_tile) V(i8_tile) V(q4_tile) V(bf16_row) V(i8_row) V(q4_row)              \
     V(i8_column) V(widen)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
@@ -4647,6 +4745,146 @@ MMIXI_KERNEL(void, ssd_step)
         );
         y[p] = MMIXI_NAME(lanes_sum)(sum);
     }
+}
+
+/* ---- the selective scan ----
+   `states` numbers of state of a vector of channels go through all tokens of a chunk in registers:
+   states j, j + 1, … of the channels from i on. They go four at a time; what is left of N goes one
+   at a time, and so does all where an exponent may be positive, which is rare. Both `states` and
+   `grows` are constants wherever these are inlined. */
+
+/* How many of the N states go four at a time. */
+MMIXI_INLINE size_t MMIXI_NAME(selective_fours)(const mmixi_selective_chunk *c)
+{
+    return c->grows ? 0 : c->N / MMIXI_SELECTIVE_STATES * MMIXI_SELECTIVE_STATES;
+}
+MMIXI_VECTOR(selective_decay)(const int grows, MMIXI_V exponent)
+{
+    return grows ? MMIXI_NAME(exp_v)(exponent) : MMIXI_NAME(exp_down_v)(exponent);
+}
+/* y, if it is asked for, and in h the state after the last token. `kept`, unless it is NULL, gets
+   each token's decay and the state before it, for the backward. */
+MMIXI_INLINE void MMIXI_NAME(selective_states)(const size_t states, const int grows,
+                                               const mmixi_selective_chunk *c, size_t i, size_t j,
+                                               mmix_real *kept, MMIXI_V *h)
+{
+    MMIXI_V A[MMIXI_SELECTIVE_STATES];
+    const mmix_real *B = c->B + j, *C = c->C + j;
+    const size_t n = c->n, from = j * n + i;
+    MMIXI_UNROLL
+    for (size_t s = 0; s < states; s++) {
+        h[s] = MMIXI_LOAD(c->h + from + s * n);
+        A[s] = MMIXI_LOAD(c->A + from + s * n);
+    }
+    for (size_t t = 0, at = i; t < c->q; t++, at += n, B += c->B_token, C += c->C_token) {
+        const MMIXI_V delta = MMIXI_LOAD(c->delta + at), step = MMIXI_LOAD(c->step + at);
+        MMIXI_V y = MMIXI_SET(0);
+        if (j && c->y) y = MMIXI_LOAD(c->y + at);
+        MMIXI_UNROLL
+        for (size_t s = 0; s < states; s++) {
+            const MMIXI_V decay = MMIXI_NAME(selective_decay)(grows, delta * A[s]);
+            if (kept) {
+                MMIXI_STORE(kept, decay);
+                MMIXI_STORE(kept + MMIXI_W, h[s]);
+                kept += 2 * MMIXI_W;
+            }
+            h[s] = MMIXI_FMA(decay, h[s], step * MMIXI_SET(B[s]));
+            y = MMIXI_FMA(h[s], MMIXI_SET(C[s]), y);
+        }
+        if (c->y) MMIXI_STORE(c->y + at, y);
+    }
+}
+MMIXI_INLINE void MMIXI_NAME(selective_forward_of)(const size_t states, const int grows,
+                                                   const mmixi_selective_chunk *c, size_t i,
+                                                   size_t j)
+{
+    MMIXI_V h[MMIXI_SELECTIVE_STATES];
+    MMIXI_NAME(selective_states)(states, grows, c, i, j, NULL, h);
+    MMIXI_UNROLL
+    for (size_t s = 0; s < states; s++) MMIXI_STORE(c->h + (j + s) * c->n + i, h[s]);
+}
+MMIXI_KERNEL(void, selective_forward)
+{
+    enum { S = MMIXI_SELECTIVE_STATES };
+    const size_t fours = MMIXI_NAME(selective_fours)(c);
+    for (size_t i = 0; i < c->n; i += MMIXI_W) {
+        for (size_t j = 0; j < fours; j += S) MMIXI_NAME(selective_forward_of)(S, 0, c, i, j);
+        for (size_t j = fours; j < c->N; j++) MMIXI_NAME(selective_forward_of)(1, 1, c, i, j);
+    }
+}
+
+/* From the last token to the first. h is the state after a token; what dB and dC get from each lane
+   is added to `lanes`. */
+MMIXI_INLINE void MMIXI_NAME(selective_back)(const size_t states, const mmixi_selective_chunk *c,
+                                             size_t i, size_t j, const mmix_real *kept,
+                                             mmix_real *lanes, MMIXI_V *h)
+{
+    MMIXI_V A[MMIXI_SELECTIVE_STATES], dA[MMIXI_SELECTIVE_STATES], dh[MMIXI_SELECTIVE_STATES];
+    const size_t n = c->n, from = j * n + i, row = 2 * states * MMIXI_W;
+    MMIXI_UNROLL
+    for (size_t s = 0; s < states; s++) {
+        A[s] = MMIXI_LOAD(c->A + from + s * n);
+        dA[s] = MMIXI_LOAD(c->dA + from + s * n);
+        dh[s] = MMIXI_LOAD(c->dh + from + s * n);
+    }
+    for (size_t t = c->q; t-- > 0;) {
+        const size_t at = t * n + i;
+        const mmix_real *B = c->B + (ptrdiff_t)t * c->B_token + j;
+        const mmix_real *C = c->C + (ptrdiff_t)t * c->C_token + j;
+        const mmix_real *of = kept + t * row;
+        mmix_real *sum = lanes + t * row;
+        const MMIXI_V delta = MMIXI_LOAD(c->delta + at), step = MMIXI_LOAD(c->step + at);
+        const MMIXI_V dy = MMIXI_LOAD(c->dy + at);
+        MMIXI_V d_step = MMIXI_SET(0), d_delta = d_step;
+        if (j) {
+            d_step = MMIXI_LOAD(c->d_step + at);
+            d_delta = MMIXI_LOAD(c->d_delta + at);
+        }
+        MMIXI_UNROLL
+        for (size_t s = 0; s < states; s++, of += 2 * MMIXI_W, sum += 2 * MMIXI_W) {
+            const MMIXI_V decay = MMIXI_LOAD(of), before = MMIXI_LOAD(of + MMIXI_W);
+            dh[s] = MMIXI_FMA(dy, MMIXI_SET(C[s]), dh[s]);
+            MMIXI_STORE(sum, MMIXI_FMA(dh[s], step, MMIXI_LOAD(sum)));
+            MMIXI_STORE(sum + MMIXI_W, MMIXI_FMA(dy, h[s], MMIXI_LOAD(sum + MMIXI_W)));
+            d_step = MMIXI_FMA(dh[s], MMIXI_SET(B[s]), d_step);
+            dh[s] = dh[s] * decay;
+            h[s] = before;
+            const MMIXI_V d_exponent = dh[s] * before;
+            dA[s] = MMIXI_FMA(d_exponent, delta, dA[s]);
+            d_delta = MMIXI_FMA(d_exponent, A[s], d_delta);
+        }
+        MMIXI_STORE(c->d_step + at, d_step);
+        MMIXI_STORE(c->d_delta + at, d_delta);
+    }
+    MMIXI_UNROLL
+    for (size_t s = 0; s < states; s++) {
+        MMIXI_STORE(c->dA + from + s * n, dA[s]);
+        MMIXI_STORE(c->dh + from + s * n, dh[s]);
+    }
+}
+MMIXI_INLINE void MMIXI_NAME(selective_backward_of)(const size_t states, const int grows,
+                                                    const mmixi_selective_chunk *c, size_t j)
+{
+    const size_t row = 2 * states * MMIXI_W;
+    mmix_real *kept = c->room, *lanes = kept + c->q * row;
+    MMIXI_V h[MMIXI_SELECTIVE_STATES];
+    memset(lanes, 0, c->q * row * sizeof *lanes);
+    for (size_t i = 0; i < c->n; i += MMIXI_W) {
+        MMIXI_NAME(selective_states)(states, grows, c, i, j, kept, h);
+        MMIXI_NAME(selective_back)(states, c, i, j, kept, lanes, h);
+    }
+    for (size_t t = 0; t < c->q; t++)
+        for (size_t s = 0; s < states; s++, lanes += 2 * MMIXI_W) {
+            c->dB[t * c->N + j + s] = MMIXI_NAME(lanes_sum)(MMIXI_LOAD(lanes));
+            c->dC[t * c->N + j + s] = MMIXI_NAME(lanes_sum)(MMIXI_LOAD(lanes + MMIXI_W));
+        }
+}
+MMIXI_KERNEL(void, selective_backward)
+{
+    enum { S = MMIXI_SELECTIVE_STATES };
+    const size_t fours = MMIXI_NAME(selective_fours)(c);
+    for (size_t j = 0; j < fours; j += S) MMIXI_NAME(selective_backward_of)(S, 0, c, j);
+    for (size_t j = fours; j < c->N; j++) MMIXI_NAME(selective_backward_of)(1, 1, c, j);
 }
 
 MMIXI_KERNEL(void, conv)
@@ -8895,8 +9133,8 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 }
 
 /* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
-   silu, gelu and softplus have micro-kernels. The others are rare and computed in double, as they
-   stand here: each line is the formula, written so that no e^x overflows. */
+   silu, gelu, softplus and -e^x have micro-kernels. The others are rare and computed in double, as
+   they stand here: each line is the formula, written so that no e^x overflows. */
 
 static double mmixi_rare_value(int op, double x, double power)
 {
@@ -8981,6 +9219,10 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
         case MMIX_OP_SOFTMAX:
             k->softmax(n, x, y);
             break;
+        case MMIX_OP_RATES:
+            k->exp_each(n, x, y);
+            k->scale(n, -1, y, y);
+            break;
         default:
             for (size_t i = 0; i < n; i++)
                 y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
@@ -9014,6 +9256,10 @@ static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
             break;
         case MMIX_OP_SOFTMAX:
             k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add);
+            break;
+        case MMIX_OP_RATES:                      /* -e^x is its own slope */
+            if (add) k->mul_add(n, y, dy, dx);
+            else k->mul(n, y, dy, dx);
             break;
         default:
             for (size_t i = 0; i < n; i++) {
@@ -9054,6 +9300,7 @@ MMIXI_UNARY(relu, MMIX_OP_RELU)
 MMIXI_UNARY(abs, MMIX_OP_ABS)
 MMIXI_UNARY(sigmoid, MMIX_OP_SIGMOID)
 MMIXI_UNARY(tanh, MMIX_OP_TANH)
+MMIXI_UNARY(rates, MMIX_OP_RATES)
 #undef MMIXI_UNARY
 MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p)
 {
@@ -11270,13 +11517,14 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 }
 
 /* ==== >>mixing =======================================================================
-   Y = M X: what the three mixers have in common
+   Y = M X: what the four mixers have in common
 
        softmax attention   M_ij = e^(s_ij) / Σ_t e^(s_it),   s_ij = scale · q_i·k_j + bias_ij
        linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalize` divided by Σ_t φ(q_i)·ψ(k_t) + eps
        SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
+       selective scan      M_ij = Σ_n C_in e^(A_n (δ_{j+1} + … + δ_i)) B_jn δ_j, + D where i = j
 
-   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The next three rooms hold one mixer each:
+   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The next four rooms hold one mixer each:
    the plain loops that define it, M as a loop, and the fast form, which never makes M. A fast form
    is a pass over an mmix_raw, cut into tasks of sequences and heads, which the threads of a context
    run, or the caller's own.
@@ -11295,7 +11543,8 @@ typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
    difference of two places says by which distance their bias is looked up. */
 typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
 
-/* What the scan plans, the pass of SSD and of linear attention; see >>ssd. */
+/* What the scan plans, the pass of SSD and of linear attention; see >>ssd. The selective scan plans
+   its chunks and sums in the same words, and its channels are the heads. */
 typedef struct mmixi_scan_plan {
     int linear;                      /* linear attention: no decay, no steps, but features */
     int full;                        /* linear attention that is not causal: no chunks */
@@ -11309,7 +11558,8 @@ typedef struct mmixi_scan_plan {
     size_t longest;                  /* tokens of the longest chunk: scratch has room for it */
     size_t heads, blocks;            /* heads that a task takes, tasks of a sequence */
     size_t kept_states;              /* of a head: before each chunk but the first */
-    mmix_real *dhead;                /* of each sequence dA, dbias (B, H), dD (B, H, D_width) */
+    /* Of each sequence dA, dbias (B, H), dD (B, H, D_width); of the selective scan dA (B, H, N). */
+    mmix_real *dhead;
     /* Where dC (MMIX_IN_Q) and dB (MMIX_IN_K) are collected. `parts` tasks add to the same rows. If
        that is one task the target is the gradient itself, else each has `part` reals of its own. */
     mmix_head_view target[2];
@@ -11364,8 +11614,8 @@ typedef struct mmixi_form {
     /* After the tasks: sums what they made of what they share, in the backward gradients. m may be
        NULL. */
     void (*finish)(mmix_ctx *m, mmixi_pass *p);
-    /* M (L, S) of a head of a sequence by a plain loop; room has 2 L reals. Before that `features`
-       puts what M multiplies in place of q and k. */
+    /* M (L, S) of a head of a sequence by a plain loop; room has 2 (N + 1) (L + 1) reals. Before
+       that `features` puts what M multiplies in place of q and k. */
     void (*matrix)(const mmixi_pass *p, size_t b, size_t h, mmix_real *room, mmix_real *M);
     void (*features)(mmix_ctx *m, mmix_mixer *o);
 } mmixi_form;
@@ -11625,6 +11875,13 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
     y.A = A;
     return y;
 }
+MMIXDEF mmix_mixer mmix_mixer_selective(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A,
+                                        mmix_tensor *B, mmix_tensor *C)
+{
+    mmix_mixer y = mmix_mixer_ssd(x, dt, A, B, C);
+    y.kind = MMIX_MIXER_SELECTIVE;
+    return y;
+}
 MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
                                const size_t *window, int shifted)
 {
@@ -11682,8 +11939,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         return 0;
     }
     if (!mmixi_form_of(x->kind).check) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR or "
-                  "MMIX_MIXER_SSD", who, x->kind);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_MIXER_SOFTMAX, _LINEAR, "
+                  "_SSD or _SELECTIVE", who, x->kind);
         return 0;
     }
     return mmixi_form_of(x->kind).check(m, who, x);
@@ -11724,7 +11981,7 @@ static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *ar
     mmix_tensor *M = mmix_new4(m, x->q->shape[0], form.heads(x), L, S);
     if (m->error_kind) return NULL;
     mmix_call call = mmixi_mixer_call(m, &o);
-    mmix_real *room = mmixi_reals(m, 2, L);
+    mmix_real *room = mmixi_reals(m, 2 * (x->k->shape[3] + 1), L + 1);
     if (mmixi_plain_begin(m, &call, &p)) return NULL;
     for (size_t b = 0; b < p.r.B; b++)
         for (size_t h = 0; h < p.r.H; h++)
@@ -11812,8 +12069,10 @@ static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mix
     for (size_t i = 0; i < rows->n; i++)
         if (mmixi_within(m, who, "a row", (double)rows->at[i], 0, last))
             return NULL;
+    o = *x;
+    o.z = NULL;                                  /* M is what stands before the gate */
     int record = mmix_record(m, 0);
-    mmix_tensor *shown = mmixi_face_of(m, x, face, rows);
+    mmix_tensor *shown = mmixi_face_of(m, &o, face, rows);
     mmix_record(m, record);
     return shown;
 }
@@ -12224,7 +12483,7 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 
    torch: mamba_ssm's mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D, dt_bias=…, …)
    Tests: plain_ssd in tests/internals.c, ssd_invariants and exactness in tests/mixing.c, t_ssd in
-   tests/grad.c, check_raw_ssd in tests/properties.c.
+   tests/grad.c, check_raw_scan in tests/properties.c.
    ==================================================================================== */
 
 /* ---- the definition: one head, token after token ---- */
@@ -12298,13 +12557,34 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
     }
 }
 
+/* Clamps n steps to dt_low … dt_high, if dt_high is above 0; and back: where the clamp holds, the
+   gradient is 0. */
+static void mmixi_ssd_clamp(const mmixi_pass *p, size_t n, mmix_real *delta)
+{
+    mmix_real low = (mmix_real)p->o.dt_low;
+    mmix_real high = (mmix_real)p->o.dt_high;
+    if (!(high > 0)) return;
+    for (size_t i = 0; i < n; i++) {
+        if (delta[i] < low) delta[i] = low;
+        else if (delta[i] > high) delta[i] = high;
+    }
+}
+static void mmixi_ssd_clamp_backward(const mmixi_pass *p, size_t n, const mmix_real *delta,
+                                     mmix_real *d_delta)
+{
+    mmix_real low = (mmix_real)p->o.dt_low;
+    mmix_real high = (mmix_real)p->o.dt_high;
+    if (!(high > 0)) return;
+    for (size_t i = 0; i < n; i++) {
+        int inside = delta[i] > low && delta[i] < high;
+        if (!inside) d_delta[i] = 0;
+    }
+}
 /* u = dt + bias, and δ = clamp(softplus(u)), of the tokens of a head: dt (tokens, 1). With
    dt_softplus 0 δ is u, clamped if dt_high is above 0. */
 static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix_real *u,
                             mmix_real *delta)
 {
-    mmix_real low = (mmix_real)p->o.dt_low;
-    mmix_real high = (mmix_real)p->o.dt_high;
     mmix_real bias = p->r.dt_bias ? p->r.dt_bias[head] : 0;
     for (size_t i = 0; i < dt.rows; i++) {
         u[i] = *mmixi_row(dt, i) + bias;
@@ -12312,11 +12592,7 @@ static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix
     }
     if (p->o.dt_softplus)
         p->k->softplus(dt.rows, u, delta);
-    if (!(high > 0)) return;
-    for (size_t i = 0; i < dt.rows; i++) {
-        if (delta[i] < low) delta[i] = low;
-        else if (delta[i] > high) delta[i] = high;
-    }
+    mmixi_ssd_clamp(p, dt.rows, delta);
 }
 /* δ of all tokens of a head; room has 2 L reals, of which the first L become δ. */
 static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_real *room)
@@ -12326,6 +12602,14 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
     const mmix_real *first = mmixi_at(dt, b, 0, h);
     mmixi_mat tokens = mmixi_matrix(first, r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
+}
+/* The tokens that token i sees in a scan: those of its packed sequence up to itself. */
+static mmixi_keys mmixi_scan_seen(const mmixi_pass *p, size_t b, size_t i)
+{
+    mmixi_keys seen = mmixi_sequence(&p->r, b, i);
+    if (p->scan.reverse) seen.begin = i;
+    else seen.end = i + 1;
+    return seen;
 }
 /* M (L, L) of a head as a loop: M_it = e^(a_{t+1} + … + a_i) c_i·b_t δ_t, + D where i = t; in
    reverse the exponent is a_i + … + a_{t-1}. Each row begins at t = i and goes away from it: each
@@ -12339,10 +12623,8 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
     mmixi_ssd_delta_all(p, b, h, room);
     for (size_t i = 0; i < r->L; i++, M += r->L) {
         const mmix_real *C = mmixi_at(&r->q, b, i, h);
-        mmixi_keys seen = mmixi_sequence(r, b, i);
+        mmixi_keys seen = mmixi_scan_seen(p, b, i);
         double decay = 1;
-        if (p->scan.reverse) seen.begin = i;
-        else seen.end = i + 1;
         size_t tokens = seen.end - seen.begin;
         memset(M, 0, r->L * sizeof *M);
         for (size_t n = 0; n < tokens; n++) {
@@ -12651,20 +12933,29 @@ static void mmixi_states_write(mmixi_scan_task *t, mmix_real *to, int add)
         mmixi_put_rows(t->k, turned, mmixi_state_outside(t, to), add);
     }
 }
+/* Puts a task in front of the first token of heads first … last - 1 of sequence b. */
+static void mmixi_scan_task_place(const mmixi_pass *p, size_t b, size_t first, size_t last,
+                                  mmixi_scan_task *t)
+{
+    int reverse = p->scan.reverse;
+    mmixi_scan_task_clear(p, t);
+    t->b = b;
+    t->first = first;
+    t->last = last;
+    t->head = first;
+    t->q = 1;
+    t->origin = reverse ? p->r.L - 1 : 0;
+    t->turn = reverse ? -1 : 1;
+}
 /* Begins task `index`, with scratch laid out for one token. */
 static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
                                   mmixi_scan_task *t)
 {
     const mmixi_scan_plan *s = &p->scan;
-    mmixi_scan_task_clear(p, t);
+    size_t first = index % s->blocks * s->heads;
+    size_t last = mmixi_min(p->r.H, first + s->heads);
+    mmixi_scan_task_place(p, index / s->blocks, first, last, t);
     mmixi_chunk_layout(p, &t->c, 1, scratch);
-    t->b = index / s->blocks;
-    t->first = index % s->blocks * s->heads;
-    t->last = mmixi_min(p->r.H, t->first + s->heads);
-    t->head = t->first;
-    t->q = 1;
-    t->origin = s->reverse ? p->r.L - 1 : 0;
-    t->turn = s->reverse ? -1 : 1;
 }
 /* Lays scratch out for the chunk that the task has come to. */
 static inline void mmixi_chunk_fit(mmixi_scan_task *t)
@@ -13064,18 +13355,6 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_scan_task *t)
     }
     return dA;
 }
-/* Through the clamp of δ: where it holds, the gradient is 0. */
-static void mmixi_ssd_clamp_backward(const mmixi_scan_task *t)
-{
-    const mmixi_chunk *c = &t->c;
-    mmix_real low = (mmix_real)t->pass->o.dt_low;
-    mmix_real high = (mmix_real)t->pass->o.dt_high;
-    if (!(high > 0)) return;
-    for (size_t i = 0; i < t->q; i++) {
-        int inside = c->delta[i] > low && c->delta[i] < high;
-        if (!inside) c->d_delta[i] = 0;
-    }
-}
 /* Through δ = clamp(softplus(u)), u = dt + bias, of which d_delta becomes the gradient. Returns
    dbias. */
 static mmix_real mmixi_ssd_steps_backward(const mmixi_scan_task *t)
@@ -13084,7 +13363,7 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_scan_task *t)
     const mmixi_kernels *k = t->k;
     const mmixi_chunk *c = &t->c;
     mmix_real dbias = 0;
-    mmixi_ssd_clamp_backward(t);
+    mmixi_ssd_clamp_backward(t->pass, t->q, c->delta, c->d_delta);
     if (t->pass->o.dt_softplus)
         k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
     if (r->ddt.p) {
@@ -13272,6 +13551,15 @@ static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient,
     s->target[input] = rows;
     s->part[input] = r->B * (size_t)rows.batch;
 }
+/* Lays those arrays out. */
+static void mmixi_scan_targets(mmixi_pass *p, mmixi_room *room)
+{
+    mmixi_scan_plan *s = &p->scan;
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        size_t n = s->parts[i] * s->part[i];
+        if (n) s->target[i].p = mmixi_room_reals(room, n);
+    }
+}
 /* The lengths of chunks, and how many states a head keeps. */
 static void mmixi_scan_cut(mmixi_pass *p)
 {
@@ -13322,7 +13610,8 @@ static void mmixi_scan_begin(mmixi_pass *p)
 
 /* ---- the form of SSD ---- */
 
-static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
+/* Of both scans. */
+static void mmixi_scan_settle(mmix_mixer *o, size_t N)
 {
     (void)N;
     o->scale = 1;
@@ -13331,6 +13620,20 @@ static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
     o->window[0] = 0;
     o->bias = NULL;
     o->lefts = NULL;
+}
+static int mmixi_scan_direction_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    if (x->direction < MMIX_SCAN_FORWARD || x->direction > MMIX_SCAN_BOTH)
+        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_SCAN_FORWARD, _REVERSE "
+                                  "or _BOTH");
+    if (x->direction == MMIX_SCAN_BOTH && (x->initial_state || x->final_state))
+        return mmixi_mixer_refuse(m, who, x, "MMIX_SCAN_BOTH takes and returns no state");
+    return 1;
+}
+static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
+{
+    mmixi_scan_settle(o, N);
+    o->z = NULL;
 }
 static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
@@ -13342,12 +13645,7 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         || !mmixi_expect(m, who, &d, D, x->D)) return 0;
     if (d.H % d.G || d.H % d.X || d.H % d.Z)
         return mmixi_mixer_refuse(m, who, x, "the heads of x, B and C must divide dt's");
-    if (x->direction < MMIX_SCAN_FORWARD || x->direction > MMIX_SCAN_BOTH)
-        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_SCAN_FORWARD, _REVERSE or "
-                                  "_BOTH");
-    if (x->direction == MMIX_SCAN_BOTH && (x->initial_state || x->final_state))
-        return mmixi_mixer_refuse(m, who, x, "MMIX_SCAN_BOTH takes and returns no state");
-    return 1;
+    return mmixi_scan_direction_check(m, who, x);
 }
 static size_t mmixi_ssd_heads(const mmix_mixer *x) { return x->dt->shape[2]; }
 static void mmixi_ssd_state_shape(const mmix_mixer *o, size_t *shape)
@@ -13400,12 +13698,8 @@ static size_t mmixi_ssd_dhead(const mmixi_pass *p)
 }
 static void mmixi_ssd_layout(mmixi_pass *p, mmixi_room *room)
 {
-    mmixi_scan_plan *s = &p->scan;
-    s->dhead = mmixi_room_reals(room, mmixi_ssd_dhead(p));
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        size_t n = s->parts[i] * s->part[i];
-        if (n) s->target[i].p = mmixi_room_reals(room, n);
-    }
+    p->scan.dhead = mmixi_room_reals(room, mmixi_ssd_dhead(p));
+    mmixi_scan_targets(p, room);
 }
 static void mmixi_ssd_start(mmixi_pass *p)
 {
@@ -13880,6 +14174,7 @@ static void mmixi_linear_settle(mmix_mixer *o, size_t N)
     o->A = NULL;
     o->D = NULL;
     o->dt_bias = NULL;
+    o->z = NULL;
 }
 static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
@@ -13967,6 +14262,572 @@ static mmixi_form mmixi_linear_form(void)
     f.begin = mmixi_linear_begin;
     f.matrix = mmixi_linear_matrix;
     f.features = mmixi_linear_features;
+    return f;
+}
+
+/* ==== >>selective scan ===============================================================
+   h_t = e^(δ_t A) h_{t-1} + δ_t x_t b_t,   y_t = h_t · c_t + D x_t,   and with a gate y_t silu(z_t)
+
+   One channel at a time: h and A (N), whose entries decay each by itself, so that e^(δ A) h is a
+   product entry by entry; x, y, z and δ (L), δ = clamp(softplus(dt + bias)); B and C (L, N) with
+   rows b_t and c_t, which all channels of a group share; D is a number. Mamba-1, Gu & Dao 2023
+   (arXiv 2312.00752), equations 1 and 2 with e^(δ A) for Ā and, as their code has it, δ b for B̄.
+   A channel is a head of width P = 1 to the rest of the library: x (B, L, H, 1), dt (B, L, H),
+   A (H, N), states (B, H, 1, N).
+
+   M_it = Σ_n c_in e^(A_n (δ_{t+1} + … + δ_i)) b_tn δ_t is a sum of N matrices of rank 1 below the
+   diagonal, one matrix for each channel. SSD has one A for all P N numbers of a head's state, so
+   that a chunk is a few products of matrices. Here each number has a decay of its own, a chunk's M
+   would cost as many exponentials as the loop over time for each of its rows, and the loop is the
+   fast form: L N exponentials a channel, which alone would take nine tenths of the time of the
+   micro-kernel (Zen 4). A vector holds neighbouring channels; four numbers of their states stay in
+   registers from the first token of a chunk to the last (micro-kernel selective_forward). The
+   forward keeps the state before each chunk, and the backward makes the states inside of a chunk
+   again, with their decays, before it goes back through it.
+
+   Backward, with g = dy silu(z), and dh_t the gradient of h_t from token t on:
+       dh_t = g_t c_t + e^(δ_{t+1} A) dh_{t+1}                dh_0 = e^(δ_1 A) dh_1
+       dc_t = Σ g_t h_t,   db_t = Σ δ_t x_t dh_t              over the channels of a group
+       dx_t = δ_t s_t + D g_t,                                s_t = dh_t · b_t
+       dδ_t = x_t s_t + A · e_t,   dA = Σ_t δ_t e_t,          e_t = dh_t e^(δ_t A) h_{t-1}
+       dz_t = dy_t (h_t · c_t + D x_t) silu'(z_t)
+   e_t is the gradient of the exponents δ_t A, entry by entry.
+
+   A task takes up to MMIXI_SELECTIVE_WIDTH channels of one group and sequence through all tokens,
+   so no y and no state depends on the number of threads. dB and dC are summed over the lanes of a
+   vector last, by each task for its channels, and then in the order of the tasks, whose number
+   depends on the shapes alone; dA, dbias and dD in that of sequences. The plan, chunks, packing and
+   directions are those of >>ssd.
+
+   torch: mamba_ssm's selective_scan_fn(x, dt, A, B, C, D, z, delta_bias=…, delta_softplus=…)
+   Tests: plain_selective in tests/internals.c, selective_invariants in tests/mixing.c, t_selective
+   in tests/grad.c, check_raw_scan in tests/properties.c.
+   ==================================================================================== */
+
+/* ---- the definition: one channel, token after token ---- */
+
+/* The two formulas on top of this room, without a gate. h (L + 1, N) begins with the initial state,
+   and takes the state after each token, for the backward. */
+MMIXI_PLAIN void mmixi_plain_selective(mmix_real *y, mmix_real *h, const mmix_real *x,
+                                       const mmix_real *delta, const mmix_real *A,
+                                       const mmix_real *B, const mmix_real *C, mmix_real D,
+                                       size_t L, size_t N)
+{
+    for (size_t t = 0; t < L; t++) {
+        const mmix_real *b_t = B + t * N;
+        const mmix_real *c_t = C + t * N;
+        const mmix_real *before = h + t * N;
+        mmix_real *now = h + (t + 1) * N;
+        double step = (double)delta[t] * x[t];
+        double sum = (double)D * x[t];
+        for (size_t n = 0; n < N; n++) {
+            double kept = mmixi_exp((double)delta[t] * A[n]) * before[n];
+            now[n] = (mmix_real)(kept + step * b_t[n]);
+            sum += (double)now[n] * c_t[n];
+        }
+        y[t] = (mmix_real)sum;
+    }
+}
+/* The same recurrence from the last token to the first. dh (N) is the gradient of the state: at
+   first that of the final state, at each token it gains dy_t c_t, and becomes e^(δ_t A) dh on its
+   way to the token before. Gradients are added; dD is one number. */
+MMIXI_PLAIN void mmixi_plain_selective_backward(mmix_real *dx, mmix_real *ddelta, mmix_real *dA,
+                                                mmix_real *dB, mmix_real *dC, mmix_real *dD,
+                                                mmix_real *dh, const mmix_real *dy,
+                                                const mmix_real *h, const mmix_real *x,
+                                                const mmix_real *delta, const mmix_real *A,
+                                                const mmix_real *B, const mmix_real *C,
+                                                mmix_real D, size_t L, size_t N)
+{
+    for (size_t t = L; t-- > 0;) {
+        const mmix_real *before = h + t * N;
+        const mmix_real *now = h + (t + 1) * N;
+        double d_step = 0;
+        double d_delta = 0;
+        for (size_t n = 0; n < N; n++) {
+            size_t at = t * N + n;
+            dh[n] += dy[t] * C[at];
+            dC[at] += dy[t] * now[n];
+            dB[at] += dh[n] * delta[t] * x[t];
+            d_step += (double)dh[n] * B[at];
+            dh[n] *= (mmix_real)mmixi_exp((double)delta[t] * A[n]);
+            double d_exponent = (double)dh[n] * before[n];
+            dA[n] += (mmix_real)(d_exponent * delta[t]);
+            d_delta += d_exponent * A[n];
+        }
+        dx[t] += (mmix_real)(d_step * delta[t]) + D * dy[t];
+        ddelta[t] += (mmix_real)(d_step * x[t] + d_delta);
+        *dD += dy[t] * x[t];
+    }
+}
+/* M (L, L) of a channel as a loop, for all that a mixer has. Each row begins at t = i and goes away
+   from it: each token on the way brings a factor of each decay. `room` has 2 (N + 1) (L + 1)
+   reals. */
+static void mmixi_selective_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                                   mmix_real *M)
+{
+    const mmix_raw *r = &p->r;
+    const mmix_real *delta = room;
+    const mmix_real *A = r->A + h * r->N;
+    double *decay = (double *)(void *)(room + 2 * r->L);     /* (L, N): e^(δ_t A) */
+    double *left = decay + r->L * r->N;                      /* (N) */
+    mmixi_ssd_delta_all(p, b, h, room);
+    for (size_t t = 0; t < r->L; t++)
+        for (size_t n = 0; n < r->N; n++)
+            decay[t * r->N + n] = mmixi_exp((double)delta[t] * (double)A[n]);
+    for (size_t i = 0; i < r->L; i++, M += r->L) {
+        const mmix_real *C = mmixi_at(&r->q, b, i, h);
+        mmixi_keys seen = mmixi_scan_seen(p, b, i);
+        memset(M, 0, r->L * sizeof *M);
+        for (size_t n = 0; n < r->N; n++)
+            left[n] = (double)C[n];
+        for (size_t z = 0; z < seen.end - seen.begin; z++) {
+            size_t t = p->scan.reverse ? i + z : i - z;
+            const mmix_real *B = mmixi_at(&r->k, b, t, h);
+            double sum = 0;
+            for (size_t n = 0; n < r->N; n++) {
+                sum += left[n] * (double)B[n];
+                left[n] *= decay[t * r->N + n];
+            }
+            M[t] = (mmix_real)(sum * (double)delta[t]);
+        }
+        if (r->D) M[i] += r->D[h];
+    }
+}
+
+/* ---- a task: some channels of a sequence, chunk after chunk ---- */
+
+/* Tokens of a chunk, and the channels of a task at most. Chunks of 32 tokens take as long, and keep
+   twice as many states; chunks of 16 take 10 % longer (197 tokens of 768 channels, N = 16, on Zen
+   4). */
+enum { MMIXI_SELECTIVE_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SELECTIVE_WIDTH = MMIXI_SIZE(128, 2) };
+
+/* A task's place, whose heads are its channels, and what it has of the chunk that it has come to.
+   Rows have c.n numbers, those behind `width` are 0. */
+typedef struct mmixi_selective_task {
+    mmixi_scan_task at;
+    mmixi_selective_chunk c;         /* what the micro-kernels read and write */
+    size_t width;                    /* channels */
+    int grows;                       /* an A is above 0, or no number */
+    mmix_real *A;                    /* (N, n) */
+    mmix_real *u, *delta, *step;     /* (q, n): dt + bias, δ, δ x */
+    mmix_real *dy;                   /* (q, n): g of the formulas */
+    mmix_real *dbias, *dD;           /* (n): sums over all tokens */
+    mmix_real *room[3];              /* (n): for rows that do not lie side by side, and sums */
+} mmixi_selective_task;
+
+/* Lays a task out in scratch; returns the reals it takes. */
+static size_t mmixi_selective_layout_task(const mmixi_pass *p, mmixi_selective_task *t,
+                                          mmix_real *scratch)
+{
+    const mmixi_scan_plan *s = &p->scan;
+    mmixi_room room = { scratch, 0 };
+    mmixi_selective_chunk *c = &t->c;
+    size_t N = p->r.N;
+    size_t n = mmixi_round_up(s->heads, MMIXI_CHANNELS);
+    size_t tokens = s->longest * n;
+    size_t back = p->back ? 1 : 0;
+    c->n = n;
+    c->N = N;
+    t->A = mmixi_room_reals(&room, N * n);
+    c->h = mmixi_room_reals(&room, N * n);
+    t->u = mmixi_room_reals(&room, tokens);
+    t->delta = mmixi_room_reals(&room, tokens);
+    t->step = mmixi_room_reals(&room, tokens);
+    c->y = mmixi_room_reals(&room, tokens);
+    for (int i = 0; i < 3; i++)
+        t->room[i] = mmixi_room_reals(&room, n);
+    t->dy = mmixi_room_reals(&room, back * tokens);
+    c->d_step = mmixi_room_reals(&room, back * tokens);
+    c->d_delta = mmixi_room_reals(&room, back * tokens);
+    c->dh = mmixi_room_reals(&room, back * N * n);
+    c->dA = mmixi_room_reals(&room, back * N * n);
+    c->dB = mmixi_room_reals(&room, back * s->longest * N);
+    c->dC = mmixi_room_reals(&room, back * s->longest * N);
+    t->dbias = mmixi_room_reals(&room, back * n);
+    t->dD = mmixi_room_reals(&room, back * n);
+    size_t lanes = 4 * MMIXI_SELECTIVE_STATES * MMIXI_CHANNELS;
+    c->room = mmixi_room_reals(&room, back * s->longest * lanes);
+    c->A = t->A;
+    c->delta = t->delta;
+    c->step = t->step;
+    c->dy = t->dy;
+    return room.used;
+}
+/* Where the states of the task's channels lie in an array (B, H, N). */
+static mmix_real *mmixi_selective_states(const mmixi_selective_task *t, const mmix_real *all)
+{
+    const mmix_raw *r = t->at.r;
+    return (mmix_real *)all + (t->at.b * r->H + t->at.first) * r->N;
+}
+/* to (N, n) = such states, or zeros. */
+static void mmixi_selective_read_states(const mmixi_selective_task *t, const mmix_real *all,
+                                        mmix_real *to)
+{
+    ptrdiff_t N = (ptrdiff_t)t->c.N;
+    ptrdiff_t n = (ptrdiff_t)t->c.n;
+    if (!all)
+        memset(to, 0, t->c.N * t->c.n * sizeof *to);
+    else
+        t->at.k->transpose(t->width, t->c.N, mmixi_selective_states(t, all), N, to, n);
+}
+/* to (channels, N) = states (N, n). */
+static void mmixi_selective_turn(const mmixi_selective_task *t, const mmix_real *from,
+                                 mmix_real *to)
+{
+    ptrdiff_t N = (ptrdiff_t)t->c.N;
+    ptrdiff_t n = (ptrdiff_t)t->c.n;
+    t->at.k->transpose(t->c.N, t->width, from, n, to, N);
+}
+/* Begins task `index` in front of the first token. */
+static void mmixi_selective_begin_task(const mmixi_pass *p, size_t index, mmix_real *scratch,
+                                       mmixi_selective_task *t)
+{
+    const mmixi_scan_plan *s = &p->scan;
+    const mmix_raw *r = &p->r;
+    size_t share = r->k.share;
+    size_t parts = mmixi_ceil_div(share, s->heads);
+    size_t block = index % s->blocks;
+    size_t group = block / parts * share;
+    size_t first = group + block % parts * s->heads;
+    size_t last = mmixi_min(first + s->heads, group + share);
+    memset(t, 0, sizeof *t);
+    mmixi_scan_task_place(p, index / s->blocks, first, last, &t->at);
+    mmixi_selective_layout_task(p, t, scratch);
+    t->width = last - first;
+    if (t->width < t->c.n)
+        memset(scratch, 0, p->lane_size * sizeof *scratch);
+    t->at.k->transpose(t->width, r->N, r->A + first * r->N, (ptrdiff_t)r->N, t->A,
+                       (ptrdiff_t)t->c.n);
+    for (size_t i = first * r->N; i < last * r->N; i++)
+        t->grows |= !(r->A[i] <= 0);
+}
+/* The channels of token i of the chunk side by side: where they lie, or a copy in room. */
+static const mmix_real *mmixi_channels(const mmixi_selective_task *t, const mmix_head_view *v,
+                                       size_t i, mmix_real *room)
+{
+    mmixi_mat rows = mmixi_tokens(&t->at, v, t->width);
+    const mmix_real *row = mmixi_row(rows, i);
+    if (v->head == 1) {
+        /* Tokens lie so far apart that the machine does not guess the next ones. */
+        for (size_t c = 0; c < t->width; c += 64 / sizeof *row)
+            MMIXI_FETCH(row + 8 * rows.rs + c);
+        return row;
+    }
+    for (size_t c = 0; c < t->width; c++)
+        room[c] = row[(ptrdiff_t)c * v->head];
+    return room;
+}
+/* Writes them, or with add 1 adds to them. */
+static void mmixi_channels_put(const mmixi_selective_task *t, const mmix_real *from,
+                               const mmix_head_view *v, size_t i, int add)
+{
+    if (!v->p) return;
+    mmix_real *row = mmixi_row(mmixi_tokens(&t->at, v, t->width), i);
+    if (v->head == 1) {
+        mmixi_put(t->at.k, t->width, from, row, add);
+        return;
+    }
+    for (size_t c = 0; c < t->width; c++) {
+        mmix_real *to = row + (ptrdiff_t)c * v->head;
+        *to = add ? *to + from[c] : from[c];
+    }
+}
+/* Makes u, δ and δ x of a token. */
+static void mmixi_selective_token(mmixi_selective_task *t, size_t i)
+{
+    const mmix_raw *r = t->at.r;
+    const mmixi_kernels *k = t->at.k;
+    mmix_real *u = t->u + i * t->c.n;
+    mmix_real *delta = t->delta + i * t->c.n;
+    const mmix_real *dt = mmixi_channels(t, &r->dt, i, t->room[0]);
+    const mmix_real *x = mmixi_channels(t, &r->v, i, t->room[1]);
+    if (r->dt_bias)
+        k->add(t->width, dt, r->dt_bias + t->at.first, u);
+    else
+        memcpy(u, dt, t->width * sizeof *u);
+    if (t->at.pass->o.dt_softplus)
+        k->softplus(t->width, u, delta);
+    else
+        memcpy(delta, u, t->width * sizeof *delta);
+    mmixi_ssd_clamp(t->at.pass, t->width, delta);
+    k->mul(t->width, delta, x, t->step + i * t->c.n);
+    if (t->at.pass->o.dt_softplus) return;
+    for (size_t c = 0; c < t->width; c++)
+        t->c.grows |= !(delta[c] >= 0);
+}
+/* Reads the chunk that the task has come to. */
+static void mmixi_selective_read(mmixi_selective_task *t)
+{
+    const mmix_raw *r = t->at.r;
+    mmixi_mat B = mmixi_tokens(&t->at, &r->k, r->N);
+    mmixi_mat C = mmixi_tokens(&t->at, &r->q, r->N);
+    t->c.q = t->at.q;
+    t->c.grows = t->grows;
+    t->c.B = B.p;
+    t->c.C = C.p;
+    t->c.B_token = B.rs;
+    t->c.C_token = C.rs;
+    for (size_t i = 0; i < t->at.q; i++)
+        mmixi_selective_token(t, i);
+}
+/* The state before a chunk that is not the first, kept for the backward: (N, channels). */
+static mmixi_mat mmixi_selective_kept(const mmixi_selective_task *t)
+{
+    const mmix_raw *r = t->at.r;
+    size_t chunk = t->at.b * t->at.plan->kept_states + t->at.number - 1;
+    const mmix_real *kept = r->kept + (chunk * r->H + t->at.first) * r->N;
+    return mmixi_matrix(kept, r->N, t->width, (ptrdiff_t)t->width);
+}
+
+/* ---- forward ---- */
+
+/* y + D x, gated, of a token of the chunk. */
+static void mmixi_selective_finish_token(mmixi_selective_task *t, size_t i)
+{
+    const mmix_raw *r = t->at.r;
+    const mmixi_kernels *k = t->at.k;
+    mmix_real *y = t->c.y + i * t->c.n;
+    if (r->D)
+        k->mul_add(t->width, r->D + t->at.first, mmixi_channels(t, &r->v, i, t->room[0]), y);
+    if (r->z.p) {
+        k->silu(t->width, mmixi_channels(t, &r->z, i, t->room[0]), t->room[1]);
+        k->mul(t->width, y, t->room[1], y);
+    }
+    mmixi_channels_put(t, y, &r->y, i, 0);
+}
+static void mmixi_selective_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_selective_task t;
+    mmixi_selective_begin_task(p, index, scratch, &t);
+    mmixi_mat h = mmixi_matrix(t.c.h, r->N, t.width, (ptrdiff_t)t.c.n);
+    mmixi_selective_read_states(&t, r->initial_state, t.c.h);
+    while (t.at.end < r->L) {
+        mmixi_chunk_find(&t.at, t.at.end);
+        if (t.at.start && !t.at.enters)
+            mmixi_selective_read_states(&t, NULL, t.c.h);
+        if (r->kept && t.at.number)
+            mmixi_put_rows(p->k, h, mmixi_selective_kept(&t), 0);
+        mmixi_selective_read(&t);
+        p->k->selective_forward(&t.c);
+        for (size_t i = 0; i < t.at.q; i++)
+            mmixi_selective_finish_token(&t, i);
+        t.at.number++;
+    }
+    if (r->final_state)
+        mmixi_selective_turn(&t, t.c.h, mmixi_selective_states(&t, r->final_state));
+}
+
+/* ---- backward ---- */
+
+/* g = dy silu(z) of a token. */
+static void mmixi_selective_token_dy(mmixi_selective_task *t, size_t i)
+{
+    const mmix_raw *r = t->at.r;
+    const mmixi_kernels *k = t->at.k;
+    mmix_real *g = t->dy + i * t->c.n;
+    const mmix_real *dy = mmixi_channels(t, &r->dy, i, t->room[0]);
+    if (!r->z.p) {
+        memcpy(g, dy, t->width * sizeof *g);
+        return;
+    }
+    k->silu(t->width, mmixi_channels(t, &r->z, i, t->room[1]), t->room[1]);
+    k->mul(t->width, dy, t->room[1], g);
+}
+/* dz of a token; c.y has h_t · c_t. */
+static void mmixi_selective_token_dz(mmixi_selective_task *t, size_t i, const mmix_real *x)
+{
+    const mmix_raw *r = t->at.r;
+    const mmixi_kernels *k = t->at.k;
+    size_t width = t->width;
+    mmix_real *y = t->c.y + i * t->c.n;
+    const mmix_real *dy = mmixi_channels(t, &r->dy, i, t->room[1]);
+    const mmix_real *z = mmixi_channels(t, &r->z, i, t->room[2]);
+    if (r->D) k->mul_add(width, r->D + t->at.first, x, y);
+    k->mul(width, dy, y, y);
+    k->silu_backward(width, z, y, y, 0);
+    mmixi_channels_put(t, y, &r->dz, i, r->add[MMIX_IN_Z]);
+}
+/* The gradients of what a token alone has, behind the micro-kernel: dz, dx, dD, dδ, dt, dbias. */
+static void mmixi_selective_token_backward(mmixi_selective_task *t, size_t i)
+{
+    const mmix_raw *r = t->at.r;
+    const mmixi_kernels *k = t->at.k;
+    size_t width = t->width, row = i * t->c.n;
+    const mmix_real *g = t->dy + row;
+    const mmix_real *x = mmixi_channels(t, &r->v, i, t->room[0]);
+    mmix_real *d_step = t->c.d_step + row;
+    mmix_real *d_delta = t->c.d_delta + row;
+    if (r->dz.p) mmixi_selective_token_dz(t, i, x);
+    k->mul_add(width, x, d_step, d_delta);
+    k->mul_add(width, g, x, t->dD);
+    k->mul(width, t->delta + row, d_step, d_step);
+    if (r->D) k->mul_add(width, r->D + t->at.first, g, d_step);
+    mmixi_channels_put(t, d_step, &r->dv, i, r->add[MMIX_IN_V]);
+    mmixi_ssd_clamp_backward(t->at.pass, width, t->delta + row, d_delta);
+    if (t->at.pass->o.dt_softplus)
+        k->softplus_backward(width, t->u + row, d_delta, d_delta, 0);
+    k->add(width, t->dbias, d_delta, t->dbias);
+    mmixi_channels_put(t, d_delta, &r->ddt, i, r->add[MMIX_IN_DT]);
+}
+/* Puts the task's sums over its channels, dB or dC of a chunk, where they are collected: into the
+   gradient, or into the part of it that the task has for itself. */
+static void mmixi_selective_collect(mmixi_selective_task *t, int input, const mmix_real *from)
+{
+    const mmix_raw *r = t->at.r;
+    const mmixi_scan_plan *s = t->at.plan;
+    size_t part = s->part[input];
+    size_t number = t->at.first % r->k.share / s->heads;
+    mmixi_mat rows = mmixi_matrix(from, t->at.q, r->N, (ptrdiff_t)r->N);
+    mmixi_mat target = mmixi_tokens(&t->at, &s->target[input], r->N);
+    target.p += number * part;
+    mmixi_put_rows(t->at.k, rows, target, !part && r->add[input]);
+}
+/* The gradients of a chunk. dh is that of the state after it, and becomes that of the state
+   before. */
+static void mmixi_selective_backward(mmixi_selective_task *t)
+{
+    const mmix_raw *r = t->at.r;
+    mmixi_mat h = mmixi_matrix(t->c.h, r->N, t->width, (ptrdiff_t)t->c.n);
+    if (t->at.enters && t->at.number)
+        mmixi_put_rows(t->at.k, mmixi_selective_kept(t), h, 0);
+    else
+        mmixi_selective_read_states(t, t->at.number ? NULL : r->initial_state, t->c.h);
+    mmixi_selective_read(t);
+    for (size_t i = 0; i < t->at.q; i++)
+        mmixi_selective_token_dy(t, i);
+    t->at.k->selective_backward(&t->c);
+    for (size_t i = 0; i < t->at.q; i++)
+        mmixi_selective_token_backward(t, i);
+    mmixi_selective_collect(t, MMIX_IN_Q, t->c.dC);
+    mmixi_selective_collect(t, MMIX_IN_K, t->c.dB);
+    if (t->at.start && !t->at.enters)
+        mmixi_selective_read_states(t, NULL, t->c.dh);
+}
+static void mmixi_selective_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_selective_task t;
+    mmixi_selective_begin_task(p, index, scratch, &t);
+    size_t channel = t.at.b * r->H + t.at.first;
+    size_t bytes = t.width * sizeof(mmix_real);
+    mmix_real *dA = p->scan.dhead;
+    mmix_real *dbias = dA + r->B * r->H * r->N;
+    mmix_real *dD = dbias + r->B * r->H;
+    if (!r->dz.p) t.c.y = NULL;
+    mmixi_selective_read_states(&t, r->dfinal, t.c.dh);
+    mmixi_selective_read_states(&t, NULL, t.c.dA);
+    memset(t.dbias, 0, bytes);
+    memset(t.dD, 0, bytes);
+    t.at.number = mmixi_scan_chunks(&t.at);
+    t.at.start = r->L;
+    while (t.at.number-- > 0) {
+        mmixi_chunk_find(&t.at, t.at.start - 1);
+        mmixi_selective_backward(&t);
+    }
+    mmixi_selective_turn(&t, t.c.dA, mmixi_selective_states(&t, dA));
+    memcpy(dbias + channel, t.dbias, bytes);
+    memcpy(dD + channel, t.dD, bytes);
+    if (!r->grad[MMIX_IN_STATE]) return;
+    mmixi_selective_turn(&t, t.c.dh, t.c.h);
+    mmixi_put(p->k, t.width * r->N, t.c.h, mmixi_selective_states(&t, r->grad[MMIX_IN_STATE]),
+              r->add[MMIX_IN_STATE]);
+}
+
+/* ---- the form of the selective scan ---- */
+
+/* How many parts the `share` channels of a group make, each a task of a sequence: so few that the
+   sums over lanes do not count, and if they can be of 64 channels about sixteen tasks. */
+static size_t mmixi_selective_parts(const mmix_raw *r, size_t share)
+{
+    size_t others = r->B * (r->H / share);
+    size_t few = mmixi_ceil_div(share, MMIXI_SELECTIVE_WIDTH);
+    size_t most = mmixi_ceil_div(share, MMIXI_SELECTIVE_WIDTH / 2);
+    return mmixi_max(few, mmixi_min(most, mmixi_ceil_div(16, others)));
+}
+static void mmixi_selective_begin(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_plan *s = &p->scan;
+    mmixi_selective_task t;
+    size_t share = r->k.share;
+    s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
+    if (!p->o.chunk) p->o.chunk = MMIXI_SELECTIVE_CHUNK;
+    mmixi_scan_cut(p);
+    s->heads = mmixi_ceil_div(share, mmixi_selective_parts(r, share));
+    s->blocks = r->H / share * mmixi_ceil_div(share, s->heads);
+    p->tasks = r->B * s->blocks;
+    p->task = p->back ? mmixi_selective_backward_task : mmixi_selective_forward_task;
+    p->kept = r->B * s->kept_states * r->H * r->N;
+    p->kept_pays = 1;
+    memset(&t, 0, sizeof t);
+    p->lane_size = mmixi_selective_layout_task(p, &t, NULL);
+    if (!p->back) return;
+    mmixi_scan_target(p, MMIX_IN_Q, r->dq, share);
+    mmixi_scan_target(p, MMIX_IN_K, r->dk, share);
+}
+static void mmixi_selective_layout(mmixi_pass *p, mmixi_room *room)
+{
+    const mmix_raw *r = &p->r;
+    size_t n = p->back ? r->B * r->H * (r->N + 2) : 0;
+    p->scan.dhead = mmixi_room_reals(room, n);
+    mmixi_scan_targets(p, room);
+}
+static void mmixi_selective_finish(mmix_ctx *m, mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    size_t B = r->B, H = r->H;
+    mmixi_range all = { 0, 0, 0 };
+    if (!p->back) return;
+    const mmix_real *dA = p->scan.dhead;
+    const mmix_real *dbias = dA + B * H * r->N;
+    mmixi_pass_sum(p, MMIX_IN_A, H * r->N, B, dA);
+    mmixi_pass_sum(p, MMIX_IN_DT_BIAS, H, B, dbias);
+    mmixi_pass_sum(p, MMIX_IN_D, H, B, dbias + B * H);
+    all.end = B * r->L;
+    if (m) mmixi_ranges(m, all.end, 16, mmixi_ssd_sum_range, p);
+    else mmixi_ssd_sum_range(p, all);
+}
+static int mmixi_selective_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLH1, dt BLH, A HN, B BLGN, C BLGN, D? H, dt_bias? H, "
+                      "z? BLH1, initial_state? BH1N, seq_idx?:i32 BL", x->v, x->dt, x->A, x->k,
+                      x->q, x->D, x->dt_bias, x->z, x->initial_state, x->seq_idx)) return 0;
+    if (d.H % d.G)
+        return mmixi_mixer_refuse(m, who, x, "the groups of B and C must divide x's channels");
+    return mmixi_scan_direction_check(m, who, x);
+}
+static void mmixi_selective_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
+{
+    mmixi_ssd_inputs(m, o, c);
+    c->in[MMIX_IN_A] = mmixi_compact(m, o->A);
+    c->in[MMIX_IN_Z] = o->z;
+}
+static void mmixi_selective_arrays(const mmix_call *c, mmix_raw *r)
+{
+    const mmix_tensor *z = c->in[MMIX_IN_Z];
+    mmixi_ssd_arrays(c, r);
+    if (!z) return;
+    r->z = mmixi_heads_of(z, mmixi_of(z), r->H);
+    r->dz = mmixi_heads_of(z, c->dx[MMIX_IN_Z], r->H);
+}
+static mmixi_form mmixi_selective_form(void)
+{
+    mmixi_form f;
+    memset(&f, 0, sizeof f);
+    f.op = MMIX_OP_SELECTIVE_SCAN;
+    f.check = mmixi_selective_check;
+    f.settle = mmixi_scan_settle;
+    f.heads = mmixi_ssd_heads;
+    f.inputs = mmixi_selective_inputs;
+    f.arrays = mmixi_selective_arrays;
+    f.state_shape = mmixi_ssd_state_shape;
+    f.begin = mmixi_selective_begin;
+    f.layout = mmixi_selective_layout;
+    f.finish = mmixi_selective_finish;
+    f.matrix = mmixi_selective_matrix;
     return f;
 }
 
@@ -14945,6 +15806,7 @@ static void mmixi_softmax_settle(mmix_mixer *o, size_t N)
     o->A = NULL;
     o->D = NULL;
     o->dt_bias = NULL;
+    o->z = NULL;
 }
 /* Whether windows, grid and bias go together; d has H, L and S. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
@@ -15139,7 +16001,7 @@ static mmixi_form mmixi_softmax_form(void)
 }
 
 /* ---- the mixers ----
-   A new one is a room like the three above, and a row here. The rows are calls and not a table,
+   A new one is a room like the four above, and a row here. The rows are calls and not a table,
    since addresses in a table would be data that the loader writes. */
 
 /* What is known of a kind; of none, zeros. */
@@ -15150,6 +16012,7 @@ static mmixi_form mmixi_form_of(int kind)
     case MMIX_MIXER_SOFTMAX: return mmixi_softmax_form();
     case MMIX_MIXER_LINEAR: return mmixi_linear_form();
     case MMIX_MIXER_SSD: return mmixi_ssd_form();
+    case MMIX_MIXER_SELECTIVE: return mmixi_selective_form();
     default:
         memset(&none, 0, sizeof none);
         return none;
@@ -15245,11 +16108,18 @@ static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 
 /* The bytes of a name with its 0. Files may have a prefix before it. */
 enum { MMIXI_PARAM_NAME = 224 };
-/* Whether weight decay holds for a parameter: for two and more axes, unless it is a bias. */
+/* Whether a parameter has the rates of Mamba's scans, which Mamba-1 has in two axes, although no
+   product reads them. */
+static int mmixi_param_is_rates(const char *name)
+{
+    return strstr(name, "A_log") || strstr(name, "A_b_log");
+}
+/* Whether weight decay holds for a parameter: for two and more axes, unless it is a bias or has
+   rates. */
 static int mmixi_param_decays(const char *name, size_t length, int ndim)
 {
     int is_bias = length >= 5 && !strcmp(name + length - 5, ".bias");
-    return ndim > 1 && !is_bias;
+    return ndim > 1 && !is_bias && !mmixi_param_is_rates(name);
 }
 
 /* What a parameter becomes in a list whose matrices are of `dtype`. Of four bits a decoder's first
@@ -15257,7 +16127,7 @@ static int mmixi_param_decays(const char *name, size_t length, int ndim)
 static int mmixi_param_dtype(int dtype, const char *name, int ndim)
 {
     int is_outer = strstr(name, "embed_tokens") || strstr(name, "lm_head");
-    if (ndim != 2) return MMIX_DTYPE_REAL;
+    if (ndim != 2 || mmixi_param_is_rates(name)) return MMIX_DTYPE_REAL;
     return dtype == MMIX_DTYPE_Q4 && is_outer ? MMIX_DTYPE_I8 : dtype;
 }
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
@@ -15327,6 +16197,7 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     switch (q->start.kind) {
     case MMIX_INIT_CONSTANT: return a;
     case MMIX_INIT_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
+    case MMIX_INIT_LOG_RAMP: return mmixi_log(a + (double)(i % mmixi_cols(t)));
     case MMIX_INIT_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
     case MMIX_INIT_SPREAD: return mmixi_start_step(a, b, ((double)i + 0.5) / (double)n);
     default: break;                              /* of a uniform random number */
@@ -16176,9 +17047,49 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     return x;
 }
 
+/* Convolution and SiLU of what one direction of a Mamba layer reads. With state->in the slot
+   carries what came before. Otherwise `state`, unless it is NULL, is read and replaced. */
+static mmix_tensor *mmixi_mamba_conv(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, int direction, mmix_tensor *seq_idx,
+                                     mmix_mamba2_state *state)
+{
+    mmix_causal_conv1d_options conv;
+    memset(&conv, 0, sizeof conv);
+    conv.silu = 1;
+    conv.reverse = direction;
+    conv.seq_idx = seq_idx;
+    if (!state) return mmixi_conv_step(m, x, weight, bias, conv, NULL, 0);
+    if (!state->in) {
+        conv.initial_state = state->conv;
+        conv.final_state = &state->conv;
+    }
+    return mmixi_conv_step(m, x, weight, bias, conv, state->in, state->slot);
+}
+/* Its scan, with the state in the same places. */
+static mmix_tensor *mmixi_mamba_mix(mmix_ctx *m, mmix_mixer *scan, mmix_mamba2_state *state)
+{
+    if (state && state->in) return mmix_mix_step(m, scan, state->in, state->slot);
+    if (state) {
+        scan->initial_state = state->ssm;
+        scan->final_state = &state->ssm;
+    }
+    return mmix_mix(m, scan);
+}
+/* Whether a Mamba layer can take these together. */
+static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional,
+                             const mmix_tensor *seq_idx, const mmix_mamba2_state *state)
+{
+    if (!state) return 1;
+    if (bidirectional)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
+                  who);
+    else if (seq_idx)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state and seq_idx do not go together", who);
+    return !m->error_kind && (!state->in || mmixi_slot_check(m, who, state->in, state->slot));
+}
+
 /* What one direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B,
-   L, E). With state->in the slot carries what came before. Otherwise `state`, unless it is NULL, is
-   read and replaced. */
+   L, E). */
 static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *layer, int direction,
                                       mmix_tensor *u, mmix_tensor *seq_idx,
                                       mmix_mamba2_state *state)
@@ -16187,22 +17098,11 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     const mmix_mamba2_direction *w = &layer->dir[direction];
     size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
     size_t channels = E + 2 * G * N;
-    mmix_mix_state *in = state ? state->in : NULL;
-    size_t slot = state ? state->slot : 0;
+    int is_new = state && !state->in;            /* the slot carries everything, or `state` does */
     mmix_mark mark = mmix_mark_here(m);
-    if (in) state = NULL;                        /* the slot carries everything */
 
-    mmix_causal_conv1d_options conv;
-    memset(&conv, 0, sizeof conv);
-    conv.silu = 1;
-    conv.reverse = direction;
-    conv.seq_idx = seq_idx;
-    if (state) {
-        conv.initial_state = state->conv;
-        conv.final_state = &state->conv;
-    }
     mmix_tensor *xbc = mmix_slice(m, u, 2, E, channels);
-    xbc = mmixi_conv_step(m, xbc, w->conv_weight, w->conv_bias, conv, in, slot);
+    xbc = mmixi_mamba_conv(m, xbc, w->conv_weight, w->conv_bias, direction, seq_idx, state);
 
     mmix_tensor *x = mmixi_split_heads(m, xbc, 0, H, o->head_dim);
     mmix_tensor *dt = mmix_slice(m, u, 2, E + channels, H);
@@ -16217,15 +17117,11 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     ssd.dt_high = o->dt_high;
     ssd.direction = direction;
     ssd.seq_idx = seq_idx;
-    if (state) {
-        ssd.initial_state = state->ssm;
-        ssd.final_state = &state->ssm;
-    }
-    mmix_tensor *y = in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd);
+    mmix_tensor *y = mmixi_mamba_mix(m, &ssd, state);
     mmix_tensor *z = mmix_slice(m, u, 2, 0, E);
     y = mmix_gated_rms_norm(m, mmixi_join_heads(m, y), z, w->norm, o->eps, G);
     /* A new state came after the mark as well, and has to stay. */
-    return state ? y : mmixi_keep_only(m, mark, y);
+    return is_new ? y : mmixi_keep_only(m, mark, y);
 }
 
 MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -16238,15 +17134,8 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
     int both = layer->options.bidirectional != 0;
     mmix_mix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (state && both)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
-                  who);
-    else if (state && seq_idx)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state and seq_idx do not go together", who);
-    if (!mmixi_expect(m, who, &d, "x BLD", x))
-        return NULL;
-    if (in && !mmixi_slot_check(m, who, in, state->slot))
-        return NULL;
+    if (!mmixi_mamba_check(m, who, both, seq_idx, state)
+        || !mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
@@ -16258,6 +17147,118 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
     }
     if (!state || in) y = mmixi_keep_only(m, mark, y);
     y = mmix_linear_residual(m, y, layer->out_proj, NULL, residual, s);
+    mmix_record(m, record);
+    return y;
+}
+
+/* ---- Mamba-1 ----
+
+   in_proj → [x | z]; convolution and SiLU over x; x_proj → [dt | B | C], and dt_proj of its dt; the
+   selective scan with A = -e^A_log, gated by z; out_proj */
+
+/* The parameters of one direction. Those of the reverse one have _b in their names. */
+static void mmixi_mamba1_direction_init(mmix_mamba1_direction *w, mmix_params *p,
+                                        const char *prefix, int reverse,
+                                        const mmix_mamba1_options *o)
+{
+    static const char *const names[2][7] = {
+        { "conv1d.weight", "conv1d.bias", "x_proj.weight", "dt_proj.weight", "dt_proj.bias",
+          "A_log", "D" },
+        { "conv1d_b.weight", "conv1d_b.bias", "x_proj_b.weight", "dt_proj_b.weight",
+          "dt_proj_b.bias", "A_b_log", "D_b" }
+    };
+    const char *const *name = names[reverse];
+    size_t E = o->d_inner, N = o->d_state, R = o->dt_rank;
+    const size_t conv[3] = { E, 1, o->conv_width };
+    mmix_init of_conv = mmixi_start_uniform(o->conv_width, 1), ones = mmixi_start_ones();
+    mmix_init of_x = mmixi_start_uniform(E, 1), of_dt = mmixi_start_uniform(R, 1);
+    mmix_init step = mmixi_start_of(MMIX_INIT_STEP, 1e-3, 1e-1);
+    mmix_init rates = mmixi_start_of(MMIX_INIT_LOG_RAMP, 1, 0);
+    w->conv_weight = mmixi_param(p, prefix, name[0], of_conv, 3, conv);
+    w->conv_bias = mmixi_param_vector(p, prefix, name[1], of_conv, E);
+    w->x_proj = mmixi_param_matrix(p, prefix, name[2], of_x, R + 2 * N, E);
+    w->dt_weight = mmixi_param_matrix(p, prefix, name[3], of_dt, E, R);
+    w->dt_bias = mmixi_param_vector(p, prefix, name[4], step, E);
+    w->A_log = mmixi_param_matrix(p, prefix, name[5], rates, E, N);
+    w->D = mmixi_param_vector(p, prefix, name[6], ones, E);
+}
+
+MMIXDEF int mmix_mamba1_init(mmix_mamba1_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             const mmix_mamba1_options *options)
+{
+    if (!mmixi_init_given("mmix_mamba1_init", p, layer, prefix)) return -1;
+    memset(layer, 0, sizeof *layer);
+    mmix_mamba1_options *o = &layer->options;
+    if (options) *o = *options;
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 16);
+    mmixi_default(&o->dt_rank, mmixi_ceil_div(D, 16));
+    mmixi_default(&o->conv_width, 4);
+    if (!(o->out_scale > 0)) o->out_scale = 1;
+    size_t E = o->d_inner;
+    mmix_init in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
+    layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, 2 * E, D);
+    if (o->bias) layer->in_bias = mmixi_param_vector(p, prefix, "in_proj.bias", in, 2 * E);
+    for (int reverse = 0; reverse <= (o->bidirectional != 0); reverse++)
+        mmixi_mamba1_direction_init(&layer->dir[reverse], p, prefix, reverse, o);
+    layer->out_proj = mmixi_param_matrix(p, prefix, "out_proj.weight", out, D, E);
+    if (o->bias) layer->out_bias = mmixi_param_vector(p, prefix, "out_proj.bias", out, D);
+    return p->m->error_kind ? -1 : 0;
+}
+
+/* What one direction of the layer makes of the projection u = [x | z], with its gate: (B, L, E). */
+static mmix_tensor *mmixi_mamba1_scan(mmix_ctx *m, const mmix_mamba1_layer *layer, int direction,
+                                      mmix_tensor *u, mmix_tensor *seq_idx,
+                                      mmix_mamba1_state *state)
+{
+    const mmix_mamba1_options *o = &layer->options;
+    const mmix_mamba1_direction *w = &layer->dir[direction];
+    size_t N = o->d_state, R = o->dt_rank, E = o->d_inner;
+    int is_new = state && !state->in;            /* as in mmixi_mamba2_scan */
+    mmix_mark mark = mmix_mark_here(m);
+
+    mmix_tensor *x = mmix_slice(m, u, 2, 0, E);
+    x = mmixi_mamba_conv(m, x, w->conv_weight, w->conv_bias, direction, seq_idx, state);
+    mmix_tensor *dt_B_C = mmix_linear(m, x, w->x_proj, NULL);
+    mmix_tensor *dt = mmix_linear(m, mmix_slice(m, dt_B_C, 2, 0, R), w->dt_weight, NULL);
+    mmix_tensor *A = mmix_rates(m, w->A_log);
+    mmix_tensor *B = mmixi_split_heads(m, dt_B_C, R, 1, N);
+    mmix_tensor *C = mmixi_split_heads(m, dt_B_C, R + N, 1, N);
+    mmix_mixer scan = mmix_mixer_selective(mmixi_split_heads(m, x, 0, E, 1), dt, A, B, C);
+    scan.D = w->D;
+    scan.dt_bias = w->dt_bias;                   /* dt_proj's, which belongs into the softplus */
+    scan.dt_softplus = 1;
+    scan.z = mmixi_split_heads(m, u, E, E, 1);
+    scan.direction = direction;
+    scan.seq_idx = seq_idx;
+    mmix_tensor *y = mmixi_join_heads(m, mmixi_mamba_mix(m, &scan, state));
+    return is_new ? y : mmixi_keep_only(m, mark, y);
+}
+
+MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *layer,
+                                         mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
+                                         mmix_tensor *seq_idx, mmix_mamba1_state *state)
+{
+    static const char who[] = "mmix_mamba1_forward";
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*layer", layer)) return NULL;
+    int both = layer->options.bidirectional != 0;
+    double share = layer->options.divide ? 0.5 : 1;
+    mmix_mix_state *in = state ? state->in : NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    if (!mmixi_mamba_check(m, who, both, seq_idx, state)
+        || !mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+
+    int record = m->recording;
+    if (in) mmix_record(m, 0);
+    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, layer->in_bias);
+    mmix_tensor *y = mmixi_mamba1_scan(m, layer, MMIX_SCAN_FORWARD, u, seq_idx, state);
+    if (both) {
+        mmix_tensor *reverse = mmixi_mamba1_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, state);
+        y = mmixi_binary(m, who, MMIX_OP_ADD, y, reverse, share, share);
+    }
+    if (!state || in) y = mmixi_keep_only(m, mark, y);
+    y = mmix_linear_residual(m, y, layer->out_proj, layer->out_bias, residual, s);
     mmix_record(m, record);
     return y;
 }
@@ -23312,6 +24313,8 @@ static double mmixi_mix_bound(const mmixi_mix_rank_job *j, const mmixi_mix_block
         return 0;
     if (x->kind == MMIX_MIXER_SSD)
         return diagonal ? full : fmin(full, N * j->r.decay[at]);
+    if (x->kind == MMIX_MIXER_SELECTIVE)
+        return diagonal ? full : fmin(full, N);
     if (x->kind == MMIX_MIXER_LINEAR) {
         int triangular = diagonal && x->mask == MMIX_MASK_CAUSAL;
         return triangular ? full : fmin(full, N);

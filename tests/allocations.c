@@ -44,11 +44,11 @@ static int mixers_run(const mmix_options *o, void *user)
     mmix_mix_state *s, *copy = NULL;
     mmix_mixer x;
     mmix_mixer_rank rank;
-    mmix_tensor *q, *k, *y[4], *pos, *dt;
+    mmix_tensor *q, *k, *y[5], *pos, *dt, *A, *x1;
     int kind;
     (void)user;
     if (!m) return MMIX_ERROR_MEMORY;
-    s = mmix_mix_state_create(m, 3);
+    s = mmix_mix_state_create(m, 4);
     mmix_record(m, 1);
     q = mmix_new4(m, 2, 24, 4, 6);
     k = mmix_new4(m, 2, 24, 2, 6);
@@ -84,9 +84,20 @@ static int mixers_run(const mmix_options *o, void *user)
         copy = s ? mmix_mix_state_copy(s) : NULL;
         if (copy) mmix_mix_step(m, &x, copy, 2);
         mmix_mix_rank(m, &x, NULL, 0, 0, &rank);
+        A = mmix_new2(m, 4, 6);
+        x1 = mmix_slice(m, q, 3, 0, 1);
+        x = mmix_mixer_selective(x1, dt, A ? mmix_require_grad(mmix_fill(A, -1)) : NULL, k, k);
+        x.z = x1;
+        x.direction = MMIX_SCAN_BOTH;
+        y[4] = mmix_mix(m, &x);
+        x.direction = MMIX_SCAN_FORWARD;
+        mmix_mix_step(m, &x, s, 3);
+        x.z = NULL;
+        mmix_mix_rank(m, &x, NULL, 0, 0, &rank);
         if (!mmix_error(m))
-            mmix_backward(m, mmix_add(m, mmix_mean(m, mmix_add(m, y[0], y[1])),
-                                      mmix_mean(m, mmix_add(m, y[2], y[3]))));
+            mmix_backward(m, mmix_add(m, mmix_add(m, mmix_mean(m, mmix_add(m, y[0], y[1])),
+                                                  mmix_mean(m, mmix_add(m, y[2], y[3]))),
+                                      mmix_mean(m, y[4])));
     }
     kind = mmix_error_kind(m);
     mmix_mix_state_destroy(copy);

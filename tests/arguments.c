@@ -50,12 +50,16 @@ static void layer_arguments(mmix_ctx *m, size_t *s13)
     mmix_mamba2_layer mamba;
     mmix_mamba2_options small;
     mmix_mamba2_state last;
+    mmix_mamba1_layer selective;
+    mmix_mamba1_options both;
+    memset(&both, 0, sizeof both);
     memset(&small, 0, sizeof small);
     memset(&last, 0, sizeof last);
     small.d_inner = 8;
     small.d_state = small.head_dim = 4;
     mmix_swiglu_init(&up, p, "a.", 8, 8);
     mmix_mamba2_init(&mamba, p, "b.", 4, &small);
+    mmix_mamba1_init(&selective, p, "c.", 4, NULL);
     CHECK(!mmix_params_allocate(p));
     /* long ones go by pieces, with the same words */
     BAD(mmix_swiglu_forward(m, &up, mmix_new3(m, 1, 1200, 8), mmix_new3(m, 2, 1200, 8), NULL),
@@ -63,6 +67,22 @@ static void layer_arguments(mmix_ctx *m, size_t *s13)
     BAD(mmix_mamba2_forward(m, &mamba, mmix_new3(m, 1, 3, 4), NULL, NULL,
                             mmix_new(m, MMIX_DTYPE_I32, 2, s13), &last),
         "mmix_mamba2_forward", "state and seq_idx");
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 4), NULL, NULL,
+                            mmix_new(m, MMIX_DTYPE_I32, 2, s13), &last),
+        "mmix_mamba1_forward", "state and seq_idx");
+    last.ssm = mmix_new4(m, 1, 8, 1, 5);
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 4), NULL, NULL, NULL, &last),
+        "initial_state has shape (1, 8, 1, 5)", "expected (1, 8, 1, 16)");
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 5), NULL, NULL, NULL, NULL),
+        "mmix_linear", "x has shape (1, 3, 5)");
+    selective.options.bidirectional = 1;
+    BAD(mmix_mamba1_forward(m, &selective, mmix_new3(m, 1, 3, 4), NULL, NULL, NULL, &last),
+        "mmix_mamba1_forward", "a bidirectional layer has no state");
+    mmix_params_destroy(p);
+    p = mmix_params_create(m);
+    both.d_state = SIZE_MAX / 2 + 1;             /* twice as many is 0 */
+    BAD_INT(mmix_mamba1_init(&selective, p, "c.", 4, &both), "c.A_log",
+            "expected 1 to what memory");
     mmix_params_destroy(p);
 }
 static void bad_arguments(void)
@@ -361,6 +381,37 @@ static void bad_arguments(void)
     x.initial_state = mmix_fill(mmix_new4(m, 2, 4, 6, 6), 0);
     x.direction = MMIX_SCAN_BOTH;
     BAD(mmix_mix(m, &x), "mmix_mix", "MMIX_SCAN_BOTH");
+    x = mmix_mixer_selective(mmix_new4(m, 2, 3, 4, 1), mmix_new3(m, 2, 3, 4), mmix_new2(m, 4, 6),
+                             mmix_new4(m, 2, 3, 1, 6), mmix_new4(m, 2, 3, 1, 6));
+    x.A = v;
+    BAD(mmix_mix(m, &x), "mmix_mix", "A has shape");
+    x.A = NULL;
+    BAD(mmix_mix(m, &x), "mmix_mix", "A is NULL");
+    x.A = mmix_fill(mmix_new2(m, 4, 6), -1);
+    x.v = mmix_new4(m, 2, 3, 4, 2);
+    BAD(mmix_mix(m, &x), "mmix_mix", "x has shape (2, 3, 4, 2), expected (2, 3, 4, 1)");
+    x.v = mmix_new4(m, 2, 3, 4, 1);
+    x.q = mmix_new4(m, 2, 3, 2, 6);
+    BAD(mmix_mix(m, &x), "mmix_mix", "C has shape (2, 3, 2, 6), expected (2, 3, 1, 6)");
+    x.q = x.k = mmix_new4(m, 2, 3, 3, 6);
+    BAD(mmix_mix(m, &x), "mmix_mix", "the groups of B and C must divide x's channels");
+    x.q = x.k = mmix_new4(m, 2, 3, 1, 6);
+    x.z = mmix_new4(m, 2, 3, 4, 4);
+    BAD(mmix_mix(m, &x), "mmix_mix", "z has shape (2, 3, 4, 4), expected (2, 3, 4, 1)");
+    x.z = NULL;
+    x.D = mmix_new2(m, 4, 1);
+    BAD(mmix_mix(m, &x), "mmix_mix", "D has shape (4, 1), expected (4)");
+    x.D = NULL;
+    x.direction = 3;
+    BAD(mmix_mix(m, &x), "mmix_mix", "a direction of MMIX_SCAN_FORWARD");
+    x.direction = MMIX_SCAN_BOTH;
+    x.initial_state = mmix_fill(mmix_new4(m, 2, 4, 1, 6), 0);
+    BAD(mmix_mix(m, &x), "mmix_mix", "MMIX_SCAN_BOTH takes and returns no state");
+    x.direction = MMIX_SCAN_FORWARD;
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "initial state");
+    BAD(mmix_ssd_reference(m, &x), "mmix_ssd_reference", "expected MMIX_MIXER_SSD");
+    x.initial_state = mmix_fill(mmix_new4(m, 2, 4, 6, 1), 0);
+    BAD(mmix_mix(m, &x), "mmix_mix", "initial_state has shape (2, 4, 6, 1), expected (2, 4, 1, 6)");
     BAD_INT(mmix_backward(m, a), "mmix_backward", "(2, 3), expected one element");
     BAD_INT(mmix_backward(m, mmix_sum(m, a)), "mmix_backward", "not recorded");
     BAD_INT(mmix_op_set(m, MMIX_OP_COUNT, NULL), "mmix_op_set", "expected 0 to");
@@ -616,7 +667,8 @@ static void without_a_context(void)
     mmix_tensor *(*const one[])(mmix_ctx *, mmix_tensor *) = { mmix_exp,  mmix_log,  mmix_sqrt,
                                                                mmix_silu, mmix_gelu, mmix_softplus,
                                                                mmix_relu, mmix_abs,  mmix_sigmoid,
-                                                               mmix_tanh, mmix_sum,  mmix_mean };
+                                                               mmix_tanh, mmix_sum,  mmix_mean,
+                                                               mmix_rates };
     mmix_tensor *(*const two[])(mmix_ctx *, mmix_tensor *,
                                 mmix_tensor *) = { mmix_add,       mmix_sub,        mmix_mul,
                                                    mmix_div,       mmix_maximum,    mmix_matmul,

@@ -26,8 +26,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TORCH = os.path.join(HERE, "pytorch_bench.py")
 TOLERANCE = 1e-4                                 # of float32, relative to the largest number; most are near 1e-6
 # what is checked if nothing else is asked for: of each kind of case the quick ones
-QUICK = ("gemm_64|gemm_197x384x384|attn_8x|attn3d|linattn_8x|linattn_1x4096|ssd_8x|ssdstep|conv1d|gated|layernorm|"
-         "gelu|softmax_|xent|vit_s16_b1|linearvit|dinovim_t16_b1|dinov2_s14_224_b1|dino_train|prefill_4096")
+QUICK = ("gemm_64|gemm_197x384x384|attn_8x|attn3d|linattn_8x|linattn_1x4096|ssd_8x|ssdstep|selective_8x|"
+         "selectivestep|conv1d|gated|layernorm|gelu|softmax_|xent|vit_s16_b1|linearvit|dinovim_t16_b1|"
+         "dinov2_s14_224_b1|dino_train|prefill_4096")
 
 
 def environment(threads):

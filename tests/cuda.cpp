@@ -1211,6 +1211,20 @@ static void attachment(void)
     mmix_cuda_detach(m);
     mmix_cuda_detach(NULL);
 
+    /* the selective scan has no kernel: the CPU runs it, both ways, and is counted by its name */
+    CHECK(mmix_cuda_attach(m, &o) == 0);
+    mmix_record(m, 1);
+    mmix_tensor *value = wide(m, 0, 1, 20, 3, 1);
+    mmix_tensor *key = wide(m, 0, 1, 20, 1, 4);
+    mmix_mixer scan = mmix_mixer_selective(value, tensor(m, 0, 0.01, 0.2, 1, 20, 3, 0),
+                                           tensor(m, 0, -1, -0.1, 3, 4, 0, 0), key, key);
+    CHECK(mmix_backward(m, mmix_mean(m, mmix_mix(m, &scan))) == 0 && mmix_grad(value));
+    mmix_record(m, 0);
+    mmix_cuda_stats(m, &s);
+    CHECK(s.on_host[MMIX_OP_SELECTIVE_SCAN] == 2 && s.device_calls == 0);
+    mmix_cuda_detach(m);
+    mmix_reset(m);
+
     for (int kind = 0; kind < 3; kind++) {
         const int ops[] = { MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD };
         const Case c = plain_case(kind);

@@ -342,6 +342,7 @@ static void no_context(void)
     mmix_mlp_layer mlp;
     mmix_swiglu_layer swiglu;
     mmix_mamba2_layer mamba;
+    mmix_mamba1_layer selective;
     mmix_mmate_layer mmate;
     mmix_layout layout;
     mmix_sampling sampling;
@@ -350,6 +351,7 @@ static void no_context(void)
     memset(&mlp, 0, sizeof mlp);
     memset(&swiglu, 0, sizeof swiglu);
     memset(&mamba, 0, sizeof mamba);
+    memset(&selective, 0, sizeof selective);
     memset(&mmate, 0, sizeof mmate);
     memset(&layout, 0, sizeof layout);
     memset(&sampling, 0, sizeof sampling);
@@ -358,6 +360,7 @@ static void no_context(void)
     CHECK(!mmix_mlp_forward(NULL, &mlp, NULL, NULL, NULL));
     CHECK(!mmix_swiglu_forward(NULL, &swiglu, NULL, NULL, NULL));
     CHECK(!mmix_mamba2_forward(NULL, &mamba, NULL, NULL, NULL, NULL, NULL));
+    CHECK(!mmix_mamba1_forward(NULL, &selective, NULL, NULL, NULL, NULL, NULL));
     CHECK(!mmix_mmate_forward(NULL, &mmate, NULL, NULL, NULL));
     CHECK(!mmix_mmate_forward(NULL, &mmate, NULL, NULL, &layout));
     CHECK(!mmix_mmate_matrix(NULL, &mmate, NULL, &layout));
@@ -384,12 +387,14 @@ static void no_parameters(void)
     mmix_mlp_layer mlp;
     mmix_swiglu_layer swiglu;
     mmix_mamba2_layer mamba;
+    mmix_mamba1_layer selective;
     mmix_mmate_layer mmate;
     mmix_dino_head head;
     CHECK(mmix_attention_init(&attention, NULL, "", 4, 3, MMIX_MIXER_SOFTMAX, 1) == -1);
     CHECK(mmix_mlp_init(&mlp, NULL, "", 4, 8, 4) == -1);
     CHECK(mmix_swiglu_init(&swiglu, NULL, "", 4, 8) == -1);
     CHECK(mmix_mamba2_init(&mamba, NULL, "", 5, NULL) == -1);
+    CHECK(mmix_mamba1_init(&selective, NULL, "", 5, NULL) == -1);
     CHECK(mmix_mmate_init(&mmate, NULL, "", 4, 2, 2, 2, 0, 1, NULL) == -1);
     CHECK(mmix_dino_head_init(&head, NULL, "", 4, 4, 4, 4, 1) == -1);
     CHECK(!mmix_params_add(NULL, "", "w", 0, NULL, MMIX_INIT_CONSTANT, 0, 0)
@@ -412,6 +417,7 @@ static void no_parameters(void)
     REFUSED(m, mmix_mlp_init(NULL, p, "", 4, 8, 4), "mmix_mlp_init: layer is NULL");
     REFUSED(m, mmix_swiglu_init(NULL, p, "", 4, 8), "mmix_swiglu_init: layer is NULL");
     REFUSED(m, mmix_mamba2_init(NULL, p, "", 128, NULL), "mmix_mamba2_init: layer is NULL");
+    REFUSED(m, mmix_mamba1_init(NULL, p, "", 128, NULL), "mmix_mamba1_init: layer is NULL");
     REFUSED(m, mmix_mmate_init(NULL, p, "", 4, 2, 2, 2, 0, 1, NULL),
             "mmix_mmate_init: layer is NULL");
     REFUSED(m, mmix_dino_head_init(NULL, p, "", 4, 4, 4, 4, 1),
@@ -425,6 +431,8 @@ static void no_parameters(void)
     REFUSED(m, !mmix_swiglu_forward(m, NULL, x, NULL, NULL), "mmix_swiglu_forward: layer is NULL");
     REFUSED(m, !mmix_mamba2_forward(m, NULL, x, NULL, NULL, NULL, NULL),
             "mmix_mamba2_forward: layer is NULL");
+    REFUSED(m, !mmix_mamba1_forward(m, NULL, x, NULL, NULL, NULL, NULL),
+            "mmix_mamba1_forward: layer is NULL");
     REFUSED(m, !mmix_mmate_forward(m, NULL, x, NULL, NULL), "mmix_mmate_forward: layer is NULL");
     REFUSED(m, !mmix_mmate_matrix(m, NULL, x, NULL), "mmix_mmate_matrix: layer is NULL");
     FINE(m);

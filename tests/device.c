@@ -225,7 +225,7 @@ static mmix_tensor *numbers(mmix_ctx *m, size_t n, int32_t below)
         x[i] = (int32_t)(i * 5 % 7) % below;
     return mmix_from_i32(m, 1, &n, x);
 }
-enum { CASES = 45 };
+enum { CASES = 47 };
 static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
 {
     mmix_tensor *x = leaf[0] = normal(m, 1, 3, 2, 6, 8, 0);
@@ -311,6 +311,15 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
         mixer = mmix_mixer_linear(q, k, k);
         mixer.mask = MMIX_MASK_CAUSAL;
         return mmix_mix(m, &mixer);
+    case 44:
+        mixer = mmix_mixer_selective(mmix_slice(m, q, 3, 0, 1),
+                                     leaf[4] = normal(m, 7, 3, 2, 6, 2, 0),
+                                     mmix_rates(m, mmix_slice(m, w, 0, 0, 2)),
+                                     mmix_reshape(m, x, 4, (const size_t[4]){ 2, 6, 1, 8 }),
+                                     mmix_reshape(m, y, 4, (const size_t[4]){ 2, 6, 1, 8 }));
+        mixer.z = mmix_slice(m, k, 3, 1, 1);
+        return mmix_mix(m, &mixer);
+    case 45: return mmix_rates(m, x);
     default: return mmix_insert_token(m, x, v, 2);
     }
 }
@@ -641,6 +650,7 @@ static void strict(void)
     mmix_options o = with_device(&f, ALL);
     o.device.strict = 1;
     memset(&f.table[MMIX_OP_SOFTMAX], 0, sizeof *f.table);
+    memset(&f.table[MMIX_OP_SELECTIVE_SCAN], 0, sizeof *f.table);
     mmix_ctx *m = mmix_create(&o);
     mmix_op_user_set(m, &f);
     mmix_tensor *x = mmix_fill_normal(m, mmix_new2(m, 2, 3), 1, 0);
@@ -652,6 +662,12 @@ static void strict(void)
     REFUSED_AS(MMIX_ERROR_DEVICE, m,
                !mmix_custom_op(m, &x, 1, 2, (const size_t[2]){ 2, 3 }, functions, NULL),
                "custom: no kernel", "");
+    mmix_mixer scan = mmix_mixer_selective(mmix_fill(mmix_new4(m, 1, 3, 2, 1), 1),
+                                           mmix_fill(mmix_new3(m, 1, 3, 2), 1),
+                                           mmix_fill(mmix_new2(m, 2, 4), -1),
+                                           mmix_fill(mmix_new4(m, 1, 3, 1, 4), 1),
+                                           mmix_fill(mmix_new4(m, 1, 3, 1, 4), 1));
+    REFUSED_AS(MMIX_ERROR_DEVICE, m, !mmix_mix(m, &scan), "selective_scan: no kernel ran it", "");
     IS(mmix_op_calls(m, MMIX_OP_SOFTMAX, 0), 0);
     CHECK(mmix_gelu(m, y) != NULL);
     f.kernels |= DECLINES;

@@ -486,28 +486,56 @@ static void dt_limit(Case *c, double *low, double *high)
     *low = limit[0];
     *high = limit[1];
 }
-static mmix_mixer ssd(Case *c)
+static void scan_options(Case *c, mmix_mixer *x)
 {
     static const char *const directions[] = {"forward", "reverse", "both", NULL};
+    x->D = in_or_null(c, "D");
+    x->dt_bias = in_or_null(c, "dt_bias");
+    x->initial_state = in_or_null(c, "initial_state");
+    x->seq_idx = in_or_null(c, "seq_idx");
+    x->dt_softplus = flag(c, "dt_softplus");
+    x->direction = one_of(c, "direction", directions, "forward");
+    dt_limit(c, &x->dt_low, &x->dt_high);
+}
+static mmix_mixer ssd(Case *c)
+{
     mmix_tensor *v = in(c, "x");
     mmix_tensor *dt = in(c, "dt");
     mmix_tensor *A = in(c, "A");
     mmix_tensor *B = in(c, "B");
     mmix_tensor *C = in(c, "C");
     mmix_mixer x = mmix_mixer_ssd(v, dt, A, B, C);
-    x.D = in_or_null(c, "D");
-    x.dt_bias = in_or_null(c, "dt_bias");
-    x.initial_state = in_or_null(c, "initial_state");
-    x.seq_idx = in_or_null(c, "seq_idx");
-    x.dt_softplus = flag(c, "dt_softplus");
-    x.direction = one_of(c, "direction", directions, "forward");
-    dt_limit(c, &x.dt_low, &x.dt_high);
+    scan_options(c, &x);
+    return x;
+}
+/* (a, b, c) as (a, b, d, e), d e = c: channels as heads, or one group of heads. */
+static mmix_tensor *four_axes(Case *c, mmix_tensor *t, size_t d, size_t e)
+{
+    const size_t shape[4] = { mmix_shape(t, 0), mmix_shape(t, 1), d, e };
+    return mmix_reshape(c->m, t, 4, shape);
+}
+/* The cases have x and z (B, L, D), B and C (B, L, N), states (B, D, N). */
+static mmix_mixer selective(Case *c)
+{
+    mmix_tensor *v = in(c, "x");
+    mmix_tensor *dt = in(c, "dt");
+    mmix_tensor *A = in(c, "A");
+    mmix_tensor *B = in(c, "B");
+    mmix_tensor *C = in(c, "C");
+    mmix_tensor *z = in_or_null(c, "z");
+    const size_t D = mmix_shape(A, 0), N = mmix_shape(A, 1);
+    mmix_mixer x = mmix_mixer_selective(four_axes(c, v, D, 1), dt, A, four_axes(c, B, 1, N),
+                                        four_axes(c, C, 1, N));
+    scan_options(c, &x);
+    if (z) x.z = four_axes(c, z, D, 1);
+    if (x.initial_state)
+        x.initial_state = four_axes(c, x.initial_state, 1, N);
     return x;
 }
 /* Token by token; the state after each. */
-static void run_ssd_steps(Case *c)
+static void run_steps(Case *c, const mmix_mixer *mixer)
 {
-    mmix_mixer x = ssd(c), one = x;
+    mmix_mixer x = *mixer, one = x;
     mmix_mix_state *s = mmix_mix_state_create(c->m, 1);
     const size_t L = mmix_shape(x.dt, 1);
     const size_t B = mmix_shape(x.dt, 0);
@@ -523,6 +551,7 @@ static void run_ssd_steps(Case *c)
         one.dt = mmix_slice(c->m, x.dt, 1, t, 1);
         one.k = mmix_slice(c->m, x.k, 1, t, 1);
         one.q = mmix_slice(c->m, x.q, 1, t, 1);
+        if (x.z) one.z = mmix_slice(c->m, x.z, 1, t, 1);
         one.initial_state = t ? NULL : x.initial_state;
         one.final_state = &last;
         mmix_tensor *row = mmix_mix_step(c->m, &one, s, 0);
@@ -537,6 +566,24 @@ static void run_ssd_steps(Case *c)
     out(c, "final_state", last);
     if (flag(c, "states")) out(c, "states", states);
     mmix_mix_state_destroy(s);
+}
+static void run_ssd_steps(Case *c)
+{
+    const mmix_mixer x = ssd(c);
+    run_steps(c, &x);
+}
+static void run_selective_steps(Case *c)
+{
+    const mmix_mixer x = selective(c);
+    run_steps(c, &x);
+}
+static void run_selective_scan(Case *c)
+{
+    mmix_mixer x = selective(c);
+    mmix_tensor *last = NULL;
+    if (flag(c, "final_state")) x.final_state = &last;
+    mix(c, &x);
+    out(c, "final_state", last);
 }
 static void run_ssd(Case *c)
 {
@@ -596,6 +643,39 @@ static void mamba2(Case *c, int bidirectional)
     out(c, "conv_state", state.conv);
     out(c, "ssm_state", state.ssm);
 }
+/* The cases have states (B, d, N). */
+static void mamba1(Case *c, int bidirectional)
+{
+    mmix_mamba1_layer l;
+    mmix_mamba1_options o;
+    mmix_mamba1_state state;
+    memset(&o, 0, sizeof o);
+    memset(&state, 0, sizeof state);
+    o.d_inner = axis(c, "A_log", 0);
+    o.d_state = whole(c, "d_state", 0);
+    o.dt_rank = axis(c, "dt_proj.weight", 1);
+    o.conv_width = axis(c, "conv1d.weight", 2);
+    o.bias = axis(c, "in_proj.bias", 0) != 0;
+    o.bidirectional = bidirectional;
+    o.divide = bidirectional && flag(c, "divide");
+    mmix_mamba1_init(&l, parameters(c), "", axis(c, "out_proj.weight", 0), &o);
+    load_layer(c);
+    state.conv = bidirectional ? NULL : in_or_null(c, "conv_state");
+    state.ssm = bidirectional ? NULL : in_or_null(c, "ssm_state");
+    const int last = !bidirectional && flag(c, "final_state");
+    const int carried = last || state.conv || state.ssm;
+    if (state.ssm) {
+        const size_t shape[4] = { mmix_shape(state.ssm, 0), o.d_inner, 1, o.d_state };
+        state.ssm = mmix_reshape(c->m, state.ssm, 4, shape);
+    }
+    mmix_tensor *x = in(c, "x"), *seq_idx = bidirectional ? NULL : in_or_null(c, "seq_idx");
+    out(c, "y", mmix_mamba1_forward(c->m, &l, x, NULL, NULL, seq_idx, carried ? &state : NULL));
+    if (!carried) return;
+    out(c, "conv_state", state.conv);
+    out(c, "ssm_state", state.ssm);
+}
+static void run_mamba1_layer(Case *c) { mamba1(c, 0); }
+static void run_vim_layer(Case *c) { mamba1(c, 1); }
 static void run_mamba2_layer(Case *c) { mamba2(c, 0); }
 static void run_bimamba2_layer(Case *c) { mamba2(c, 1); }
 static void run_swiglu_ffn(Case *c)
@@ -1613,10 +1693,14 @@ static const Face faces[] = {
     { "softmax_attention", run_softmax_attention, OP },
     { "linear_attention", run_linear_attention, OP },
     { "ssd", run_ssd, OP },
+    { "selective_scan", run_selective_scan, OP },
+    { "selective_steps", run_selective_steps, OP },
     { "attention_layer", run_attention_layer, LAYER },
     { "linear_attention_layer", run_linear_attention_layer, LAYER },
     { "mamba2_layer", run_mamba2_layer, LAYER },
     { "bimamba2_layer", run_bimamba2_layer, LAYER },
+    { "mamba1_layer", run_mamba1_layer, LAYER },
+    { "vim_layer", run_vim_layer, LAYER },
     { "mlp", run_mlp, LAYER },
     { "flex_ma", run_flex_ma, LAYER },
     { "local_swin", run_local_swin, LAYER },

@@ -427,6 +427,11 @@ static mmix_tensor *t_unary(int o)
     default: return mmix_softplus(m, y);
     }
 }
+static mmix_tensor *t_rates(int o)
+{
+    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 3, 7, 0);
+    return o ? mmix_mul(m, mmix_rates(m, x), x) : mmix_rates(m, mmix_slice(m, x, 2, 1, 5));
+}
 static mmix_tensor *t_rare(int o)
 {
     mmix_tensor *x;
@@ -1194,6 +1199,51 @@ static mmix_tensor *t_ssd(int o)
     y = mmix_mix(m, &s);
     return s.final_state ? mmix_add(m, weigh(y), weigh(last)) : y;
 }
+/* Fourteen forms of the selective scan, and its final state alone */
+static mmix_tensor *t_selective(int o)
+{
+    static const size_t lengths[15] = { 9, 9, 70, 1, 9, 9, 9, 9, 9, 9, 35, 9, 9, 9, 7 };
+    const int softplus = o % 2;
+    size_t B = 2, L = lengths[o], H = 4, G = 1, N = 3;
+    mmix_tensor *last = NULL, *dt, *y;
+    if (o == 2) {                                /* chunks, and more than one block of states */
+        B = 1;
+        H = 2;
+        N = 5;
+    }
+    if (o == 3) B = H = N = 1;
+    if (o == 4) G = 2;
+    if (o == 5) G = 4;
+    if (o == 10) H = 18;
+    mmix_tensor *u = o == 11 ? normal(0, 4, B, L, H, 3) : NULL;
+    mmix_tensor *v = u ? mmix_slice(m, u, 3, 0, 1) : normal(0, 4, B, L, H, 1);
+    mmix_tensor *query = NULL;
+    if (o == 12) query = normal(3, 4, B, L, G, N);
+    else if (o != 14) query = normal(4, 4, B, L, G, N);
+    if (o == 14) query = mmix_fill(mmix_new4(m, B, L, G, N), 0.5);   /* not read by a state */
+    mmix_tensor *key = o == 12 ? query : normal(3, 4, B, L, G, N);
+    mmix_tensor *decay = leaf(2, -1.5, o == 13 ? 0.3 : -0.1, 2, H, N, 0, 0);
+    if (softplus) dt = leaf(1, -1.5, 1, 3, B, L, H, 0);
+    else dt = leaf(1, 0.05, 0.9, 3, B, L, H, 0);
+    mmix_mixer s = mmix_mixer_selective(v, dt, decay, key, query);
+    s.dt_softplus = softplus;
+    if (o >= 1 && o != 14) s.D = normal(5, 1, H, 0, 0, 0);
+    if (softplus) s.dt_bias = leaf(6, 0.1, 0.4, 1, H, 0, 0, 0);
+    if (o == 1 || o == 4 || o == 8) s.z = normal(8, 4, B, L, H, 1);
+    if (u) s.z = mmix_slice(m, u, 3, 2, 1);
+    if (o == 5 || o == 6 || o == 7) s.direction = MMIX_SCAN_REVERSE;
+    if (o == 8 || o == 9) s.direction = MMIX_SCAN_BOTH;
+    if (o == 4 || o == 7 || o == 9) s.seq_idx = packed(B, L);
+    if (o == 6) s.chunk = 4;
+    if (o == 0) s.chunk = 1000;
+    if (o == 3 || o == 6 || o == 2 || o == 7 || o == 14)
+        s.initial_state = normal(7, 4, B, H, 1, N);
+    if (o == 2 || o == 3 || o == 6 || o == 7 || o == 10 || o == 14)
+        s.final_state = &last;
+    y = mmix_mix(m, &s);
+    if (o == 14) return last;
+    return s.final_state ? mmix_add(m, weigh(y), weigh(last)) : y;
+}
 /* Only the final state is used. */
 static mmix_tensor *t_ssd_state(int o)
 {
@@ -1384,25 +1434,38 @@ typedef struct model {
     mmix_attention_layer attention;
     mmix_mlp_layer mlp;
     mmix_mamba2_layer mamba;
+    mmix_mamba1_layer mamba1;
     mmix_vision *vision;
     mmix_dino_head head;
     mmix_vision_options options;
     mmix_mmate_layer mmate;
     mmix_decoder *decoder;
 } model;
-enum { ATTENTION, MLP, MAMBA, VISION, HEAD, DINO, MMATE, CAUSAL, DECODER };
+enum { ATTENTION, MLP, MAMBA, MAMBA1, VISION, HEAD, DINO, MMATE, CAUSAL, DECODER };
 static model *now;
 /* of 24 tokens */
 static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0 },
                                           { 8, { 2, 1, 2 }, 1 },
                                           { 15, { 2, 2, 2 }, 0 } };
 
+/* A layer of Mamba-1 with a residual and a scale, alone, packed, or with states carried. */
+static mmix_tensor *mamba1_model(int o, mmix_tensor *x, mmix_tensor *last, mmix_tensor *s)
+{
+    const mmix_mamba1_layer *layer = &now->mamba1;
+    mmix_mamba1_state carried = { NULL, NULL, NULL, 0 };
+    if (o != 2)
+        return mmix_mamba1_forward(m, layer, x, last, s, o == 6 ? packed(3, 7) : NULL, NULL);
+    carried.conv = normal(2, 3, 3, layer->options.d_inner, layer->options.conv_width - 1, 0);
+    carried.ssm = normal(3, 4, 3, layer->options.d_inner, 1, layer->options.d_state);
+    x = weigh(mmix_mamba1_forward(m, layer, x, NULL, NULL, NULL, &carried));
+    return mmix_add(m, x, mmix_add(m, weigh(carried.conv), weigh(carried.ssm)));
+}
 static mmix_tensor *t_model(int o)
 {
     mmix_tensor *x, *s, *last;
     mmix_mamba2_state carried = { NULL, NULL, NULL, 0 };
     (void)o;
-    if (now->kind == ATTENTION || now->kind == MLP || now->kind == MAMBA) {
+    if (now->kind <= MAMBA1) {
         x = normal(0, 3, 3, 7, 10, 0);
         s = o % 2 ? linear_scale() : NULL;
         if (o % 2)
@@ -1413,6 +1476,7 @@ static mmix_tensor *t_model(int o)
             return mmix_attention_forward(m, &now->attention, x, last, s, NULL, 0);
         if (now->kind == MLP)
             return mmix_mlp_forward(m, &now->mlp, x, last, s);
+        if (now->kind == MAMBA1) return mamba1_model(o, x, last, s);
         if (o != 2)
             return mmix_mamba2_forward(m, &now->mamba, x, last, s, o == 6 ? packed(3, 7) : NULL,
                                        NULL);
@@ -1608,6 +1672,23 @@ static void layers(void)
         mmix_mamba2_init(&x.mamba, x.list[0], "mixer.", 10, &o);
         mmix_params_allocate(x.list[0]);
         check_model("mamba2 layer", &x, k, 5);
+        mmix_params_destroy(x.list[0]);
+    }
+    for (int k = 0; k < 7; k++) {
+        mmix_mamba1_options one;
+        x.kind = MAMBA1;
+        memset(&one, 0, sizeof one);
+        one.d_inner = k == 3 ? 18 : 12;
+        one.d_state = k == 5 ? 7 : 4;
+        one.dt_rank = k == 4 ? 3 : 0;
+        one.conv_width = k == 5 ? 3 : 0;
+        one.bias = k == 3 || k == 4;
+        one.bidirectional = k == 1 || k == 4 || k == 5;
+        one.divide = k == 4;
+        x.list[0] = mmix_params_create(m);
+        mmix_mamba1_init(&x.mamba1, x.list[0], "mixer.", 10, &one);
+        mmix_params_allocate(x.list[0]);
+        check_model("mamba1 layer", &x, k, 5);
         mmix_params_destroy(x.list[0]);
     }
     x.kind = HEAD;
@@ -1811,6 +1892,7 @@ int main(void)
     many("unary large", t_unary, 10, 7);
     many("unary scalar", t_unary, 20, 7);
     many("rare unary, max, dropout", t_rare, 0, 24);
+    many("rates", t_rates, 0, 2);
     many("sum", t_sum, 0, 6);
     many("sum to one", t_sum, 7, 1);
     many("matmul", t_matmul, 0, 6);
@@ -1853,6 +1935,7 @@ int main(void)
     }
     many("ssd", t_ssd, 0, 20);
     run_case("ssd state", t_ssd_state, 0);
+    many("selective scan", t_selective, 0, 15);
     run_equal("ssd by its definition", t_ssd_plain, f_ssd_plain, 0);
     layers();
     decoders();

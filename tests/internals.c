@@ -715,7 +715,7 @@ static void many_tokens(void)
 /* ---- the mixers beside the plain loops that define them ----
 
    Forward and backward, around the edges of chunks, blocks and tiles; two sequences of one head,
-   which lie one behind the other. */
+   which lie one behind the other, or of channels. */
 
 enum { MIXED_MOST = 5 };
 typedef struct mixed {
@@ -723,6 +723,7 @@ typedef struct mixed {
     mmix_tensor *in[MIXED_MOST], *y, *dy;
     real *plain[MIXED_MOST];
     int count;
+    size_t heads;
     double bound;
 } mixed;
 
@@ -753,6 +754,7 @@ static mixed mixed_begin(mmix_ctx *m, mmix_tensor **in, int count)
     memset(&x, 0, sizeof x);
     x.m = m;
     x.count = count;
+    x.heads = 1;
     x.bound = 400 * EPS;
     for (int i = 0; i < count; i++) {
         x.in[i] = in[i];
@@ -768,7 +770,8 @@ static void mixed_forward(mixed *x, const mmix_mixer *mixer, const char *what, r
     mmix_record(x->m, 0);
     FINE(x->m);
     like_plain(what, mmix_data(x->y), plain_y, mmix_count(x->y), x->bound);
-    x->dy = random4(x->m, mmix_shape(x->y, 0), mmix_shape(x->y, 1), 1, mmix_shape(x->y, 3), -1, 1);
+    x->dy = random4(x->m, mmix_shape(x->y, 0), mmix_shape(x->y, 1), x->heads, mmix_shape(x->y, 3),
+                    -1, 1);
 }
 static void mixed_backward(mixed *x, mmix_tensor *last, mmix_tensor *dlast)
 {
@@ -945,6 +948,96 @@ static void plain_ssd(void)
         free(C);
         mmix_reset(m);
     }
+    mmix_destroy(m);
+}
+/* Channel d of an array (B, L, D) by itself, (B, L), and back. */
+static void one_channel(real *to, const real *from, size_t rows, size_t D, size_t d)
+{
+    for (size_t i = 0; i < rows; i++)
+        to[i] = from[i * D + d];
+}
+static void put_channel(real *to, const real *from, size_t rows, size_t D, size_t d)
+{
+    for (size_t i = 0; i < rows; i++)
+        to[i * D + d] = from[i];
+}
+/* D channels, which one plain loop after another computes; numbers of channels and of states around
+   the edges of vectors and tasks. */
+static void plain_selective_of(mmix_ctx *m, size_t L, size_t D, size_t N, size_t chunk)
+{
+    mmix_tensor *in[MIXED_MOST] = { random4(m, 2, L, D, 1, -1, 1), random3(m, 2, L, D, 0.01, 0.8),
+                                    random4(m, 2, L, 1, N, -1, 1), random4(m, 2, L, 1, N, -1, 1),
+                                    random4(m, 2, D, 1, N, -1, 1) };
+    mmix_tensor *A = random4(m, 1, 1, D, N, -1.5, -0.1);
+    mmix_tensor *skip = random1(m, D, -1, 1);
+    mmix_tensor *last = NULL;
+    mmix_tensor *dlast = random4(m, 2, D, 1, N, -1, 1);
+    const size_t shape[2] = { D, N }, all = 2 * L * D;
+    real *y = zero_reals(all), *dA = zero_reals(D * N), *dD = zero_reals(D);
+    real *h = zero_reals(D * 2 * (L + 1) * N), *own = zero_reals(6 * L);
+    real *x = copy_of(in[0]), *dt = copy_of(in[1]), *B = copy_of(in[2]), *C = copy_of(in[3]);
+    const real *of_A = mmix_data(A), *of_D = mmix_data(skip);
+    A = mmix_reshape(m, A, 2, shape);
+    mmix_mixer mixer = mmix_mixer_selective(in[0], in[1], A, in[2], in[3]);
+    mixer.D = skip;
+    mixer.initial_state = in[4];
+    mixer.final_state = &last;
+    mixer.chunk = chunk;
+    mmix_require_grad(A);
+    mmix_require_grad(skip);
+    for (size_t i = 0; i < 2 * D; i++) {
+        size_t b = i / D, d = i % D;
+        real *states = h + i * (L + 1) * N;
+        memcpy(states, mmix_data(in[4]) + i * N, N * sizeof *states);
+        one_channel(own, x + b * L * D, L, D, d);
+        one_channel(own + L, dt + b * L * D, L, D, d);
+        mmixi_plain_selective(own + 2 * L, states, own, own + L, of_A + d * N, B + b * L * N,
+                              C + b * L * N, of_D[d], L, N);
+        put_channel(y + b * L * D, own + 2 * L, L, D, d);
+    }
+    mixed f = mixed_begin(m, in, MIXED_MOST);
+    f.heads = D;
+    mixed_forward(&f, &mixer, "y", y);
+    for (size_t i = 0; i < 2 * D; i++) {
+        size_t b = i / D, d = i % D;
+        real *states = h + i * (L + 1) * N;
+        like_plain("the final state", mmix_data(last) + i * N, states + L * N, N, f.bound);
+        memcpy(f.plain[4] + i * N, mmix_data(dlast) + i * N, N * sizeof *states);
+        memset(own + 3 * L, 0, 2 * L * sizeof *own);
+        one_channel(own, x + b * L * D, L, D, d);
+        one_channel(own + L, dt + b * L * D, L, D, d);
+        one_channel(own + 2 * L, mmix_data(f.dy) + b * L * D, L, D, d);
+        mmixi_plain_selective_backward(own + 3 * L, own + 4 * L, dA + d * N,
+                                       f.plain[2] + b * L * N, f.plain[3] + b * L * N, dD + d,
+                                       f.plain[4] + i * N, own + 2 * L, states, own, own + L,
+                                       of_A + d * N, B + b * L * N, C + b * L * N, of_D[d], L, N);
+        put_channel(f.plain[0] + b * L * D, own + 3 * L, L, D, d);
+        put_channel(f.plain[1] + b * L * D, own + 4 * L, L, D, d);
+    }
+    mixed_backward(&f, last, dlast);
+    like_plain("dA", mmix_data(mmix_grad(A)), dA, D * N, 20 * f.bound);
+    like_plain("dD", mmix_data(mmix_grad(skip)), dD, D, 20 * f.bound);
+    free(y);
+    free(dA);
+    free(dD);
+    free(h);
+    free(own);
+    free(x);
+    free(dt);
+    free(B);
+    free(C);
+    mmix_reset(m);
+}
+static void plain_selective(void)
+{
+    static const size_t channels[] = { 1, 15, 16, 17, 63, 64, 65, 127, 128, 129 };
+    mmix_ctx *m = context(1, 0);
+    state = 8;
+    doing("selective scan, plain");
+    for (size_t it = 0; it < 2 * EDGES; it++)
+        plain_selective_of(m, edges[it / 2], any(1, 20), any(1, 18), it % 2 ? 0 : any(1, 20));
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++)
+        plain_selective_of(m, 34, channels[i], 1 + i, 0);
     mmix_destroy(m);
 }
 /* Two scans into one, forward and backward, against the plain loops: with a gate and without, all
@@ -1538,6 +1631,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
         { "plain softmax attention", plain_softmax_attention },
         { "plain linear attention", plain_linear_attention },
         { "plain ssd", plain_ssd },
+        { "plain selective", plain_selective },
         { "plain fuse", plain_fuse },
         { "plain ops", plain_ops },
         { "plain metrics", plain_metrics }

@@ -39,7 +39,7 @@ static double noise(void)                      /* [-1, 1) */
 }
 
 enum { ROOM = 20000, GUARD = 64 };
-static real buffer[8][ROOM + 2 * GUARD];
+static real buffer[15][ROOM + 2 * GUARD];
 /* Array `slot`, odd alignment, NaN all round; filled with numbers of size `scale`. */
 static real *array(int slot, size_t n, double scale)
 {
@@ -652,6 +652,163 @@ static void ssd_step(size_t n)
     intact("edges: ssd_step output", 3, y);
 }
 
+/* A chunk of the selective scan against the recurrence, forward and backward; rows of B and C lie
+   apart. `size` is the recurrence with all terms positive. */
+enum { SELECTIVE = 33 * 48 };
+typedef struct scan_sums { wide y[SELECTIVE], step[SELECTIVE], delta[SELECTIVE]; } scan_sums;
+static void selective_loop(const mmixi_selective_chunk *c, const real *h0, const real *dh0,
+                           int size, scan_sums *out, wide *end, wide *dh, wide *dA, wide *dB,
+                           wide *dC)
+{
+    static wide h[34 * 48];
+    memset(out, 0, sizeof *out);
+    memset(dB, 0, c->q * c->N * sizeof *dB);
+    memset(dC, 0, c->q * c->N * sizeof *dC);
+#define TERM(v) (size ? fabs((wide)(v)) : (wide)(v))
+    for (size_t s = 0; s < c->N; s++) {
+        const size_t row = s * c->n;
+        for (size_t i = 0; i < c->n; i++) {
+            h[i] = TERM(h0[row + i]);
+            dh[row + i] = TERM(dh0[row + i]);
+            dA[row + i] = TERM(c->dA[row + i]);
+        }
+        for (size_t t = 0; t < c->q; t++)
+            for (size_t i = 0; i < c->n; i++) {
+                const size_t at = t * c->n + i;
+                const wide b = TERM(c->B[(ptrdiff_t)t * c->B_token + (ptrdiff_t)s]);
+                const wide of = TERM(c->C[(ptrdiff_t)t * c->C_token + (ptrdiff_t)s]);
+                h[at + c->n] = exp((wide)c->delta[at] * (wide)c->A[row + i]) * h[at]
+                               + TERM(c->step[at]) * b;
+                out->y[at] += of * h[at + c->n];
+            }
+        for (size_t i = 0; i < c->n; i++)
+            end[row + i] = h[c->q * c->n + i];
+        for (size_t t = c->q; t-- > 0;)
+            for (size_t i = 0; i < c->n; i++) {
+                const size_t at = t * c->n + i;
+                const wide a = TERM(c->A[row + i]);
+                wide *g = dh + row + i;
+                *g += TERM(c->dy[at]) * TERM(c->C[(ptrdiff_t)t * c->C_token + (ptrdiff_t)s]);
+                dC[t * c->N + s] += TERM(c->dy[at]) * h[at + c->n];
+                dB[t * c->N + s] += *g * TERM(c->step[at]);
+                out->step[at] += *g * TERM(c->B[(ptrdiff_t)t * c->B_token + (ptrdiff_t)s]);
+                *g *= exp((wide)c->delta[at] * (wide)c->A[row + i]);
+                dA[row + i] += *g * h[at] * TERM(c->delta[at]);
+                out->delta[at] += *g * h[at] * a;
+            }
+    }
+#undef TERM
+}
+static void selective_near(const char *what, size_t n, const real *got, const wide *expected,
+                           const wide *size, wide bound)
+{
+    for (size_t i = 0; i < n; i++)
+        close_to(what, n, (double)got[i], expected[i], bound * size[i] + (wide)1e-30L);
+}
+static void selective(size_t q, size_t n, size_t N, int grows, int wants_y)
+{
+    enum { STATE = 17 * 48, RANKS = 33 * 17 };
+    static scan_sums sums, sizes;
+    static wide want[2][5][STATE > RANKS ? STATE : RANKS];
+    static real h0[STATE], dh0[STATE];
+    const wide bound = (wide)ROUNDING * (40 + 4 * (wide)q + 4 * (wide)N + (wide)n);
+    mmixi_selective_chunk c;
+    real *A = array(0, N * n, 2), *delta = array(1, q * n, 1);
+    for (size_t i = 0; i < N * n; i++)
+        if (!grows) A[i] = (real)-fabs((double)A[i]);
+    for (size_t i = 0; i < q * n; i++)
+        if (!grows) delta[i] = (real)fabs((double)delta[i]);
+    if (grows) delta[0] = (real)0.3;
+    memset(&c, 0, sizeof c);
+    c.q = q;
+    c.n = n;
+    c.N = N;
+    c.grows = grows;
+    c.A = A;
+    c.delta = delta;
+    c.step = array(2, q * n, 1);
+    c.B_token = (ptrdiff_t)N + 2;
+    c.C_token = -(ptrdiff_t)N - 1;               /* tokens from the last to the first */
+    c.B = array(3, q * (N + 2), 1);
+    c.C = array(4, q * (N + 1), 1) + (q - 1) * (N + 1);
+    c.h = array(5, N * n, 1);
+    c.y = array(6, q * n, 1);
+    c.dy = array(7, q * n, 1);
+    c.dh = array(8, N * n, 1);
+    c.d_step = array(9, q * n, 1);
+    c.d_delta = array(10, q * n, 1);
+    c.dA = array(11, N * n, 1);
+    c.dB = array(12, q * N, 1);
+    c.dC = array(13, q * N, 1);
+    c.room = array(14, q * 4 * MMIXI_SELECTIVE_STATES * MMIXI_CHANNELS, 1);
+    memcpy(h0, c.h, N * n * sizeof *h0);
+    memcpy(dh0, c.dh, N * n * sizeof *dh0);
+    for (int of_size = 0; of_size < 2; of_size++)
+        selective_loop(&c, h0, dh0, of_size, of_size ? &sizes : &sums, want[of_size][0],
+                       want[of_size][1], want[of_size][2], want[of_size][3], want[of_size][4]);
+    k->selective_forward(&c);
+    selective_near("selective_forward y", q * n, c.y, sums.y, sizes.y, bound);
+    selective_near("selective_forward h", N * n, c.h, want[0][0], want[1][0], bound);
+    intact("edges: selective_forward y", q * n, c.y);
+    intact("edges: selective_forward h", N * n, c.h);
+    memcpy(c.h, h0, N * n * sizeof *h0);
+    for (size_t i = 0; i < q * n; i++) c.y[i] = (real)NAN;
+    real *y = c.y;
+    if (!wants_y) c.y = NULL;
+    k->selective_backward(&c);
+    if (wants_y) selective_near("selective_backward y", q * n, y, sums.y, sizes.y, bound);
+    check(!memcmp(c.h, h0, N * n * sizeof *h0), "selective_backward keeps h", n, 0, 1);
+    selective_near("selective_backward dh", N * n, c.dh, want[0][1], want[1][1], bound);
+    selective_near("selective_backward dA", N * n, c.dA, want[0][2], want[1][2], bound);
+    selective_near("selective_backward dB", q * N, c.dB, want[0][3], want[1][3], bound);
+    selective_near("selective_backward dC", q * N, c.dC, want[0][4], want[1][4], bound);
+    selective_near("selective_backward d_step", q * n, c.d_step, sums.step, sizes.step, bound);
+    selective_near("selective_backward d_delta", q * n, c.d_delta, sums.delta, sizes.delta, bound);
+    intact("edges: selective_backward y", q * n, y);
+    intact("edges: selective_backward dh", N * n, c.dh);
+    intact("edges: selective_backward d_step", q * n, c.d_step);
+    intact("edges: selective_backward d_delta", q * n, c.d_delta);
+    intact("edges: selective_backward dA", N * n, c.dA);
+    intact("edges: selective_backward dB", q * N, c.dB);
+    intact("edges: selective_backward dC", q * N, c.dC);
+    intact("edges: selective_backward room",
+           q * 4 * MMIXI_SELECTIVE_STATES * MMIXI_CHANNELS, c.room);
+}
+/* An exponent beyond e^x's range: infinity where the state is not 0, and 0 on the other side. */
+static void selective_extreme(void)
+{
+    real A[MMIXI_CHANNELS], one[MMIXI_CHANNELS], h[MMIXI_CHANNELS], y[MMIXI_CHANNELS], zero = 0;
+    mmixi_selective_chunk c;
+    for (size_t i = 0; i < MMIXI_CHANNELS; i++) {
+        A[i] = (real)(i % 2 ? 1000 : -1000);
+        one[i] = 1;
+        h[i] = (real)1e-30;
+    }
+    memset(&c, 0, sizeof c);
+    c.q = c.N = 1;
+    c.n = MMIXI_CHANNELS;
+    c.grows = 1;
+    c.A = A;
+    c.delta = c.step = one;
+    c.B = &zero;
+    c.C = one;
+    c.h = h;
+    c.y = y;
+    k->selective_forward(&c);
+    for (size_t i = 0; i < MMIXI_CHANNELS; i++)
+        check(i % 2 ? isinf((double)y[i]) && y[i] > 0 : y[i] == 0, "selective_forward, extreme", i,
+              (double)y[i], i % 2 ? HUGE_VAL : 0);
+}
+static void selective_all(void)
+{
+    static const size_t tokens[] = { 1, 2, 3, 8, 33 };
+    for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)
+        for (size_t N = 1; N <= 17; N++)
+            selective(tokens[t], MMIXI_CHANNELS * (1 + N % 3), N, N % 2, t % 2);
+    selective(9, MMIXI_CHANNELS, 16, 0, 1);
+    selective_extreme();
+}
+
 /* Dot products with rows that lie `gap` numbers apart, and the weighted sum of these rows. The dot
    products have the bits of `dot`. */
 static void weighted_rows(size_t n, size_t rows, size_t gap)
@@ -997,6 +1154,7 @@ int main(int argc, char **argv)
         row(199);
         row(4097);
         row(19999);
+        selective_all();
         weighted_rows_all();
         transposes();
         tiles();

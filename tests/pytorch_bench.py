@@ -92,6 +92,19 @@ def step(case):
     return {"in place": make}
 
 
+def selective(_):
+    return {"loop over time": lambda: modules.selective_scan}
+
+
+def selective_step(case):
+    n, _, D, _ = case.shape("in.0")
+
+    def make():
+        state = torch.zeros(n, D, case.shape("in.2")[1])
+        return lambda *parts: modules.selective_step(state, *parts)
+    return {"in place": make}
+
+
 def convolution(_):
     return {"conv2d": lambda: modules.causal_conv, "conv1d": lambda: modules.causal_conv_1d,
             "taps": lambda: modules.causal_conv_taps}
@@ -176,6 +189,8 @@ CASES = (
     ("linattn_", "linear attention", linear_attention),
     ("ssd_", "SSD", ssd),
     ("ssdstep_", "SSD, one token", step),
+    ("selective_", "selective scan", selective),
+    ("selectivestep_", "selective scan, one token", selective_step),
     ("conv1d_silu_", "rows and elements", convolution),
     ("gated_rmsnorm_", "rows and elements", gated_norm),
     ("layernorm_", "rows and elements", layer_norm),

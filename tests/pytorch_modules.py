@@ -88,6 +88,26 @@ def ssd_step(h, x, dt, A, B, C):
     return (h.view(n, H * P, N) @ C.view(n, N, 1)).view(n, 1, H, P)
 
 
+# ---- Mamba-1's selective scan ----
+
+def selective_scan(x, dt, A, B, C):
+    """A loop over time: y (B, L, D, 1) of x (B, L, D, 1), dt (B, L, D), A (D, N), B and C (B, L, 1, N)."""
+    dt = dt.unsqueeze(-1)
+    fade, new = (dt * A).exp().unbind(1), (dt * x * B).unbind(1)            # (B, D, N) a token
+    h, states = torch.zeros_like(new[0]), []
+    for e, u in zip(fade, new):
+        h = torch.addcmul(u, e, h)
+        states.append(h)
+    return torch.stack(states, 1) @ C.mT
+
+
+def selective_step(h, x, dt, A, B, C):
+    """One token: h (B, D, N) is changed in place; x (B, 1, D, 1), dt (B, 1, D), B and C (B, 1, 1, N)."""
+    dt = dt[:, 0].unsqueeze(-1)
+    h.mul_((dt * A).exp()).addcmul_(x[:, 0] * dt, B[:, 0])
+    return (h @ C[:, 0].mT).unsqueeze(1)
+
+
 # ---- linear attention: softmax over the features of q and of k, no scale, no normalizer ----
 
 def linear_attention(q, k, v):

@@ -412,7 +412,7 @@ static void rare(void)
 {
     static const double at[9] = {-800, -2.5, -1e-9, 0, 1e-9, 0.04, 1, 3, 800};
     mmix_ctx *m = mmix_create(NULL);
-    mmix_tensor *x = mmix_new1(m, 9), *y[7];
+    mmix_tensor *x = mmix_new1(m, 9), *y[8];
     for (int i = 0; i < 9; i++)
         mmix_data(x)[i] = (mmix_real)at[i];
     y[0] = mmix_relu(m, x);
@@ -422,11 +422,12 @@ static void rare(void)
     y[4] = mmix_pow(m, x, 3);
     y[5] = mmix_pow(m, x, -0.5);
     y[6] = mmix_maximum(m, x, mmix_fill(mmix_new1(m, 1), 0.5));
+    y[7] = mmix_rates(m, x);
     for (int i = 0; i < 9; i++) {
         const double v = (double)mmix_data(x)[i],
-                     want[7] = { v > 0 ? v : 0, fabs(v),      1 / (1 + exp(-v)), tanh(v),
-                                 v * v * v,     pow(v, -0.5), fmax(v, 0.5) };
-        for (int k = 0; k < 7; k++) {
+                     want[8] = { v > 0 ? v : 0, fabs(v),      1 / (1 + exp(-v)), tanh(v),
+                                 v * v * v,     pow(v, -0.5), fmax(v, 0.5),      -exp(v) };
+        for (int k = 0; k < 8; k++) {
             const double got = (double)mmix_data(y[k])[i];
             snprintf(about, sizeof about, "op %d of %g: %.17g, expected %.17g", k, v, got, want[k]);
             CHECK_AT(want[k] != want[k]

@@ -194,6 +194,44 @@ static void parameters(void)
                 "512 does not make heads of 60");
         mmix_params_destroy(p);
     }
+    {                                            /* Vim-S's mixer */
+        mmix_mamba1_layer layer;
+        mmix_mamba1_options o;
+        const size_t d = 768, R = 24, N = 16;
+        memset(&o, 0, sizeof o);
+        o.bidirectional = 1;
+        p = mmix_params_create(m);
+        IS(mmix_mamba1_init(&layer, p, "", 384, &o), 0);
+        IS(p->elements, 3 * d * 384 + 2 * (5 * d + (R + 2 * N) * d + R * d + d + N * d + d));
+        shape_is(p, "in_proj.weight", 2, 2 * d, 384, 0, 0, 1);
+        shape_is(p, "conv1d_b.weight", 3, d, 1, 4, 0, 1);
+        shape_is(p, "x_proj_b.weight", 2, R + 2 * N, d, 0, 0, 1);
+        shape_is(p, "dt_proj.weight", 2, d, R, 0, 0, 1);
+        shape_is(p, "dt_proj_b.bias", 1, d, 0, 0, 0, 0);
+        shape_is(p, "A_log", 2, d, N, 0, 0, 0);
+        shape_is(p, "A_b_log", 2, d, N, 0, 0, 0);
+        shape_is(p, "D_b", 1, d, 0, 0, 0, 0);
+        shape_is(p, "out_proj.weight", 2, 384, d, 0, 0, 1);
+        IS(mmix_params_allocate(p), 0);
+        for (size_t i = 0; i < d * N; i++)       /* A = -1 … -16 in every channel, dt as above */
+            NEAR(exp((double)mmix_data(layer.dir[1].A_log)[i]), i % N + 1, 1e-5);
+        for (size_t i = 0; i < d; i++) {
+            double dt = log1p(exp((double)mmix_data(layer.dir[0].dt_bias)[i]));
+            CHECK(dt > 0.99e-3 && dt < 0.101 && mmix_data(layer.dir[1].D)[i] == 1);
+        }
+        CHECK(largest(layer.dir[0].dt_weight) <= 1 / sqrt(24) + 1e-6);
+        /* rates stay real where matrices become narrow; the layer still runs */
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1, 5, 384), 1, 3);
+        mmix_tensor *y = mmix_mamba1_forward(m, &layer, x, NULL, NULL, NULL, NULL), *z;
+        IS(mmix_params_narrow(p, MMIX_DTYPE_BF16), 0);
+        IS(mmix_dtype(layer.dir[0].A_log), MMIX_DTYPE_REAL);
+        IS(mmix_dtype(layer.dir[1].A_log), MMIX_DTYPE_REAL);
+        IS(mmix_dtype(layer.dir[0].x_proj), MMIX_DTYPE_BF16);
+        z = mmix_mamba1_forward(m, &layer, x, NULL, NULL, NULL, NULL);
+        CHECK(y && z && apart(z, y) > 0 && apart(z, y) < 0.02);
+        FINE(m);
+        mmix_params_destroy(p);
+    }
     v = mmix_vision_create(m, mmix_vision_config_vit(192, 16));
     p = mmix_vision_params(v);
     IS(mmix_vision_params(v)->elements, 5524416);

@@ -22,8 +22,9 @@
    the same. A case has a context of its own. After the warm-up nothing should be allocated and
    no fresh page touched; if it is, the line says how often ("allocs", "faults" a repetition).
 
-   flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention
-   counted as their recurrence, the backward of attention 10 N per pair.
+   flop is nominal: multiply-adds times two of products and mixers, scans and linear attention
+   counted as their recurrence, the backward of attention 10 N per pair. The selective scan's limit
+   is its exponentials: the table also shows how long it takes for each.
 
    Sections: cases · what a case does · time · report · save · plots · main */
 
@@ -56,8 +57,9 @@
 
 /* ---- cases ------------------------------------------------------------------------- */
 
-enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU,
-      SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION, DINOV2, DINO, MMATE, DECODER };
+enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, SELECTIVE, SELECTIVE_STEP, CONV,
+      GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION, DINOV2,
+      DINO, MMATE, DECODER };
 
 typedef struct bench_case {
     const char *name;                            /* with .fwd and .bwd if there is a backward */
@@ -95,6 +97,10 @@ static const bench_case cases[] = {
     /* the same, one token with a state */
     {"ssdstep_1x24_P64_N128", STEP, {1, 1, 24, 64, 128}, 786432.0, 0},
     {"ssdstep_16x24_P64_N128", STEP, {16, 1, 24, 64, 128}, 12582912.0, 0},
+    /* B, L, D, N, and one token with a state */
+    {"selective_8x197x768_N16", SELECTIVE, {8, 197, 768, 16, 0}, 77463552.0, 154927104.0},
+    {"selective_1x4096x1536_N16", SELECTIVE, {1, 4096, 1536, 16, 0}, 402653184.0, 805306368.0},
+    {"selectivestep_1x1536_N16", SELECTIVE_STEP, {1, 1, 1536, 16, 0}, 98304.0, 0},
     /* B, L, D, W */
     {"conv1d_silu_8x198x1152_w4", CONV, {8, 198, 1152, 4, 0}, 23721984.0, 45619200.0},
     /* B, L, D */
@@ -144,6 +150,8 @@ static const char *const axes_of[][6] = {
     {"abcd", "abcd", "abcd", "abcd"},            /* LINEAR_ATTENTION: y, q, k, v */
     {"abcd", "abcd", "abc", "c", "ab1e", "ab1e"},        /* SSD: y, x, dt, A, B, C */
     {"abcd", "abcd", "abc", "c", "ab1e", "ab1e"},        /* STEP: as SSD */
+    {"abc1", "abc1", "abc", "cd", "ab1d", "ab1d"},       /* SELECTIVE: y, x, dt, A, B, C */
+    {"abc1", "abc1", "abc", "cd", "ab1d", "ab1d"},       /* SELECTIVE_STEP: as SELECTIVE */
     {"abc", "abc", "c1d", "c"},                  /* CONV: y, x, weight, bias */
     {"abc", "abc", "abc", "c"},                  /* GATED_NORM: y, x, z, weight */
     {"ab", "ab", "b", "b"},                      /* LAYER_NORM: y, x, weight, bias */
@@ -300,6 +308,10 @@ static mmix_tensor *forward(run *r)
     case STEP:
         mixer = mmix_mixer_ssd(in(r, 0), in(r, 1), in(r, 2), in(r, 3), in(r, 4));
         return r->c->op == SSD ? mmix_mix(m, &mixer) : mmix_mix_step(m, &mixer, r->state, 0);
+    case SELECTIVE:
+    case SELECTIVE_STEP:
+        mixer = mmix_mixer_selective(in(r, 0), in(r, 1), in(r, 2), in(r, 3), in(r, 4));
+        return r->c->op == SELECTIVE ? mmix_mix(m, &mixer) : mmix_mix_step(m, &mixer, r->state, 0);
     case CONV:
         memset(&conv, 0, sizeof conv);
         conv.silu = 1;
@@ -383,16 +395,16 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     for (size_t i = 0; i < r->in->count; i++) fill(r, in(r, i), 1, i);
     if (c->op == LINEAR) fill(r, in(r, 1), 1 / sqrt((double)s[1]), 1);
     if (c->op == CONV) fill(r, in(r, 1), 0.5, 1);
-    if (c->op == STEP) r->state = mmix_mix_state_create(r->m, 1);
-    if (c->op == SSD || c->op == STEP) {
+    if (c->op == STEP || c->op == SELECTIVE_STEP) r->state = mmix_mix_state_create(r->m, 1);
+    if (c->op >= SSD && c->op <= SELECTIVE_STEP) {
         /* log-uniform in [0.001, 0.1); uniform in (-16, -1] */
         mmix_real *dt = mmix_data(in(r, 1));
         mmix_real *A = mmix_data(in(r, 2));
         for (size_t i = 0; i < mmix_count(in(r, 1)); i++)
             dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
-        for (size_t i = 0; i < s[2]; i++)
+        for (size_t i = 0; i < mmix_count(in(r, 2)); i++)
             A[i] = (mmix_real)(-1 - 15 * mmix_random_uniform(r->m, 1, 1, i));
-        fill(r, in(r, 3), 1 / sqrt((double)s[4]), 3);
+        fill(r, in(r, 3), 1 / sqrt((double)s[c->op < SELECTIVE ? 4 : 3]), 3);
     }
     if (c->op == SOFT_CROSS_ENTROPY) {
         const mmix_tensor *p = mmix_softmax(r->m, in(r, 1), -1);
@@ -559,6 +571,15 @@ static double machine_peak(const settings *s)
     return best;
 }
 
+/* The exponentials that a selective scan cannot do without, one for each number of each state; its
+   backward makes them again. */
+static double exps_of(const bench_case *c)
+{
+    const size_t *s = c->size;
+    int scans = c->op == SELECTIVE || c->op == SELECTIVE_STEP;
+    return scans ? (double)(s[0] * s[1] * s[2] * s[3]) : 0;
+}
+
 static void case_name(char *name, size_t size, const bench_case *c, int back)
 {
     const char *way = back ? ".bwd" : ".fwd";
@@ -583,6 +604,8 @@ static int report(const bench_case *c, int back, const settings *s)
                    flop / t.ms_min / 1e6);
             if (s->peak) printf("%7.0f", resident() - idle);
             else printf("%5.0f %%", 100 * flop / t.ms_min / 1e6 / s->peak_gflops);
+            if (!s->peak && exps_of(c) > 0)
+                printf("   %.3f ns an exponential", 1e6 * t.ms_min / exps_of(c));
             if (t.allocations) printf("   %d allocations", (int)t.allocations);
             puts("");
         }
