@@ -149,7 +149,7 @@ typedef struct trio_panel {
 static const trio_panel three_mixers[3] = {
     {SOFTMAX, "M: softmax", 0.05},
     {LINEAR, "M: linear", 0.05},
-    {FORWARD, "M: SSD", 0.5},
+    {FORWARD, "M: Mamba-2", 0.5},
 };
 static const trio_panel three_directions[3] = {
     {FORWARD, "M: forward", 0.5},
