@@ -25476,12 +25476,24 @@ MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double
     }
     return 0;
 }
+/* Where a side would pass 2²⁴, mmix_resize_plan_center_crop returns a plan without width. */
 static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
 {
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes of 1 to "
-              "2^24, also of what is resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f",
-              (double)in.width, (double)in.height, in.rgb ? "" : " at NULL",
-              (double)r.to.width, (double)r.to.height);
+    double w = (double)in.width, h = (double)in.height;
+    if (!in.rgb || !mmixi_sides_ok(in.width, in.height))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture with sides of 1 to 2^24 "
+                  "pixels, found %.0f x %.0f%s", w, h, in.rgb ? "" : " at NULL");
+    else if (!mmixi_sides_ok(r.to.width, r.to.height))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a size of 1 to 2^24 pixels, found "
+                  "%.0f x %.0f", (double)r.to.width, (double)r.to.height);
+    else if (!r.width)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: %.0f x %.0f pixels are too thin for %.0f x "
+                  "%.0f in their middle: the longer side would have more than 2^24 pixels", w, h,
+                  (double)r.to.width, (double)r.to.height);
+    else
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a box inside %.0f x %.0f pixels "
+                  "and one inside %.0f x %.0f, with sides of 1 to 2^24", w, h,
+                  (double)r.width, (double)r.height);
     return NULL;
 }
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
@@ -26562,9 +26574,13 @@ static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char
     size_t part[2];
     mmix_entry e;
     memset(&e, 0, sizeof e);
-    if (mmixi_json_sizes(offsets, part, 2) != 2 || part[0] > part[1] || part[1] > size)
-        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, "
-                            "found %.40s", (double)size, mmixi_or_none(offsets));
+    if (mmixi_json_sizes(offsets, part, 2) != 2 || part[0] > part[1])
+        return mmixi_refuse(a, name, "two data_offsets in order, found %.40s",
+                            mmixi_or_none(offsets));
+    if (part[1] > size)
+        return mmixi_refuse(a, name, "its data inside of the file, found %.0f bytes of %.0f or "
+                            "more: the file is cut, download it again", (double)a->file.size,
+                            (double)(a->file.size - size) + (double)part[1]);
     e.name = name;
     e.data = data + part[0];
     e.bytes = part[1] - part[0];
@@ -26609,9 +26625,12 @@ static int mmixi_safetensors(mmix_archive *a)
     uint64_t n = size < 8 ? 0 : mmixi_number(data, 8);
     char *text = (char *)data + 7;               /* one early: its end has room for a zero */
     const char *key, *v;
+    if (size > 8 && n > size - 8 && data[8] == '{')
+        return mmixi_refuse(a, NULL, "a whole file, found %.0f bytes of a .safetensors that begins "
+                            "with %.0f: it is cut, download it again", (double)size, (double)n + 8);
     if (size < 8 || n > size - 8)
-        return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
-                            ".safetensors would have a header of %.0f", (double)size, (double)n);
+        return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz, .pth or .gguf, found %.0f bytes "
+                            "that are none of these", (double)size);
     a->paged = a->file.mapped && !mmixi_big_endian_here();
     data += 8 + n;
     size -= 8 + (size_t)n;
@@ -26803,8 +26822,8 @@ static int mmixi_zip_end(mmixi_zip *zip, uint64_t *records)
     }
     zip->directory = (size_t)place;
     if (place <= size && *records <= size / 46 && !*records == !bytes) return 0;
-    return mmixi_refuse(zip->a, NULL, "the end of a zip file, with its directory's place, found "
-                        "none in %.0f bytes", (double)size);
+    return mmixi_refuse(zip->a, NULL, "a whole zip file (.pth, .npz), found %.0f bytes without "
+                        "its end: it is cut, download it again", (double)size);
 }
 /* What a record of the directory says of its member. */
 typedef struct mmixi_zip_entry {
@@ -27736,7 +27755,8 @@ static int mmixi_shards(mmix_archive *a)
     if (!text) return -1;
     map = mmixi_json_find(text, "weight_map");
     if (!map || *map != '{')
-        return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
+        return mmixi_refuse(a, NULL, "weights, or their index with a weight_map, found other "
+                            "JSON: weights are in .safetensors or .bin files beside it");
     a->paged = 1;
     for (v = mmixi_json_next(map, map, &key); v; v = mmixi_json_next(map, v, &key))
         if (mmixi_shard_find(a, key, mmixi_json_text(v))) return -1;
@@ -28080,8 +28100,8 @@ static int mmixi_gguf_metadata(mmixi_gguf *g, uint64_t count)
         if (mmixi_gguf_values(g, count)) return -1;
         if (g->strange) return mmixi_refuse(a, NULL, "lists of values of types 0 to 12, nested at "
                                             "most 5 deep, found another");
-        if (g->cut) return mmixi_refuse(a, NULL, "%.0f values, found the end of the file",
-                                        (double)count);
+        if (g->cut) return mmixi_refuse(a, NULL, "%.0f values, found the end of the file: it is "
+                                        "cut, download it again", (double)count);
     }
     a->metadata = g->json.out;
     return mmixi_json_open(a->m, a->path, g->json.out, g->json.at);
@@ -28137,7 +28157,8 @@ static int mmixi_gguf_entry(mmixi_gguf *g)
     }
     uint64_t number = mmixi_gguf_number(g, 4);
     uint64_t offset = mmixi_gguf_number(g, 8);
-    if (g->cut) return mmixi_refuse(a, NULL, "more arrays, found the end of the file");
+    if (g->cut) return mmixi_refuse(a, NULL, "more arrays, found the end of the file: it is cut, "
+                                    "download it again");
     if (mmixi_gguf_type(number, &e, &unread))
         return mmixi_refuse(a, own, "rows of whole blocks of a known type, found type %.0f",
                             (double)number);
@@ -28171,8 +28192,8 @@ static int mmixi_gguf_read(mmix_archive *a)
     for (mmix_entry *e = a->entries; e < a->entries + a->count; e++) {
         size_t offset = (size_t)(uintptr_t)e->data;
         if (offset > size || e->bytes > size - offset)
-            return mmixi_refuse(a, e->name, "%.0f bytes of data inside of the file, found fewer",
-                                (double)e->bytes);
+            return mmixi_refuse(a, e->name, "%.0f bytes of data inside of the file, found fewer: "
+                                "it is cut, download it again", (double)e->bytes);
         uint8_t *data = a->file.bytes + begin + offset;
         e->data = data;
         if (!mmixi_block_type_of(e->dtype) && e->dtype != MMIX_FILE_OTHER)

@@ -153,6 +153,11 @@ if grep -q '<h2>Measures\|Binary-AUC' $t/fl/report.html; then no "measures of pi
 run "whole pictures" $tiny --images $t/p --masks $t/m --whole --patches --out $t/whole
 [ "$(cut -f 3 $t/whole/pictures.txt | tr '\n' ' ')" = "4x6 6x4 4x4 " ] && ok || no "grids of whole pictures"
 bytes $t/whole/vit_tiny-patches.npy $((128 + 64 * 192 * 4))
+mkdir -p $t/thin; { printf 'P6\n51 3\n255\n'; head -c 459 /dev/zero; } >$t/thin/1.ppm
+refused "a picture too thin" --model vit_tiny --size 16 --whole --images $t/thin --out $t/th
+holds "what is too thin" $t/err '51 x 3 pixels are too thin for --whole, which would make them 272 x 16'
+{ printf 'P6\n48 3\n255\n'; head -c 432 /dev/zero; } >$t/thin/1.ppm
+run "a picture that is thin" --model vit_tiny --size 16 --whole --images $t/thin --out $t/th
 
 # a JPEG of 32 x 16 pixels, dark at the left; and the same with the word of its camera that its right side is below (orientation
 # 6, turned by a quarter to the right)

@@ -3,6 +3,7 @@
 # - A C block without main compiles, inside of a function, after what the comment above it says is given:
 #       <!-- given: mmix_ctx *m; mmix_mixer ssd -->
 # - Names of the library that they mention are in the header, and each heading of its public part is in docs/api.md.
+# - The program of docs/models.md that opens a photograph prints its vector.
 # - The CMake lines and the pkg-config file of docs/api.md build a program.
 # Ends with N passed, N failed, N skipped.
 set -u
@@ -74,5 +75,14 @@ if command -v pkg-config >/dev/null 2>&1; then
     flags=$(PKG_CONFIG_PATH=$t pkg-config --define-variable=includedir="$PWD" --cflags --libs mamba_mix 2>&1)
     if (cd $t && gcc -O0 main.c -o program $flags && ./program) >$t/said.txt 2>&1; then good; else bad "pkg-config: $flags" $t/said.txt; fi
 else skipped=$((skipped + 1)); echo "skipped: pkg-config (none here)"; fi
+
+# the program of docs/models.md that opens a photograph, by its own line, on a picture and weights that are here
+awk '$0 == "```c photograph.c" { on = 1; next } /^```/ { on = 0 } on' docs/models.md >$t/photograph.c
+command=$(sed -n "s|^    cc \(.*\) photograph.c -o photograph |gcc -std=c99 \1 $t/photograph.c -o $t/photograph |p" docs/models.md)
+if ! echo '#include <stb_image.h>' | gcc -I/usr/include/stb -fsyntax-only -x c - 2>/dev/null; then
+    skipped=$((skipped + 1)); echo "skipped: docs/models.md's photograph.c (no stb_image.h here)"
+elif $command >$t/said.txt 2>&1 && $t/photograph docs/tiny/vit.safetensors docs/tiny/scene.ppm >$t/said.txt &&
+    [ "$(grep -Ec '^-?[0-9][0-9.e-]*$' $t/said.txt)" = 16 ]; then good
+else bad "docs/models.md, photograph.c: $command" $t/said.txt; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -574,6 +574,10 @@ static void test_normalize(mmix_ctx *m)
     mmix_error_clear(m);
     check(!mmix_image(m, in, 50, 40, (size_t)-1 / 2) && mmix_error(m), "image: size too large", 0);
     mmix_error_clear(m);
+    check(!mmix_image(m, in, 1, 65537, 224) && mmix_error(m)
+          && strstr(mmix_error(m), "1 x 65537 pixels are too thin for 224 x 224"),
+          "image: too thin", 0);
+    mmix_error_clear(m);
     mmix_reset(m);
     free(in);
 }

@@ -45,6 +45,7 @@ enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + 
       ALIKE = 5 };
 enum { SCENES_FIRST = 1500, SCENES_ALL = 1000 };         /* dino.c trains on those before */
 enum { LEVELS = 20 };
+enum { LONGEST = 16 };               /* a whole picture may be so many times as long as it is wide */
 enum { SIDE = 128, SMALL = 80 };                         /* pictures in the report, pixels wide */
 
 #define fail report_refuse
@@ -74,7 +75,8 @@ static const char help[] =
     "  --size N        shorter side to 256/224 N, then the N x N pixels in the middle      (224)\n"
     "  --square        the square in the middle instead, as N x N pixels\n"
     "  --whole         the whole picture instead, its shorter side N, the longer one whole "
-    "patches\n"
+    "patches,\n"
+    "                  at most 16 N\n"
     "  --block K[,K]   maps of these blocks, too, counted from 0; up to 4\n"
     "  --threshold T   the foreground of the components' colours begins at this share of each "
     "picture's\n"
@@ -725,12 +727,18 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
         size_t side = longer < o->size ? o->size : longer;
         if (in.width < in.height) v->h = side;
         else v->w = side;
+        if (side > LONGEST * o->size)
+            snprintf(v->why, sizeof v->why,
+                     "%s: %zu x %zu pixels are too thin for --whole, which would make them %zu x "
+                     "%zu; one side may be %d times the other: cut it, or leave it out",
+                     name, in.width, in.height, v->w, v->h, LONGEST);
     }
     int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG);
     int label = mask && o->ask & ASK_SEG;
-    if (v->w * v->h > (size_t)1 << 26)
-        snprintf(v->why, sizeof v->why, "%s: too long for --whole", name);
-    else {
+    if (!*v->why && v->w * v->h > (size_t)1 << 26)
+        snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels are too many; give a smaller --size",
+                 name, v->w, v->h);
+    if (!*v->why) {
         v->rgb = (uint8_t *)malloc(v->w * v->h * 3);
         v->mask = mask ? (uint8_t *)malloc(v->w * v->h) : NULL;
         v->label = label ? (uint8_t *)malloc(v->w * v->h) : NULL;

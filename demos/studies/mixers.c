@@ -103,27 +103,6 @@ static void colour(double t, int is_signed, uint8_t *rgb)
         rgb[c] = (uint8_t)(255 + fabs(t) * (end[t > 0][c] - 255) + 0.5);
 }
 
-/* Numbers that are drawn as squares: (rows, cols), `zoom` pixels a side; `top` and above get the
-   last colour. */
-typedef struct drawing {
-    const mmix_real *values;
-    size_t rows, cols, zoom;
-    double top;
-} drawing;
-
-static void draw_values(const char *out, const char *name, const drawing *d)
-{
-    static uint8_t rgb[4 * L * L * 3];
-    size_t zoom = d->zoom;
-    size_t width = d->cols * zoom;
-    size_t height = d->rows * zoom;
-    for (size_t i = 0; i < width * height; i++) {
-        size_t at = i / width / zoom * d->cols + i % width / zoom;
-        colour((double)d->values[at] / d->top, 0, rgb + 3 * i);
-    }
-    figure_png(out, name, rgb, width, height);
-}
-
 typedef struct range { double low, high, sum; } range;
 static range range_of(const mmix_real *v, size_t n, size_t skip)  /* of all but v[skip] */
 {
@@ -168,17 +147,18 @@ typedef struct trio_panel {
     double top;
 } trio_panel;
 static const trio_panel three_mixers[3] = {
-    {SOFTMAX, "M: softmax attention", 0.05},
-    {LINEAR, "M: linear attention", 0.05},
-    {FORWARD, "M: SSD (Mamba-2)", 0.5},
+    {SOFTMAX, "M: softmax", 0.05},
+    {LINEAR, "M: linear", 0.05},
+    {FORWARD, "M: Mamba-2", 0.5},
 };
 static const trio_panel three_directions[3] = {
-    {FORWARD, "M: SSD, forward", 0.5},
-    {REVERSE, "M: SSD, reverse", 0.5},
-    {BOTH, "M: SSD, both", 0.5},
+    {FORWARD, "M: forward", 0.5},
+    {REVERSE, "M: reverse", 0.5},
+    {BOTH, "M: both", 0.5},
 };
-enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANEL + 104, UNIT = 4,
+enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 90, LOWER = UPPER + PANEL + 110,
        TRIO_WIDTH = 4 * PANEL + 5 * GAP, TRIO_HEIGHT = LOWER + PANEL + GAP };
+enum { UNIT = 7 };                       /* letters that are read on a screen of 390 pixels, too */
 static void centred(uint8_t *rgb, size_t panel, double y, double unit, const char *text)
 {
     double left = GAP + (PANEL + GAP) * (double)panel;
@@ -220,14 +200,14 @@ static void draw_trio(mmix_ctx *m, const char *out, const char *file, const trio
         for (size_t y = 0; k && y < 24; y++)             /* a triangle where the row begins */
             memset(left + 3 * ((UPPER + ZOOM * token + y - 11) * TRIO_WIDTH) - 48, 29,
                    3 * (y < 12 ? y : 24 - y));
-        snprintf(text, sizeof text, k ? "row %d over the scene" : "marked: patch %d", (int)token);
-        centred(rgb, k, UPPER - 20, UNIT, k ? of[k - 1].name : "X: 144 patches");
-        centred(rgb, k, k ? LOWER - 20 : UPPER + PANEL + 44, UNIT, text);
+        snprintf(text, sizeof text, k ? "row %d of M" : "patch %d", (int)token);
+        centred(rgb, k, UPPER - 24, UNIT, k ? of[k - 1].name : "X: scene");
+        centred(rgb, k, k ? LOWER - 24 : UPPER + PANEL + 66, UNIT, text);
     }
-    centred(rgb, 0, LOWER + 140, 3 * UNIT, "Y = M X");
-    centred(rgb, 0, LOWER + 230, UNIT, "row i of M says");
-    centred(rgb, 0, LOWER + 280, UNIT, "what patch i takes");
-    centred(rgb, 0, LOWER + 330, UNIT, "of every patch");
+    centred(rgb, 0, LOWER + 140, 12, "Y = M X");
+    centred(rgb, 0, LOWER + 250, UNIT, "row i says");
+    centred(rgb, 0, LOWER + 325, UNIT, "what patch");
+    centred(rgb, 0, LOWER + 400, UNIT, "i takes");
     figure_png(out, file, rgb, TRIO_WIDTH, TRIO_HEIGHT);
 }
 
@@ -412,6 +392,24 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     figure_close(g, "</svg>\n");
 }
 
+/* A matrix of numbers from 0 to 1, and the scale of its colours. */
+static void draw_shares(const char *out, const char *file, const mmix_real *value)
+{
+    enum { HIGH = PANEL + 2 * GAP, BAR = PANEL + 2 * GAP, END = BAR + GAP, ALL = END + 80 };
+    static const char *const mark[3] = {"1", "1/2", "0"};
+    static uint8_t rgb[ALL * HIGH * 3];
+    memset(rgb, 255, sizeof rgb);
+    for (size_t y = 0; y < PANEL; y++) {
+        uint8_t *row = rgb + 3 * (GAP + y) * ALL;
+        for (size_t x = 0; x < PANEL; x++)
+            colour((double)value[y / ZOOM * L + x / ZOOM], 0, row + 3 * (GAP + x));
+        for (size_t x = BAR; x < END; x++) colour(1 - (double)y / (PANEL - 1), 0, row + 3 * x);
+    }
+    for (int k = 0; k < 3; k++)
+        figure_words(rgb, ALL, HIGH, END + 14, GAP + PANEL * k / 2.0 + 10, 3.4, mark[k]);
+    figure_png(out, file, rgb, ALL, HIGH);
+}
+
 /* F of the SSD head: each row is the row above, faded once more, and a 1. */
 static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
 {
@@ -425,8 +423,7 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
                 (mmix_real)exp(delta * (double)mmix_data(x.A)[0]);
         decay[i * L + i] = 1;
     }
-    const drawing d = {decay, L, L, 2, 1};
-    draw_values(out, "decay.png", &d);
+    draw_shares(out, "decay.png", decay);
 }
 
 /* ---- figures: numbers ------------------------------------------------------------------------ */

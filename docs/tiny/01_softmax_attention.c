@@ -32,8 +32,7 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* One row of M (L): scores, then e^score, then shares. The largest score is taken off
-   before: the shares stay the same, and no exponential is too large for a float. */
+/* One row of M (L): scores, then e^score, then shares. */
 static void attention_row(float *row, const float *q_i, const float *k, size_t L, size_t N)
 {
     float largest = -HUGE_VALF, sum = 0;
@@ -90,19 +89,15 @@ int main(void)
     read_patches(x);
     softmax_attention(y, M, x, x, x, TOKENS, WIDTH, WIDTH);
     const float *row = M + MARKED * TOKENS;
-    float largest = 0, sum = 0;
-    for (size_t j = 0; j < TOKENS; j++) {
-        largest = fmaxf(largest, row[j]);
-        sum += row[j];
-    }
+    float largest = 0;
+    for (size_t j = 0; j < TOKENS; j++) largest = fmaxf(largest, row[j]);
     puts("what patch 77, in brackets, takes of each patch of the scene");
     for (size_t j = 0; j < TOKENS; j++) {
         char sign = " .:-=+*#%@"[(int)(row[j] / largest * 9.99f)];
         printf(j == MARKED ? "[%c]" : " %c ", sign);
         if (j % GRID == GRID - 1) putchar('\n');
     }
-    printf("the row's sum is %.4f; an equal share were %.4f\n", sum, 1.0 / TOKENS);
-    printf("patch 77 takes of itself %.4f\n", row[MARKED]);
+    printf("it takes of itself %.4f; an equal share is %.4f\n", row[MARKED], 1.0 / TOKENS);
     return 0;
 }
 

@@ -9,22 +9,17 @@
 
        h = Σ_j v_j φ(k_j)ᵀ,    y_i = h φ(q_i)
 
-   Query, key and value of a patch are the same numbers x again, as in 01: its 432 colours
-   less 127.5, but brought to length 20. φ(x)_n = e^(x_n) / Σ_m e^(x_m), and N = P = 432. No
-   largest number is taken off: e^20 fits into a float. Rows of M are not divided by their
-   sums.
-
-   A causal mixer, in which patch i sees only patches j ≤ i, reads the state while it grows.
-   The program prints row 77 of M over the scene, and how far the results are apart.
+   φ(x)_n = e^(x_n) / Σ_m e^(x_m). Rows of M are not divided by their sums. Query, key and
+   value of a token are the same N = P = 64 numbers here: number i of all tokens is
+   2 sin(i² mod 1009). The program prints what both ways cost for more and more tokens, and
+   how far their y are apart.
 
        cc -O2 docs/tiny/02_linear_attention.c -o 02 -lm && ./02 */
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, TOKENS = GRID * GRID };
-enum { WIDTH = 3 * PATCH * PATCH, MARKED = 77 };
+enum { WIDTH = 64, LONGEST = 1024 };
 
 static float dot(const float *a, const float *b, size_t n)
 {
@@ -60,85 +55,35 @@ static void linear_by_matrix(float *y, float *M, const float *f, const float *g,
     }
 }
 
-/* h (P, N) ← h + v_j φ(k_j)ᵀ: all that is ever kept of token j. */
-static void remember(float *h, const float *g_j, const float *v_j, size_t N, size_t P)
-{
-    for (size_t p = 0; p < P; p++)
-        for (size_t n = 0; n < N; n++) h[p * N + n] += v_j[p] * g_j[n];
-}
-
-/* y_i (P) = h φ(q_i) */
-static void recall(float *y_i, const float *h, const float *f_i, size_t N, size_t P)
-{
-    for (size_t p = 0; p < P; p++) y_i[p] = dot(h + p * N, f_i, N);
-}
-
-/* The state first: all tokens are remembered, then each recalls. h is zeros before. */
+/* The state first: h (P, N), zeros before, is all that is ever kept of the tokens. */
 static void linear_by_state(float *y, float *h, const float *f, const float *g,
                             const float *v, size_t L, size_t N, size_t P)
 {
-    for (size_t j = 0; j < L; j++) remember(h, g + j * N, v + j * P, N, P);
-    for (size_t i = 0; i < L; i++) recall(y + i * P, h, f + i * N, N, P);
-}
-
-/* The causal form: the same two calls in one loop. */
-static void linear_causal(float *y, float *h, const float *f, const float *g,
-                          const float *v, size_t L, size_t N, size_t P)
-{
-    for (size_t i = 0; i < L; i++) {
-        remember(h, g + i * N, v + i * P, N, P);
-        recall(y + i * P, h, f + i * N, N, P);
-    }
-}
-
-/* As in 01: the colours of each patch, brought to length 20. */
-static void read_patches(float *x)
-{
-    static unsigned char rgb[SIDE][SIDE][3];
-    FILE *f = fopen("docs/tiny/scene.ppm", "rb");
-    if (!f || fscanf(f, "P6 144 144 255%*c") != 0 || fread(rgb, sizeof rgb, 1, f) != 1) {
-        puts("docs/tiny/scene.ppm is not here; run this beside docs");
-        exit(1);
-    }
-    fclose(f);
-    for (size_t t = 0; t < TOKENS; t++, x += WIDTH) {
-        for (size_t i = 0; i < WIDTH; i++) {
-            size_t row = t / GRID * PATCH + i / 3 / PATCH;
-            size_t column = t % GRID * PATCH + i / 3 % PATCH;
-            x[i] = rgb[row][column][i % 3] - 127.5f;
-        }
-        float length = sqrtf(dot(x, x, WIDTH)) / 20;
-        for (size_t i = 0; i < WIDTH; i++) x[i] /= length;
-    }
+    for (size_t j = 0; j < L; j++)               /* h ← h + v_j φ(k_j)ᵀ */
+        for (size_t p = 0; p < P; p++)
+            for (size_t n = 0; n < N; n++) h[p * N + n] += v[j * P + p] * g[j * N + n];
+    for (size_t i = 0; i < L; i++)               /* y_i = h φ(q_i) */
+        for (size_t p = 0; p < P; p++) y[i * P + p] = dot(h + p * N, f + i * N, N);
 }
 
 int main(void)
 {
-    static float x[TOKENS * WIDTH], f[TOKENS * WIDTH], M[TOKENS * TOKENS];
-    static float y[TOKENS * WIDTH], same[TOKENS * WIDTH], causal[TOKENS * WIDTH];
-    static float h[WIDTH * WIDTH], past[WIDTH * WIDTH];
-    read_patches(x);
-    features(f, x, TOKENS, WIDTH);
-    linear_by_matrix(y, M, f, f, x, TOKENS, WIDTH, WIDTH);
-    linear_by_state(same, h, f, f, x, TOKENS, WIDTH, WIDTH);
-    linear_causal(causal, past, f, f, x, TOKENS, WIDTH, WIDTH);
-    const float *row = M + MARKED * TOKENS;
-    float largest = 0, apart = 0, last = 0;
-    for (size_t j = 0; j < TOKENS; j++) largest = fmaxf(largest, row[j]);
-    for (size_t i = 0; i < TOKENS * WIDTH; i++) apart = fmaxf(apart, fabsf(y[i] - same[i]));
-    for (size_t i = (TOKENS - 1) * WIDTH; i < TOKENS * WIDTH; i++)
-        last = fmaxf(last, fabsf(y[i] - causal[i]));
-    puts("what patch 77, in brackets, takes of each patch of the scene");
-    for (size_t j = 0; j < TOKENS; j++) {
-        char sign = " .:-=+*#%@"[(int)(row[j] / largest * 9.99f)];
-        printf(j == MARKED ? "[%c]" : " %c ", sign);
-        if (j % GRID == GRID - 1) putchar('\n');
+    static float x[LONGEST * WIDTH], f[LONGEST * WIDTH], M[LONGEST * LONGEST];
+    static float y[LONGEST * WIDTH], same[LONGEST * WIDTH];
+    for (size_t i = 0; i < LONGEST * WIDTH; i++) x[i] = 2 * sinf((float)(i * i % 1009));
+    features(f, x, LONGEST, WIDTH);
+    puts("tokens   multiply-adds with M first   with the state first   y differs by");
+    for (size_t L = 16; L <= LONGEST; L *= 4) {
+        float apart = 0, h[WIDTH * WIDTH] = { 0 };
+        linear_by_matrix(y, M, f, f, x, L, WIDTH, WIDTH);
+        linear_by_state(same, h, f, f, x, L, WIDTH, WIDTH);
+        for (size_t i = 0; i < L * WIDTH; i++) apart = fmaxf(apart, fabsf(y[i] - same[i]));
+        size_t first = 2 * L * L * WIDTH, second = 2 * L * WIDTH * WIDTH;
+        printf("%6zu %28zu %22zu %14.0e\n", L, first, second, apart);
     }
-    printf("M first or the state first: y differs by %.0e\n", apart);
-    printf("the last token sees all; its causal y differs by %.0e\n", last);
     return 0;
 }
 
-/* Try next: multiply q by 3 before φ, and the row sharpens. Divide each y by its row's
-   sum, which is one more row of h, for a v with a 1 at its end. Use another φ: x + 1 for
-   x > 0, else e^x. */
+/* Try next: take the time of both with clock(). Read the state while it grows, in one loop:
+   token i then sees only tokens j ≤ i (the causal form). Divide each y by its row's sum,
+   which is one more row of h, for a v with a 1 at its end. */

@@ -33,24 +33,18 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* One token: h (P, N) becomes the next state, and y_t (P) is what c_t reads of it. */
-static void scan_step(float *y_t, float *h, const float *x_t, float delta, float A,
-                      const float *b_t, const float *c_t, size_t N, size_t P)
-{
-    float fade = expf(delta * A);
-    for (size_t p = 0; p < P; p++) {
-        float *h_p = h + p * N;
-        for (size_t n = 0; n < N; n++) h_p[n] = fade * h_p[n] + delta * x_t[p] * b_t[n];
-        y_t[p] = dot(h_p, c_t, N);
-    }
-}
-
-/* All tokens: x, y (L, P), delta (L), B, C (L, N). h is the state before, then after. */
+/* x, y (L, P), delta (L), B, C (L, N). h (P, N) is the state before, then after. */
 static void scan(float *y, float *h, const float *x, const float *delta, float A,
                  const float *B, const float *C, size_t L, size_t N, size_t P)
 {
-    for (size_t t = 0; t < L; t++)
-        scan_step(y + t * P, h, x + t * P, delta[t], A, B + t * N, C + t * N, N, P);
+    for (size_t t = 0; t < L; t++) {
+        float fade = expf(delta[t] * A);
+        for (size_t p = 0; p < P; p++) {
+            float *h_p = h + p * N, step = delta[t] * x[t * P + p];
+            for (size_t n = 0; n < N; n++) h_p[n] = fade * h_p[n] + step * B[t * N + n];
+            y[t * P + p] = dot(h_p, C + t * N, N);
+        }
+    }
 }
 
 /* M (L, L). A row begins on the diagonal and walks into the past: each token on the way

@@ -8,9 +8,9 @@
        h ← F_Q0 h + Σ_j F_Qj δ_j x_j b_jᵀ,          F_ij = e^(a_{j+1} + ... + a_i)
 
    F_ij is what is left of token j at token i, and F_i0 what is left of the state. They are
-   built as products of factors e^a, each below 1. On paper F_ij is also F_i0 / F_j0, but
-   where both are too small for a float that is 0 / 0. The program compares chunks of
-   several lengths with the loop, and the product with the quotient.
+   built as products of factors e^a, each below 1. (On paper F_ij is also F_i0 / F_j0, but
+   where both are too small for a float that is 0 / 0.) A chunk of one token is a step of
+   03's loop. The program compares longer ones with that.
 
        cc -O2 docs/tiny/04_chunks.c -o 04 -lm && ./04 */
 
@@ -27,19 +27,6 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* 03's loop: x and y (L, P), delta (L), B and C (L, N), h (P, N). */
-static void plain_scan(float *y, float *h, const float *x, const float *delta, float A,
-                       const float *B, const float *C, size_t L, size_t N, size_t P)
-{
-    for (size_t t = 0; t < L; t++)
-        for (size_t p = 0; p < P; p++) {
-            float *h_p = h + p * N, fade = expf(delta[t] * A);
-            float step = delta[t] * x[t * P + p];
-            for (size_t n = 0; n < N; n++) h_p[n] = fade * h_p[n] + step * B[t * N + n];
-            y[t * P + p] = dot(h_p, C + t * N, N);
-        }
-}
-
 /* Row i of F from row i - 1: all that was there fades once more, token i is whole. */
 static void fade_row(float *F, size_t i, float fade)
 {
@@ -47,7 +34,8 @@ static void fade_row(float *F, size_t i, float fade)
     F[i] = 1;
 }
 
-/* One chunk of Q tokens. F has room for Q numbers, one row of the matrix at a time. */
+/* One chunk of Q tokens: x and y (Q, P), delta (Q), B and C (Q, N), h (P, N). F has room
+   for Q numbers, one row of the matrix at a time. */
 static void scan_chunk(float *y, float *h, float *F, const float *x, const float *delta,
                        float A, const float *B, const float *C, size_t Q, size_t N,
                        size_t P)
@@ -95,7 +83,7 @@ int main(void)
         x[i] = sinf((float)i);
         delta[i / WIDTH] = 0.1f + 0.09f * B[i];
     }
-    plain_scan(y, h, x, delta, -1, B, C, TOKENS, WIDTH, WIDTH);
+    chunked_scan(y, h, F, x, delta, -1, B, C, TOKENS, WIDTH, WIDTH, 1);
     puts(" chunk   multiply-adds   numbers of the state     largest difference");
     puts("             per token      touched per token          from the loop");
     for (size_t Q = 1; Q <= LONGEST; Q *= 4) {
@@ -106,12 +94,9 @@ int main(void)
         size_t cost = (Q + 1) * WIDTH + 2 * WIDTH * WIDTH;
         printf("%6zu %15zu %22zu %22.0e\n", Q, cost, WIDTH * WIDTH / Q, apart);
     }
-    float F_30 = 1;                              /* F_30,0, where fading is strong */
-    for (size_t j = 1; j <= 30; j++) F_30 *= expf(delta[j] * -50);
-    float fade = expf(delta[31] * -50), quotient = F_30 * fade / F_30;
-    printf("of token 30 at 31: as a product %.4f, as a quotient %.4f\n", fade, quotient);
     return 0;
 }
 
-/* Try next: M^c, M^c x, h c and the sum over j are products of matrices. Write them so, and
-   use 06. Heads that share B and C have c_i · b_j in common: make it once for all. */
+/* Try next: build F_ij as F_i0 / F_j0, and set A to -50: which y are no numbers? M^c,
+   M^c x, h c and the sum over j are products of matrices. Write them so, and use 06. Heads
+   that share B and C have c_i · b_j in common: make it once for all. */

@@ -20,16 +20,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Floats that are added and multiplied together. GCC and Clang have a type for them; for
-   other compilers `lanes` is one float, and the same lines are right, if slow. */
-#if defined(__GNUC__)
-enum { LANES = 4 };
+/* Floats that are added and multiplied together, in the words of GCC and Clang. (For other
+   compilers `typedef float lanes` with LANES = 1 is right, too, if slow.) */
+enum { LANES = 4, ROWS = 4, COLUMNS = 2 * LANES, DEEPEST = 1024 };
 typedef float lanes __attribute__((vector_size(16)));
-#else
-enum { LANES = 1 };
-typedef float lanes;
-#endif
-enum { ROWS = 4, COLUMNS = 2 * LANES, DEEPEST = 1024 };
 
 /* c (n, m) = a (n, k) b (k, m), as in all that follow. */
 static void product_loops(float *c, const float *a, const float *b, size_t n, size_t k,

@@ -5,15 +5,14 @@
 
        x = [cls; patches W_eᵀ + b_e] + positions
        x = x + ls1 ∘ attention(norm1 x)          01, in heads, between two matrices
-       x = x + ls2 ∘ fc2(gelu(fc1(norm2 x)))     each token alone; ls only in DINOv2
+       x = x + ls2 ∘ fc2(gelu(fc1(norm2 x)))     each token alone
        features = norm x
 
    The program prints how alike the feature of a patch on the ball is to those of all
-   patches (their cosine). It reads .safetensors of DINO, DINOv2 and plain ViTs, with timm's
-   names or Hugging Face's, and refuses by name what it does not know. A file says all but
-   the number of heads: 64 numbers each are usual.
+   patches (their cosine). It reads DINOv2 without registers, as facebook/dinov2-small and
+   -base are downloaded from huggingface.co, and refuses what it does not know.
 
-       cc -O2 docs/tiny/07_vit.c -o 07 -lm && ./07        (or ./07 FILE HEADS) */
+       cc -O2 docs/tiny/07_vit.c -o 07 -lm && ./07        (or ./07 model.safetensors) */
 
 #include <math.h>
 #include <stdint.h>
@@ -22,18 +21,6 @@
 #include <string.h>
 
 enum { GRID = 12, SIDE = 144, MARKED = 77, TOKENS = 1 + GRID * GRID, WIDEST = 1024 };
-
-/* Hugging Face's words, and timm's for the same. What is under "head." is not needed. */
-static const char *const same[][2] = {
-    { "vit.", "" }, { "dinov2.", "" }, { "position_embeddings", "pos_embed" },
-    { "patch_embeddings.projection", "patch_embed.proj" }, { "embeddings.", "" },
-    { "encoder.layer.", "blocks." }, { "layernorm_before", "norm1" },
-    { "layernorm_after", "norm2" }, { "layernorm", "norm" },
-    { "attention.attention", "attn" }, { "attention.output.dense", "attn.proj" },
-    { "intermediate.dense", "mlp.fc1" }, { "output.dense", "mlp.fc2" },
-    { "layer_scale1.lambda1", "ls1.gamma" }, { "layer_scale2.lambda1", "ls2.gamma" },
-    { "classifier.", "head." }, { "pooler.", "head." }, { "mask_token", "head.mask" },
-};
 
 /* A .safetensors file is the length of its header in 8 bytes, the header, and numbers.
    What names and shapes say: numbers of a token, and between fc1 and fc2; the side of a
@@ -48,43 +35,29 @@ static void die(const char *name, const char *why)
     exit(1);
 }
 
-/* Everywhere in a text; `to` is not longer than `from`. */
-static void exchange(char *text, const char *from, const char *to)
+/* The header has "layernorm.bias":{"dtype":"F32","shape":[384],"data_offsets":[0,1536]},
+   bytes of the numbers. This is where a tensor's d of dtype stands. */
+static char *find(const char *name)
 {
-    for (char *at = strstr(text, from); at; at = strstr(at, from)) {
-        memmove(at + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
-        memcpy(at, to, strlen(to));
-    }
+    char *at = strstr(header, name);
+    if (!at || !strchr(at, '[')) die(name, "the file has no tensor of this name");
+    return at + strlen(name) + 3;
 }
 
-/* The header has "norm.bias":{"dtype":"F32","shape":[384],"data_offsets":[0,1536]}, bytes
-   of the numbers. find returns those of a name in three pieces, at least n of them, and
-   makes a D of dtype's d: this tensor is used. */
-static const float *find(const char *block, const char *part, const char *end, size_t n)
+/* The numbers of a tensor, at least n, whose name is in three pieces. An F in place of the
+   d says that it is used. */
+static const float *tensor(const char *block, const char *part, const char *end, size_t n)
 {
     char name[96];
     size_t first = 1, last = 0;
     snprintf(name, sizeof name, "\"%s%s%s\"", block, part, end);
-    char *at = strstr(header, name);
-    if (!at) die(name, "the file has no tensor of this name");
-    at += strlen(name) + 3;
+    char *at = find(name);
     if (strncmp(at + 1, "type\":\"F32\"", 11) != 0) die(name, "not F32; no other is read");
     sscanf(at, "%*[^]]],\"data_offsets\":[%zu,%zu", &first, &last);
     if (first % 4 || last > 4 * count || first > last || last - first < 4 * n)
         die(name, "it is too short");
-    *at = 'D';
+    *at = 'F';
     return numbers + first / 4;
-}
-
-/* One axis of a tensor's shape. */
-static size_t axis(const char *name, int number)
-{
-    size_t s[4] = { 0 };
-    const char *at = strstr(header, name);
-    if (at) at = strchr(at, '[');
-    if (!at) die(name, "the file has no tensor of this name");
-    sscanf(at, "[%zu,%zu,%zu,%zu", &s[0], &s[1], &s[2], &s[3]);
-    return s[number];
 }
 
 static void open_weights(const char *path)
@@ -98,25 +71,20 @@ static void open_weights(const char *path)
         die(path, "this is no .safetensors file");
     count = fread(numbers, 4, sizeof numbers / 4, f);
     fclose(f);
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        exchange(header, same[i][0], same[i][1]);
-    positions = (size_t)sqrt((double)axis("\"pos_embed\"", 1));
-    F = axis("\"blocks.0.mlp.fc1.bias\"", 0);
-    D = axis("\"patch_embed.proj.weight\"", 0);
-    P = axis("\"patch_embed.proj.weight\"", 2);
-    if (!D || D > WIDEST || F > 4 * WIDEST || P > 16) die(path, "no ViT of these sizes");
+    const char *projection = find("\"embeddings.patch_embeddings.projection.weight\"");
+    sscanf(strchr(projection, '['), "[%zu,%*u,%zu", &D, &P);
+    sscanf(strchr(find("\"embeddings.position_embeddings\""), '['), "[%*u,%zu", &positions);
+    sscanf(strchr(find("\"encoder.layer.0.mlp.fc1.bias\""), '['), "[%zu", &F);
+    positions = (size_t)sqrt((double)positions);
+    if (!D || D > WIDEST || (D > 64 && D % 64) || F > 4 * WIDEST || P > 16 || !positions)
+        die(path, "no ViT of these sizes");
 }
 
-/* What is left in the header, and what to say of it. */
-static void refuse_others(void)
+/* The token that training puts over patches is not needed; no other may be left. */
+static void refuse_others(const char *path)
 {
-    char *at = strstr(header, "\":{\"dtype\"");
-    for (; at; at = strstr(at + 1, "\":{\"dtype\"")) {
-        const char *name = at;
-        *at = 0;
-        while (name[-1] != '"') name--;
-        if (strncmp(name, "head.", 5) != 0) die(name, "more than a plain ViT has");
-    }
+    if (strstr(header, "mask_token")) tensor("embeddings.", "mask_token", "", D);
+    if (strstr(header, "\"dtype\"")) die(path, "it has more tensors than DINOv2");
 }
 
 static float dot(const float *a, const float *b, size_t n)
@@ -126,12 +94,12 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* y (rows, out) = x (rows, in) Wᵀ + b, where W has `skip` rows before those of y. */
+/* y (rows, out) = x (rows, in) Wᵀ + b */
 static void linear(float *y, const float *x, const char *block, const char *part,
-                   size_t rows, size_t in, size_t out, size_t skip)
+                   size_t rows, size_t in, size_t out)
 {
-    const float *W = find(block, part, ".weight", (skip + out) * in) + skip * in;
-    const float *b = find(block, part, ".bias", skip + out) + skip;
+    const float *W = tensor(block, part, ".weight", out * in);
+    const float *b = tensor(block, part, ".bias", out);
     for (size_t r = 0; r < rows; r++)
         for (size_t o = 0; o < out; o++)
             y[r * out + o] = dot(x + r * in, W + o * in, in) + b[o];
@@ -139,7 +107,8 @@ static void linear(float *y, const float *x, const char *block, const char *part
 
 static void norm(float *y, const float *x, const char *block, const char *part, size_t rows)
 {
-    const float *w = find(block, part, ".weight", D), *b = find(block, part, ".bias", D);
+    const float *w = tensor(block, part, ".weight", D);
+    const float *b = tensor(block, part, ".bias", D);
     for (size_t r = 0; r < rows; r++, x += D, y += D) {
         float mean = 0, variance = 0;
         for (size_t d = 0; d < D; d++) mean += x[d] / (float)D;
@@ -149,12 +118,11 @@ static void norm(float *y, const float *x, const char *block, const char *part, 
     }
 }
 
-/* x += ls ∘ u, or x += u where there is no ls. */
+/* x += ls ∘ u */
 static void add(float *x, const float *u, const char *block, const char *part, size_t rows)
 {
-    const float *ls = NULL;
-    if (strstr(header, "ls1.gamma")) ls = find(block, part, ".gamma", D);
-    for (size_t i = 0; i < rows * D; i++) x[i] += ls ? ls[i % D] * u[i] : u[i];
+    const float *ls = tensor(block, part, ".lambda1", D);
+    for (size_t i = 0; i < rows * D; i++) x[i] += ls[i % D] * u[i];
 }
 
 /* 01 in heads: each has its own N columns of q, k, v and y, all (L, D). */
@@ -180,36 +148,37 @@ static void attention(float *y, const float *q, const float *k, const float *v, 
     }
 }
 
-/* x (L, D) becomes what the next block reads. timm has one matrix for q, k and v. */
+/* x (L, D) becomes what the next block reads. */
 static void block(float *x, const char *name, size_t L, size_t N)
 {
-    static const char *const apart[3] = { "attn.query", "attn.key", "attn.value" };
-    static float u[TOKENS * WIDEST], f[TOKENS * 4 * WIDEST], qkv[3][TOKENS * WIDEST];
+    static float u[TOKENS * WIDEST], f[TOKENS * 4 * WIDEST];
+    static float q[TOKENS * WIDEST], k[TOKENS * WIDEST], v[TOKENS * WIDEST];
     norm(u, x, name, "norm1", L);
-    for (size_t i = 0; i < 3; i++) {
-        if (strstr(header, "attn.qkv")) linear(qkv[i], u, name, "attn.qkv", L, D, D, i * D);
-        else linear(qkv[i], u, name, apart[i], L, D, D, 0);
-    }
-    attention(u, qkv[0], qkv[1], qkv[2], L, N);
-    linear(qkv[0], u, name, "attn.proj", L, D, D, 0);
-    add(x, qkv[0], name, "ls1", L);
+    linear(q, u, name, "attention.attention.query", L, D, D);
+    linear(k, u, name, "attention.attention.key", L, D, D);
+    linear(v, u, name, "attention.attention.value", L, D, D);
+    attention(u, q, k, v, L, N);
+    linear(q, u, name, "attention.output.dense", L, D, D);
+    add(x, q, name, "layer_scale1", L);
     norm(u, x, name, "norm2", L);
-    linear(f, u, name, "mlp.fc1", L, D, F, 0);
+    linear(f, u, name, "mlp.fc1", L, D, F);
     for (size_t i = 0; i < L * F; i++) f[i] *= 0.5f * (1 + erff(f[i] / sqrtf(2)));
-    linear(u, f, name, "mlp.fc2", L, F, D, 0);
-    add(x, u, name, "ls2", L);
+    linear(u, f, name, "mlp.fc2", L, F, D);
+    add(x, u, name, "layer_scale2", L);
 }
 
 /* features (1 + grid², D) of the patches (grid², 3, P, P) of a picture, grid ≤ GRID. Where
-   the file has another square of positions, each patch takes the nearest. */
-static void vit_forward(float *features, const float *patches, size_t grid, size_t heads)
+   the file has another square of positions, each patch takes the nearest. A head has N
+   numbers of a token: 64 in DINOv2. */
+static void vit_forward(float *features, const float *patches, size_t grid, size_t N)
 {
     static float x[TOKENS * WIDEST];
-    char name[32] = "blocks.0.";
+    char name[32] = "encoder.layer.0.";
     size_t L = 1 + grid * grid, G = positions;
-    const float *pos = find("", "pos_embed", "", (1 + G * G) * D);
-    memcpy(x, find("", "cls_token", "", D), D * sizeof *x);
-    linear(x + D, patches, "", "patch_embed.proj", L - 1, 3 * P * P, D, 0);
+    const float *pos = tensor("embeddings.", "position_embeddings", "", (1 + G * G) * D);
+    memcpy(x, tensor("embeddings.", "cls_token", "", D), D * sizeof *x);
+    linear(x + D, patches, "embeddings.", "patch_embeddings.projection", L - 1, 3 * P * P,
+           D);
     for (size_t t = 0; t < L; t++) {
         size_t row = (2 * ((t - 1) / grid) + 1) * G / (2 * grid);
         size_t column = (2 * ((t - 1) % grid) + 1) * G / (2 * grid);
@@ -217,10 +186,10 @@ static void vit_forward(float *features, const float *patches, size_t grid, size
         for (size_t d = 0; d < D; d++) x[t * D + d] += pos[place * D + d];
     }
     for (size_t i = 1; strstr(header, name); i++) {
-        block(x, name, L, D / heads);
-        snprintf(name, sizeof name, "blocks.%zu.", i);
+        block(x, name, L, N);
+        snprintf(name, sizeof name, "encoder.layer.%zu.", i);
     }
-    norm(features, x, "", "norm", L);
+    norm(features, x, "", "layernorm", L);
 }
 
 /* The scene's nearest pixels, less the mean of all pictures, by their deviation. */
@@ -242,13 +211,12 @@ static void read_patches(float *patches)
 int main(int argc, char **argv)
 {
     static float patches[TOKENS * 3 * 16 * 16], features[TOKENS * WIDEST];
-    open_weights(argc > 1 ? argv[1] : "docs/tiny/vit.safetensors");
-    size_t heads = argc > 2 ? (size_t)atoi(argv[2]) : (D + 63) / 64;
-    if (!heads || D % heads) die("HEADS", "they do not divide the width");
+    const char *path = argc > 1 ? argv[1] : "docs/tiny/vit.safetensors";
+    open_weights(path);
     read_patches(patches);
-    vit_forward(features, patches, GRID, heads);
-    refuse_others();
-    printf("%zu numbers a patch, %zu heads\n", D, heads);
+    vit_forward(features, patches, GRID, D < 64 ? D : 64);       /* numbers of a head */
+    refuse_others(path);
+    printf("%zu numbers a patch\n", D);
     for (size_t t = 0; t < GRID * GRID; t++) {
         const float *f = features + (1 + MARKED) * D, *f_t = features + (1 + t) * D;
         float cosine = dot(f, f_t, D) / sqrtf(dot(f, f, D) * dot(f_t, f_t, D));

@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, PATCHES = GRID * GRID };
-enum { PIXELS = 3 * PATCH * PATCH, NAMES = 4, MOST = 64 };
+enum { PIXELS = 3 * PATCH * PATCH, NAMES = 4 };
 
 static const char *const truth =                 /* 0 wall, 1 floor, 2 ball, 3 cone */
     "000000000000" "000000000000" "000000000000" "111111111111"
@@ -33,30 +33,26 @@ static double dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* votes (NAMES) for row i of f (n, D) by its k nearest rows, k ≤ MOST; label (n). `best`
-   holds the most alike first, and of equals the earlier. */
+/* votes (NAMES) for row i of f (n, D), n ≤ PATCHES, by its k nearest others; label (n). Who
+   has voted, and row i itself, gets a cosine that no other has. */
 static void knn_vote(double *votes, const float *f, const int32_t *label, size_t i,
                      size_t n, size_t D, size_t k, double T)
 {
     const float *f_i = f + i * D;
-    double best[MOST + 1];
-    int32_t names[MOST + 1];
-    size_t found = 0;
+    double cosine[PATCHES];
     for (size_t j = 0; j < n; j++) {
         const float *f_j = f + j * D;
-        if (j == i) continue;
-        double cosine = dot(f_i, f_j, D) / sqrt(dot(f_i, f_i, D) * dot(f_j, f_j, D));
-        size_t at = found;
-        for (; at > 0 && best[at - 1] < cosine; at--) {
-            best[at] = best[at - 1];
-            names[at] = names[at - 1];
-        }
-        best[at] = cosine;
-        names[at] = label[j];
-        if (found < k) found++;
+        cosine[j] = dot(f_i, f_j, D) / sqrt(dot(f_i, f_i, D) * dot(f_j, f_j, D));
     }
+    cosine[i] = -2;
     for (size_t c = 0; c < NAMES; c++) votes[c] = 0;
-    for (size_t m = 0; m < found; m++) votes[names[m]] += exp(best[m] / T);
+    for (size_t m = 0; m < k && m + 1 < n; m++) {
+        size_t best = 0;
+        for (size_t j = 1; j < n; j++)
+            if (cosine[j] > cosine[best]) best = j;
+        votes[label[best]] += exp(cosine[best] / T);
+        cosine[best] = -2;
+    }
 }
 
 /* said (n): the name with the most votes for each row. Returns the share of right ones, and
