@@ -172,11 +172,16 @@ static void functions(void)
     for (int i = 0; i < 8; i++)
         x[i] = 1;
     {
-        real decay[8];
-        k->ssd_row(8, 1, dy, x, x, decay, y);
-        for (int i = 0; i < 8; i++)
-            check(decay[i] == (i < 5 ? 0 : dy[i]) && y[i] == decay[i], "ssd_row near e^-80",
-                  (size_t)i, (double)decay[i], (double)dy[i]);
+        enum { LD = 16 };
+        real e[LD] = { 0 }, ones[LD], s[2 * LD], F[2 * LD], M[2 * LD];
+        for (int i = 0; i < 2 * LD; i++)
+            s[i] = ones[i % LD] = 1;
+        for (int i = 0; i < 8; i++) {
+            e[1] = dy[i];
+            k->ssd_weights(2, LD, e, ones, s, F, M);
+            check(F[LD] == (i < 5 ? 0 : dy[i]) && M[LD] == F[LD], "ssd_weights near e^-80",
+                  (size_t)i, (double)F[LD], (double)dy[i]);
+        }
     }
     for (int i = 0; i < 8; i++)
         dy[i] = 1;
@@ -475,46 +480,6 @@ static void row_normalize(size_t n)
     }
     intact("edges: normalize", n, z);
 }
-static void row_ssd(size_t n)
-{
-    const wide e = 40 * (wide)ROUNDING;
-    const wide se = sum_rounding(n);
-    real *x = array(0, n, 2);
-    real *y = array(1, n, 2);
-    real *z = array(2, n, 2);
-    real *w = array(3, n, 2);
-    real *u = array(4, n, 2);
-    real *v = array(5, n, 2);
-    real *old = array(6, n, 2), *more = array(7, n, 2);
-    wide s, size;
-    real got;
-
-    for (size_t i = 0; i < n; i++) {
-        y[i] = (real)fabs((double)y[i]);
-        if (i % 5 == 3) y[i] *= (real)1e-35;
-    }
-    k->ssd_row(n, (real)0.5, y, x, w, z, u);
-    for (size_t i = 0; i < n; i++) {
-        wide d = (wide)0.5L * (wide)y[i];
-        if (d < (wide)1.80485138e-35L) d = 0;
-        close_to("ssd_row decay", n, (double)z[i], d, d * (wide)ROUNDING * 2);
-        close_to("ssd_row weight", n, (double)u[i], d * (wide)x[i] * (wide)w[i], d * e);
-    }
-    intact("edges: ssd_row", n, u);
-    copy_row(u, old, n);
-    copy_row(v, more, n);
-    got = k->ssd_row_backward(n, x, z, y, w, u, v);
-    s = 0;
-    size = 0;
-    for (size_t i = 0; i < n; i++) {
-        wide t = (wide)x[i] * (wide)z[i];
-        close_to("ssd_row_backward dscore", n, (double)u[i], (wide)old[i] + t * (wide)w[i], e);
-        close_to("ssd_row_backward column", n, (double)v[i], (wide)more[i] + t * (wide)y[i], e);
-        s += (wide)v[i] * (wide)w[i];
-        size += fabs((wide)v[i] * (wide)w[i]);
-    }
-    close_to("ssd_row_backward sum", n, (double)got, s, se * size);
-}
 /* Three taps, weights in rows of ldw; the middle one may be out. */
 static void row_conv(size_t n)
 {
@@ -617,7 +582,6 @@ static void row(size_t n)
     row_exponentials(n);
     row_activations(n);
     row_normalize(n);
-    row_ssd(n);
     row_conv(n);
     row_softmax_backward(n);
     row_adamw(n);
@@ -807,6 +771,101 @@ static void selective_all(void)
             selective(tokens[t], MMIXI_CHANNELS * (1 + N % 3), N, N % 2, t % 2);
     selective(9, MMIXI_CHANNELS, 16, 0, 1);
     selective_extreme();
+}
+
+/* What ssd_weights_backward makes of column i, and of exponent i, by the formulas. */
+static void ssd_chunk_sums(size_t q, size_t ld, const real *dM, const real *F, const real *s,
+                           const real *dt, size_t i, real ddt, real da)
+{
+    const wide se = (wide)ROUNDING * (40 + sqrt((wide)q));
+    wide column = 0, exponent = 0, column_size = 0, exponent_size = 0;
+    for (size_t a = i; a < q; a++)
+        for (size_t b = 0; b <= i; b++) {
+            wide delta = (wide)dM[a * ld + b] * (wide)F[a * ld + b] * (wide)s[a * ld + b];
+            if (b == i) {
+                column += delta;
+                column_size += fabs(delta);
+            } else {
+                exponent += delta * (wide)dt[b];
+                exponent_size += fabs(delta * (wide)dt[b]);
+            }
+        }
+    close_to("ssd_weights_backward ddt", q, (double)ddt, column, se * column_size);
+    close_to("ssd_weights_backward da", q, (double)da, exponent, se * exponent_size);
+}
+/* The matrices of an SSD chunk of q tokens, and back. What lies right of the diagonal, and dt behind
+   its end, is NaN at first. */
+static void ssd_chunk(size_t q)
+{
+    const size_t ld = (q + 15) / 16 * 16;
+    const wide rounding = (wide)ROUNDING;
+    real *e = array(0, 4 * q, 1), *dt = e + q, *ddt = dt + q, *da = ddt + q;
+    real *s = array(1, q * ld, 1), *F = array(2, q * ld, 1), *M = array(3, q * ld, 1);
+    real *dM = array(4, q * ld, 1), *ds = array(5, q * ld, 1), *old = array(6, q * ld, 1);
+    for (size_t i = 0; i < q; i++) {
+        e[i] = (real)(i % 11 == 10 ? 1e-9 : fabs((double)e[i]));
+        dt[i] = (real)fabs((double)dt[i]);
+        for (size_t j = i + 1; j < ld; j++)
+            s[i * ld + j] = dM[i * ld + j] = F[i * ld + j] = M[i * ld + j] = (real)NAN;
+    }
+    memcpy(ds, old, q * ld * sizeof *ds);
+    k->ssd_weights(q, ld, e, dt, s, F, M);
+    intact("edges: ssd_weights F", q * ld, F);
+    intact("edges: ssd_weights M", q * ld, M);
+    for (size_t i = 0; i < q; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            wide f = j < i ? (wide)e[i] * (wide)F[(i - 1) * ld + j] : 1;
+            if (f < (wide)1.80485138e-35L) f = 0;
+            wide weight = f * (wide)s[i * ld + j] * (wide)dt[j];
+            close_to("ssd_weights F", q, (double)F[i * ld + j], f, f * rounding * 2);
+            close_to("ssd_weights M", q, (double)M[i * ld + j], weight, fabs(weight) * rounding * 6);
+        }
+        for (size_t j = i + 1; j < q && j < i + k->mr; j++)
+            check(M[i * ld + j] == 0, "ssd_weights right of the diagonal", q,
+                  (double)M[i * ld + j], 0);
+    }
+    k->ssd_weights_backward(q, ld, dM, F, s, dt, ds, ddt, da);
+    intact("edges: ssd_weights_backward", q * ld, ds);
+    intact("edges: ssd_weights_backward ddt, da", 4 * q, e);
+    for (size_t i = 0; i < q; i++) {
+        ssd_chunk_sums(q, ld, dM, F, s, dt, i, ddt[i], da[i]);
+        for (size_t j = 0; j <= i; j++) {
+            wide u = (wide)dM[i * ld + j] * (wide)F[i * ld + j];
+            wide sum = (wide)old[i * ld + j] + u * (wide)dt[j];
+            close_to("ssd_weights_backward ds", q, (double)ds[i * ld + j], sum, 8 * rounding);
+        }
+        for (size_t j = i + 1; j < q && j < i + k->mr; j++)
+            check(ds[i * ld + j] == old[i * ld + j], "ssd_weights_backward right of the diagonal",
+                  q, (double)ds[i * ld + j], (double)old[i * ld + j]);
+    }
+}
+/* Rows of n numbers times a number each, and back; rows of x and of dx lie 3 and 5 numbers more
+   apart. */
+static void scaled_rows(size_t n)
+{
+    enum { ROWS = 3 };
+    const size_t ldx = n + 3, lddx = n + 5;
+    const wide rounding = (wide)ROUNDING;
+    real *w = array(0, 2 * ROWS, 1), *along = w + ROWS;
+    real *x = array(1, ROWS * ldx, 1), *y = array(2, ROWS * n, 1), *g = array(3, ROWS * n, 1);
+    real *dx = array(4, ROWS * lddx, 1), *old = array(5, ROWS * lddx, 1);
+    memcpy(dx, old, ROWS * lddx * sizeof *dx);
+    k->scale_rows(ROWS, n, w, x, (ptrdiff_t)ldx, y);
+    k->scale_rows_backward(ROWS, n, w, g, x, (ptrdiff_t)ldx, dx, (ptrdiff_t)lddx, along);
+    for (size_t r = 0; r < ROWS; r++) {
+        for (size_t i = 0; i < n; i++) {
+            wide product = (wide)w[r] * (wide)x[r * ldx + i];
+            wide sum = (wide)old[r * lddx + i] + (wide)w[r] * (wide)g[r * n + i];
+            close_to("scale_rows", n, (double)y[r * n + i], product, 2 * rounding);
+            close_to("scale_rows_backward", n, (double)dx[r * lddx + i], sum, 4 * rounding);
+        }
+        check(along[r] == k->dot(n, g + r * n, x + r * ldx), "scale_rows_backward along", n,
+              (double)along[r], 0);
+        for (size_t i = n; i < lddx; i++)
+            check(dx[r * lddx + i] == old[r * lddx + i], "edges: scale_rows_backward", n, 0, 0);
+    }
+    intact("edges: scale_rows", ROWS * n, y);
+    intact("edges: scale_rows_backward", ROWS * lddx, dx);
 }
 
 /* Dot products with rows that lie `gap` numbers apart, and the weighted sum of these rows. The dot
@@ -1150,7 +1209,12 @@ int main(int argc, char **argv)
         for (size_t n = 0; n < 68; n++) {
             row(n);
             ssd_step(n);
+            if (n) ssd_chunk(n);
+            scaled_rows(n);
         }
+        ssd_chunk(99);
+        ssd_chunk(130);
+        scaled_rows(4097);
         row(199);
         row(4097);
         row(19999);
