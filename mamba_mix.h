@@ -4019,7 +4019,7 @@ typedef struct mmixi_narrow_tile {
    behind; as such numbers in blocks of 32, behind them for each block its scale and scale times
    sum. The numbers are int8 for VNNI and NEON's dot products, int16 for all other kernels. */
 #define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
-/* y_j += x scale_j n_j for the 16 rows of an int8 panel: n_j are bytes j 4 + byte of its step `b`. */
+/* y_j += x scale_j n_j for the 16 rows of an int8 panel: n_j is byte 4 j + `byte` of its step b. */
 #define MMIXI_ARGS_i8_column \
     (const char *b, size_t byte, const float *scales, mmix_real x, mmix_real *y)
 /* n numbers of bf16 as reals. */
@@ -7227,8 +7227,8 @@ static void mmixi_bf16_pack(const mmixi_kernels *k, mmixi_mat b, char *panels, c
         for (size_t i = 0; i < pairs; i++) memcpy(to + i * 4 * MMIXI_PANEL, row + 4 * i, 4);
     }
 }
-/* The panels of bᵀ (D, n), where b is (n, D): two rows of b are the pairs of a step. `rows` has room
-   for two rows of whole panels. */
+/* The panels of bᵀ (D, n), where b is (n, D): two rows of b are the pairs of a step. `rows` has
+   room for two rows of whole panels. */
 static void mmixi_bf16_pack_transposed(const mmixi_kernels *k, mmixi_mat b, char *panels,
                                        char *rows)
 {
@@ -7251,7 +7251,8 @@ static void mmixi_bf16_pack_transposed(const mmixi_kernels *k, mmixi_mat b, char
         }
     }
 }
-/* c = or += a bᵀ by this thread, where `a` are rows of bf16 and b is in panels, panel_bytes apart. */
+/* c = or += a bᵀ by this thread, where `a` are rows of bf16 and b is in panels, panel_bytes
+   apart. */
 static void mmixi_bf16_multiply(const mmixi_kernels *k, mmixi_mat c, const char *a,
                                 size_t row_bytes, const char *panels, size_t panel_bytes,
                                 size_t depth, int add)
@@ -7301,14 +7302,14 @@ static void mmixi_bf16_piece_rows(void *arg, mmixi_range range)
 {
     const mmixi_bf16_piece *p = (const mmixi_bf16_piece *)arg;
     size_t depth = p->a.cols;
-    mmix_real *near = (mmix_real *)(void *)(p->scratch + range.lane * p->scratch_bytes);
+    mmix_real *copy = (mmix_real *)(void *)(p->scratch + range.lane * p->scratch_bytes);
     for (size_t i = range.begin; i < range.end; i++) {
         size_t first = i * MMIXI_BF16_ROWS;
         size_t n = mmixi_min(MMIXI_BF16_ROWS, p->a.rows - first);
         mmixi_mat a = mmixi_part(p->a, first, 0, n, depth);
         if (a.cs != 1) {
-            p->k->transpose(depth, n, a.p, a.cs, near, (ptrdiff_t)depth);
-            a = mmixi_matrix(near, n, depth, (ptrdiff_t)depth);
+            p->k->transpose(depth, n, a.p, a.cs, copy, (ptrdiff_t)depth);
+            a = mmixi_matrix(copy, n, depth, (ptrdiff_t)depth);
         }
         mmixi_bf16_rows(p->k, a, p->rows + first * p->row_bytes, p->row_bytes);
     }
@@ -7318,14 +7319,14 @@ static void mmixi_bf16_piece_panels(void *arg, mmixi_range range)
 {
     const mmixi_bf16_piece *p = (const mmixi_bf16_piece *)arg;
     size_t depth = p->b.rows;
-    char *near = p->scratch + range.lane * p->scratch_bytes;
+    char *copy = p->scratch + range.lane * p->scratch_bytes;
     for (size_t i = range.begin; i < range.end; i++) {
         size_t first = i * MMIXI_BF16_PANELS * MMIXI_PANEL;
         size_t n = mmixi_min(MMIXI_BF16_PANELS * MMIXI_PANEL, p->b.cols - first);
         mmixi_mat b = mmixi_part(p->b, 0, first, depth, n);
         char *panels = p->panels + first / MMIXI_PANEL * p->panel_bytes;
-        if (b.cs == 1) mmixi_bf16_pack_transposed(p->k, b, panels, near);
-        else mmixi_bf16_pack(p->k, mmixi_t(b), panels, near);
+        if (b.cs == 1) mmixi_bf16_pack_transposed(p->k, b, panels, copy);
+        else mmixi_bf16_pack(p->k, mmixi_t(b), panels, copy);
     }
 }
 /* Whether the product is made of bf16: it was asked for, the processor can, and it pays. */
@@ -7334,7 +7335,7 @@ static int mmixi_gemm_is_bf16(const mmix_ctx *m, const mmixi_gemm *g)
     double work = (double)g->c.rows * (double)g->c.cols * (double)g->a.cols;
     int lies = (g->a.cs == 1 || g->a.rs == 1) && (g->b.cs == 1 || g->b.rs == 1);
     return m->multiply_bf16 && m->k->bf16_products && lies && !g->packed_b
-        && work >= MMIXI_BF16_LEAST;
+        && work >= (int)MMIXI_BF16_LEAST;
 }
 /* The piece of g's depth that begins at `at`: packs it, and multiplies. */
 static void mmixi_bf16_piece_run(mmix_ctx *m, const mmixi_gemm *g, mmixi_bf16_piece *p, size_t at,
@@ -7373,13 +7374,13 @@ static void mmixi_bf16_piece_run(mmix_ctx *m, const mmixi_gemm *g, mmixi_bf16_pi
 static int mmixi_gemm_run_bf16(mmix_ctx *m, const mmixi_gemm *g)
 {
     size_t most = mmixi_min(g->a.cols, MMIXI_BF16_DEPTH);
-    size_t near = MMIXI_BF16_ROWS * most * sizeof(mmix_real);
+    size_t copy = MMIXI_BF16_ROWS * most * sizeof(mmix_real);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_bf16_piece p;
     memset(&p, 0, sizeof p);
     p.k = m->k;
     p.row_bytes = mmixi_bf16_row_bytes(most);
-    p.scratch_bytes = mmixi_round_up(near + 4 * MMIXI_BF16_PANELS * MMIXI_PANEL, MMIXI_ALIGN);
+    p.scratch_bytes = mmixi_round_up(copy + 4 * MMIXI_BF16_PANELS * MMIXI_PANEL, MMIXI_ALIGN);
     p.rows = (char *)mmixi_step(m, mmixi_mul(g->c.rows, p.row_bytes));
     p.panels = (char *)mmixi_step(m, mmixi_narrow_bytes(MMIX_DTYPE_BF16, g->c.cols, most));
     p.scratch = (char *)mmixi_step(m, mmixi_mul(m->lanes, p.scratch_bytes));
@@ -12264,7 +12265,7 @@ MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *x, const 
 typedef struct mmixi_state_slot {
     size_t tokens;
     mmix_tensor part[3];
-    /* N and P of keys and values that are kept as bf16, each row in whole reals; 0: they are reals. */
+    /* N and P of keys and values that are kept as bf16, rows of whole reals; 0: they are reals. */
     size_t wide_key, wide_value;
 } mmixi_state_slot;
 struct mmix_mix_state {
@@ -15270,8 +15271,8 @@ enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3
    the backward it takes all heads that have k and v in common. A tile of keys is at work. Matrices
    are in scratch of the task's thread, or where the interface has them. Tokens count from the first
    of the window, without windows from the first of the sequence. */
-/* What a forward with bf16 has in place of transposes: panels of k (n, N) and of vᵀ (P, n), and rows
-   of the block's scale q (rows, N) and e^(s - m) (rows, n). */
+/* What a forward with bf16 has in place of transposes: panels of k (n, N) and of vᵀ (P, n), and
+   rows of the block's scale q (rows, N) and e^(s - m) (rows, n). */
 typedef struct mmixi_softmax_bf16 {
     int on;                          /* 0: all is float */
     char *key, *value, *query, *score;
@@ -15638,8 +15639,8 @@ static void mmixi_softmax_row_forward(const mmixi_softmax_task *t, const mmixi_s
     }
     mmixi_softmax_hide(b, r, row);
 }
-/* The keys of a block by whole panels: those before the first that is seen and behind the last count
-   as 0. */
+/* The keys of a block by whole panels: those before the first that is seen and behind the last
+   count as 0. */
 static mmixi_keys mmixi_softmax_panels(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
 {
     mmixi_keys run = { b->from / MMIXI_PANEL * MMIXI_PANEL, 0 };
@@ -15749,7 +15750,7 @@ typedef struct mmixi_softmax_step {
     size_t b, group, piece;          /* group: the first of the task's heads */
     mmixi_mat query;                 /* (shared, N): scale q of each head */
     mmixi_mat scores;                /* (shared, T): of a tile, s and then e^(s - m) */
-    mmix_real *near;                 /* (STEP_ROWS, N or P): rows that are remembered as bf16 */
+    mmix_real *wide;                 /* (STEP_ROWS, N or P): rows that are remembered as bf16 */
 } mmixi_softmax_step;
 
 /* Where the numbers of a piece are in arrays (B, H, pieces). */
@@ -15765,7 +15766,7 @@ static mmixi_mat mmixi_softmax_step_rows(const mmixi_softmax_step *t, const mmix
     mmix_real *first = mmixi_at(a, t->b, run.begin, t->group);
     mmixi_mat rows = mmixi_matrix(first, run.end - run.begin, cols, a->token);
     if (!p->o.remembered) return rows;
-    rows = mmixi_matrix(t->near, mmixi_min(rows.rows, MMIXI_STEP_ROWS), cols, (ptrdiff_t)cols);
+    rows = mmixi_matrix(t->wide, mmixi_min(rows.rows, MMIXI_STEP_ROWS), cols, (ptrdiff_t)cols);
     for (size_t r = 0; r < rows.rows; r++) {
         const char *from = (const char *)mmixi_at(a, t->b, run.begin + r, t->group);
         p->k->widen(cols, from, mmixi_row(rows, r));
@@ -15854,7 +15855,7 @@ static void mmixi_softmax_layout_step(const mmixi_pass *p, mmixi_softmax_step *t
     size_t rows = p->o.remembered ? MMIXI_STEP_ROWS : 0;
     t->query = mmixi_room_matrix(room, s->shared, p->r.N);
     t->scores = mmixi_room_matrix(room, s->shared, s->T);
-    t->near = mmixi_room_reals(room, rows * widest);
+    t->wide = mmixi_room_reals(room, rows * widest);
 }
 /* A task: the tiles of piece index % pieces, each for all heads of a group. The next index counts
    groups, and what is left of it sequences. */
