@@ -1303,8 +1303,14 @@ static void plain_units(mmix_ctx *m, size_t rows, size_t D)
         dy = there_and_back(m, g ? mmix_weight_norm(m, x, g) : mmix_l2_normalize(m, x, eps), &y);
         mmixi_plain_unit(py, px, pg, rows, D, eps);
         mmixi_plain_unit_backward(dx, dg, dy, px, pg, rows, D, eps);
+        double least = 1;                        /* dx is what numbers of about 1/|x| leave */
+        for (size_t r = 0; r < rows; r++) {
+            double square = 0;
+            for (size_t i = 0; i < D; i++) square += (double)px[r * D + i] * (double)px[r * D + i];
+            least = fmin(least, fmax(sqrt(square), eps));
+        }
         beside("unit rows", y, py, bound);
-        beside("unit rows dx", mmix_grad(x), dx, 4 * bound);
+        beside("unit rows dx", mmix_grad(x), dx, 4 * bound / least);
         if (g) beside("unit rows dg", mmix_grad(g), dg, bound);
         case_ends(m);
     }
