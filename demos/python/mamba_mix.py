@@ -119,8 +119,8 @@ _STRUCTS = """
 mmix_options { ptr allocator[5]; int threads, simd; uint64_t seed; ptr parallel_for, parallel_user, thread_start, thread_user, device[7]; }
 mmix_memory_use { size_t bytes, peak, allocations; }
 mmix_mixer { int kind; ptr q, k, v; double scale; int mask; size_t prefix, left, right; ptr lefts; size_t grid[3], window[3],
-             shift[3]; int windows_wrong, windows_axes; ptr bias; int feature, normalize; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,
-             dt_high; int direction; ptr initial_state, final_state; size_t chunk; ptr seq_idx; }
+             shift[3]; int windows_wrong, windows_axes; ptr bias; int bf16; size_t remembered; int feature, normalize; double eps;
+             ptr dt, A, D, dt_bias; int dt_softplus; double dt_low, dt_high; int direction; ptr z, initial_state, final_state; size_t chunk; ptr seq_idx; }
 mmix_py_pass { ptr y, final_state, saved[3], dy, dfinal, dx[12]; }
 mmix_causal_conv1d_options { int silu, reverse; ptr initial_state, seq_idx, final_state; }
 mmix_rank { size_t matrices, rows, cols, width; ptr numerical, effective, stable, singular; }
