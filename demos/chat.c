@@ -375,6 +375,7 @@ static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer
     if (tokenizer_stream_end(&stream, answer)) return fail("out of memory");
     show(answer, shown);
     putchar('\n');
+    fflush(stdout);                              /* before what stderr says */
     if (k->seen.count == k->positions) fprintf(stderr, "chat: the model has no more positions\n");
     mmix_reset(k->m);
     return mmix_error(k->m) ? fail(mmix_error(k->m)) : 0;
