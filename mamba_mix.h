@@ -46,8 +46,8 @@
 
        cc -O2 program.c -o program -lm -lpthread
 
-   What it costs. The implementation takes about 10 seconds to compile (gcc 12.2 -O2 on x86-64) and
-   makes an object of 950 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 450 kB. The declarations
+   What it costs. The implementation takes about 11 seconds to compile (gcc 12.2 -O2 on x86-64) and
+   makes an object of 1,000 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 500 kB. The declarations
    alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
    unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
    that a steady loop allocates nothing.
@@ -208,9 +208,8 @@ MMIXDEF int mmix_version(void);
    Sources: Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024; Gu & Dao 2023. C, B and X
    of the last two are the others' Q, K and V, so that one struct has one set of names for all four.
    C_n and B_n are columns n of C and B. Channels of the selective scan are heads of width P = 1:
-   what has D channels has H = D. Queries have H heads.
-   Keys and values have G heads, where G is H or a divisor of it, and head h reads group ⌊h /
-   (H/G)⌋.
+   what has D channels has H = D. Queries have H heads. Keys and values have G heads, where G is H or
+   a divisor of it, and head h reads group ⌊h / (H/G)⌋.
 
    There is no context, no tape, no allocation and no thread. One struct, mmix_raw, says sizes,
    options and where the arrays lie; it is zeroed first. A call does all B sequences and H heads in
@@ -4019,13 +4018,13 @@ typedef struct mmixi_narrow_tile {
    behind; as such numbers in blocks of 32, behind them for each block its scale and scale times
    sum. The numbers are int8 for VNNI and NEON's dot products, int16 for all other kernels. */
 #define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
+#define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
+#define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
 /* y_j += x scale_j n_j for the 16 rows of an int8 panel: n_j is byte 4 j + `byte` of its step b. */
 #define MMIXI_ARGS_i8_column \
     (const char *b, size_t byte, const float *scales, mmix_real x, mmix_real *y)
 /* n numbers of bf16 as reals. */
 #define MMIXI_ARGS_widen (size_t n, const char *from, mmix_real *to)
-#define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
-#define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
 
 /* What a row's numbers are multiplied with: 127 / most. Where that is no float, below 3.7e-37, the
    row becomes zeros. */
@@ -6803,6 +6802,9 @@ static inline size_t mmixi_narrow_bytes(int dtype, size_t O, size_t D)
     return mmixi_mul(mmixi_ceil_div(O, MMIXI_PANEL), mmixi_narrow_panel(dtype, D));
 }
 
+/* Bytes of a row of D numbers of bf16, with room for pairs. */
+static inline size_t mmixi_bf16_row_bytes(size_t D) { return mmixi_round_up(2 * D, MMIXI_ALIGN); }
+
 /* ---- packing and unpacking ---- */
 
 /* Where number i of row `row` lies in a panel: of bf16 and f16 in halves, of int8 in bytes. */
@@ -6991,6 +6993,23 @@ typedef struct mmixi_narrow_plan {
     size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
 } mmixi_narrow_plan;
 
+/* A plan for the product g, whose rows lie in `a` as the kernels read them. */
+static mmixi_narrow_plan mmixi_narrow_plan_of(const mmixi_kernels *k, const mmixi_gemm *g,
+                                              int dtype, const char *a, size_t a_row,
+                                              const char *panels, size_t panel_bytes)
+{
+    mmixi_narrow_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.k = k;
+    plan.g = g;
+    plan.dtype = dtype;
+    plan.panels = panels;
+    plan.panel_bytes = panel_bytes;
+    plan.a = (char *)(uintptr_t)a;
+    plan.a_row = a_row;
+    return plan;
+}
+
 /* The outliers of a row of x, at the end of the row that int8 is made of it: what is more than 5
    times the root of the row's mean square, at most 8 of them. LLM.int8() keeps columns with numbers
    of 6 and more. Of what SmolLM2-135M multiplies they are 4 in a thousand; if they are made int8,
@@ -7178,21 +7197,18 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     size_t rows = g->c.rows;
     size_t D = g->a.cols;
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_narrow_plan plan;
-    plan.k = m->k;
-    plan.g = g;
-    plan.dtype = dtype;
-    plan.panels = panels;
-    plan.panel_bytes = mmixi_narrow_panel(dtype, D);
-    plan.a = (char *)g->a.p;
-    plan.a_row = (size_t)g->a.rs * sizeof(mmix_real);
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, g, dtype, (const char *)g->a.p,
+                                                  (size_t)g->a.rs * sizeof(mmix_real), panels,
+                                                  mmixi_narrow_panel(dtype, D));
     int is_wide_bf16 = dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products;
     int is_read_as_real = dtype == MMIX_DTYPE_F16 || is_wide_bf16;
     if (!is_read_as_real) {
-        size_t bytes = mmixi_q4_blocks(D) * (MMIXI_Q4 * sizeof(int16_t) + 2 * sizeof(float));
-        if (dtype == MMIX_DTYPE_BF16) bytes = 2 * D;
-        if (dtype == MMIX_DTYPE_I8) bytes += mmixi_round_up(sizeof(mmixi_outliers), MMIXI_ALIGN);
-        plan.a_row = mmixi_round_up(bytes, MMIXI_ALIGN);     /* int8's is at most q4's */
+        size_t block = MMIXI_Q4 * sizeof(int16_t) + 2 * sizeof(float);
+        plan.a_row = mmixi_round_up(mmixi_q4_blocks(D) * block, MMIXI_ALIGN);
+        if (dtype == MMIX_DTYPE_BF16) plan.a_row = mmixi_bf16_row_bytes(D);
+        /* a row of int8 is no longer than one of q4; its outliers stand behind it */
+        if (dtype == MMIX_DTYPE_I8)
+            plan.a_row += mmixi_round_up(sizeof(mmixi_outliers), MMIXI_ALIGN);
         plan.a = (char *)mmixi_step(m, mmixi_mul(rows, plan.a_row));
         plan.room = dtype == MMIX_DTYPE_I8 ? mmixi_reals(m, m->lanes, D) : NULL;
         if (!plan.a || (dtype == MMIX_DTYPE_I8 && !plan.room)) {
@@ -7208,8 +7224,6 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
 
 /* ---- products of matrices that are bf16 for one product alone ---- */
 
-/* Bytes of a row of D numbers of bf16, with room for pairs. */
-static inline size_t mmixi_bf16_row_bytes(size_t D) { return mmixi_round_up(2 * D, MMIXI_ALIGN); }
 /* Rows of x (n, D) as bf16, row_bytes apart. */
 static void mmixi_bf16_rows(const mmixi_kernels *k, mmixi_mat x, char *to, size_t row_bytes)
 {
@@ -7258,19 +7272,12 @@ static void mmixi_bf16_multiply(const mmixi_kernels *k, mmixi_mat c, const char 
                                 size_t depth, int add)
 {
     mmixi_gemm g;
-    mmixi_narrow_plan plan;
     memset(&g, 0, sizeof g);
-    memset(&plan, 0, sizeof plan);
     g.c = c;
     g.a.cols = depth;
     g.add = add;
-    plan.k = k;
-    plan.g = &g;
-    plan.dtype = MMIX_DTYPE_BF16;
-    plan.panels = panels;
-    plan.panel_bytes = panel_bytes;
-    plan.a = (char *)(uintptr_t)a;
-    plan.a_row = row_bytes;
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(k, &g, MMIX_DTYPE_BF16, a, row_bytes, panels,
+                                                  panel_bytes);
     mmixi_narrow_parts(&plan, 0, c.rows, 0, mmixi_ceil_div(c.cols, MMIXI_PANEL));
 }
 
@@ -7342,7 +7349,6 @@ static void mmixi_bf16_piece_run(mmix_ctx *m, const mmixi_gemm *g, mmixi_bf16_pi
                                  size_t depth)
 {
     mmixi_gemm part = *g;
-    mmixi_narrow_plan plan;
     size_t rows = g->c.rows;
     size_t cols = g->c.cols;
     p->a = mmixi_part(g->a, 0, at, rows, depth);
@@ -7361,14 +7367,8 @@ static void mmixi_bf16_piece_run(mmix_ctx *m, const mmixi_gemm *g, mmixi_bf16_pi
         part.row_scale = NULL;
         part.gelu = 0;
     }
-    memset(&plan, 0, sizeof plan);
-    plan.k = m->k;
-    plan.g = &part;
-    plan.dtype = MMIX_DTYPE_BF16;
-    plan.panels = p->panels;
-    plan.panel_bytes = p->panel_bytes;
-    plan.a = p->rows;
-    plan.a_row = p->row_bytes;
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, &part, MMIX_DTYPE_BF16, p->rows,
+                                                  p->row_bytes, p->panels, p->panel_bytes);
     mmixi_narrow_tiles(m, &plan);
 }
 static int mmixi_gemm_run_bf16(mmix_ctx *m, const mmixi_gemm *g)
@@ -12108,7 +12108,11 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
                   "_SSD or _SELECTIVE", who, x->kind);
         return 0;
     }
-    return mmixi_form_of(x->kind).check(m, who, x);
+    if (!mmixi_form_of(x->kind).check(m, who, x)) return 0;
+    if (x->remembered)
+        return mmixi_mixer_refuse(m, who, x, "remembered is %.0f, expected 0: it is for "
+                                  "mmix_mix_step to set", (double)x->remembered);
+    return 1;
 }
 static size_t mmixi_query_heads(const mmix_mixer *x) { return x->q->shape[2]; }
 
@@ -15274,7 +15278,6 @@ enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3
 /* What a forward with bf16 has in place of transposes: panels of k (n, N) and of vᵀ (P, n), and
    rows of the block's scale q (rows, N) and e^(s - m) (rows, n). */
 typedef struct mmixi_softmax_bf16 {
-    int on;                          /* 0: all is float */
     char *key, *value, *query, *score;
     char *rows;                      /* room for two rows while they are packed */
 } mmixi_softmax_bf16;
@@ -15304,8 +15307,8 @@ typedef struct mmixi_softmax_task {
     mmix_real *row_max, *sum;        /* m and l of each query of the task */
     mmixi_softmax_bf16 bf16;
 } mmixi_softmax_task;
-/* A block is queries i … i + rows - 1 against the tile. They see n of its keys from `from` on, and
-   row r sees those of seen[r]. Keys count from the first of the tile. */
+/* A block is queries i … i + rows - 1 against the tile. They see none but n of its keys from `from`
+   on, and row r sees those of seen[r]. Keys count from the first of the tile. */
 typedef struct mmixi_softmax_block {
     size_t i, rows, from, n;
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
@@ -15378,7 +15381,6 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
     t->plan = s;
     t->k = p->k;
     mmixi_softmax_layout_task(p, t, scratch);
-    t->bf16.on = s->bf16 && p->k->bf16_products;
     t->first = index % s->runs * s->run;
     t->group = of_heads % groups * s->shared;
     t->head = t->group;
@@ -15397,6 +15399,11 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
         mmix_real *of_group = t->dbias + t->group * s->distances;
         memset(of_group, 0, s->shared * s->distances * sizeof *of_group);
     }
+}
+/* Whether the task multiplies bf16. */
+static int mmixi_softmax_is_bf16(const mmixi_softmax_task *t)
+{
+    return t->plan->bf16 && t->k->bf16_products;
 }
 /* Where in the tile key number i of the window is: 0 or n where it lies before or behind it. */
 static size_t mmixi_softmax_in_tile(const mmixi_softmax_task *t, size_t i)
@@ -15430,8 +15437,13 @@ static int mmixi_softmax_block_find(mmixi_softmax_task *t, size_t i, mmixi_softm
         else end = mmixi_max(end, seen->end);
         b->from = mmixi_min(b->from, seen->begin);
     }
+    if (end <= b->from) return 0;
+    if (mmixi_softmax_is_bf16(t)) {              /* whole panels, as far as there are keys */
+        b->from = b->from / MMIXI_PANEL * MMIXI_PANEL;
+        end = mmixi_min(mmixi_round_up(end, MMIXI_PANEL), t->n);
+    }
     b->n = end - b->from;
-    return end > b->from;
+    return 1;
 }
 
 /* ---- rows of tokens ---- */
@@ -15532,7 +15544,7 @@ static void mmixi_softmax_tile(mmixi_softmax_task *t)
     const mmix_raw *r = t->r;
     const mmixi_softmax_bf16 *b = &t->bf16;
     t->key = mmixi_softmax_tile_rows(t, &r->k, t->near_key);
-    if (b->on) {
+    if (mmixi_softmax_is_bf16(t)) {
         t->value = mmixi_softmax_tile_rows(t, &r->v, t->near_value);
         mmixi_bf16_pack(t->k, t->key, b->key, b->rows);
         mmixi_bf16_pack_transposed(t->k, t->value, b->value, b->rows);
@@ -15608,6 +15620,19 @@ static void mmixi_softmax_scores(const mmixi_softmax_task *t, const mmixi_softma
     if (t->r->bias)
         mmixi_softmax_add_bias(t, b, S);
 }
+/* The same by bf16. */
+static void mmixi_softmax_scores_bf16(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
+                                      mmixi_mat S, mmixi_mat Q)
+{
+    size_t N = t->r->N;
+    size_t row_bytes = mmixi_bf16_row_bytes(N);
+    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, N);
+    const char *keys = t->bf16.key + b->from / MMIXI_PANEL * panel_bytes;
+    mmixi_bf16_rows(t->k, Q, t->bf16.query, row_bytes);
+    mmixi_bf16_multiply(t->k, S, t->bf16.query, row_bytes, keys, panel_bytes, N, 0);
+    if (t->r->bias)
+        mmixi_softmax_add_bias(t, b, S);
+}
 
 /* ---- forward ---- */
 
@@ -15639,47 +15664,15 @@ static void mmixi_softmax_row_forward(const mmixi_softmax_task *t, const mmixi_s
     }
     mmixi_softmax_hide(b, r, row);
 }
-/* The keys of a block by whole panels: those before the first that is seen and behind the last
-   count as 0. */
-static mmixi_keys mmixi_softmax_panels(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
-{
-    mmixi_keys run = { b->from / MMIXI_PANEL * MMIXI_PANEL, 0 };
-    run.end = mmixi_min(mmixi_round_up(b->from + b->n, MMIXI_PANEL), t->n);
-    return run;
-}
-/* The scores of a block, in rows of the whole tile, by bf16. */
-static void mmixi_softmax_scores_bf16(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
-                                      mmixi_mat all)
-{
-    size_t N = t->r->N;
-    size_t row_bytes = mmixi_bf16_row_bytes(N);
-    size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, N);
-    mmixi_keys run = mmixi_softmax_panels(t, b);
-    mmixi_mat scores = mmixi_part(all, 0, run.begin, b->rows, run.end - run.begin);
-    mmixi_bf16_rows(t->k, mmixi_softmax_queries(t, b), t->bf16.query, row_bytes);
-    mmixi_bf16_multiply(t->k, scores, t->bf16.query, row_bytes,
-                        t->bf16.key + run.begin / MMIXI_PANEL * panel_bytes, panel_bytes, N, 0);
-    if (t->r->bias)
-        mmixi_softmax_add_bias(t, b, mmixi_part(all, 0, b->from, b->rows, b->n));
-}
 /* y' = or += e^(s - m) v of a block, by bf16. */
 static void mmixi_softmax_weigh_bf16(const mmixi_softmax_task *t, const mmixi_softmax_block *b,
-                                     mmixi_mat all, mmixi_mat y)
+                                     mmixi_mat weights, mmixi_mat y)
 {
-    mmixi_keys run = mmixi_softmax_panels(t, b);
-    size_t n = run.end - run.begin;
     size_t row_bytes = mmixi_bf16_row_bytes(t->plan->ld);
     size_t panel_bytes = mmixi_narrow_panel(MMIX_DTYPE_BF16, t->n);
-    const char *values = t->bf16.value + run.begin / 2 * 4 * MMIXI_PANEL;
-    for (size_t r = 0; r < b->rows; r++) {
-        mmix_real *row = mmixi_row(all, r);
-        size_t seen_end = b->from + b->n;
-        memset(row + run.begin, 0, (b->from - run.begin) * sizeof *row);
-        memset(row + seen_end, 0, (run.end - seen_end) * sizeof *row);
-    }
-    mmixi_mat weights = mmixi_part(all, 0, run.begin, b->rows, n);
+    const char *values = t->bf16.value + b->from / 2 * 4 * MMIXI_PANEL;
     mmixi_bf16_rows(t->k, weights, t->bf16.score, row_bytes);
-    mmixi_bf16_multiply(t->k, y, t->bf16.score, row_bytes, values, panel_bytes, n, b->add);
+    mmixi_bf16_multiply(t->k, y, t->bf16.score, row_bytes, values, panel_bytes, b->n, b->add);
 }
 /* A block against a tile: s, then e^(s - m), then y' += e^(s - m) v of the rows. */
 static void mmixi_softmax_forward(const mmixi_softmax_task *t, const mmixi_softmax_block *b)
@@ -15690,11 +15683,12 @@ static void mmixi_softmax_forward(const mmixi_softmax_task *t, const mmixi_softm
     mmixi_mat all = t->scores;       /* rows of the whole tile, or what is kept of them */
     if (x->kept) all.p = mmixi_softmax_kept(t, b, 0);
     mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
-    if (t->bf16.on) mmixi_softmax_scores_bf16(t, b, all);
+    int bf16 = mmixi_softmax_is_bf16(t);
+    if (bf16) mmixi_softmax_scores_bf16(t, b, scores, mmixi_softmax_queries(t, b));
     else mmixi_softmax_scores(t, b, scores, mmixi_softmax_queries(t, b));
     for (size_t r = 0; r < b->rows; r++)
         mmixi_softmax_row_forward(t, b, r, mmixi_row(all, r), mmixi_row(y, r));
-    if (t->bf16.on) mmixi_softmax_weigh_bf16(t, b, all, y);
+    if (bf16) mmixi_softmax_weigh_bf16(t, b, scores, y);
     else mmixi_multiply(t->k, y, scores, value, b->add);
     if (t->order)
         mmixi_softmax_put(t, y, &x->y, b->i, 0);

@@ -497,14 +497,19 @@ static void scan_options(Case *c, mmix_mixer *x)
     x->direction = one_of(c, "direction", directions, "forward");
     dt_limit(c, &x->dt_low, &x->dt_high);
 }
-static mmix_mixer ssd(Case *c)
+/* The tensors of a scan, in their places of a mixer. */
+static mmix_mixer scan_tensors(Case *c)
 {
     mmix_tensor *v = in(c, "x");
     mmix_tensor *dt = in(c, "dt");
     mmix_tensor *A = in(c, "A");
     mmix_tensor *B = in(c, "B");
     mmix_tensor *C = in(c, "C");
-    mmix_mixer x = mmix_mixer_ssd(v, dt, A, B, C);
+    return mmix_mixer_ssd(v, dt, A, B, C);
+}
+static mmix_mixer ssd(Case *c)
+{
+    mmix_mixer x = scan_tensors(c);
     scan_options(c, &x);
     return x;
 }
@@ -517,15 +522,11 @@ static mmix_tensor *four_axes(Case *c, mmix_tensor *t, size_t d, size_t e)
 /* The cases have x and z (B, L, D), B and C (B, L, N), states (B, D, N). */
 static mmix_mixer selective(Case *c)
 {
-    mmix_tensor *v = in(c, "x");
-    mmix_tensor *dt = in(c, "dt");
-    mmix_tensor *A = in(c, "A");
-    mmix_tensor *B = in(c, "B");
-    mmix_tensor *C = in(c, "C");
+    const mmix_mixer of = scan_tensors(c);
     mmix_tensor *z = in_or_null(c, "z");
-    const size_t D = mmix_shape(A, 0), N = mmix_shape(A, 1);
-    mmix_mixer x = mmix_mixer_selective(four_axes(c, v, D, 1), dt, A, four_axes(c, B, 1, N),
-                                        four_axes(c, C, 1, N));
+    const size_t D = mmix_shape(of.A, 0), N = mmix_shape(of.A, 1);
+    mmix_mixer x = mmix_mixer_selective(four_axes(c, of.v, D, 1), of.dt, of.A,
+                                        four_axes(c, of.k, 1, N), four_axes(c, of.q, 1, N));
     scan_options(c, &x);
     if (z) x.z = four_axes(c, z, D, 1);
     if (x.initial_state)

@@ -1226,6 +1226,10 @@ static void remembered_refusals(void)
     BAD(mmix_mix_step(m, &x, s, 0), "keys and values as bf16 of 0 and 0 numbers",
         "carries 7 and 5; 0 are floats");
     CHECK(mmix_mix_state_tokens(s, 0) == 3);
+    x.remembered = 5;                            /* and nobody else says that rows are bf16 */
+    BAD(mmix_mix(m, &x), "mmix_mix: remembered is 5, expected 0", "mmix_mix_step");
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix: remembered is 5", "mmix_mix_step");
+    BAD(mmix_mix_step(m, &x, s, 0), "mmix_mix_step: remembered is 5", "expected 0");
     mmix_mix_state_destroy(s);
     mmix_destroy(m);
 }
