@@ -867,6 +867,15 @@ MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s,
                                    size_t slot);
 
+/* mmix_rope_options.scaling: how the frequencies f_i = theta^(-2i/R) change for texts s = factor
+   times as long as those of `original` tokens that a network was first trained on.
+   LINEAR: f_i / s (Chen et al. 2023).
+   LLAMA3: f_i (r + (1 - r)/s), where r rises from 0 to 1 as the turns within the original length,
+   n = original f_i / 2π, rise from `low` to `high` (Llama 3.1).
+   YARN: the same, but r falls with i, from 1 at the pair that makes `high` turns within the original
+   length to 0 at the pair that makes `low` of them; cosines and sines are multiplied by `magnitude`
+   (Peng et al. 2023, sections 3.2 and 3.4). */
+enum { MMIX_ROPE_PLAIN, MMIX_ROPE_LINEAR, MMIX_ROPE_LLAMA3, MMIX_ROPE_YARN };
 /* Rotary positions (Su et al. 2021). The pair i < R/2 of each head's features is turned by the
    angle pos · theta^(-2i/R): (u, v) → (u cos - v sin, u sin + v cos). */
 typedef struct mmix_rope_options {
@@ -876,6 +885,10 @@ typedef struct mmix_rope_options {
     /* Three axes (Qwen2-VL's M-RoPE): how many pairs turn by the position on the first axis, on the
        second and on the third, together R/2. If all are 0 there is one axis. */
     size_t sections[3];
+    int scaling;                 /* MMIX_ROPE_…; unless it is PLAIN factor is at least 1 */
+    double factor, original;
+    double low, high;            /* LLAMA3: 0: 1 and 4; YARN: 0: 1 and 32 */
+    double magnitude;            /* of YARN; 0: 0.1 ln s + 1 */
 } mmix_rope_options;
 /* Returns x (B, L, H, N), turned, or NULL on error. pos has int32 positions, (L) or (B, L); with
    sections (3, L) or (3, B, L). Or it has the angles themselves as reals, (n, R/2): the last n ≤ L
@@ -1179,6 +1192,11 @@ typedef struct mmix_mamba2_options {
     double eps;                              /* of the norm; 0: 1e-5 */
     double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
     double out_scale;                /* of out_proj's initial values, 1/√depth in Vim; 0: 1 */
+    int bias;                                /* 1: in_proj and out_proj have biases */
+    int no_conv_bias;                        /* 1: the convolution has none */
+    int no_norm;                             /* 1: y silu(z) takes the place of the gated norm */
+    /* What in_proj makes of z, x, B, C and dt is multiplied by these; all 0: by 1 (Falcon-H1). */
+    double multiplier[5];
 } mmix_mamba2_options;
 typedef struct mmix_mamba2_direction {
     mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm;
@@ -1186,7 +1204,8 @@ typedef struct mmix_mamba2_direction {
 typedef struct mmix_mamba2_layer {
     mmix_mamba2_options options;             /* with the defaults filled in */
     size_t heads;                            /* d_inner / head_dim */
-    mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
+    mmix_tensor *in_proj, *in_bias;          /* (2 d_inner + 2GN + H, D); NULL or a bias */
+    mmix_tensor *out_proj, *out_bias;        /* (D, d_inner); (D) or NULL */
     mmix_mamba2_direction dir[2];            /* forward; reverse, whose names end in _b */
 } mmix_mamba2_layer;
 /* What a layer carries from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1) and
@@ -1198,9 +1217,10 @@ typedef struct mmix_mamba2_state {
     mmix_mix_state *in;
     size_t slot;
 } mmix_mamba2_state;
-/* options may be NULL for the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight,
-   conv1d.bias, dt_bias, A_log, D and norm.weight; if it is bidirectional conv1d_b.weight,
-   conv1d_b.bias, dt_b_bias, A_log_b, D_b and norm_b.weight; and out_proj.weight. */
+/* options may be NULL for the defaults. Adds, behind `prefix`, in_proj.weight and with `bias`
+   in_proj.bias; conv1d.weight, conv1d.bias, dt_bias, A_log, D and norm.weight; if it is
+   bidirectional conv1d_b.weight, conv1d_b.bias, dt_b_bias, A_log_b, D_b and norm_b.weight; and
+   out_proj.weight and out_proj.bias. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
 /* seq_idx is (B, L) int32, or NULL. state is NULL, or is read and then replaced. */
@@ -1216,6 +1236,10 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
 typedef struct mmix_mamba1_options {
     size_t d_inner, d_state, dt_rank, conv_width;        /* 0: 2D, N 16, R ⌈D/16⌉, W 4 */
     int bias;                                /* 1: in_proj and out_proj have biases */
+    int no_conv_bias;                        /* 1: the convolution has none */
+    /* Above 0: dt's R numbers, B and C each pass an RMS norm of this eps without a weight (Falcon
+       Mamba). */
+    double inner_eps;
     int bidirectional;
     int divide;                              /* 1: half of the sum of both (if_divide_out) */
     double out_scale;                /* of out_proj's initial values, 1/√depth in Vim; 0: 1 */
@@ -1258,6 +1282,7 @@ MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, 
 typedef struct mmix_swiglu_layer {
     mmix_tensor *gate, *up, *down;      /* (F, D), (F, D), (D, F); up NULL: gate is both, (2F, D) */
     mmix_tensor *bias[3];                    /* of gate, up and down; NULL: none */
+    double gate_scale;                       /* gate x is multiplied by it (Falcon-H1); 0: by 1 */
 } mmix_swiglu_layer;
 /* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no
    biases. */
@@ -1306,6 +1331,9 @@ typedef struct mmix_mmate_options {
     size_t shift_period;
     int causal_window;                       /* 1: within a window only earlier tokens are seen */
     size_t text_window;                     /* w: text sees text less than w tokens back; 0: none */
+    /* 1: each head of q and k (of C and B) passes an RMS norm with a weight before it turns
+       (Qwen3) */
+    int qk_norm;
 } mmix_mmate_options;
 
 /* ==== >>api-vision ===================================================================
@@ -1475,9 +1503,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
                                           const mmix_vision_options *options);
 
 /* ==== >>api-decoder ==================================================================
-   decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
+   decoders of text and media: causal attention, Mamba, both, or M-MATE in place of attention
+   (LinMU, arXiv 2601.01322)
 
-   A layer computes x += mixer(norm x) and then x += SwiGLU(norm x), with RMS norms. Tokens are
+   A layer computes x += mixer(norm x) and then x += ffn(norm x), with RMS norms. Tokens are
    numbers; demos/studies/text.h has llama2.c's tokenizer, demos/tokenizer.h others. This continues
    a text greedily:
 
@@ -1497,11 +1526,35 @@ typedef struct mmix_sequence {
     size_t n_spans;
     mmix_tensor *media;                 /* (B, n, F): features of the spans' grid tokens, or NULL */
 } mmix_sequence;
-/* mmix_decoder_config.mixer */
-enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };
+/* What a layer mixes tokens with: mmix_decoder_config.mixer and mmix_decoder_kind.mixer.
+   PARALLEL: attention and Mamba-2 side by side, whose results are added (Falcon-H1).
+   NONE: the layer is a feed-forward alone (Nemotron-H).
+   LISTED: .layers says what each layer is. */
+enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE, MMIX_DECODER_MAMBA1, MMIX_DECODER_MAMBA2,
+      MMIX_DECODER_PARALLEL, MMIX_DECODER_NONE, MMIX_DECODER_LISTED };
+/* mmix_decoder_config.ffn_kind: what the feed-forward makes of its normed x.
+   SWIGLU: down(silu(gate x) · up x). RELU2: down(max(up x, 0)²) (So et al. 2021). */
+enum { MMIX_FFN_SWIGLU, MMIX_FFN_RELU2 };
+/* The most layers that a config can choose one by one. */
+enum { MMIX_DECODER_LAYERS = 128 };
+typedef struct mmix_decoder_kind {
+    int mixer;                               /* MMIX_DECODER_… but LISTED */
+    int no_ffn;                              /* 1: no feed-forward follows the mixer */
+    int no_positions;                        /* 1: q and k do not turn (SmolLM3, Nemotron-H) */
+} mmix_decoder_kind;
+/* Factors at fixed places of a decoder, each 0: 1 (Granite, Falcon-H1). */
+typedef struct mmix_decoder_scales {
+    double embedding, logits;                /* of the embeddings; of the logits */
+    double residual;                         /* of what mixer and feed-forward add to x */
+    double scores;                           /* of q·k; 0: 1/√head_dim */
+    double attention_in, attention_out;      /* of what attention reads and makes */
+    double mamba_out;                        /* of what Mamba makes */
+    double gate, down;                       /* of gate x; of what the feed-forward makes */
+} mmix_decoder_scales;
 typedef struct mmix_decoder_config {
     int mixer;                               /* MMIX_DECODER_… */
-    size_t vocabulary, dim, depth, ffn;      /* K, D, layers, F of SwiGLU */
+    size_t vocabulary, dim, depth;           /* K, D, layers */
+    size_t ffn;                              /* F of the feed-forward; 0: there is none */
     size_t heads, kv_heads, head_dim;        /* kv_heads 0: heads; head_dim 0: dim / heads */
     double eps;                              /* of the norms; 0: 1e-5 */
     mmix_rope_options rope;                  /* theta 0: 10000 */
@@ -1509,6 +1562,15 @@ typedef struct mmix_decoder_config {
     int tied;                                /* 1: the classifier is the embedding */
     size_t media;                     /* F of media, which an MLP (GELU) brings to D; 0: no media */
     mmix_mmate_options mmate;
+    int qk_norm;                             /* as mmix_mmate_options.qk_norm, of all attention */
+    int no_positions;                        /* 1: q and k do not turn in any layer */
+    int ffn_kind;                            /* MMIX_FFN_… */
+    int ffn_bias;                            /* 1: the feed-forward has biases */
+    int gate_up;                             /* 1: gate and up are one matrix (2F, D) */
+    mmix_mamba1_options mamba1;              /* of MAMBA1; one direction */
+    mmix_mamba2_options mamba2;              /* of MAMBA2 and PARALLEL; one direction */
+    mmix_decoder_scales scale;
+    mmix_decoder_kind layers[MMIX_DECODER_LAYERS];       /* of LISTED, the first `depth` */
 } mmix_decoder_config;
 
 /* A decoder. Its members are for reading. */
@@ -1524,9 +1586,10 @@ typedef struct mmix_decoder {
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
 /* Frees a decoder. NULL is allowed. */
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
-/* Returns a decoder from a file: one of mmix_decoder_save; llama2.c's .bin; a GGUF whose
-   architecture is llama or qwen2; or Hugging Face's .safetensors (or PyTorch's .bin) of a Llama,
-   Mistral or Qwen2 with its config.json in the same folder. NULL on error. */
+/* Returns a decoder from a file: one of mmix_decoder_save; llama2.c's .bin; a GGUF; or Hugging
+   Face's .safetensors (or PyTorch's .bin, as state-spaces' own files) with its config.json in the
+   same folder. docs/models.md lists the kinds. What a file or its config asks for and is not done
+   here is an error that names it. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
@@ -1549,14 +1612,15 @@ MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
                                           const mmix_decoder_options *options);
 /* Returns the logits (…, K) of such tokens, hidden (…, D); NULL on error. */
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-/* Returns M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Nothing is
-   recorded. NULL on error. */
+/* Returns M (B, H, L, L) of one layer: attention's (of PARALLEL, too), as of mmix_mmate_matrix, or
+   SSD's or the selective scan's of a Mamba, whose H channels have one each. Nothing is recorded.
+   NULL on error, as for a layer without a mixer. */
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
                                          const mmix_sequence *sequence, size_t layer);
 
 /* Returns what a decoder remembers of earlier tokens, of none at first. With attention that is keys
-   and values of all tokens, with M-MATE states of one size (and the last text_window keys). It may
-   not outlive d. mmix_mix_state_destroy frees it. NULL on error. */
+   and values of all tokens, with Mamba and M-MATE states of one size (and the last text_window
+   keys). It may not outlive d. mmix_mix_state_destroy frees it. NULL on error. */
 MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
 /* Reads the next tokens, one or many, and returns the logits (B, K) after the last. A span is in
    one piece, and its start counts from the piece's first token. Nothing is recorded. NULL on error;
@@ -2007,11 +2071,16 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                    mmix_tensor *mask, double temperature);
 
-/* Returns a decoder with M-MATE in the place of the teacher's attention. Flex-MA and Local-Swin
-   both take its q, k, v and o; all else is copied, with the teacher's adapters added. options may
-   be NULL for the defaults. NULL on error. */
+/* Returns a decoder with M-MATE in the place of the teacher's attention, in every layer that has
+   attention alone. Flex-MA and Local-Swin both take its q, k, v and o; all else is copied, with the
+   teacher's adapters added. options may be NULL for the defaults. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
                                            const mmix_mmate_options *options);
+/* Does the same in the layers whose number has a 1 in replace (depth); the others stay as they
+   are. */
+MMIXDEF mmix_decoder *mmix_decoder_student_some(const mmix_decoder *teacher,
+                                                const mmix_mmate_options *options,
+                                                const int *replace);
 /* Scales the columns of each head in Flex-MA's o_proj, so that what the head brings to the layer
    has the root mean square of the teacher's on this sequence. It does so layer by layer, on the
    teacher's inputs. Returns 0, or -1. */
@@ -2422,6 +2491,8 @@ typedef struct mmix_layout {
    v (G·P, D), o (D, H·P). */
 typedef struct mmix_projections {
     mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
+    mmix_tensor *norm[2];                    /* of qk_norm: q's and k's (N), else NULL */
+    double eps;                              /* of these */
     size_t heads, kv_heads;                  /* H, G */
 } mmix_projections;
 
@@ -2433,12 +2504,13 @@ typedef struct mmix_mmate_layer {
     mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm;
     mmix_tensor *branch_gate_weight, *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
+    double scores;                           /* of these: factor of the scores; 0: 1/√N */
+    double out_scale;                        /* what o_proj makes is multiplied by it; 0: by 1 */
 } mmix_mmate_layer;
 /* Queries and values are both `width` wide (N = P). options may be NULL for the defaults. bias 1:
    q, k and v have biases; 2: o has one, too; 0: none has. Returns 0, or -1. Adds, behind `prefix`:
    - for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj,
-   v_proj
-     and o_proj;
+     v_proj and o_proj; q_norm.weight and k_norm.weight with qk_norm;
    - for Flex-MA, behind flex., too: dt_proj.weight, dt_bias and A_log; dt_proj_b.weight, dt_b_bias
    and
      A_log_b unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip;
@@ -11479,8 +11551,9 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
    torch: x * cos + torch.cat((-x[..., R/2:], x[..., :R/2]), -1) * sin
    ==================================================================================== */
 
-/* in: x, pos. saved[0] (positions, R): cosine and sine of each pair's angle, for size[0] = L or B L
-   positions. The first size[1] tokens of each sequence have no position and do not turn. */
+/* in: x, pos. saved[0] (positions, R): cosine and sine of each pair's angle, times the magnitude,
+   for size[0] = L or B L positions. The first size[1] tokens of each sequence have no position and
+   do not turn. */
 
 /* The options of a call, all filled in. */
 static const mmix_rope_options *mmixi_rope_options_of(const mmix_call *c)
@@ -11500,23 +11573,54 @@ static size_t mmixi_rope_axis(const mmix_rope_options *o, size_t i)
     if (i < sections[0] + sections[1]) return 1;
     return 2;
 }
+#define MMIXI_TURN 6.283185307179586
+/* The pair, no whole number, that makes `turns` of them within the original length. */
+static double mmixi_rope_pair_of(const mmix_rope_options *o, double turns)
+{
+    double within = o->original / (MMIXI_TURN * turns);
+    return (double)o->dim * mmixi_log(within) / (2 * mmixi_log(o->theta));
+}
+/* r of MMIX_ROPE_…, the share of its own frequency that pair i keeps. */
+static double mmixi_rope_kept(const mmix_rope_options *o, size_t i, double frequency)
+{
+    double at, zero, one;                        /* r is 0 at `zero` and 1 at `one` */
+    if (o->scaling == MMIX_ROPE_LINEAR) return 0;
+    if (o->scaling == MMIX_ROPE_LLAMA3) {
+        at = o->original * frequency / (MMIXI_TURN);
+        zero = o->low;
+        one = o->high;
+    } else {                                     /* whole pairs, as in the paper's program */
+        at = (double)i;
+        one = fmax(floor(mmixi_rope_pair_of(o, o->high)), 0);
+        zero = fmin(ceil(mmixi_rope_pair_of(o, o->low)), (double)o->dim - 1);
+        if (!(fabs(zero - one) > 0)) zero += 0.001;
+    }
+    return fmin(fmax((at - zero) / (one - zero), 0), 1);
+}
+/* How far pair i turns from one position to the next. */
+static double mmixi_rope_frequency(const mmix_rope_options *o, size_t i)
+{
+    double exponent = -2 * (double)i / (double)o->dim;
+    double frequency = mmixi_exp(exponent * mmixi_log(o->theta));
+    if (o->scaling == MMIX_ROPE_PLAIN) return frequency;
+    double kept = mmixi_rope_kept(o, i, frequency);
+    return frequency * (kept + (1 - kept) / o->factor);
+}
 static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = mmixi_rope_options_of(c);
     const mmix_tensor *pos = c->in[1];
     const mmix_real *given = mmixi_of(pos);      /* angles themselves, or NULL of positions */
-    double log_theta = mmixi_log(o->theta);
     for (size_t i = 0; i < o->dim / 2; i++) {
-        double exponent = -2 * (double)i / (double)o->dim;
-        double frequency = mmixi_exp(exponent * log_theta);
+        double frequency = mmixi_rope_frequency(o, i);
         size_t row = mmixi_rope_axis(o, i) * c->size[0];
         for (size_t t = range.begin; t < range.end; t++) {
             mmix_real *turns = mmixi_rope_turns(c, t);
             double angle;
             if (given) angle = (double)given[mmixi_row_offset(pos, t) + i];
             else angle = frequency * mmixi_index(pos, row + t);
-            turns[2 * i] = (mmix_real)mmixi_cos(angle);
-            turns[2 * i + 1] = (mmix_real)mmixi_sin(angle);
+            turns[2 * i] = (mmix_real)(o->magnitude * mmixi_cos(angle));
+            turns[2 * i + 1] = (mmix_real)(o->magnitude * mmixi_sin(angle));
         }
     }
 }
@@ -11614,6 +11718,25 @@ static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
     if (!c->dx[0]) return 0;
     return mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward);
 }
+/* Whether the frequencies can be scaled so: 1, or 0 after mmix_fail. */
+static int mmixi_rope_scaling_check(mmix_ctx *m, const char *who, const mmix_rope_options *o)
+{
+    int is_long = o->factor >= 1 && o->factor <= DBL_MAX;
+    int needs_original = o->scaling == MMIX_ROPE_LLAMA3 || o->scaling == MMIX_ROPE_YARN;
+    if (mmixi_within(m, who, "rope.scaling", o->scaling, MMIX_ROPE_PLAIN, MMIX_ROPE_YARN)) return 0;
+    if (o->scaling == MMIX_ROPE_PLAIN) return 1;
+    if (needs_original)
+        is_long = is_long && o->original >= 1 && o->original <= DBL_MAX && o->low >= 0
+            && o->high >= 0 && o->magnitude >= 0 && o->magnitude <= DBL_MAX
+            && (o->scaling != MMIX_ROPE_YARN || o->theta <= 0 || o->theta > 1);
+    if (is_long) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: rope.factor %g, original %g, low %g, high %g, magnitude %g, theta %g; expected a "
+              "factor and an original length of at least 1, others of at least 0, with YARN a "
+              "theta above 1", who, o->factor, o->original, o->low, o->high, o->magnitude,
+              o->theta);
+    return 0;
+}
 /* Whether heads of N features can be turned so: 1, or 0 after mmix_fail. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
@@ -11623,13 +11746,23 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
     int dim_ok = R % 2 == 0 && R <= N;
     int sections_ok = !sum || (sum == R / 2 && part[0]);
     int theta_ok = o->theta >= 0 && o->theta <= DBL_MAX;
-    if (dim_ok && sections_ok && theta_ok) return 1;
+    if (dim_ok && sections_ok && theta_ok) return mmixi_rope_scaling_check(m, who, o);
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, rope.theta %g; dim "
               "is even, at most a head, and twice the sections' sum, of which the first is not 0, "
               "theta at least 0", who, (double)R, (double)N, (double)part[0], (double)part[1],
               (double)part[2], o->theta);
     return 0;
+}
+/* Fills in what is left to its default. */
+static void mmixi_rope_defaults(mmix_rope_options *o)
+{
+    int is_yarn = o->scaling == MMIX_ROPE_YARN;
+    if (o->theta <= 0) o->theta = 10000;
+    if (o->low <= 0) o->low = 1;
+    if (o->high <= 0) o->high = is_yarn ? 32 : 4;
+    if (!is_yarn) o->magnitude = 1;
+    else if (o->magnitude <= 0) o->magnitude = 0.1 * mmixi_log(o->factor) + 1;
 }
 /* The options of a call, checked and filled in, where pos has integers: one for each token (L), for
    each of each sequence (B, L), and three times as many with sections. 0, or -1. */
@@ -11657,6 +11790,7 @@ static int mmixi_rope_settle_angles(mmix_ctx *m, const char *who, mmix_rope_opti
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BLHN, pos TR", call->in[0], call->in[1])) return -1;
     o->dim = 2 * d.R;
+    o->scaling = MMIX_ROPE_PLAIN;
     memset(o->sections, 0, sizeof o->sections);
     if (!mmixi_rope_check(m, who, o, d.N)) return -1;
     call->size[0] = d.T;
@@ -11675,7 +11809,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     if (mmixi_of(pos)) failed = mmixi_rope_settle_angles(m, who, &o, &call);
     else failed = mmixi_rope_settle(m, who, &o, &call);
     if (failed) return NULL;
-    if (o.theta <= 0) o.theta = 10000;
+    mmixi_rope_defaults(&o);
     call.constant = 2;                           /* pos */
     call.out[0] = mmixi_like(m, who, x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
@@ -16685,7 +16819,8 @@ static int mmixi_lora_target(const char *name)
 {
     static const char of_mixer[][20] = {
         ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.",
-        ".attn.qkv.", ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj."
+        ".attn.qkv.", ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj.", ".mamba.in_proj.",
+        ".mamba.out_proj."
     };
     if (strstr(name, ".mlp.")) return MMIX_LORA_FFN;
     for (size_t i = 0; i < sizeof of_mixer / sizeof *of_mixer; i++)
@@ -16840,7 +16975,7 @@ typedef struct mmixi_setting {
 } mmixi_setting;
 
 #define MMIXI_SETTING(name, kind, type, config, field, low, high, files) \
-    { name, kind, offsetof(config, field), sizeof(((config *)0)->field) / sizeof(type), \
+    { name, kind, offsetof(config, field), sizeof(((config *)0)->field) / (sizeof(type)), \
       low, high, files }
 #define MMIXI_SIZE_OF(config, field, low, high, files) \
     MMIXI_SETTING(#field, MMIXI_SIZE_NUMBER, size_t, config, field, low, high, files)
@@ -17159,6 +17294,7 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
         up = mmix_slice(m, gate, -1, F, F);
         gate = mmix_slice(m, gate, -1, 0, F);
     }
+    if (fabs(l->gate_scale) > 0) gate = mmix_affine(m, gate, l->gate_scale, 0);
     mmix_tensor *u = mmix_mul(m, mmix_silu(m, gate), up);
     return mmix_linear_residual(m, u, l->down, l->bias[2], in[1], in[2]);
 }
@@ -17195,26 +17331,47 @@ static void mmixi_default(size_t *x, size_t value)
     if (!*x) *x = value;
 }
 
+static size_t mmixi_mamba2_channels(const mmix_mamba2_options *o);
 /* The parameters of one direction. Those of the reverse one have _b in their names. */
 static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p,
-                                        const char *prefix, int reverse, size_t channels,
-                                        size_t conv_width, size_t heads, size_t inner)
+                                        const char *prefix, int reverse,
+                                        const mmix_mamba2_options *o)
 {
     static const char *const names[2][6] = {
         { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D", "norm.weight" },
         { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias", "A_log_b", "D_b", "norm_b.weight" }
     };
     const char *const *name = names[reverse];
-    const size_t conv[3] = { channels, 1, conv_width };
-    mmix_init uniform = mmixi_start_uniform(conv_width, 1), ones = mmixi_start_ones();
+    size_t channels = mmixi_mamba2_channels(o), heads = o->d_inner / o->head_dim;
+    const size_t conv[3] = { channels, 1, o->conv_width };
+    mmix_init uniform = mmixi_start_uniform(o->conv_width, 1), ones = mmixi_start_ones();
     mmix_init step = mmixi_start_of(MMIX_INIT_STEP, 1e-3, 1e-1);
     mmix_init rates = mmixi_start_of(MMIX_INIT_LOG_UNIFORM, 1, 16);
     w->conv_weight = mmixi_param(p, prefix, name[0], uniform, 3, conv);
-    w->conv_bias = mmixi_param_vector(p, prefix, name[1], uniform, channels);
+    if (!o->no_conv_bias)
+        w->conv_bias = mmixi_param_vector(p, prefix, name[1], uniform, channels);
     w->dt_bias = mmixi_param_vector(p, prefix, name[2], step, heads);
     w->A_log = mmixi_param_vector(p, prefix, name[3], rates, heads);
     w->D = mmixi_param_vector(p, prefix, name[4], ones, heads);
-    w->norm = mmixi_param_vector(p, prefix, name[5], ones, inner);
+    if (!o->no_norm) w->norm = mmixi_param_vector(p, prefix, name[5], ones, o->d_inner);
+}
+
+/* Fills in what is left to its default, for tokens D wide. */
+static void mmixi_mamba2_defaults(mmix_mamba2_options *o, size_t D)
+{
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 64);
+    mmixi_default(&o->head_dim, 64);
+    mmixi_default(&o->groups, 1);
+    mmixi_default(&o->conv_width, 4);
+    if (!(o->eps > 0))
+        o->eps = 1e-5;
+    if (!(o->out_scale > 0)) o->out_scale = 1;
+}
+/* Those of its channels that are convolved: x, B and C. */
+static size_t mmixi_mamba2_channels(const mmix_mamba2_options *o)
+{
+    return o->d_inner + 2 * o->groups * o->d_state;
 }
 
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -17225,27 +17382,21 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     memset(layer, 0, sizeof *layer);
     mmix_mamba2_options *o = &layer->options;
     if (options) *o = *options;
-    mmixi_default(&o->d_inner, 2 * D);
-    mmixi_default(&o->d_state, 64);
-    mmixi_default(&o->head_dim, 64);
-    mmixi_default(&o->groups, 1);
-    mmixi_default(&o->conv_width, 4);
-    if (!(o->eps > 0))
-        o->eps = 1e-5;
-    if (!(o->out_scale > 0)) o->out_scale = 1;
+    mmixi_mamba2_defaults(o, D);
     size_t E = o->d_inner, H = E / o->head_dim;
-    size_t channels = E + 2 * o->groups * o->d_state;    /* x, B and C */
+    size_t projected = E + mmixi_mamba2_channels(o) + H;
     if (E % o->head_dim || H % o->groups)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: inner width %.0f does not make heads of "
                          "%.0f in %.0f groups", who, (double)E, (double)o->head_dim,
                          (double)o->groups);
     layer->heads = H;
     mmix_init in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
-    layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, E + channels + H, D);
+    layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, projected, D);
+    if (o->bias) layer->in_bias = mmixi_param_vector(p, prefix, "in_proj.bias", in, projected);
     for (int reverse = 0; reverse <= (o->bidirectional != 0); reverse++)
-        mmixi_mamba2_direction_init(&layer->dir[reverse], p, prefix, reverse, channels,
-                                    o->conv_width, H, E);
+        mmixi_mamba2_direction_init(&layer->dir[reverse], p, prefix, reverse, o);
     layer->out_proj = mmixi_param_matrix(p, prefix, "out_proj.weight", out, D, E);
+    if (o->bias) layer->out_bias = mmixi_param_vector(p, prefix, "out_proj.bias", out, D);
     return p->m->error_kind ? -1 : 0;
 }
 
@@ -17307,8 +17458,28 @@ static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional,
     return !m->error_kind && (!state->in || mmixi_slot_check(m, who, state->in, state->slot));
 }
 
-/* What one direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B,
-   L, E). */
+/* The projection u = [z | x B C | dt] of x, each of the five times its multiplier. */
+static mmix_tensor *mmixi_mamba2_project(mmix_ctx *m, const mmix_mamba2_layer *layer,
+                                         mmix_tensor *x)
+{
+    const mmix_mamba2_options *o = &layer->options;
+    const double *multiplier = o->multiplier;
+    size_t E = o->d_inner, GN = o->groups * o->d_state;
+    const size_t width[5] = { E, E, GN, GN, layer->heads };
+    int has_multipliers = 0;
+    for (int i = 0; i < 5; i++)
+        has_multipliers |= fabs(multiplier[i]) > 0;
+    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, layer->in_bias);
+    if (!has_multipliers) return u;
+    mmix_tensor *each = mmix_new1(m, mmix_shape(u, 2));
+    size_t at = 0;
+    for (int i = 0; i < 5; i++) {
+        mmix_fill(mmix_slice(m, each, 0, at, width[i]), multiplier[i]);
+        at += width[i];
+    }
+    return mmix_mul(m, u, each);
+}
+/* What one direction of the layer makes of the projection, after its norm: (B, L, E). */
 static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *layer, int direction,
                                       mmix_tensor *u, mmix_tensor *seq_idx,
                                       mmix_mamba2_state *state)
@@ -17336,9 +17507,10 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     ssd.dt_high = o->dt_high;
     ssd.direction = direction;
     ssd.seq_idx = seq_idx;
-    mmix_tensor *y = mmixi_mamba_mix(m, &ssd, state);
+    mmix_tensor *y = mmixi_join_heads(m, mmixi_mamba_mix(m, &ssd, state));
     mmix_tensor *z = mmix_slice(m, u, 2, 0, E);
-    y = mmix_gated_rms_norm(m, mmixi_join_heads(m, y), z, w->norm, o->eps, G);
+    if (w->norm) y = mmix_gated_rms_norm(m, y, z, w->norm, o->eps, G);
+    else y = mmix_mul(m, y, mmix_silu(m, z));
     /* A new state came after the mark as well, and has to stay. */
     return is_new ? y : mmixi_keep_only(m, mark, y);
 }
@@ -17358,14 +17530,14 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
-    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, NULL);
+    mmix_tensor *u = mmixi_mamba2_project(m, layer, x);
     mmix_tensor *y = mmixi_mamba2_scan(m, layer, MMIX_SCAN_FORWARD, u, seq_idx, state);
     if (both) {
         mmix_tensor *reverse = mmixi_mamba2_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, state);
         y = mmixi_binary(m, who, MMIX_OP_ADD, y, reverse, 0.5, 0.5);
     }
     if (!state || in) y = mmixi_keep_only(m, mark, y);
-    y = mmix_linear_residual(m, y, layer->out_proj, NULL, residual, s);
+    y = mmix_linear_residual(m, y, layer->out_proj, layer->out_bias, residual, s);
     mmix_record(m, record);
     return y;
 }
@@ -17394,12 +17566,22 @@ static void mmixi_mamba1_direction_init(mmix_mamba1_direction *w, mmix_params *p
     mmix_init step = mmixi_start_of(MMIX_INIT_STEP, 1e-3, 1e-1);
     mmix_init rates = mmixi_start_of(MMIX_INIT_LOG_RAMP, 1, 0);
     w->conv_weight = mmixi_param(p, prefix, name[0], of_conv, 3, conv);
-    w->conv_bias = mmixi_param_vector(p, prefix, name[1], of_conv, E);
+    if (!o->no_conv_bias) w->conv_bias = mmixi_param_vector(p, prefix, name[1], of_conv, E);
     w->x_proj = mmixi_param_matrix(p, prefix, name[2], of_x, R + 2 * N, E);
     w->dt_weight = mmixi_param_matrix(p, prefix, name[3], of_dt, E, R);
     w->dt_bias = mmixi_param_vector(p, prefix, name[4], step, E);
     w->A_log = mmixi_param_matrix(p, prefix, name[5], rates, E, N);
     w->D = mmixi_param_vector(p, prefix, name[6], ones, E);
+}
+
+/* Fills in what is left to its default, for tokens D wide. */
+static void mmixi_mamba1_defaults(mmix_mamba1_options *o, size_t D)
+{
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 16);
+    mmixi_default(&o->dt_rank, mmixi_ceil_div(D, 16));
+    mmixi_default(&o->conv_width, 4);
+    if (!(o->out_scale > 0)) o->out_scale = 1;
 }
 
 MMIXDEF int mmix_mamba1_init(mmix_mamba1_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -17409,11 +17591,7 @@ MMIXDEF int mmix_mamba1_init(mmix_mamba1_layer *layer, mmix_params *p, const cha
     memset(layer, 0, sizeof *layer);
     mmix_mamba1_options *o = &layer->options;
     if (options) *o = *options;
-    mmixi_default(&o->d_inner, 2 * D);
-    mmixi_default(&o->d_state, 16);
-    mmixi_default(&o->dt_rank, mmixi_ceil_div(D, 16));
-    mmixi_default(&o->conv_width, 4);
-    if (!(o->out_scale > 0)) o->out_scale = 1;
+    mmixi_mamba1_defaults(o, D);
     size_t E = o->d_inner;
     mmix_init in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
     layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, 2 * E, D);
@@ -17439,10 +17617,16 @@ static mmix_tensor *mmixi_mamba1_scan(mmix_ctx *m, const mmix_mamba1_layer *laye
     mmix_tensor *x = mmix_slice(m, u, 2, 0, E);
     x = mmixi_mamba_conv(m, x, w->conv_weight, w->conv_bias, direction, seq_idx, state);
     mmix_tensor *dt_B_C = mmix_linear(m, x, w->x_proj, NULL);
-    mmix_tensor *dt = mmix_linear(m, mmix_slice(m, dt_B_C, 2, 0, R), w->dt_weight, NULL);
+    mmix_tensor *dt = mmix_slice(m, dt_B_C, 2, 0, R);
     mmix_tensor *A = mmix_rates(m, w->A_log);
     mmix_tensor *B = mmixi_split_heads(m, dt_B_C, R, 1, N);
     mmix_tensor *C = mmixi_split_heads(m, dt_B_C, R + N, 1, N);
+    if (o->inner_eps > 0) {
+        dt = mmix_rms_norm(m, dt, NULL, o->inner_eps);
+        B = mmix_rms_norm(m, B, NULL, o->inner_eps);
+        C = mmix_rms_norm(m, C, NULL, o->inner_eps);
+    }
+    dt = mmix_linear(m, dt, w->dt_weight, NULL);
     mmix_mixer scan = mmix_mixer_selective(mmixi_split_heads(m, x, 0, E, 1), dt, A, B, C);
     scan.D = w->D;
     scan.dt_bias = w->dt_bias;                   /* dt_proj's, which belongs into the softplus */
@@ -18990,6 +19174,22 @@ static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int wh
     return mmix_linear_residual(m, x, p->weight[which], p->bias[which], residual, NULL);
 }
 
+/* A number as the s of mmix_linear_residual, for B sequences; NULL if it is 0 or 1. */
+static mmix_tensor *mmixi_scale_all(mmix_ctx *m, size_t B, double number)
+{
+    int is_one = fabs(number - 1) <= 0;
+    if (is_one || fabs(number) <= 0) return NULL;
+    return mmix_fill(mmix_new1(m, B), number);
+}
+/* residual + out_scale · o(heads), where a residual that is NULL is 0. */
+static mmix_tensor *mmixi_project_out(mmix_ctx *m, const mmix_mmate_layer *w,
+                                      const mmix_projections *p, mmix_tensor *heads,
+                                      mmix_tensor *residual)
+{
+    mmix_tensor *s = mmixi_scale_all(m, mmix_shape(heads, 0), w->out_scale);
+    return mmix_linear_residual(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], residual, s);
+}
+
 /* A mixer of tokens u (B, n, D) with its q, k, v or C, B, X as heads (B, n, H or G, N). If `conv`
    is given the three are convolved with it first. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u,
@@ -19011,6 +19211,7 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
         size_t wide = part[i]->shape[2];
         part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
         if (conv) from += wide;
+        if (i < 2 && p->norm[i]) part[i] = mmix_rms_norm(m, part[i], p->norm[i], p->eps);
     }
     mmix_mixer mixer = mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
     mixer.bf16 = mmixi_mixes_bf16(p->weight[MMIXI_Q]);
@@ -19032,6 +19233,7 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
         mixer.k = mmix_rope(m, mixer.k, at, &w->rope);
     }
     mixer.mask = MMIX_MASK_CAUSAL;
+    mixer.scale = w->scores;
     return mixer;
 }
 
@@ -19484,7 +19686,7 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
 {
     mmix_tensor *swin = mmixi_join_heads(m, heads);
     if (!a->plain)
-        swin = mmixi_project(m, &w->swin, MMIXI_O, swin, NULL);
+        swin = mmixi_project_out(m, w, &w->swin, swin, NULL);
     if (gate) {
         /* this is y + (1 - u) (swin - y), with 1 - σ(z) = σ(-z) = e^-softplus(z) */
         mmix_tensor *z = mmixi_tokens_listed(m, x, list);
@@ -19546,7 +19748,7 @@ static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w,
     if (branches != MMIX_BRANCH_SWIN) {
         y = mmixi_flex_heads(m, w, x, a);
         if (!a->plain)
-            y = mmixi_project(m, &w->flex, MMIXI_O, y, gate ? NULL : residual);
+            y = mmixi_project_out(m, w, &w->flex, y, gate ? NULL : residual);
     }
     if (both && !a->of.final_state)
         y = mmixi_keep_only(m, mark, y);
@@ -19619,9 +19821,10 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
 /* ---- creation ---- */
 
 /* Attention's projections, from tokens D wide to heads `width` wide. With bias 1 q, k and v have
-   biases; with bias 2 o has one, too. */
+   biases; with bias 2 o has one, too. With qk_norm 1 q and k have norms. */
 static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix,
-                                   size_t D, size_t heads, size_t kv_heads, size_t width, int bias)
+                                   size_t D, size_t heads, size_t kv_heads, size_t width, int bias,
+                                   int qk_norm)
 {
     mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     mmix_tensor **w = layer->weight, **b = layer->bias;
@@ -19640,6 +19843,10 @@ static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, cons
     w[MMIXI_O] = mmixi_param_matrix(p, prefix, "o_proj.weight", normal, D, E);
     if (bias > 1)
         b[MMIXI_O] = mmixi_param_vector(p, prefix, "o_proj.bias", zeros, D);
+    layer->eps = 1e-6;
+    if (!qk_norm) return;
+    layer->norm[MMIXI_Q] = mmixi_param_vector(p, prefix, "q_norm.weight", mmixi_start_ones(), width);
+    layer->norm[MMIXI_K] = mmixi_param_vector(p, prefix, "k_norm.weight", mmixi_start_ones(), width);
 }
 
 /* The parameters of Flex-MA beside its projections, for tokens D wide. */
@@ -19701,18 +19908,19 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                          "%.0f for keys and values, which must divide them; shift_period %.0f, "
                          "which must be even", (double)heads, (double)width, (double)kv_heads,
                          (double)o->shift_period);
+    int norm = o->qk_norm;
     if (o->branches == MMIX_BRANCH_ATTENTION) {
-        mmixi_projections_init(&layer->flex, p, prefix, D, heads, kv_heads, width, bias);
+        mmixi_projections_init(&layer->flex, p, prefix, D, heads, kv_heads, width, bias, norm);
         return p->m->error_kind ? -1 : 0;
     }
     snprintf(flex, sizeof flex, "%sflex.", prefix);
     snprintf(swin, sizeof swin, "%sswin.", prefix);
     if (o->branches != MMIX_BRANCH_SWIN) {
-        mmixi_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias);
+        mmixi_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias, norm);
         mmixi_flex_init(layer, p, flex, D, width);
     }
     if (o->branches != MMIX_BRANCH_FLEX)
-        mmixi_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias);
+        mmixi_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias, norm);
     if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate) {
         mmix_init zeros = mmixi_start_zeros();
         snprintf(gate, sizeof gate, "%sbranch_gate.", prefix);
@@ -19730,8 +19938,9 @@ typedef struct mmixi_reused {
     size_t part, parts;              /* … of whose `parts` equal parts it is this one */
 } mmixi_reused;
 
-/* A projection q, k, v or o of either branch comes from that of attention, anything else from the
-   parameter of its own name. If `fused`, attention's q, k and v are one matrix. */
+/* A projection q, k, v or o of either branch, or a norm of q or k, comes from that of attention,
+   anything else from the parameter of its own name. If `fused`, attention's q, k and v are one
+   matrix. */
 static mmixi_reused mmixi_mmate_source(const char *name, int fused)
 {
     static const char projections[] = "qkvo", mmate[] = ".mmate.";
@@ -19741,7 +19950,7 @@ static mmixi_reused mmixi_mmate_source(const char *name, int fused)
     snprintf(from.name, sizeof from.name, "%s", name);
     const char *at = strstr(name, mmate);
     const char *dot = at ? strchr(at + strlen(mmate), '.') : NULL;   /* of ".q_proj.weight" */
-    if (!dot || !dot[1] || strncmp(dot + 2, "_proj.", 6))
+    if (!dot || !dot[1] || (strncmp(dot + 2, "_proj.", 6) && strncmp(dot + 2, "_norm.", 6)))
         return from;
     const char *which = strchr(projections, dot[1]);
     if (!which) return from;
@@ -20842,41 +21051,117 @@ MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mm
 
 /* ==== >>decoder ======================================================================
    x = embedding[tokens], of media an MLP of their features;
-   for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
+   for each layer x += mixer(norm1 x), x += ffn(norm2 x);   logits = classifier · norm x
 
-   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same
-   path. Where nothing is recorded each layer's temporaries are dropped as it ends.
+   The mixer is causal attention, M-MATE, Mamba-1, Mamba-2, or attention and Mamba-2 side by side; a
+   layer may lack one of its halves. A whole sequence and the next piece of one take the same path.
+   Where nothing is recorded each layer's temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
-    mmix_tensor *norm[2];                        /* of the mixer, of SwiGLU */
+    mmix_decoder_kind kind;
+    mmix_tensor *norm[2];                        /* of the mixer, of the feed-forward */
     mmix_mmate_layer mmate;                      /* of attention only `flex` */
-    mmix_swiglu_layer ffn;
+    mmix_mamba1_layer mamba1;
+    mmix_mamba2_layer mamba2;
+    mmix_swiglu_layer ffn;                       /* of RELU2 without gate */
 } mmixi_decoder_layer;
+
+/* What layer i of a config is. */
+static mmix_decoder_kind mmixi_decoder_kind_of(const mmix_decoder_config *c, size_t i)
+{
+    mmix_decoder_kind kind;
+    if (c->mixer == MMIX_DECODER_LISTED) kind = c->layers[i];
+    else {
+        memset(&kind, 0, sizeof kind);
+        kind.mixer = c->mixer;
+    }
+    if (!c->ffn) kind.no_ffn = 1;
+    if (c->no_positions) kind.no_positions = 1;
+    return kind;
+}
+static int mmixi_decoder_attends(int mixer)      /* with q, k and v */
+{
+    return mixer == MMIX_DECODER_ATTENTION || mixer == MMIX_DECODER_MMATE
+        || mixer == MMIX_DECODER_PARALLEL;
+}
+
+/* A factor of which 0 says 1. */
+static double mmixi_factor(double factor) { return fabs(factor) > 0 ? factor : 1; }
+static mmix_tensor *mmixi_scaled(mmix_ctx *m, mmix_tensor *x, double factor)
+{
+    factor = mmixi_factor(factor);
+    return fabs(factor - 1) > 0 ? mmix_affine(m, x, factor, 0) : x;
+}
 
 /* ---- creation ---- */
 
+/* Attention or M-MATE of layer i. */
+static void mmixi_decoder_declare_attention(mmix_decoder *d, size_t i, const char *layer)
+{
+    const mmix_decoder_config *c = &d->config;
+    mmixi_decoder_layer *l = &d->layer[i];
+    mmix_mmate_options o;
+    char prefix[64];
+    int is_mmate = l->kind.mixer == MMIX_DECODER_MMATE;
+    memset(&o, 0, sizeof o);
+    o.branches = MMIX_BRANCH_ATTENTION;
+    if (is_mmate) o = c->mmate;
+    o.qk_norm |= c->qk_norm;
+    snprintf(prefix, sizeof prefix, "%s%s", layer, is_mmate ? "mmate." : "self_attn.");
+    mmix_mmate_init(&l->mmate, d->params, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, i,
+                    c->bias, &o);
+    l->mmate.rope = c->rope;
+    if (l->kind.no_positions) l->mmate.rope.theta = 0;
+    l->mmate.scores = c->scale.scores;
+    l->mmate.out_scale = mmixi_factor(c->scale.residual) * mmixi_factor(c->scale.attention_out);
+    l->mmate.flex.eps = c->eps;
+    l->mmate.swin.eps = c->eps;
+}
+/* Its feed-forward. */
+static void mmixi_decoder_declare_ffn(mmix_decoder *d, mmix_swiglu_layer *l, const char *prefix)
+{
+    const mmix_decoder_config *c = &d->config;
+    mmix_params *p = d->params;
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    size_t D = c->dim, F = c->ffn;
+    int has_gate = c->ffn_kind == MMIX_FFN_SWIGLU;
+    if (has_gate && c->gate_up) {
+        l->gate = mmixi_param_matrix(p, prefix, "gate_up_proj.weight", normal, 2 * F, D);
+        if (c->ffn_bias)
+            l->bias[0] = mmixi_param_vector(p, prefix, "gate_up_proj.bias", zeros, 2 * F);
+    } else {
+        if (has_gate) l->gate = mmixi_param_matrix(p, prefix, "gate_proj.weight", normal, F, D);
+        if (has_gate && c->ffn_bias)
+            l->bias[0] = mmixi_param_vector(p, prefix, "gate_proj.bias", zeros, F);
+        l->up = mmixi_param_matrix(p, prefix, "up_proj.weight", normal, F, D);
+        if (c->ffn_bias) l->bias[1] = mmixi_param_vector(p, prefix, "up_proj.bias", zeros, F);
+    }
+    l->down = mmixi_param_matrix(p, prefix, "down_proj.weight", normal, D, F);
+    if (c->ffn_bias) l->bias[2] = mmixi_param_vector(p, prefix, "down_proj.bias", zeros, D);
+    l->gate_scale = c->scale.gate;
+}
 static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
 {
     const mmix_decoder_config *c = &d->config;
     mmix_params *p = d->params;
     mmixi_decoder_layer *l = &d->layer[i];
     mmix_init ones = mmixi_start_ones();
-    mmix_mmate_options o;
-    char layer[40], mixer[64], mlp[64];
-    int mmate = c->mixer == MMIX_DECODER_MMATE;
-    memset(&o, 0, sizeof o);
-    o.branches = MMIX_BRANCH_ATTENTION;
-    if (mmate) o = c->mmate;
+    char layer[40], mamba[64], mlp[64];
+    l->kind = mmixi_decoder_kind_of(c, i);
+    int mixer = l->kind.mixer;
     snprintf(layer, sizeof layer, "model.layers.%d.", (int)i);
-    snprintf(mixer, sizeof mixer, "%s%s", layer, mmate ? "mmate." : "self_attn.");
+    snprintf(mamba, sizeof mamba, "%smamba.", layer);
     snprintf(mlp, sizeof mlp, "%smlp.", layer);
-    l->norm[0] = mmixi_param_vector(p, layer, "input_layernorm.weight", ones, c->dim);
-    l->norm[1] = mmixi_param_vector(p, layer, "post_attention_layernorm.weight", ones, c->dim);
-    mmix_mmate_init(&l->mmate, p, mixer, c->dim, c->heads, c->kv_heads, c->head_dim, i,
-                    c->bias, &o);
-    l->mmate.rope = c->rope;
-    mmix_swiglu_init(&l->ffn, p, mlp, c->dim, c->ffn);
+    if (mixer != MMIX_DECODER_NONE)
+        l->norm[0] = mmixi_param_vector(p, layer, "input_layernorm.weight", ones, c->dim);
+    if (!l->kind.no_ffn)
+        l->norm[1] = mmixi_param_vector(p, layer, "post_attention_layernorm.weight", ones, c->dim);
+    if (mmixi_decoder_attends(mixer)) mmixi_decoder_declare_attention(d, i, layer);
+    if (mixer == MMIX_DECODER_MAMBA1) mmix_mamba1_init(&l->mamba1, p, mamba, c->dim, &c->mamba1);
+    if (mixer == MMIX_DECODER_MAMBA2 || mixer == MMIX_DECODER_PARALLEL)
+        mmix_mamba2_init(&l->mamba2, p, mamba, c->dim, &c->mamba2);
+    if (!l->kind.no_ffn) mmixi_decoder_declare_ffn(d, &l->ffn, mlp);
 }
 
 static void mmixi_decoder_declare(mmix_decoder *d)
@@ -20898,15 +21183,15 @@ static void mmixi_decoder_declare(mmix_decoder *d)
 
 /* All numbers of a config, in the order of files. */
 static const mmixi_setting mmixi_decoder_settings[] = {
-    MMIXI_INT_OF(mmix_decoder_config, mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE,
+    MMIXI_INT_OF(mmix_decoder_config, mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_LISTED,
                  MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, vocabulary, 1, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_decoder_config, ffn, 1, INT32_MAX, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_decoder_config, heads, 1, INT32_MAX, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_decoder_config, kv_heads, 1, INT32_MAX, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_decoder_config, head_dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, ffn, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, heads, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, kv_heads, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, head_dim, 0, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_decoder_config, eps, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.theta, MMIXI_IN_ALL),
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, rope.dim, MMIXI_IN_ALL),
@@ -20928,24 +21213,84 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.shift_period, MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.causal_window, MMIXI_IN_ALL),
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.text_window, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, rope.scaling, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.factor, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.original, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.low, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.high, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.magnitude, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, qk_norm, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, no_positions, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, ffn_kind, MMIX_FFN_SWIGLU, MMIX_FFN_RELU2, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, ffn_bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, gate_up, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba1.d_inner, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba1.d_state, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba1.dt_rank, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba1.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba1.bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba1.no_conv_bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba1.inner_eps, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba1.bidirectional, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba2.d_inner, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba2.d_state, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba2.head_dim, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba2.groups, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, mamba2.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba2.bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba2.no_conv_bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba2.no_norm, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.eps, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.dt_low, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.dt_high, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.multiplier, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba2.bidirectional, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.embedding, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.logits, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.residual, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.scores, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.attention_in, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.attention_out, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.mamba_out, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.gate, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.down, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, layers, 0, MMIX_DECODER_NONE, MMIXI_IN_NEWER),
     MMIXI_SETTINGS_END
 };
 
+/* Fills in the defaults of attention and checks its sizes. */
+static void mmixi_decoder_settle_heads(mmix_ctx *m, const char *who, mmix_decoder_config *c)
+{
+    if (!c->heads)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: heads is 0, expected at least 1 for attention", who);
+    else if (!c->head_dim && c->dim % c->heads)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
+                  "head_dim is 0", who, (double)c->dim, (double)c->heads);
+    if (m->error_kind) return;
+    mmixi_default(&c->kv_heads, c->heads);
+    mmixi_default(&c->head_dim, c->dim / c->heads);
+    if (c->rope.theta <= 0) c->rope.theta = 10000;
+    mmixi_rope_check(m, who, &c->rope, c->head_dim);
+}
 /* Fills in the defaults of a config and checks it; an error stays in the context. */
 static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
 {
     static const char who[] = "mmix_decoder_create";
-    mmixi_default(&c->kv_heads, c->heads);
-    if (!c->head_dim && c->heads && c->dim % c->heads)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
-                  "head_dim is 0", who, (double)c->dim, (double)c->heads);
-    if (c->heads)
-        mmixi_default(&c->head_dim, c->dim / c->heads);
+    int attends = 0, has[MMIX_DECODER_LISTED] = { 0 };
     if (!(c->eps > 0))
         c->eps = 1e-5;
-    if (c->rope.theta <= 0) c->rope.theta = 10000;
     if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return;
-    mmixi_rope_check(m, who, &c->rope, c->head_dim);
+    if (c->mixer == MMIX_DECODER_LISTED
+        && mmixi_within(m, who, "depth", (double)c->depth, 1, MMIX_DECODER_LAYERS)) return;
+    for (size_t i = 0; i < c->depth; i++) {
+        int mixer = mmixi_decoder_kind_of(c, i).mixer;
+        attends |= mmixi_decoder_attends(mixer);
+        has[mixer] = 1;
+    }
+    if (has[MMIX_DECODER_MAMBA1]) mmixi_mamba1_defaults(&c->mamba1, c->dim);
+    if (has[MMIX_DECODER_MAMBA2] || has[MMIX_DECODER_PARALLEL])
+        mmixi_mamba2_defaults(&c->mamba2, c->dim);
+    if (attends) mmixi_decoder_settle_heads(m, who, c);
 }
 
 /* `start` and `dtype` as in mmixi_vision_create. */
@@ -20986,7 +21331,7 @@ typedef struct mmixi_decoder_pass {
     mmix_mark mark;                  /* what comes after it goes when a layer ends */
     size_t i;                        /* the layer that is next, or runs */
     const mmixi_decoder_layer *l;    /* that layer */
-    int half;                        /* of the layer: 0 its mixer, 1 SwiGLU */
+    int half;                        /* of the layer: 0 its mixer, 1 its feed-forward */
     mmix_tensor *x;                  /* what the layer reads */
 } mmixi_decoder_pass;
 
@@ -21033,41 +21378,87 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
         return NULL;
     if (!mmixi_expect(m, who, &size, "+media? BNF", q->media))
         return NULL;
+    double scale = d->config.scale.embedding;
     if (!q->media)
-        return mmixi_decoder_embed_tokens(m, who, s, q, s->a.all.tokens);
+        return mmixi_scaled(m, mmixi_decoder_embed_tokens(m, who, s, q, s->a.all.tokens), scale);
     mmix_tensor *x = others ? mmixi_decoder_embed_tokens(m, who, s, q, others) : NULL;
+    x = mmixi_scaled(m, x, scale);
     mmix_tensor *y = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
     if (x) y = mmix_add_rows(m, y, x, others);
     return mmix_add_rows(m, y, mmix_mlp_forward(m, &d->projector, q->media, NULL, NULL), grid);
 }
 
+/* residual + mixer(u), where a residual that is NULL is 0. Attention and M-MATE have the layer's two
+   slots, Mamba has the first, and beside attention the second. */
+static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_tensor *u,
+                                      mmix_tensor *residual)
+{
+    const mmixi_decoder_layer *l = s->l;
+    const mmix_decoder_scales *scale = &s->d->config.scale;
+    double out = mmixi_factor(scale->residual) * mmixi_factor(scale->mamba_out);
+    mmix_tensor *all = mmixi_scale_all(m, s->a.B, out);
+    mmix_mamba2_state slot = { NULL, NULL, s->a.of.state, s->a.of.slot };
+    mmix_mamba2_state *state = slot.in ? &slot : NULL;
+    int mixer = l->kind.mixer;
+    if (mixer == MMIX_DECODER_MAMBA1)
+        return mmix_mamba1_forward(m, &l->mamba1, u, residual, all, NULL, state);
+    if (mixer == MMIX_DECODER_MAMBA2)
+        return mmix_mamba2_forward(m, &l->mamba2, u, residual, all, NULL, state);
+    if (mixer == MMIX_DECODER_PARALLEL) {
+        slot.slot++;
+        residual = mmix_mamba2_forward(m, &l->mamba2, u, residual, all, NULL, state);
+    }
+    u = mmixi_scaled(m, u, scale->attention_in);
+    return mmixi_mmate(m, &l->mmate, u, residual, &s->a);
+}
+/* x + ffn(u) */
+static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_tensor *u,
+                                      mmix_tensor *x)
+{
+    const mmix_decoder_config *c = &s->d->config;
+    const mmix_swiglu_layer *l = &s->l->ffn;
+    double out = mmixi_factor(c->scale.residual) * mmixi_factor(c->scale.down);
+    mmix_tensor *all = mmixi_scale_all(m, s->a.B, out);
+    if (c->ffn_kind == MMIX_FFN_SWIGLU) return mmix_swiglu_forward(m, l, u, x, all);
+    u = mmix_relu(m, mmix_linear(m, u, l->up, l->bias[1]));
+    return mmix_linear_residual(m, mmix_mul(m, u, u), l->down, l->bias[2], x, all);
+}
 /* Half a layer, x += f(norm x). */
 static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm[s->half], s->d->config.eps);
     if (s->half)
-        return mmix_swiglu_forward(m, &s->l->ffn, u, *x, NULL);
+        return mmixi_decoder_ffn(m, s, u, *x);
     mmixi_layer_tap(s->o.normed, s->i, u);
-    return mmixi_mmate(m, &s->l->mmate, u, s->o.mixed ? NULL : *x, &s->a);
+    return mmixi_decoder_mix(m, s, u, s->o.mixed ? NULL : *x);
 }
 
-/* What the layer that is next makes of x. */
-static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
+/* What the mixer of the layer that is next makes of x, and x with it. */
+static mmix_tensor *mmixi_decoder_mixed(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
 {
     const mmix_decoder_options *o = &s->o;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *y;
-    s->a.of.slot = 2 * s->i;
     s->half = 0;
     if (o->normed) y = mmixi_decoder_half(m, s, &x);     /* a checkpoint would hand out y alone */
     else y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &x, 1);
     mmixi_layer_tap(o->mixed, s->i, y);
     if (o->mixed) y = mmix_add(m, x, y);
-    y = mmixi_keep_only(m, mark, y);
+    return mmixi_keep_only(m, mark, y);
+}
+/* What the layer that is next makes of x. */
+static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
+{
+    mmix_decoder_kind kind = s->l->kind;
+    mmix_mix_state *state = s->a.of.state;
+    s->a.of.slot = 2 * s->i;
+    if (kind.mixer != MMIX_DECODER_NONE) x = mmixi_decoder_mixed(m, s, x);
+    if (state && x)                              /* without a mixer nobody has counted them */
+        state->slot[s->a.of.slot].tokens = s->a.seen + s->a.L;
     s->half = 1;
-    y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &y, 1);
-    return mmixi_keep_only(m, s->mark, y);
+    if (!kind.no_ffn) x = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &x, 1);
+    return mmixi_keep_only(m, s->mark, x);
 }
 
 /* Takes x through the layers before `end`. NULL on error. */
@@ -21142,9 +21533,32 @@ MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
     if (!mmixi_given(m, "mmix_decoder_logits", "*decoder", d)) return NULL;
-    return mmix_linear(m, hidden, d->classifier, NULL);
+    return mmixi_scaled(m, mmix_linear(m, hidden, d->classifier, NULL), d->config.scale.logits);
 }
 
+/* Puts the M of the mixer that runs where `user`, a tensor **, says. */
+static void mmixi_decoder_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
+{
+    mmix_tensor *const *M = (mmix_tensor *const *)user;
+    const mmix_tensor *found = mmix_mix_matrix(m, mixer);
+    if (found && *M) mmix_write(*M, mmixi_of(found));
+}
+/* M of the layer that is next, which has a Mamba, for its normed x. */
+static mmix_tensor *mmixi_decoder_matrix_mamba(mmix_ctx *m, const mmixi_decoder_pass *s,
+                                               mmix_tensor *x)
+{
+    mmix_mix_hook_function *look = m->look;
+    void *user = m->look_user;
+    int is_first = s->l->kind.mixer == MMIX_DECODER_MAMBA1;
+    size_t H = is_first ? s->l->mamba1.options.d_inner : s->l->mamba2.heads;
+    mmix_tensor *M = mmix_new4(m, s->a.B, H, s->a.L, s->a.L);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_mix_hook(m, mmixi_decoder_look, &M);
+    mmixi_decoder_mix(m, s, x, NULL);
+    mmix_mix_hook(m, look, user);
+    mmix_rewind(m, mark);
+    return m->error_kind ? NULL : M;
+}
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
                                          const mmix_sequence *sequence, size_t layer)
 {
@@ -21154,11 +21568,19 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
     if (!mmixi_given(m, who, "*decoder", d)) return NULL;
     if (mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1))
         return NULL;
+    int mixer = d->layer[layer].kind.mixer;
+    if (mixer == MMIX_DECODER_NONE)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f has no mixer", who,
+                                    (double)layer));
     int record = mmix_record(m, 0);
     mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
     if (x) {
         x = mmix_rms_norm(m, x, s.l->norm[0], d->config.eps);
-        M = mmix_mmate_matrix(m, &s.l->mmate, x, &s.a.of);
+        s.a.of.slot = 2 * layer;
+        if (mmixi_decoder_attends(mixer)) {
+            x = mmixi_scaled(m, x, d->config.scale.attention_in);
+            M = mmix_mmate_matrix(m, &s.l->mmate, x, &s.a.of);
+        } else M = mmixi_decoder_matrix_mamba(m, &s, x);
     }
     mmix_record(m, record);
     return M;
@@ -21349,17 +21771,40 @@ MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
 }
 
 /* ---- attention in, M-MATE out ---- */
-MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
-                                      const mmix_mmate_options *options)
+/* The config of a student: M-MATE in the place of attention, in the layers with a 1 in `replace`, or
+   in all if that is NULL. */
+static void mmixi_student_config(mmix_ctx *m, mmix_decoder_config *c, const int *replace)
+{
+    int replaced = 0;
+    if (c->mixer == MMIX_DECODER_ATTENTION && !replace) {
+        c->mixer = MMIX_DECODER_MMATE;
+        return;
+    }
+    if (c->mixer != MMIX_DECODER_LISTED && c->depth <= MMIX_DECODER_LAYERS) {
+        for (size_t i = 0; i < c->depth; i++) c->layers[i] = mmixi_decoder_kind_of(c, i);
+        c->mixer = MMIX_DECODER_LISTED;
+    }
+    if (c->mixer == MMIX_DECODER_LISTED)
+        for (size_t i = 0; i < c->depth; i++) {
+            if (replace && !replace[i]) continue;
+            if (c->layers[i].mixer != MMIX_DECODER_ATTENTION) continue;
+            c->layers[i].mixer = MMIX_DECODER_MMATE;
+            replaced = 1;
+        }
+    if (!replaced)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_student: expected a decoder with layers of "
+                  "attention alone to replace, at most %d if only some are, found none",
+                  MMIX_DECODER_LAYERS);
+}
+MMIXDEF mmix_decoder *mmix_decoder_student_some(const mmix_decoder *teacher,
+                                                const mmix_mmate_options *options,
+                                                const int *replace)
 {
     static const char who[] = "mmix_decoder_student";
     if (!teacher) return NULL;
     mmix_ctx *m = teacher->m;
     mmix_decoder_config c = teacher->config;
-    if (c.mixer != MMIX_DECODER_ATTENTION)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a decoder with attention, found M-MATE",
-                  who);
-    c.mixer = MMIX_DECODER_MMATE;
+    mmixi_student_config(m, &c, replace);
     if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
     const mmix_real *values = mmixi_params_merged(teacher->params);
@@ -21368,6 +21813,11 @@ MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
         mmixi_mmate_reuse(who, d->params, teacher->params, values, 0, 0);
     mmix_rewind(m, mark);
     return d;
+}
+MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
+                                           const mmix_mmate_options *options)
+{
+    return mmix_decoder_student_some(teacher, options, NULL);
 }
 
 /* The sum of the squares of columns · y. */
@@ -21400,13 +21850,42 @@ static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *c
     }
 }
 
-/* Whether the student is an M-MATE decoder with its teacher's sizes. */
+/* Whether layer i of the student has M-MATE in the place of the teacher's attention. */
+static int mmixi_linmu_replaced(const mmix_decoder *student, const mmix_decoder *teacher, size_t i)
+{
+    return teacher->layer[i].kind.mixer == MMIX_DECODER_ATTENTION
+        && student->layer[i].kind.mixer == MMIX_DECODER_MMATE;
+}
+/* Whether the student is its teacher with M-MATE in some layers, with its sizes. */
 static int mmixi_linmu_alike(const mmix_decoder *student, const mmix_decoder *teacher)
 {
     const mmix_decoder_config *s = &student->config, *t = &teacher->config;
-    return teacher->m == student->m && t->mixer == MMIX_DECODER_ATTENTION
-        && s->mixer == MMIX_DECODER_MMATE && t->depth == s->depth && t->heads == s->heads
-        && t->head_dim == s->head_dim;
+    int replaced = 0;
+    if (teacher->m != student->m || t->depth != s->depth || t->heads != s->heads
+        || t->head_dim != s->head_dim)
+        return 0;
+    for (size_t i = 0; i < t->depth; i++) {
+        int same = student->layer[i].kind.mixer == teacher->layer[i].kind.mixer;
+        if (mmixi_linmu_replaced(student, teacher, i)) replaced = 1;
+        else if (!same) return 0;
+    }
+    return replaced;
+}
+/* Calibrates the layer that is next in the teacher's run, which reads x. */
+static void mmixi_calibrate_layer(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_decoder *student,
+                                  mmix_tensor *x)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    const mmix_decoder_config *c = &s->d->config;
+    const mmix_mmate_layer *of[2] = { &s->l->mmate, &student->layer[s->i].mmate };
+    mmix_tensor *u = mmix_rms_norm(m, x, s->l->norm[0], c->eps), *o[2], *y[2];
+    u = mmixi_scaled(m, u, c->scale.attention_in);
+    for (int i = 0; i < 2; i++) {
+        o[i] = of[i]->flex.weight[MMIXI_O];
+        y[i] = mmixi_flex_heads(m, of[i], u, &s->a);
+    }
+    mmixi_calibrate(m, o, y, c->heads);
+    mmix_rewind(m, mark);
 }
 
 MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
@@ -21424,15 +21903,7 @@ MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *te
     int record = mmix_record(m, 0);
     mmix_tensor *x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0);
     while (x && s.i < student->config.depth) {
-        mmix_mark layer = mmix_mark_here(m);
-        const mmix_mmate_layer *of[2] = { &s.l->mmate, &student->layer[s.i].mmate };
-        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm[0], teacher->config.eps), *o[2], *y[2];
-        for (int i = 0; i < 2; i++) {
-            o[i] = of[i]->flex.weight[MMIXI_O];
-            y[i] = mmixi_flex_heads(m, of[i], u, &s.a);
-        }
-        mmixi_calibrate(m, o, y, student->config.heads);
-        mmix_rewind(m, layer);
+        if (mmixi_linmu_replaced(student, teacher, s.i)) mmixi_calibrate_layer(m, &s, student, x);
         x = mmixi_decoder_layers(m, who, &s, s.i + 1);
     }
     mmix_record(m, record);
