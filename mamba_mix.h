@@ -26840,10 +26840,11 @@ static size_t mmixi_json_number_length(const char *text)
 /* Takes true, false, null or a number. */
 static int mmixi_json_scalar(mmixi_json_scan *scan)
 {
-    static const char *const words[] = { "true", "false", "null" };
+    /* Python writes numbers that JSON does not have by name. */
+    static const char *const words[] = { "true", "false", "null", "Infinity" };
     size_t n = mmixi_json_number_length(scan->at);
     scan->expected = "a value";
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (!strncmp(scan->at, words[i], strlen(words[i]))) n = strlen(words[i]);
     mmixi_json_copy(scan, n);
     return n > 0;
@@ -29440,6 +29441,32 @@ static const mmixi_renaming mmixi_names_timm_swiglu[] = {
     { NULL, NULL }
 };
 
+/* Decoders: Mamba and Mamba-2 of Hugging Face, and Nemotron-H, where each layer has one half; then
+   state-spaces' own; Bamba and Falcon-H1; Granite 4, whose gate and up are one matrix. */
+#define MMIXI_NAMES_MAMBA(embedding)                                                               \
+    { "model.embed_tokens", embedding },                                                           \
+    { "model.norm", "backbone.norm_f" },                                                           \
+    { "model.layers.", "backbone.layers." },                                                       \
+    { "input_layernorm", "norm" },                                                                 \
+    { "post_attention_layernorm", "norm" },                                                        \
+    { "mamba.", "mixer." },                                                                        \
+    { "self_attn.", "mixer." },                                                                    \
+    { "mlp.", "mixer." },                                                                          \
+    { NULL, NULL }
+static const mmixi_renaming mmixi_names_mamba[] = { MMIXI_NAMES_MAMBA("backbone.embeddings") };
+static const mmixi_renaming mmixi_names_mamba_ssm[] = { MMIXI_NAMES_MAMBA("backbone.embedding") };
+#undef MMIXI_NAMES_MAMBA
+static const mmixi_renaming mmixi_names_hybrid[] = {
+    { "model.norm", "model.final_layernorm" },
+    { "post_attention_layernorm", "pre_ff_layernorm" },
+    { "mlp.", "feed_forward." },
+    { NULL, NULL }
+};
+static const mmixi_renaming mmixi_names_granite[] = {
+    { "mlp.gate_up_proj", "shared_mlp.input_linear" },
+    { "mlp.down_proj", "shared_mlp.output_linear" },
+    { NULL, NULL }
+};
 /* Decoders in GGUF. */
 static const mmixi_renaming mmixi_names_gguf[] = {
     { "model.embed_tokens", "token_embd" },
@@ -29583,6 +29610,12 @@ static void mmixi_names_recognise(mmixi_names *f)
     else {
         f->huggingface = 0;
         if (mmix_archive_find(f->a, "token_embd.weight")) f->renamings = mmixi_names_gguf;
+        else if (mmixi_names_contain(f->a, "backbone.embeddings.weight"))
+            f->renamings = mmixi_names_mamba;
+        else if (mmixi_names_contain(f->a, "backbone.embedding.weight"))
+            f->renamings = mmixi_names_mamba_ssm;
+        else if (mmixi_names_contain(f->a, ".pre_ff_layernorm.")) f->renamings = mmixi_names_hybrid;
+        else if (mmixi_names_contain(f->a, ".shared_mlp.")) f->renamings = mmixi_names_granite;
         else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
@@ -30847,13 +30880,46 @@ MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, c
     return d;
 }
 
-/* ---- decoders: Hugging Face's ---- */
+/* ---- decoders: Hugging Face's and state-spaces' -----------------------------------
+   Each family has a function that takes its config. What a config asks for is taken or refused by
+   name; sizes that do not fit the weights are found when these are read.
+   ----------------------------------------------------------------------------------- */
+static int mmixi_hf_flag(const mmixi_hf *h, const char *field, int otherwise)
+{
+    return mmixi_json_flag(mmixi_json_find(h->json, field), otherwise);
+}
+static const char *mmixi_hf_type(const mmixi_hf *h)
+{
+    return mmixi_json_word(h->json, "model_type", "none");
+}
+static int mmixi_hf_is(const mmixi_hf *h, const char *type)
+{
+    return !strcmp(mmixi_hf_type(h), type);
+}
+/* A factor, which is 1 where it is left out. */
+static double mmixi_hf_factor(const mmixi_hf *h, const char *field)
+{
+    return mmixi_hf_real(h, h->json, field, 1);
+}
+/* Takes up to n numbers of a list. One that is left out leaves them as they are. */
+static void mmixi_hf_reals(const mmixi_hf *h, const char *field, double *out, size_t n)
+{
+    const char *list = mmixi_json_find(h->json, field), *at = list, *unused;
+    size_t i = 0;
+    if (!list || *list == 'n') return;
+    while ((at = mmixi_json_next(list, at, &unused)) != NULL && i < n) {
+        out[i] = mmixi_json_number(at, (double)NAN);
+        if (!(out[i] == out[i])) break;
+        i++;
+    }
+    if (i < n || at) mmixi_hf_refuse(h, h->json, field, "a list of numbers of another length");
+}
 /* Refuses attention to fewer tokens than all: Mistral's window, and Qwen2's where it is switched
    on. */
 static void mmixi_hf_no_window(const mmixi_hf *h)
 {
     const char *types = mmixi_json_find(h->json, "layer_types"), *at = types, *unused;
-    if (!strcmp(mmixi_json_word(h->json, "model_type", ""), "mistral"))
+    if (mmixi_hf_is(h, "mistral"))
         mmixi_hf_off(h, "sliding_window", "null: attention to all tokens");
     mmixi_hf_off(h, "use_sliding_window", "false");
     while (at) {
@@ -30867,44 +30933,417 @@ static void mmixi_hf_no_window(const mmixi_hf *h)
         }
     }
 }
-/* Takes the base of rotary positions, and refuses any but the plain ones. */
-static void mmixi_hf_rope(const mmixi_hf *h, mmix_rope_options *rope)
+/* Takes how the frequencies of rotary positions are scaled. */
+static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_rope_options *rope)
+{
+    const char *kind = "rope_type";
+    if (!mmixi_json_find(scaling, kind)) kind = "type";          /* an older name */
+    const char *word = mmixi_json_word(scaling, kind, "default");
+    mmixi_hf_word(h, scaling, kind, "default", "default, linear, llama3, yarn");
+    if (!strcmp(word, "default") || h->m->error_kind) return;
+    rope->factor = mmixi_hf_real(h, scaling, "factor", 0);
+    rope->scaling = MMIX_ROPE_LINEAR;
+    if (!strcmp(word, "linear")) return;
+    double longest = mmixi_hf_real(h, h->json, "max_position_embeddings", 0);
+    rope->original = mmixi_hf_real(h, scaling, "original_max_position_embeddings", longest);
+    if (!strcmp(word, "llama3")) {
+        rope->scaling = MMIX_ROPE_LLAMA3;
+        rope->low = mmixi_hf_real(h, scaling, "low_freq_factor", 1);
+        rope->high = mmixi_hf_real(h, scaling, "high_freq_factor", 4);
+        return;
+    }
+    rope->scaling = MMIX_ROPE_YARN;
+    rope->low = mmixi_hf_real(h, scaling, "beta_slow", 1);
+    rope->high = mmixi_hf_real(h, scaling, "beta_fast", 32);
+    rope->magnitude = mmixi_hf_real(h, scaling, "attention_factor", 0);
+    if (!mmixi_json_flag(mmixi_json_find(scaling, "truncate"), 1))
+        mmixi_hf_refuse(h, scaling, "truncate", "true");
+    if (mmixi_hf_real(h, scaling, "mscale", 0) > 0) mmixi_hf_refuse(h, scaling, "mscale", "none");
+}
+/* Takes the base of rotary positions, their scaling, and how much of a head of attention turns:
+   `partial` of it, unless the config says something else. */
+static void mmixi_hf_rope(const mmixi_hf *h, mmix_decoder_config *c, double partial)
 {
     const char *found = mmixi_json_find(h->json, "rope_parameters"), *scaling = found;
-    const char *kind = "rope_type";
+    mmix_rope_options *rope = &c->rope;
     if (!scaling) scaling = mmixi_json_find(h->json, "rope_scaling");
-    if (!mmixi_json_find(scaling, kind)) kind = "type";          /* an older name */
-    mmixi_hf_word(h, scaling, kind, "default", "default");
+    mmixi_hf_rope_scaling(h, scaling, rope);
     rope->theta = mmixi_hf_real(h, h->json, "rope_theta", rope->theta);
     rope->theta = mmixi_hf_real(h, found, "rope_theta", rope->theta);
-    if (fabs(mmixi_hf_real(h, h->json, "partial_rotary_factor", 1) - 1) > 0)
-        mmixi_hf_refuse(h, h->json, "partial_rotary_factor", "1");
-    if (fabs(mmixi_hf_real(h, found, "partial_rotary_factor", 1) - 1) > 0)
-        mmixi_hf_refuse(h, found, "partial_rotary_factor", "1");
+    double share = mmixi_hf_real(h, h->json, "partial_rotary_factor", partial);
+    share = mmixi_hf_real(h, found, "partial_rotary_factor", share);
+    int may_be_partial = partial < 1;
+    if (!may_be_partial && fabs(share - 1) > 0) {
+        const char *at = mmixi_json_find(found, "partial_rotary_factor") ? found : h->json;
+        mmixi_hf_refuse(h, at, "partial_rotary_factor", "1");
+    }
+    if (may_be_partial && c->heads) {
+        size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
+        rope->dim = (size_t)(share * (double)width);
+    }
 }
-/* Takes the config of a Llama, a Mistral or a Qwen2 from the config.json beside the archive. */
+/* What all decoders say alike; `eps` names the norms' number. */
+static void mmixi_hf_decoder(const mmixi_hf *h, const mmix_archive *a, const char *eps,
+                             double otherwise, mmix_decoder_config *c)
+{
+    mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
+    c->vocabulary = mmixi_hf_size(h, "vocab_size");
+    c->dim = mmixi_hf_size(h, "hidden_size");
+    c->depth = mmixi_hf_size(h, "num_hidden_layers");
+    c->depth = mmixi_min(c->depth, a->count);            /* the file lacks others */
+    c->eps = mmixi_hf_real(h, h->json, eps, otherwise);
+}
+static void mmixi_hf_attention(const mmixi_hf *h, mmix_decoder_config *c)
+{
+    c->heads = mmixi_hf_size(h, "num_attention_heads");
+    c->kv_heads = mmixi_hf_size_or_0(h, "num_key_value_heads");
+    c->head_dim = mmixi_hf_size_or_0(h, "head_dim");
+    if (mmixi_hf_flag(h, "attention_bias", 0)) c->bias = 2;
+}
+static void mmixi_hf_swiglu(const mmixi_hf *h, const char *size, mmix_decoder_config *c)
+{
+    mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
+    c->ffn = mmixi_hf_size(h, size);
+    c->ffn_bias = mmixi_hf_flag(h, "mlp_bias", 0);
+}
+/* Granite's factors. */
+static void mmixi_hf_granite(const mmixi_hf *h, mmix_decoder_config *c)
+{
+    double divisor = mmixi_hf_factor(h, "logits_scaling");
+    c->scale.embedding = mmixi_hf_factor(h, "embedding_multiplier");
+    c->scale.residual = mmixi_hf_factor(h, "residual_multiplier");
+    c->scale.scores = mmixi_hf_factor(h, "attention_multiplier");
+    if (divisor > 0) c->scale.logits = 1 / divisor;
+    else mmixi_hf_refuse(h, h->json, "logits_scaling", "a number above 0");
+}
+/* SmolLM3: the list of layers has a 1 where positions turn; without it every fourth layer has
+   none. */
+static void mmixi_hf_smollm3(const mmixi_hf *h, mmix_decoder_config *c)
+{
+    double turns[MMIX_DECODER_LAYERS];
+    size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS);
+    size_t every = mmixi_hf_size_or_0(h, "no_rope_layer_interval");
+    mmixi_default(&every, 4);
+    for (size_t i = 0; i < n; i++) turns[i] = (i + 1) % every != 0;
+    mmixi_hf_reals(h, "no_rope_layers", turns, n);
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = 0; i < n; i++) c->layers[i].no_positions = !(turns[i] > 0);
+}
+/* Llama, Mistral, Qwen2, Qwen3, SmolLM3, Granite: attention in every layer. */
+static void mmixi_hf_transformer(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
+    mmixi_hf_attention(h, c);
+    mmixi_hf_swiglu(h, "intermediate_size", c);
+    mmixi_hf_no_window(h);
+    mmixi_hf_rope(h, c, 1);
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", mmixi_hf_is(h, "smollm3"));
+    if (mmixi_hf_is(h, "qwen2")) c->bias = 1;
+    c->qk_norm = mmixi_hf_is(h, "qwen3");
+    if (mmixi_hf_is(h, "granite")) mmixi_hf_granite(h, c);
+    if (mmixi_hf_is(h, "smollm3")) mmixi_hf_smollm3(h, c);
+}
+/* Mamba, Falcon Mamba. */
+static void mmixi_hf_mamba1(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmix_mamba1_options *o = &c->mamba1;
+    mmixi_hf_decoder(h, a, "layer_norm_epsilon", 1e-5, c);
+    mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
+    c->mixer = MMIX_DECODER_MAMBA1;
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 1);
+    o->d_state = mmixi_hf_size(h, "state_size");
+    o->conv_width = mmixi_hf_size(h, "conv_kernel");
+    o->d_inner = mmixi_hf_size_or_0(h, "intermediate_size");
+    if (!o->d_inner) o->d_inner = mmixi_hf_size(h, "expand") * c->dim;
+    if (strcmp(mmixi_json_word(h->json, "time_step_rank", ""), "auto"))
+        o->dt_rank = mmixi_hf_size(h, "time_step_rank");
+    o->bias = mmixi_hf_flag(h, "use_bias", 0);
+    o->no_conv_bias = !mmixi_hf_flag(h, "use_conv_bias", 1);
+    if (mmixi_hf_is(h, "falcon_mamba"))
+        o->inner_eps = mmixi_hf_real(h, h->json, "mixer_rms_eps", 1e-6);
+}
+/* dt's limits, of which the upper one may be infinite: Infinity, {"__float__": "Infinity"}. */
+static void mmixi_hf_time_step_limit(const mmixi_hf *h, mmix_mamba2_options *o)
+{
+    const char *list = mmixi_json_find(h->json, "time_step_limit"), *unused;
+    const char *low = mmixi_json_next(list, list, &unused);
+    const char *high = low ? mmixi_json_next(list, low, &unused) : NULL;
+    if (!list || *list == 'n') return;
+    o->dt_low = mmixi_json_number(low, -1);
+    if (!high || !(o->dt_low >= 0)) mmixi_hf_refuse(h, h->json, "time_step_limit", "two numbers");
+    else if (*high == 'I' || *high == '{') {
+        if (o->dt_low > 0) o->dt_high = DBL_MAX;
+    } else o->dt_high = mmixi_json_number(high, 0);
+}
+static void mmixi_hf_mamba2(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmix_mamba2_options *o = &c->mamba2;
+    mmixi_hf_decoder(h, a, "layer_norm_epsilon", 1e-5, c);
+    mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
+    if (!mmixi_hf_flag(h, "rms_norm", 1)) mmixi_hf_refuse(h, h->json, "rms_norm", "true");
+    if (mmixi_hf_flag(h, "norm_before_gate", 0))
+        mmixi_hf_refuse(h, h->json, "norm_before_gate", "false");
+    c->mixer = MMIX_DECODER_MAMBA2;
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
+    o->head_dim = mmixi_hf_size(h, "head_dim");
+    o->d_inner = mmixi_hf_size(h, "num_heads") * o->head_dim;
+    o->d_state = mmixi_hf_size(h, "state_size");
+    o->groups = mmixi_hf_size(h, "n_groups");
+    o->conv_width = mmixi_hf_size(h, "conv_kernel");
+    o->bias = mmixi_hf_flag(h, "use_bias", 0);
+    o->no_conv_bias = !mmixi_hf_flag(h, "use_conv_bias", 1);
+    o->eps = c->eps;
+    mmixi_hf_time_step_limit(h, o);
+}
+/* Mamba-2's sizes as Bamba, Granite 4 and Falcon-H1 name them. */
+static void mmixi_hf_hybrid_mamba(const mmixi_hf *h, mmix_decoder_config *c)
+{
+    mmix_mamba2_options *o = &c->mamba2;
+    size_t heads = mmixi_hf_size(h, "mamba_n_heads");
+    o->d_inner = mmixi_hf_size_or_0(h, "mamba_d_ssm");
+    if (!o->d_inner) o->d_inner = mmixi_hf_size(h, "mamba_expand") * c->dim;
+    o->head_dim = o->d_inner / mmixi_max(heads, 1);
+    if (strcmp(mmixi_json_word(h->json, "mamba_d_head", ""), "auto"))
+        o->head_dim = mmixi_hf_size(h, "mamba_d_head");
+    o->d_state = mmixi_hf_size(h, "mamba_d_state");
+    o->groups = mmixi_hf_size(h, "mamba_n_groups");
+    o->conv_width = mmixi_hf_size(h, "mamba_d_conv");
+    o->bias = mmixi_hf_flag(h, "mamba_proj_bias", 0);
+    o->no_conv_bias = !mmixi_hf_flag(h, "mamba_conv_bias", 1);
+    o->eps = c->eps;
+    mmixi_hf_time_step_limit(h, o);
+}
+/* Takes a list of words, one for each layer; `listed` is what it is called. */
+static void mmixi_hf_layers(const mmixi_hf *h, const char *listed, mmix_decoder_config *c)
+{
+    static const struct { const char *word; mmix_decoder_kind kind; } known[] = {
+        { "attention", { MMIX_DECODER_ATTENTION, 0, 0 } },
+        { "full_attention", { MMIX_DECODER_ATTENTION, 0, 0 } },
+        { "mamba", { MMIX_DECODER_MAMBA2, 0, 0 } },
+        { "linear_attention", { MMIX_DECODER_MAMBA2, 0, 0 } },
+        { "mlp", { MMIX_DECODER_NONE, 0, 0 } }
+    };
+    enum { KNOWN = sizeof known / sizeof *known };
+    const char *list = mmixi_json_find(h->json, listed), *at = list, *unused;
+    size_t n = 0;
+    c->mixer = MMIX_DECODER_LISTED;
+    while ((at = mmixi_json_next(list, at, &unused)) != NULL && n < MMIX_DECODER_LAYERS) {
+        const char *word = mmixi_json_text(at);
+        size_t k = 0;
+        while (word && k < KNOWN && strcmp(word, known[k].word)) k++;
+        if (!word || k == KNOWN) {
+            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected attention, mamba or mlp, found "
+                      "%.40s", h->path, listed, word ? word : "no word");
+            return;
+        }
+        c->layers[n++] = known[k].kind;
+    }
+    if (n != c->depth) mmixi_hf_refuse(h, h->json, listed, "a word for each of at most 128 layers");
+}
+/* The same of a text with a letter for each layer. */
+static void mmixi_hf_pattern(const mmixi_hf *h, const char *letters, mmix_decoder_config *c)
+{
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = 0; letters[i] && i < MMIX_DECODER_LAYERS; i++) {
+        mmix_decoder_kind *kind = &c->layers[i];
+        if (letters[i] == 'M') kind->mixer = MMIX_DECODER_MAMBA2;
+        else if (letters[i] == '*') kind->mixer = MMIX_DECODER_ATTENTION;
+        else if (letters[i] == '-') kind->mixer = MMIX_DECODER_NONE;
+        else mmixi_hf_refuse(h, h->json, "hybrid_override_pattern", "the letters M, * and -");
+    }
+}
+/* Bamba: attention in a few layers, of which half of each head turns. */
+static void mmixi_hf_bamba(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *list = mmixi_json_find(h->json, "attn_layer_indices"), *at = list, *unused;
+    mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-5, c);
+    mmixi_hf_attention(h, c);
+    mmixi_hf_swiglu(h, "intermediate_size", c);
+    mmixi_hf_rope(h, c, 0.5);
+    mmixi_hf_hybrid_mamba(h, c);
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
+    if (mmixi_json_find(h->json, "attn_rotary_emb"))
+        c->rope.dim = mmixi_hf_size(h, "attn_rotary_emb");
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++) c->layers[i].mixer = MMIX_DECODER_MAMBA2;
+    while (list && (at = mmixi_json_next(list, at, &unused)) != NULL) {
+        double i = mmixi_json_number(at, -1);
+        if (!(i >= 0 && i < MMIX_DECODER_LAYERS)) {
+            mmixi_hf_refuse(h, h->json, "attn_layer_indices", "numbers of at most 128 layers");
+            return;
+        }
+        c->layers[(size_t)i].mixer = MMIX_DECODER_ATTENTION;
+    }
+}
+/* Granite 4: attention in a few layers, mostly without positions. */
+static void mmixi_hf_granite_hybrid(const mmixi_hf *h, const mmix_archive *a,
+                                    mmix_decoder_config *c)
+{
+    const char *positions = mmixi_json_word(h->json, "position_embedding_type", "nope");
+    mmixi_hf_off(h, "num_local_experts", "0: mixtures of experts are not done here");
+    mmixi_hf_word(h, h->json, "position_embedding_type", "nope", "rope, nope");
+    mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
+    mmixi_hf_attention(h, c);
+    mmixi_hf_swiglu(h, "shared_intermediate_size", c);
+    mmixi_hf_rope(h, c, 1);
+    mmixi_hf_hybrid_mamba(h, c);
+    mmixi_hf_layers(h, "layer_types", c);
+    mmixi_hf_granite(h, c);
+    c->no_positions = strcmp(positions, "rope") != 0;
+    c->gate_up = 1;
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
+}
+/* Falcon-H1: attention and Mamba-2 side by side, and factors almost everywhere. */
+static void mmixi_hf_falcon_h1(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    double *each = c->mamba2.multiplier, mlp[2] = { 1, 1 };
+    double in = mmixi_hf_factor(h, "ssm_in_multiplier");
+    mmix_decoder_scales *scale = &c->scale;
+    mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-5, c);
+    mmixi_hf_attention(h, c);
+    mmixi_hf_swiglu(h, "intermediate_size", c);
+    mmixi_hf_rope(h, c, 1);
+    mmixi_hf_hybrid_mamba(h, c);
+    c->mixer = MMIX_DECODER_PARALLEL;
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
+    c->mamba2.no_norm = !mmixi_hf_flag(h, "mamba_rms_norm", 0);
+    if (!c->mamba2.no_norm && mmixi_hf_flag(h, "mamba_norm_before_gate", 1))
+        mmixi_hf_refuse(h, h->json, "mamba_norm_before_gate", "false");
+    if (mmixi_hf_flag(h, "projectors_bias", 0) != c->mamba2.bias)
+        mmixi_hf_refuse(h, h->json, "projectors_bias", "what mamba_proj_bias is");
+    for (int i = 0; i < 5; i++) each[i] = 1;
+    mmixi_hf_reals(h, "ssm_multipliers", each, 5);
+    for (int i = 0; i < 5; i++) each[i] *= in;
+    mmixi_hf_reals(h, "mlp_multipliers", mlp, 2);
+    scale->gate = mlp[0];
+    scale->down = mlp[1];
+    scale->embedding = mmixi_hf_factor(h, "embedding_multiplier");
+    scale->logits = mmixi_hf_factor(h, "lm_head_multiplier");
+    scale->attention_in = mmixi_hf_factor(h, "attention_in_multiplier");
+    scale->attention_out = mmixi_hf_factor(h, "attention_out_multiplier");
+    scale->mamba_out = mmixi_hf_factor(h, "ssm_out_multiplier");
+    if (!c->heads || h->m->error_kind) return;
+    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
+    scale->scores = mmixi_hf_factor(h, "key_multiplier") / sqrt((double)width);
+}
+/* Nemotron-H: each layer is one of Mamba-2, attention without positions, and an MLP. An older
+   config has a letter for each: M, *, and -. */
+static void mmixi_hf_nemotron_h(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmix_mamba2_options *o = &c->mamba2;
+    const char *letters = mmixi_json_word(h->json, "hybrid_override_pattern", NULL);
+    const char *listed = "layers_block_type";
+    const char *words = mmixi_json_find(h->json, listed), *at = words, *unused;
+    size_t n = 0;
+    while (words && (at = mmixi_json_next(words, at, &unused)) != NULL) n++;
+    mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
+    mmixi_hf_off(h, "sliding_window", "null: attention to all tokens");
+    mmixi_hf_off(h, "num_nextn_predict_layers", "0");
+    mmixi_hf_word(h, h->json, "mamba_hidden_act", "silu", "silu");
+    mmixi_hf_word(h, h->json, "mlp_hidden_act", "relu2", "relu2");
+    c->vocabulary = mmixi_hf_size(h, "vocab_size");
+    c->dim = mmixi_hf_size(h, "hidden_size");
+    c->eps = mmixi_hf_real(h, h->json, "layer_norm_epsilon", 1e-5);
+    c->depth = words ? n : strlen(mmixi_or_none(letters));
+    if (words) mmixi_hf_layers(h, listed, c);
+    else if (letters) mmixi_hf_pattern(h, letters, c);
+    else mmixi_hf_refuse(h, h->json, listed, "a word for each layer");
+    for (size_t i = 0; i < c->depth && i < MMIX_DECODER_LAYERS; i++)
+        c->layers[i].no_ffn = c->layers[i].mixer != MMIX_DECODER_NONE;
+    c->depth = mmixi_min(c->depth, a->count);
+    mmixi_hf_attention(h, c);
+    if (!c->head_dim) c->head_dim = mmixi_hf_size_or_0(h, "attention_head_dim");
+    c->no_positions = 1;
+    c->ffn = mmixi_hf_size(h, "intermediate_size");
+    c->ffn_kind = MMIX_FFN_RELU2;
+    c->ffn_bias = mmixi_hf_flag(h, "mlp_bias", 0);
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
+    o->head_dim = mmixi_hf_size(h, "mamba_head_dim");
+    o->d_inner = mmixi_hf_size(h, "mamba_num_heads") * o->head_dim;
+    o->d_state = mmixi_hf_size(h, "ssm_state_size");
+    o->groups = mmixi_hf_size(h, "n_groups");
+    o->conv_width = mmixi_hf_size(h, "conv_kernel");
+    o->bias = mmixi_hf_flag(h, "use_bias", 0);
+    o->no_conv_bias = !mmixi_hf_flag(h, "use_conv_bias", 1);
+    o->eps = c->eps;
+    mmixi_hf_time_step_limit(h, o);
+}
+/* A size of state-spaces' ssm_cfg, or what mamba_ssm takes where it is left out. */
+static size_t mmixi_ssm_size(const mmixi_hf *h, const char *field, size_t otherwise)
+{
+    mmixi_hf ssm = *h;
+    ssm.json = mmixi_json_find(h->json, "ssm_cfg");
+    size_t size = mmixi_hf_size_or_0(&ssm, field);
+    mmixi_default(&size, otherwise);
+    return size;
+}
+/* state-spaces' own files: Mamba and Mamba-2, without attention and MLPs. */
+static void mmixi_hf_state_spaces(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *ssm = mmixi_json_find(h->json, "ssm_cfg"), *unused;
+    const char *attention = mmixi_json_find(h->json, "attn_layer_idx");
+    mmix_entry *rows = (mmix_entry *)mmix_archive_find(a, "backbone.embedding.weight");
+    const char *layer = mmixi_json_word(ssm, "layer", "Mamba1");
+    mmixi_hf_word(h, ssm, "layer", "Mamba1", "Mamba1, Mamba2");
+    mmixi_hf_off(h, "d_intermediate", "0: layers have no MLP here");
+    if (attention && mmixi_json_next(attention, attention, &unused))
+        mmixi_hf_refuse(h, h->json, "attn_layer_idx", "none: layers have no attention here");
+    if (!mmixi_hf_flag(h, "rms_norm", 1)) mmixi_hf_refuse(h, h->json, "rms_norm", "true");
+    c->dim = mmixi_hf_size(h, "d_model");
+    c->depth = mmixi_min(mmixi_hf_size(h, "n_layer"), a->count);
+    c->vocabulary = mmixi_hf_size(h, "vocab_size");
+    if (rows && rows->ndim == 2) c->vocabulary = rows->shape[0];     /* padded */
+    c->tied = mmixi_hf_flag(h, "tie_embeddings", 1);
+    c->eps = 1e-5;
+    if (!strcmp(layer, "Mamba1")) {
+        c->mixer = MMIX_DECODER_MAMBA1;
+        c->mamba1.d_state = mmixi_ssm_size(h, "d_state", 16);
+        c->mamba1.conv_width = mmixi_ssm_size(h, "d_conv", 4);
+        c->mamba1.d_inner = mmixi_ssm_size(h, "expand", 2) * c->dim;
+        return;
+    }
+    c->mixer = MMIX_DECODER_MAMBA2;
+    c->mamba2.d_state = mmixi_ssm_size(h, "d_state", 128);
+    c->mamba2.conv_width = mmixi_ssm_size(h, "d_conv", 4);
+    c->mamba2.d_inner = mmixi_ssm_size(h, "expand", 2) * c->dim;
+    c->mamba2.head_dim = mmixi_ssm_size(h, "headdim", 64);
+    c->mamba2.groups = mmixi_ssm_size(h, "ngroups", 1);
+}
+/* Takes the config of a decoder from the config.json beside the archive. */
 static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
 {
+    static const struct {
+        const char *type;
+        void (*take)(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c);
+    } kinds[] = {
+        { "llama", mmixi_hf_transformer },
+        { "mistral", mmixi_hf_transformer },
+        { "qwen2", mmixi_hf_transformer },
+        { "qwen3", mmixi_hf_transformer },
+        { "smollm3", mmixi_hf_transformer },
+        { "granite", mmixi_hf_transformer },
+        { "mamba", mmixi_hf_mamba1 },
+        { "falcon_mamba", mmixi_hf_mamba1 },
+        { "mamba2", mmixi_hf_mamba2 },
+        { "bamba", mmixi_hf_bamba },
+        { "granitemoehybrid", mmixi_hf_granite_hybrid },
+        { "falcon_h1", mmixi_hf_falcon_h1 },
+        { "nemotron_h", mmixi_hf_nemotron_h }
+    };
     mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_load");
     if (!h.json) return;
-    mmixi_hf_word(&h, h.json, "model_type", "none", "llama, mistral, qwen2");
-    mmixi_hf_word(&h, h.json, "hidden_act", "silu", "silu");
-    mmixi_hf_off(&h, "mlp_bias", "false");
-    mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
-    mmixi_hf_no_window(&h);
-    mmixi_hf_rope(&h, &c->rope);
-    c->vocabulary = mmixi_hf_size(&h, "vocab_size");
-    c->dim = mmixi_hf_size(&h, "hidden_size");
-    c->depth = mmixi_hf_size(&h, "num_hidden_layers");
-    c->depth = mmixi_min(c->depth, a->count);            /* the file lacks others */
-    c->ffn = mmixi_hf_size(&h, "intermediate_size");
-    c->heads = mmixi_hf_size(&h, "num_attention_heads");
-    c->kv_heads = mmixi_hf_size_or_0(&h, "num_key_value_heads");
-    c->head_dim = mmixi_hf_size_or_0(&h, "head_dim");
-    c->eps = mmixi_hf_real(&h, h.json, "rms_norm_eps", 1e-6);
-    if (!strcmp(mmixi_json_word(h.json, "model_type", ""), "qwen2")) c->bias = 1;
-    else if (mmixi_json_flag(mmixi_json_find(h.json, "attention_bias"), 0)) c->bias = 2;
-    c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
+    if (!mmixi_json_find(h.json, "model_type") && mmixi_json_find(h.json, "ssm_cfg")) {
+        mmixi_hf_state_spaces(&h, a, c);
+        return;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (mmixi_hf_is(&h, kinds[i].type)) {
+            kinds[i].take(&h, a, c);
+            return;
+        }
+    mmixi_hf_refuse(&h, h.json, "model_type", "llama, mistral, qwen2, qwen3, smollm3, granite, "
+                    "mamba, falcon_mamba, mamba2, bamba, granitemoehybrid, falcon_h1 or "
+                    "nemotron_h");
 }
 /* ---- decoders: GGUF ---- */
 static const char *mmixi_gguf_architecture(const mmix_archive *a)

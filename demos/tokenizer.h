@@ -41,7 +41,7 @@
    Of a file everything counts that changes an id. What is not done here (other normalizers,
    dropout, word pieces, truncation, …) is refused with a message that names it.
 
-   Ids equal those of Hugging Face's tokenizers 0.22 and of SentencePiece 0.2: tests/tokenizers.py
+   Ids equal those of Hugging Face's tokenizers 0.22 and of SentencePiece 0.2: tests/tokenizer.py
    compares. Text that is no UTF-8 is read as they get it from Python's errors="replace": U+FFFD for
    each broken part. Decoding is exact to the byte, whatever the tokens are; a reader of UTF-8 who
    replaces broken parts gets what Hugging Face's decoder gives.

@@ -5,7 +5,7 @@
        build/tokenizer
        build/tokenizer --encode FILE LINES OUT FLAGS
 
-   is for tests/tokenizers.py: LINES holds a length of 4 bytes and the bytes of each line; OUT gets
+   is for tests/tokenizer.py: LINES holds a length of 4 bytes and the bytes of each line; OUT gets
    a count and the ids, a length and the decoded bytes. */
 #include "test.h"
 #include <sys/stat.h>
@@ -1026,7 +1026,7 @@ static void check_fuzz(void)
     CHECK(held == before);
 }
 
-/* ---- for tests/tokenizers.py ---- */
+/* ---- for tests/tokenizer.py ---- */
 
 static int encode_file(char **argv)
 {

@@ -1,6 +1,6 @@
 """Compares demos/tokenizer.h with Hugging Face's tokenizers and with sentencepiece.
 
-    python3 tests/tokenizers.py build/tokenizer [--lines 10000] [--only WORD] [FILE...]
+    python3 tests/tokenizer.py build/tokenizer [--lines 10000] [--only WORD] [FILE...]
 
 It needs the packages tokenizers 0.22 and sentencepiece 0.2. Lines of many scripts are made, and
 tokenizers trained on them, one for each pattern and kind of model; both sides encode the lines and

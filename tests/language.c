@@ -1,0 +1,183 @@
+/* language - language models that transformers wrote, opened as they are, beside what it computed
+   with them
+
+     language DIR     the folder that tests/language_cases.py filled: a folder in it for each model
+
+   Logits of whole sequences and of sequences in pieces, token by token at the end, are to be within
+   2e-4 of the largest magnitude, in doubles within 1e-9; so are the loss and its gradients, each
+   parameter's by itself, and the logits of a copy that was saved and opened again. A folder without
+   a model stands for one that the version of transformers did not have. tests/language.sh does
+   both. */
+#include "test.h"
+#include <dirent.h>
+
+enum { MAX_MODELS = 64, STEPS = 5 };
+static const double WITHIN = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;
+static double worst, worst_gradient;             /* of the model at hand */
+
+static int there(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+}
+/* An array as a tensor of its type; NULL if there is none. */
+static mmix_tensor *array(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    const mmix_entry *e = mmix_archive_find(a, name);
+    int is_whole = e && e->dtype == MMIX_FILE_I32;
+    int dtype = is_whole ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL;
+    mmix_tensor *t = e ? mmix_new(m, dtype, e->ndim, e->shape) : NULL;
+    if (!CHECK_AT(t != NULL, name)) return NULL;
+    if (is_whole) mmix_archive_read(m, a, e, MMIX_FILE_I32, mmix_data_i32(t), mmix_count(t));
+    else mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t));
+    return t;
+}
+static double beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
+{
+    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return 0;
+    const double error = apart(found, expected);
+    near_to(error, 0, WITHIN, __FILE__, __LINE__, what);
+    return error;
+}
+static void logits_beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
+{
+    double error = beside(found, expected, what);
+    if (error > worst) worst = error;
+}
+/* The sequences in pieces: 20 tokens, then all but the last, then one by one. */
+static void in_pieces(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens, mmix_tensor *logits)
+{
+    size_t L = mmix_shape(tokens, 1), at = 0, piece = 20;
+    mmix_mix_state *state = mmix_decoder_state_create(d);
+    while (at < L && !mmix_error(m)) {
+        mmix_sequence q = { NULL, NULL, 0, NULL };
+        if (at) piece = L - STEPS - at;
+        if (at >= L - STEPS) piece = 1;
+        q.tokens = mmix_slice(m, tokens, 1, at, piece);
+        at += piece;
+        mmix_tensor *expected = mmix_slice(m, logits, 1, at - 1, 1);
+        expected = mmix_affine(m, expected, 1, 0);
+        logits_beside(mmix_decoder_step(m, d, &q, state), expected, "a step");
+    }
+    mmix_mix_state_destroy(state);
+}
+/* The loss of the sequences and its gradient, beside an archive with the parameters' names. */
+static void gradients(mmix_ctx *m, mmix_decoder *d, mmix_tensor *tokens, mmix_tensor *loss,
+                      const char *path)
+{
+    mmix_sequence q = { tokens, NULL, 0, NULL };
+    size_t B = mmix_shape(tokens, 0), L = mmix_shape(tokens, 1), count = B * (L - 1);
+    mmix_decoder *expected = mmix_decoder_create(m, d->config);
+    mmix_archive *a = mmix_archive_open(m, path);
+    CHECK(a && !mmix_params_read(expected->params, a, NULL));
+    mmix_params_require_grad(d->params, 1);
+    mmix_record(m, 1);
+    mmix_tensor *x = mmix_decoder_forward(m, d, &q, NULL);
+    x = mmix_decoder_logits(m, d, mmix_slice(m, x, 1, 0, L - 1));
+    mmix_tensor *next = mmix_new(m, MMIX_DTYPE_I32, 1, &count);
+    for (size_t i = 0; next && i < count; i++)
+        mmix_data_i32(next)[i] = mmix_data_i32(tokens)[i / (L - 1) * L + i % (L - 1) + 1];
+    size_t shape[2] = { count, d->config.vocabulary };
+    mmix_tensor *found = mmix_cross_entropy(m, mmix_reshape(m, x, 2, shape), next, -1);
+    logits_beside(found, loss, "loss");
+    mmix_backward(m, found);
+    mmix_record(m, 0);
+    for (size_t i = 0; i < d->params->count && !mmix_error(m); i++) {
+        const mmix_param *p = &d->params->at[i];
+        double error = beside(mmix_grad(p->tensor), expected->params->at[i].tensor, p->name);
+        if (error > worst_gradient) worst_gradient = error;
+    }
+    FINE(m);
+    mmix_archive_close(a);
+    mmix_params_require_grad(d->params, 0);
+    mmix_decoder_destroy(expected);
+}
+/* What matrices say: y = M v of the mixer in layer 0 for one sequence, rows that sum to 1 where it
+   is attention. */
+static void matrices(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens)
+{
+    mmix_sequence q = { mmix_slice(m, tokens, 0, 0, 1), NULL, 0, NULL };
+    for (size_t i = 0; i < d->config.depth; i++) {
+        mmix_decoder_kind kind = d->config.layers[i];
+        int mixer = d->config.mixer == MMIX_DECODER_LISTED ? kind.mixer : d->config.mixer;
+        if (mixer == MMIX_DECODER_NONE) {
+            CHECK(!mmix_decoder_matrix(m, d, &q, i) && mmix_error(m));
+            mmix_error_clear(m);
+            continue;
+        }
+        mmix_tensor *M = mmix_decoder_matrix(m, d, &q, i);
+        size_t L = mmix_shape(tokens, 1);
+        FINE(m);
+        CHECK(M && mmix_shape(M, 2) == L && mmix_shape(M, 3) == L);
+        if (M && (mixer == MMIX_DECODER_ATTENTION || mixer == MMIX_DECODER_PARALLEL))
+            near_to(mmix_item(mmix_sum(m, M)), (double)(mmix_shape(M, 1) * L), 1e-3, __FILE__,
+                    __LINE__, "rows of attention");
+    }
+}
+static void model(const char *folder, const char *name)
+{
+    char weights[512], answers[512], slopes[512], copy[512];
+    snprintf(weights, sizeof weights, "%.200s/%.100s/model.safetensors", folder, name);
+    snprintf(answers, sizeof answers, "%.200s/%.100s/expected.safetensors", folder, name);
+    snprintf(slopes, sizeof slopes, "%.200s/%.100s/gradient.safetensors", folder, name);
+    snprintf(copy, sizeof copy, "%.200s/%.100s/copy.safetensors", folder, name);
+    if (!there(weights)) {
+        printf("skipped: %s (this version of transformers has none)\n", name);
+        skipped++;
+        return;
+    }
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_decoder *d = mmix_decoder_load(m, weights);
+    mmix_archive *expected = mmix_archive_open(m, answers);
+    worst = worst_gradient = 0;
+    doing(name);
+    FINE(m);
+    if (d && expected) {
+        mmix_tensor *tokens = array(m, expected, "tokens");
+        mmix_tensor *logits = array(m, expected, "logits");
+        mmix_sequence q = { tokens, NULL, 0, NULL };
+        mmix_tensor *found = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &q, NULL));
+        logits_beside(found, logits, "logits");
+        in_pieces(m, d, tokens, logits);
+        matrices(m, d, tokens);
+        gradients(m, d, tokens, array(m, expected, "loss"), slopes);
+        CHECK(!mmix_decoder_save(d, copy));
+        mmix_decoder *again = mmix_decoder_load(m, copy);
+        FINE(m);
+        mmix_tensor *same = mmix_decoder_logits(m, again, mmix_decoder_forward(m, again, &q, NULL));
+        CHECK(same && found && !memcmp(mmix_data(same), mmix_data(found),
+                                       mmix_count(found) * sizeof(mmix_real)));
+        mmix_decoder_destroy(again);
+        remove(copy);
+        FINE(m);
+    }
+    printf("%-20s logits %.1e, gradients %.1e apart\n", name, worst, worst_gradient);
+    mmix_archive_close(expected);
+    mmix_decoder_destroy(d);
+    mmix_destroy(m);
+}
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((const char *)a, (const char *)b);
+}
+int main(int argc, char **argv)
+{
+    static char names[MAX_MODELS][128];
+    size_t n = 0;
+    if (argc != 2) {
+        printf("skipped: language models of transformers (give the folder that "
+               "tests/language_cases.py filled)\n");
+        skipped++;
+        return summary();
+    }
+    DIR *dir = opendir(argv[1]);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        if (*e->d_name != '.' && n < MAX_MODELS)
+            snprintf(names[n++], sizeof names[0], "%.100s", e->d_name);
+    if (dir) closedir(dir);
+    CHECK_AT(n > 0, argv[1]);
+    qsort(names, n, sizeof names[0], by_name);
+    for (size_t i = 0; i < n; i++) model(argv[1], names[i]);
+    return summary();
+}
