@@ -975,7 +975,8 @@ MMIXDEF size_t mmix_archive_count(const mmix_archive *a);
 MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i);
 /* Returns the entry of that name, or NULL if there is none, which is not an error. */
 MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name);
-/* Returns the value of a key of the file's metadata, or NULL. */
+/* Returns the value of a key of the file's metadata, or NULL. Of a GGUF's lists those of at most
+   1,024 numbers are there, as "[1,2,3]". */
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key);
 /* Returns the number of elements. */
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
@@ -1544,7 +1545,7 @@ typedef struct mmix_decoder_kind {
 } mmix_decoder_kind;
 /* Factors at fixed places of a decoder, each 0: 1 (Granite, Falcon-H1). */
 typedef struct mmix_decoder_scales {
-    double embedding, logits;                /* of the embeddings; of the logits */
+    double embedding, logits;                /* of what the first layer reads; of the logits */
     double residual;                         /* of what mixer and feed-forward add to x */
     double scores;                           /* of q·k; 0: 1/√head_dim */
     double attention_in, attention_out;      /* of what attention reads and makes */
@@ -21378,11 +21379,9 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
         return NULL;
     if (!mmixi_expect(m, who, &size, "+media? BNF", q->media))
         return NULL;
-    double scale = d->config.scale.embedding;
     if (!q->media)
-        return mmixi_scaled(m, mmixi_decoder_embed_tokens(m, who, s, q, s->a.all.tokens), scale);
+        return mmixi_decoder_embed_tokens(m, who, s, q, s->a.all.tokens);
     mmix_tensor *x = others ? mmixi_decoder_embed_tokens(m, who, s, q, others) : NULL;
-    x = mmixi_scaled(m, x, scale);
     mmix_tensor *y = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
     if (x) y = mmix_add_rows(m, y, x, others);
     return mmix_add_rows(m, y, mmix_mlp_forward(m, &d->projector, q->media, NULL, NULL), grid);
@@ -21516,7 +21515,7 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
         return NULL;
     mmixi_decoder_asked(m, s);
     s->mark = mmix_mark_here(m);
-    s->x = mmixi_decoder_embed(m, who, s, q);
+    s->x = mmixi_scaled(m, mmixi_decoder_embed(m, who, s, q), d->config.scale.embedding);
     return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
 }
 
@@ -28698,6 +28697,8 @@ static const char *mmixi_gguf_text(mmixi_gguf *g, size_t *n)
     g->at += *n;
     return (const char *)g->at - *n;
 }
+/* So many numbers of a list are kept. Longer ones are a tokenizer's. */
+enum { MMIXI_GGUF_LISTED = 1024 };
 enum { MMIXI_GGUF_F32 = 6, MMIXI_GGUF_BOOL, MMIXI_GGUF_TEXT, MMIXI_GGUF_LIST, MMIXI_GGUF_U64,
        MMIXI_GGUF_I64, MMIXI_GGUF_F64, MMIXI_GGUF_TYPES };
 static int mmixi_gguf_size(uint64_t type)        /* bytes of a number */
@@ -28715,13 +28716,34 @@ static void mmixi_gguf_print_number(mmixi_gguf *g, uint64_t type)
     double d;
     memcpy(&f, &single, sizeof f);
     memcpy(&d, &bits, sizeof d);
-    if (type == MMIXI_GGUF_F32) mmixi_print(&g->json, "\"%.9g\"", (double)f);
-    else if (type == MMIXI_GGUF_F64) mmixi_print(&g->json, "\"%.17g\"", d);
-    else if (type == MMIXI_GGUF_BOOL) mmixi_print(&g->json, bits ? "\"true\"" : "\"false\"");
+    if (type == MMIXI_GGUF_F32) mmixi_print(&g->json, "%.9g", (double)f);
+    else if (type == MMIXI_GGUF_F64) mmixi_print(&g->json, "%.17g", d);
+    else if (type == MMIXI_GGUF_BOOL) mmixi_print(&g->json, bits ? "true" : "false");
     else if (type == MMIXI_GGUF_U64 || (type < 6 && type % 2 == 0))
-        mmixi_print(&g->json, "\"%llu\"", (unsigned long long)bits);
+        mmixi_print(&g->json, "%llu", (unsigned long long)bits);
     else
-        mmixi_print(&g->json, "\"%lld\"", (long long)((int64_t)(bits << above) >> above));
+        mmixi_print(&g->json, "%lld", (long long)((int64_t)(bits << above) >> above));
+}
+/* Whether the list that begins at g->at is one of a few numbers. */
+static int mmixi_gguf_is_short(const mmixi_gguf *g)
+{
+    mmixi_gguf list = *g;
+    uint64_t type = mmixi_gguf_number(&list, 4);
+    uint64_t count = mmixi_gguf_number(&list, 8);
+    if (list.cut || type >= MMIXI_GGUF_TYPES || count > MMIXI_GGUF_LISTED) return 0;
+    return mmixi_gguf_size(type) > 0;
+}
+/* Prints such a list as [1,2,3]. */
+static void mmixi_gguf_print_list(mmixi_gguf *g)
+{
+    uint64_t type = mmixi_gguf_number(g, 4);
+    uint64_t count = mmixi_gguf_number(g, 8);
+    mmixi_print(&g->json, "[");
+    for (uint64_t i = 0; i < count; i++) {
+        mmixi_print(&g->json, i ? "," : "");
+        mmixi_gguf_print_number(g, type);
+    }
+    mmixi_print(&g->json, "]");
 }
 /* Goes past the items of a list. */
 static void mmixi_gguf_skip(mmixi_gguf *g, int depth)
@@ -28760,7 +28782,7 @@ static int mmixi_gguf_values(mmixi_gguf *g, uint64_t count)
             return mmixi_refuse(g->a, NULL, "values of types 0 to 12, found %.0f", (double)type);
         if (n == 17 && type == 4 && !memcmp(key, "general.alignment", n) && g->end - g->at >= 4)
             g->alignment = mmixi_number(g->at, 4);
-        if (type == MMIXI_GGUF_LIST) {
+        if (type == MMIXI_GGUF_LIST && !mmixi_gguf_is_short(g)) {
             mmixi_gguf_skip(g, 0);
             continue;
         }
@@ -28770,7 +28792,12 @@ static int mmixi_gguf_values(mmixi_gguf *g, uint64_t count)
         if (type == MMIXI_GGUF_TEXT) {
             const char *text = mmixi_gguf_text(g, &m);
             mmixi_print_quoted(&g->json, "", text, m);
-        } else mmixi_gguf_print_number(g, type);
+        } else {
+            mmixi_print(&g->json, "\"");
+            if (type == MMIXI_GGUF_LIST) mmixi_gguf_print_list(g);
+            else mmixi_gguf_print_number(g, type);
+            mmixi_print(&g->json, "\"");
+        }
         before = ",";
     }
     mmixi_print(&g->json, "}");
@@ -29467,23 +29494,36 @@ static const mmixi_renaming mmixi_names_granite[] = {
     { "mlp.down_proj", "shared_mlp.output_linear" },
     { NULL, NULL }
 };
-/* Decoders in GGUF. */
-static const mmixi_renaming mmixi_names_gguf[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
-    { "model.layers.", "blk." },
-    { "input_layernorm", "attn_norm" },
-    { "self_attn.q_proj", "attn_q" },
-    { "self_attn.k_proj", "attn_k" },
-    { "self_attn.v_proj", "attn_v" },
-    { "self_attn.o_proj", "attn_output" },
-    { "post_attention_layernorm", "ffn_norm" },
-    { "mlp.gate_proj", "ffn_gate" },
-    { "mlp.up_proj", "ffn_up" },
-    { "mlp.down_proj", "ffn_down" },
+/* Decoders in GGUF; then those whose layers have one norm each, Nemotron-H's and Mamba's. */
+#define MMIXI_NAMES_GGUF(second_norm)                                                              \
+    { "model.embed_tokens", "token_embd" },                                                        \
+    { "model.norm", "output_norm" },                                                               \
+    { "lm_head", "output" },                                                                       \
+    { "model.layers.", "blk." },                                                                   \
+    { "input_layernorm", "attn_norm" },                                                            \
+    { "self_attn.q_proj", "attn_q" },                                                              \
+    { "self_attn.k_proj", "attn_k" },                                                              \
+    { "self_attn.v_proj", "attn_v" },                                                              \
+    { "self_attn.o_proj", "attn_output" },                                                         \
+    { "self_attn.q_norm", "attn_q_norm" },                                                         \
+    { "self_attn.k_norm", "attn_k_norm" },                                                         \
+    { "mamba.in_proj", "ssm_in" },                                                                 \
+    { "mamba.conv1d", "ssm_conv1d" },                                                              \
+    { "mamba.x_proj", "ssm_x" },                                                                   \
+    { "mamba.dt_proj", "ssm_dt" },                                                                 \
+    { "mamba.dt_bias", "ssm_dt.bias" },                                                            \
+    { "mamba.A_log", "ssm_a" },                                                                    \
+    { "mamba.D", "ssm_d" },                                                                        \
+    { "mamba.norm", "ssm_norm" },                                                                  \
+    { "mamba.out_proj", "ssm_out" },                                                               \
+    { "post_attention_layernorm", second_norm },                                                   \
+    { "mlp.gate_proj", "ffn_gate" },                                                               \
+    { "mlp.up_proj", "ffn_up" },                                                                   \
+    { "mlp.down_proj", "ffn_down" },                                                               \
     { NULL, NULL }
-};
+static const mmixi_renaming mmixi_names_gguf[] = { MMIXI_NAMES_GGUF("ffn_norm") };
+static const mmixi_renaming mmixi_names_gguf_single[] = { MMIXI_NAMES_GGUF("attn_norm") };
+#undef MMIXI_NAMES_GGUF
 
 typedef struct mmixi_names {
     const mmix_archive *a;
@@ -29493,6 +29533,7 @@ typedef struct mmixi_names {
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
     int wrapped;                                 /* wrappers' names stand inside of names */
     int bare_positions;                          /* pos_embed lacks the class token's row, a 0 */
+    int gguf;                /* Mamba's arrays have other axes of one, and A = -e^A_log for A_log */
     char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
     char full[2 * MMIXI_PART_NAME];              /* a piece of a parameter: its name in the file, … */
     int pieces;                                  /* … and how many pieces the parameter has */
@@ -29595,6 +29636,7 @@ static int mmixi_names_contain(const mmix_archive *a, const char *part)
 static void mmixi_names_recognise(mmixi_names *f)
 {
     int five = mmixi_names_contain(f->a, ".attention.q_proj.");
+    f->gguf = mmix_archive_find(f->a, "token_embd.weight") != NULL;
     f->chunked = mmixi_names_contain(f->a, "blocks.0.0.norm1.weight");
     f->wrapped = mmixi_names_contain(f->a, "_orig_mod.")
         || mmixi_names_contain(f->a, "_wrapped_module.");
@@ -29609,7 +29651,10 @@ static void mmixi_names_recognise(mmixi_names *f)
         f->renamings = five ? mmixi_names_dinov2_5 : mmixi_names_dinov2;
     else {
         f->huggingface = 0;
-        if (mmix_archive_find(f->a, "token_embd.weight")) f->renamings = mmixi_names_gguf;
+        if (mmix_archive_find(f->a, "token_embd.weight")) {
+            f->renamings = mmixi_names_gguf_single;
+            if (mmixi_names_contain(f->a, ".ffn_norm.")) f->renamings = mmixi_names_gguf;
+        }
         else if (mmixi_names_contain(f->a, "backbone.embeddings.weight"))
             f->renamings = mmixi_names_mamba;
         else if (mmixi_names_contain(f->a, "backbone.embedding.weight"))
@@ -29692,7 +29737,7 @@ static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
         "head.", "lm_head.", "pooler.", "mask_token", "embeddings.mask_token",
-        "rope_embed.periods", "local_cls_norm.", "fc_norm.", "decoder_embed.", "decoder_pos_embed",
+        "rope_embed.periods", "rope_freqs.", "local_cls_norm.", "fc_norm.", "decoder_embed.", "decoder_pos_embed",
         "decoder_blocks.", "decoder_norm.", "decoder_pred."
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -29740,11 +29785,16 @@ static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int pie
     if (mmixi_stored_bare(f, q, part.entry)) part.expected.shape[1]--;
     return part;
 }
+/* Whether an array has the same numbers in the same order, if axes do not count. */
+static int mmixi_same_numbers(const mmix_entry *e, const mmix_tensor *expected)
+{
+    return mmix_entry_count(e) == mmix_count(expected);
+}
 static int mmixi_shape_is(const mmix_entry *e, int ndim, size_t rows, size_t columns)
 {
     return e && e->ndim == ndim && e->shape[0] == rows && (ndim < 2 || e->shape[1] == columns);
 }
-static int mmixi_stored_fits(const mmixi_stored *part)
+static int mmixi_stored_fits(const mmixi_names *f, const mmixi_stored *part)
 {
     const mmix_entry *e = part->entry;
     size_t O = part->expected.shape[0];
@@ -29755,6 +29805,8 @@ static int mmixi_stored_fits(const mmixi_stored *part)
             && mmixi_shape_is(part->scale, 2, O, blocks)
             && mmixi_shape_is(part->minimum, 2, O, blocks);
     if (e->dtype == MMIX_FILE_I8 && (!is_matrix || !mmixi_shape_is(part->scale, 1, O, 1))) return 0;
+    if (f->gguf && strstr(e->name, ".ssm_") && !is_matrix)
+        return mmixi_same_numbers(e, &part->expected);
     return e->ndim == part->expected.ndim
         && !memcmp(e->shape, part->expected.shape, (size_t)e->ndim * sizeof *e->shape);
 }
@@ -29782,7 +29834,7 @@ static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param 
             used[part.entry - f->a->entries] = 1;
             if (part.scale) used[part.scale - f->a->entries] = 1;
             if (part.minimum) used[part.minimum - f->a->entries] = 1;
-            if (!mmixi_stored_fits(&part)) {
+            if (!mmixi_stored_fits(f, &part)) {
                 mmixi_print_entry(t, "reshaped", part.entry);
                 mmixi_print(t, ", expected %s\n", shape);
             }
@@ -30027,6 +30079,19 @@ static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
     mmix_rewind(m, mark);
     return job.bad ? -1 : 0;
 }
+/* Mamba's A of a GGUF, if that is what the parameter has been read from, as A_log. 0, or -1. */
+static int mmixi_gguf_rates(mmix_ctx *m, const mmixi_names *f, const mmix_param *q)
+{
+    mmix_real *x = mmixi_of(q->tensor);
+    if (!mmixi_param_is_rates(q->name)) return 0;
+    for (size_t i = 0; i < mmix_count(q->tensor); i++) {
+        if (!(x[i] < 0))
+            return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: %.60s: expected rates below 0, found %g",
+                             f->a->path, f->full, (double)x[i]);
+        x[i] = (mmix_real)mmixi_log(-(double)x[i]);
+    }
+    return 0;
+}
 /* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
 static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
@@ -30050,7 +30115,7 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
         done += n;
         piece++;
     } while (piece < f->pieces);
-    return 0;
+    return f->gguf ? mmixi_gguf_rates(m, f, q) : 0;
 }
 /* Fails unless the archive holds exactly the parameters. */
 static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive,
@@ -30941,11 +31006,14 @@ static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_r
     const char *word = mmixi_json_word(scaling, kind, "default");
     mmixi_hf_word(h, scaling, kind, "default", "default, linear, llama3, yarn");
     if (!strcmp(word, "default") || h->m->error_kind) return;
+    static const char original[] = "original_max_position_embeddings";
     rope->factor = mmixi_hf_real(h, scaling, "factor", 0);
     rope->scaling = MMIX_ROPE_LINEAR;
-    if (!strcmp(word, "linear")) return;
+    if (!(rope->factor >= 1)) mmixi_hf_refuse(h, scaling, "factor", "a number of at least 1");
+    if (!strcmp(word, "linear") || h->m->error_kind) return;
     double longest = mmixi_hf_real(h, h->json, "max_position_embeddings", 0);
-    rope->original = mmixi_hf_real(h, scaling, "original_max_position_embeddings", longest);
+    rope->original = mmixi_hf_real(h, scaling, original, longest);
+    if (!(rope->original >= 1)) mmixi_hf_refuse(h, scaling, original, "a number of at least 1");
     if (!strcmp(word, "llama3")) {
         rope->scaling = MMIX_ROPE_LLAMA3;
         rope->low = mmixi_hf_real(h, scaling, "low_freq_factor", 1);
@@ -31384,24 +31452,233 @@ static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name,
     if (mmixi_gguf_value(m, a, name, 0) != 0)
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected none: %s", a->path, name, what);
 }
-/* Refuses a factor of positions that changes them. */
-static void mmixi_gguf_unscaled(mmix_ctx *m, const mmix_archive *a, const char *name)
+/* One number for each layer, `n` of them: a list, or one number for all. */
+static void mmixi_gguf_layers(mmix_ctx *m, const mmix_archive *a, const char *name,
+                              double otherwise, double *out, size_t n)
 {
-    double factor = mmixi_gguf_value(m, a, name, 0);
-    if (factor == 0 || factor == 1) return;
-    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected 0 or 1: positions are not scaled here, "
-              "found %g", a->path, name, factor);
+    const char *text = mmixi_gguf_find(a, name), *at = text, *unused;
+    int is_list = text && *text == '[';
+    double all = is_list ? 0 : mmixi_gguf_value(m, a, name, otherwise);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = all;
+        if (!is_list) continue;
+        at = mmixi_json_next(text, at, &unused);
+        out[i] = mmixi_json_number(at, (double)NAN);
+        if (at && out[i] == out[i]) continue;
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected %.0f numbers, found %.40s", a->path,
+                  name, (double)n, text);
+        return;
+    }
 }
-/* The config of a Llama, a Mistral (which says llama) or a Qwen2. llama's q and k have the pairs of
-   rotary positions side by side; qwen2's have them half a head apart. */
+/* How many pairs turn otherwise, and by how much at most, than Llama 3's scaling by `o` says: the
+   file has what the frequency of each pair is divided by. */
+static double mmixi_gguf_frequencies_apart(const mmix_rope_options *o, const double *divisor,
+                                           size_t pairs)
+{
+    mmix_rope_options plain = *o;
+    double apart = 0;
+    plain.scaling = MMIX_ROPE_PLAIN;
+    for (size_t i = 0; i < pairs; i++) {
+        double expected = mmixi_rope_frequency(&plain, i) / mmixi_rope_frequency(o, i);
+        apart = fmax(apart, fabs(divisor[i] - expected) / expected);
+    }
+    return apart;
+}
+/* rope_freqs.weight of Llama 3.1 and later: the factor is the largest divisor, the rest is as all of
+   these networks have it. */
+static void mmixi_gguf_llama3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const mmix_entry *e = mmix_archive_find(a, "rope_freqs.weight");
+    mmix_rope_options *o = &c->rope;
+    size_t pairs = o->dim / 2;
+    mmix_mark mark = mmix_mark_here(m);
+    double *divisor = e ? mmixi_doubles(m, pairs, 1) : NULL;
+    if (!divisor || m->error_kind) return;
+    if (mmix_archive_read(m, a, e, MMIX_FILE_F64, divisor, pairs)) return;
+    o->scaling = MMIX_ROPE_LLAMA3;
+    o->factor = 1;
+    o->original = 8192;
+    o->low = 1;
+    o->high = 4;
+    for (size_t i = 0; i < pairs; i++) o->factor = fmax(o->factor, divisor[i]);
+    double apart = mmixi_gguf_frequencies_apart(o, divisor, pairs);
+    mmix_rewind(m, mark);
+    if (apart > 1e-4)
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope_freqs.weight: expected the frequencies of Llama "
+                  "3.1 with a factor of %g, found others, apart by %g of them", a->path, o->factor,
+                  apart);
+}
+/* Positions: their base, their scaling, and how much of a head turns. */
+static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *scaling = mmixi_gguf_find(a, "rope.scaling.type");
+    mmix_rope_options *o = &c->rope;
+    double context = mmixi_gguf_value(m, a, "context_length", 0);
+    size_t width = c->heads && !c->head_dim ? c->dim / c->heads : c->head_dim;
+    o->theta = mmixi_gguf_value(m, a, "rope.freq_base", 10000);
+    o->dim = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
+    double factor = mmixi_gguf_value(m, a, "rope.scaling.factor", 0);
+    factor = mmixi_gguf_value(m, a, "rope.scale_linear", factor);
+    if (!scaling && factor > 0) scaling = "linear";      /* a factor alone scales, too */
+    mmixi_gguf_llama3(m, a, c);
+    int is_one = factor <= 0 || fabs(factor - 1) <= 0;
+    if (!scaling || !strcmp(scaling, "none") || is_one) return;
+    o->factor = factor;
+    o->original = mmixi_gguf_value(m, a, "rope.scaling.original_context_length", context);
+    if (!strcmp(scaling, "linear")) o->scaling = MMIX_ROPE_LINEAR;
+    else if (!strcmp(scaling, "yarn")) {
+        o->scaling = MMIX_ROPE_YARN;
+        o->high = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_fast", 32);
+        o->low = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_slow", 1);
+        o->magnitude = 0.1 * mmixi_log(factor) + 1;
+        o->magnitude *= mmixi_gguf_value(m, a, "rope.scaling.attn_factor", 1);
+    } else
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none, linear or yarn, "
+                  "found %.40s", a->path, scaling);
+}
+static void mmixi_gguf_attention(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    double kv[MMIX_DECODER_LAYERS];
+    size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS);
+    c->heads = mmixi_gguf_count(m, a, "attention.head_count", (double)NAN);
+    mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)c->heads, kv, n);
+    for (size_t i = 0; i < n && !m->error_kind; i++)     /* a layer without attention has 0 */
+        c->kv_heads = mmixi_max(c->kv_heads, (size_t)fmax(0, kv[i]));
+    c->head_dim = mmixi_gguf_count(m, a, "attention.key_length", 0);
+    if (!m->error_kind && (!c->heads || !c->dim))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected heads and a width above 0", a->path);
+    if (!m->error_kind) mmixi_gguf_rope(m, a, c);
+}
+static void mmixi_gguf_mamba2(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmix_mamba2_options *o = &c->mamba2;
+    size_t heads = mmixi_gguf_count(m, a, "ssm.time_step_rank", (double)NAN);
+    o->d_inner = mmixi_gguf_count(m, a, "ssm.inner_size", (double)NAN);
+    o->d_state = mmixi_gguf_count(m, a, "ssm.state_size", (double)NAN);
+    o->conv_width = mmixi_gguf_count(m, a, "ssm.conv_kernel", (double)NAN);
+    o->groups = mmixi_gguf_count(m, a, "ssm.group_count", 1);
+    o->head_dim = o->d_inner / mmixi_max(heads, 1);
+    o->bias = mmixi_names_contain(a, ".ssm_in.bias");
+    o->no_conv_bias = !mmixi_names_contain(a, ".ssm_conv1d.bias");
+    o->no_norm = !mmixi_names_contain(a, ".ssm_norm.weight");
+    o->eps = c->eps;
+}
+/* A Llama, a Mistral (which says llama), a SmolLM3, a Granite: q and k have the pairs of rotary
+   positions side by side. */
+static void mmixi_gguf_llama(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_gguf_attention(m, a, c);
+    c->rope.interleaved = 1;
+}
+static void mmixi_gguf_smollm3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_gguf_llama(m, a, c);
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = 3; i < MMIX_DECODER_LAYERS; i += 4) c->layers[i].no_positions = 1;
+}
+static void mmixi_gguf_granite(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    double divisor = mmixi_gguf_value(m, a, "logit_scale", 1);
+    mmixi_gguf_llama(m, a, c);
+    c->scale.embedding = mmixi_gguf_value(m, a, "embedding_scale", 1);
+    c->scale.residual = mmixi_gguf_value(m, a, "residual_scale", 1);
+    c->scale.scores = mmixi_gguf_value(m, a, "attention.scale", 0);
+    c->scale.logits = divisor > 0 ? 1 / divisor : 1;
+}
+/* Qwen2 and Qwen3: the pairs are half a head apart. */
+static void mmixi_gguf_qwen(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_gguf_attention(m, a, c);
+    c->bias = mmixi_names_contain(a, ".attn_q.bias");
+    c->qk_norm = mmixi_names_contain(a, ".attn_q_norm.");
+}
+static void mmixi_gguf_mamba1(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmix_mamba1_options *o = &c->mamba1;
+    const char *norms = mmixi_gguf_find(a, "ssm.dt_b_c_rms");
+    c->mixer = MMIX_DECODER_MAMBA1;
+    o->d_inner = mmixi_gguf_count(m, a, "ssm.inner_size", (double)NAN);
+    o->d_state = mmixi_gguf_count(m, a, "ssm.state_size", (double)NAN);
+    o->conv_width = mmixi_gguf_count(m, a, "ssm.conv_kernel", (double)NAN);
+    o->dt_rank = mmixi_gguf_count(m, a, "ssm.time_step_rank", (double)NAN);
+    o->bias = mmixi_names_contain(a, ".ssm_in.bias");
+    o->no_conv_bias = !mmixi_names_contain(a, ".ssm_conv1d.bias");
+    if (norms && !strcmp(norms, "true")) o->inner_eps = 1e-6;        /* Falcon Mamba */
+}
+static void mmixi_gguf_mamba2_alone(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    c->mixer = MMIX_DECODER_MAMBA2;
+    mmixi_gguf_mamba2(m, a, c);
+}
+/* Granite 4, Bamba: a layer without heads for keys is a Mamba-2. */
+static void mmixi_gguf_hybrid(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    double kv[MMIX_DECODER_LAYERS];
+    size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS);
+    const char *turns = mmixi_gguf_find(a, "rope.scaling.finetuned");
+    mmixi_gguf_granite(m, a, c);
+    mmixi_gguf_mamba2(m, a, c);
+    mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)NAN, kv, n);
+    c->no_positions = !turns || strcmp(turns, "true");
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = 0; i < n; i++) {
+        int attends = kv[i] > 0;
+        c->layers[i].mixer = attends ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MAMBA2;
+    }
+}
+/* Falcon-H1, whose factors are in the weights. */
+static void mmixi_gguf_falcon_h1(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_gguf_attention(m, a, c);
+    mmixi_gguf_mamba2(m, a, c);
+    c->mixer = MMIX_DECODER_PARALLEL;
+}
+/* Nemotron-H: a layer with a feed-forward has nothing else. */
+static void mmixi_gguf_nemotron_h(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    double kv[MMIX_DECODER_LAYERS], wide[MMIX_DECODER_LAYERS];
+    size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS);
+    mmixi_gguf_attention(m, a, c);
+    mmixi_gguf_mamba2(m, a, c);
+    mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)NAN, kv, n);
+    mmixi_gguf_layers(m, a, "feed_forward_length", (double)NAN, wide, n);
+    c->mixer = MMIX_DECODER_LISTED;
+    c->no_positions = 1;
+    c->ffn_kind = MMIX_FFN_RELU2;
+    c->ffn_bias = mmixi_names_contain(a, ".ffn_up.bias");
+    for (size_t i = 0; i < n && !m->error_kind; i++) {
+        mmix_decoder_kind *kind = &c->layers[i];
+        if (wide[i] > 0) kind->mixer = MMIX_DECODER_NONE;
+        else kind->mixer = kv[i] > 0 ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MAMBA2;
+        kind->no_ffn = kind->mixer != MMIX_DECODER_NONE;
+    }
+}
+/* The config that the file's values and arrays tell. */
 static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
 {
+    static const struct {
+        const char *name;
+        void (*take)(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c);
+    } kinds[] = {
+        { "llama", mmixi_gguf_llama },
+        { "smollm3", mmixi_gguf_smollm3 },
+        { "granite", mmixi_gguf_granite },
+        { "qwen2", mmixi_gguf_qwen },
+        { "qwen3", mmixi_gguf_qwen },
+        { "mamba", mmixi_gguf_mamba1 },
+        { "mamba2", mmixi_gguf_mamba2_alone },
+        { "granitehybrid", mmixi_gguf_hybrid },
+        { "falcon-h1", mmixi_gguf_falcon_h1 },
+        { "nemotron_h", mmixi_gguf_nemotron_h }
+    };
     const char *architecture = mmixi_gguf_architecture(a);
-    int is_llama = !strcmp(architecture, "llama");
-    int is_qwen2 = !strcmp(architecture, "qwen2");
-    mmix_entry *embedding = (mmix_entry *)mmix_archive_find(a, "token_embd.weight");
-    if (!is_llama && !is_qwen2) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama or qwen2, "
+    double wide[MMIX_DECODER_LAYERS];
+    const mmix_entry *embedding = mmix_archive_find(a, "token_embd.weight");
+    size_t i = 0, n;
+    while (i < sizeof kinds / sizeof *kinds && strcmp(architecture, kinds[i].name)) i++;
+    if (i == sizeof kinds / sizeof *kinds) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama, smollm3, "
+                  "granite, qwen2, qwen3, mamba, mamba2, granitehybrid, falcon-h1 or nemotron_h, "
                   "found %.40s", a->path, architecture);
         return;
     }
@@ -31409,39 +31686,18 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected a matrix token_embd.weight", a->path);
         return;
     }
-    const char *scaling = mmixi_gguf_find(a, "rope.scaling.type");
-    if (scaling && strcmp(scaling, "none"))
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none: positions are not "
-                  "scaled here, found %.40s", a->path, scaling);
-    if (!scaling) {                              /* a factor alone scales, too */
-        mmixi_gguf_unscaled(m, a, "rope.scaling.factor");
-        mmixi_gguf_unscaled(m, a, "rope.scale_linear");
-    }
-    if (mmix_archive_find(a, "rope_freqs.weight"))
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected no rope_freqs.weight: positions are not "
-                  "scaled here (Llama 3.1 and later)", a->path);
     mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
     mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
     c->vocabulary = embedding->shape[0];
     c->tied = !mmix_archive_find(a, "output.weight");
     c->dim = mmixi_gguf_count(m, a, "embedding_length", (double)NAN);
     c->depth = mmixi_min(mmixi_gguf_count(m, a, "block_count", (double)NAN), a->count);
-    c->ffn = mmixi_gguf_count(m, a, "feed_forward_length", (double)NAN);
-    c->heads = mmixi_gguf_count(m, a, "attention.head_count", (double)NAN);
-    c->kv_heads = mmixi_gguf_count(m, a, "attention.head_count_kv", (double)c->heads);
-    c->head_dim = mmixi_gguf_count(m, a, "attention.key_length", 0);
     c->eps = mmixi_gguf_value(m, a, "attention.layer_norm_rms_epsilon", (double)NAN);
-    c->rope.theta = mmixi_gguf_value(m, a, "rope.freq_base", 10000);
-    c->rope.interleaved = is_llama;
-    c->bias = is_qwen2 ? 1 : 0;
-    if (!m->error_kind && (!c->heads || !c->dim))
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected heads and a width above 0", a->path);
-    if (m->error_kind) return;
-    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
-    size_t turned = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
-    if (turned != width)
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.dimension_count: expected %.0f, all of a head, "
-                  "found %.0f", a->path, (double)width, (double)turned);
+    n = mmixi_min(mmixi_max(c->depth, 1), MMIX_DECODER_LAYERS);
+    mmixi_gguf_layers(m, a, "feed_forward_length", (double)NAN, wide, n);
+    for (size_t k = 0; k < n && !m->error_kind; k++) /* 0 in a layer that has none */
+        c->ffn = mmixi_max(c->ffn, (size_t)fmax(0, wide[k]));
+    if (!m->error_kind) kinds[i].take(m, a, c);
 }
 /* Whether a file begins as a .safetensors, its index or a .pth does, or as what an archive refuses by
    name: a pointer of Git LFS, a web page. */

@@ -195,7 +195,7 @@ static void bad_arguments(void)
     d = shaken(m, c);
     teacher = shaken(m, t);
 #define WRONG(change, text) (wrong = c, change, REFUSED(m, !mmix_decoder_create(m, wrong), text))
-    WRONG(wrong.mixer = 2, "mixer is 2");
+    WRONG(wrong.mixer = 7, "mixer is 7");
     WRONG(wrong.mixer = -1, "mixer is -1");
     WRONG(wrong.dim = 0, "dim is 0");
     WRONG(wrong.vocabulary = 0, "vocabulary is 0");
@@ -211,7 +211,14 @@ static void bad_arguments(void)
     WRONG(wrong.head_dim = 5, "rope.dim 5");
     WRONG(wrong.rope.dim = 8, "rope.dim 8");
     WRONG(wrong.rope.sections[0] += 1, "sections");
-    WRONG(wrong.ffn = 0, "ffn is 0");
+    WRONG(wrong.ffn_kind = 2, "ffn_kind is 2");
+    WRONG(wrong.mamba1.bidirectional = 1, "mamba1.bidirectional is 1");
+    WRONG((wrong.mixer = MMIX_DECODER_LISTED, wrong.depth = 129), "depth is 129");
+    WRONG((wrong.mixer = MMIX_DECODER_LISTED, wrong.layers[3].mixer = 6), "layers is 6");
+    WRONG((wrong.mixer = MMIX_DECODER_MAMBA2, wrong.mamba2.head_dim = 7), "heads of 7");
+    WRONG(wrong.rope.scaling = 4, "rope.scaling is 4");
+    WRONG(wrong.rope.scaling = MMIX_ROPE_LINEAR, "rope.factor 0");
+    WRONG((wrong.rope.scaling = MMIX_ROPE_YARN, wrong.rope.factor = 2), "original 0");
     WRONG(wrong.heads = 0, "heads is 0");
     WRONG(wrong.kv_heads = 3, "3 for keys and values, which must divide them");
     WRONG((wrong.head_dim = 0, wrong.heads = 5, wrong.kv_heads = 5), "the 5 heads");
@@ -315,7 +322,7 @@ static void bad_arguments(void)
     REFUSED(m, mmix_params_add_lora(d->params, 1, 1, 0) == -1, "targets 0");
     CHECK(!mmix_params_add_lora(d->params, 1, 1, MMIX_LORA_FFN));
     REFUSED(m, mmix_params_add_lora(d->params, 1, 1, MMIX_LORA_FFN) == -1, "already");
-    REFUSED(m, !mmix_decoder_student(d, NULL), "found M-MATE");
+    REFUSED(m, !mmix_decoder_student(d, NULL), "layers of attention alone");
     CHECK(!mmix_decoder_student(NULL, NULL));
     mmix_error_clear(m);
     t.mmate.shift_period = 1;

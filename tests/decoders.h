@@ -210,16 +210,83 @@ SHARED mmix_decoder *shaken(mmix_ctx *m, mmix_decoder_config c)
     FINE(m);
     return d;
 }
-/* Variant o: M-MATE with each option, then attention in its forms; NULL after the last. */
+/* Behind the options of M-MATE: attention in its forms, M-MATE once more, Mamba, and mixtures. */
+enum { THREE_AXES_MMATE = 5, MAMBA, MAMBA_2, SIDE_BY_SIDE, HALVES, MIXTURE, FORMS };
+enum { VARIANTS = OPTIONS + FORMS };
+/* Whether no token of variant o reads a later one, not even within a span. */
+SHARED int looks_back(int o)
+{
+    return o >= OPTIONS && o != OPTIONS + THREE_AXES_MMATE && o != OPTIONS + MIXTURE;
+}
+/* Whether what it remembers grows with the tokens: whether it has attention. */
+SHARED int remembers_all(int o)
+{
+    return o >= OPTIONS && o != OPTIONS + THREE_AXES_MMATE && o != OPTIONS + MAMBA
+        && o != OPTIONS + MAMBA_2;
+}
+/* Mamba and mixtures; small sizes that are no powers of two, groups, every factor and option. */
+SHARED void mixture_of(int form, mmix_decoder_config *c)
+{
+    static const int halves[4] = { MMIX_DECODER_NONE, MMIX_DECODER_MAMBA2, MMIX_DECODER_ATTENTION,
+                                   MMIX_DECODER_NONE };
+    static const int mixers[4] = { MMIX_DECODER_MAMBA1, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE,
+                                   MMIX_DECODER_MAMBA2 };
+    c->mamba1.d_state = 3;
+    c->mamba1.dt_rank = 2;
+    c->mamba2.head_dim = 8;
+    c->mamba2.d_state = 5;
+    c->mamba2.groups = 3;
+    if (form == MAMBA) {
+        c->mixer = MMIX_DECODER_MAMBA1;
+        c->ffn = 0;
+        c->heads = c->kv_heads = c->head_dim = 0;
+        c->mamba1.bias = 1;
+        c->mamba1.inner_eps = 1e-5;
+    } else if (form == MAMBA_2) {
+        c->mixer = MMIX_DECODER_MAMBA2;
+        c->ffn = 0;
+        c->mamba2.bias = 1;
+        c->mamba2.no_conv_bias = 1;
+    } else if (form == SIDE_BY_SIDE) {
+        mmix_decoder_scales factors = { 3, 0.5, 0.8, 0.3, 1.2, 0.7, 0.6, 0.9, 1.1 };
+        c->mixer = MMIX_DECODER_PARALLEL;
+        c->scale = factors;
+        c->mamba2.no_norm = 1;
+        for (int i = 0; i < 5; i++) c->mamba2.multiplier[i] = 0.6 + 0.2 * i;
+    } else {
+        c->mixer = MMIX_DECODER_LISTED;
+        for (int i = 0; i < 4; i++) {
+            c->layers[i].mixer = form == HALVES ? halves[i] : mixers[i];
+            c->layers[i].no_ffn = form == HALVES && halves[i] != MMIX_DECODER_NONE;
+        }
+    }
+    if (form == HALVES) {
+        c->ffn_kind = MMIX_FFN_RELU2;
+        c->no_positions = 1;
+    }
+    if (form == MIXTURE) {
+        c->qk_norm = 1;
+        c->ffn_bias = 1;
+        c->gate_up = 1;
+        c->layers[2].no_positions = 1;
+        c->rope.scaling = MMIX_ROPE_YARN;
+        c->rope.factor = 3;
+        c->rope.original = 8;
+    }
+}
+/* Variant o: M-MATE with each option, then attention in its forms, Mamba and mixtures; NULL after
+   the last. */
 SHARED mmix_decoder *variant(mmix_ctx *m, int o)
 {
-    static const char *const names[] = {
-        "attention",  "interleaved pairs", "biases everywhere, one key head",
-        "three axes", "no biases, tied",   "M-MATE, three axes"
+    static const char *const names[FORMS] = {
+        "attention", "interleaved pairs", "biases everywhere, one key head", "three axes",
+        "no biases, tied", "M-MATE, three axes", "Mamba", "Mamba-2",
+        "attention and Mamba-2 side by side", "layers with one half each", "a mixture of mixers"
     };
     const int a = o - OPTIONS;
     mmix_decoder_config c = small(a < 0 || a == 5 ? MMIX_DECODER_MMATE : MMIX_DECODER_ATTENTION);
-    if (a > 5) return NULL;
+    if (a >= FORMS) return NULL;
+    if (a >= MAMBA) mixture_of(a, &c);
     if (a < 0)
         snprintf(about, sizeof about, "M-MATE, %s", option(o, &c.mmate));
     else snprintf(about, sizeof about, "%s", names[a]);

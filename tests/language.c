@@ -115,13 +115,48 @@ static void matrices(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens)
                     __LINE__, "rows of attention");
     }
 }
+/* The same model as a GGUF, whose q and k may be permuted. */
+static void in_gguf(mmix_ctx *m, const char *path, mmix_sequence *q, mmix_tensor *logits)
+{
+    mmix_decoder *d = mmix_decoder_load(m, path);
+    FINE(m);
+    logits_beside(mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, q, NULL)), logits, "GGUF");
+    mmix_decoder_destroy(d);
+    FINE(m);
+}
+static void compare(mmix_ctx *m, mmix_decoder *d, const mmix_archive *expected, const char *folder)
+{
+    char path[512];
+    mmix_tensor *tokens = array(m, expected, "tokens");
+    mmix_tensor *logits = array(m, expected, "logits");
+    mmix_sequence q = { tokens, NULL, 0, NULL };
+    mmix_tensor *found = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &q, NULL));
+    logits_beside(found, logits, "logits");
+    in_pieces(m, d, tokens, logits);
+    matrices(m, d, tokens);
+    snprintf(path, sizeof path, "%.400s/gradient.safetensors", folder);
+    if (there(path)) gradients(m, d, tokens, array(m, expected, "loss"), path);
+    snprintf(path, sizeof path, "%.400s/model.gguf", folder);
+    if (there(path)) in_gguf(m, path, &q, logits);
+    snprintf(path, sizeof path, "%.400s/copy.safetensors", folder);
+    CHECK(!mmix_decoder_save(d, path));
+    mmix_decoder *again = mmix_decoder_load(m, path);
+    FINE(m);
+    mmix_tensor *same = mmix_decoder_logits(m, again, mmix_decoder_forward(m, again, &q, NULL));
+    size_t bytes = mmix_count(found) * sizeof(mmix_real);
+    CHECK(same && found && !memcmp(mmix_data(same), mmix_data(found), bytes));
+    mmix_decoder_destroy(again);
+    remove(path);
+    FINE(m);
+}
 static void model(const char *folder, const char *name)
 {
-    char weights[512], answers[512], slopes[512], copy[512];
-    snprintf(weights, sizeof weights, "%.200s/%.100s/model.safetensors", folder, name);
-    snprintf(answers, sizeof answers, "%.200s/%.100s/expected.safetensors", folder, name);
-    snprintf(slopes, sizeof slopes, "%.200s/%.100s/gradient.safetensors", folder, name);
-    snprintf(copy, sizeof copy, "%.200s/%.100s/copy.safetensors", folder, name);
+    char where[400], weights[512], answers[512];
+    snprintf(where, sizeof where, "%.200s/%.100s", folder, name);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", where);
+    snprintf(answers, sizeof answers, "%s/expected.safetensors", where);
+    if (!there(weights)) snprintf(weights, sizeof weights, "%s/pytorch_model.bin", where);
+    doing(name);
     if (!there(weights)) {
         printf("skipped: %s (this version of transformers has none)\n", name);
         skipped++;
@@ -131,27 +166,8 @@ static void model(const char *folder, const char *name)
     mmix_decoder *d = mmix_decoder_load(m, weights);
     mmix_archive *expected = mmix_archive_open(m, answers);
     worst = worst_gradient = 0;
-    doing(name);
     FINE(m);
-    if (d && expected) {
-        mmix_tensor *tokens = array(m, expected, "tokens");
-        mmix_tensor *logits = array(m, expected, "logits");
-        mmix_sequence q = { tokens, NULL, 0, NULL };
-        mmix_tensor *found = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &q, NULL));
-        logits_beside(found, logits, "logits");
-        in_pieces(m, d, tokens, logits);
-        matrices(m, d, tokens);
-        gradients(m, d, tokens, array(m, expected, "loss"), slopes);
-        CHECK(!mmix_decoder_save(d, copy));
-        mmix_decoder *again = mmix_decoder_load(m, copy);
-        FINE(m);
-        mmix_tensor *same = mmix_decoder_logits(m, again, mmix_decoder_forward(m, again, &q, NULL));
-        CHECK(same && found && !memcmp(mmix_data(same), mmix_data(found),
-                                       mmix_count(found) * sizeof(mmix_real)));
-        mmix_decoder_destroy(again);
-        remove(copy);
-        FINE(m);
-    }
+    if (d && expected) compare(m, d, expected, where);
     printf("%-20s logits %.1e, gradients %.1e apart\n", name, worst, worst_gradient);
     mmix_archive_close(expected);
     mmix_decoder_destroy(d);

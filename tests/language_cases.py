@@ -4,12 +4,13 @@
     python3 tests/language_cases.py DIR mamba …      those
 
 build/language DIR (tests/language.c) reads the folder. Each model is a folder in DIR with model.safetensors and config.json in
-float32; expected.safetensors in float64: tokens (B, L), logits (B, L, K), steps (B, n, K), the logits of the last n tokens
-read one by one from the cache after the others, and loss, the mean cross-entropy of each token's next one; gradient.safetensors
-in float64: the gradient of that loss, an array for each parameter, under the file's names. What transformers computes in
-float32 inside of a network is widened. Nothing is loaded from elsewhere. All take 30 MB.
+float32; expected.safetensors in float64: tokens (B, L), logits (B, L, K), and loss, the mean cross-entropy of each token's next
+one; gradient.safetensors in float64: the gradient of that loss, an array for each parameter, under the file's names; where
+there is the package gguf, model.gguf in float32, with the names, values and changes of weights that llama.cpp's converter has.
+The two models whose names end in -ssm lie in pytorch_model.bin, under state-spaces' names. What transformers computes in
+float32 inside of a network is widened. Nothing is loaded from elsewhere. All take 20 MB.
 """
-import inspect, os, sys, zlib
+import json, os, sys, zlib
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 try:
@@ -23,7 +24,12 @@ except ImportError as missing:
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
-B, L, STEPS, WORDS = 2, 37, 3, 61
+try:
+    import gguf
+except ImportError:
+    gguf = None
+
+B, L, WORDS = 2, 37, 61
 
 
 def sizes(**more):
@@ -55,7 +61,9 @@ MODELS = {
     "mistral": ("Mistral", heads(sliding_window=None)),
     "qwen2": ("Qwen2", heads()),
     "qwen3": ("Qwen3", heads(head_dim=16, tie_word_embeddings=True)),
-    "smollm3": ("SmolLM3", heads(no_rope_layers=[1, 0, 1])),
+    "llama-3.1": ("Llama", heads(head_dim=16, **rope("llama3", **dict(LLAMA3, original_max_position_embeddings=8192)))),
+    "smollm3": ("SmolLM3", dict(heads(), num_hidden_layers=5)),
+    "smollm3-list": ("SmolLM3", heads(no_rope_layers=[1, 0, 1])),
     "granite": ("Granite", heads(embedding_multiplier=12.0, logits_scaling=8.0, residual_multiplier=0.22,
                                  attention_multiplier=0.1, tie_word_embeddings=True)),
     "mamba": ("Mamba", sizes(state_size=8)),
@@ -80,6 +88,8 @@ MODELS = {
     "falcon-h1-norm": ("FalconH1", hybrid(
         mamba_d_ssm=64, mamba_rms_norm=True, mamba_norm_before_gate=False, mamba_n_groups=2, projectors_bias=False,
         attention_bias=True)),
+    "mamba-ssm": ("Mamba", sizes(state_size=16)),
+    "mamba2-ssm": ("Mamba2", sizes(num_heads=2, head_dim=32, state_size=12, n_groups=2, chunk_size=16, tie_word_embeddings=True)),
     "nemotron-h": ("NemotronH", heads(
         layers_block_type=["mamba", "mlp", "attention"], head_dim=8, mamba_num_heads=8, mamba_head_dim=8, ssm_state_size=12,
         n_groups=2, chunk_size=16)),
@@ -122,17 +132,169 @@ def answers(net, seed):
     loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, WORDS), tokens[:, 1:].reshape(-1))
     loss.backward()
     arrays = {"tokens": tokens.to(torch.int32), "logits": logits.detach(), "loss": loss.detach().reshape(1)}
-    takes = inspect.signature(net.forward).parameters
-    kind = [name for name in ("cache", "past_key_values", "cache_params") if name in takes][0]
-    with torch.no_grad():
-        seen = net(tokens[:, : L - STEPS], use_cache=True)
-        rows = []
-        for t in range(L - STEPS, L):
-            cache = getattr(seen, kind)
-            seen = net(tokens[:, t : t + 1], use_cache=True, **{kind: cache})
-            rows.append(seen.logits[:, -1])
-        arrays["steps"] = torch.stack(rows, 1)
     return arrays
+
+
+# ---- other files of the same models ----
+
+SSM = {"mamba-ssm": {}, "mamba2-ssm": dict(layer="Mamba2", d_state=12, headdim=32, ngroups=2)}
+
+
+def state_spaces(where, net, cfg):
+    """The files of state-spaces/mamba: other names, and the classifier beside the embedding that it is."""
+    arrays = {key.replace("embeddings", "embedding"): p.detach().clone() for key, p in net.named_parameters()}
+    arrays["lm_head.weight"] = arrays["backbone.embedding.weight"].clone()
+    torch.save(arrays, os.path.join(where, "pytorch_model.bin"))
+    config = dict(d_model=32, n_layer=3, vocab_size=WORDS - 4, ssm_cfg=cfg, rms_norm=True, residual_in_fp32=True,
+                  fused_add_norm=True, pad_vocab_size_multiple=8)
+    with open(os.path.join(where, "config.json"), "w") as f:
+        json.dump(config, f)
+    os.remove(os.path.join(where, "model.safetensors"))
+
+
+GGUF = {
+    "model.embed_tokens": "token_embd", "backbone.embeddings": "token_embd", "model.embeddings": "token_embd",
+    "model.norm_f": "output_norm", "backbone.norm_f": "output_norm", "model.final_layernorm": "output_norm",
+    "model.norm": "output_norm", "lm_head": "output", "model.layers.": "blk.", "backbone.layers.": "blk.",
+    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "pre_ff_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+    "mixer.q_proj": "attn_q", "mixer.k_proj": "attn_k", "mixer.v_proj": "attn_v", "mixer.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up", "feed_forward.down_proj": "ffn_down",
+    "shared_mlp.output_linear": "ffn_down", "mixer.up_proj": "ffn_up", "mixer.down_proj": "ffn_down",
+    "in_proj": "ssm_in", "conv1d": "ssm_conv1d", "x_proj": "ssm_x", "dt_proj": "ssm_dt", "dt_bias": "ssm_dt.bias",
+    "A_log": "ssm_a", ".D": ".ssm_d", "mamba.norm": "ssm_norm", "mixer.norm": "ssm_norm", "out_proj": "ssm_out",
+    ".norm.": ".attn_norm.", "mamba.": "", "mixer.": ""}
+ARCHITECTURES = {
+    "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "smollm3": "smollm3", "granite": "granite", "mamba": "mamba",
+    "falcon_mamba": "mamba", "mamba2": "mamba2", "bamba": "granitehybrid", "granitemoehybrid": "granitehybrid",
+    "falcon_h1": "falcon-h1", "nemotron_h": "nemotron_h"}
+PERMUTED = ("llama", "smollm3", "granite", "granitehybrid")    # pairs of rotary positions side by side
+
+
+def gguf_name(key):
+    for theirs, ours in GGUF.items():
+        key = key.replace(theirs, ours)
+    return key
+
+
+def gguf_values(w, architecture, c):
+    """What llama.cpp reads beside the arrays."""
+    get = lambda name, otherwise=None: getattr(c, name, otherwise)
+    rope = get("rope_parameters") or {}
+    kinds = get("layers_block_type") or get("layer_types") or []
+    w.add_block_count(c.num_hidden_layers)
+    w.add_context_length(256)
+    w.add_embedding_length(c.hidden_size)
+    w.add_layer_norm_rms_eps(get("rms_norm_eps", get("layer_norm_epsilon")))
+    w.add_feed_forward_length(get("shared_intermediate_size", get("intermediate_size", 0)) if "mamba" not in architecture else 0)
+    w.add_head_count(get("num_attention_heads", 0))
+    if get("num_key_value_heads"):
+        w.add_head_count_kv(c.num_key_value_heads)
+    if get("head_dim") and architecture != "mamba2":
+        w.add_key_length(c.head_dim)
+    if rope:
+        w.add_rope_freq_base(rope["rope_theta"])
+    if rope.get("rope_type") == "linear":
+        w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        w.add_rope_scaling_factor(rope["factor"])
+    if rope.get("rope_type") == "yarn":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(rope["factor"])
+        w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if "granite" in architecture:
+        w.add_embedding_scale(get("embedding_multiplier", 1.0))
+        w.add_residual_scale(get("residual_multiplier", 1.0))
+        w.add_logit_scale(get("logits_scaling", 1.0))
+        if get("attention_multiplier"):
+            w.add_attention_scale(c.attention_multiplier)
+    if architecture == "mamba":
+        w.add_ssm_inner_size(c.intermediate_size)
+        w.add_ssm_state_size(c.state_size)
+        w.add_ssm_conv_kernel(c.conv_kernel)
+        w.add_ssm_time_step_rank(c.time_step_rank)
+        w.add_ssm_dt_b_c_rms(c.model_type == "falcon_mamba")
+    elif get("mamba_n_heads") or get("mamba_num_heads") or architecture == "mamba2":
+        heads = get("mamba_n_heads") or get("mamba_num_heads") or c.num_heads
+        w.add_ssm_inner_size(heads * (get("mamba_d_head") or get("mamba_head_dim") or c.head_dim))
+        w.add_ssm_state_size(get("mamba_d_state") or get("ssm_state_size") or c.state_size)
+        w.add_ssm_conv_kernel(get("mamba_d_conv") or c.conv_kernel)
+        w.add_ssm_group_count(get("mamba_n_groups") or c.n_groups)
+        w.add_ssm_time_step_rank(heads)
+    if architecture in ("granitehybrid", "nemotron_h"):
+        w.add_head_count_kv([c.num_key_value_heads if kind == "full_attention" else 0 for kind in kinds])
+    if architecture == "granitehybrid":
+        w.add_rope_scaling_finetuned(c.model_type == "bamba" or c.position_embedding_type == "rope")
+        if c.model_type == "bamba":
+            w.add_rope_dimension_count(c.head_dim // 2)
+    if architecture == "nemotron_h":
+        w.add_feed_forward_length([c.intermediate_size if kind == "mlp" else 0 for kind in kinds])
+
+
+def gguf_array(key, x, architecture, c):
+    """(key, array) as the converter makes them of one of transformers' arrays."""
+    if key.endswith("A_log"):
+        x = -x.exp()
+    if "conv1d.weight" in key:
+        x = x.squeeze(1)
+    if architecture != "mamba" and (key.endswith("A_log") or key.endswith(".D")):
+        x = x.reshape(-1, 1)
+    if architecture != "mamba" and ("mamba.norm" in key or "mixer.norm" in key):
+        x = x.reshape(getattr(c, "mamba_n_groups", None) or c.n_groups, -1)
+    turned = getattr(c, "head_dim", None) or c.hidden_size // getattr(c, "num_attention_heads", 1)
+    if c.model_type == "bamba":
+        turned //= 2
+    if architecture in PERMUTED and ("q_proj" in key or "k_proj" in key):
+        whole = x.reshape(-1, getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads, *x.shape[1:])
+        pairs = whole[:, :turned].reshape(whole.shape[0], 2, turned // 2, *x.shape[1:]).transpose(1, 2)
+        x = torch.cat([pairs.reshape(whole[:, :turned].shape), whole[:, turned:]], 1).reshape(x.shape)
+    if architecture == "falcon-h1":
+        x = x * falcon_factor(key, c, x)
+    if "shared_mlp.input_linear" in key:
+        return [(key.replace("shared_mlp.input_linear", "mlp." + part), half)
+                for part, half in zip(("gate_proj", "up_proj"), x.chunk(2))]
+    return [(key, x)]
+
+
+def falcon_factor(key, c, x):
+    """The converter multiplies Falcon-H1's factors into its weights."""
+    factors = {"down_proj": c.mlp_multipliers[1], "gate_proj": c.mlp_multipliers[0], "q_proj": c.attention_in_multiplier,
+               "k_proj": c.key_multiplier * c.attention_in_multiplier, "v_proj": c.attention_in_multiplier,
+               "o_proj.weight": c.attention_out_multiplier, "out_proj": c.ssm_out_multiplier, "lm_head": c.lm_head_multiplier,
+               "embed_tokens": c.embedding_multiplier}
+    if "in_proj" in key:
+        wide = [c.mamba_d_ssm, c.mamba_d_ssm] + 2 * [c.mamba_n_groups * c.mamba_d_state] + [c.mamba_n_heads]
+        each = [torch.full((n, 1), f * c.ssm_in_multiplier) for n, f in zip(wide, c.ssm_multipliers)]
+        return torch.cat(each)
+    for part in ("out_proj", *factors):              # "o_proj" is not "out_proj"
+        if "." + part in key or key.startswith(part):
+            return factors[part]
+    return 1.0
+
+
+def write_gguf(path, net, name):
+    c = net.config
+    architecture = ARCHITECTURES.get(c.model_type)
+    has_bias = any("proj.bias" in key and "dt_proj" not in key for key, p in net.named_parameters())
+    if gguf is None or architecture is None or (has_bias and c.model_type != "qwen2") or name in SSM:
+        return False
+    if name in ("llama-yarn-factor", "llama-llama3", "smollm3-list", "mamba2-groups", "mamba-biases"):  # what GGUF has no words for
+        return False
+    w = gguf.GGUFWriter(path, architecture)
+    gguf_values(w, architecture, c)
+    if name == "llama-3.1":                          # what each pair's frequency is divided by
+        turning = net.model.rotary_emb
+        plain = 10000.0 ** -(torch.arange(0, 16, 2, dtype=torch.float64) / 16)
+        w.add_tensor("rope_freqs.weight", (plain / turning.inv_freq.double()).float().numpy())
+    for key, p in net.named_parameters():
+        for part, x in gguf_array(key, p.detach().float(), architecture, c):
+            w.add_tensor(gguf_name(part), x.contiguous().numpy())
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return True
 
 
 def write(folder, names):
@@ -172,8 +334,11 @@ def write(folder, names):
             apart = float((net(arrays["tokens"].long()).logits - arrays["logits"]).abs().max())
         save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
         save_file(gradients, os.path.join(where, "gradient.safetensors"))
+        also = " and GGUF" if write_gguf(os.path.join(where, "model.gguf"), net, name) else ""
+        if name in SSM:
+            state_spaces(where, net, SSM[name])
         written += 1
-        print(f"{name:20} float32 and float64 are {apart:.1e} apart"
+        print(f"{name:20} safetensors{also}; float32 and float64 are {apart:.1e} apart"
               + (f"; names in one of the two alone: {sorted(wrong)[:4]}" if wrong else ""), flush=True)
     print(f"{written} models of transformers {transformers.__version__}, torch {torch.__version__}, in {folder}")
     print(f"{written} passed, 0 failed, {skipped} skipped")

@@ -353,7 +353,7 @@ static void conversion_of_adapters(void)
 /* The places that mmix_decoder_forward fills, and inputs in place of the layer before. */
 static void inside(void)
 {
-    for (int o = 0; o < OPTIONS + 6; o += 3) {
+    for (int o = 0; o < OPTIONS + MAMBA; o += 3) {
         mmix_ctx *m = context(1, 0);
         mmix_decoder *d = variant(m, o);
         mmix_params *p = d->params;

@@ -79,7 +79,7 @@ else
     programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
-    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/language build/language_f64 build/dino build/mixers build/features build/linmu build/linear
         build/tables build/decode build/bench build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
@@ -193,7 +193,8 @@ else
     chain transformers
     if "${PYTHON:-python3}" -c 'import torch, safetensors; from transformers import Dinov2Model' 2>/dev/null; then
         run "networks of transformers" sh tests/transformers.sh build/transformers
-    else echo "skipped: networks of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 1)); fi
+        run "language models of transformers" sh tests/language.sh build/language build/language_f64
+    else echo "skipped: networks and language models of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 2)); fi
     go
     if [ -n "$nvcc" ]; then
         wait $report
