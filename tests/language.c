@@ -4,7 +4,7 @@
      language DIR     the folder that tests/language_cases.py filled: a folder in it for each model
 
    Logits of whole sequences and of sequences in pieces, token by token at the end, are to be within
-   2e-4 of the largest magnitude, in doubles within 1e-9; so are the loss and its gradients, each
+   2e-4 of the largest magnitude, in doubles within 1e-9 (those of a GGUF within 1e-6); so are the loss and its gradients, each
    parameter's by itself, and the logits of a copy that was saved and opened again. A folder without
    a model stands for one that the version of transformers did not have. tests/language.sh does
    both. */
@@ -14,6 +14,7 @@
 enum { MAX_MODELS = 64, STEPS = 5 };
 static const double WITHIN = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;
 static double worst, worst_gradient;             /* of the model at hand */
+static double within;                            /* what is allowed now */
 
 static int there(const char *path)
 {
@@ -37,7 +38,7 @@ static double beside(mmix_tensor *found, mmix_tensor *expected, const char *what
 {
     if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return 0;
     const double error = apart(found, expected);
-    near_to(error, 0, WITHIN, __FILE__, __LINE__, what);
+    near_to(error, 0, within, __FILE__, __LINE__, what);
     return error;
 }
 static void logits_beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
@@ -115,12 +116,16 @@ static void matrices(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens)
                     __LINE__, "rows of attention");
     }
 }
-/* The same model as a GGUF, whose q and k may be permuted. */
+/* The same model as a GGUF, whose q and k may be permuted, and where A and Falcon-H1's factors have
+   been rounded to float. */
 static void in_gguf(mmix_ctx *m, const char *path, mmix_sequence *q, mmix_tensor *logits)
 {
     mmix_decoder *d = mmix_decoder_load(m, path);
     FINE(m);
+    double strict = within;
+    within = fmax(within, 1e-6);
     logits_beside(mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, q, NULL)), logits, "GGUF");
+    within = strict;
     mmix_decoder_destroy(d);
     FINE(m);
 }
@@ -166,6 +171,7 @@ static void model(const char *folder, const char *name)
     mmix_decoder *d = mmix_decoder_load(m, weights);
     mmix_archive *expected = mmix_archive_open(m, answers);
     worst = worst_gradient = 0;
+    within = WITHIN;
     FINE(m);
     if (d && expected) compare(m, d, expected, where);
     printf("%-20s logits %.1e, gradients %.1e apart\n", name, worst, worst_gradient);
