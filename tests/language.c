@@ -4,10 +4,10 @@
      language DIR     the folder that tests/language_cases.py filled: a folder in it for each model
 
    Logits of whole sequences and of sequences in pieces, token by token at the end, are to be within
-   2e-4 of the largest magnitude, in doubles within 1e-9 (those of a GGUF within 1e-6); so are the loss and its gradients, each
-   parameter's by itself, and the logits of a copy that was saved and opened again. A folder without
-   a model stands for one that the version of transformers did not have. tests/language.sh does
-   both. */
+   2e-4 of the largest magnitude, in doubles within 1e-9 (those of a GGUF within 1e-6). So are the
+   loss and its gradients, each parameter's by itself, and the logits of a copy that was saved and
+   opened again. A folder without a model stands for one that the version of transformers did not
+   have. tests/language.sh does both. */
 #include "test.h"
 #include <dirent.h>
 
