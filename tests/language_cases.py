@@ -2,6 +2,7 @@
 
     python3 tests/language_cases.py DIR              all of them
     python3 tests/language_cases.py DIR mamba …      those
+    python3 tests/language_cases.py --golden tests/golden/language      small ones of a few kinds, gradients of two
 
 build/language DIR (tests/language.c) reads the folder. Each model is a folder in DIR with model.safetensors and config.json in
 float32; expected.safetensors in float64: tokens (B, L), logits (B, L, K), and loss, the mean cross-entropy of each token's next
@@ -140,12 +141,48 @@ def answers(net, seed):
 SSM = {"mamba-ssm": {}, "mamba2-ssm": dict(layer="Mamba2", d_state=12, headdim=32, ngroups=2)}
 
 
+# one model of each way to name and mix, without those that differ in a factor alone
+GOLDEN = ["llama-llama3", "llama-yarn", "qwen3", "smollm3", "mamba", "falcon-mamba", "mamba2-groups", "bamba", "granite-hybrid",
+          "falcon-h1", "nemotron-h", "mamba2-ssm"]
+
+
+def golden(folder):
+    """The models in fewer numbers: half as wide, two sequences of 13 tokens, 23 words."""
+    global L, WORDS
+    L, WORDS = 13, 23
+    for name in GOLDEN:
+        kind, options = MODELS[name]
+        options.update(vocab_size=WORDS, hidden_size=16)
+        for key in ("intermediate_size", "shared_intermediate_size", "state_size", "mamba_d_state", "ssm_state_size"):
+            if key in options:
+                options[key] = options[key] // 2
+        for key in ("num_heads", "mamba_n_heads", "mamba_num_heads"):
+            if key in options:
+                options[key] = options[key] // 2
+        if "mamba_d_ssm" in options:
+            options["mamba_d_ssm"] = 32
+        if name in SSM:
+            options.update(num_heads=2, head_dim=16)
+            SSM[name].update(headdim=16, d_state=6)
+        if options.get("head_dim") == 16 and kind != "Mamba2":
+            options["head_dim"] = 8
+    write(folder, GOLDEN)
+    for name in GOLDEN:
+        kept = ["model.safetensors", "pytorch_model.bin", "model.gguf", "config.json", "expected.safetensors"]
+        if name in ("falcon-h1", "nemotron-h"):
+            kept.append("gradient.safetensors")
+        for other in os.listdir(os.path.join(folder, name)):
+            os.chmod(os.path.join(folder, name, other), 0o644)
+            if other not in kept:
+                os.remove(os.path.join(folder, name, other))
+
+
 def state_spaces(where, net, cfg):
     """The files of state-spaces/mamba: other names, and the classifier beside the embedding that it is."""
     arrays = {key.replace("embeddings", "embedding"): p.detach().clone() for key, p in net.named_parameters()}
     arrays["lm_head.weight"] = arrays["backbone.embedding.weight"].clone()
     torch.save(arrays, os.path.join(where, "pytorch_model.bin"))
-    config = dict(d_model=32, n_layer=3, vocab_size=WORDS - 4, ssm_cfg=cfg, rms_norm=True, residual_in_fp32=True,
+    config = dict(d_model=net.config.hidden_size, n_layer=3, vocab_size=WORDS - 4, ssm_cfg=cfg, rms_norm=True, residual_in_fp32=True,
                   fused_add_norm=True, pad_vocab_size_multiple=8)
     with open(os.path.join(where, "config.json"), "w") as f:
         json.dump(config, f)
@@ -285,7 +322,7 @@ def write_gguf(path, net, name):
     gguf_values(w, architecture, c)
     if name == "llama-3.1":                          # what each pair's frequency is divided by
         turning = net.model.rotary_emb
-        plain = 10000.0 ** -(torch.arange(0, 16, 2, dtype=torch.float64) / 16)
+        plain = 10000.0 ** -(torch.arange(0, c.head_dim, 2, dtype=torch.float64) / c.head_dim)
         w.add_tensor("rope_freqs.weight", (plain / turning.inv_freq.double()).float().numpy())
     for key, p in net.named_parameters():
         for part, x in gguf_array(key, p.detach().float(), architecture, c):
@@ -345,7 +382,10 @@ def write(folder, names):
 
 
 if len(sys.argv) < 2:
-    sys.exit("usage: python3 tests/language_cases.py DIR [MODEL…]")
+    sys.exit("usage: python3 tests/language_cases.py DIR [MODEL…], or --golden DIR")
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
-write(sys.argv[1], sys.argv[2:] or MODELS)
+if sys.argv[1] == "--golden":
+    golden(sys.argv[2])
+else:
+    write(sys.argv[1], sys.argv[2:] or MODELS)

@@ -77,9 +77,9 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files llama2c text tokenizer decoder_arguments internals video device tiny narrow"
+        mmate decoder_files language llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
-    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/language build/language_f64 build/dino build/mixers build/features build/linmu build/linear
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/decode build/bench build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
