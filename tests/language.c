@@ -12,6 +12,7 @@
    have. tests/language.sh does both. */
 #include "test.h"
 #include <dirent.h>
+#include <sys/stat.h>
 
 enum { MAX_MODELS = 64, STEPS = 5 };
 static const double WITHIN = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;
@@ -181,6 +182,146 @@ static void model(const char *folder, const char *name)
     mmix_decoder_destroy(d);
     mmix_destroy(m);
 }
+/* ---- what a config asks for and is not done ---- */
+
+#define GOLDEN "tests/golden/language"
+#define FOLDER "build/language_test"
+enum { CONFIG = 4096 };
+/* A whole file as a text; its length. */
+static size_t text_of(const char *path, char *text, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(text, 1, room - 1, f) : 0;
+    text[n] = 0;
+    if (f) fclose(f);
+    return n;
+}
+static void write_bytes(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (CHECK_AT(f != NULL, path)) {
+        fwrite(bytes, 1, n, f);
+        fclose(f);
+    }
+}
+/* Takes the weights of a golden model into FOLDER, and its config into `text`. */
+static void model_begins(const char *name, const char *weights, char text[CONFIG])
+{
+    static char bytes[1 << 20];
+    char path[256];
+    snprintf(path, sizeof path, GOLDEN "/%s/%s", name, weights);
+    size_t n = text_of(path, bytes, sizeof bytes);
+    snprintf(path, sizeof path, FOLDER "/%s", weights);
+    write_bytes(path, bytes, n);
+    snprintf(path, sizeof path, GOLDEN "/%s/config.json", name);
+    CHECK_AT(n > 0 && text_of(path, text, CONFIG) > 0, name);
+}
+static void configs_refused(void)
+{
+    static const char wide[] = "model.safetensors", old[] = "pytorch_model.bin";
+    static const struct { const char *name, *weights, *from, *to, *message; } of[] = {
+        { "granite-hybrid", wide, "\"num_local_experts\": 0", "\"num_local_experts\": 4",
+          "num_local_experts: expected 0: mixtures of experts are not done here, found 4" },
+        { "granite-hybrid", wide, "\"logits_scaling\": 8.0", "\"logits_scaling\": 0",
+          "logits_scaling: expected a number above 0, found 0" },
+        { "granite-hybrid", wide, "\"position_embedding_type\": null",
+          "\"position_embedding_type\": \"alibi\"",
+          "position_embedding_type: expected rope, nope, found alibi" },
+        { "granite-hybrid", wide, "\"full_attention\"", "\"sliding_attention\"",
+          "layer_types: expected attention, mamba or mlp, found sliding_attention" },
+        { "granite-hybrid", wide, "\"full_attention\",", "",
+          "layer_types: expected a word for each of at most 128 layers" },
+        { "nemotron-h", wide, "\"mlp\"", "\"moe\"",
+          "layers_block_type: expected attention, mamba or mlp, found moe" },
+        { "nemotron-h", wide, "\"layers_block_type\": [", "\"hybrid_override_pattern\": \"ME*\","
+          " \"other\": [", "hybrid_override_pattern: expected the letters M, * and -, found ME*" },
+        { "nemotron-h", wide, "\"mlp_hidden_act\": \"relu2\"", "\"mlp_hidden_act\": \"relu\"",
+          "mlp_hidden_act: expected relu2, found relu" },
+        { "falcon-h1", wide, "\"mamba_rms_norm\": false", "\"mamba_rms_norm\": true",
+          "mamba_norm_before_gate: expected false, found true" },
+        { "falcon-h1", wide, "\"projectors_bias\": false", "\"projectors_bias\": true",
+          "projectors_bias: expected what mamba_proj_bias is, found true" },
+        { "falcon-h1", wide, "\"mlp_multipliers\": [", "\"mlp_multipliers\": [1.5,",
+          "mlp_multipliers: expected a list of numbers of another length" },
+        { "mamba", wide, "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
+          "hidden_act: expected silu, found gelu" },
+        { "mamba", wide, "\"use_bias\": false", "\"use_bias\": true", "in_proj.bias" },
+        { "mamba", wide, "\"state_size\": 4", "\"state_size\": 5", "x_proj.weight" },
+        { "mamba2-groups", wide, "\"time_step_limit\": [", "\"time_step_limit\": [null,",
+          "time_step_limit: expected two numbers" },
+        { "mamba2-groups", wide, "\"model_type\"", "\"norm_before_gate\": true, \"model_type\"",
+          "norm_before_gate: expected false, found true" },
+        { "mamba2-groups", wide, "\"n_groups\": 2", "\"n_groups\": 3", "in 3 groups" },
+        { "bamba", wide, "\"attn_layer_indices\": [", "\"attn_layer_indices\": [200,",
+          "attn_layer_indices: expected numbers of at most 128 layers" },
+        { "smollm3", wide, "\"no_rope_layers\": [", "\"no_rope_layers\": [1,",
+          "no_rope_layers: expected a list of numbers of another length" },
+        { "smollm3", wide, "\"use_sliding_window\": false", "\"use_sliding_window\": true",
+          "use_sliding_window: expected false, found true" },
+        { "qwen3", wide, "\"head_dim\": 8", "\"head_dim\": 10", "q_proj.weight" },
+        { "llama-yarn", wide, "\"rope_type\": \"yarn\"", "\"rope_type\": \"longrope\"",
+          "rope_type: expected default, linear, llama3, yarn, found longrope" },
+        { "mamba2-ssm", old, "\"rms_norm\": true", "\"rms_norm\": false",
+          "rms_norm: expected true, found false" },
+        { "mamba2-ssm", old, "\"Mamba2\"", "\"Mamba3\"",
+          "layer: expected Mamba1, Mamba2, found Mamba3" },
+        { "mamba2-ssm", old, "\"n_layer\"", "\"attn_layer_idx\": [1], \"n_layer\"",
+          "attn_layer_idx: expected none: layers have no attention here, found [1]" },
+        { "mamba2-ssm", old, "\"n_layer\"", "\"d_intermediate\": 64, \"n_layer\"",
+          "d_intermediate: expected 0: layers have no MLP here, found 64" }
+    };
+    mmix_ctx *m = mmix_create(NULL);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char config[CONFIG], text[CONFIG + 128], path[256];
+        model_begins(of[i].name, of[i].weights, config);
+        const char *at = strstr(config, of[i].from);
+        if (!CHECK_AT(at != NULL, of[i].from)) continue;
+        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, of[i].to,
+                         at + strlen(of[i].from));
+        write_bytes(FOLDER "/config.json", text, (size_t)n);
+        snprintf(path, sizeof path, FOLDER "/%s", of[i].weights);
+        mmix_decoder *d = mmix_decoder_load(m, path);
+        doing(of[i].to);
+        CHECK(!d && says(m, MMIX_ERROR_FILE, of[i].message));
+        mmix_decoder_destroy(d);
+        mmix_reset(m);
+    }
+    doing("");
+    mmix_destroy(m);
+}
+/* Configs with wrong bytes: an error or a model, and no byte of memory behind it. */
+static void configs_broken(void)
+{
+    static const char *const names[] = {
+        "llama-yarn", "smollm3", "mamba", "mamba2-groups", "bamba", "granite-hybrid", "falcon-h1",
+        "nemotron-h"
+    };
+    static const char bytes[] = "0123456789-.eE[]{}\",:ntf\0";
+    uint32_t random = 1;
+    mmix_ctx *m = mmix_create(NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char config[CONFIG];
+        model_begins(names[i], "model.safetensors", config);
+        size_t n = strlen(config), opened = 0;
+        for (int k = 0; k < 150; k++) {
+            char text[CONFIG];
+            memcpy(text, config, n);
+            for (int edit = 0; edit <= k % 3; edit++) {
+                random = random * 1664525u + 1013904223u;
+                text[random / 65536 % n] = bytes[random % (sizeof bytes - 1)];
+            }
+            write_bytes(FOLDER "/config.json", text, k % 10 ? n : random / 65536 % n);
+            mmix_decoder *d = mmix_decoder_load(m, FOLDER "/model.safetensors");
+            CHECK_AT(d ? !mmix_error(m) : mmix_error(m) != NULL, names[i]);
+            opened += d != NULL;
+            mmix_decoder_destroy(d);
+            mmix_error_clear(m);
+            mmix_reset(m);
+        }
+        CHECK_AT(opened > 0 && opened < 150, names[i]);
+    }
+    mmix_destroy(m);
+}
 static int by_name(const void *a, const void *b)
 {
     return strcmp((const char *)a, (const char *)b);
@@ -189,7 +330,9 @@ int main(int argc, char **argv)
 {
     static char names[MAX_MODELS][128];
     size_t n = 0;
-    const char *folder = argc == 2 ? argv[1] : "tests/golden/language";
+    const char *folder = argc == 2 ? argv[1] : GOLDEN;
+    mkdir("build", 0777);
+    mkdir(FOLDER, 0777);
     DIR *dir = opendir(folder);
     for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
         if (*e->d_name != '.' && n < MAX_MODELS)
@@ -198,5 +341,9 @@ int main(int argc, char **argv)
     CHECK_AT(n > 0, folder);
     qsort(names, n, sizeof names[0], by_name);
     for (size_t i = 0; i < n; i++) model(folder, names[i]);
+    if (argc != 2) {
+        configs_refused();
+        configs_broken();
+    }
     return summary();
 }
