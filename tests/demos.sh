@@ -49,6 +49,7 @@ runs photo '^196 patches of 192 features' 'AUC of the likeness for the disc: 0\.
 runs neighbours 'nearest is of the same kind: 2[0-4] of 24' '^sea +0  is like   sea'
 runs classify '^softmax attention .*0\.[6-9]' '^linear attention ' '^Mamba-2 .*(0\.9|1\.0)'
 runs write '^step   0  loss [4-6]' 'that lay in the house that Jack built\.$' '^That is the rhyme, to the letter\.$'
+runs text '^step 1 of 300: [78]' '^3 \+ 4 = 7$' '^6 \+ 7 = 13$'
 runs chat '12\[hello\] 7\[,\] 17\[ world\] 19\[' '^These tokens are right'
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
