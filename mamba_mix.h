@@ -660,6 +660,9 @@ MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x);
 /* x/2 (1 + erf(x/√2)) */
 MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x);
+/* x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), which is near gelu (Hendrycks & Gimpel 2016; Gemma,
+   SigLIP) */
+MMIXDEF mmix_tensor *mmix_gelu_tanh(mmix_ctx *m, mmix_tensor *x);
 /* ln(1 + e^x); above 20 it is x itself, as in PyTorch */
 MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x);
 /* max(x, 0), with slope 0 at 0 */
@@ -2312,7 +2315,8 @@ MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot
     ONE(TANH, tanh, unary)                                  \
     ONE(POW, pow, unary)                                    \
     ONE(SELECTIVE_SCAN, selective_scan, mixer)              \
-    ONE(RATES, rates, unary)
+    ONE(RATES, rates, unary)                                \
+    ONE(GELU_TANH, gelu_tanh, unary)
 #define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
 enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
 /* Overrides an op of this context. functions NULL restores the built-in ones. Returns 0, or -1 for
@@ -3975,14 +3979,16 @@ static inline float mmixi_bf16(uint16_t half)
 #define MMIXI_ARGS_mul_add MMIXI_ARGS_add
 /* z = scale z + residual, which may be NULL: what follows a matrix product */
 #define MMIXI_ARGS_finish (size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z)
-/* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 +
-   e^x), x above 20 */
+/* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), gelu_tanh = x σ(2u) with
+   u = √(2/π) (x + 0.044715 x³), softplus = log(1 + e^x), x above 20 */
 #define MMIXI_ARGS_exp_each (size_t n, const mmix_real *x, mmix_real *y)
 #define MMIXI_ARGS_silu MMIXI_ARGS_exp_each
 #define MMIXI_ARGS_gelu MMIXI_ARGS_exp_each
+#define MMIXI_ARGS_gelu_tanh MMIXI_ARGS_exp_each
 #define MMIXI_ARGS_softplus MMIXI_ARGS_exp_each
 #define MMIXI_ARGS_silu_backward (size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add)
 #define MMIXI_ARGS_gelu_backward MMIXI_ARGS_silu_backward
+#define MMIXI_ARGS_gelu_tanh_backward MMIXI_ARGS_silu_backward
 #define MMIXI_ARGS_softplus_backward MMIXI_ARGS_silu_backward
 /* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
 #define MMIXI_ARGS_exp_row (size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y)
@@ -4132,8 +4138,8 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
 #define MMIXI_KERNELS(V, R)                                                                     \
     V(tile) R(dot) R(sum) R(largest) R(variance) V(dots) V(weigh)                               \
     V(axpy) V(scale) V(lerp) V(add) V(mul) V(mul_add) V(finish)                                 \
-    V(exp_each) V(silu) V(gelu) V(softplus)                                                     \
-    V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
+    V(exp_each) V(silu) V(gelu) V(gelu_tanh) V(softplus)                                        \
+    V(silu_backward) V(gelu_backward) V(gelu_tanh_backward) V(softplus_backward)                \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
     V(ssd_weights) V(ssd_weights_backward) V(scale_rows) V(scale_rows_backward)                 \
@@ -4567,6 +4573,26 @@ MMIXI_VECTOR(gelu_slope_v)(MMIXI_V x)
     x = MMIXI_MIN(MMIXI_SET(1e30), MMIXI_MAX(MMIXI_SET(-1e30), x));
     return MMIXI_FMA(x, bell * MMIXI_SET(0.39894228040143268), tail);
 }
+/* x σ(2u), u = √(2/π) (x + 0.044715 x³) */
+MMIXI_VECTOR(gelu_tanh_v)(MMIXI_V x)
+{
+    const MMIXI_V grows = MMIXI_FMA(x * x, MMIXI_SET(0.07135481627260025),
+                                    MMIXI_SET(1.5957691216057308));
+    return x * MMIXI_NAME(sigmoid_v)(x * grows);
+}
+/* σ(2u) + x σ(2u) σ(-2u) 2u'; beyond 100 the second is 0, and x³ would overflow */
+MMIXI_VECTOR(gelu_tanh_slope_v)(MMIXI_V x)
+{
+    const MMIXI_V zero = MMIXI_SET(0), one = MMIXI_SET(1);
+    x = MMIXI_MIN(MMIXI_SET(100), MMIXI_MAX(MMIXI_SET(-100), x));
+    const MMIXI_V xx = x * x;
+    const MMIXI_V cubic = MMIXI_SET(0.07135481627260025), first = MMIXI_SET(1.5957691216057308);
+    const MMIXI_V u = x * MMIXI_FMA(xx, cubic, first);
+    const MMIXI_V slope = MMIXI_FMA(xx, MMIXI_SET(3) * cubic, first);
+    const MMIXI_V e = MMIXI_NAME(exp_down_v)(MMIXI_MIN(u, zero - u));
+    const MMIXI_V upper = one / (one + e), lower = e * upper;
+    return MMIXI_FMA(upper * lower, x * slope, MMIXI_IF_LESS(u, zero, lower, upper));
+}
 MMIXI_VECTOR(softplus_slope_v)(MMIXI_V x)
 {
     return MMIXI_IF_LESS(MMIXI_SET(20), x, MMIXI_SET(1), MMIXI_NAME(sigmoid_v)(x));
@@ -4675,6 +4701,7 @@ MMIXI_MAP(mul_add, z, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), MMIXI_AT(z)))
 MMIXI_MAP(exp_each, y, MMIXI_NAME(exp_v)(MMIXI_AT(x)))
 MMIXI_MAP(silu, y, MMIXI_NAME(silu_v)(MMIXI_AT(x)))
 MMIXI_MAP(gelu, y, MMIXI_NAME(gelu_v)(MMIXI_AT(x)))
+MMIXI_MAP(gelu_tanh, y, MMIXI_NAME(gelu_tanh_v)(MMIXI_AT(x)))
 MMIXI_MAP(softplus, y, MMIXI_NAME(softplus_v)(MMIXI_AT(x)))
 #define MMIXI_MAP_BACK(name, d)          \
     MMIXI_KERNEL(void, name)             \
@@ -4687,6 +4714,7 @@ MMIXI_MAP(softplus, y, MMIXI_NAME(softplus_v)(MMIXI_AT(x)))
     }
 MMIXI_MAP_BACK(silu_backward, MMIXI_AT(dy) * MMIXI_NAME(silu_slope_v)(MMIXI_AT(x)))
 MMIXI_MAP_BACK(gelu_backward, MMIXI_AT(dy) * MMIXI_NAME(gelu_slope_v)(MMIXI_AT(x)))
+MMIXI_MAP_BACK(gelu_tanh_backward, MMIXI_AT(dy) * MMIXI_NAME(gelu_tanh_slope_v)(MMIXI_AT(x)))
 MMIXI_MAP_BACK(softplus_backward, MMIXI_AT(dy) * MMIXI_NAME(softplus_slope_v)(MMIXI_AT(x)))
 MMIXI_MAP_BACK(softmax_backward, MMIXI_AT(y) * (MMIXI_AT(dy) - MMIXI_SET(along)))
 #undef MMIXI_MAP
@@ -9371,7 +9399,7 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 }
 
 /* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
-   silu, gelu, softplus and -e^x have micro-kernels. The others are rare and computed in double, as
+   silu, gelu, gelu_tanh, softplus and -e^x have micro-kernels. The others are rare and computed in double, as
    they stand here: each line is the formula, written so that no e^x overflows. */
 
 static double mmixi_rare_value(int op, double x, double power)
@@ -9451,6 +9479,9 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
         case MMIX_OP_GELU:
             k->gelu(n, x, y);
             break;
+        case MMIX_OP_GELU_TANH:
+            k->gelu_tanh(n, x, y);
+            break;
         case MMIX_OP_SOFTPLUS:
             k->softplus(n, x, y);
             break;
@@ -9488,6 +9519,9 @@ static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
             break;
         case MMIX_OP_GELU:
             k->gelu_backward(n, x, dy, dx, add);
+            break;
+        case MMIX_OP_GELU_TANH:
+            k->gelu_tanh_backward(n, x, dy, dx, add);
             break;
         case MMIX_OP_SOFTPLUS:
             k->softplus_backward(n, x, dy, dx, add);
@@ -9533,6 +9567,7 @@ MMIXI_UNARY(log, MMIX_OP_LOG)
 MMIXI_UNARY(sqrt, MMIX_OP_SQRT)
 MMIXI_UNARY(silu, MMIX_OP_SILU)
 MMIXI_UNARY(gelu, MMIX_OP_GELU)
+MMIXI_UNARY(gelu_tanh, MMIX_OP_GELU_TANH)
 MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
 MMIXI_UNARY(relu, MMIX_OP_RELU)
 MMIXI_UNARY(abs, MMIX_OP_ABS)

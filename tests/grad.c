@@ -432,6 +432,11 @@ static mmix_tensor *t_rates(int o)
     mmix_tensor *x = leaf(0, -3, 3, 3, 2, 3, 7, 0);
     return o ? mmix_mul(m, mmix_rates(m, x), x) : mmix_rates(m, mmix_slice(m, x, 2, 1, 5));
 }
+static mmix_tensor *t_gelu_tanh(int o)
+{
+    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 3, 7, 0);
+    return o ? mmix_mul(m, mmix_gelu_tanh(m, x), x) : mmix_gelu_tanh(m, mmix_slice(m, x, 2, 1, 5));
+}
 static mmix_tensor *t_rare(int o)
 {
     mmix_tensor *x;
@@ -1893,6 +1898,7 @@ int main(void)
     many("unary scalar", t_unary, 20, 7);
     many("rare unary, max, dropout", t_rare, 0, 24);
     many("rates", t_rates, 0, 2);
+    many("gelu_tanh", t_gelu_tanh, 0, 2);
     many("sum", t_sum, 0, 6);
     many("sum to one", t_sum, 7, 1);
     many("matmul", t_matmul, 0, 6);

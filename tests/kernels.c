@@ -143,6 +143,18 @@ static wide gelu_slope(wide x)
 {
     return normal(x) + x * (wide)0.39894228040143267794L * exp(-x * x / 2);
 }
+static wide gelu_tanh(wide x)                    /* x σ(2u), as its limits allow */
+{
+    wide u = (wide)1.59576912160573071176L * (x + (wide)0.044715L * x * x * x);
+    return x / (1 + exp(-u));
+}
+static wide gelu_tanh_slope(wide x)
+{
+    wide u = (wide)1.59576912160573071176L * (x + (wide)0.044715L * x * x * x);
+    wide s = 1 / (1 + exp(-u));
+    wide rise = (wide)1.59576912160573071176L * (1 + (wide)0.134145L * x * x);
+    return s + x * s * (1 - s) * rise;
+}
 static wide softplus(wide x) { return x > 20 ? x : log1p(exp(x)); }
 static wide softplus_slope(wide x) { return x > 20 ? 1 : 1 / (1 + exp(-x)); }
 
@@ -159,12 +171,15 @@ static void functions(void)
     function("gelu", k->gelu, gelu, -9, 9, sizeof(real) == 4 ? (wide)5e-6L : 120 * e, tiny);
     function("gelu", k->gelu, gelu, -1e4, 1e4, sizeof(real) == 4 ? (wide)5e-6L : 120 * e,
              (wide)1e-35L);
+    function("gelu_tanh", k->gelu_tanh, gelu_tanh, -2, 4, 30 * e, 0);
+    function("gelu_tanh", k->gelu_tanh, gelu_tanh, -9, 4, 200 * e, 0);
     function("softplus", k->softplus, softplus, -80, 40, 6 * e, 0);
     function("softplus", k->softplus, softplus, -1e4, 1e4, 6 * e, tiny);
     slope("silu slope", k->silu_backward, silu_slope, -80, 80, 20 * e, 2 * e);
     slope("gelu slope", k->gelu_backward, gelu_slope, -12, 12, 20 * e, 4 * e);
     slope("gelu slope", k->gelu_backward, gelu_slope, -9, -2,
           sizeof(real) == 4 ? (wide)5e-6L : 120 * e, 0);
+    slope("gelu_tanh slope", k->gelu_tanh_backward, gelu_tanh_slope, -9, 12, 200 * e, 8 * e);
     slope("softplus slope", k->softplus_backward, softplus_slope, -80, 40, 6 * e, 0);
     /* e^-80 = 1.80485e-35 */
     for (int i = 0; i < 8; i++)
@@ -206,6 +221,12 @@ static void functions(void)
         k->silu_backward(8, x, dy, y, 0);
         for (int i = 0; i < 8; i++)
             ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
+        k->gelu_tanh(8, x, y);
+        for (int i = 0; i < 8; i++)
+            ok = ok && fabs((double)(y[i] - (sign > 0 ? x[i] : 0))) < 2e-5;
+        k->gelu_tanh_backward(8, x, dy, y, 0);
+        for (int i = 0; i < 8; i++)
+            ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
         check(ok, "far tails", 8, 0, 0);
     }
     x[0] = (real)-HUGE_VAL;
@@ -222,6 +243,8 @@ static void functions(void)
     k->gelu(3, x, y);
     check(isnan((double)y[2]) && isnan((double)dy[2]), "silu, gelu: NaN stays", 3, (double)y[2],
           NAN);
+    k->gelu_tanh(3, x, y);
+    check(isnan((double)y[2]), "gelu_tanh: NaN stays", 3, (double)y[2], NAN);
     k->softplus(3, x, y);
     check(y[0] == 0 && y[1] == (real)HUGE_VAL && isnan((double)y[2]), "softplus of infinities", 3,
           (double)y[2], NAN);
@@ -416,6 +439,8 @@ static void row_activations(size_t n)
     for (int add = 0; add < 2; add++) {
         activation("silu", k->silu, k->silu_backward, silu, silu_slope, n, add);
         activation("gelu", k->gelu, k->gelu_backward, gelu, gelu_slope, n, add);
+        activation("gelu_tanh", k->gelu_tanh, k->gelu_tanh_backward, gelu_tanh, gelu_tanh_slope, n,
+                   add);
         activation("softplus", k->softplus, k->softplus_backward, softplus, softplus_slope, n, add);
     }
 }
