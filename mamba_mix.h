@@ -1287,6 +1287,7 @@ typedef struct mmix_swiglu_layer {
     mmix_tensor *gate, *up, *down;      /* (F, D), (F, D), (D, F); up NULL: gate is both, (2F, D) */
     mmix_tensor *bias[3];                    /* of gate, up and down; NULL: none */
     double gate_scale;                       /* gate x is multiplied by it (Falcon-H1); 0: by 1 */
+    int gelu;                                /* 1: gelu_tanh in the place of silu (GEGLU) */
 } mmix_swiglu_layer;
 /* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no
    biases. */
@@ -1537,14 +1538,16 @@ typedef struct mmix_sequence {
 enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE, MMIX_DECODER_MAMBA1, MMIX_DECODER_MAMBA2,
       MMIX_DECODER_PARALLEL, MMIX_DECODER_NONE, MMIX_DECODER_LISTED };
 /* mmix_decoder_config.ffn_kind: what the feed-forward makes of its normed x.
-   SWIGLU: down(silu(gate x) · up x). RELU2: down(max(up x, 0)²) (So et al. 2021). */
-enum { MMIX_FFN_SWIGLU, MMIX_FFN_RELU2 };
+   SWIGLU: down(silu(gate x) · up x). RELU2: down(max(up x, 0)²) (So et al. 2021). GEGLU: SWIGLU
+   with gelu_tanh for silu (Shazeer 2020; Gemma). */
+enum { MMIX_FFN_SWIGLU, MMIX_FFN_RELU2, MMIX_FFN_GEGLU };
 /* The most layers that a config can choose one by one. */
 enum { MMIX_DECODER_LAYERS = 128 };
 typedef struct mmix_decoder_kind {
     int mixer;                               /* MMIX_DECODER_… but LISTED */
     int no_ffn;                              /* 1: no feed-forward follows the mixer */
     int no_positions;                        /* 1: q and k do not turn (SmolLM3, Nemotron-H) */
+    int windowed;                            /* 1: attention is to the last .window tokens */
 } mmix_decoder_kind;
 /* Factors at fixed places of a decoder, each 0: 1 (Granite, Falcon-H1). */
 typedef struct mmix_decoder_scales {
@@ -1568,6 +1571,11 @@ typedef struct mmix_decoder_config {
     mmix_mmate_options mmate;
     int qk_norm;                             /* as mmix_mmate_options.qk_norm, of all attention */
     int no_positions;                        /* 1: q and k do not turn in any layer */
+    /* W: how many tokens, itself the last, a token of a windowed layer sees (Mistral, Gemma). They
+       are windowed if .layers says so, or with another mixer than LISTED if W is not 0. */
+    size_t window;
+    double window_theta;             /* theta of windowed layers, without scaling; 0: as in .rope */
+    int post_norms;                  /* 1: a norm follows mixer and feed-forward, too (Gemma) */
     int ffn_kind;                            /* MMIX_FFN_… */
     int ffn_bias;                            /* 1: the feed-forward has biases */
     int gate_up;                             /* 1: gate and up are one matrix (2F, D) */
@@ -2511,6 +2519,7 @@ typedef struct mmix_mmate_layer {
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
     double scores;                           /* of these: factor of the scores; 0: 1/√N */
     double out_scale;                        /* what o_proj makes is multiplied by it; 0: by 1 */
+    size_t reach;                            /* of attention: W of a window; 0: all tokens before */
 } mmix_mmate_layer;
 /* Queries and values are both `width` wide (N = P). options may be NULL for the defaults. bias 1:
    q, k and v have biases; 2: o has one, too; 0: none has. Returns 0, or -1. Adds, behind `prefix`:
@@ -17331,7 +17340,8 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
         gate = mmix_slice(m, gate, -1, 0, F);
     }
     if (fabs(l->gate_scale) > 0) gate = mmix_affine(m, gate, l->gate_scale, 0);
-    mmix_tensor *u = mmix_mul(m, mmix_silu(m, gate), up);
+    gate = l->gelu ? mmix_gelu_tanh(m, gate) : mmix_silu(m, gate);
+    mmix_tensor *u = mmix_mul(m, gate, up);
     return mmix_linear_residual(m, u, l->down, l->bias[2], in[1], in[2]);
 }
 
@@ -19519,6 +19529,10 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_mark mark = mmix_mark_here(m);
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
         mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
+        if (f->reach) {
+            attention.mask = MMIX_MASK_BAND;
+            attention.left = f->reach - 1;
+        }
         mmix_tensor *heads = mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0);
         return mmixi_join_heads(m, heads);
     }
@@ -21097,6 +21111,7 @@ MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mm
 typedef struct mmixi_decoder_layer {
     mmix_decoder_kind kind;
     mmix_tensor *norm[2];                        /* of the mixer, of the feed-forward */
+    mmix_tensor *post[2];                        /* of what these make; NULL: none */
     mmix_mmate_layer mmate;                      /* of attention only `flex` */
     mmix_mamba1_layer mamba1;
     mmix_mamba2_layer mamba2;
@@ -21111,6 +21126,7 @@ static mmix_decoder_kind mmixi_decoder_kind_of(const mmix_decoder_config *c, siz
     else {
         memset(&kind, 0, sizeof kind);
         kind.mixer = c->mixer;
+        kind.windowed = c->window > 0;
     }
     if (!c->ffn) kind.no_ffn = 1;
     if (c->no_positions) kind.no_positions = 1;
@@ -21148,6 +21164,11 @@ static void mmixi_decoder_declare_attention(mmix_decoder *d, size_t i, const cha
     mmix_mmate_init(&l->mmate, d->params, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, i,
                     c->bias, &o);
     l->mmate.rope = c->rope;
+    if (l->kind.windowed) l->mmate.reach = c->window;
+    if (l->kind.windowed && c->window_theta > 0) {
+        l->mmate.rope.theta = c->window_theta;
+        l->mmate.rope.scaling = MMIX_ROPE_PLAIN;
+    }
     if (l->kind.no_positions) l->mmate.rope.theta = 0;
     l->mmate.scores = c->scale.scores;
     l->mmate.out_scale = mmixi_factor(c->scale.residual) * mmixi_factor(c->scale.attention_out);
@@ -21161,7 +21182,7 @@ static void mmixi_decoder_declare_ffn(mmix_decoder *d, mmix_swiglu_layer *l, con
     mmix_params *p = d->params;
     mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     size_t D = c->dim, F = c->ffn;
-    int has_gate = c->ffn_kind == MMIX_FFN_SWIGLU;
+    int has_gate = c->ffn_kind != MMIX_FFN_RELU2;
     if (has_gate && c->gate_up) {
         l->gate = mmixi_param_matrix(p, prefix, "gate_up_proj.weight", normal, 2 * F, D);
         if (c->ffn_bias)
@@ -21176,6 +21197,7 @@ static void mmixi_decoder_declare_ffn(mmix_decoder *d, mmix_swiglu_layer *l, con
     l->down = mmixi_param_matrix(p, prefix, "down_proj.weight", normal, D, F);
     if (c->ffn_bias) l->bias[2] = mmixi_param_vector(p, prefix, "down_proj.bias", zeros, D);
     l->gate_scale = c->scale.gate;
+    l->gelu = c->ffn_kind == MMIX_FFN_GEGLU;
 }
 static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
 {
@@ -21189,10 +21211,17 @@ static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
     snprintf(layer, sizeof layer, "model.layers.%d.", (int)i);
     snprintf(mamba, sizeof mamba, "%smamba.", layer);
     snprintf(mlp, sizeof mlp, "%smlp.", layer);
-    if (mixer != MMIX_DECODER_NONE)
-        l->norm[0] = mmixi_param_vector(p, layer, "input_layernorm.weight", ones, c->dim);
-    if (!l->kind.no_ffn)
-        l->norm[1] = mmixi_param_vector(p, layer, "post_attention_layernorm.weight", ones, c->dim);
+    int has[2] = { mixer != MMIX_DECODER_NONE, !l->kind.no_ffn };
+    for (int half = 0; half < 2; half++) {
+        static const char *const before[] = {
+            "input_layernorm.weight", "post_attention_layernorm.weight"
+        };
+        static const char *const behind[] = { "mixer_norm.weight", "ffn_norm.weight" };
+        if (!has[half]) continue;
+        l->norm[half] = mmixi_param_vector(p, layer, before[half], ones, c->dim);
+        if (c->post_norms)
+            l->post[half] = mmixi_param_vector(p, layer, behind[half], ones, c->dim);
+    }
     if (mmixi_decoder_attends(mixer)) mmixi_decoder_declare_attention(d, i, layer);
     if (mixer == MMIX_DECODER_MAMBA1) mmix_mamba1_init(&l->mamba1, p, mamba, c->dim, &c->mamba1);
     if (mixer == MMIX_DECODER_MAMBA2 || mixer == MMIX_DECODER_PARALLEL)
@@ -21257,8 +21286,11 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.magnitude, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, qk_norm, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, no_positions, 0, 1, MMIXI_IN_NEWER),
-    MMIXI_INT_OF(mmix_decoder_config, ffn_kind, MMIX_FFN_SWIGLU, MMIX_FFN_RELU2, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, ffn_kind, MMIX_FFN_SWIGLU, MMIX_FFN_GEGLU, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, ffn_bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_decoder_config, window, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_decoder_config, window_theta, 0, DBL_MAX, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, post_norms, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, gate_up, 0, 1, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba1.d_inner, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba1.d_state, 0, INT32_MAX, MMIXI_IN_NEWER),
@@ -21322,6 +21354,9 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
         int mixer = mmixi_decoder_kind_of(c, i).mixer;
         attends |= mmixi_decoder_attends(mixer);
         has[mixer] = 1;
+        if (mmixi_decoder_kind_of(c, i).windowed && !c->window)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f is windowed, and window is 0", who,
+                      (double)i);
     }
     if (has[MMIX_DECODER_MAMBA1]) mmixi_mamba1_defaults(&c->mamba1, c->dim);
     if (has[MMIX_DECODER_MAMBA2] || has[MMIX_DECODER_PARALLEL])
@@ -21445,7 +21480,7 @@ static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const mmixi_decoder_pass *s, 
     u = mmixi_scaled(m, u, scale->attention_in);
     return mmixi_mmate(m, &l->mmate, u, residual, &s->a);
 }
-/* x + ffn(u) */
+/* x + ffn(u), where an x that is NULL is 0. */
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_tensor *u,
                                       mmix_tensor *x)
 {
@@ -21453,19 +21488,25 @@ static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const mmixi_decoder_pass *s, 
     const mmix_swiglu_layer *l = &s->l->ffn;
     double out = mmixi_factor(c->scale.residual) * mmixi_factor(c->scale.down);
     mmix_tensor *all = mmixi_scale_all(m, s->a.B, out);
-    if (c->ffn_kind == MMIX_FFN_SWIGLU) return mmix_swiglu_forward(m, l, u, x, all);
+    if (l->gate) return mmix_swiglu_forward(m, l, u, x, all);
     u = mmix_relu(m, mmix_linear(m, u, l->up, l->bias[1]));
     return mmix_linear_residual(m, mmix_mul(m, u, u), l->down, l->bias[2], x, all);
 }
-/* Half a layer, x += f(norm x). */
+/* Half a layer, x += f(norm x), or x += norm f(norm x). */
 static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
-    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm[s->half], s->d->config.eps);
-    if (s->half)
-        return mmixi_decoder_ffn(m, s, u, *x);
-    mmixi_layer_tap(s->o.normed, s->i, u);
-    return mmixi_decoder_mix(m, s, u, s->o.mixed ? NULL : *x);
+    mmix_tensor *post = s->l->post[s->half];
+    mmix_tensor *residual = s->half || !s->o.mixed ? *x : NULL;
+    mmix_tensor *onto = post ? NULL : residual;
+    double eps = s->d->config.eps;
+    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm[s->half], eps);
+    if (!s->half) mmixi_layer_tap(s->o.normed, s->i, u);
+    if (s->half) u = mmixi_decoder_ffn(m, s, u, onto);
+    else u = mmixi_decoder_mix(m, s, u, onto);
+    if (!post) return u;
+    u = mmix_rms_norm(m, u, post, eps);
+    return residual ? mmix_add(m, residual, u) : u;
 }
 
 /* What the mixer of the layer that is next makes of x, and x with it. */
@@ -29504,7 +29545,7 @@ static const mmixi_renaming mmixi_names_timm_swiglu[] = {
 };
 
 /* Decoders: Mamba and Mamba-2 of Hugging Face, and Nemotron-H, where each layer has one half; then
-   state-spaces' own; Bamba and Falcon-H1; Granite 4, whose gate and up are one matrix. */
+   state-spaces' own; Bamba and Falcon-H1; Granite 4, whose gate and up are one matrix; Gemma. */
 #define MMIXI_NAMES_MAMBA(embedding)                                                               \
     { "model.embed_tokens", embedding },                                                           \
     { "model.norm", "backbone.norm_f" },                                                           \
@@ -29529,6 +29570,12 @@ static const mmixi_renaming mmixi_names_granite[] = {
     { "mlp.down_proj", "shared_mlp.output_linear" },
     { NULL, NULL }
 };
+static const mmixi_renaming mmixi_names_gemma[] = {
+    { "post_attention_layernorm", "pre_feedforward_layernorm" },
+    { "mixer_norm", "post_attention_layernorm" },
+    { "ffn_norm", "post_feedforward_layernorm" },
+    { NULL, NULL }
+};
 /* Decoders in GGUF; then those whose layers have one norm each, Nemotron-H's and Mamba's. */
 #define MMIXI_NAMES_GGUF(second_norm)                                                              \
     { "model.embed_tokens", "token_embd" },                                                        \
@@ -29551,6 +29598,8 @@ static const mmixi_renaming mmixi_names_granite[] = {
     { "mamba.D", "ssm_d" },                                                                        \
     { "mamba.norm", "ssm_norm" },                                                                  \
     { "mamba.out_proj", "ssm_out" },                                                               \
+    { "mixer_norm", "post_attention_norm" },                                                       \
+    { "ffn_norm", "post_ffw_norm" },                                                               \
     { "post_attention_layernorm", second_norm },                                                   \
     { "mlp.gate_proj", "ffn_gate" },                                                               \
     { "mlp.up_proj", "ffn_up" },                                                                   \
@@ -29696,6 +29745,8 @@ static void mmixi_names_recognise(mmixi_names *f)
             f->renamings = mmixi_names_mamba_ssm;
         else if (mmixi_names_contain(f->a, ".pre_ff_layernorm.")) f->renamings = mmixi_names_hybrid;
         else if (mmixi_names_contain(f->a, ".shared_mlp.")) f->renamings = mmixi_names_granite;
+        else if (mmixi_names_contain(f->a, ".pre_feedforward_layernorm."))
+            f->renamings = mmixi_names_gemma;
         else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
@@ -30114,6 +30165,13 @@ static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
     mmix_rewind(m, mark);
     return job.bad ? -1 : 0;
 }
+/* Gemma's norms multiply by 1 + w. */
+static void mmixi_gemma_norm(const mmix_param *q)
+{
+    mmix_real *w = mmixi_of(q->tensor);
+    if (!strstr(q->name, "norm")) return;
+    for (size_t i = 0; i < mmix_count(q->tensor); i++) w[i] += 1;
+}
 /* Mamba's A of a GGUF, if that is what the parameter has been read from, as A_log. 0, or -1. */
 static int mmixi_gguf_rates(mmix_ctx *m, const mmixi_names *f, const mmix_param *q)
 {
@@ -30150,6 +30208,7 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
         done += n;
         piece++;
     } while (piece < f->pieces);
+    if (f->renamings == mmixi_names_gemma) mmixi_gemma_norm(q);
     return f->gguf ? mmixi_gguf_rates(m, f, q) : 0;
 }
 /* Fails unless the archive holds exactly the parameters. */
@@ -31014,25 +31073,6 @@ static void mmixi_hf_reals(const mmixi_hf *h, const char *field, double *out, si
     }
     if (i < n || at) mmixi_hf_refuse(h, h->json, field, "a list of numbers of another length");
 }
-/* Refuses attention to fewer tokens than all: Mistral's window, and Qwen2's where it is switched
-   on. */
-static void mmixi_hf_no_window(const mmixi_hf *h)
-{
-    const char *types = mmixi_json_find(h->json, "layer_types"), *at = types, *unused;
-    if (mmixi_hf_is(h, "mistral"))
-        mmixi_hf_off(h, "sliding_window", "null: attention to all tokens");
-    mmixi_hf_off(h, "use_sliding_window", "false");
-    while (at) {
-        const char *type;
-        at = mmixi_json_next(types, at, &unused);
-        type = mmixi_json_text(at);
-        if (type && strcmp(type, "full_attention")) {
-            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: layer_types: expected full_attention everywhere, "
-                      "found %.40s", h->path, type);
-            return;
-        }
-    }
-}
 /* Takes how the frequencies of rotary positions are scaled. */
 static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_rope_options *rope)
 {
@@ -31083,6 +31123,59 @@ static void mmixi_hf_rope(const mmixi_hf *h, mmix_decoder_config *c, double part
     if (may_be_partial && c->heads) {
         size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
         rope->dim = (size_t)(share * (double)width);
+    }
+}
+/* Takes a list of words, one for each layer; `listed` is what it is called. A window is known only
+   where its width is. */
+static void mmixi_hf_layers(const mmixi_hf *h, const char *listed, mmix_decoder_config *c)
+{
+    static const struct { const char *word; int mixer, windowed; } known[] = {
+        { "attention", MMIX_DECODER_ATTENTION, 0 },
+        { "full_attention", MMIX_DECODER_ATTENTION, 0 },
+        { "mamba", MMIX_DECODER_MAMBA2, 0 },
+        { "linear_attention", MMIX_DECODER_MAMBA2, 0 },
+        { "mlp", MMIX_DECODER_NONE, 0 },
+        { "sliding_attention", MMIX_DECODER_ATTENTION, 1 }
+    };
+    size_t count = sizeof known / sizeof *known, n = 0;
+    const char *list = mmixi_json_find(h->json, listed), *at = list, *unused;
+    if (!c->window) count--;
+    c->mixer = MMIX_DECODER_LISTED;
+    while ((at = mmixi_json_next(list, at, &unused)) != NULL && n < MMIX_DECODER_LAYERS) {
+        const char *word = mmixi_json_text(at);
+        size_t k = 0;
+        while (word && k < count && strcmp(word, known[k].word)) k++;
+        if (!word || k == count) {
+            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected attention, mamba or mlp, found "
+                      "%.40s", h->path, listed, word ? word : "no word");
+            return;
+        }
+        c->layers[n].mixer = known[k].mixer;
+        c->layers[n].windowed = known[k].windowed;
+        n++;
+    }
+    if (n != c->depth) mmixi_hf_refuse(h, h->json, listed, "a word for each of at most 128 layers");
+}
+/* Takes the windows of attention: of all layers (Mistral), of those that layer_types names, or of
+   those from max_window_layers on (Qwen2). */
+static void mmixi_hf_windows(const mmixi_hf *h, mmix_decoder_config *c)
+{
+    int all = mmixi_hf_is(h, "mistral");
+    int some = mmixi_hf_flag(h, "use_sliding_window", 0);
+    const char *types = mmixi_json_find(h->json, "layer_types");
+    if (types && *types != '[') types = NULL;
+    if (all || some) c->window = mmixi_hf_size_or_0(h, "sliding_window");
+    if (some && types) mmixi_hf_layers(h, "layer_types", c);
+    else if (some && c->window) {
+        size_t from = mmixi_hf_size_or_0(h, "max_window_layers");
+        c->mixer = MMIX_DECODER_LISTED;
+        for (size_t i = from; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = 1;
+    } else if (types) {                          /* all are attention to all tokens */
+        mmix_decoder_config none;
+        memset(&none, 0, sizeof none);
+        none.depth = c->depth;
+        none.window = c->window;
+        if (c->depth <= MMIX_DECODER_LAYERS) mmixi_hf_layers(h, "layer_types", &none);
     }
 }
 /* What all decoders say alike; `eps` names the norms' number. */
@@ -31138,13 +31231,48 @@ static void mmixi_hf_transformer(const mmixi_hf *h, const mmix_archive *a, mmix_
     mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
     mmixi_hf_attention(h, c);
     mmixi_hf_swiglu(h, "intermediate_size", c);
-    mmixi_hf_no_window(h);
+    mmixi_hf_windows(h, c);
     mmixi_hf_rope(h, c, 1);
     c->tied = mmixi_hf_flag(h, "tie_word_embeddings", mmixi_hf_is(h, "smollm3"));
     if (mmixi_hf_is(h, "qwen2")) c->bias = 1;
     c->qk_norm = mmixi_hf_is(h, "qwen3");
     if (mmixi_hf_is(h, "granite")) mmixi_hf_granite(h, c);
     if (mmixi_hf_is(h, "smollm3")) mmixi_hf_smollm3(h, c);
+}
+/* Gemma 3: windows in five layers of six, with positions of their own; four norms a layer. */
+static void mmixi_hf_gemma3(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *positions = mmixi_json_find(h->json, "rope_parameters");
+    const char *all = mmixi_json_find(positions, "full_attention");
+    const char *window = mmixi_json_find(positions, "sliding_attention");
+    const char *types = mmixi_json_find(h->json, "layer_types");
+    size_t every = mmixi_hf_size_or_0(h, "sliding_window_pattern");
+    mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
+    mmixi_hf_attention(h, c);
+    mmixi_default(&c->head_dim, 256);
+    mmixi_hf_word(h, h->json, "hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh");
+    mmixi_hf_off(h, "attn_logit_softcapping", "null");
+    mmixi_hf_off(h, "final_logit_softcapping", "null");
+    mmixi_hf_off(h, "use_bidirectional_attention", "false");
+    c->ffn = mmixi_hf_size(h, "intermediate_size");
+    c->ffn_kind = MMIX_FFN_GEGLU;
+    c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 1);
+    c->qk_norm = 1;
+    c->post_norms = 1;
+    c->scale.embedding = sqrt((double)c->dim);
+    c->scale.scores = 1 / sqrt(mmixi_hf_real(h, h->json, "query_pre_attn_scalar", 256));
+    c->window = mmixi_hf_size(h, "sliding_window");
+    mmixi_default(&every, 6);
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = (i + 1) % every != 0;
+    if (types && *types == '[') mmixi_hf_layers(h, "layer_types", c);
+    if (!all) all = mmixi_json_find(h->json, "rope_scaling");        /* an older form */
+    mmixi_hf_rope_scaling(h, all, &c->rope);
+    mmixi_hf_word(h, window, "rope_type", "default", "default");
+    c->rope.theta = mmixi_hf_real(h, h->json, "rope_theta", 1e6);
+    c->rope.theta = mmixi_hf_real(h, all, "rope_theta", c->rope.theta);
+    c->window_theta = mmixi_hf_real(h, h->json, "rope_local_base_freq", 1e4);
+    c->window_theta = mmixi_hf_real(h, window, "rope_theta", c->window_theta);
 }
 /* Mamba, Falcon Mamba. */
 static void mmixi_hf_mamba1(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
@@ -31215,33 +31343,6 @@ static void mmixi_hf_hybrid_mamba(const mmixi_hf *h, mmix_decoder_config *c)
     o->no_conv_bias = !mmixi_hf_flag(h, "mamba_conv_bias", 1);
     o->eps = c->eps;
     mmixi_hf_time_step_limit(h, o);
-}
-/* Takes a list of words, one for each layer; `listed` is what it is called. */
-static void mmixi_hf_layers(const mmixi_hf *h, const char *listed, mmix_decoder_config *c)
-{
-    static const struct { const char *word; mmix_decoder_kind kind; } known[] = {
-        { "attention", { MMIX_DECODER_ATTENTION, 0, 0 } },
-        { "full_attention", { MMIX_DECODER_ATTENTION, 0, 0 } },
-        { "mamba", { MMIX_DECODER_MAMBA2, 0, 0 } },
-        { "linear_attention", { MMIX_DECODER_MAMBA2, 0, 0 } },
-        { "mlp", { MMIX_DECODER_NONE, 0, 0 } }
-    };
-    enum { KNOWN = sizeof known / sizeof *known };
-    const char *list = mmixi_json_find(h->json, listed), *at = list, *unused;
-    size_t n = 0;
-    c->mixer = MMIX_DECODER_LISTED;
-    while ((at = mmixi_json_next(list, at, &unused)) != NULL && n < MMIX_DECODER_LAYERS) {
-        const char *word = mmixi_json_text(at);
-        size_t k = 0;
-        while (word && k < KNOWN && strcmp(word, known[k].word)) k++;
-        if (!word || k == KNOWN) {
-            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected attention, mamba or mlp, found "
-                      "%.40s", h->path, listed, word ? word : "no word");
-            return;
-        }
-        c->layers[n++] = known[k].kind;
-    }
-    if (n != c->depth) mmixi_hf_refuse(h, h->json, listed, "a word for each of at most 128 layers");
 }
 /* The same of a text with a letter for each layer. */
 static void mmixi_hf_pattern(const mmixi_hf *h, const char *letters, mmix_decoder_config *c)
@@ -31425,6 +31526,7 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
         { "qwen3", mmixi_hf_transformer },
         { "smollm3", mmixi_hf_transformer },
         { "granite", mmixi_hf_transformer },
+        { "gemma3_text", mmixi_hf_gemma3 },
         { "mamba", mmixi_hf_mamba1 },
         { "falcon_mamba", mmixi_hf_mamba1 },
         { "mamba2", mmixi_hf_mamba2 },
@@ -31435,6 +31537,8 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     };
     mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_load");
     if (!h.json) return;
+    if (mmixi_hf_is(&h, "gemma3") && mmixi_json_find(h.json, "text_config"))
+        h.json = mmixi_json_find(h.json, "text_config");         /* the language half */
     if (!mmixi_json_find(h.json, "model_type") && mmixi_json_find(h.json, "ssm_cfg")) {
         mmixi_hf_state_spaces(&h, a, c);
         return;
@@ -31445,8 +31549,8 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
             return;
         }
     mmixi_hf_refuse(&h, h.json, "model_type", "llama, mistral, qwen2, qwen3, smollm3, granite, "
-                    "mamba, falcon_mamba, mamba2, bamba, granitemoehybrid, falcon_h1 or "
-                    "nemotron_h");
+                    "gemma3_text, mamba, falcon_mamba, mamba2, bamba, granitemoehybrid, falcon_h1 "
+                    "or nemotron_h");
 }
 /* ---- decoders: GGUF ---- */
 static const char *mmixi_gguf_architecture(const mmix_archive *a)
@@ -31604,6 +31708,24 @@ static void mmixi_gguf_llama(mmix_ctx *m, const mmix_archive *a, mmix_decoder_co
 {
     mmixi_gguf_attention(m, a, c);
     c->rope.interleaved = 1;
+    c->window = mmixi_gguf_count(m, a, "attention.sliding_window", 0);       /* Mistral's */
+}
+/* Gemma 3, as in mmixi_hf_gemma3; its norms are whole. 27B, of 62 layers, has a scale of its own. */
+static void mmixi_gguf_gemma3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_gguf_attention(m, a, c);
+    if (m->error_kind) return;
+    double width = c->depth == 62 ? (double)c->dim / (double)c->heads : (double)c->head_dim;
+    c->window = mmixi_gguf_count(m, a, "attention.sliding_window", (double)NAN);
+    c->window_theta = mmixi_gguf_value(m, a, "rope.freq_base_swa", 1e4);
+    c->rope.theta = mmixi_gguf_value(m, a, "rope.freq_base", 1e6);
+    c->ffn_kind = MMIX_FFN_GEGLU;
+    c->qk_norm = 1;
+    c->post_norms = 1;
+    c->scale.embedding = sqrt((double)c->dim);
+    c->scale.scores = 1 / sqrt(width);
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = (i + 1) % 6 != 0;
 }
 static void mmixi_gguf_smollm3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -31700,6 +31822,7 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
         { "granite", mmixi_gguf_granite },
         { "qwen2", mmixi_gguf_qwen },
         { "qwen3", mmixi_gguf_qwen },
+        { "gemma3", mmixi_gguf_gemma3 },
         { "mamba", mmixi_gguf_mamba1 },
         { "mamba2", mmixi_gguf_mamba2_alone },
         { "granitehybrid", mmixi_gguf_hybrid },
@@ -31713,8 +31836,8 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
     while (i < sizeof kinds / sizeof *kinds && strcmp(architecture, kinds[i].name)) i++;
     if (i == sizeof kinds / sizeof *kinds) {
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama, smollm3, "
-                  "granite, qwen2, qwen3, mamba, mamba2, granitehybrid, falcon-h1 or nemotron_h, "
-                  "found %.40s", a->path, architecture);
+                  "granite, qwen2, qwen3, gemma3, mamba, mamba2, granitehybrid, falcon-h1 or "
+                  "nemotron_h, found %.40s", a->path, architecture);
         return;
     }
     if (!embedding || embedding->ndim != 2) {
@@ -31722,7 +31845,8 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
         return;
     }
     mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
-    mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
+    if (strcmp(architecture, "llama") && strcmp(architecture, "gemma3"))
+        mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
     c->vocabulary = embedding->shape[0];
     c->tied = !mmix_archive_find(a, "output.weight");
     c->dim = mmixi_gguf_count(m, a, "embedding_length", (double)NAN);

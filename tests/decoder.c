@@ -151,7 +151,7 @@ static void constant_memory(void)
         mmix_sequence all = sequence(m, 1, 2), p;
         mmix_span room[SPANS];
         size_t bytes[2] = {0, 0}, held[2] = {0, 0};
-        const size_t window = d->config.mmate.text_window;
+        const size_t window = d->config.mmate.text_window + d->config.window;
         mmix_decoder_step(m, d, &all, s);
         p = piece(m, &all, 0, 1, room);
         for (int i = 1; i <= 400; i++) {

@@ -211,7 +211,8 @@ static void bad_arguments(void)
     WRONG(wrong.head_dim = 5, "rope.dim 5");
     WRONG(wrong.rope.dim = 8, "rope.dim 8");
     WRONG(wrong.rope.sections[0] += 1, "sections");
-    WRONG(wrong.ffn_kind = 2, "ffn_kind is 2");
+    WRONG(wrong.ffn_kind = 3, "ffn_kind is 3");
+    WRONG((wrong.mixer = MMIX_DECODER_LISTED, wrong.layers[1].windowed = 1), "layer 1 is windowed");
     WRONG(wrong.mamba1.bidirectional = 1, "mamba1.bidirectional is 1");
     WRONG((wrong.mixer = MMIX_DECODER_LISTED, wrong.depth = 129), "depth is 129");
     WRONG((wrong.mixer = MMIX_DECODER_LISTED, wrong.layers[3].mixer = 6), "layers is 6");

@@ -218,11 +218,11 @@ SHARED int looks_back(int o)
 {
     return o >= OPTIONS && o != OPTIONS + THREE_AXES_MMATE && o != OPTIONS + MIXTURE;
 }
-/* Whether what it remembers grows with the tokens: whether it has attention. */
+/* Whether what it remembers grows with the tokens: whether it has attention without a window. */
 SHARED int remembers_all(int o)
 {
     return o >= OPTIONS && o != OPTIONS + THREE_AXES_MMATE && o != OPTIONS + MAMBA
-        && o != OPTIONS + MAMBA_2;
+        && o != OPTIONS + MAMBA_2 && o != OPTIONS + MIXTURE;
 }
 /* Mamba and mixtures; small sizes that are no powers of two, groups, every factor and option. */
 SHARED void mixture_of(int form, mmix_decoder_config *c)
@@ -269,6 +269,11 @@ SHARED void mixture_of(int form, mmix_decoder_config *c)
         c->ffn_bias = 1;
         c->gate_up = 1;
         c->layers[2].no_positions = 1;
+        c->post_norms = 1;
+        c->ffn_kind = MMIX_FFN_GEGLU;
+        c->layers[1].windowed = 1;
+        c->window = 3;
+        c->window_theta = 100;
         c->rope.scaling = MMIX_ROPE_YARN;
         c->rope.factor = 3;
         c->rope.original = 8;

@@ -1202,15 +1202,13 @@ static void decoders_refused(void)
 {
     static const change of[] = {
         { "general.architecture", TEXT, 0, "gemma2",
-          "general.architecture: expected llama, smollm3, granite, qwen2, qwen3, mamba, mamba2, "
-          "granitehybrid, falcon-h1 or nemotron_h, found gemma2" },
+          "general.architecture: expected llama, smollm3, granite, qwen2, qwen3, gemma3, mamba, "
+          "mamba2, granitehybrid, falcon-h1 or nemotron_h, found gemma2" },
         { "general.architecture", -1, 0, NULL,
-          "general.architecture: expected llama, smollm3, granite, qwen2, qwen3, mamba, mamba2, "
-          "granitehybrid, falcon-h1 or nemotron_h, found none" },
+          "general.architecture: expected llama, smollm3, granite, qwen2, qwen3, gemma3, mamba, "
+          "mamba2, granitehybrid, falcon-h1 or nemotron_h, found none" },
         { "llama.expert_count", U32, 8, NULL,
           "expert_count: expected none: mixtures of experts are not done here" },
-        { "llama.attention.sliding_window", U32, 4096, NULL,
-          "attention.sliding_window: expected none: attention is to all tokens" },
         { "llama.embedding_length", -1, 0, NULL,
           "llama.embedding_length: expected a number, found none" },
         { "llama.embedding_length", TEXT, 0, "wide",

@@ -67,6 +67,10 @@ MODELS = {
     "smollm3-list": ("SmolLM3", heads(no_rope_layers=[1, 0, 1])),
     "granite": ("Granite", heads(embedding_multiplier=12.0, logits_scaling=8.0, residual_multiplier=0.22,
                                  attention_multiplier=0.1, tie_word_embeddings=True)),
+    "mistral-window": ("Mistral", heads(sliding_window=7)),
+    "qwen2-window": ("Qwen2", heads(use_sliding_window=True, sliding_window=5, max_window_layers=1)),
+    "smollm3-window": ("SmolLM3", heads(no_rope_layers=[1, 0, 1], use_sliding_window=True, sliding_window=6)),
+    "gemma3": ("Gemma3Text", dict(heads(head_dim=16, sliding_window=8, query_pre_attn_scalar=16), num_hidden_layers=7)),
     "mamba": ("Mamba", sizes(state_size=8)),
     "mamba-biases": ("Mamba", sizes(state_size=5, use_bias=True, use_conv_bias=False, expand=3, time_step_rank=3,
                                     tie_word_embeddings=False)),
@@ -116,8 +120,8 @@ def random_weights(net, seed):
             values = torch.rand(p.shape, generator=random) * 2
         elif "dt_proj.bias" in name or "dt_bias" in name:
             values = values * 0.7 - 2
-        elif "norm" in name or name.endswith(".D"):
-            values = values * 0.3 + 1
+        elif "norm" in name or name.endswith(".D"):  # Gemma's multiply by 1 + w
+            values = values * 0.3 + (0 if net.config.model_type == "gemma3_text" else 1)
         elif p.ndim > 1:
             values = values / (p[0].numel() ** 0.5)
         else:
@@ -142,7 +146,7 @@ SSM = {"mamba-ssm": {}, "mamba2-ssm": dict(layer="Mamba2", d_state=12, headdim=3
 
 
 # one model of each way to name and mix, without those that differ in a factor alone
-GOLDEN = ["llama-llama3", "llama-yarn", "qwen3", "smollm3", "mamba", "falcon-mamba", "mamba2-groups", "bamba", "granite-hybrid",
+GOLDEN = ["llama-llama3", "llama-yarn", "mistral-window", "qwen3", "smollm3", "gemma3", "mamba", "falcon-mamba", "mamba2-groups", "bamba", "granite-hybrid",
           "falcon-h1", "nemotron-h", "mamba2-ssm"]
 
 
@@ -166,6 +170,8 @@ def golden(folder):
             SSM[name].update(headdim=16, d_state=6)
         if options.get("head_dim") == 16 and kind != "Mamba2":
             options["head_dim"] = 8
+        if "query_pre_attn_scalar" in options:
+            options["query_pre_attn_scalar"] = 8
     write(folder, GOLDEN)
     for name in GOLDEN:
         kept = ["model.safetensors", "pytorch_model.bin", "model.gguf", "config.json", "expected.safetensors"]
@@ -194,6 +200,7 @@ GGUF = {
     "model.norm_f": "output_norm", "backbone.norm_f": "output_norm", "model.final_layernorm": "output_norm",
     "model.norm": "output_norm", "lm_head": "output", "model.layers.": "blk.", "backbone.layers.": "blk.",
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "pre_ff_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "mixer.q_proj": "attn_q", "mixer.k_proj": "attn_k", "mixer.v_proj": "attn_v", "mixer.o_proj": "attn_output",
@@ -206,11 +213,14 @@ GGUF = {
 ARCHITECTURES = {
     "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "smollm3": "smollm3", "granite": "granite", "mamba": "mamba",
     "falcon_mamba": "mamba", "mamba2": "mamba2", "bamba": "granitehybrid", "granitemoehybrid": "granitehybrid",
-    "falcon_h1": "falcon-h1", "nemotron_h": "nemotron_h"}
+    "falcon_h1": "falcon-h1", "nemotron_h": "nemotron_h", "mistral": "llama", "gemma3_text": "gemma3"}
 PERMUTED = ("llama", "smollm3", "granite", "granitehybrid")    # pairs of rotary positions side by side
 
 
-def gguf_name(key):
+def gguf_name(key, c):
+    if c.model_type == "gemma3_text":
+        key = key.replace("post_attention_layernorm", "post_attention_norm")
+        key = key.replace("pre_feedforward_layernorm", "ffn_norm")
     for theirs, ours in GGUF.items():
         key = key.replace(theirs, ours)
     return key
@@ -231,7 +241,11 @@ def gguf_values(w, architecture, c):
         w.add_head_count_kv(c.num_key_value_heads)
     if get("head_dim") and architecture != "mamba2":
         w.add_key_length(c.head_dim)
-    if rope:
+    if get("sliding_window") and c.model_type in ("mistral", "gemma3_text"):
+        w.add_sliding_window(c.sliding_window)
+    if c.model_type == "gemma3_text":
+        w.add_rope_freq_base(rope["full_attention"]["rope_theta"])
+    elif rope:
         w.add_rope_freq_base(rope["rope_theta"])
     if rope.get("rope_type") == "linear":
         w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
@@ -288,6 +302,8 @@ def gguf_array(key, x, architecture, c):
         x = torch.cat([pairs.reshape(whole[:, :turned].shape), whole[:, turned:]], 1).reshape(x.shape)
     if architecture == "falcon-h1":
         x = x * falcon_factor(key, c, x)
+    if architecture == "gemma3" and "norm" in key:
+        x = x + 1
     if "shared_mlp.input_linear" in key:
         return [(key.replace("shared_mlp.input_linear", "mlp." + part), half)
                 for part, half in zip(("gate_proj", "up_proj"), x.chunk(2))]
@@ -316,7 +332,7 @@ def write_gguf(path, net, name):
     has_bias = any("proj.bias" in key and "dt_proj" not in key for key, p in net.named_parameters())
     if gguf is None or architecture is None or (has_bias and c.model_type != "qwen2") or name in SSM:
         return False
-    if name in ("llama-yarn-factor", "llama-llama3", "smollm3-list", "mamba2-groups", "mamba-biases"):  # what GGUF has no words for
+    if name in ("llama-yarn-factor", "llama-llama3", "smollm3-list", "smollm3-window", "qwen2-window", "mamba2-groups", "mamba-biases"):  # what GGUF has no words for
         return False
     w = gguf.GGUFWriter(path, architecture)
     gguf_values(w, architecture, c)
@@ -326,7 +342,7 @@ def write_gguf(path, net, name):
         w.add_tensor("rope_freqs.weight", (plain / turning.inv_freq.double()).float().numpy())
     for key, p in net.named_parameters():
         for part, x in gguf_array(key, p.detach().float(), architecture, c):
-            w.add_tensor(gguf_name(part), x.contiguous().numpy())
+            w.add_tensor(gguf_name(part, c), x.contiguous().numpy())
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -339,7 +355,8 @@ def write(folder, names):
     for name in names:
         kind, options = MODELS[name]
         seed = zlib.crc32(name.encode())
-        model, config = getattr(transformers, kind + "ForCausalLM", None), getattr(transformers, kind + "Config", None)
+        model = getattr(transformers, kind.replace("Text", "") + "ForCausalLM", None)
+        config = getattr(transformers, kind + "Config", None)
         where = os.path.join(folder, name)
         os.makedirs(where, exist_ok=True)
         if model is None or config is None:
