@@ -168,8 +168,8 @@ static inline void npz_block(npz_stream *s)
     }
 }
 
-/* Unpacks `size` deflated bytes to exactly `room` bytes. 0, or -1 if they do not make so many. `s`
-   is scratch. */
+/* Unpacks `size` deflated bytes, all of them, to exactly `room` bytes. 0, or -1 if they do not make
+   so many. `s` is scratch. */
 static inline int npz_inflate(npz_stream *s, const uint8_t *in, size_t size, uint8_t *out,
                               size_t room)
 {
@@ -190,7 +190,8 @@ static inline int npz_inflate(npz_stream *s, const uint8_t *in, size_t size, uin
         if (kind == 3) s->broken = 1;
         if (kind == 1 || kind == 2) npz_block(s);
     }
-    return s->broken || s->made != room ? -1 : 0;
+    int left_over = s->in != s->end || s->count > 7;
+    return s->broken || s->made != room || left_over ? -1 : 0;
 }
 
 /* ---- zip ------------------------------------------------------------------------------------- */
@@ -269,7 +270,7 @@ static inline size_t npz_copy_size(const uint8_t *bytes, size_t size)
     npz_entry e;
     for (uint32_t i = 0; i < entries; i++) {
         at = npz_next(bytes, size, at, &e);
-        if (!at || sum > UINT32_MAX / 2 || e.size > UINT32_MAX / 2) return 0;
+        if (!at || sum > UINT32_MAX / 4 || e.size > UINT32_MAX / 4) return 0;
         sum += NPZ_LOCAL + NPZ_CENTRAL + 2 * (size_t)e.name_length + e.size;
         deflated += e.method == 8;
     }
@@ -284,11 +285,10 @@ static inline int npz_copy(mmix_ctx *m, const char *path, const uint8_t *bytes, 
     uint32_t entries = npz_directory(bytes, size, &at);
     uint8_t *end = out + room - NPZ_END;
     npz_entry e;
-    directory = room - NPZ_END;
-    for (uint32_t i = 0; i < entries; i++) {             /* it ends where the end begins */
-        size_t next = npz_next(bytes, size, at, &e);
+    directory = room - NPZ_END;                          /* it ends where the end begins */
+    for (uint32_t i = 0; i < entries; i++) {
+        at = npz_next(bytes, size, at, &e);
         directory -= NPZ_CENTRAL + (size_t)e.name_length;
-        at = next;
     }
     npz_put(end, 0x06054b50, 4);
     memset(end + 4, 0, NPZ_END - 4);

@@ -198,7 +198,7 @@ static int declare(mmix_ctx *m, network *net)
     net->embedding = add(net, "", "embedding", IDS, WIDTH);
     for (int k = 0; k < BLOCKS; k++) {
         block *b = &net->block[k];
-        char prefix[16];
+        char prefix[32];
         snprintf(prefix, sizeof prefix, "blocks.%d.", k);
         b->norm_weight = add(net, prefix, "norm.weight", WIDTH, 0);
         b->norm_bias = add(net, prefix, "norm.bias", WIDTH, 0);
@@ -506,7 +506,7 @@ static void kinds_free(kinds *k)
 
 /* |M| of a row is the mean over the channels, so that a channel of large numbers counts more. M is
    that of MMIX_SCAN_BOTH, half of what the block uses; its diagonal holds D. */
-enum { SAMPLES = 48, MOST_SHOWN = 8, SIDE = 64 };
+enum { SAMPLES = 32, MOST_SHOWN = 8, SIDE = 64 };
 
 typedef struct sight {
     double itself;                               /* share of Σ_j |M_ij| that has j = i */
@@ -621,7 +621,7 @@ static int look_at_ranks(const look *o, mmix_ctx *m, const mmix_mixer *mixer, bl
     size_t w = o->side;
     mmix_mixer part = part_of(m, mixer, (o->t->size - 2 * w) / 2, 2 * w);
     mmix_tensor *M = mmix_mix_matrix(m, &part);
-    for (size_t half = 0; half < 2; half++) {            /* rows of one half, columns of the other */
+    for (size_t half = 0; half < 2; half++) {            /* its rows, the other's columns */
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *rows = mmix_slice(m, M, 2, half * w, w);
         if (mmix_block_rank(m, mmix_slice(m, rows, 3, w - half * w, w), 0, 0, &r)) return -1;
@@ -680,7 +680,8 @@ static const char help[] =
     "  --text TEXT      (a text of its own, in which seven kinds are mixed)\n"
     "  --file FILE      a text in UTF-8, instead\n"
     "  --raw            each character has its likeliest kind, and no rule is applied\n"
-    "  --out DIR        a report as DIR/report.html: the text in colours, what characters read\n"
+    "  --out DIR        a report as DIR/report.html: the text in colours, what characters read;\n"
+    "                   some ten seconds, for 20,000 characters some minutes\n"
     "  --at LIST        which characters the report shows, from 0, as 12,340; up to 8\n"
     "                                                    (three, spread over the text)\n"
     "  --figures DIR    the documents' figure, typeseg.svg, of the text and the first of --at\n"
@@ -689,8 +690,8 @@ static const char help[] =
     "  --threads N      (all cores)\n"
     "  --help\n\n"
     "A line of stdout is a stretch of one kind: its first character, the one behind its last, its\n"
-    "kind, the mean probability, and the text. The kinds are the package's 35, and other, where no\n"
-    "kind has a probability of 0.3.\n"
+    "kind, the mean probability, and the text. The kinds are the package's 35, and other, where\n"
+    "no kind has a probability of 0.3.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
@@ -811,6 +812,23 @@ static int work(mmix_ctx *m, const settings *o, const network *net, const text *
     return o->repeat ? measure(m, net, t, o->repeat) : 0;
 }
 
+/* The text that is given, or the sample; what is in `bytes` is for BYTES_FREE. 0, or -1. */
+static int open_text(mmix_ctx *m, const settings *o, text *t, unsigned char **bytes)
+{
+    size_t size = sizeof sample - 1;
+    const char *from = sample;
+    if (o->text) {
+        from = o->text;
+        size = strlen(from);
+    }
+    if (o->file) {
+        *bytes = bytes_load(m, o->file, &size);
+        if (!*bytes) return -1;
+        from = (const char *)*bytes;
+    }
+    return text_cut(m, t, o->file ? o->file : "--text", from, size);
+}
+
 int main(int argc, char **argv)
 {
     settings o;
@@ -820,7 +838,6 @@ int main(int argc, char **argv)
     look l;
     kinds k;
     char path[1200];
-    size_t size = sizeof sample - 1;
     unsigned char *bytes = NULL;
     int status = read_options(&o, argc, argv);
     if (status) return status < 0 ? 0 : status;
@@ -835,14 +852,7 @@ int main(int argc, char **argv)
     if (!m) return fail("%s", mmix_error(NULL));
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
-    const char *name = o.file ? o.file : "--text";
-    const char *from = o.text ? o.text : sample;
-    if (o.text) size = strlen(o.text);
-    if (o.file) {
-        bytes = bytes_load(m, o.file, &size);
-        from = (const char *)bytes;
-    }
-    if (!mmix_error(m) && !text_cut(m, &t, name, from, size) && !network_open(m, &net, o.load)) {
+    if (!open_text(m, &o, &t, &bytes) && !network_open(m, &net, o.load)) {
         if (t.count) work(m, &o, &net, &t, &l, &k);
         else fputs("the text is empty: there is nothing to tell apart\n", stderr);
     }

@@ -140,8 +140,9 @@ static void write_rows(report *r, const look *l, size_t s)
     const text *t = l->t;
     report_html(r, "<h2>What character %zu reads: <code>", l->at[s]);
     write_characters(r->file, t, l->at[s], l->at[s] + 1, 1);
-    report_html(r, "</code></h2>\n<p class=\"soft\">The darkest of the others is the one it reads "
-                "most in that block; the character itself has a frame.</p>\n");
+    report_html(r, "</code></h2>\n<p class=\"soft\">The darkest of the others is the one it "
+                "reads most in that block; what has a quarter of its weight is half as dark. The "
+                "character itself has a frame.</p>\n");
     for (int k = 0; k < BLOCKS; k++) {
         const block_look *b = &l->block[k];
         strip of = strip_of(t, b->row[s], l->at[s], AROUND);
@@ -187,8 +188,8 @@ static int write_report(mmix_ctx *m, const char *folder, const text *t, const ki
     snprintf(path, sizeof path, "%s/report.html", folder);
     if (report_open(&r, path, "What kind of text is this?"))
         return mmix_fail(m, MMIX_ERROR_FILE, "%s", r.error);
-    report_html(&r, "<style>.kind{color:#1d2329;border-radius:2px}.text,.strip{white-space:pre-wrap;"
-                "overflow-wrap:anywhere;font:13px/1.5 monospace;margin:.2rem 0}</style>\n"
+    report_html(&r, "<style>.kind{color:#1d2329;border-radius:2px}"
+                ".text,.strip{white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.5 monospace;margin:.2rem 0}</style>\n"
                 "<p>A Mamba-1 of %d blocks and %d channels names the kind of each of the %zu bytes "
                 "of this text, %zu characters in %zu stretches.</p>\n", (int)BLOCKS, (int)WIDTH,
                 t->size, t->count, k->stretches);
@@ -251,7 +252,7 @@ static double draw_legend(FILE *f, const int *turn, double y)
     double x = LEFT_EDGE;
     for (int i = 0; i <= KINDS; i++) {
         if (turn[i] < 0) continue;
-        double wide = 24 + 7.4 * (double)strlen(kind_name[i]);
+        double wide = 34 + 7 * (double)strlen(kind_name[i]);
         if (x + wide > column_x(COLUMNS)) {
             x = LEFT_EDGE;
             y += 20;
@@ -267,8 +268,8 @@ static double draw_legend(FILE *f, const int *turn, double y)
 static double draw_strips(FILE *f, const look *l, double y)
 {
     const text *t = l->t;
-    svg_text(f, LEFT_EDGE, y + 12, 13, "start", "what the framed character reads, block by block;"
-             " beside it, within how many bytes lie half and 90 % of it");
+    svg_text(f, LEFT_EDGE, y + 12, 13, "start", "what the framed character reads in each block, and"
+             " within how many bytes lie half and 90 %% of it");
     y += 22;
     for (int k = 0; k < BLOCKS; k++, y += LINE + 4) {
         const block_look *b = &l->block[k];
@@ -293,22 +294,16 @@ static double draw_strips(FILE *f, const look *l, double y)
 
 static void draw_figure(const char *folder, const text *t, const kinds *k, const look *l)
 {
-    int turn[KINDS + 1], pass;
-    double y = 0, height = 0;
-    FILE *f = NULL;
+    int turn[KINDS + 1];
+    double height = 0;
     turns_of(k, turn);
-    for (pass = 0; pass < 2; pass++) {                   /* the first one measures */
-        const char *name = pass ? "typeseg.svg" : "typeseg.svg.try";
-        f = svg_open(folder, name, column_x(COLUMNS) + LEFT_EDGE, height, "");
-        y = draw_text(f, t, k, turn, 12);
+    for (int pass = 0; pass < 2; pass++) {               /* the first one says how high it is */
+        FILE *f = svg_open(folder, "typeseg.svg", column_x(COLUMNS) + LEFT_EDGE, height, "");
+        double y = draw_text(f, t, k, turn, 12);
         y = draw_legend(f, turn, y + 12);
-        y = draw_strips(f, l, y + 14);
-        height = y + 10;
+        height = 10 + draw_strips(f, l, y + 14);
         figure_close(f, "</svg>\n");
     }
-    char path[1200];
-    snprintf(path, sizeof path, "%s/typeseg.svg.try", folder);
-    remove(path);
 }
 
 #endif
