@@ -150,7 +150,7 @@ typedef struct network {
     mmix_tensor *embedding;                      /* (IDS, WIDTH) */
     mmix_tensor *norm_weight, *norm_bias;        /* (WIDTH) */
     mmix_tensor *head_weight, *head_bias;        /* (KINDS, WIDTH); (KINDS) */
-    block block[BLOCKS];
+    block blocks[BLOCKS];
 } network;
 
 /* Arrays of the file and what they are called in mmix_params. Flax keeps a matrix as (in, out) and
@@ -197,7 +197,7 @@ static int declare(mmix_ctx *m, network *net)
     net->params = mmix_params_create(m);
     net->embedding = add(net, "", "embedding", IDS, WIDTH);
     for (int k = 0; k < BLOCKS; k++) {
-        block *b = &net->block[k];
+        block *b = &net->blocks[k];
         char prefix[32];
         snprintf(prefix, sizeof prefix, "blocks.%d.", k);
         b->norm_weight = add(net, prefix, "norm.weight", WIDTH, 0);
@@ -338,7 +338,7 @@ static mmix_tensor *network_forward(mmix_ctx *m, const network *net, const text 
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *h = mmix_take_rows(m, net->embedding, mmix_from_i32(m, 2, shape, t->ids));
     for (int k = 0; k < BLOCKS && h; k++) {
-        h = block_forward(m, &net->block[k], h);
+        h = block_forward(m, &net->blocks[k], h);
         if (mmix_rewind_keep(m, mark, &h, 1)) return NULL;
     }
     h = mmix_layer_norm(m, h, net->norm_weight, net->norm_bias, 1e-6);
@@ -419,7 +419,7 @@ static size_t cut_runs(const int *kind, size_t n, size_t *cut)
 typedef struct suit { double both, support, length; } suit;
 static suit suit_of(const kinds *k, size_t begin, size_t end, int kind, int both, size_t length)
 {
-    suit s = {both, 0, (double)length};
+    suit s = {(double)both, 0, (double)length};
     if (kind == OTHER) return s;
     for (size_t c = begin; c < end; c++)
         s.support += (double)k->share[c * KINDS + (size_t)kind] / (double)(end - begin);
@@ -526,8 +526,10 @@ typedef struct look {
     size_t side;                                 /* of the blocks whose rank is measured; 0: none */
     size_t done;                                 /* blocks */
     double *sum, *row;                           /* (bytes): scratch */
-    block_look block[BLOCKS];
+    block_look blocks[BLOCKS];
 } look;
+
+static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
 /* |M| of row i, the mean over the channels, into row. 0, or -1. */
 static int row_of(mmix_ctx *m, const mmix_mixer *mixer, size_t i, double *row)
@@ -544,36 +546,36 @@ static int row_of(mmix_ctx *m, const mmix_mixer *mixer, size_t i, double *row)
     return 0;
 }
 
-/* The least distance within which lies a share of what `far` has in distances 1 … n - 1. */
-static double distance_of(const double *far, size_t n, double share)
+/* The least distance within which lies a share of what `apart` has in distances 1 … n - 1. */
+static double distance_of(const double *apart, size_t n, double share)
 {
     double all = 0, sum = 0;
-    for (size_t d = 1; d < n; d++) all += far[d];
+    for (size_t d = 1; d < n; d++) all += apart[d];
     if (!(all > 0)) return 0;
     for (size_t d = 1; d < n; d++) {
-        sum += far[d];
+        sum += apart[d];
         if (sum >= share * all) return (double)d;
     }
     return (double)n - 1;
 }
-/* What is seen in a sum of rows by distance: `far` (n), of which `before` lies before the row. */
-static sight sight_of(const double *far, size_t n, double before)
+/* What is seen in a sum of rows by distance: `apart` (n), of which `before` lies before the row. */
+static sight sight_of(const double *apart, size_t n, double before)
 {
     double rest = 0;
-    for (size_t d = 1; d < n; d++) rest += far[d];
+    for (size_t d = 1; d < n; d++) rest += apart[d];
     sight s = {1, 0, 0, 0};
-    if (far[0] + rest > 0) s.itself = far[0] / (far[0] + rest);
-    s.half = distance_of(far, n, 0.5);
-    s.most = distance_of(far, n, 0.9);
+    if (apart[0] + rest > 0) s.itself = apart[0] / (apart[0] + rest);
+    s.half = distance_of(apart, n, 0.5);
+    s.most = distance_of(apart, n, 0.9);
     if (rest > 0) s.before = before / rest;
     return s;
 }
 /* Adds a row to sums by distance. Returns what lies before place i. */
-static double add_by_distance(const double *row, size_t n, size_t i, double *far)
+static double add_by_distance(const double *row, size_t n, size_t i, double *apart)
 {
     double before = 0;
     for (size_t j = 0; j < n; j++) {
-        far[j < i ? i - j : j - i] += row[j];
+        apart[j < i ? i - j : j - i] += row[j];
         if (j < i) before += row[j];
     }
     return before;
@@ -581,7 +583,7 @@ static double add_by_distance(const double *row, size_t n, size_t i, double *far
 
 static int look_at_rows(look *o, mmix_ctx *m, const mmix_mixer *mixer, block_look *b)
 {
-    size_t n = o->t->size, samples = n < SAMPLES ? n : SAMPLES;
+    size_t n = o->t->size, samples = least_of(n, SAMPLES);
     double before = 0;
     for (size_t s = 0; s < o->shown; s++) {
         size_t i = o->t->start[o->at[s]];
@@ -639,7 +641,7 @@ static int look_at_ranks(const look *o, mmix_ctx *m, const mmix_mixer *mixer, bl
 static void look_at(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     look *o = (look *)user;
-    block_look *b = &o->block[o->done++];
+    block_look *b = &o->blocks[o->done++];
     if (interrupted) mmix_fail(m, MMIX_ERROR_INTERRUPTED, "stopped");
     if (mmix_error(m)) return;
     report_say("looking at block %zu of %d", o->done, (int)BLOCKS);
@@ -651,7 +653,7 @@ static void look_at(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 static int look_begin(mmix_ctx *m, look *o, const text *t)
 {
     o->t = t;
-    o->side = t->size / 2 < SIDE ? t->size / 2 : SIDE;
+    o->side = least_of(t->size / 2, SIDE);
     for (size_t s = 0; !o->shown && s < 3; s++) {        /* where the user names none */
         size_t c = (s + 1) * t->count / 4;
         while (c + 1 < t->count && is_space(t, c)) c++;
@@ -667,7 +669,7 @@ static void look_free(look *o)
     BYTES_FREE(o->sum);
     BYTES_FREE(o->row);
     for (int k = 0; k < BLOCKS; k++)
-        for (size_t s = 0; s < MOST_SHOWN; s++) BYTES_FREE(o->block[k].row[s]);
+        for (size_t s = 0; s < MOST_SHOWN; s++) BYTES_FREE(o->blocks[k].row[s]);
 }
 
 #include "typeseg_report.h"

@@ -105,7 +105,7 @@ static void write_text(report *r, const text *t, const kinds *k)
 
 static void write_reach(report *r, const look *l)
 {
-    size_t samples = l->t->size < SAMPLES ? l->t->size : SAMPLES;
+    size_t samples = least_of(l->t->size, SAMPLES);
     report_html(r, "<h2>How far the blocks reach</h2>\n<p>|M<sub>ij</sub>|, the mean over the %d "
                 "channels, of %zu rows spread over the text. A row's character reads itself with "
                 "the first share. Of the rest, half and nine tenths lie within so many bytes on "
@@ -113,7 +113,7 @@ static void write_reach(report *r, const look *l)
                 "scan adds one byte behind and two ahead.</p>\n", (int)WIDTH, samples);
     report_table(r, "block|itself|half within|nine tenths within|before");
     for (int k = 0; k < BLOCKS; k++) {
-        const sight *s = &l->block[k].mean;
+        const sight *s = &l->blocks[k].mean;
         report_row(r, "%d|%.2f|%.0f|%.0f|%.2f", k + 1, s->itself, s->half, s->most, s->before);
     }
     report_table(r, NULL);
@@ -129,8 +129,8 @@ static void write_ranks(report *r, const look *l)
                 "carry the weight.</p>\n", 2 * l->side, (int)STATE, (int)STATE, l->side);
     report_table(r, "block|largest rank|mean rank|mean effective rank|bound");
     for (int k = 0; k < BLOCKS; k++)
-        report_row(r, "%d|%.0f|%.1f|%.2f|%d", k + 1, l->block[k].most_rank, l->block[k].rank,
-                   l->block[k].effective, (int)STATE);
+        report_row(r, "%d|%.0f|%.1f|%.2f|%d", k + 1, l->blocks[k].most_rank, l->blocks[k].rank,
+                   l->blocks[k].effective, (int)STATE);
     report_table(r, NULL);
 }
 
@@ -144,7 +144,7 @@ static void write_rows(report *r, const look *l, size_t s)
                 "reads most in that block; what has a quarter of its weight is half as dark. The "
                 "character itself has a frame.</p>\n");
     for (int k = 0; k < BLOCKS; k++) {
-        const block_look *b = &l->block[k];
+        const block_look *b = &l->blocks[k];
         strip of = strip_of(t, b->row[s], l->at[s], AROUND);
         report_html(r, "<p class=\"soft\">block %d: itself %.2f; of the rest half within %.0f, "
                     "nine tenths within %.0f bytes</p>\n<pre class=\"strip\">", k + 1,
@@ -189,7 +189,8 @@ static int write_report(mmix_ctx *m, const char *folder, const text *t, const ki
     if (report_open(&r, path, "What kind of text is this?"))
         return mmix_fail(m, MMIX_ERROR_FILE, "%s", r.error);
     report_html(&r, "<style>.kind{color:#1d2329;border-radius:2px}"
-                ".text,.strip{white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.5 monospace;margin:.2rem 0}</style>\n"
+                ".text,.strip{white-space:pre-wrap;overflow-wrap:anywhere;"
+                "font:13px/1.5 monospace;margin:.2rem 0}</style>\n"
                 "<p>A Mamba-1 of %d blocks and %d channels names the kind of each of the %zu bytes "
                 "of this text, %zu characters in %zu stretches.</p>\n", (int)BLOCKS, (int)WIDTH,
                 t->size, t->count, k->stretches);
@@ -268,11 +269,13 @@ static double draw_legend(FILE *f, const int *turn, double y)
 static double draw_strips(FILE *f, const look *l, double y)
 {
     const text *t = l->t;
-    svg_text(f, LEFT_EDGE, y + 12, 13, "start", "what the framed character reads in each block, and"
-             " within how many bytes lie half and 90 %% of it");
+    svg_text(f, LEFT_EDGE, y + 12, 13, "start", "what the framed character reads in each block; "
+             "within how many bytes lie");
+    y += 16;
+    svg_text(f, LEFT_EDGE, y + 12, 13, "start", "half and 90 %% of what it reads of others");
     y += 22;
     for (int k = 0; k < BLOCKS; k++, y += LINE + 4) {
-        const block_look *b = &l->block[k];
+        const block_look *b = &l->blocks[k];
         strip of = strip_of(t, b->row[0], l->at[0], REACH);
         for (size_t c = of.begin; c < of.end; c++) {
             double dark = darkness(t, b->row[0], &of, c);
