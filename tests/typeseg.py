@@ -2,7 +2,7 @@
 
     python3 tests/typeseg.py build/typeseg             from the repository's root
     python3 tests/typeseg.py build/typeseg --time      the time of a byte, in turns with ONNX Runtime, one thread each
-    python3 tests/typeseg.py build/typeseg --short   without the package, if it is there, too
+    python3 tests/typeseg.py build/typeseg --short     without the package, even if it is there
 
 Bad arguments, broken files, and random weights beside the definition as a loop need Python alone. The rest wants numpy,
 onnxruntime and typeseg 0.2.7 (PyPI): installed, or TYPESEG names the folder that holds the unpacked package. Nothing is
