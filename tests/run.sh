@@ -80,7 +80,7 @@ else
         mmate decoder_files language llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
-        build/tables build/decode build/bench build/play_native
+        build/tables build/decode build/typeseg build/typeseg_san build/bench build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -188,6 +188,11 @@ else
     if "${PYTHON:-python3}" -c 'import tokenizers, sentencepiece' 2>/dev/null; then
         run "tokenizers beside two packages" "${PYTHON:-python3}" tests/tokenizer.py build/tokenizer
     else echo "skipped: tokenizers beside two packages (${PYTHON:-python3} has no tokenizers, sentencepiece; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    chain typeseg
+    if command -v "${PYTHON:-python3}" >/dev/null; then          # what it has to skip it counts itself
+        run "a Mamba-1 that others trained" "${PYTHON:-python3}" tests/typeseg.py build/typeseg
+        run "a Mamba-1 that others trained, sanitizers" "${PYTHON:-python3}" tests/typeseg.py build/typeseg_san --short
+    else echo "skipped: a Mamba-1 that others trained (no ${PYTHON:-python3})"; skipped=$((skipped + 2)); fi
     chain python
     run "the header from Python" sh tests/python.sh
     chain transformers
