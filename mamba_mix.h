@@ -57,17 +57,18 @@
      A  mixers on arrays           >>errors & memory  >>norms             >>m-mate
         >>api-kernels              >>random           >>linear            >>backbones
      B  tensors, ops, mixers       >>threads          >>convolution       >>decoder
-        >>api-context              >>micro-kernels    >>patches           >>dino
-        >>api-tensors              >>gemm             >>heads             >>distillation
-        >>api-tape                 >>tensors          >>rope              >>metrics
-        >>api-ops                  >>tape             >>mixing            >>video
-        >>api-mixers               >>elementary ops   >>ssd               >>images
-     C  models                                        >>linear attention  >>files
-        >>api-files                                   >>selective scan    >>model files
-        >>api-images                                  >>softmax attention >>context
-        >>api-layers                                  >>layers
+        >>api-context              >>micro-kernels    >>patches           >>towers
+        >>api-tensors              >>gemm             >>heads             >>dino
+        >>api-tape                 >>tensors          >>rope              >>distillation
+        >>api-ops                  >>tape             >>mixing            >>metrics
+        >>api-mixers               >>elementary ops   >>ssd               >>video
+     C  models                                        >>linear attention  >>images
+        >>api-files                                   >>selective scan    >>files
+        >>api-images                                  >>softmax attention >>model files
+        >>api-layers                                  >>layers            >>context
         >>api-vision                                  >>losses
         >>api-decoder                                 >>optimizers
+        >>api-towers
      D  training, measuring
         >>api-metrics
         >>api-optimizers
@@ -1273,13 +1274,16 @@ MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *l
                                          mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
                                          mmix_tensor *seq_idx, mmix_mamba1_state *state);
 
+/* mmix_mlp_layer.activation: gelu; its tanh form; x σ(1.702 x) (Hendrycks & Gimpel 2016). */
+enum { MMIX_ACTIVATION_GELU, MMIX_ACTIVATION_GELU_TANH, MMIX_ACTIVATION_QUICK_GELU };
 typedef struct mmix_mlp_layer {
     mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias;
+    int activation;                          /* MMIX_ACTIVATION_… */
 } mmix_mlp_layer;
 /* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
                           size_t F, size_t O);
-/* Returns y (…, O) = fc2(gelu(fc1 x)) of x (…, D); residual and s as above. */
+/* Returns y (…, O) = fc2(act(fc1 x)) of x (…, D); residual and s as above. */
 MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                                       mmix_tensor *residual, mmix_tensor *s);
 
@@ -1662,6 +1666,75 @@ MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K
 MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
                                      const mmix_sequence *sequence, const mmix_sampling *sampling,
                                      int32_t *tokens, size_t count);
+
+/* ==== >>api-towers ===================================================================
+   pictures and texts as vectors that can be compared: CLIP (Radford et al. 2021), SigLIP (Zhai et
+   al. 2023)
+
+   One network makes a vector of a picture, another one of a text, and the two are near each other
+   if the text says what the picture shows.
+
+       mmix_towers *t = mmix_towers_load(m, "model.safetensors");
+       mmix_tensor *picture = mmix_towers_picture(m, t, mmix_towers_image(m, t, rgb, w, h));
+       mmix_tensor *texts = mmix_towers_text(m, t, tokens);
+       mmix_tensor *likely = mmix_towers_logits(m, t, picture, texts);
+   ==================================================================================== */
+
+/* How a tower makes one vector of its tokens. CLASS: the class token's (CLIP's pictures). PROBE:
+   attention of a learned query, and an MLP (SigLIP's pictures). END: that of the end token (CLIP's
+   texts). LAST: that of the last token (SigLIP's texts). */
+enum { MMIX_POOL_CLASS, MMIX_POOL_PROBE, MMIX_POOL_END, MMIX_POOL_LAST };
+typedef struct mmix_tower_config {
+    size_t dim, depth, heads, ffn;           /* D, layers, heads of D/heads, width of the MLP */
+    double eps;                              /* of the norms */
+    int activation;                          /* MMIX_ACTIVATION_… */
+    int pool;                                /* MMIX_POOL_… */
+    int projection;                          /* 0: none; 1: a matrix (E, D); 2: with a bias */
+    /* Of pictures: a patch's side, the picture's side; 1: patches have a bias; 1: a norm stands
+       before the first layer. */
+    size_t patch, side;
+    int patch_bias, pre_norm;
+    /* Of texts: tokens, the most of them in a text; 1: none sees a later one; the end token, or -1:
+       the largest number. */
+    size_t vocabulary, positions;
+    int causal, end;
+} mmix_tower_config;
+typedef struct mmix_towers_config {
+    mmix_tower_config picture, text;
+    size_t width;                            /* E of the vectors */
+    int bias;                                /* 1: logits have a bias (SigLIP) */
+    /* Of pictures: 1: the shorter side is resized and the middle kept, 0: both sides are resized;
+       mean and standard deviation of the channels. */
+    int crop;
+    double mean[3], deviation[3];
+} mmix_towers_config;
+typedef struct mmix_towers mmix_towers;
+/* Returns towers with random values from the context's seed. NULL on error. */
+MMIXDEF mmix_towers *mmix_towers_create(mmix_ctx *m, mmix_towers_config config);
+/* Frees them. NULL is allowed. */
+MMIXDEF void mmix_towers_destroy(mmix_towers *t);
+/* Return their config and their parameters, which stay the towers'. */
+MMIXDEF const mmix_towers_config *mmix_towers_config_of(const mmix_towers *t);
+MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t);
+/* Returns towers from Hugging Face's file of a CLIP or SigLIP with its config.json, and
+   preprocessor_config.json if there is one, in the same folder. NULL on error. */
+MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path);
+/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
+   mmix_params_narrow. */
+MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtype);
+/* Returns (1, 3, side, side) from a picture of any size, prepared as the file's processor does it
+   with Pillow (bicubic). NULL on error. */
+MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
+                                       size_t width, size_t height);
+/* Returns vectors of length 1, (B, E), of such pictures, (B, 3, side, side). NULL on error. */
+MMIXDEF mmix_tensor *mmix_towers_picture(mmix_ctx *m, const mmix_towers *t, mmix_tensor *image);
+/* Returns vectors of length 1, (B, E), of texts, (B, L) int32. SigLIP's are filled up to its number
+   of positions, as its tokenizer does. NULL on error. */
+MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *t, mmix_tensor *tokens);
+/* Returns scale · pictures · texts + bias, (B, T), of such vectors: their softmax over T (CLIP), or
+   the sigmoid of each (SigLIP), says how likely a text is. NULL on error. */
+MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_tensor *pictures,
+                                        mmix_tensor *texts);
 
 /* ####################################################################################
    D. Training and measuring
@@ -16525,7 +16598,9 @@ static int mmixi_param_decays(const char *name, size_t length, int ndim)
 static int mmixi_param_dtype(int dtype, const char *name, int ndim)
 {
     int is_outer = strstr(name, "embed_tokens") || strstr(name, "lm_head");
-    if (ndim != 2 || mmixi_param_is_rates(name)) return MMIX_DTYPE_REAL;
+    /* what is no product's matrix stays real: rates, positions, and what is cut in three */
+    int is_other = strstr(name, "position_embedding") || strstr(name, ".in_proj_weight");
+    if (ndim != 2 || is_other || mmixi_param_is_rates(name)) return MMIX_DTYPE_REAL;
     return dtype == MMIX_DTYPE_Q4 && is_outer ? MMIX_DTYPE_I8 : dtype;
 }
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
@@ -17290,10 +17365,20 @@ MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_la
 
 /* ---- MLP: y = fc2(gelu(fc1 x));  SwiGLU: y = down(silu(gate x) · up x) ---- */
 
+/* quick gelu is silu(1.702 x) / 1.702. */
+static mmix_tensor *mmixi_activate(mmix_ctx *m, int activation, mmix_tensor *x)
+{
+    const double quick = 1.702;
+    if (activation == MMIX_ACTIVATION_GELU) return mmix_gelu(m, x);
+    if (activation == MMIX_ACTIVATION_GELU_TANH) return mmix_gelu_tanh(m, x);
+    x = mmix_silu(m, mmix_affine(m, x, quick, 0));
+    return mmix_affine(m, x, 1 / quick, 0);
+}
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
                           size_t F, size_t O)
 {
     if (!mmixi_init_given("mmix_mlp_init", p, layer, prefix)) return -1;
+    memset(layer, 0, sizeof *layer);
     mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     layer->fc1_weight = mmixi_param_matrix(p, prefix, "fc1.weight", normal, F, D);
     layer->fc1_bias = mmixi_param_vector(p, prefix, "fc1.bias", zeros, F);
@@ -17308,10 +17393,13 @@ MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, 
     if (!mmixi_given(m, "mmix_mlp_forward", "*layer", layer)) return NULL;
     /* gelu is part of the product, unless its input is needed: by its backward, or by an
        adapter. */
-    if (mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight))
+    int is_gelu = layer->activation == MMIX_ACTIVATION_GELU;
+    if (is_gelu && mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight))
         x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
-    else
-        x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
+    else {
+        x = mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias);
+        x = mmixi_activate(m, layer->activation, x);
+    }
     return mmix_linear_residual(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 
@@ -21986,6 +22074,338 @@ MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *te
     return m->error_kind ? -1 : 0;
 }
 
+/* ==== >>towers =======================================================================
+   CLIP, SigLIP: x = patches or words + positions;  x += attn(norm1 x), x += mlp(norm2 x);
+   one vector of the tokens, projected and of length 1
+
+   Norms are layer norms. The probe of SigLIP's pictures is one query for all tokens:
+   p = o(softmax(q k') v),  y = p + mlp(norm p)
+   ==================================================================================== */
+
+typedef struct mmixi_affine_norm { mmix_tensor *weight, *bias; } mmixi_affine_norm;
+typedef struct mmixi_tower_layer {
+    mmixi_affine_norm norm[2];
+    mmix_attention_layer attention;
+    mmix_mlp_layer mlp;
+} mmixi_tower_layer;
+typedef struct mmixi_tower {
+    const mmix_tower_config *config;
+    mmix_tensor *patch, *patch_bias, *class_token;       /* of pictures */
+    mmix_tensor *words;                                  /* of texts */
+    mmix_tensor *positions;
+    mmixi_affine_norm pre, post;
+    mmix_tensor *probe, *in_weight, *in_bias, *out_weight, *out_bias;    /* of MMIX_POOL_PROBE */
+    mmixi_affine_norm probe_norm;
+    mmix_mlp_layer probe_mlp;
+    mmix_tensor *projection, *projection_bias;
+    mmixi_tower_layer *layer;
+} mmixi_tower;
+struct mmix_towers {
+    mmix_params *params;
+    mmix_towers_config config;
+    mmixi_tower picture, text;
+    mmix_tensor *scale, *bias;                   /* (1): the logarithm of the logits' scale; theirs */
+};
+
+/* ---- creation ---- */
+
+static mmixi_affine_norm mmixi_tower_norm(mmix_params *p, const char *prefix, const char *name,
+                                          size_t D)
+{
+    mmixi_affine_norm norm;
+    char full[96];
+    snprintf(full, sizeof full, "%s%s.", prefix, name);
+    norm.weight = mmixi_param_vector(p, full, "weight", mmixi_start_ones(), D);
+    norm.bias = mmixi_param_vector(p, full, "bias", mmixi_start_zeros(), D);
+    return norm;
+}
+/* The pooling by a probe. */
+static void mmixi_tower_declare_probe(mmixi_tower *t, mmix_params *p, const char *prefix)
+{
+    size_t D = t->config->dim;
+    const size_t one[3] = { 1, 1, D };
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    char head[64], mlp[80];
+    snprintf(head, sizeof head, "%shead.", prefix);
+    snprintf(mlp, sizeof mlp, "%smlp.", head);
+    t->probe = mmixi_param(p, head, "probe", normal, 3, one);
+    t->in_weight = mmixi_param_matrix(p, head, "attention.in_proj_weight", normal, 3 * D, D);
+    t->in_bias = mmixi_param_vector(p, head, "attention.in_proj_bias", zeros, 3 * D);
+    t->out_weight = mmixi_param_matrix(p, head, "attention.out_proj.weight", normal, D, D);
+    t->out_bias = mmixi_param_vector(p, head, "attention.out_proj.bias", zeros, D);
+    t->probe_norm = mmixi_tower_norm(p, head, "layernorm", D);
+    mmix_mlp_init(&t->probe_mlp, p, mlp, D, t->config->ffn, D);
+    t->probe_mlp.activation = t->config->activation;
+}
+/* What stands before the layers: patches or words, and positions. */
+static void mmixi_tower_declare_front(mmixi_tower *t, mmix_params *p, const char *prefix)
+{
+    const mmix_tower_config *c = t->config;
+    size_t D = c->dim, places = c->positions;
+    const size_t patch[4] = { D, 3, c->patch, c->patch };
+    mmix_init normal = mmixi_start_normal(p);
+    char front[64];
+    snprintf(front, sizeof front, "%sembeddings.", prefix);
+    if (c->vocabulary) {
+        t->words = mmixi_param_matrix(p, front, "token_embedding.weight", normal, c->vocabulary, D);
+    } else {
+        places = c->side / c->patch * (c->side / c->patch);
+        t->patch = mmixi_param(p, front, "patch_embedding.weight", normal, 4, patch);
+        if (c->patch_bias)
+            t->patch_bias = mmixi_param_vector(p, front, "patch_embedding.bias",
+                                               mmixi_start_zeros(), D);
+        if (c->pool == MMIX_POOL_CLASS) {
+            t->class_token = mmixi_param_vector(p, front, "class_embedding", normal, D);
+            places++;
+        }
+    }
+    t->positions = mmixi_param_matrix(p, front, "position_embedding.weight", normal, places, D);
+    if (c->pre_norm) t->pre = mmixi_tower_norm(p, prefix, "pre_layrnorm", D);    /* as files spell */
+}
+static void mmixi_tower_declare(mmixi_tower *t, mmix_params *p, const char *prefix)
+{
+    const mmix_tower_config *c = t->config;
+    mmixi_tower_declare_front(t, p, prefix);
+    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
+        mmixi_tower_layer *l = &t->layer[i];
+        char layer[64], attention[80], mlp[80];
+        snprintf(layer, sizeof layer, "%sencoder.layers.%d.", prefix, (int)i);
+        snprintf(attention, sizeof attention, "%sattn.", layer);
+        snprintf(mlp, sizeof mlp, "%smlp.", layer);
+        l->norm[0] = mmixi_tower_norm(p, layer, "layer_norm1", c->dim);
+        mmix_attention_init(&l->attention, p, attention, c->dim, c->heads, MMIX_MIXER_SOFTMAX, 1);
+        if (c->causal) l->attention.options.mask = MMIX_MASK_CAUSAL;
+        l->norm[1] = mmixi_tower_norm(p, layer, "layer_norm2", c->dim);
+        mmix_mlp_init(&l->mlp, p, mlp, c->dim, c->ffn, c->dim);
+        l->mlp.activation = c->activation;
+    }
+    t->post = mmixi_tower_norm(p, prefix, c->vocabulary ? "final_layer_norm" : "post_layernorm",
+                               c->dim);
+    if (c->pool == MMIX_POOL_PROBE) mmixi_tower_declare_probe(t, p, prefix);
+}
+/* The matrix behind a tower's vector, under the name that the file has for it. */
+static void mmixi_tower_declare_projection(mmixi_tower *t, mmix_params *p, const char *plain,
+                                           const char *biased, size_t width)
+{
+    const mmix_tower_config *c = t->config;
+    const char *prefix = c->projection == 2 ? biased : plain;
+    mmix_init normal = mmixi_start_normal(p);
+    if (!c->projection) return;
+    t->projection = mmixi_param_matrix(p, prefix, "weight", normal, width, c->dim);
+    if (c->projection == 2)
+        t->projection_bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), width);
+}
+/* Whether a tower has sensible sizes; else there is an error. */
+static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t width)
+{
+    static const char who[] = "mmix_towers_create";
+    int is_text = c->vocabulary > 0;
+    int low = is_text ? MMIX_POOL_END : MMIX_POOL_CLASS;
+    if (mmixi_within(m, who, "dim", (double)c->dim, 1, 65536)
+        || mmixi_within(m, who, "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX)
+        || mmixi_within(m, who, "heads", (double)c->heads, 1, (double)c->dim)
+        || mmixi_within(m, who, "ffn", (double)c->ffn, 1, INT32_MAX)
+        || mmixi_within(m, who, "eps", c->eps, 0, 1)
+        || mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        || mmixi_within(m, who, "pool", c->pool, low, low + 1)
+        || mmixi_within(m, who, "projection", c->projection, 0, 2)
+        || mmixi_within(m, who, "width", (double)width, 1, 65536))
+        return 0;
+    if (is_text)
+        return !mmixi_within(m, who, "vocabulary", (double)c->vocabulary, 1, INT32_MAX)
+            && !mmixi_within(m, who, "positions", (double)c->positions, 1, INT32_MAX);
+    if (mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
+        || mmixi_within(m, who, "side", (double)c->side, (double)c->patch, 16384)) return 0;
+    if (c->projection || width == c->dim) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: width %.0f without a projection, expected dim %.0f", who,
+              (double)width, (double)c->dim);
+    return 0;
+}
+static mmix_towers *mmixi_towers_create(mmix_ctx *m, mmix_towers_config c, int start, int dtype)
+{
+    if (!m || m->error_kind) return NULL;
+    if (!mmixi_tower_check(m, &c.picture, c.width) || !mmixi_tower_check(m, &c.text, c.width)) {
+        mmixi_model_ready(m, NULL, start);       /* says whose fault it is */
+        return NULL;
+    }
+    mmix_params *p = mmix_params_create(m);
+    size_t layers = c.picture.depth + c.text.depth;
+    mmix_towers *t = (mmix_towers *)mmixi_own(p, sizeof *t + layers * sizeof(mmixi_tower_layer));
+    if (t) {
+        t->params = p;
+        t->config = c;
+        t->picture.config = &t->config.picture;
+        t->picture.layer = (mmixi_tower_layer *)(t + 1);
+        t->text.config = &t->config.text;
+        t->text.layer = t->picture.layer + c.picture.depth;
+        p->dtype = dtype;
+        mmixi_tower_declare(&t->picture, p, "vision_model.");
+        mmixi_tower_declare(&t->text, p, "text_model.");
+        mmixi_tower_declare_projection(&t->picture, p, "visual_projection.", "vision_model.head.",
+                                       c.width);
+        mmixi_tower_declare_projection(&t->text, p, "text_projection.", "text_model.head.",
+                                       c.width);
+        t->scale = mmixi_param_vector(p, "", "logit_scale", mmixi_start_zeros(), 1);
+        if (c.bias) t->bias = mmixi_param_vector(p, "", "logit_bias", mmixi_start_zeros(), 1);
+    }
+    return mmixi_model_ready(m, p, start) ? t : NULL;
+}
+MMIXDEF mmix_towers *mmix_towers_create(mmix_ctx *m, mmix_towers_config config)
+{
+    return mmixi_towers_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
+}
+MMIXDEF void mmix_towers_destroy(mmix_towers *t)
+{
+    if (t) mmix_params_destroy(t->params);
+}
+MMIXDEF const mmix_towers_config *mmix_towers_config_of(const mmix_towers *t)
+{
+    return t ? &t->config : NULL;
+}
+MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t) { return t ? t->params : NULL; }
+
+/* ---- forward ---- */
+
+static mmix_tensor *mmixi_tower_normed(mmix_ctx *m, const mmixi_tower *t, mmixi_affine_norm norm,
+                                       mmix_tensor *x)
+{
+    return mmix_layer_norm(m, x, norm.weight, norm.bias, t->config->eps);
+}
+/* (B, n, D) of pictures: patches, with the class token before them, and positions. */
+static mmix_tensor *mmixi_tower_patches(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *image)
+{
+    mmix_tensor *x = mmix_patch_embed(m, image, t->patch, t->patch_bias);
+    if (t->class_token) {
+        mmix_tensor *zeros = mmix_fill(mmix_new3(m, mmix_shape(x, 0), 1, t->config->dim), 0);
+        mmix_tensor *part[2] = { mmix_add(m, zeros, t->class_token), x };
+        x = mmix_concat(m, 1, part, 2);
+    }
+    return x;
+}
+/* Takes x (B, n, D) through the layers and the norm behind them. */
+static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x)
+{
+    for (size_t i = 0; i < t->config->depth; i++) {
+        const mmixi_tower_layer *l = &t->layer[i];
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *u = mmixi_tower_normed(m, t, l->norm[0], x);
+        x = mmix_attention_forward(m, &l->attention, u, x, NULL, NULL, 0);
+        u = mmixi_tower_normed(m, t, l->norm[1], x);
+        x = mmixi_keep_only(m, mark, mmix_mlp_forward(m, &l->mlp, u, x, NULL));
+    }
+    return x;
+}
+/* What the probe makes of tokens x (B, n, D): (B, D). */
+static mmix_tensor *mmixi_tower_probe(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x)
+{
+    size_t D = t->config->dim, heads = t->config->heads, B = mmix_shape(x, 0);
+    mmix_tensor *part[3], *zeros = mmix_fill(mmix_new3(m, B, 1, D), 0);
+    mmix_tensor *asked = mmix_add(m, zeros, t->probe);
+    for (size_t i = 0; i < 3; i++) {             /* q of the probe, k and v of the tokens */
+        mmix_tensor *weight = mmix_slice(m, t->in_weight, 0, i * D, D);
+        mmix_tensor *bias = mmix_slice(m, t->in_bias, 0, i * D, D);
+        part[i] = mmix_linear(m, i ? x : asked, weight, bias);
+        part[i] = mmixi_split_heads(m, part[i], 0, heads, D / heads);
+    }
+    mmix_mixer mixer = mmix_mixer_softmax(part[0], part[1], part[2]);
+    mmix_tensor *y = mmixi_join_heads(m, mmix_mix(m, &mixer));
+    y = mmix_linear(m, y, t->out_weight, t->out_bias);
+    mmix_tensor *u = mmixi_tower_normed(m, t, t->probe_norm, y);
+    return mmixi_flat(m, mmix_mlp_forward(m, &t->probe_mlp, u, y, NULL));
+}
+/* y (B, D) brought to E numbers of length 1. */
+static mmix_tensor *mmixi_tower_vector(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *y)
+{
+    if (t->projection) y = mmix_linear(m, y, t->projection, t->projection_bias);
+    return mmix_l2_normalize(m, y, 1e-12);
+}
+MMIXDEF mmix_tensor *mmix_towers_picture(mmix_ctx *m, const mmix_towers *towers,
+                                         mmix_tensor *image)
+{
+    static const char who[] = "mmix_towers_picture";
+    if (!mmixi_given(m, who, "*towers", towers)) return NULL;
+    const mmixi_tower *t = &towers->picture;
+    mmixi_dims d;
+    d.B = 0;
+    d.S = t->config->side;
+    if (!mmixi_expect(m, who, &d, "+image B3SS", image)) return NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = mmix_add(m, mmixi_tower_patches(m, t, image), t->positions);
+    if (t->config->pre_norm) x = mmixi_tower_normed(m, t, t->pre, x);
+    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x));
+    if (t->probe) x = mmixi_tower_probe(m, t, mmixi_tower_normed(m, t, t->post, x));
+    else x = mmixi_tower_normed(m, t, t->post, mmixi_flat(m, mmix_slice(m, x, 1, 0, 1)));
+    return mmixi_keep_only(m, mark, mmixi_tower_vector(m, t, x));
+}
+/* Where text b of (B, L) ends: at its first end token, or, if that is not known, at its largest
+   number. L if there is no end. */
+static size_t mmixi_tower_end(const mmix_tensor *tokens, size_t b, int end)
+{
+    size_t L = tokens->shape[1], at = end < 0 ? 0 : L;
+    for (size_t i = 0; i < L; i++) {
+        int32_t token = mmixi_index(tokens, b * L + i);
+        if (end >= 0 && token == end) return i;
+        if (end < 0 && token > mmixi_index(tokens, b * L + at)) at = i;
+    }
+    return at;
+}
+/* The tokens at the ends of B texts, as rows of (B L). NULL on error. */
+static mmix_tensor *mmixi_tower_ends(mmix_ctx *m, const mmixi_tower *t, const mmix_tensor *tokens)
+{
+    size_t B = tokens->shape[0], L = tokens->shape[1];
+    mmix_tensor *ends = mmix_new(m, MMIX_DTYPE_I32, 1, &B);
+    for (size_t b = 0; ends && b < B; b++) {
+        size_t at = mmixi_tower_end(tokens, b, t->config->end);
+        if (at == L)
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_towers_text: text %.0f has no "
+                                        "end token, %d", (double)b, t->config->end));
+        mmix_data_i32(ends)[b] = (int32_t)(b * L + at);
+    }
+    return ends;
+}
+MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *towers, mmix_tensor *tokens)
+{
+    static const char who[] = "mmix_towers_text";
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*towers", towers)) return NULL;
+    const mmixi_tower *t = &towers->text;
+    if (!mmixi_expect(m, who, &d, "tokens:i32 BL", tokens)) return NULL;
+    if (mmixi_within(m, who, "the number of tokens", (double)d.L, 1, (double)t->config->positions))
+        return NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = mmix_take_rows(m, t->words, tokens);
+    mmix_tensor *places = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
+    for (size_t i = 0; places && i < d.L; i++) mmix_data_i32(places)[i] = (int32_t)i;
+    x = mmix_add(m, x, mmix_take_rows(m, t->positions, places));
+    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x));
+    x = mmixi_tower_normed(m, t, t->post, x);
+    if (t->config->pool == MMIX_POOL_LAST) x = mmixi_flat(m, mmix_slice(m, x, 1, d.L - 1, 1));
+    else x = mmix_take_rows(m, mmixi_flat(m, x), mmixi_tower_ends(m, t, tokens));
+    return mmixi_keep_only(m, mark, mmixi_tower_vector(m, t, x));
+}
+MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_tensor *pictures,
+                                        mmix_tensor *texts)
+{
+    if (!mmixi_given(m, "mmix_towers_logits", "*towers", t)) return NULL;
+    mmix_tensor *y = mmix_mul(m, mmix_linear(m, pictures, texts, NULL), mmix_exp(m, t->scale));
+    return t->bias ? mmix_add(m, y, t->bias) : y;
+}
+/* Defined with the images: mmix_image_resized with these means and deviations. */
+static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_plan r,
+                                     const double *mean, const double *deviation);
+MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
+                                       size_t width, size_t height)
+{
+    mmix_picture in = { rgb, width, height };
+    mmix_box all = { 0, 0, height, width };
+    if (!mmixi_given(m, "mmix_towers_image", "*towers", t)) return NULL;
+    const mmix_towers_config *c = &t->config;
+    size_t side = c->picture.side;
+    mmix_resize_plan r = mmix_resize_plan_box(all, side, side);
+    if (c->crop) r = mmix_resize_plan_center_crop(width, height, side, side);
+    return mmixi_image_made(m, in, r, c->mean, c->deviation);
+}
+
 /* ==== >>dino =========================================================================
    self-distillation: a student learns from all crops what a slow average of itself says of two
 
@@ -26261,7 +26681,8 @@ static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resize
                   (double)r.width, (double)r.height);
     return NULL;
 }
-MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
+static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_plan r,
+                                     const double *mean, const double *deviation)
 {
     size_t bytes = mmix_picture_resize_scratch_bytes(r), kept = 3 * r.to.width * r.to.height;
     mmix_picture out;
@@ -26279,9 +26700,13 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
     out.rgb = pixels;
     out.width = r.to.width;
     out.height = r.to.height;
-    mmix_picture_normalize(mmixi_of(image), out, NULL, NULL);
+    mmix_picture_normalize(mmixi_of(image), out, mean, deviation);
     mmix_rewind(m, mark);
     return image;
+}
+MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
+{
+    return mmixi_image_made(m, in, r, NULL, NULL);
 }
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                 size_t size)
@@ -29570,6 +29995,12 @@ static const mmixi_renaming mmixi_names_granite[] = {
     { "mlp.down_proj", "shared_mlp.output_linear" },
     { NULL, NULL }
 };
+/* CLIP, SigLIP. */
+static const mmixi_renaming mmixi_names_towers[] = {
+    { "attn.qkv", "self_attn.q_proj|self_attn.k_proj|self_attn.v_proj" },
+    { "attn.proj", "self_attn.out_proj" },
+    { NULL, NULL }
+};
 static const mmixi_renaming mmixi_names_gemma[] = {
     { "post_attention_layernorm", "pre_feedforward_layernorm" },
     { "mixer_norm", "post_attention_layernorm" },
@@ -29747,6 +30178,8 @@ static void mmixi_names_recognise(mmixi_names *f)
         else if (mmixi_names_contain(f->a, ".shared_mlp.")) f->renamings = mmixi_names_granite;
         else if (mmixi_names_contain(f->a, ".pre_feedforward_layernorm."))
             f->renamings = mmixi_names_gemma;
+        else if (mmixi_names_contain(f->a, "vision_model.embeddings.patch_embedding.weight"))
+            f->renamings = mmixi_names_towers;
         else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
@@ -29828,7 +30261,8 @@ static int mmixi_entry_unused(const char *name)
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strncmp(name, known[i], strlen(known[i]))) return 1;
-    return strstr(name, ".attn.qkv.bias_mask") || strstr(name, ".rotary_emb.inv_freq");
+    return strstr(name, ".attn.qkv.bias_mask") || strstr(name, ".rotary_emb.inv_freq")
+        || strstr(name, ".embeddings.position_ids");
 }
 
 /* ---- parameters ---- */
@@ -29891,7 +30325,8 @@ static int mmixi_stored_fits(const mmixi_names *f, const mmixi_stored *part)
             && mmixi_shape_is(part->scale, 2, O, blocks)
             && mmixi_shape_is(part->minimum, 2, O, blocks);
     if (e->dtype == MMIX_FILE_I8 && (!is_matrix || !mmixi_shape_is(part->scale, 1, O, 1))) return 0;
-    if (f->gguf && strstr(e->name, ".ssm_") && !is_matrix)
+    int is_number = mmix_count(&part->expected) == 1;    /* which may have no axis in the file */
+    if (is_number || (f->gguf && strstr(e->name, ".ssm_") && !is_matrix))
         return mmixi_same_numbers(e, &part->expected);
     return e->ndim == part->expected.ndim
         && !memcmp(e->shape, part->expected.shape, (size_t)e->ndim * sizeof *e->shape);
@@ -31900,6 +32335,132 @@ MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dt
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
 {
     return mmix_decoder_load_as(m, path, MMIX_DTYPE_REAL);
+}
+
+/* ---- towers ---- */
+/* A tower's object in the config, seen as a config of its own. */
+static mmixi_hf mmixi_hf_part(const mmixi_hf *h, const char *part)
+{
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, part);
+    if (!inner.json || *inner.json != '{') mmixi_hf_refuse(h, h->json, part, "an object");
+    return inner;
+}
+static int mmixi_hf_activation(const mmixi_hf *h, const char *otherwise)
+{
+    const char *word = mmixi_json_word(h->json, "hidden_act", otherwise);
+    mmixi_hf_word(h, h->json, "hidden_act", otherwise, "gelu, gelu_pytorch_tanh, quick_gelu");
+    if (!strcmp(word, "gelu")) return MMIX_ACTIVATION_GELU;
+    return *word == 'q' ? MMIX_ACTIVATION_QUICK_GELU : MMIX_ACTIVATION_GELU_TANH;
+}
+/* A size, or what transformers takes where it is left out. */
+static size_t mmixi_hf_size_or(const mmixi_hf *h, const char *field, size_t otherwise)
+{
+    size_t size = mmixi_hf_size_or_0(h, field);
+    return size ? size : otherwise;
+}
+/* What both kinds of towers say alike. */
+static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t dim, size_t ffn,
+                                        size_t heads)
+{
+    mmix_tower_config c;
+    memset(&c, 0, sizeof c);
+    c.dim = mmixi_hf_size_or(h, "hidden_size", dim);
+    c.depth = mmixi_hf_size_or(h, "num_hidden_layers", 12);
+    c.heads = mmixi_hf_size_or(h, "num_attention_heads", heads);
+    c.ffn = mmixi_hf_size_or(h, "intermediate_size", ffn);
+    c.eps = mmixi_hf_real(h, h->json, "layer_norm_eps", siglip ? 1e-6 : 1e-5);
+    c.activation = mmixi_hf_activation(h, siglip ? "gelu_pytorch_tanh" : "quick_gelu");
+    return c;
+}
+static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
+{
+    static const double clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
+    static const double clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
+    int siglip = mmixi_hf_is(h, "siglip");
+    mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = mmixi_hf_part(h, "text_config");
+    mmixi_hf_word(h, h->json, "model_type", "none", "clip, siglip");
+    mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
+    if (h->m->error_kind) return;
+    c->picture = mmixi_hf_tower(&picture, siglip, 768, 3072, 12);
+    c->picture.patch = mmixi_hf_size_or(&picture, "patch_size", siglip ? 16 : 32);
+    c->picture.side = mmixi_hf_size_or(&picture, "image_size", 224);
+    if (mmixi_hf_size_or(&picture, "num_channels", 3) != 3)
+        mmixi_hf_refuse(&picture, picture.json, "num_channels", "3");
+    c->text = siglip ? mmixi_hf_tower(&text, siglip, 768, 3072, 12)
+        : mmixi_hf_tower(&text, siglip, 512, 2048, 8);
+    c->text.vocabulary = mmixi_hf_size_or(&text, "vocab_size", siglip ? 32000 : 49408);
+    c->text.positions = mmixi_hf_size_or(&text, "max_position_embeddings", siglip ? 64 : 77);
+    if (siglip) {
+        c->picture.pool = MMIX_POOL_PROBE;
+        c->picture.patch_bias = 1;
+        c->text.pool = MMIX_POOL_LAST;
+        c->text.projection = 2;
+        c->width = c->picture.dim;
+        c->bias = 1;
+    } else {
+        double end = mmixi_hf_real(&text, text.json, "eos_token_id", 49407);
+        c->picture.projection = 1;
+        c->picture.pre_norm = 1;
+        c->text.pool = MMIX_POOL_END;
+        c->text.projection = 1;
+        c->text.causal = 1;
+        c->text.end = fabs(end - 2) > 0 && end < INT32_MAX ? (int)end : -1;    /* 2: old files */
+        c->width = mmixi_hf_size_or(h, "projection_dim", 512);
+        c->crop = 1;
+    }
+    c->picture.depth = mmixi_min(c->picture.depth, a->count);
+    c->text.depth = mmixi_min(c->text.depth, a->count);
+    for (int i = 0; i < 3; i++) {
+        c->mean[i] = siglip ? 0.5 : clip_mean[i];
+        c->deviation[i] = siglip ? 0.5 : clip_deviation[i];
+    }
+}
+/* What preprocessor_config.json beside the archive says of pictures, if it is there. */
+static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
+{
+    mmixi_hf h;
+    memset(&h, 0, sizeof h);
+    h.m = m;
+    mmixi_path_beside(a, "preprocessor_config.json", h.path);
+    if (!mmixi_file_there(h.path)) return;
+    mmixi_file_bytes file = mmixi_file_read(m, "mmix_towers_load", h.path);
+    h.json = mmixi_file_json(a, h.path, &file);
+    mmixi_file_free(m, &file);
+    if (!h.json) return;
+    const char *size = mmixi_json_find(h.json, "size");
+    const char *side = mmixi_json_find(size, "shortest_edge");
+    if (!side) side = mmixi_json_find(size, "height");
+    if (!side) side = size;                      /* an older form: the number itself */
+    if (side && fabs(mmixi_json_number(side, 0) - (double)c->picture.side) > 0)
+        mmixi_hf_refuse(&h, h.json, "size", "the image_size of config.json");
+    if (fabs(mmixi_hf_real(&h, h.json, "resample", 3) - 3) > 0)
+        mmixi_hf_refuse(&h, h.json, "resample", "3 (bicubic)");
+    c->crop = mmixi_hf_flag(&h, "do_center_crop", c->crop);
+    mmixi_hf_reals(&h, "image_mean", c->mean, 3);
+    mmixi_hf_reals(&h, "image_std", c->deviation, 3);
+}
+MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtype)
+{
+    mmix_towers_config c;
+    mmix_towers *t = NULL;
+    if (!mmixi_loadable(m, "mmix_towers_load_as", dtype)) return NULL;
+    mmix_archive *a = mmix_archive_open(m, path);
+    if (!a) return NULL;
+    memset(&c, 0, sizeof c);
+    mmixi_hf h = mmixi_hf_open(m, a, "mmix_towers_load");
+    if (h.json) mmixi_hf_towers(&h, a, &c);
+    if (!m->error_kind) mmixi_hf_processor(m, a, &c);
+    if (!m->error_kind) t = mmixi_towers_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
+    if (t) mmix_params_read(t->params, a, NULL);
+    mmix_archive_close(a);
+    if (!m->error_kind) return t;
+    mmix_towers_destroy(t);
+    return NULL;
+}
+MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path)
+{
+    return mmix_towers_load_as(m, path, MMIX_DTYPE_REAL);
 }
 
 /* ---- training runs ---- */

@@ -1,10 +1,14 @@
 #!/bin/sh
-# Random language models that transformers writes, and what it computes with them, beside the library in float and double.
+# Random language models that transformers writes, or with --towers towers of pictures and texts, and what it computes with them,
+# beside the library in float and double.
 #   [PYTHON=...] sh tests/language.sh build/language build/language_f64
+#   [PYTHON=...] sh tests/language.sh --towers build/towers build/towers_f64
 set -u
-t=build/language-cases
+what=language
+if [ "$1" = --towers ]; then what=towers; shift; fi
+t=build/$what-cases
 rm -rf $t
-"${PYTHON:-python3}" tests/language_cases.py $t >$t.txt 2>&1; status=$?
+"${PYTHON:-python3}" tests/${what}_cases.py $t >$t.txt 2>&1; status=$?
 [ $status -eq 0 ] || { cat $t.txt; exit 1; }
 [ -d $t ] || { cat $t.txt; exit 0; }             # it has said what is missing
 grep -v -E '^[0-9]+ passed|^Duplicated' $t.txt

@@ -19,7 +19,7 @@ try:
     import transformers
     from safetensors.torch import save_file
     from safetensors import safe_open
-    from torch.overrides import TorchFunctionMode
+    from transformers_double import Double, random_weights
 except ImportError as missing:
     print(f"skipped: language models of transformers, which this Python does not have whole ({missing})")
     print("0 passed, 0 failed, 1 skipped")
@@ -99,35 +99,6 @@ MODELS = {
         layers_block_type=["mamba", "mlp", "attention"], head_dim=8, mamba_num_heads=8, mamba_head_dim=8, ssm_state_size=12,
         n_groups=2, chunk_size=16)),
 }
-
-
-class Double(TorchFunctionMode):
-    """Whatever asks for float32 gets float64."""
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        def wide(x):
-            return torch.float64 if x is torch.float32 else x
-        if func is torch.Tensor.float:
-            func = torch.Tensor.double
-        return func(*map(wide, args), **{key: wide(x) for key, x in (kwargs or {}).items()})
-
-
-def random_weights(net, seed):
-    """Everything is to be seen in the output: norms and biases far from 1 and 0, steps and rates as Mamba's."""
-    random = torch.Generator().manual_seed(seed)
-    for name, p in net.named_parameters():
-        values = torch.randn(p.shape, generator=random, dtype=torch.float32)
-        if "A_log" in name:
-            values = torch.rand(p.shape, generator=random) * 2
-        elif "dt_proj.bias" in name or "dt_bias" in name:
-            values = values * 0.7 - 2
-        elif "norm" in name or name.endswith(".D"):  # Gemma's multiply by 1 + w
-            values = values * 0.3 + (0 if net.config.model_type == "gemma3_text" else 1)
-        elif p.ndim > 1:
-            values = values / (p[0].numel() ** 0.5)
-        else:
-            values = values * 0.3
-        with torch.no_grad():
-            p.copy_(values)
 
 
 def answers(net, seed):

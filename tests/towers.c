@@ -1,0 +1,217 @@
+/* towers - towers of pictures and texts that transformers wrote, opened as they are, beside what it
+   computed with them
+
+     towers          those of tests/golden/towers
+     towers DIR      those of the folder that tests/towers_cases.py filled
+
+   Vectors, logits and the gradient of every parameter are to be within 2e-4 of the largest
+   magnitude, in doubles within 1e-9. */
+#include "test.h"
+#include <dirent.h>
+#include <sys/stat.h>
+
+#define GOLDEN "tests/golden/towers"
+#define FOLDER "build/towers_test"
+enum { MAX_TOWERS = 16 };
+static const double WITHIN = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;
+static double worst;
+
+static mmix_tensor *array(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    const mmix_entry *e = mmix_archive_find(a, name);
+    int is_whole = e && e->dtype == MMIX_FILE_I32;
+    mmix_tensor *t = e ? mmix_new(m, is_whole ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL, e->ndim, e->shape)
+                       : NULL;
+    if (!CHECK_AT(t != NULL, name)) return NULL;
+    if (is_whole) mmix_archive_read(m, a, e, MMIX_FILE_I32, mmix_data_i32(t), mmix_count(t));
+    else mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t));
+    return t;
+}
+static void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
+{
+    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return;
+    double error = apart(found, expected);
+    if (error > worst) worst = error;
+    near_to(error, 0, WITHIN, __FILE__, __LINE__, what);
+}
+/* The file's name of a parameter; of q, k and v, which are one here, number `part`. */
+static void file_name(const char *name, int part, char out[192])
+{
+    static const char *const parts[] = { "self_attn.q_proj", "self_attn.k_proj",
+                                         "self_attn.v_proj" };
+    const char *at = strstr(name, "attn.qkv"), *last = strstr(name, "attn.proj");
+    if (at)
+        snprintf(out, 192, "gradient.%.*s%s%s", (int)(at - name), name, parts[part],
+                 at + strlen("attn.qkv"));
+    else if (last)
+        snprintf(out, 192, "gradient.%.*sself_attn.out_proj%s", (int)(last - name), name,
+                 last + strlen("attn.proj"));
+    else snprintf(out, 192, "gradient.%.180s", name);
+}
+static void gradients(mmix_ctx *m, mmix_params *p, const mmix_archive *expected)
+{
+    for (size_t i = 0; i < p->count && !mmix_error(m); i++) {
+        mmix_tensor *slope = mmix_grad(p->at[i].tensor);
+        int parts = strstr(p->at[i].name, "attn.qkv") ? 3 : 1;
+        for (int part = 0; part < parts; part++) {
+            char name[192];
+            size_t n = mmix_shape(slope, 0) / (size_t)parts;
+            file_name(p->at[i].name, part, name);
+            mmix_tensor *found = mmix_slice(m, slope, 0, (size_t)part * n, n);
+            /* a key's bias moves nothing, and what is left is rounding */
+            if (strstr(name, "k_proj.bias")) continue;
+            beside(mmix_affine(m, found, 1, 0), array(m, expected, name), name);
+        }
+    }
+}
+static void compare(mmix_ctx *m, mmix_towers *t, const mmix_archive *expected)
+{
+    mmix_tensor *image = array(m, expected, "image"), *tokens = array(m, expected, "tokens");
+    mmix_params *p = mmix_towers_params(t);
+    mmix_tensor *pictures = mmix_towers_picture(m, t, image);
+    mmix_tensor *texts = mmix_towers_text(m, t, tokens);
+    beside(pictures, array(m, expected, "pictures"), "pictures");
+    beside(texts, array(m, expected, "texts"), "texts");
+    beside(mmix_towers_logits(m, t, pictures, texts), array(m, expected, "logits"), "logits");
+    FINE(m);
+    mmix_params_require_grad(p, 1);
+    mmix_record(m, 1);
+    pictures = mmix_towers_picture(m, t, image);
+    texts = mmix_towers_text(m, t, tokens);
+    mmix_tensor *logits = mmix_towers_logits(m, t, pictures, texts);
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, logits, array(m, expected, "weight"))));
+    mmix_record(m, 0);
+    gradients(m, p, expected);
+    FINE(m);
+    mmix_params_require_grad(p, 0);
+}
+/* Pictures of another size, texts without an end, too long ones, in fewer bits. */
+static void arguments(mmix_ctx *m, mmix_towers *t, const char *weights)
+{
+    const mmix_towers_config *c = mmix_towers_config_of(t);
+    size_t side = c->picture.side, shape[2] = { 1, c->text.positions + 1 };
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; tokens && i < shape[1]; i++) mmix_data_i32(tokens)[i] = 3;
+    REFUSED(m, !mmix_towers_picture(m, t, mmix_fill(mmix_new4(m, 1, 3, side + 8, side), 0)),
+            "image has shape (1, 3, ");
+    REFUSED(m, !mmix_towers_text(m, t, tokens), "the number of tokens");
+    if (c->text.pool == MMIX_POOL_END && c->text.end >= 0)
+        REFUSED(m, !mmix_towers_text(m, t, mmix_slice(m, tokens, 1, 0, 3)), "no end token");
+    uint8_t rgb[20 * 30 * 3];
+    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 7);
+    mmix_tensor *image = mmix_towers_image(m, t, rgb, 20, 30);
+    CHECK(image && mmix_shape(image, 2) == side && mmix_shape(image, 3) == side);
+    FINE(m);
+    mmix_tensor *exact = mmix_towers_picture(m, t, image);
+    mmix_towers *narrow = mmix_towers_load_as(m, weights, MMIX_DTYPE_BF16);
+    mmix_tensor *rounded = mmix_towers_picture(m, narrow, image);
+    if (CHECK(exact && rounded)) CHECK(apart(rounded, exact) < 0.05);
+    FINE(m);
+    mmix_towers_destroy(narrow);
+}
+static void towers(const char *folder, const char *name)
+{
+    char weights[512], answers[512];
+    snprintf(weights, sizeof weights, "%.200s/%.100s/model.safetensors", folder, name);
+    snprintf(answers, sizeof answers, "%.200s/%.100s/expected.safetensors", folder, name);
+    doing(name);
+    worst = 0;
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_towers *t = mmix_towers_load(m, weights);
+    mmix_archive *expected = mmix_archive_open(m, answers);
+    FINE(m);
+    if (t && expected) {
+        compare(m, t, expected);
+        mmix_reset(m);
+        arguments(m, t, weights);
+    }
+    printf("%-12s at most %.1e apart\n", name, worst);
+    mmix_archive_close(expected);
+    mmix_towers_destroy(t);
+    mmix_destroy(m);
+}
+
+/* ---- what a config asks for and is not done ---- */
+
+static size_t text_of(const char *path, char *text, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(text, 1, room - 1, f) : 0;
+    text[n] = 0;
+    if (f) fclose(f);
+    return n;
+}
+static void write_bytes(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (CHECK_AT(f != NULL, path)) {
+        fwrite(bytes, 1, n, f);
+        fclose(f);
+    }
+}
+static void refused_configs(void)
+{
+    static const struct { const char *from, *to, *processor, *message; } of[] = {
+        { "\"model_type\": \"clip\",", "\"model_type\": \"align\",", NULL,
+          "model_type: expected clip, siglip, found align" },
+        { "\"hidden_act\": \"quick_gelu\"", "\"hidden_act\": \"relu\"", NULL,
+          "hidden_act: expected gelu, gelu_pytorch_tanh, quick_gelu, found relu" },
+        { "\"patch_size\": 8", "\"patch_size\": 4", NULL, "patch_embedding.weight" },
+        { "\"vision_config\": {", "\"other_config\": {", NULL,
+          "vision_config: expected an object, found none" },
+        { "\"num_channels\": 3", "\"num_channels\": 1", NULL, "num_channels: expected 3, found 1" },
+        { NULL, NULL, "{\"size\": {\"shortest_edge\": 48}}",
+          "size: expected the image_size of config.json" },
+        { NULL, NULL, "{\"resample\": 2}", "resample: expected 3 (bicubic), found 2" },
+        { NULL, NULL, "{\"image_mean\": [0.5, 0.5]}", "image_mean: expected a list of numbers" },
+        { NULL, NULL, "{\"image_mean\": [0.5, 0.5, 0.5], \"size\": 32}", NULL }
+    };
+    static char config[1 << 14], text[1 << 14], bytes[1 << 20];
+    mmix_ctx *m = mmix_create(NULL);
+    size_t n = text_of(GOLDEN "/clip/model.safetensors", bytes, sizeof bytes);
+    write_bytes(FOLDER "/model.safetensors", bytes, n);
+    text_of(GOLDEN "/clip/config.json", config, sizeof config);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const char *at = of[i].from ? strstr(config, of[i].from) : config;
+        if (!CHECK_AT(at != NULL, of[i].from)) continue;
+        const char *rest = of[i].from ? at + strlen(of[i].from) : at;
+        int length = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config,
+                              of[i].to ? of[i].to : "", rest);
+        write_bytes(FOLDER "/config.json", text, (size_t)length);
+        remove(FOLDER "/preprocessor_config.json");
+        if (of[i].processor)
+            write_bytes(FOLDER "/preprocessor_config.json", of[i].processor,
+                        strlen(of[i].processor));
+        mmix_towers *t = mmix_towers_load(m, FOLDER "/model.safetensors");
+        doing(of[i].message ? of[i].message : "a processor that fits");
+        if (of[i].message) CHECK(!t && says(m, MMIX_ERROR_FILE, of[i].message));
+        else CHECK(t && mmix_towers_config_of(t)->mean[0] == 0.5);
+        FINE(m);
+        mmix_towers_destroy(t);
+        mmix_reset(m);
+    }
+    doing("");
+    mmix_destroy(m);
+}
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((const char *)a, (const char *)b);
+}
+int main(int argc, char **argv)
+{
+    static char names[MAX_TOWERS][128];
+    size_t n = 0;
+    const char *folder = argc == 2 ? argv[1] : GOLDEN;
+    mkdir("build", 0777);
+    mkdir(FOLDER, 0777);
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        if (*e->d_name != '.' && n < MAX_TOWERS)
+            snprintf(names[n++], sizeof names[0], "%.100s", e->d_name);
+    if (dir) closedir(dir);
+    CHECK_AT(n > 0, folder);
+    qsort(names, n, sizeof names[0], by_name);
+    for (size_t i = 0; i < n; i++) towers(folder, names[i]);
+    if (argc != 2) refused_configs();
+    return summary();
+}
