@@ -10801,9 +10801,10 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    The fast form takes a token at a time with all of its D columns in vectors, for which it
    transposes w once; tokens, or in the backward places, are shared out among the threads. dw and db
    are sums over runs of tokens, whose number the shapes say (mmixi_partial_grain), added in order.
+   A step, one token whose past is replaced in place, goes from channel to channel instead.
 
    Dao & Gu's causal-conv1d.   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
-   Tests: plain_conv in tests/internals.c, t_conv in tests/grad.c, "packed convolution" in
+   Tests: plain_conv, plain_conv_steps in tests/internals.c, t_conv in tests/grad.c, "packed convolution" in
    tests/mixing.c.
    ==================================================================================== */
 
@@ -11140,8 +11141,45 @@ static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
 /* Tokens of a task, or places in the backward, which sum nothing up together: so many that the
    weights, once read, serve several. */
 static size_t mmixi_conv_grain(const mmixi_conv *j) { return mmixi_row_grain(j->D / 4); }
+/* Whether a call is one token that replaces the past in place: the final state is the initial
+   one. */
+static int mmixi_conv_steps(const mmix_call *c)
+{
+    const mmix_real *past = mmixi_of(c->in[3]);
+    return past && past == mmixi_of(c->out[1]) && c->in[0]->shape[1] == 1;
+}
+/* That token in some of the sequences. A channel is read and written as it lies, w (D, W) and past
+   (B, D, W-1), which would take longer to transpose than the sums take. */
+static void mmixi_conv_step_range(void *arg, mmixi_range range)
+{
+    const mmix_call *c = (const mmix_call *)arg;
+    const mmix_tensor *x_tensor = c->in[0];
+    const mmix_real *bias = mmixi_of(c->in[2]);
+    size_t D = x_tensor->shape[2];
+    size_t last = c->in[1]->shape[2] - 1;        /* W-1 */
+    for (size_t b = range.begin; b < range.end; b++) {
+        const mmix_real *x = mmixi_of(x_tensor) + b * x_tensor->stride[0];
+        const mmix_real *w = mmixi_of(c->in[1]);
+        mmix_real *past = mmixi_of(c->out[1]) + b * D * last;
+        mmix_real *y = mmixi_of(c->out[0]) + b * D;
+        for (size_t d = 0; d < D; d++, w += last + 1, past += last) {
+            mmix_real sum = bias ? bias[d] : 0;
+            for (size_t k = 0; k < last; k++) {
+                sum += w[k] * past[k];
+                past[k] = k + 1 < last ? past[k + 1] : x[d];
+            }
+            y[d] = sum + w[last] * x[d];
+        }
+        if (c->size[0]) c->m->k->silu(D, y, y);
+    }
+}
 static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
+    if (mmixi_conv_steps(c)) {
+        size_t grain = mmixi_row_grain(c->in[0]->shape[2]);
+        mmixi_ranges(m, c->in[0]->shape[0], grain, mmixi_conv_step_range, c);
+        return 0;
+    }
     mmix_mark mark = mmix_mark_here(m);
     mmixi_conv j = mmixi_conv_of(m, c);
     if (m->error_kind) return -1;
@@ -11202,8 +11240,10 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
     mmix_rewind(m, mark);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
-                                 mmix_tensor *bias, const mmix_causal_conv1d_options *options)
+/* mmix_causal_conv1d, whose final state replaces the initial one in place if in_place is 1. */
+static mmix_tensor *mmixi_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias, const mmix_causal_conv1d_options *options,
+                                 int in_place)
 {
     const char *who = "mmix_causal_conv1d";
     mmix_call call = mmixi_call(x, weight, bias);
@@ -11225,12 +11265,18 @@ MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor
     call.size[0] = o.silu != 0;
     call.size[1] = o.reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
+    if (in_place) call.out[1] = call.in[3];
     if (o.final_state) {
         if (d.W > 1)
             call.out[1] = mmix_new3(m, d.B, d.D, d.V);
         *o.final_state = call.out[1];
     }
     return mmixi_run(m, MMIX_OP_CAUSAL_CONV1D, &call, NULL, 0);
+}
+MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias, const mmix_causal_conv1d_options *options)
+{
+    return mmixi_conv1d(m, x, weight, bias, options, 0);
 }
 
 /* ==== >>patches ======================================================================
@@ -17314,19 +17360,22 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
 }
 
 /* mmix_causal_conv1d. If there is a state, x are the next tokens of its slot, which carries the inputs
-   before them. */
+   before them: the host replaces them in place, but threads of a device would write what others
+   still read. */
 static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                     mmix_tensor *bias, mmix_causal_conv1d_options o, mmix_mix_state *s,
                                     size_t slot)
 {
     mmix_tensor *last, *past = NULL;
+    int in_place = 0;
     if (s && mmix_shape(weight, 2) > 1) {
         past = mmixi_carried_conv(m, s, slot, mmix_shape(x, 0), weight->shape[0], weight->shape[2]);
+        in_place = !m->twins;
         o.initial_state = past;
-        o.final_state = &last;
+        if (!in_place) o.final_state = &last;
     }
-    x = mmix_causal_conv1d(m, x, weight, bias, &o);
-    if (x && past) mmix_write(past, mmixi_of(last));
+    x = mmixi_conv1d(m, x, weight, bias, &o, in_place);
+    if (x && past && !in_place) mmix_write(past, mmixi_of(last));
     return x;
 }
 

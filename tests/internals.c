@@ -1387,6 +1387,29 @@ static void plain_conv(mmix_ctx *m, size_t B, size_t L, size_t D, size_t W, int 
     beside("conv1d db", mmix_grad(b), db, bound);
     case_ends(m);
 }
+/* Tokens one by one, and the first two together, by what a slot carries. */
+static void plain_conv_steps(mmix_ctx *m, size_t B, size_t D, size_t W, int silu)
+{
+    enum { L = 7 };
+    const size_t n = B * L * D;
+    mmix_causal_conv1d_options o;
+    memset(&o, 0, sizeof o);
+    o.silu = silu;
+    mmix_tensor *x = random3(m, B, L, D, -1, 1), *w = random3(m, D, 1, W, -1, 1);
+    mmix_tensor *b = random1(m, D, -1, 1), *y = mmix_new3(m, B, L, D);
+    mmix_mix_state *s = mmix_mix_state_create(m, 2);
+    real *py = reals(n), *u = reals(n);
+    mmixi_plain_conv1d(py, u, mmix_data(x), mmix_data(w), mmix_data(b), B, L, D, W, silu);
+    for (size_t t = 0, piece = 2; t < L; t += piece, piece = 1) {
+        mmix_tensor *now = mmixi_conv_step(m, mmix_slice(m, x, 1, t, piece), w, b, o, s, 1);
+        for (size_t i = 0; now && i < B; i++)
+            memcpy(mmix_data(y) + (i * L + t) * D, mmix_data(now) + i * piece * D,
+                   piece * D * sizeof *py);
+    }
+    beside("conv1d in steps", y, py, 60);
+    mmix_mix_state_destroy(s);
+    case_ends(m);
+}
 static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
 {
     const double scale = 3, bound = 60;
@@ -1504,6 +1527,9 @@ static void plain_sizes(mmix_ctx *m, int threads)
     plain_norms(m, 2, 5000);
     plain_units(m, 2, 5000);
     plain_conv(m, 1, 7, 1030, 4, 1);
+    for (size_t W = 1; W <= 6; W++)
+        plain_conv_steps(m, 1 + W % 3, 9 * W, W, (int)(W & 1));
+    plain_conv_steps(m, 3, 9000, 4, 1);          /* sequences are shared out among threads */
     plain_linear(m, 300, 30, 300);
     plain_adamw(m, MMIXI_PIECE + 1);
 }
