@@ -3902,9 +3902,10 @@ static inline float mmixi_bf16(uint16_t half)
 #define MMIXI_ARGS_mul_add MMIXI_ARGS_add
 /* z = scale z + residual, which may be NULL: what follows a matrix product */
 #define MMIXI_ARGS_finish (size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z)
-/* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 +
-   e^x), x above 20 */
+/* y = f(x), dx = or += dy f'(x): e^x, rates = -e^x, silu = x / (1 + e^-x), gelu = x Φ(x),
+   softplus = log(1 + e^x), x above 20 */
 #define MMIXI_ARGS_exp_each (size_t n, const mmix_real *x, mmix_real *y)
+#define MMIXI_ARGS_rates MMIXI_ARGS_exp_each
 #define MMIXI_ARGS_silu MMIXI_ARGS_exp_each
 #define MMIXI_ARGS_gelu MMIXI_ARGS_exp_each
 #define MMIXI_ARGS_softplus MMIXI_ARGS_exp_each
@@ -4066,7 +4067,7 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
 #define MMIXI_KERNELS(V, R)                                                                     \
     V(tile) R(dot) R(sum) R(largest) R(variance) V(dots) V(weigh)                               \
     V(axpy) V(scale) V(lerp) V(add) V(mul) V(mul_add) V(finish)                                 \
-    V(exp_each) V(silu) V(gelu) V(softplus)                                                     \
+    V(exp_each) V(rates) V(silu) V(gelu) V(softplus)                                            \
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
     V(normalize) V(normalize_sums) V(normalize_backward)                                        \
@@ -4607,6 +4608,7 @@ MMIXI_MAP(add, z, MMIXI_AT(x) + MMIXI_AT(y))
 MMIXI_MAP(mul, z, MMIXI_AT(x) * MMIXI_AT(y))
 MMIXI_MAP(mul_add, z, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), MMIXI_AT(z)))
 MMIXI_MAP(exp_each, y, MMIXI_NAME(exp_v)(MMIXI_AT(x)))
+MMIXI_MAP(rates, y, MMIXI_SET(-1) * MMIXI_NAME(exp_v)(MMIXI_AT(x)))
 MMIXI_MAP(silu, y, MMIXI_NAME(silu_v)(MMIXI_AT(x)))
 MMIXI_MAP(gelu, y, MMIXI_NAME(gelu_v)(MMIXI_AT(x)))
 MMIXI_MAP(softplus, y, MMIXI_NAME(softplus_v)(MMIXI_AT(x)))
@@ -9397,6 +9399,11 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
     mmixi_mat in = mmixi_values(c->in[0]);
     mmixi_mat out = mmixi_values(c->out[0]);
     size_t n = in.cols;
+    int in_one = in.rs == (ptrdiff_t)n && out.rs == (ptrdiff_t)n;
+    if (in_one && c->op != MMIX_OP_SOFTMAX) {    /* rows side by side are one long row */
+        n *= range.end - range.begin;
+        range.end = range.begin + 1;
+    }
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(in, r);
         mmix_real *y = mmixi_row(out, r);
@@ -9414,8 +9421,7 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
             k->softmax(n, x, y);
             break;
         case MMIX_OP_RATES:
-            k->exp_each(n, x, y);
-            k->scale(n, -1, y, y);
+            k->rates(n, x, y);
             break;
         default:
             for (size_t i = 0; i < n; i++)

@@ -137,6 +137,7 @@ static wide silu_slope(wide x)
     wide s = 1 / (1 + exp(-x));
     return s * (1 + x * (1 - s));
 }
+static wide rates(wide x) { return -exp_wide(x); }
 static wide normal(wide x) { return (wide)0.5L * erfc(-x * (wide)0.70710678118654752440L); }
 static wide gelu(wide x) { return x * normal(x); }
 static wide gelu_slope(wide x)
@@ -153,6 +154,7 @@ static void functions(void)
     real x[8], y[8], dy[8];
     function("exp", k->exp_each, exp_wide, -87, 88.7, (wide)2.6L * e, 0);
     function("exp", k->exp_each, exp_wide, -1, 1, (wide)2.2L * e, 0);
+    function("rates", k->rates, rates, -87, 88.7, (wide)2.6L * e, 0);
     function("exp_row", exp_down, exp_wide, -87, 88, (wide)2.6L * e, 0);
     function("silu", k->silu, silu, -80, 80, 6 * e, 0);
     function("gelu", k->gelu, gelu, -2, 2, sizeof(real) == 4 ? 12 * e : 120 * e, 0);
