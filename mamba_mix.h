@@ -10820,8 +10820,8 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    A step, one token whose past is replaced in place, goes from channel to channel instead.
 
    Dao & Gu's causal-conv1d.   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
-   Tests: plain_conv, plain_conv_steps in tests/internals.c, t_conv in tests/grad.c, "packed convolution" in
-   tests/mixing.c.
+   Tests: plain_conv, plain_conv_steps in tests/internals.c, t_conv in tests/grad.c, "packed
+   convolution" in tests/mixing.c.
    ==================================================================================== */
 
 /* Forward in time, without a past or numbers. u (B, L, D) is kept for the backward. */
@@ -14809,6 +14809,13 @@ static void mmixi_selective_turn(const mmixi_selective_task *t, const mmix_real 
     ptrdiff_t n = (ptrdiff_t)t->c.n;
     t->at.k->transpose(t->c.N, t->width, from, n, to, N);
 }
+/* Whether one of n numbers is above 0, or no number. The largest alone may forget what came before a
+   NaN. */
+static int mmixi_selective_grows(const mmixi_kernels *k, size_t n, const mmix_real *A)
+{
+    mmix_real sum = k->sum(n, A);
+    return sum != sum || !(k->largest(n, A) <= 0);
+}
 /* Puts task `index` in front of the first token. */
 static void mmixi_selective_place(const mmixi_pass *p, size_t index, mmix_real *scratch,
                                   mmixi_selective_task *t)
@@ -14825,7 +14832,7 @@ static void mmixi_selective_place(const mmixi_pass *p, size_t index, mmix_real *
     mmixi_scan_task_place(p, index / s->blocks, first, last, &t->at);
     mmixi_selective_layout_task(p, t, scratch);
     t->width = last - first;
-    t->grows = !(p->k->largest(t->width * r->N, r->A + first * r->N) <= 0);
+    t->grows = mmixi_selective_grows(p->k, t->width * r->N, r->A + first * r->N);
 }
 /* The same, and reads A. */
 static void mmixi_selective_begin_task(const mmixi_pass *p, size_t index, mmix_real *scratch,
