@@ -961,6 +961,28 @@ static void put_channel(real *to, const real *from, size_t rows, size_t D, size_
     for (size_t i = 0; i < rows; i++)
         to[i * D + d] = from[i];
 }
+/* y (2, L, D, 1) of a scan token by token. Returns the state after the last. */
+static mmix_tensor *selective_in_steps(mmix_ctx *m, mmix_mixer all, mmix_tensor *y)
+{
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    mmix_tensor *end = NULL;
+    const size_t L = mmix_shape(y, 1), D = mmix_shape(y, 2);
+    for (size_t t = 0; t < L; t++) {
+        mmix_mixer one = all;
+        one.v = mmix_slice(m, all.v, 1, t, 1);
+        one.dt = mmix_slice(m, all.dt, 1, t, 1);
+        one.k = mmix_slice(m, all.k, 1, t, 1);
+        one.q = mmix_slice(m, all.q, 1, t, 1);
+        one.final_state = &end;
+        if (t) one.initial_state = NULL;
+        mmix_tensor *now = mmix_mix_step(m, &one, s, 0);
+        for (size_t b = 0; now && b < 2; b++)
+            memcpy(mmix_data(y) + (b * L + t) * D, mmix_data(now) + b * D,
+                   D * sizeof *mmix_data(y));
+    }
+    mmix_mix_state_destroy(s);
+    return end;
+}
 /* D channels, which one plain loop after another computes; numbers of channels and of states around
    the edges of vectors and tasks. */
 static void plain_selective_of(mmix_ctx *m, size_t L, size_t D, size_t N, size_t chunk)
@@ -970,7 +992,7 @@ static void plain_selective_of(mmix_ctx *m, size_t L, size_t D, size_t N, size_t
                                     random4(m, 2, D, 1, N, -1, 1) };
     mmix_tensor *A = random4(m, 1, 1, D, N, -1.5, -0.1);
     mmix_tensor *skip = random1(m, D, -1, 1);
-    mmix_tensor *last = NULL;
+    mmix_tensor *last = NULL, *stepped = mmix_new4(m, 2, L, D, 1), *end = NULL;
     mmix_tensor *dlast = random4(m, 2, D, 1, N, -1, 1);
     const size_t shape[2] = { D, N }, all = 2 * L * D;
     real *y = zero_reals(all), *dA = zero_reals(D * N), *dD = zero_reals(D);
@@ -995,13 +1017,16 @@ static void plain_selective_of(mmix_ctx *m, size_t L, size_t D, size_t N, size_t
                               C + b * L * N, of_D[d], L, N);
         put_channel(y + b * L * D, own + 2 * L, L, D, d);
     }
+    end = selective_in_steps(m, mixer, stepped);
     mixed f = mixed_begin(m, in, MIXED_MOST);
     f.heads = D;
     mixed_forward(&f, &mixer, "y", y);
+    like_plain("y in steps", mmix_data(stepped), y, all, f.bound);
     for (size_t i = 0; i < 2 * D; i++) {
         size_t b = i / D, d = i % D;
         real *states = h + i * (L + 1) * N;
         like_plain("the final state", mmix_data(last) + i * N, states + L * N, N, f.bound);
+        like_plain("the state after steps", mmix_data(end) + i * N, states + L * N, N, f.bound);
         memcpy(f.plain[4] + i * N, mmix_data(dlast) + i * N, N * sizeof *states);
         memset(own + 3 * L, 0, 2 * L * sizeof *own);
         one_channel(own, x + b * L * D, L, D, d);
@@ -1362,6 +1387,29 @@ static void plain_conv(mmix_ctx *m, size_t B, size_t L, size_t D, size_t W, int 
     beside("conv1d db", mmix_grad(b), db, bound);
     case_ends(m);
 }
+/* Tokens one by one, and the first two together, by what a slot carries. */
+static void plain_conv_steps(mmix_ctx *m, size_t B, size_t D, size_t W, int silu)
+{
+    enum { L = 7 };
+    const size_t n = B * L * D;
+    mmix_causal_conv1d_options o;
+    memset(&o, 0, sizeof o);
+    o.silu = silu;
+    mmix_tensor *x = random3(m, B, L, D, -1, 1), *w = random3(m, D, 1, W, -1, 1);
+    mmix_tensor *b = random1(m, D, -1, 1), *y = mmix_new3(m, B, L, D);
+    mmix_mix_state *s = mmix_mix_state_create(m, 2);
+    real *py = reals(n), *u = reals(n);
+    mmixi_plain_conv1d(py, u, mmix_data(x), mmix_data(w), mmix_data(b), B, L, D, W, silu);
+    for (size_t t = 0, piece = 2; t < L; t += piece, piece = 1) {
+        mmix_tensor *now = mmixi_conv_step(m, mmix_slice(m, x, 1, t, piece), w, b, o, s, 1);
+        for (size_t i = 0; now && i < B; i++)
+            memcpy(mmix_data(y) + (i * L + t) * D, mmix_data(now) + i * piece * D,
+                   piece * D * sizeof *py);
+    }
+    beside("conv1d in steps", y, py, 60);
+    mmix_mix_state_destroy(s);
+    case_ends(m);
+}
 static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
 {
     const double scale = 3, bound = 60;
@@ -1479,6 +1527,9 @@ static void plain_sizes(mmix_ctx *m, int threads)
     plain_norms(m, 2, 5000);
     plain_units(m, 2, 5000);
     plain_conv(m, 1, 7, 1030, 4, 1);
+    for (size_t W = 1; W <= 6; W++)
+        plain_conv_steps(m, 1 + W % 3, 9 * W, W, (int)(W & 1));
+    plain_conv_steps(m, 3, 9000, 4, 1);          /* sequences are shared out among threads */
     plain_linear(m, 300, 30, 300);
     plain_adamw(m, MMIXI_PIECE + 1);
 }

@@ -137,6 +137,7 @@ static wide silu_slope(wide x)
     wide s = 1 / (1 + exp(-x));
     return s * (1 + x * (1 - s));
 }
+static wide rates(wide x) { return -exp_wide(x); }
 static wide normal(wide x) { return (wide)0.5L * erfc(-x * (wide)0.70710678118654752440L); }
 static wide gelu(wide x) { return x * normal(x); }
 static wide gelu_slope(wide x)
@@ -165,6 +166,7 @@ static void functions(void)
     real x[8], y[8], dy[8];
     function("exp", k->exp_each, exp_wide, -87, 88.7, (wide)2.6L * e, 0);
     function("exp", k->exp_each, exp_wide, -1, 1, (wide)2.2L * e, 0);
+    function("rates", k->rates, rates, -87, 88.7, (wide)2.6L * e, 0);
     function("exp_row", exp_down, exp_wide, -87, 88, (wide)2.6L * e, 0);
     function("silu", k->silu, silu, -80, 80, 6 * e, 0);
     function("gelu", k->gelu, gelu, -2, 2, sizeof(real) == 4 ? 12 * e : 120 * e, 0);
@@ -788,8 +790,54 @@ static void selective_extreme(void)
         check(i % 2 ? isinf((double)y[i]) && y[i] > 0 : y[i] == 0, "selective_forward, extreme", i,
               (double)y[i], i % 2 ? HUGE_VAL : 0);
 }
+/* States as they lie outside: the recurrence of one token, with the bits of selective_forward. */
+static void selective_step(size_t channels, size_t N, int grows)
+{
+    const size_t n = (channels + MMIXI_CHANNELS - 1) / MMIXI_CHANNELS * MMIXI_CHANNELS;
+    real *A = array(0, channels * N, 2), *delta = array(1, n, 1), *step = array(2, n, 1);
+    real *b = array(3, N, 1), *h = array(4, channels * N, 1);
+    real *turned = array(5, N * n, 1), *turned_h = array(6, N * n, 1), *y = array(7, n, 1);
+    real *before = array(8, channels * N, 1);
+    mmixi_selective_chunk c;
+    memset(&c, 0, sizeof c);
+    for (size_t i = 0; i < channels * N; i++)
+        if (!grows) A[i] = (real)-fabs((double)A[i]);
+    for (size_t i = 0; i < n; i++)
+        delta[i] = (real)fabs((double)delta[i]);
+    for (size_t i = 0; i < N * n; i++) turned[i] = turned_h[i] = 0;
+    for (size_t i = 0; i < channels * N; i++) {
+        const size_t at = i % N * n + i / N;
+        before[i] = h[i];
+        turned[at] = A[i];
+        turned_h[at] = h[i];
+    }
+    k->selective_step(channels, N, grows, A, delta, step, b, h);
+    c.q = 1;
+    c.n = n;
+    c.N = N;
+    c.grows = grows;
+    c.A = turned;
+    c.delta = delta;
+    c.step = step;
+    c.B = c.C = b;
+    c.h = turned_h;
+    c.y = y;
+    k->selective_forward(&c);
+    for (size_t i = 0; i < channels * N; i++) {
+        const size_t d = i / N;
+        const wide kept = exp((wide)delta[d] * (wide)A[i]) * (wide)before[i];
+        const wide added = (wide)step[d] * (wide)b[i % N];
+        close_to("selective_step", N, (double)h[i], kept + added,
+                 (wide)ROUNDING * 16 * (fabs(kept) + fabs(added)));
+        check(h[i] == turned_h[i % N * n + d], "selective_step, bits", N, (double)h[i],
+              (double)turned_h[i % N * n + d]);
+    }
+    intact("edges: selective_step", channels * N, h);
+}
 static void selective_all(void)
 {
+    for (size_t N = 1; N <= 49; N++)
+        selective_step(1 + N % 5 * 7, N, N % 3 == 0);
     static const size_t tokens[] = { 1, 2, 3, 8, 33 };
     for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)
         for (size_t N = 1; N <= 17; N++)

@@ -631,6 +631,38 @@ static void selective_not_finite(mmix_ctx *m)
     FINE(m);
     mmix_reset(m);
 }
+/* An A above 0, and a NaN behind it in the same lane of a vector: their channels alone are reached,
+   by the forward and by steps. */
+static void selective_growing(mmix_ctx *m)
+{
+    enum { L = 3, H = 20, N = 5, GROWS = 3, NONE = 9 };
+    doing("selective scan, growing");
+    mmix_mixer x = any_selective(m, 1, L, H, 1, N), one = x;
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    mmix_data(x.A)[15] = 1000;                   /* of channel 3 */
+    for (size_t t = 0; t < L; t++)
+        mmix_data(x.dt)[t * H + GROWS] = 0;
+    mmix_data(x.A)[15 + 32] = (real)NAN;         /* of channel 9 */
+    mmix_tensor *y = mmix_mix(m, &x);
+    for (size_t t = 0; y && t < L; t++) {
+        one.v = mmix_slice(m, x.v, 1, t, 1);
+        one.dt = mmix_slice(m, x.dt, 1, t, 1);
+        one.k = mmix_slice(m, x.k, 1, t, 1);
+        one.q = mmix_slice(m, x.q, 1, t, 1);
+        one.z = mmix_slice(m, x.z, 1, t, 1);
+        mmix_tensor *step = mmix_mix_step(m, &one, s, 0);
+        for (size_t i = 0; step && i < H; i++) {
+            const double whole = (double)mmix_data(y)[t * H + i];
+            const double stepped = (double)mmix_data(step)[i];
+            const int finite = i != NONE && i != GROWS;     /* ∞ times the first state, 0 */
+            CHECK((whole - whole == 0) == finite);
+            CHECK((stepped - stepped == 0) == finite);
+        }
+    }
+    mmix_mix_state_destroy(s);
+    FINE(m);
+    mmix_reset(m);
+}
 static void selective_invariants(void)
 {
     mmix_ctx *m = context(2, 3);
@@ -639,6 +671,7 @@ static void selective_invariants(void)
     selective_pieces(m);
     selective_exactness(m);
     selective_not_finite(m);
+    selective_growing(m);
     mmix_destroy(m);
     selective_threads();
 }
