@@ -302,7 +302,7 @@ static int encode_all(talk *k, tokenizer_ids *ids)
         messages[first + i].role = i % 2 ? "assistant" : "user";
         messages[first + i].text = k->said[i].at;
     }
-    int bad = tokenizer_chat(k->t, messages, k->count + first, &text, error);
+    int bad = tokenizer_chat(k->t, messages, k->count + first, NULL, &text, error);
     if (!bad) bad = tokenizer_encode(k->t, text.at, text.count, 0, ids);
     free(messages);
     tokenizer_text_free(&text);
