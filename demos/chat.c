@@ -191,6 +191,14 @@ static int is_there(const char *path)
     if (f) fclose(f);
     return f != NULL;
 }
+/* Whether a path is a file that is not empty; folders open, too, but cannot be read. */
+static int is_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    int reads = f && fgetc(f) != EOF;
+    if (f) fclose(f);
+    return reads;
+}
 static int ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
@@ -212,10 +220,10 @@ static void find_tokenizer(const char *model, char path[1024])
 {
     static const char *const weights[] = { ".safetensors", ".index.json", ".bin" };
     size_t n = strlen(model);
-    int is_file = 0;
+    int beside = 0;
     snprintf(path, 1024, "%.1000s", model);
-    for (int i = 0; i < 3; i++) is_file |= ends_with(model, weights[i]);
-    if (!is_file) return;
+    for (int i = 0; i < 3; i++) beside |= ends_with(model, weights[i]);
+    if (!beside) return;
     while (n && model[n - 1] != '/') n--;
     snprintf(path, 1024, "%.*s", n ? (int)n : 1, n ? model : ".");
 }
@@ -354,6 +362,11 @@ static int open_model(talk *k)
     while (type < types && strcmp(named, type_name[type])) type++;
     if (type == types) return fail("--type: give float, bf16, f16, int8 or q4");
     if (load_tokenizer(k) || (!k->o->plain && check_template(k))) return 1;
+    if (is_there(weights) && !is_file(weights)) {
+        snprintf(error, sizeof error, "%.200s has no model.safetensors, no "
+                 "model.safetensors.index.json and no pytorch_model.bin", weights);
+        return fail(error);
+    }
     if (gguf ? read_metadata(k, weights) : read_configs(k, weights)) return 1;
     k->decoder = mmix_decoder_load_as(k->m, weights, type_dtype[type]);
     if (!k->decoder) return fail(mmix_error(k->m));
