@@ -239,8 +239,8 @@ static int load_tokenizer(talk *k)
         return fail(error);
     }
     if (!ends_with(folder, ".gguf") && !is_there(json) && !is_there(sentencepiece)) {
-        snprintf(error, sizeof error, "%.150s has no tokenizer.json (that of state-spaces' Mamba is "
-                 "EleutherAI/gpt-neox-20b's: put it there)", folder);
+        snprintf(error, sizeof error, "%.150s has no tokenizer.json (that of state-spaces' Mamba "
+                 "is EleutherAI/gpt-neox-20b's: put it there)", folder);
         return fail(error);
     }
     k->t = tokenizer_load(folder, error);

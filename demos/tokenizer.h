@@ -3433,6 +3433,15 @@ static int tk_has(const tokenizer *t, const char *words)
     return tk_behind(t->chat, words) != NULL;
 }
 
+/* Whether a template writes the day with anything but %d, %B, %b and %Y. */
+static int tk_chat_has_other_days(const tokenizer *t)
+{
+    const char *at = tk_behind(t->chat, "strftime_now(");
+    for (; at; at = tk_behind(at, "strftime_now("))
+        for (const char *p = at; *p && *p != ')'; p++)
+            if (*p == '%' && (!p[1] || !strchr("dBbY", p[1]))) return 1;
+    return 0;
+}
 /* Templates with the marks of others that say more, or less. */
 static int tk_chat_is_another(const tokenizer *t)
 {
@@ -3440,7 +3449,7 @@ static int tk_chat_is_another(const tokenizer *t)
                                          "<|endofprompt|>" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (tk_has(t, words[i])) return 1;
-    return 0;
+    return tk_chat_has_other_days(t);
 }
 /* Whether what a ChatML template says of its own is in strings, or in "system_message". */
 static int tk_chat_is_said_plainly(const tokenizer *t)
@@ -3517,7 +3526,6 @@ typedef struct tk_chat {
     const tokenizer *t;
     const tokenizer_chat_options *options;
     int kind, think;
-    const char *wrong;                           /* an error's words, or NULL */
     tokenizer_text *to;
     tokenizer_text said;                         /* of one message, as the template changes it */
 } tk_chat;
@@ -3628,15 +3636,15 @@ static void tk_strip_lines(tokenizer_text *x)        /* line ends at the beginni
 /* Puts `with`, which is no longer, in the place of each `word`. */
 static void tk_shorten(tokenizer_text *x, const char *word, const char *with)
 {
-    size_t n = strlen(word), m = strlen(with), to = 0;
-    for (size_t at = 0; at < x->count; to++) {
+    size_t n = strlen(word), m = strlen(with), at = 0, to = 0;
+    while (at < x->count) {
         if (strncmp(x->at + at, word, n)) {
-            x->at[to] = x->at[at++];
-            continue;
+            x->at[to++] = x->at[at++];
+        } else {
+            memcpy(x->at + to, with, m);
+            to += m;
+            at += n;
         }
-        memmove(x->at + to, with, m);
-        to += m - 1;
-        at += n;
     }
     x->count = to;
     x->at[to] = 0;
@@ -3748,14 +3756,12 @@ static int tk_chat_system_of_chatml(tk_chat *c)
     for (; at && !end; at = tk_behind(at, "<|im_start|>system")) {
         c->said.count = 0;
         if (tk_chat_say(c, at - (sizeof begin - 1), &c->said)) return -1;
-        end = c->said.count ? strstr(c->said.at, "<|im_end|>") : NULL;
+        if (!c->said.count || strncmp(c->said.at, begin, sizeof begin - 1)) continue;
+        tk_drop(&c->said, sizeof begin - 1);
+        end = strstr(c->said.at, "<|im_end|>");
         if (end) c->said.count = (size_t)(end - c->said.at);
     }
-    if (end) {
-        c->said.at[c->said.count] = 0;
-        tk_drop(&c->said, sizeof begin - 1);
-        return 0;
-    }
+    if (end) return 0;
     c->said.count = 0;
     at = tk_behind(c->t->chat, "set system_message = '");
     return at ? tk_chat_say(c, at - 1, &c->said) : 0;

@@ -928,31 +928,54 @@ static void chat_is_with(const tokenizer_chat_options *options, const char *temp
     }
     tokenizer_free(t);
 }
+/* A template with a few bytes changed or without its end: any text or error will do. */
+static void break_chat(const char *template_text, const tokenizer_message *m, size_t count)
+{
+    uint32_t seed = 5;
+    size_t n = strlen(template_text);
+    tokenizer *t = opened("{" ADDED("") BYTE_LEVEL HELLO "}");
+    char *text = (char *)malloc(n + 1);
+    for (long k = 0; k < 300 && t && text && n; k++) {
+        tokenizer_text to = { NULL, 0, 0 };
+        memcpy(text, template_text, n + 1);
+        for (uint32_t changes = drawn(&seed) % 4; changes > 0; changes--)
+            text[drawn(&seed) % n] = "'\"\\n%+~{} "[drawn(&seed) % 10];
+        if (k % 3 == 0) text[drawn(&seed) % n] = 0;
+        t->chat = text;
+        int bad = tokenizer_chat(t, m, count, NULL, &to, error);
+        CHECK(bad ? *error != 0 : to.at != NULL);
+        tokenizer_text_free(&to);
+    }
+    if (t) t->chat = NULL;
+    free(text);
+    tokenizer_free(t);
+}
 static void chat_is(const char *template_text, const tokenizer_message *m, size_t count,
                     const char *expected, int line)
 {
+    if (template_text) break_chat(template_text, m, count);
     chat_is_with(NULL, template_text, m, count, expected, line);
 }
-/* What templates of models that think and know the day make of one conversation. */
-static void check_chat_kinds(void)
+static const tokenizer_message turns[] = {
+    { "user", " Hi\xC2\xA0" }, { "assistant", "<think>\nhm\n</think>\n\nHo\n" },
+    { "user", "Q\n\nR" } };
+static const tokenizer_message spaced[] = { { "system", "S \t" }, { "user", "Q" } };
+static const tokenizer_message quick[] = { { "system", "/no_think S" }, { "user", "Q" } };
+/* What templates make of them that tell the day or have a switch for thinking. */
+static void check_chat_options(void)
 {
-    static const tokenizer_message m[] = {
-        { "user", " Hi\xC2\xA0" }, { "assistant", "<think>\nhm\n</think>\n\nHo\n" },
-        { "user", "Q\n\nR" } };
-    static const tokenizer_message told[] = { { "system", "S \t" }, { "user", "Q" } };
-    static const tokenizer_message quick[] = { { "system", "/no_think S" }, { "user", "Q" } };
     static const tokenizer_message over[] = { { "system", "S /system_override" }, { "user", "Q" } };
-    static const tokenizer_message true_h[] = { { "system", "{'reasoning': True}" },
-                                                { "user", "Q" } };
+    const tokenizer_message *m = turns, *told = spaced;
     tokenizer_chat_options day, thinks, answers;
     memset(&day, 0, sizeof day);
     day.year = 2025;
     day.month = 3;
     day.day = 7;
-    thinks = answers = day;
+    thinks = day;
+    answers = day;
     thinks.think = 1;
     answers.think = -1;
-    doing("chat templates of one kind and another");
+    doing("chat templates with options");
     chat_is(llama31, told, 2, "<s><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge "
             "Date: May 2020\nToday Date: 26 Jul 2024\n\nS<|eot_id|><|start_header_id|>user"
             "<|end_header_id|>\n\nQ<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
@@ -975,21 +998,31 @@ static void check_chat_kinds(void)
                  "<|im_end|>\n<|im_start|>assistant\n<think>\nhm\n</think>\n\nHo\n<|im_end|>\n"
                  "<|im_start|>user\nQ\n\nR<|im_end|>\n<|im_start|>assistant\n", __LINE__);
     chat_is_with(&answers, smollm3, m + 2, 1, "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff "
-                 "Date: May 2020\nToday Date: 07 March 2025\nReasoning Mode: /no_think\n\n## Custom "
-                 "Instructions\n\nBe quick.\n\n<|im_end|>\n<|im_start|>user\nQ\n\nR<|im_end|>\n"
-                 "<|im_start|>assistant\n<think>\n\n</think>\n", __LINE__);
+                 "Date: May 2020\nToday Date: 07 March 2025\nReasoning Mode: /no_think\n\n## "
+                 "Custom Instructions\n\nBe quick.\n\n<|im_end|>\n<|im_start|>user\nQ\n\nR"
+                 "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n", __LINE__);
     chat_is_with(&thinks, smollm3, quick, 2, "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff "
-                 "Date: May 2020\nToday Date: 07 March 2025\nReasoning Mode: /no_think\n\n## Custom "
-                 "Instructions\n\n S\n\n<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
+                 "Date: May 2020\nToday Date: 07 March 2025\nReasoning Mode: /no_think\n\n## "
+                 "Custom Instructions\n\n S\n\n<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
                  "<|im_start|>assistant\n<think>\n\n</think>\n", __LINE__);
     chat_is(smollm3, over, 2, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
             "<|im_start|>assistant\n", __LINE__);
-    chat_is_with(&day, granite, m + 2, 1, "<|start_of_role|>system<|end_of_role|>Today's Date: March "
-                 "07, 2025. Help.<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>Q\n\nR"
+    chat_is_with(&day, granite, m + 2, 1, "<|start_of_role|>system<|end_of_role|>Today's Date: "
+                 "March 07, 2025. Help.<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>Q\n\nR"
                  "<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>", __LINE__);
     chat_is_with(&thinks, granite, m + 2, 1, "<|start_of_role|>system<|end_of_role|>Today's Date: "
                  "March 07, 2025. Think.<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>Q\n\nR"
                  "<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>", __LINE__);
+    day.month = 13;
+    chat_is_with(&day, llama31, m, 1, "a month from 1 to 12", __LINE__);
+}
+/* And others. */
+static void check_chat_kinds(void)
+{
+    static const tokenizer_message true_h[] = { { "system", "{'reasoning': True}" },
+                                                { "user", "Q" } };
+    const tokenizer_message *m = turns, *told = spaced;
+    doing("chat templates of one kind and another");
     chat_is(granite4, m + 2, 1, "<|start_of_role|>system<|end_of_role|>Help.<|end_of_text|>\n"
             "<|start_of_role|>user<|end_of_role|>Q\n\nR<|end_of_text|>\n<|start_of_role|>"
             "assistant<|end_of_role|>", __LINE__);
@@ -1000,14 +1033,12 @@ static void check_chat_kinds(void)
     chat_is(nemotron, m, 3, "<SPECIAL_10>System\n\n\n<SPECIAL_11>User\nHi\n<SPECIAL_11>Assistant\n"
             "Ho\n<SPECIAL_12>\n<SPECIAL_11>User\nQ\n\nR\n<SPECIAL_11>Assistant\n<think>\n",
             __LINE__);
-    chat_is(nemotron, quick, 2, "<SPECIAL_10>System\nS\n\n<SPECIAL_11>User\nQ\n<SPECIAL_11>Assistant"
-            "\n<think></think>", __LINE__);
+    chat_is(nemotron, quick, 2, "<SPECIAL_10>System\nS\n\n<SPECIAL_11>User\nQ\n<SPECIAL_11>"
+            "Assistant\n<think></think>", __LINE__);
     chat_is(nemotron_h, true_h, 2, "<SPECIAL_10>System\n{'reasoning': True}\n<SPECIAL_11>User\nQ\n"
             "<SPECIAL_11>Assistant\n<think>\n", __LINE__);
     chat_is(tekken, told, 2, "<s>[INST]S \t\n\nQ[/INST]", __LINE__);
     chat_is(mixtral, told, 2, "<s> [INST] S \t\n\nQ [/INST]", __LINE__);
-    day.month = 13;
-    chat_is_with(&day, llama31, m, 1, "a month from 1 to 12", __LINE__);
 }
 static void check_chat(void)
 {
@@ -1031,6 +1062,9 @@ static void check_chat(void)
     chat_is(mistral3, m, 3, "<s>[INST]  Hi [/INST] Ho</s>[INST] Q[/INST]", __LINE__);
     chat_is(mistral, told, 2, "has no system message", __LINE__);
     chat_is(trimming, m, 1, "template is not done", __LINE__);
+    chat_is("{{ '<|im_start|>system<|im_end|>' }}", m + 2, 1,
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is("{{ '<|im_start|>' + strftime_now('%A') + '<|im_end|>' }}", m, 1, "not done", __LINE__);
     chat_is(ours_and_more, m, 1, "template is not done", __LINE__);
     chat_is(phi3, m, 1, "template is not done", __LINE__);
     chat_is("something else", m, 1, "template is not done", __LINE__);
@@ -1279,7 +1313,8 @@ int main(int argc, char **argv)
         { "behaviours", check_behaviours }, { "nfc", check_nfc },
         { "characters", check_characters }, { "spm", check_spm }, { "refused", check_spm_refused },
         { "gguf", check_gguf }, { "refused", check_refused }, { "broken", check_broken },
-        { "long", check_long }, { "chat", check_chat }, { "kinds", check_chat_kinds }, { "folder", check_folder },
+        { "long", check_long }, { "chat", check_chat },
+        { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
         { "memory", check_memory }, { "fuzz", check_fuzz },
     };
     if (argc == 6 && !strcmp(argv[1], "--encode")) return encode_file(argv);
