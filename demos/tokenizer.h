@@ -132,24 +132,41 @@ int tokenizer_stream_end(tokenizer_stream *s, tokenizer_text *text);
 enum {
     TOKENIZER_CHAT_NONE,                         /* the file has no template: a base model */
     TOKENIZER_CHAT_UNKNOWN,
-    TOKENIZER_CHATML,                            /* SmolLM2, Qwen2, Qwen2.5 */
+    TOKENIZER_CHATML,                            /* SmolLM2, Qwen2, Qwen2.5, Falcon-H1 */
     TOKENIZER_CHAT_LLAMA3,
     TOKENIZER_CHAT_ZEPHYR,                       /* TinyLlama, Zephyr */
     TOKENIZER_CHAT_MISTRAL,                      /* "[INST] … [/INST]" */
-    TOKENIZER_CHAT_MISTRAL3                      /* "[INST] …[/INST]" */
+    TOKENIZER_CHAT_MISTRAL3,                     /* "[INST] …[/INST]" */
+    TOKENIZER_CHAT_TEKKEN,                       /* "[INST]…[/INST]": Mistral Nemo */
+    TOKENIZER_CHAT_LLAMA31,                      /* Llama 3.1, 3.2, 3.3: with dates */
+    TOKENIZER_CHAT_QWEN3,                        /* ChatML, and answers with <think> */
+    TOKENIZER_CHAT_SMOLLM3,
+    TOKENIZER_CHAT_GRANITE,                      /* 3.0 to 4.1 */
+    TOKENIZER_CHAT_FALCON,                       /* "User: …", "Assistant: …": Falcon Mamba */
+    TOKENIZER_CHAT_FALCON3,                      /* and OLMo 2, Tülu 3 */
+    TOKENIZER_CHAT_NEMOTRON_H,
+    TOKENIZER_CHAT_NEMOTRON                      /* Nemotron Nano 2 */
 };
 typedef struct tokenizer_message {
     const char *role;                            /* "system" (only first), "user", "assistant" */
     const char *text;
 } tokenizer_message;
+typedef struct tokenizer_chat_options {
+    /* Whether the model thinks before it answers: 1, -1 for no, 0 as its template has it untold.
+       Qwen3, SmolLM3, Granite 3.2 and Nemotron Nano 2 have the choice. */
+    int think;
+    /* Today, which some templates tell the model. year 0: 26 July 2024, as Llama 3.1's has it. */
+    int year, month, day;
+} tokenizer_chat_options;
 /* Returns which template a tokenizer's file has, TOKENIZER_CHAT_…. */
 int tokenizer_chat_kind(const tokenizer *t);
 /* Appends a conversation and what calls for the next answer, for tokenizer_encode without flags, as
-   the template does: a system message of its own where messages begin with no other. Special tokens
-   that a message's text holds count as such; a program that passes on what strangers write removes
-   them before. Returns 0; -1 on error, with a message in error[TOKENIZER_ERROR]. */
+   the template does: a system message of its own where messages begin with no other, and earlier
+   answers without what was thought, if it leaves that out. Special tokens that a message's text
+   holds count as such; a program that passes on what strangers write removes them before. options:
+   NULL is all zero. Returns 0; -1 on error, with a message in error[TOKENIZER_ERROR]. */
 int tokenizer_chat(const tokenizer *t, const tokenizer_message *messages, size_t count,
-                   tokenizer_text *text, char *error);
+                   const tokenizer_chat_options *options, tokenizer_text *text, char *error);
 /* Returns the token that ends an answer in such a conversation; -1: there is none. */
 int32_t tokenizer_chat_end(const tokenizer *t);
 
@@ -3388,49 +3405,439 @@ tokenizer *tokenizer_load(const char *path, char *error)
 
 /* ==== >>chat =========================================================================
    conversations as models were taught them
+
+   A template is known by words in its text, and what it makes of a conversation is written here.
+   What differs within a kind is read from the text: what it says of the model, how it writes a
+   date, spaces around a mark.
    ==================================================================================== */
 
-enum { TK_SYSTEM = 512 };
-static int tk_has(const tokenizer *t, const char *words) { return strstr(t->chat, words) != NULL; }
+/* What is behind `words` in a template, or NULL: they are not there. A line's end in words is that
+   of the template or "\\n", which is how strings write it; a tab is any white space or none. */
+static const char *tk_behind(const char *at, const char *words)
+{
+    for (; *at; at++) {
+        const char *p = at, *w = words;
+        for (; *w; w++) {
+            size_t n = *p == *w;
+            if (*w == '\n' && p[0] == '\\' && p[1] == 'n') n = 2;
+            if (*w == '\t') n = strspn(p, " \t\r\n");
+            if (!n && *w != '\t') break;
+            p += n;
+        }
+        if (!*w) return p;
+    }
+    return NULL;
+}
+static int tk_has(const tokenizer *t, const char *words)
+{
+    return tk_behind(t->chat, words) != NULL;
+}
 
+/* Whether a template writes the day with anything but %d, %B, %b and %Y. */
+static int tk_chat_has_other_days(const tokenizer *t)
+{
+    const char *at = tk_behind(t->chat, "strftime_now(");
+    for (; at; at = tk_behind(at, "strftime_now("))
+        for (const char *p = at; *p && *p != ')'; p++)
+            if (*p == '%' && (!p[1] || !strchr("dBbY", p[1]))) return 1;
+    return 0;
+}
+/* Templates with the marks of others that say more, or less. */
+static int tk_chat_is_another(const tokenizer *t)
+{
+    static const char *const words[] = { "<<SYS>>", "<|end|>", "[SYSTEM_PROMPT]", "<|im_sep|>",
+                                         "<|endofprompt|>" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (tk_has(t, words[i])) return 1;
+    return tk_chat_has_other_days(t);
+}
+/* Whether what a ChatML template says of its own is in strings, or in "system_message". */
+static int tk_chat_is_said_plainly(const tokenizer *t)
+{
+    static const char mark[] = "<|im_start|>system";
+    if (tk_has(t, "enable_thinking")) return 0;
+    if (tk_has(t, "system_message") && !tk_has(t, "'<|im_start|>system\n' + system_message + "))
+        return 0;
+    for (const char *at = strstr(t->chat, mark); at; at = strstr(at + 1, mark))
+        if (at == t->chat || !strchr("'\"", at[-1])) return 0;
+    return 1;
+}
+/* The kind of a template with ChatML's marks. */
+static int tk_chat_kind_of_chatml(const tokenizer *t)
+{
+    if (tk_has(t, "\"Reasoning Mode: \"") && tk_has(t, "\"## Custom Instructions\n\n\""))
+        return tk_has(t, "\"None\"") ? TOKENIZER_CHAT_UNKNOWN : TOKENIZER_CHAT_SMOLLM3;
+    if (tk_has(t, "trim") || tk_has(t, "strip()")) return TOKENIZER_CHAT_UNKNOWN;
+    if (!tk_has(t, "<think>"))
+        return tk_chat_is_said_plainly(t) ? TOKENIZER_CHATML : TOKENIZER_CHAT_UNKNOWN;
+    if (!tk_has(t, "if '</think>' in ") || !tk_has(t, "if loop.index0 > ns.last_query_index"))
+        return TOKENIZER_CHAT_UNKNOWN;
+    if (tk_has(t, "'<|im_start|>assistant\n<think>\n'")) return TOKENIZER_CHAT_QWEN3;
+    return tk_has(t, "enable_thinking is false\t%}\t{{-\t'<think>\n\n</think>\n\n'") ?
+        TOKENIZER_CHAT_QWEN3 : TOKENIZER_CHAT_UNKNOWN;
+}
+/* Kinds, and words that are all in their templates. */
+static const struct {
+    int kind;
+    const char *words[3];
+} tk_chat_known[] = {
+    { TOKENIZER_CHAT_LLAMA31, { "{{-\tsystem_message\t}}\t{{-\t\"<|eot_id|>\"",
+                                "set system_message = \"\"",
+                                "+ message['content'] | trim + '<|eot_id|>'" } },
+    { TOKENIZER_CHAT_LLAMA3, { "'<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'"
+                               "\t+ message['content'] | trim + '<|eot_id|>'", "bos_token",
+                               "'<|start_header_id|>assistant<|end_header_id|>\n\n'" } },
+    { TOKENIZER_CHAT_MISTRAL, { "[INST] ", " [/INST]", "" } },
+    { TOKENIZER_CHAT_MISTRAL3, { "[INST] ", "[/INST]", "" } },
+    { TOKENIZER_CHAT_TEKKEN, { "\"[INST]\" + message", "[/INST]", "" } },
+    { TOKENIZER_CHAT_GRANITE, { "add_generation_prompt\t%}\t{{-\t'<|start_of_role|>assistant",
+                                "<|end_of_role|>' + message['content'] + '<|end_of_text|>\n'",
+                                "" } },
+    { TOKENIZER_CHAT_GRANITE, { "'<|start_of_role|>assistant<|end_of_role|>'",
+                                "<|end_of_role|>' + content.val + '<|end_of_text|>\n'",
+                                "set ns.system_message = messages[0].content" } },
+    { TOKENIZER_CHAT_NEMOTRON, { "<SPECIAL_10>System\n", "\n<SPECIAL_12>\n", "'/no_think'" } },
+    { TOKENIZER_CHAT_NEMOTRON_H, { "<SPECIAL_10>System\n", "{'reasoning': True}",
+                                   "\n<SPECIAL_11>Assistant\n" } },
+    { TOKENIZER_CHAT_FALCON, { "'\n\nUser: ' + message['content'].strip()",
+                               "'\n\nAssistant: ' + message['content'].strip()",
+                               "'\n\nAssistant:'" } },
+    { TOKENIZER_CHAT_FALCON3, { "'<|user|>\n' + message['content'] + '\n'", "'<|assistant|>\n'",
+                                "message['content'] + eos_token" } },
+    { TOKENIZER_CHAT_ZEPHYR, { "'<|user|>\n' + message['content'] + eos_token", "<|assistant|>",
+                               "" } },
+};
 int tokenizer_chat_kind(const tokenizer *t)
 {
     if (!t || !t->chat) return TOKENIZER_CHAT_NONE;
-    /* templates of the same marks that say more */
-    static const char *const others[] = { "Cutting Knowledge", "<<SYS>>", "<|end|>", "<think>",
-                                          "[SYSTEM_PROMPT]", "<|im_sep|>", "<|endofprompt|>" };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (tk_has(t, others[i])) return TOKENIZER_CHAT_UNKNOWN;
-    if (tk_has(t, "<|start_header_id|>") && tk_has(t, "<|eot_id|>")) return TOKENIZER_CHAT_LLAMA3;
-    if (tk_has(t, "[INST] ") && tk_has(t, "[/INST]"))
-        return tk_has(t, " [/INST]") ? TOKENIZER_CHAT_MISTRAL : TOKENIZER_CHAT_MISTRAL3;
-    if (tk_has(t, "trim") || tk_has(t, "strip()")) return TOKENIZER_CHAT_UNKNOWN;
-    if (tk_has(t, "<|im_start|>") && tk_has(t, "<|im_end|>")) return TOKENIZER_CHATML;
-    if (tk_has(t, "<|user|>") && tk_has(t, "<|assistant|>") && tk_has(t, "eos_token"))
-        return TOKENIZER_CHAT_ZEPHYR;
+    if (tk_chat_is_another(t)) return TOKENIZER_CHAT_UNKNOWN;
+    if (tk_has(t, "<|im_start|>") && tk_has(t, "<|im_end|>")) return tk_chat_kind_of_chatml(t);
+    for (size_t i = 0; i < sizeof tk_chat_known / sizeof *tk_chat_known; i++) {
+        const char *const *words = tk_chat_known[i].words;
+        if (tk_has(t, words[0]) && tk_has(t, words[1]) && tk_has(t, words[2]))
+            return tk_chat_known[i].kind;
+    }
     return TOKENIZER_CHAT_UNKNOWN;
 }
-/* The system message that a ChatML template has for a conversation without one: what stands
-   between its marks without being computed. 0: it has none. */
-static size_t tk_chatml_system(const tokenizer *t, char system[TK_SYSTEM])
+
+/* ---- what a template says itself ---- */
+
+typedef struct tk_chat {
+    const tokenizer *t;
+    const tokenizer_chat_options *options;
+    int kind, think;
+    tokenizer_text *to;
+    tokenizer_text said;                         /* of one message, as the template changes it */
+} tk_chat;
+
+/* The day as Python's strftime writes it in English: %d, %B, %b and %Y. */
+static int tk_chat_day(const tk_chat *c, const char *format, size_t n, tokenizer_text *to)
 {
-    static const char mark[] = "<|im_start|>system";
-    const char *at = t->chat;
+    static const char *const month[] = { "January", "February", "March", "April", "May", "June",
+        "July", "August", "September", "October", "November", "December" };
+    const tokenizer_chat_options *o = c->options;
+    int year = 2024, number = 7, day = 26, bad = 0;
+    if (o && o->year) {
+        year = o->year;
+        number = o->month;
+        day = o->day;
+    }
+    for (size_t i = 0; i < n && !bad; i++) {
+        char digits[16];
+        char what = format[i] == '%' && i + 1 < n ? format[++i] : 0;
+        snprintf(digits, sizeof digits, what == 'd' ? "%02d" : "%d", what == 'd' ? day : year);
+        if (what == 'd' || what == 'Y') bad = tk_say(to, digits);
+        else if (what == 'B') bad = tk_say(to, month[number - 1]);
+        else if (what == 'b') bad = tokenizer_text_add(to, month[number - 1], 3);
+        else bad = tokenizer_text_add(to, format + i, 1);
+    }
+    return bad;
+}
+/* Appends what the template's expression at `at` says: strings, and the day, with "+" between
+   them. What else it adds is left out. */
+static int tk_chat_say(const tk_chat *c, const char *at, tokenizer_text *to)
+{
+    static const char today[] = "strftime_now(";
+    while (at) {
+        int is_day = !strncmp(at, today, sizeof today - 1);
+        if (is_day) at += sizeof today - 1;
+        char quote = *at++;
+        if (quote != '"' && quote != '\'') return 0;
+        const char *end = at;
+        while (*end && *end != quote) end += *end == '\\' && end[1] ? 2 : 1;
+        if (is_day && tk_chat_day(c, at, (size_t)(end - at), to)) return -1;
+        for (; at < end && !is_day; at++) {
+            char letter = *at;
+            if (letter == '\\') letter = *++at;
+            if (letter == 'n' && at[-1] == '\\') letter = '\n';
+            if (tokenizer_text_add(to, &letter, 1)) return -1;
+        }
+        at = *end ? end + 1 + is_day : end;
+        at += strspn(at, " \n");
+        if (*at != '+' && *at != '~') return 0;
+        at += 1 + strspn(at + 1, " \n");
+    }
+    return 0;
+}
+/* The same of an expression behind words. */
+static int tk_chat_say_behind(const tk_chat *c, const char *words, tokenizer_text *to)
+{
+    return tk_chat_say(c, tk_behind(c->t->chat, words), to);
+}
+static const char *tk_token_text(const tokenizer *t, int32_t id)
+{
+    const tk_token *token = tk_token_of(t, id);
+    return token ? token->text : "";
+}
+
+/* ---- what templates change in a message ---- */
+
+/* The bytes of the white space with which a text begins, as Python strips it; 0: none. */
+static size_t tk_white_bytes(const char *text, size_t n)
+{
+    size_t length = 1;
+    unsigned char first = (unsigned char)*text;
+    if (first >= 0xC0) length = first < 0xE0 ? 2 : 3;
+    if (length > n || !tk_is_valid(text, length)) return 0;
+    uint32_t point = tk_point(text, &length);
+    return tk_is_white(point) || (point >= 0x1C && point <= 0x1F) ? length : 0;
+}
+static void tk_drop(tokenizer_text *x, size_t n)     /* from the beginning */
+{
+    if (!n) return;
+    memmove(x->at, x->at + n, x->count - n + 1);
+    x->count -= n;
+}
+static void tk_strip_end(tokenizer_text *x)
+{
     for (;;) {
-        at = strstr(at, mark);
-        if (!at) return 0;
-        at += sizeof mark - 1;
-        size_t newline = 0;
-        if (at[0] == '\n') newline = 1;
-        if (at[0] == '\\' && at[1] == 'n') newline = 2;
-        const char *end = newline ? strstr(at, "<|im_end|>") : NULL;
-        size_t n = end ? (size_t)(end - at) - newline : 0;
-        if (!n || n >= TK_SYSTEM) continue;
-        memcpy(system, at + newline, n);
-        system[n] = 0;
-        if (!strpbrk(system, "'\"{}\\")) return n;
+        size_t length = 0;
+        for (size_t n = 1; n <= 3 && n <= x->count && !length; n++)
+            if (tk_white_bytes(x->at + x->count - n, n) == n) length = n;
+        if (!length) return;
+        x->count -= length;
+        x->at[x->count] = 0;
     }
 }
+static void tk_strip(tokenizer_text *x)
+{
+    size_t n = 0, length = 1;
+    while (n < x->count && length) {
+        length = tk_white_bytes(x->at + n, x->count - n);
+        n += length;
+    }
+    tk_drop(x, n);
+    tk_strip_end(x);
+}
+static void tk_strip_lines(tokenizer_text *x)        /* line ends at the beginning */
+{
+    tk_drop(x, strspn(x->at, "\n"));
+}
+/* Puts `with`, which is no longer, in the place of each `word`. */
+static void tk_shorten(tokenizer_text *x, const char *word, const char *with)
+{
+    size_t n = strlen(word), m = strlen(with), at = 0, to = 0;
+    while (at < x->count) {
+        if (strncmp(x->at + at, word, n)) {
+            x->at[to++] = x->at[at++];
+        } else {
+            memcpy(x->at + to, with, m);
+            to += m;
+            at += n;
+        }
+    }
+    x->count = to;
+    x->at[to] = 0;
+}
+/* Leaves what is behind a mark: the last one, or the first and up to the second. */
+static void tk_cut(tokenizer_text *x, const char *mark, int last)
+{
+    const char *at = strstr(x->at, mark), *next = at;
+    while (next && last) {
+        at = next;
+        next = strstr(at + strlen(mark), mark);
+    }
+    if (!at) return;
+    tk_drop(x, (size_t)(at - x->at) + strlen(mark));
+    next = last ? NULL : strstr(x->at, mark);
+    if (next) x->count = (size_t)(next - x->at);
+    x->at[x->count] = 0;
+}
+
+/* ---- messages ---- */
+
+/* What stands before a message's role, between it and the text, and behind the text. */
+static const struct tk_role_marks {
+    int kind;
+    const char *before, *between, *after;
+} tk_chat_marks[] = {
+    { TOKENIZER_CHATML, "<|im_start|>", "\n", "<|im_end|>\n" },
+    { TOKENIZER_CHAT_QWEN3, "<|im_start|>", "\n", "<|im_end|>\n" },
+    { TOKENIZER_CHAT_SMOLLM3, "<|im_start|>", "\n", "<|im_end|>\n" },
+    { TOKENIZER_CHAT_LLAMA3, "<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>" },
+    { TOKENIZER_CHAT_LLAMA31, "<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>" },
+    { TOKENIZER_CHAT_ZEPHYR, "<|", "|>\n", "\n" },
+    { TOKENIZER_CHAT_FALCON3, "<|", "|>\n", "\n" },
+    { TOKENIZER_CHAT_GRANITE, "<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>\n" },
+};
+static const struct tk_role_marks *tk_marks_of(int kind)
+{
+    for (size_t i = 0; i < sizeof tk_chat_marks / sizeof *tk_chat_marks; i++)
+        if (tk_chat_marks[i].kind == kind) return &tk_chat_marks[i];
+    return NULL;
+}
+static int tk_chat_open(const tk_chat *c, const char *role)
+{
+    const struct tk_role_marks *marks = tk_marks_of(c->kind);
+    int system = !strcmp(role, "system"), user = !strcmp(role, "user");
+    if (marks)
+        return tk_say(c->to, marks->before) || tk_say(c->to, role) || tk_say(c->to, marks->between);
+    if (c->kind == TOKENIZER_CHAT_FALCON) {
+        if (system) return 0;
+        return tk_say(c->to, user ? "\n\nUser: " : "\n\nAssistant: ");
+    }
+    if (system) return tk_say(c->to, "<SPECIAL_10>System\n");
+    if (c->kind == TOKENIZER_CHAT_NEMOTRON)
+        return tk_say(c->to, user ? "<SPECIAL_11>User\n" : "<SPECIAL_11>Assistant\n");
+    return user ? tk_say(c->to, "\n<SPECIAL_11>User\n") : 0;
+}
+static int tk_chat_close(const tk_chat *c, const char *role)
+{
+    const struct tk_role_marks *marks = tk_marks_of(c->kind);
+    const char *end = tk_token_text(c->t, c->t->end);
+    int user = !strcmp(role, "user"), answer = !strcmp(role, "assistant");
+    int ended = c->kind == TOKENIZER_CHAT_ZEPHYR || (c->kind == TOKENIZER_CHAT_FALCON3 && answer);
+    if (ended && tk_say(c->to, end)) return -1;
+    if (marks) return tk_say(c->to, marks->after);
+    if (c->kind == TOKENIZER_CHAT_NEMOTRON_H && user)
+        return tk_say(c->to, "\n<SPECIAL_11>Assistant\n");
+    if (c->kind != TOKENIZER_CHAT_NEMOTRON) return 0;
+    if (user) return tk_say(c->to, "\n");
+    if (answer) return tk_say(c->to, "\n<SPECIAL_12>\n");
+    return tk_say(c->to, tk_has(c->t, "'\n\n'\t-}}\t{%-\tset messages = messages[1:]") ?
+                  "\n\n" : "\n");
+}
+/* Writes a message whose text is c->said. */
+static int tk_chat_write(const tk_chat *c, const char *role)
+{
+    return tk_chat_open(c, role) || tokenizer_text_add(c->to, c->said.at, c->said.count) ||
+        tk_chat_close(c, role);
+}
+/* Falcon's lines: one end in the place of two. */
+static void tk_chat_lines(tk_chat *c)
+{
+    if (c->kind != TOKENIZER_CHAT_FALCON) return;
+    if (strstr(c->t->chat, "\\r\\n")) tk_shorten(&c->said, "\r\n", "\n");
+    tk_shorten(&c->said, "\n\n", "\n");
+}
+/* Makes c->said a message's text, with what a template does to all of them. */
+static int tk_chat_take(tk_chat *c, const char *text)
+{
+    int nemotron = c->kind == TOKENIZER_CHAT_NEMOTRON || c->kind == TOKENIZER_CHAT_NEMOTRON_H;
+    c->said.count = 0;
+    if (tk_say(&c->said, text)) return -1;
+    if (c->kind == TOKENIZER_CHAT_NEMOTRON) {
+        tk_shorten(&c->said, "/think", "");
+        tk_shorten(&c->said, "/no_think", "");
+    }
+    if (nemotron || c->kind == TOKENIZER_CHAT_LLAMA3 || c->kind == TOKENIZER_CHAT_LLAMA31 ||
+        c->kind == TOKENIZER_CHAT_FALCON) tk_strip(&c->said);
+    return 0;
+}
+
+/* ---- the system message ---- */
+
+/* The system message that a ChatML template has for a conversation without one: what its strings
+   say between the marks, or "system_message". Empty: it has none. */
+static int tk_chat_system_of_chatml(tk_chat *c)
+{
+    static const char begin[] = "<|im_start|>system\n";
+    const char *at = tk_behind(c->t->chat, "<|im_start|>system"), *end = NULL;
+    for (; at && !end; at = tk_behind(at, "<|im_start|>system")) {
+        c->said.count = 0;
+        if (tk_chat_say(c, at - (sizeof begin - 1), &c->said)) return -1;
+        if (!c->said.count || strncmp(c->said.at, begin, sizeof begin - 1)) continue;
+        tk_drop(&c->said, sizeof begin - 1);
+        end = strstr(c->said.at, "<|im_end|>");
+        if (end) c->said.count = (size_t)(end - c->said.at);
+    }
+    if (end) return 0;
+    c->said.count = 0;
+    at = tk_behind(c->t->chat, "set system_message = '");
+    return at ? tk_chat_say(c, at - 1, &c->said) : 0;
+}
+/* "Cutting Knowledge Date", "Today Date" and what was told. */
+static int tk_chat_system_of_llama(tk_chat *c, const char *told)
+{
+    const char *knowledge = strstr(c->t->chat, "\"Cutting Knowledge Date: ");
+    if (tk_chat_open(c, "system")) return -1;
+    if (knowledge && (tk_chat_say(c, knowledge, c->to) || tk_say(c->to, "Today Date: ") ||
+        tk_chat_say_behind(c, "set date_string = ", c->to) || tk_say(c->to, "\n\n"))) return -1;
+    if (tk_chat_take(c, told ? told : "")) return -1;
+    return tokenizer_text_add(c->to, c->said.at, c->said.count) || tk_chat_close(c, "system");
+}
+/* A block with the day, the mode, and what was told or what stands for it. */
+static int tk_chat_system_of_smollm3(tk_chat *c, const char *told)
+{
+    static const char override[] = "/system_override";
+    const char *text = told ? told : "", *mode;
+    if (strstr(text, "/no_think")) c->think = 0;
+    else if (strstr(text, "/think")) c->think = 1;
+    mode = c->think ? "/think\n\n" : "/no_think\n\n";
+    if (tk_chat_take(c, text)) return -1;
+    tk_shorten(&c->said, "/no_think", "");
+    tk_shorten(&c->said, "/think", "");
+    tk_strip_end(&c->said);
+    if (strstr(text, override) && strstr(c->t->chat, override)) {
+        tk_shorten(&c->said, override, "");
+        tk_strip_end(&c->said);
+        return tk_chat_write(c, "system");
+    }
+    int bad = tk_chat_open(c, "system") || tk_say(c->to, "## Metadata\n\n") ||
+        tk_chat_say(c, strstr(c->t->chat, "\"Knowledge Cutoff Date: "), c->to);
+    if (!bad && tk_has(c->t, "\"Today Date: \""))
+        bad = tk_say(c->to, "Today Date: ") || tk_chat_say_behind(c, "set today = ", c->to) ||
+            tk_say(c->to, "\n");
+    bad = bad || tk_say(c->to, "Reasoning Mode: ") || tk_say(c->to, mode) ||
+        tk_say(c->to, "## Custom Instructions\n\n");
+    if (bad) return -1;
+    if (c->said.count)
+        bad = tokenizer_text_add(c->to, c->said.at, c->said.count) || tk_say(c->to, "\n\n");
+    else bad = tk_chat_say_behind(c, c->think ? "elif reasoning_mode == \"/think\"\t-%}\t{{-\t" :
+                                  "\n\n\"\t-}}\t{%-\telse\t-%}\t{{-\t", c->to);
+    return bad || tk_chat_close(c, "system");
+}
+/* Granite's says which model it is, and versions 3.1 to 3.3 the day, where nothing was told. */
+static int tk_chat_system_of_granite(tk_chat *c, const char *told)
+{
+    const char *const whole = "set g4_default_system_message = ";
+    int fourth = tk_has(c->t, "set ns.system_message = messages[0].content"), bad;
+    const char *parts = tk_behind(c->t->chat, "set system_message = \t\"");
+    if (told && (*told || !fourth)) return tk_chat_take(c, told) || tk_chat_write(c, "system");
+    c->said.count = 0;
+    bad = tk_chat_say_behind(c, whole, &c->said);
+    if (!bad && !fourth && parts) {
+        bad = tk_chat_say(c, parts - 1, &c->said) || tk_chat_say(c, tk_behind(parts,
+            c->think ? "elif thinking\t%}\t{%-\tset system_message = system_message + " :
+            "else\t%}\t{%-\tset system_message = system_message + "), &c->said);
+    }
+    if (bad || !c->said.count) return bad;
+    return tk_chat_write(c, "system");
+}
+static int tk_chat_system(tk_chat *c, const char *told)
+{
+    int always = c->kind == TOKENIZER_CHAT_NEMOTRON || c->kind == TOKENIZER_CHAT_NEMOTRON_H;
+    if (c->kind == TOKENIZER_CHAT_LLAMA31) return tk_chat_system_of_llama(c, told);
+    if (c->kind == TOKENIZER_CHAT_SMOLLM3) return tk_chat_system_of_smollm3(c, told);
+    if (c->kind == TOKENIZER_CHAT_GRANITE) return tk_chat_system_of_granite(c, told);
+    if (told || always) return tk_chat_take(c, told ? told : "") || tk_chat_write(c, "system");
+    if (c->kind != TOKENIZER_CHATML) return 0;
+    if (tk_chat_system_of_chatml(c)) return -1;
+    return c->said.count ? tk_chat_write(c, "system") : 0;
+}
+
+/* ---- conversations ---- */
+
 /* Whether messages are a system message at most, and then user and assistant in turns. */
 static int tk_chat_check(const tokenizer_message *messages, size_t count)
 {
@@ -3442,97 +3849,160 @@ static int tk_chat_check(const tokenizer_message *messages, size_t count)
     }
     return count > 0 && !strcmp(messages[count - 1].role, "user");
 }
-static int tk_chat_piece(tokenizer_text *to, const char *before, const char *role,
-                         const char *between, const char *text, const char *after)
+/* An earlier answer: what was thought is left out of most. */
+static int tk_chat_answer(tk_chat *c, const char *text)
 {
-    return tk_say(to, before) || tk_say(to, role) || tk_say(to, between) || tk_say(to, text) ||
-        tk_say(to, after);
-}
-/* A text without white space around it. */
-static int tk_chat_trimmed(tokenizer_text *to, const char *text)
-{
-    size_t n = strlen(text);
-    while (n && strchr(" \t\r\n\f\v", text[n - 1])) n--;
-    while (n && strchr(" \t\r\n\f\v", *text)) {
-        text++;
-        n--;
+    if (c->kind == TOKENIZER_CHAT_NEMOTRON) {
+        c->said.count = 0;
+        if (tk_say(&c->said, text)) return -1;
+        tk_cut(&c->said, "</think>", 0);
+        tk_strip(&c->said);
+        return tk_chat_write(c, "assistant");
     }
-    return tokenizer_text_add(to, text, n);
+    if (tk_chat_take(c, text)) return -1;
+    if (c->kind == TOKENIZER_CHAT_QWEN3 && strstr(text, "</think>")) {
+        tk_cut(&c->said, "</think>", 1);
+        tk_strip_lines(&c->said);
+    }
+    tk_chat_lines(c);
+    if (c->kind != TOKENIZER_CHAT_SMOLLM3) return tk_chat_write(c, "assistant");
+    tk_strip_lines(&c->said);
+    return tk_chat_open(c, "assistant") || (!c->think && tk_say(c->to, "<think>\n\n</think>\n")) ||
+        tokenizer_text_add(c->to, c->said.at, c->said.count) || tk_chat_close(c, "assistant");
 }
-static const char *tk_token_text(const tokenizer *t, int32_t id)
+/* Mistral's templates differ in the spaces around texts, and in whether the first or the last
+   question has the system message before it. `told` is that of this message, or NULL. */
+static int tk_chat_mistral(const tk_chat *c, const tokenizer_message *m, const char *told)
 {
-    const tk_token *token = tk_token_of(t, id);
-    return token ? token->text : "";
-}
-/* Mistral's templates differ in the spaces around an answer. */
-static int tk_chat_mistral(const tokenizer *t, int kind, const tokenizer_message *m,
-                           tokenizer_text *to)
-{
-    const char *close = kind == TOKENIZER_CHAT_MISTRAL ? " [/INST]" : "[/INST]";
+    const tokenizer *t = c->t;
+    const char *open = c->kind == TOKENIZER_CHAT_TEKKEN ? "[INST]" : "[INST] ";
+    const char *close = c->kind == TOKENIZER_CHAT_MISTRAL ? " [/INST]" : "[/INST]";
     int before = tk_has(t, "' ' + message['content']") || tk_has(t, "\" \" + message[\"content\"]");
     int after = tk_has(t, "eos_token + ' '") || tk_has(t, "eos_token + \" \"");
-    int trimmed = tk_has(t, "trim") || tk_has(t, "strip()");
-    if (!strcmp(m->role, "user")) return tk_chat_piece(to, "[INST] ", "", "", m->text, close);
-    if (before && tk_say(to, " ")) return -1;
-    if (trimmed ? tk_chat_trimmed(to, m->text) : tk_say(to, m->text)) return -1;
-    return tk_say(to, tk_token_text(t, t->end)) || (after && tk_say(to, " "));
-}
-static int tk_chat_message(const tokenizer *t, int kind, const tokenizer_message *m,
-                           tokenizer_text *to)
-{
-    switch (kind) {
-    case TOKENIZER_CHATML:
-        return tk_chat_piece(to, "<|im_start|>", m->role, "\n", m->text, "<|im_end|>\n");
-    case TOKENIZER_CHAT_LLAMA3:
-        return tk_chat_piece(to, "<|start_header_id|>", m->role, "<|end_header_id|>\n\n", "", "") ||
-            tk_chat_trimmed(to, m->text) || tk_say(to, "<|eot_id|>");
-    case TOKENIZER_CHAT_ZEPHYR:
-        return tk_chat_piece(to, "<|", m->role, "|>\n", m->text, tk_token_text(t, t->end)) ||
-            tk_say(to, "\n");
-    default:
-        return tk_chat_mistral(t, kind, m, to);
+    tokenizer_text *to = c->to;
+    if (!strcmp(m->role, "user")) {
+        if (tk_has(t, "' [INST] ' + message") && tk_say(to, " ")) return -1;
+        if (tk_say(to, open) || (told && (tk_say(to, told) || tk_say(to, "\n\n")))) return -1;
+        return tk_say(to, m->text) || tk_say(to, close);
     }
+    if (before && tk_say(to, " ")) return -1;
+    tokenizer_text said = { NULL, 0, 0 };
+    int bad = tk_say(&said, m->text);
+    if (!bad && (tk_has(t, "trim") || tk_has(t, "strip()"))) tk_strip(&said);
+    bad = bad || tokenizer_text_add(to, said.at, said.count);
+    tokenizer_text_free(&said);
+    return bad || tk_say(to, tk_token_text(t, t->end)) || (after && tk_say(to, " "));
+}
+static int tk_chat_is_mistral(int kind)
+{
+    return kind == TOKENIZER_CHAT_MISTRAL || kind == TOKENIZER_CHAT_MISTRAL3 ||
+        kind == TOKENIZER_CHAT_TEKKEN;
+}
+/* Why a conversation has no text, or NULL. */
+static const char *tk_chat_wrong(const tk_chat *c, const tokenizer_message *messages, size_t count)
+{
+    const tokenizer *t = c->t;
+    const tokenizer_chat_options *o = c->options;
+    int system = count && !strcmp(messages[0].role, "system");
+    int qwen = c->kind == TOKENIZER_CHAT_QWEN3 && tk_has(t, "enable_thinking is false");
+    int granite = c->kind == TOKENIZER_CHAT_GRANITE && tk_has(t, "elif thinking\t%}");
+    if (c->kind == TOKENIZER_CHAT_NONE) return "the model has no chat template";
+    if (c->kind == TOKENIZER_CHAT_UNKNOWN) return "the model's chat template is not done "
+        "(those of ChatML, Llama 3, Zephyr, Mistral, Qwen3, SmolLM3, Granite, Falcon and "
+        "Nemotron-H are)";
+    if (!tk_chat_check(messages, count))
+        return "expected messages of user and assistant in turns, the last of user";
+    if (tk_chat_is_mistral(c->kind) && system && !tk_has(t, "+ system_message + "))
+        return "the model's chat template (Mistral's) has no system message";
+    if (c->kind == TOKENIZER_CHAT_QWEN3)
+        for (size_t i = 0; i < count; i++)
+            if (!strncmp(messages[i].text, "<tool_response>", 15))
+                return "expected messages without <tool_response>: tools are not done";
+    if (o && o->think && !qwen && !granite && c->kind != TOKENIZER_CHAT_SMOLLM3 &&
+        c->kind != TOKENIZER_CHAT_NEMOTRON)
+        return "the model's chat template has no switch for thinking";
+    if (o && o->year && (o->month < 1 || o->month > 12 || o->day < 1 || o->day > 31))
+        return "expected a month from 1 to 12 and a day from 1 to 31";
+    return NULL;
+}
+/* What a template does untold, what it is told, and what Nemotron's messages say. */
+static void tk_chat_set_think(tk_chat *c, const tokenizer_message *messages, size_t count)
+{
+    c->think = c->kind != TOKENIZER_CHAT_GRANITE;
+    if (c->options && c->options->think) c->think = c->options->think > 0;
+    for (size_t i = 0; i < count && c->kind == TOKENIZER_CHAT_NEMOTRON; i++) {
+        int counts = strcmp(messages[i].role, "assistant") != 0;
+        if (counts && strstr(messages[i].text, "/think")) c->think = 1;
+        else if (counts && strstr(messages[i].text, "/no_think")) c->think = 0;
+    }
+}
+/* What calls for the answer. `told` is the system message. */
+static int tk_chat_call(const tk_chat *c, const char *told)
+{
+    tokenizer_text *to = c->to;
+    if (tk_chat_is_mistral(c->kind)) return 0;
+    if (c->kind == TOKENIZER_CHAT_FALCON) return tk_say(to, "\n\nAssistant:");
+    if (tk_chat_open(c, "assistant")) return -1;
+    switch (c->kind) {
+    case TOKENIZER_CHAT_QWEN3:
+        if (tk_has(c->t, "'<|im_start|>assistant\n<think>\n'")) return tk_say(to, "<think>\n");
+        return c->think ? 0 : tk_say(to, "<think>\n\n</think>\n\n");
+    case TOKENIZER_CHAT_SMOLLM3: return c->think ? 0 : tk_say(to, "<think>\n\n</think>\n");
+    case TOKENIZER_CHAT_NEMOTRON: return tk_say(to, c->think ? "<think>\n" : "<think></think>");
+    case TOKENIZER_CHAT_NEMOTRON_H:
+        if (told && strstr(told, "{'reasoning': True}")) return tk_say(to, "<think>\n");
+        return told && strstr(told, "{'reasoning': False}") ? tk_say(to, "<think></think>") : 0;
+    default: return 0;
+    }
+}
+/* Writes what a template makes of messages that were checked. */
+static int tk_chat_all(tk_chat *c, const tokenizer_message *messages, size_t count)
+{
+    int mistral = tk_chat_is_mistral(c->kind), bad = 0;
+    size_t first = !strcmp(messages[0].role, "system");
+    const char *told = first ? messages[0].text : NULL;
+    size_t told_at = tk_has(c->t, "loop.first and system_message") ? first : count - 1;
+    tk_chat_set_think(c, messages, count);
+    if (tk_has(c->t, "bos_token")) bad = tk_say(c->to, tk_token_text(c->t, c->t->begin));
+    if (!bad && !mistral) bad = tk_chat_system(c, told);
+    for (size_t i = first; i < count && !bad; i++) {
+        const tokenizer_message *m = &messages[i];
+        if (mistral) bad = tk_chat_mistral(c, m, i == told_at ? told : NULL);
+        else if (!strcmp(m->role, "assistant")) bad = tk_chat_answer(c, m->text);
+        else {
+            bad = tk_chat_take(c, m->text);
+            if (!bad) tk_chat_lines(c);
+            bad = bad || tk_chat_write(c, "user");
+        }
+    }
+    return bad || tk_chat_call(c, told);
 }
 int tokenizer_chat(const tokenizer *t, const tokenizer_message *messages, size_t count,
-                   tokenizer_text *text, char *error)
+                   const tokenizer_chat_options *options, tokenizer_text *text, char *error)
 {
-    char system[TK_SYSTEM];
-    int kind = tokenizer_chat_kind(t), bad = 0;
-    int mistral = kind == TOKENIZER_CHAT_MISTRAL || kind == TOKENIZER_CHAT_MISTRAL3;
-    const char *wrong = NULL;
-    if (kind == TOKENIZER_CHAT_NONE) wrong = "the model has no chat template";
-    if (kind == TOKENIZER_CHAT_UNKNOWN)
-        wrong = "the model's chat template is not done (ChatML's, Llama 3's, Zephyr's and "
-                "Mistral's are)";
-    if (!wrong && !tk_chat_check(messages, count))
-        wrong = "expected messages of user and assistant in turns, the last of user";
-    if (!wrong && mistral && !strcmp(messages[0].role, "system"))
-        wrong = "the model's chat template (Mistral's) has no system message";
-    if (wrong) {
-        snprintf(error, TOKENIZER_ERROR, "%s", wrong);
-        return -1;
-    }
-    *error = 0;
-    if (tk_has(t, "bos_token")) bad = tk_say(text, tk_token_text(t, t->begin));
-    if (kind == TOKENIZER_CHATML && strcmp(messages[0].role, "system") &&
-        tk_chatml_system(t, system)) {
-        const tokenizer_message first = { "system", system };
-        bad = tk_chat_message(t, kind, &first, text);
-    }
-    for (size_t i = 0; i < count && !bad; i++) bad = tk_chat_message(t, kind, &messages[i], text);
-    if (!bad && kind == TOKENIZER_CHATML) bad = tk_say(text, "<|im_start|>assistant\n");
-    if (!bad && kind == TOKENIZER_CHAT_LLAMA3)
-        bad = tk_say(text, "<|start_header_id|>assistant<|end_header_id|>\n\n");
-    if (!bad && kind == TOKENIZER_CHAT_ZEPHYR) bad = tk_say(text, "<|assistant|>\n");
-    if (bad) snprintf(error, TOKENIZER_ERROR, "out of memory");
-    return bad;
+    tk_chat c;
+    memset(&c, 0, sizeof c);
+    c.t = t;
+    c.options = options;
+    c.kind = tokenizer_chat_kind(t);
+    c.to = text;
+    const char *wrong = tk_chat_wrong(&c, messages, count);
+    if (!wrong && tk_chat_all(&c, messages, count)) wrong = "out of memory";
+    tokenizer_text_free(&c.said);
+    snprintf(error, TOKENIZER_ERROR, "%s", wrong ? wrong : "");
+    return wrong ? -1 : 0;
 }
 int32_t tokenizer_chat_end(const tokenizer *t)
 {
-    int kind = tokenizer_chat_kind(t);
-    if (kind == TOKENIZER_CHATML) return tokenizer_find(t, "<|im_end|>");
-    if (kind == TOKENIZER_CHAT_LLAMA3) return tokenizer_find(t, "<|eot_id|>");
-    return tokenizer_end(t);
+    static const char *const mark[] = { "<|im_end|>", "<|eot_id|>", "<|end_of_text|>",
+                                        "<SPECIAL_12>" };
+    int kind = tokenizer_chat_kind(t), at = -1;
+    if (kind == TOKENIZER_CHATML || kind == TOKENIZER_CHAT_QWEN3 || kind == TOKENIZER_CHAT_SMOLLM3)
+        at = 0;
+    if (kind == TOKENIZER_CHAT_LLAMA3 || kind == TOKENIZER_CHAT_LLAMA31) at = 1;
+    if (kind == TOKENIZER_CHAT_GRANITE) at = 2;
+    if (kind == TOKENIZER_CHAT_NEMOTRON) at = 3;
+    return at < 0 ? tokenizer_end(t) : tokenizer_find(t, mark[at]);
 }
 
 /* ==== >>tables =======================================================================

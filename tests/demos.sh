@@ -51,6 +51,29 @@ runs classify '^softmax attention .*0\.[6-9]' '^linear attention ' '^Mamba-2 .*(
 runs write '^step   0  loss [4-6]' 'that lay in the house that Jack built\.$' '^That is the rhyme, to the letter\.$'
 runs text '^step 1 of 300: [78]' '^3 \+ 4 = 7$' '^6 \+ 7 = 13$'
 runs chat '12\[hello\] 7\[,\] 17\[ world\] 19\[' '^These tokens are right'
+# chat says in one line what is missing
+refuses()                                        # refuses PATTERN ARGUMENT...
+{
+    pattern=$1; shift
+    [ -x $t/chat ] || return
+    $t/chat "$@" >$t/refused.txt 2>&1 </dev/null; status=$?
+    if [ $status -eq 1 ] && [ $(wc -l <$t/refused.txt) -eq 1 ] && grep -Eq -e "$pattern" $t/refused.txt; then ok
+    else no "chat $*: status $status, expected \"$pattern\"" $t/refused.txt; fi
+}
+refuses 'nowhere: there is no such file or folder$' $t/nowhere x
+mkdir $t/model
+refuses 'model has no tokenizer\.json \(that of state-spaces.* EleutherAI/gpt-neox-20b' $t/model x
+cat >$t/model/tokenizer.json <<'EOF'
+{"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"decoder":{"type":"ByteLevel"},
+ "model":{"type":"BPE","vocab":{"a":0},"merges":[]}}
+EOF
+refuses 'no chat template; --plain goes on with a text$' $t/model x
+refuses 'model has no model\.safetensors, .*pytorch_model\.bin$' $t/model x --plain
+echo '{"chat_template":"{{ words }}"}' >$t/model/tokenizer_config.json
+refuses 'chat template is not done \(.*Granite.*\); --plain goes on with a text$' $t/model x
+echo '{"chat_template":"<|im_start|> <|im_end|>"}' >$t/model/tokenizer_config.json
+refuses 'no switch for thinking$' $t/model x --think 1
+refuses '^chat: --plain has no --think$' $t/model x --think 1 --plain
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
 # every program of the folder is run here and named in its README

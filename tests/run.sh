@@ -185,9 +185,9 @@ else
         run "GGUF beside the package gguf" "${PYTHON:-python3}" tests/gguf_package.py build/gguf
     else echo "skipped: GGUF beside the package gguf (${PYTHON:-python3} has no gguf; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     chain tokenizers
-    if "${PYTHON:-python3}" -c 'import tokenizers, sentencepiece' 2>/dev/null; then
-        run "tokenizers beside two packages" "${PYTHON:-python3}" tests/tokenizer.py build/tokenizer
-    else echo "skipped: tokenizers beside two packages (${PYTHON:-python3} has no tokenizers, sentencepiece; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    if "${PYTHON:-python3}" -c 'import tokenizers, sentencepiece, jinja2' 2>/dev/null; then
+        run "tokenizers and chat templates beside packages" "${PYTHON:-python3}" tests/tokenizer.py build/tokenizer
+    else echo "skipped: tokenizers and chat templates beside packages (${PYTHON:-python3} has no tokenizers, sentencepiece, jinja2; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     chain typeseg
     if command -v "${PYTHON:-python3}" >/dev/null; then          # what it has to skip it counts itself
         run "a Mamba-1 that others trained" "${PYTHON:-python3}" tests/typeseg.py build/typeseg

@@ -4,9 +4,12 @@
 
        build/tokenizer
        build/tokenizer --encode FILE LINES OUT FLAGS
+       build/tokenizer --chat TEMPLATE CONVERSATIONS OUT THINK DATE
 
-   is for tests/tokenizer.py: LINES holds a length of 4 bytes and the bytes of each line; OUT gets
-   a count and the ids, a length and the decoded bytes. */
+   These are for tests/tokenizer.py. LINES holds a length of 4 bytes and the bytes of each line; OUT
+   gets a count and the ids, a length and the decoded bytes. CONVERSATIONS holds a count of messages
+   of 4 bytes, and for each its role (0 system, 1 user, 2 assistant), its length and its bytes; OUT
+   gets 1 for an error, a length, and the text or the error. DATE is as 2025-3-7. */
 #include "test.h"
 #include <sys/stat.h>
 #include <time.h>
@@ -829,7 +832,64 @@ static const char chatml_bare[] = "{{'<|im_start|>' + role + '\n' + content + '<
 static const char chatml_tools[] =
     "{{- '<|im_start|>system\\n' }}{{- 'You are Qwen.' }}{%- else %}"
     "{{- '<|im_start|>system\\nYou are Qwen.<|im_end|>\\n' }}";
-static const char llama3[] = "{{ bos_token }}<|start_header_id|>x<|end_header_id|>\n\n<|eot_id|>";
+static const char llama3[] =
+    "{{ bos_token }}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' "
+    "+ message['content'] | trim + '<|eot_id|>' }}"
+    "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}";
+static const char llama31[] =
+    "{{- bos_token }}{%- set date_string = strftime_now(\"%d %b %Y\") %}"
+    "{%- set system_message = \"\" %}{{- \"Cutting Knowledge Date: May 2020\\n\" }}"
+    "{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}"
+    "{{- system_message }}\n{{- \"<|eot_id|>\" }}"
+    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'"
+    "+ message['content'] | trim + '<|eot_id|>' }}";
+static const char qwen3[] =
+    "{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}"
+    "{%- if '</think>' in content %}{%- if loop.index0 > ns.last_query_index %}"
+    "{%- if enable_thinking is defined and enable_thinking is false %}"
+    "{{- '<think>\\n\\n</think>\\n\\n' }}";
+static const char qwen3_thinks[] =
+    "{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}"
+    "{%- if '</think>' in content %}{%- if loop.index0 > ns.last_query_index %}"
+    "{{- '<|im_start|>assistant\\n<think>\\n' }}";
+static const char smollm3[] =
+    "{{- \"<|im_start|>system\\n\" -}}{{- \"Knowledge Cutoff Date: May 2020\\n\" -}}"
+    "{%- set today = strftime_now('%d %B %Y') -%}{{- \"Today Date: \" ~ today ~ \"\\n\" -}}"
+    "{{- \"Reasoning Mode: \" + mode -}}{{- \"## Custom Instructions\\n\\n\" -}}"
+    "{%- elif reasoning_mode == \"/think\" -%}{{- \"Think a \\\"lot\\\".\\n\\n\" -}}"
+    "{%- else -%}{{- \"Be quick.\\n\\n\" -}}{%- endif -%}/system_override<|im_end|>";
+static const char granite[] =
+    "{%- set system_message = \"Today's Date: \" + strftime_now('%B %d, %Y') + '.' %}"
+    "{%- elif thinking %}{%- set system_message = system_message + \" Think.\" %}"
+    "{%- else %}\n  {%- set system_message = system_message + \" Help.\" %}"
+    "{{- '<|start_of_role|>' + role + '<|end_of_role|>' + message['content'] + '<|end_of_text|>"
+    "\n' }}{%- if add_generation_prompt %}\n{{- '<|start_of_role|>assistant' }}";
+static const char granite4[] =
+    "{%- set g4_default_system_message = 'Help.' %}"
+    "{%- set ns.system_message = messages[0].content %}"
+    "{{- '<|start_of_role|>user<|end_of_role|>' + content.val + '<|end_of_text|>\\n' }}"
+    "{{- '<|start_of_role|>assistant<|end_of_role|>' }}";
+static const char falcon[] =
+    "{{ '\n\nUser: ' + message['content'].strip().replace('\\r\\n', '\n') }}"
+    "{{ '\n\nAssistant: ' + message['content'].strip() }}{{ '\n\nAssistant:' }}";
+static const char falcon3[] =
+    "{{- '<|user|>\\n' + message['content'] + '\\n' }}"
+    "{{- '<|assistant|>\\n' + message['content'] + eos_token + '\\n' }}{{- '<|assistant|>\\n' }}";
+static const char nemotron[] =
+    "{%- elif '/no_think' in content -%}{{- '<SPECIAL_10>System\n' -}}{{- '\n\n' -}}"
+    "{%- set messages = messages[1:] -%}{{- '\n<SPECIAL_12>\n' -}}";
+static const char nemotron_h[] =
+    "{{ '<SPECIAL_10>System\\n' }}{{ '\\n<SPECIAL_11>Assistant\\n' }}"
+    "{%- if \"{'reasoning': True}\" in messages[0]['content'] -%}";
+static const char tekken[] =
+    "{{- bos_token }}{{- \"[INST]\" + system_message + \"\\n\\n\" + message[\"content\"] "
+    "+ \"[/INST]\" }}{{- \"[INST]\" + message[\"content\"] + \"[/INST]\" }}"
+    "{{- message[\"content\"] + eos_token}}";
+static const char mixtral[] =
+    "{%- if loop.first and system_message is defined %}{{- bos_token }}"
+    "{{- ' [INST] ' + system_message + '\\n\\n' + message['content'] + ' [/INST]' }}"
+    "{{- ' [INST] ' + message['content'] + ' [/INST]' }}"
+    "{{- ' ' + message['content'] + eos_token}}";
 static const char zephyr[] = "{{ '<|user|>\n' + message['content'] + eos_token }}<|assistant|>";
 static const char mistral[] =
     "{{ bos_token }}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif %}"
@@ -838,10 +898,12 @@ static const char mistral3[] =
     "{{- bos_token }}{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}{%- elif %}"
     "{{- \" \" + message[\"content\"]|trim + eos_token}}";
 static const char trimming[] = "<|im_start|> + message['content'] | trim + <|im_end|>";
+static const char ours_and_more[] =
+    "<|im_start|>{{ messages[0]['content'] }}<think>{{ '</think>' }}<|im_end|>";
 static const char phi3[] = "{{ '<|user|>\n' + c + '<|end|>\n<|assistant|>' + eos_token }}";
 
-static void chat_is(const char *template_text, const tokenizer_message *m, size_t count,
-                    const char *expected, int line)
+static void chat_is_with(const tokenizer_chat_options *options, const char *template_text,
+                         const tokenizer_message *m, size_t count, const char *expected, int line)
 {
     tokenizer *t = opened("{'added_tokens':[{'id':20,'content':'<s>','special':true},{'id':"
                           "21,'content':'</s>','special':true}]," BYTE_LEVEL HELLO "}");
@@ -850,11 +912,133 @@ static void chat_is(const char *template_text, const tokenizer_message *m, size_
     t->chat = template_text;
     t->begin = 20;
     t->end = 21;
-    int bad = tokenizer_chat(t, m, count, &text, error);
+    int bad = tokenizer_chat(t, m, count, options, &text, error), again = -1;
     if (bad) text_is(strstr(error, expected) ? expected : error, expected, line);
     else text_is(text.at, expected, line);
     tokenizer_text_free(&text);
+    long before = held;
+    for (long n = 1; n < 100 && again && !bad; n++) {    /* memory runs out */
+        taken = 0;
+        fails_at = n;
+        again = tokenizer_chat(t, m, count, options, &text, error);
+        fails_at = 0;
+        tokenizer_text_free(&text);
+        CHECK((again == 0) == (taken < n) && held == before);
+        CHECK(!again || !strcmp(error, "out of memory"));
+    }
     tokenizer_free(t);
+}
+/* A template with a few bytes changed or without its end: any text or error will do. */
+static void break_chat(const char *template_text, const tokenizer_message *m, size_t count)
+{
+    uint32_t seed = 5;
+    size_t n = strlen(template_text);
+    tokenizer *t = opened("{" ADDED("") BYTE_LEVEL HELLO "}");
+    char *text = (char *)malloc(n + 1);
+    for (long k = 0; k < 300 && t && text && n; k++) {
+        tokenizer_text to = { NULL, 0, 0 };
+        memcpy(text, template_text, n + 1);
+        for (uint32_t changes = drawn(&seed) % 4; changes > 0; changes--)
+            text[drawn(&seed) % n] = "'\"\\n%+~{} "[drawn(&seed) % 10];
+        if (k % 3 == 0) text[drawn(&seed) % n] = 0;
+        t->chat = text;
+        int bad = tokenizer_chat(t, m, count, NULL, &to, error);
+        CHECK(bad ? *error != 0 : to.at != NULL);
+        tokenizer_text_free(&to);
+    }
+    if (t) t->chat = NULL;
+    free(text);
+    tokenizer_free(t);
+}
+static void chat_is(const char *template_text, const tokenizer_message *m, size_t count,
+                    const char *expected, int line)
+{
+    if (template_text) break_chat(template_text, m, count);
+    chat_is_with(NULL, template_text, m, count, expected, line);
+}
+static const tokenizer_message turns[] = {
+    { "user", " Hi\xC2\xA0" }, { "assistant", "<think>\nhm\n</think>\n\nHo\n" },
+    { "user", "Q\n\nR" } };
+static const tokenizer_message spaced[] = { { "system", "S \t" }, { "user", "Q" } };
+static const tokenizer_message quick[] = { { "system", "/no_think S" }, { "user", "Q" } };
+/* What templates make of them that tell the day or have a switch for thinking. */
+static void check_chat_options(void)
+{
+    static const tokenizer_message over[] = { { "system", "S /system_override" }, { "user", "Q" } };
+    const tokenizer_message *m = turns, *told = spaced;
+    tokenizer_chat_options day, thinks, answers;
+    memset(&day, 0, sizeof day);
+    day.year = 2025;
+    day.month = 3;
+    day.day = 7;
+    thinks = day;
+    answers = day;
+    thinks.think = 1;
+    answers.think = -1;
+    doing("chat templates with options");
+    chat_is(llama31, told, 2, "<s><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge "
+            "Date: May 2020\nToday Date: 26 Jul 2024\n\nS<|eot_id|><|start_header_id|>user"
+            "<|end_header_id|>\n\nQ<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+            __LINE__);
+    chat_is_with(&day, llama31, m, 1, "<s><|start_header_id|>system<|end_header_id|>\n\nCutting "
+                 "Knowledge Date: May 2020\nToday Date: 07 Mar 2025\n\n<|eot_id|>"
+                 "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>"
+                 "assistant<|end_header_id|>\n\n", __LINE__);
+    chat_is_with(&thinks, llama31, m, 1, "no switch for thinking", __LINE__);
+    chat_is(qwen3, m, 3, "<|im_start|>user\n Hi\xC2\xA0<|im_end|>\n<|im_start|>assistant\nHo\n"
+            "<|im_end|>\n<|im_start|>user\nQ\n\nR<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is_with(&answers, qwen3, told, 2, "<|im_start|>system\nS \t<|im_end|>\n<|im_start|>user\n"
+                 "Q<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", __LINE__);
+    chat_is(qwen3_thinks, m + 2, 1, "<|im_start|>user\nQ\n\nR<|im_end|>\n<|im_start|>assistant\n"
+            "<think>\n", __LINE__);
+    chat_is_with(&answers, qwen3_thinks, m + 2, 1, "no switch for thinking", __LINE__);
+    chat_is_with(&day, smollm3, m, 3, "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: "
+                 "May 2020\nToday Date: 07 March 2025\nReasoning Mode: /think\n\n## Custom "
+                 "Instructions\n\nThink a \"lot\".\n\n<|im_end|>\n<|im_start|>user\n Hi\xC2\xA0"
+                 "<|im_end|>\n<|im_start|>assistant\n<think>\nhm\n</think>\n\nHo\n<|im_end|>\n"
+                 "<|im_start|>user\nQ\n\nR<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is_with(&answers, smollm3, m + 2, 1, "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff "
+                 "Date: May 2020\nToday Date: 07 March 2025\nReasoning Mode: /no_think\n\n## "
+                 "Custom Instructions\n\nBe quick.\n\n<|im_end|>\n<|im_start|>user\nQ\n\nR"
+                 "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n", __LINE__);
+    chat_is_with(&thinks, smollm3, quick, 2, "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff "
+                 "Date: May 2020\nToday Date: 07 March 2025\nReasoning Mode: /no_think\n\n## "
+                 "Custom Instructions\n\n S\n\n<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
+                 "<|im_start|>assistant\n<think>\n\n</think>\n", __LINE__);
+    chat_is(smollm3, over, 2, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
+            "<|im_start|>assistant\n", __LINE__);
+    chat_is_with(&day, granite, m + 2, 1, "<|start_of_role|>system<|end_of_role|>Today's Date: "
+                 "March 07, 2025. Help.<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>Q\n\nR"
+                 "<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>", __LINE__);
+    chat_is_with(&thinks, granite, m + 2, 1, "<|start_of_role|>system<|end_of_role|>Today's Date: "
+                 "March 07, 2025. Think.<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>Q\n\nR"
+                 "<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>", __LINE__);
+    day.month = 13;
+    chat_is_with(&day, llama31, m, 1, "a month from 1 to 12", __LINE__);
+}
+/* And others. */
+static void check_chat_kinds(void)
+{
+    static const tokenizer_message true_h[] = { { "system", "{'reasoning': True}" },
+                                                { "user", "Q" } };
+    const tokenizer_message *m = turns, *told = spaced;
+    doing("chat templates of one kind and another");
+    chat_is(granite4, m + 2, 1, "<|start_of_role|>system<|end_of_role|>Help.<|end_of_text|>\n"
+            "<|start_of_role|>user<|end_of_role|>Q\n\nR<|end_of_text|>\n<|start_of_role|>"
+            "assistant<|end_of_role|>", __LINE__);
+    chat_is(falcon, m, 3, "\n\nUser: Hi\n\nAssistant: <think>\nhm\n</think>\nHo\n\nUser: Q\nR"
+            "\n\nAssistant:", __LINE__);
+    chat_is(falcon3, m, 3, "<|user|>\n Hi\xC2\xA0\n<|assistant|>\n<think>\nhm\n</think>\n\nHo\n"
+            "</s>\n<|user|>\nQ\n\nR\n<|assistant|>\n", __LINE__);
+    chat_is(nemotron, m, 3, "<SPECIAL_10>System\n\n\n<SPECIAL_11>User\nHi\n<SPECIAL_11>Assistant\n"
+            "Ho\n<SPECIAL_12>\n<SPECIAL_11>User\nQ\n\nR\n<SPECIAL_11>Assistant\n<think>\n",
+            __LINE__);
+    chat_is(nemotron, quick, 2, "<SPECIAL_10>System\nS\n\n<SPECIAL_11>User\nQ\n<SPECIAL_11>"
+            "Assistant\n<think></think>", __LINE__);
+    chat_is(nemotron_h, true_h, 2, "<SPECIAL_10>System\n{'reasoning': True}\n<SPECIAL_11>User\nQ\n"
+            "<SPECIAL_11>Assistant\n<think>\n", __LINE__);
+    chat_is(tekken, told, 2, "<s>[INST]S \t\n\nQ[/INST]", __LINE__);
+    chat_is(mixtral, told, 2, "<s> [INST] S \t\n\nQ [/INST]", __LINE__);
 }
 static void check_chat(void)
 {
@@ -878,6 +1062,10 @@ static void check_chat(void)
     chat_is(mistral3, m, 3, "<s>[INST]  Hi [/INST] Ho</s>[INST] Q[/INST]", __LINE__);
     chat_is(mistral, told, 2, "has no system message", __LINE__);
     chat_is(trimming, m, 1, "template is not done", __LINE__);
+    chat_is("{{ '<|im_start|>system<|im_end|>' }}", m + 2, 1,
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n", __LINE__);
+    chat_is("{{ '<|im_start|>' + strftime_now('%A') + '<|im_end|>' }}", m, 1, "not done", __LINE__);
+    chat_is(ours_and_more, m, 1, "template is not done", __LINE__);
     chat_is(phi3, m, 1, "template is not done", __LINE__);
     chat_is("something else", m, 1, "template is not done", __LINE__);
     chat_is(NULL, m, 1, "no chat template", __LINE__);
@@ -971,7 +1159,7 @@ static int use(const bytes *file)
     tokenizer *t = tokenizer_from("test", file->at, file->size, error);
     int good = t && !tokenizer_encode(t, text, sizeof text - 1, TOKENIZER_BEGIN, &ids);
     good = good && !tokenizer_decode(t, ids.at, ids.count, 0, &back);
-    if (t) tokenizer_chat(t, &m, 1, &back, error);
+    if (t) tokenizer_chat(t, &m, 1, NULL, &back, error);
     if (t && *error && !strcmp(error, "out of memory")) good = 0;
     for (size_t i = 0; i < ids.count && t; i++)
         if (ids.at[i] < 0 || (size_t)ids.at[i] >= tokenizer_count(t)) CHECK(!"an id in range");
@@ -1063,6 +1251,61 @@ static int encode_file(char **argv)
     return 0;
 }
 
+static int read_size(FILE *in, uint32_t *n)
+{
+    return fread(n, sizeof *n, 1, in) == 1;
+}
+/* The text of a conversation that a template makes, or an error's words. */
+static int write_conversation(const tokenizer *t, FILE *in, FILE *out, uint32_t count,
+                              const tokenizer_chat_options *options)
+{
+    static const char *const roles[] = { "system", "user", "assistant" };
+    tokenizer_message m[16];
+    tokenizer_text text = { NULL, 0, 0 };
+    int good = count <= 16;
+    uint32_t read = 0, role, n;
+    for (; good && read < count; read++) {
+        good = read_size(in, &role) && read_size(in, &n) && role < 3;
+        char *line = (char *)calloc(n + 1, 1);
+        good = good && line && fread(line, 1, n, in) == n;
+        m[read].role = roles[good ? role : 0];
+        m[read].text = line;
+    }
+    uint32_t bad = good && tokenizer_chat(t, m, count, options, &text, error) != 0;
+    n = (uint32_t)(bad ? strlen(error) : text.count);
+    fwrite(&bad, sizeof bad, 1, out);
+    fwrite(&n, sizeof n, 1, out);
+    if (n) fwrite(bad ? error : text.at, 1, n, out);
+    for (uint32_t i = 0; i < read; i++) free((char *)(uintptr_t)m[i].text);
+    tokenizer_text_free(&text);
+    return good;
+}
+/* --chat TEMPLATE CONVERSATIONS OUT THINK DATE, with <s> and </s> around texts */
+static int converse(char **argv)
+{
+    FILE *f = fopen(argv[2], "rb"), *in = fopen(argv[3], "rb"), *out = fopen(argv[4], "wb");
+    tokenizer *t = opened("{'added_tokens':[{'id':20,'content':'<s>','special':true},{'id':"
+                          "21,'content':'</s>','special':true}]," BYTE_LEVEL HELLO "}");
+    char *text = (char *)calloc(1, 1 << 20);
+    tokenizer_chat_options options;
+    uint32_t count;
+    if (!f || !in || !out || !t || !text || !fread(text, 1, (1 << 20) - 1, f)) return 1;
+    memset(&options, 0, sizeof options);
+    options.think = atoi(argv[5]);
+    if (sscanf(argv[6], "%d-%d-%d", &options.year, &options.month, &options.day) != 3) return 1;
+    t->chat = text;
+    t->begin = 20;
+    t->end = 21;
+    int good = 1;
+    while (good && read_size(in, &count)) good = write_conversation(t, in, out, count, &options);
+    fclose(f);
+    fclose(in);
+    fclose(out);
+    tokenizer_free(t);
+    free(text);
+    return !good;
+}
+
 int main(int argc, char **argv)
 {
     static const section all[] = {
@@ -1070,10 +1313,12 @@ int main(int argc, char **argv)
         { "behaviours", check_behaviours }, { "nfc", check_nfc },
         { "characters", check_characters }, { "spm", check_spm }, { "refused", check_spm_refused },
         { "gguf", check_gguf }, { "refused", check_refused }, { "broken", check_broken },
-        { "long", check_long }, { "chat", check_chat }, { "folder", check_folder },
+        { "long", check_long }, { "chat", check_chat },
+        { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
         { "memory", check_memory }, { "fuzz", check_fuzz },
     };
     if (argc == 6 && !strcmp(argv[1], "--encode")) return encode_file(argv);
+    if (argc == 7 && !strcmp(argv[1], "--chat")) return converse(argv);
     const int bad = sections(all, sizeof all / sizeof all[0], argc, argv);
     return bad || held;
 }

@@ -2,13 +2,18 @@
 
     python3 tests/tokenizer.py build/tokenizer [--lines 10000] [--only WORD] [FILE...]
 
-It needs the packages tokenizers 0.22 and sentencepiece 0.2. Lines of many scripts are made, and
-tokenizers trained on them, one for each pattern and kind of model; both sides encode the lines and
-decode the ids, and all must be equal. FILEs are compared, too: a tokenizer.json, a tokenizer.model,
-or a GGUF of kind gpt2, whose tokens and merges become a tokenizer of Hugging Face's. It writes into
-build/tokenizers_test and ends with N passed, N failed, N skipped: a check for each line.
+It needs the packages tokenizers 0.22, sentencepiece 0.2 and jinja2. Lines of many scripts are made,
+and tokenizers trained on them, one for each pattern and kind of model; both sides encode the lines
+and decode the ids, and all must be equal. Conversations are made, too, and what chat templates of
+each kind make of them is compared with jinja2 as transformers runs it: with and without a system
+message, one to three questions, odd white space, the words that switch thinking on and off. FILEs
+are compared, too: a tokenizer.json, a tokenizer.model, a GGUF of kind gpt2, whose tokens and merges
+become a tokenizer of Hugging Face's, or a chat template, NAME.jinja, which is skipped where it is
+not done. It writes into build/tokenizers_test and ends with N passed, N failed, N skipped: a check
+for each line and each conversation.
 """
 import argparse
+import datetime
 import json
 import os
 import random
@@ -20,6 +25,9 @@ import time
 sys.path.pop(0)                                     # this file has the package's name
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers,
                         pre_tokenizers, processors, trainers)
+import jinja2.exceptions
+import jinja2.ext
+import jinja2.sandbox
 import sentencepiece
 
 FOLDER = "build/tokenizers_test"
@@ -122,7 +130,7 @@ def line(r):
 class Check:
     def __init__(self, program, lines, only):
         self.program, self.lines, self.only = program, lines, only
-        self.passed = self.failed = self.ids = 0
+        self.passed = self.failed = self.skipped = self.ids = 0
         self.texts = [l.decode("utf-8", errors="replace") for l in lines]
 
     def ours(self, path, flags):
@@ -370,6 +378,244 @@ def sentencepieces(check, texts):
             check.compare("the same as a GGUF", prefix + ".gguf", p.encode, None, 2)
 
 
+# ---- chat templates ----
+
+# What conversations of each kind consist of; a model's own template says the same, and more of
+# tools. "@" stands for a line's end in a string.
+ROLE = "{{ '<|im_start|>' + message.role + '@' + message.content + '<|im_end|>' + '@' }}"
+CALL = "{% if add_generation_prompt %}{{ '<|im_start|>assistant@' }}{% endif %}"
+LLAMA_ROLE = ("{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>@@' + "
+              "message['content'] | trim + '<|eot_id|>' }}")
+LLAMA_CALL = "{{ '<|start_header_id|>assistant<|end_header_id|>@@' }}"
+EACH, OWN = "{% for message in messages %}", "{% if messages[0].role == 'system' %}"
+OPENED = ("{%- set loop_messages = messages %}" + OWN + "{%- set system_message = "
+          "messages[0]['content'] %}{%- set loop_messages = messages[1:] %}{% endif %}")
+LOOP = "{%- for message in loop_messages %}"
+MISTRALS = OPENED + ("{{- bos_token }}" + LOOP + "{%- if message['role'] == 'user' %}"
+                     "{%- if loop.WHICH and system_message is defined %}"
+                     "{{- 'OPEN' + system_message + '@@' + message['content'] + 'CLOSE' }}"
+                     "{%- else %}{{- 'OPEN' + message['content'] + 'CLOSE' }}{%- endif %}"
+                     "{%- else %}{{- ANSWER + eos_token }}{%- endif %}{%- endfor %}")
+
+
+def mistral(which, opening, closing, answer):
+    text = MISTRALS.replace("WHICH", which).replace("OPEN", opening).replace("CLOSE", closing)
+    text = text.replace("ANSWER", answer)
+    return text.replace("'[INST]' + message['content']", '"[INST]" + message["content"]')
+
+
+QWEN3 = (EACH + "{% if message.role != 'assistant' %}" + ROLE + "{% else %}"
+         "{% set content = message.content %}{% if '</think>' in content %}"
+         "{% set content = content.split('</think>')[-1].lstrip('@') %}{% endif %}"
+         "{% set ns = namespace(last_query_index=99) %}{% if loop.index0 > ns.last_query_index %}"
+         "{% endif %}{{ '<|im_start|>assistant@' + content + '<|im_end|>@' }}{% endif %}"
+         "{% endfor %}")
+THINK = "{% if messages[0].role == 'system' %}{% set system_message = messages[0].content %}"
+SMOLLM3 = (
+    "{%- set reasoning_mode = '/no_think' if enable_thinking is false else '/think' %}"
+    '{{- "<|im_start|>system@" }}' + THINK +
+    "{% if '/no_think' in system_message %}{% set reasoning_mode = '/no_think' %}"
+    "{% elif '/think' in system_message %}{% set reasoning_mode = '/think' %}{% endif %}"
+    "{% set told = system_message.replace('/no_think', '').replace('/think', '').rstrip() %}"
+    "{% endif %}{% if '/system_override' in system_message %}"
+    "{{ told.replace('/system_override', '').rstrip() }}{% else %}"
+    '{{- "## Metadata@@" }}{{- "Knowledge Cutoff Date: May 2020@" }}'
+    '{% set today = strftime_now("%d %B %Y") %}{{- "Today Date: " ~ today ~ "@" -}}'
+    '{{- "Reasoning Mode: " + reasoning_mode + "@@" }}{{- "## Custom Instructions@@" }}'
+    '{%- if told -%}{{- told + "@@" -}}{%- elif reasoning_mode == "/think" -%}'
+    '{{- "Think \\"a lot\\".@@" -}}{%- else -%}{{- "Be quick.@@" -}}{%- endif -%}{%- endif -%}'
+    '{{- "<|im_end|>@" -}}' + EACH + "{% if message.role == 'user' %}" + ROLE +
+    "{% elif message.role == 'assistant' %}{{ '<|im_start|>assistant@' + ('' if reasoning_mode == "
+    "'/think' else '<think>@@</think>@') + message.content.lstrip('@') + '<|im_end|>@' "
+    "}}{% endif %}"
+    "{% endfor %}{{ '<|im_start|>assistant@' + ('' if reasoning_mode == '/think' else "
+    "'<think>@@</think>@') }}")
+GRANITE = (
+    OPENED.replace("{% endif %}", '{%- else %}{%- set system_message = "Knowledge: '
+    '2020.@Today: " + '
+                   "strftime_now('%B %d, %Y') + '.' %}{%- if documents %}{%- elif thinking %}"
+                   '{%- set system_message = system_message + " Think." %}{%- else %}'
+                   "{%- set system_message = system_message + ' Help.' %}{%- endif %}{%- "
+                   "endif %}") +
+    "{{- '<|start_of_role|>system<|end_of_role|>' + system_message + '<|end_of_text|>@' }}" + LOOP +
+    "{{- '<|start_of_role|>' + message['role'] + '<|end_of_role|>' + message['content'] + "
+    "'<|end_of_text|>@' }}{%- endfor %}{%- if add_generation_prompt %}"
+    "{{- '<|start_of_role|>assistant' }}{{- '<|end_of_role|>' }}{%- endif %}")
+GRANITE4 = (
+    "{%- set g4_default_system_message = 'Please help.' %}{%- set ns = "
+    "namespace(system_message='') "
+    "%}" + OWN + "{%- set ns.system_message = messages[0].content %}{%- endif %}"
+    "{{- '<|start_of_role|>system<|end_of_role|>' + (ns.system_message or "
+    "g4_default_system_message) + '<|end_of_text|>@' }}" + EACH + "{% if message.role != "
+    "'system' %}"
+    "{%- set content = namespace(val=message.content) %}"
+    "{{- '<|start_of_role|>' + message.role + '<|end_of_role|>' + content.val + "
+    "'<|end_of_text|>@' }}"
+    "{% endif %}{%- endfor %}{{- '<|start_of_role|>assistant<|end_of_role|>' }}")
+NEMOTRON = (
+    "{%- set ns = namespace(enable_thinking=THINKS) %}" + EACH +
+    "{%- if message.role != 'assistant' %}{%- if '/think' in message.content %}"
+    "{%- set ns.enable_thinking = true %}{%- elif '/no_think' in message.content %}"
+    "{%- set ns.enable_thinking = false %}{%- endif %}{%- endif %}{%- endfor %}"
+    "{{- '<SPECIAL_10>System@' }}" + OWN + "{{ messages[0].content.replace('/think', '')"
+    ".replace('/no_think', '').strip() }}{% endif %}{{- '@@' -}}\n"
+    "{%- set messages = messages[1:] if messages[0].role == 'system' else messages %}" + EACH +
+    "{%- set content = message.content %}{%- if message.role == 'user' %}{{- '<SPECIAL_11>User@' + "
+    "content.replace('/think', '').replace('/no_think', '').strip() + '@' }}{%- else %}"
+    "{%- if '</think>' in content %}{%- set content = content.split('</think>')[1] %}{%- endif %}"
+    "{{- '<SPECIAL_11>Assistant@' + content.strip() }}{{- '@<SPECIAL_12>@' }}{%- endif %}"
+    "{%- endfor %}{{- '<SPECIAL_11>Assistant@' }}"
+    "{{- '<think>@' if ns.enable_thinking else '<think></think>' }}")
+NEMOTRON_H = (
+    "{{ '<SPECIAL_10>System@' }}" + OWN + "{{ messages[0].content.strip() }}{% endif %}" + EACH +
+    "{% if message.role == 'user' %}{{ '@<SPECIAL_11>User@' + message['content'].strip() + "
+    "'@<SPECIAL_11>Assistant@' }}{% elif message.role == 'assistant' %}"
+    "{{ message['content'].strip() }}{% endif %}{% endfor %}" + OWN +
+    "{% if \"{'reasoning': True}\" in messages[0].content %}{{ '<think>@' }}"
+    "{% elif \"{'reasoning': False}\" in messages[0].content %}{{ '<think></think>' }}{% endif %}"
+    "{% endif %}")
+FALCON = (
+    OPENED + "{{ system_message.strip() if system_message is defined }}" + LOOP +
+    "{% if message.role == 'user' %}{{ '@@User: ' + "
+    "message['content'].strip().replace('@@', '@') }}"
+    "{% else %}{{ '@@Assistant: ' + message['content'].strip().replace('@@', '@') }}{% endif %}"
+    "{% endfor %}{{ '@@Assistant:' }}")
+FALCON3 = (
+    EACH + "{% if message.role == 'system' %}{{- '<|system|>@' + message['content'] + '@' }}"
+    "{% elif message.role == 'user' %}{{- '<|user|>@' + message['content'] + '@' }}{% else %}"
+    "{{- '<|assistant|>@' + message['content'] + eos_token + '@' }}{% endif %}{% endfor %}"
+    "{{- '<|assistant|>@' }}")
+ZEPHYR = (
+    EACH + "{% if message.role == 'user' %}{{ '<|user|>@' + message['content'] + eos_token }}"
+    "{% else %}{{ '<|' + message.role + '|>@' + message['content'] + eos_token }}{% endif %}"
+    "{{ '@' }}{% endfor %}{{ '<|assistant|>@' }}")
+LLAMA31 = (
+    "{{- bos_token }}{%- set date_string = DATE %}" + OWN + "{%- set system_message = "
+    "messages[0]['content']|trim %}{%- set messages = messages[1:] %}{%- else %}"
+    '{%- set system_message = "" %}{%- endif %}'
+    '{{- "<|start_header_id|>system<|end_header_id|>@@" }}'
+    '{{- "Cutting Knowledge Date: May 2020@" }}{{- "Today Date: " + date_string + "@@" }}'
+    '{{- system_message }}{{- "<|eot_id|>" }}' + EACH + LLAMA_ROLE + "{% endfor %}" + LLAMA_CALL)
+FIRST = ("{% if loop.first and message.role != 'system' %}{{ '<|im_start|>system@It\\'s SmolLM.'"
+         " + '<|im_end|>@' }}{% endif %}")
+TEMPLATES = {
+    "ChatML": EACH + ROLE + "{% endfor %}" + CALL,
+    "ChatML with a system message": EACH + FIRST + ROLE + "{% endfor %}" + CALL,
+    "Llama 3": "{{ bos_token }}" + EACH + LLAMA_ROLE + "{% endfor %}" + LLAMA_CALL,
+    "Llama 3.1": LLAMA31.replace("DATE", '"26 Jul 2024"'),
+    "Llama 3.2": LLAMA31.replace("DATE", 'strftime_now("%d %b %Y")'),
+    "Zephyr": ZEPHYR, "Falcon": FALCON, "Falcon 3": FALCON3,
+    "Mistral 1": mistral("first", " [INST] ", " [/INST]", "' ' + message['content']"),
+    "Mistral 3": mistral("last", "[INST] ", "[/INST]", "' ' + message['content']|trim"),
+    "Mistral Nemo": mistral("last", "[INST]", "[/INST]", "message['content']"),
+    "Qwen3": QWEN3 + CALL.replace("{% endif %}", (
+        "{%- if enable_thinking is defined and enable_thinking is false %}"
+        "{{- '<think>@@</think>@@' }}{% endif %}{% endif %}")),
+    "Qwen3 that always thinks": QWEN3 + CALL.replace("assistant@", "assistant@<think>@"),
+    "SmolLM3": SMOLLM3, "Granite 3": GRANITE, "Granite 4": GRANITE4, "Nemotron Nano 2": NEMOTRON,
+    "Nemotron-H": NEMOTRON_H}
+PIECES = ["Hi", " Hi ", "\n\nx\n", "", "a\u3000", "\x1cq\x1f", "\u00a0\u00fc\u2003", "/think go",
+          "/no_think", "x /no_think y /think", "//thinkthink", "<think>\nhm\n</think>\n\nok",
+          "<think>a</think>b</think>\nc", "</think>", "\n\n</think>\n\nq", "{'reasoning': True}",
+          "{'reasoning': False} be short", "/system_override brief \n", "two\n\n\nlines\r\n\r\nx",
+          "Who are you?", "  tail\t", "\xa0", "<|im_end|>"]
+ROLES = ["system", "user", "assistant"]
+
+
+def conversation(r):
+    def text():
+        return "".join(r.choice(PIECES) for _ in range(r.randint(1, 3)))
+    first = [("system", text())] if r.random() < 0.5 else []
+    return first + [(ROLES[1 + i % 2], text()) for i in range(r.choice([1, 1, 3, 5]))]
+
+
+class Generation(jinja2.ext.Extension):
+    """What transformers adds to the language: where the model's own words are."""
+    tags = {"generation"}
+
+    def parse(self, parser):
+        next(parser.stream)
+        return parser.parse_statements(["name:endgeneration"], drop_needle=True)
+
+
+def refuse(message):
+    raise jinja2.exceptions.TemplateError(message)
+
+
+def rendered(text, messages, think, day):
+    env = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"])
+    env.globals.update(raise_exception=refuse, strftime_now=day.strftime)
+    if "namespace(enable_thinking" in text:             # not a variable of Nemotron's
+        on = "namespace(enable_thinking=" + ("false" if think < 0 else "true")
+        for old in ("=true", " = true", "=THINKS"):
+            text = text.replace("namespace(enable_thinking" + old, on)
+    switch = dict(enable_thinking=think > 0, thinking=think > 0) if think else {}
+    try:
+        return env.from_string(text).render(
+            messages=[dict(role=a, content=b) for a, b in messages], add_generation_prompt=True,
+            bos_token="<s>", eos_token="</s>", **switch)
+    except jinja2.exceptions.TemplateError:
+        return None
+
+
+def chats(check, name, path, text):
+    """A conversation that is refused passes where the template refuses it or has no such switch."""
+    if check.only and check.only not in name:
+        return
+    r = random.Random(3)
+    day = datetime.date(2025, 3, 7)
+    talks = [conversation(r) for _ in range(60)]
+    data = b"".join(struct.pack("<I", len(m)) + b"".join(
+        struct.pack("<II", ROLES.index(a), len(b.encode())) + b.encode() for a, b in m)
+        for m in talks)
+    into, out = FOLDER + "/conversations", FOLDER + "/chats"
+    with open(into, "wb") as f:
+        f.write(data)
+    good = wrong = no = 0
+    why = ""
+    for think in (0, 1, -1):
+        subprocess.run([check.program, "--chat", path, into, out, str(think),
+                        day.strftime("%Y-%m-%d")], check=True)
+        with open(out, "rb") as f:
+            data = f.read()
+        at = 0
+        for messages in talks:
+            bad, n = struct.unpack_from("<II", data, at)
+            got = data[at + 8:at + 8 + n].decode("utf-8")
+            at += 8 + n
+            if bad:
+                no += 1
+                why = why or got
+                continue
+            want = rendered(text, messages, think, day)
+            good += got == want
+            wrong += got != want
+            if got != want and wrong <= 2:
+                print("  %s: think %d, %r\n    found    %r\n    expected %r" %
+                      (name, think, messages, got, want))
+    check.passed += good
+    check.failed += wrong
+    check.skipped += not good and not wrong
+    print("%s %-44s %6d conversations; %d refused %s" %
+          ("FAILED" if wrong else "ok    " if good else "skipped", name, good + wrong, no,
+           "" if good + wrong > 60 else why))
+    sys.stdout.flush()
+
+
+def templates(check):
+    for name, text in TEMPLATES.items():
+        for end in ("\\n", "\n"):                      # as strings write it, and itself
+            path = FOLDER + "/template.jinja"
+            full = text.replace("@", end)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(full)
+            before = check.skipped
+            chats(check, name, path, full)
+            if check.skipped > before:                  # these are done, all of them
+                check.skipped, check.failed = before, check.failed + 1
+
+
 # ---- files ----
 
 def gguf_tokenizer(path):
@@ -435,6 +681,9 @@ def main():
         name = os.path.basename(path)
         if path.endswith(".gguf"):
             check.hugging_face(name, gguf_tokenizer(path), path)
+        elif path.endswith(".jinja"):
+            with open(path, encoding="utf-8", newline="") as f:
+                chats(check, name, path, f.read())
         elif path.endswith(".json"):
             check.hugging_face(name, Tokenizer.from_file(path), path)
         else:
@@ -442,6 +691,7 @@ def main():
     texts = check.texts[:3000]
     trained(check, texts)
     sentencepieces(check, texts)
+    templates(check)
     print("%d ids" % check.ids)
     tables = subprocess.run([sys.executable, "tests/unicode.py", "demos/tokenizer.h"],
                             capture_output=True, text=True, check=False)
@@ -449,7 +699,8 @@ def main():
     skipped = tables.stdout.startswith("skipped")
     check.failed += tables.returncode != 0
     check.passed += tables.returncode == 0 and not skipped
-    print("%d passed, %d failed, %d skipped" % (check.passed, check.failed, skipped))
+    check.skipped += skipped
+    print("%d passed, %d failed, %d skipped" % (check.passed, check.failed, check.skipped))
     return 1 if check.failed or not check.passed else 0
 
 
