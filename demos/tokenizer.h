@@ -145,7 +145,8 @@ enum {
     TOKENIZER_CHAT_FALCON,                       /* "User: …", "Assistant: …": Falcon Mamba */
     TOKENIZER_CHAT_FALCON3,                      /* and OLMo 2, Tülu 3 */
     TOKENIZER_CHAT_NEMOTRON_H,
-    TOKENIZER_CHAT_NEMOTRON                      /* Nemotron Nano 2 */
+    TOKENIZER_CHAT_NEMOTRON,                     /* Nemotron Nano 2 */
+    TOKENIZER_CHAT_GEMMA                         /* Gemma 3 */
 };
 typedef struct tokenizer_message {
     const char *role;                            /* "system" (only first), "user", "assistant" */
@@ -3504,6 +3505,9 @@ static const struct {
                                "'\n\nAssistant:'" } },
     { TOKENIZER_CHAT_FALCON3, { "'<|user|>\n' + message['content'] + '\n'", "'<|assistant|>\n'",
                                 "message['content'] + eos_token" } },
+    { TOKENIZER_CHAT_GEMMA, { "set first_user_prefix = messages[0]['content'] + '\n\n'",
+                              "'<start_of_turn>' + role + '\n' + (first_user_prefix if loop.first",
+                              "'<end_of_turn>\n'" } },
     { TOKENIZER_CHAT_ZEPHYR, { "'<|user|>\n' + message['content'] + eos_token", "<|assistant|>",
                                "" } },
 };
@@ -3679,6 +3683,7 @@ static const struct tk_role_marks {
     { TOKENIZER_CHAT_ZEPHYR, "<|", "|>\n", "\n" },
     { TOKENIZER_CHAT_FALCON3, "<|", "|>\n", "\n" },
     { TOKENIZER_CHAT_GRANITE, "<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>\n" },
+    { TOKENIZER_CHAT_GEMMA, "<start_of_turn>", "\n", "<end_of_turn>\n" },
 };
 static const struct tk_role_marks *tk_marks_of(int kind)
 {
@@ -3690,6 +3695,7 @@ static int tk_chat_open(const tk_chat *c, const char *role)
 {
     const struct tk_role_marks *marks = tk_marks_of(c->kind);
     int system = !strcmp(role, "system"), user = !strcmp(role, "user");
+    if (c->kind == TOKENIZER_CHAT_GEMMA && !user) role = "model";
     if (marks)
         return tk_say(c->to, marks->before) || tk_say(c->to, role) || tk_say(c->to, marks->between);
     if (c->kind == TOKENIZER_CHAT_FALCON) {
@@ -3741,7 +3747,7 @@ static int tk_chat_take(tk_chat *c, const char *text)
         tk_shorten(&c->said, "/no_think", "");
     }
     if (nemotron || c->kind == TOKENIZER_CHAT_LLAMA3 || c->kind == TOKENIZER_CHAT_LLAMA31 ||
-        c->kind == TOKENIZER_CHAT_FALCON) tk_strip(&c->said);
+        c->kind == TOKENIZER_CHAT_FALCON || c->kind == TOKENIZER_CHAT_GEMMA) tk_strip(&c->said);
     return 0;
 }
 
@@ -3827,6 +3833,7 @@ static int tk_chat_system_of_granite(tk_chat *c, const char *told)
 static int tk_chat_system(tk_chat *c, const char *told)
 {
     int always = c->kind == TOKENIZER_CHAT_NEMOTRON || c->kind == TOKENIZER_CHAT_NEMOTRON_H;
+    if (c->kind == TOKENIZER_CHAT_GEMMA) return 0;       /* it is part of the first question */
     if (c->kind == TOKENIZER_CHAT_LLAMA31) return tk_chat_system_of_llama(c, told);
     if (c->kind == TOKENIZER_CHAT_SMOLLM3) return tk_chat_system_of_smollm3(c, told);
     if (c->kind == TOKENIZER_CHAT_GRANITE) return tk_chat_system_of_granite(c, told);
@@ -3908,8 +3915,8 @@ static const char *tk_chat_wrong(const tk_chat *c, const tokenizer_message *mess
     int granite = c->kind == TOKENIZER_CHAT_GRANITE && tk_has(t, "elif thinking\t%}");
     if (c->kind == TOKENIZER_CHAT_NONE) return "the model has no chat template";
     if (c->kind == TOKENIZER_CHAT_UNKNOWN) return "the model's chat template is not done "
-        "(those of ChatML, Llama 3, Zephyr, Mistral, Qwen3, SmolLM3, Granite, Falcon and "
-        "Nemotron-H are)";
+        "(those of ChatML, Llama 3, Zephyr, Mistral, Qwen3, SmolLM3, Granite, Falcon, Gemma 3 "
+        "and Nemotron-H are)";
     if (!tk_chat_check(messages, count))
         return "expected messages of user and assistant in turns, the last of user";
     if (tk_chat_is_mistral(c->kind) && system && !tk_has(t, "+ system_message + "))
@@ -3955,6 +3962,13 @@ static int tk_chat_call(const tk_chat *c, const char *told)
     default: return 0;
     }
 }
+/* Gemma's first question, with what was told before it. */
+static int tk_chat_gemma(tk_chat *c, const char *told, const char *text)
+{
+    return tk_chat_take(c, text) || tk_chat_open(c, "user") || tk_say(c->to, told) ||
+        tk_say(c->to, "\n\n") || tokenizer_text_add(c->to, c->said.at, c->said.count) ||
+        tk_chat_close(c, "user");
+}
 /* Writes what a template makes of messages that were checked. */
 static int tk_chat_all(tk_chat *c, const tokenizer_message *messages, size_t count)
 {
@@ -3969,6 +3983,8 @@ static int tk_chat_all(tk_chat *c, const tokenizer_message *messages, size_t cou
         const tokenizer_message *m = &messages[i];
         if (mistral) bad = tk_chat_mistral(c, m, i == told_at ? told : NULL);
         else if (!strcmp(m->role, "assistant")) bad = tk_chat_answer(c, m->text);
+        else if (c->kind == TOKENIZER_CHAT_GEMMA && told && i == first)
+            bad = tk_chat_gemma(c, told, m->text);
         else {
             bad = tk_chat_take(c, m->text);
             if (!bad) tk_chat_lines(c);
@@ -3995,13 +4011,14 @@ int tokenizer_chat(const tokenizer *t, const tokenizer_message *messages, size_t
 int32_t tokenizer_chat_end(const tokenizer *t)
 {
     static const char *const mark[] = { "<|im_end|>", "<|eot_id|>", "<|end_of_text|>",
-                                        "<SPECIAL_12>" };
+                                        "<SPECIAL_12>", "<end_of_turn>" };
     int kind = tokenizer_chat_kind(t), at = -1;
     if (kind == TOKENIZER_CHATML || kind == TOKENIZER_CHAT_QWEN3 || kind == TOKENIZER_CHAT_SMOLLM3)
         at = 0;
     if (kind == TOKENIZER_CHAT_LLAMA3 || kind == TOKENIZER_CHAT_LLAMA31) at = 1;
     if (kind == TOKENIZER_CHAT_GRANITE) at = 2;
     if (kind == TOKENIZER_CHAT_NEMOTRON) at = 3;
+    if (kind == TOKENIZER_CHAT_GEMMA) at = 4;
     return at < 0 ? tokenizer_end(t) : tokenizer_find(t, mark[at]);
 }
 

@@ -498,13 +498,23 @@ LLAMA31 = (
     '{{- system_message }}{{- "<|eot_id|>" }}' + EACH + LLAMA_ROLE + "{% endfor %}" + LLAMA_CALL)
 FIRST = ("{% if loop.first and message.role != 'system' %}{{ '<|im_start|>system@It\\'s SmolLM.'"
          " + '<|im_end|>@' }}{% endif %}")
+GEMMA = (
+    "{{ bos_token }}{%- if messages[0]['role'] == 'system' -%}"
+    "{%- set first_user_prefix = messages[0]['content'] + '@@' -%}"
+    "{%- set loop_messages = messages[1:] -%}{%- else -%}{%- set first_user_prefix = '' -%}"
+    "{%- set loop_messages = messages -%}{%- endif -%}{%- for message in loop_messages -%}"
+    "{%- if message['role'] == 'assistant' -%}{%- set role = 'model' -%}{%- else -%}"
+    "{%- set role = message['role'] -%}{%- endif -%}"
+    "{{ '<start_of_turn>' + role + '@' + (first_user_prefix if loop.first else '') }}"
+    "{{ message['content'] | trim }}{{ '<end_of_turn>@' }}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<start_of_turn>model@' }}{%- endif -%}")
 TEMPLATES = {
     "ChatML": EACH + ROLE + "{% endfor %}" + CALL,
     "ChatML with a system message": EACH + FIRST + ROLE + "{% endfor %}" + CALL,
     "Llama 3": "{{ bos_token }}" + EACH + LLAMA_ROLE + "{% endfor %}" + LLAMA_CALL,
     "Llama 3.1": LLAMA31.replace("DATE", '"26 Jul 2024"'),
     "Llama 3.2": LLAMA31.replace("DATE", 'strftime_now("%d %b %Y")'),
-    "Zephyr": ZEPHYR, "Falcon": FALCON, "Falcon 3": FALCON3,
+    "Gemma 3": GEMMA, "Zephyr": ZEPHYR, "Falcon": FALCON, "Falcon 3": FALCON3,
     "Mistral 1": mistral("first", " [INST] ", " [/INST]", "' ' + message['content']"),
     "Mistral 3": mistral("last", "[INST] ", "[/INST]", "' ' + message['content']|trim"),
     "Mistral Nemo": mistral("last", "[INST]", "[/INST]", "message['content']"),
