@@ -560,7 +560,7 @@ static void config_tables(void)
     static mmix_dino_config c;
     static mmix_distill_config l;
     const struct { const mmixi_setting *table; size_t begin, size; const char *last;
-    } all[] = { { mmixi_vision_settings, 0, sizeof v, "mmate.text_window" },
+    } all[] = { { mmixi_vision_settings, 0, sizeof v, "neck" },
                 { mmixi_decoder_settings, 0, sizeof d, "mmate.text_window" },
                 { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c,
                   "mask_part" },
@@ -580,7 +580,8 @@ static void config_tables(void)
           INT32_MAX },
         { mmixi_vision_settings, &v, &v.class_token, "class_token", 1, 0, MMIX_CLASS_LAST },
         { mmixi_vision_settings, &v, &v.blocks, "blocks", MMIX_VISION_BLOCKS, 0, MMIX_BLOCK_SWIN },
-        { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SSD },
+        { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_MIXER_SOFTMAX,
+          MMIX_MIXER_SELECTIVE },
         { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION,
           MMIX_DECODER_MMATE },
