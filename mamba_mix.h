@@ -20023,7 +20023,9 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_SIZE_OF(mmix_vision_config, selective.dt_rank, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, selective.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, selective.bias, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, selective.bidirectional, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, selective.divide, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, selective.out_scale, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, stride, 0, 4096, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, classes, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, pool, 0, MMIX_POOL_REGISTERS, MMIXI_IN_NEWER),
@@ -30643,7 +30645,8 @@ static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
     mmixi_timm_arguments(&arguments);
     mmixi_hf_same(&arguments, "embed_dim", c->dim);
     mmixi_hf_same(&arguments, "depth", c->depth);
-    mmixi_hf_word(&arguments, arguments.json, "act_layer", "gelu", c->swiglu ? "gelu, silu, swish" : "gelu");
+    const char *activations = c->swiglu ? "gelu, silu, swish" : "gelu";
+    mmixi_hf_word(&arguments, arguments.json, "act_layer", "gelu", activations);
     if (mmixi_json_find(arguments.json, "num_heads"))
         mmixi_hf_heads(&arguments, "num_heads", "embed_dim", c);
 }
