@@ -20582,23 +20582,21 @@ static mmix_tensor *mmixi_vision_overlapping(mmix_ctx *m, const mmixi_vision_run
     const mmix_vision *v = r->v;
     const mmix_vision_config *c = &v->config;
     size_t q = c->patch / c->stride, gh = r->f.grid_h, gw = r->f.grid_w, n = gh * gw, next = 0;
-    mmix_tensor **part = (mmix_tensor **)mmixi_step_array(m, q * q, 1, sizeof *part);
-    mmix_tensor *order = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
-    int parts = 0;
-    if (m->error_kind) return NULL;
+    mmix_tensor *order = mmix_new(m, MMIX_DTYPE_I32, 1, &n), *pair[2] = { NULL, NULL };
+    if (!order) return NULL;
     for (size_t y = 0; y < q && y < gh; y++) {
         for (size_t x = 0; x < q && x < gw; x++) {
             size_t top = y * c->stride, left = x * c->stride;
             mmix_tensor *from = mmix_slice(m, image, 2, top, mmix_shape(image, 2) - top);
             from = mmix_slice(m, from, 3, left, mmix_shape(image, 3) - left);
-            part[parts] = mmix_patch_embed(m, from, v->patch_weight, v->patch_bias);
-            parts++;
+            pair[1] = mmix_patch_embed(m, from, v->patch_weight, v->patch_bias);
+            pair[0] = pair[0] ? mmix_concat(m, 1, pair, 2) : pair[1];
             for (size_t i = y; i < gh; i += q)
                 for (size_t j = x; j < gw; j += q)
                     mmix_data_i32(order)[i * gw + j] = (int32_t)next++;
         }
     }
-    return mmixi_tokens_listed(m, mmix_concat(m, 1, part, parts), order);
+    return mmixi_tokens_listed(m, pair[0], order);
 }
 
 /* The tokens before the first block, (B, L, D). */

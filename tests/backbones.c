@@ -1321,6 +1321,225 @@ static void relatives(void)
     remove(RELATIVES);
 }
 
+/* ---- Vim, from smaller ops: one picture, its tokens one after the other ---- */
+
+enum { VIM_D = 12, VIM_E = 24, VIM_N = 3, VIM_R = 2, VIM_W = 3, VIM_PATCH = 4, VIM_CLASSES = 5,
+       VIM_TOKENS = 26 * VIM_D };                /* at most */
+static mmix_vision_config small_vim(void)
+{
+    mmix_vision_config c = mmix_vision_config_vim(192, 0);
+    c.dim = VIM_D;
+    c.depth = 2;
+    c.patch = VIM_PATCH;
+    c.grid = 3;
+    c.selective.d_inner = VIM_E;
+    c.selective.d_state = VIM_N;
+    c.selective.dt_rank = VIM_R;
+    c.selective.conv_width = VIM_W;
+    c.classes = VIM_CLASSES;
+    return c;
+}
+static mmix_tensor *named(const mmix_params *p, size_t block, const char *name, const char *back)
+{
+    char full[160], *at;
+    snprintf(full, sizeof full, "layers.%d.%s", (int)block, name);
+    at = strchr(full, '#');                      /* where _b stands in the reverse's names */
+    if (at) snprintf(at, sizeof full - (size_t)(at - full), "%s%s", back, strchr(name, '#') + 1);
+    return mmix_params_find(p, full);
+}
+/* Rows of x (L, ·) in the opposite order. */
+static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *x)
+{
+    size_t L = mmix_shape(x, 0);
+    mmix_tensor *index = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    for (size_t i = 0; index && i < L; i++) mmix_data_i32(index)[i] = (int32_t)(L - 1 - i);
+    return mmix_take_rows(m, x, index);
+}
+static mmix_tensor *below(mmix_ctx *m, mmix_tensor *top, mmix_tensor *next)
+{
+    mmix_tensor *pair[2];
+    pair[0] = top;
+    pair[1] = next;
+    return top ? mmix_concat(m, 0, pair, 2) : next;
+}
+/* One direction, x and z (L, E) in its own order. */
+static mmix_tensor *scanned(mmix_ctx *m, const mmix_params *p, size_t block, const char *back,
+                            mmix_tensor *x, mmix_tensor *z)
+{
+    static const int taps_first[3] = { 2, 1, 0 };
+    size_t L = mmix_shape(x, 0);
+    mmix_tensor *taps = mmix_permute(m, named(p, block, "mixer.conv1d#.weight", back), taps_first);
+    mmix_tensor *sum = NULL, *state = NULL, *y = NULL;
+    for (size_t k = 0; k < VIM_W; k++) {         /* tap k reads what is W - 1 - k tokens back */
+        size_t shift = VIM_W - 1 - k;
+        mmix_tensor *read = mmix_slice(m, x, 0, 0, L - shift);
+        if (shift) read = below(m, mmix_fill(mmix_new2(m, shift, VIM_E), 0), read);
+        read = mmix_mul(m, read, shaped(m, mmix_slice(m, taps, 0, k, 1), 1, VIM_E, 0, 0));
+        sum = sum ? mmix_add(m, sum, read) : read;
+    }
+    x = mmix_silu(m, mmix_add(m, sum, named(p, block, "mixer.conv1d#.bias", back)));
+    mmix_tensor *low = mmix_linear(m, x, named(p, block, "mixer.x_proj#.weight", back), NULL);
+    mmix_tensor *dt = mmix_softplus(m, mmix_linear(m, mmix_slice(m, low, 1, 0, VIM_R),
+                                                   named(p, block, "mixer.dt_proj#.weight", back),
+                                                   named(p, block, "mixer.dt_proj#.bias", back)));
+    mmix_tensor *log = named(p, block, *back ? "mixer.A_b_log" : "mixer.A_log", back);
+    mmix_tensor *A = mmix_affine(m, mmix_exp(m, log), -1, 0);
+    for (size_t t = 0; t < L; t++) {
+        mmix_tensor *d = shaped(m, mmix_slice(m, dt, 0, t, 1), 2, VIM_E, 1, 0);
+        mmix_tensor *u = shaped(m, mmix_slice(m, x, 0, t, 1), 2, VIM_E, 1, 0);
+        mmix_tensor *row = mmix_slice(m, low, 0, t, 1);
+        mmix_tensor *added = mmix_mul(m, mmix_mul(m, d, u), mmix_slice(m, row, 1, VIM_R, VIM_N));
+        if (state) state = mmix_mul(m, mmix_exp(m, mmix_mul(m, d, A)), state);
+        state = state ? mmix_add(m, state, added) : added;
+        mmix_tensor *C = mmix_slice(m, row, 1, VIM_R + VIM_N, VIM_N);
+        y = below(m, y, shaped(m, mmix_sum_axis(m, mmix_mul(m, state, C), 1), 2, 1, VIM_E, 0));
+    }
+    y = mmix_add(m, y, mmix_mul(m, x, named(p, block, "mixer.D#", back)));
+    return mmix_mul(m, y, mmix_silu(m, z));
+}
+/* The patches of a picture (1, 3, h, w) as rows of numbers, whole ones from every `stride`. */
+static mmix_tensor *patch_rows(mmix_ctx *m, mmix_tensor *image, size_t stride)
+{
+    size_t h = mmix_shape(image, 2), w = mmix_shape(image, 3), P = VIM_PATCH, n = 0;
+    size_t down = (h - P) / stride + 1, across = (w - P) / stride + 1;
+    mmix_tensor *rows = mmix_new2(m, down * across, 3 * P * P);
+    for (size_t i = 0; rows && i < down; i++)
+        for (size_t j = 0; j < across; j++)
+            for (size_t e = 0; e < 3 * P * P; e++) {
+                size_t channel = e / (P * P), y = i * stride + e / P % P, x = j * stride + e % P;
+                mmix_data(rows)[n++] = mmix_data(image)[(channel * h + y) * w + x];
+            }
+    return rows;
+}
+/* The tokens (L, D) of a Vim whose class token stands before patch number `at`. */
+static mmix_tensor *composed(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t at)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(v);
+    const mmix_params *p = mmix_vision_params((mmix_vision *)v);
+    mmix_tensor *weight = mmix_params_find(p, "patch_embed.proj.weight");
+    mmix_tensor *x = mmix_linear(m, patch_rows(m, image, c->stride ? c->stride : c->patch),
+                                 shaped(m, weight, 2, VIM_D, mmix_count(weight) / VIM_D, 0),
+                                 mmix_params_find(p, "patch_embed.proj.bias"));
+    size_t n = mmix_shape(x, 0);
+    mmix_tensor *cls = shaped(m, mmix_params_find(p, "cls_token"), 2, 1, VIM_D, 0);
+    mmix_tensor *all = below(m, cls, mmix_slice(m, x, 0, at, n - at));
+    if (at) all = below(m, mmix_slice(m, x, 0, 0, at), all);
+    x = mmix_add(m, all, shaped(m, mmix_params_find(p, "pos_embed"), 2, n + 1, VIM_D, 0));
+    for (size_t i = 0; i < c->depth; i++) {
+        mmix_tensor *u = mmix_rms_norm(m, x, named(p, i, "norm.weight", ""), c->eps);
+        u = mmix_linear(m, u, named(p, i, "mixer.in_proj.weight", ""),
+                        named(p, i, "mixer.in_proj.bias", ""));
+        mmix_tensor *y = mmix_slice(m, u, 1, 0, VIM_E), *z = mmix_slice(m, u, 1, VIM_E, VIM_E);
+        mmix_tensor *forward = scanned(m, p, i, "", y, z);
+        mmix_tensor *reverse = scanned(m, p, i, "_b", flipped(m, y), flipped(m, z));
+        y = mmix_add(m, forward, flipped(m, reverse));
+        y = mmix_affine(m, y, c->selective.divide ? 0.5 : 1, 0);
+        x = mmix_add(m, x, mmix_linear(m, y, named(p, i, "mixer.out_proj.weight", ""),
+                                       named(p, i, "mixer.out_proj.bias", "")));
+    }
+    return mmix_rms_norm(m, x, mmix_params_find(p, "norm_f.weight"), c->eps);
+}
+/* The largest difference of n numbers over the largest magnitude of the second ones. */
+static double off(const real *a, const real *b, size_t n)
+{
+    double top = 0, worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        top = fmax(top, fabs((double)b[i]));
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+    }
+    return top > 0 ? worst / top : HUGE_VAL;
+}
+/* Tokens, logits and the gradient of each parameter of a Vim beside the composition. */
+static void vim_composed(mmix_vision_config c, size_t side, size_t at, const char *what)
+{
+    static real value[2][VIM_TOKENS + VIM_CLASSES];
+    real *gradient[2] = { NULL, NULL };
+    mmix_ctx *m = context(1, 3);
+    mmix_vision *v = random_backbone(m, c);
+    mmix_params *p = mmix_vision_params(v);
+    size_t n = 0;
+    memset(value, 0, sizeof value);
+    mmix_params_require_grad(p, 1);
+    mmix_record(m, 1);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, side, side), 1, 7);
+    doing(what);
+    for (size_t i = 0; i < p->count; i++) n += mmix_count(p->at[i].tensor);
+    for (int k = 0; k < 2; k++) {
+        mmix_tensor *tokens, *logits;
+        if (k == 0) {
+            mmix_features f = mmix_vision_forward(m, v, image, NULL);
+            tokens = f.tokens;
+            logits = mmix_vision_classify(m, v, &f);
+        } else {
+            tokens = composed(m, v, image, at);
+            logits = mmix_linear(m, mmix_slice(m, tokens, 0, at, 1),
+                                 mmix_params_find(p, "head.weight"),
+                                 mmix_params_find(p, "head.bias"));
+        }
+        FINE(m);
+        CHECK(mmix_count(tokens) <= VIM_TOKENS && mmix_count(logits) == VIM_CLASSES);
+        mmix_read(tokens, value[k]);
+        mmix_read(logits, value[k] + VIM_TOKENS);
+        mmix_tensor *along = mmix_fill_normal(m, mmix_new2(m, 1, VIM_CLASSES), 1, 8);
+        mmix_tensor *loss = mmix_sum(m, mmix_mul(m, logits, along));
+        tokens = shaped(m, tokens, 1, mmix_count(tokens), 0, 0);
+        along = mmix_fill_normal(m, mmix_new1(m, mmix_count(tokens)), 1, 9);
+        loss = mmix_add(m, loss, mmix_sum(m, mmix_mul(m, tokens, along)));
+        mmix_params_zero_grad(p);
+        mmix_backward(m, loss);
+        gradient[k] = (real *)calloc(n, sizeof(real));
+        real *to = gradient[k];
+        for (size_t i = 0; i < p->count; i++) {
+            mmix_tensor *g = mmix_grad(p->at[i].tensor);
+            if (CHECK_AT(g && to, p->at[i].name)) mmix_read(g, to);
+            to += mmix_count(p->at[i].tensor);
+        }
+    }
+    CHECK_AT(off(value[0], value[1], VIM_TOKENS) < 200 * EPS, what);
+    CHECK_AT(off(value[0] + VIM_TOKENS, value[1] + VIM_TOKENS, VIM_CLASSES) < 200 * EPS, what);
+    for (size_t i = 0, from = 0; i < p->count; i++) {
+        size_t size = mmix_count(p->at[i].tensor);
+        CHECK_AT(off(gradient[0] + from, gradient[1] + from, size) < 2000 * EPS, p->at[i].name);
+        from += size;
+    }
+    FINE(m);
+    for (int k = 0; k < 2; k++) free(gradient[k]);
+    mmix_vision_destroy(v);
+    mmix_destroy(m);
+}
+static void vim(void)
+{
+    mmix_vision_config c = small_vim();
+    mmix_ctx *m = context(1, 0);
+    vim_composed(c, 12, 4, "Vim");
+    c.stride = 2;                                /* ((8 - 4)/2 + 1)² patches */
+    vim_composed(c, 8, 4, "Vim, patches that overlap");
+    c.stride = 1;
+    c.grid = 5;
+    vim_composed(c, 8, 12, "Vim, patches from every pixel");
+    c = small_vim();
+    c.selective.divide = 0;
+    c.selective.bias = 1;
+    c.class_token = MMIX_CLASS_FIRST;
+    vim_composed(c, 12, 0, "Vim, class token first, directions added, biases");
+    /* pixels beyond the last whole patch are left out, where patches overlap, too */
+    c = small_vim();
+    c.stride = 2;
+    mmix_vision *v = random_backbone(m, c);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 9, 13), 1, 7);
+    mmix_tensor *less = mmix_slice(m, mmix_slice(m, image, 2, 0, 8), 3, 0, 12);
+    mmix_features f = mmix_vision_forward(m, v, image, NULL);
+    CHECK(f.grid_h == 3 && f.grid_w == 5);
+    CHECK(gap(f.tokens, mmix_vision_forward(m, v, less, NULL).tokens) <= 0);
+    CHECK(mmix_vision_flops(v, 9, 13) == mmix_vision_flops(v, 8, 12));
+    FINE(m);
+    mmix_vision_destroy(v);
+    c.stride = 3;
+    CHECK(!mmix_vision_create(m, c)
+          && says(m, MMIX_ERROR_ARGUMENT, "stride is 3, expected a divisor of patch 4 or 0"));
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = { { "tokens", tokens },     { "opening", opening },
@@ -1329,6 +1548,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
                                    { "halves", halves },     { "memory", opening_fails },
                                    { "dense", dense },       { "batches", batches },
                                    { "squares", squares },   { "pictures", pictures },
-                                   { "arrays", arrays },     { "relatives", relatives } };
+                                   { "arrays", arrays },     { "relatives", relatives },
+                                   { "vim", vim } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
