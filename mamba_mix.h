@@ -30648,14 +30648,15 @@ static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
     if (mmixi_json_find(arguments.json, "num_heads"))
         mmixi_hf_heads(&arguments, "num_heads", "embed_dim", c);
 }
-/* Takes from Hugging Face's config.json what changes numbers and no array tells. */
-static void mmixi_vision_hf(mmixi_hf h, mmix_vision_config *c)
+/* Takes from Hugging Face's config.json what changes numbers and no array tells. Beside arrays of
+   other names it need not say whose model it is. */
+static void mmixi_vision_hf(mmixi_hf h, int huggingface, mmix_vision_config *c)
 {
-    const char *rope, *rope_at;
+    const char *rope, *rope_at, *unsaid = huggingface ? "none" : "vit";
     int axial = c->positions == MMIX_POSITIONS_AXIAL;
     h.json = mmixi_hf_backbone(h.json);
     if (!h.json) return;
-    mmixi_hf_word(&h, h.json, "model_type", "none",
+    mmixi_hf_word(&h, h.json, "model_type", unsaid,
                   "vit, vit_mae, vit_msn, dinov2, dinov2_with_registers, dinov3_vit");
     mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
     mmixi_hf_same(&h, "hidden_size", c->dim);
@@ -30676,7 +30677,7 @@ static void mmixi_vision_config_beside(mmix_ctx *m, mmix_archive *a, int hugging
     mmixi_hf h = mmixi_hf_open(m, a, NULL);
     if (m->error_kind) return;
     if (mmixi_json_find(h.json, "architecture")) mmixi_vision_timm(&h, c);
-    else if (huggingface || !mmixi_vision_is_mamba(c)) mmixi_vision_hf(h, c);
+    else if (huggingface || !mmixi_vision_is_mamba(c)) mmixi_vision_hf(h, huggingface, c);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
                                     mmix_vision_config *config)

@@ -1540,6 +1540,367 @@ static void vim(void)
     mmix_destroy(m);
 }
 
+/* ---- classifiers ---- */
+
+/* The values of a tensor in a list that the caller frees: features are views. */
+static real *values_of(const mmix_tensor *t)
+{
+    real *x = (real *)calloc(mmix_count(t) + 1, sizeof *x);
+    if (x) mmix_read(t, x);
+    return x;
+}
+/* Scales n numbers by the weight, after their RMS norm, or with a bias after their layer norm. */
+static void norm_by_hand(double *x, size_t n, double eps, const real *weight, const real *bias)
+{
+    double mean = 0, square = 0;
+    for (size_t i = 0; bias && i < n; i++) mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean) / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (x[i] - mean) / sqrt(square + eps) * (double)weight[i];
+        if (bias) x[i] += (double)bias[i];
+    }
+}
+static const real *data_of(const mmix_params *p, const char *name)
+{
+    return mmix_data(mmix_params_find(p, name));
+}
+/* What the classifier reads of picture b, by hand. Returns how many numbers that are. */
+static size_t pooled_by_hand(const mmix_vision *v, const mmix_features *f, size_t b, double *x)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(v);
+    const mmix_params *p = mmix_vision_params((mmix_vision *)v);
+    size_t D = c->dim, n = mmix_shape(f->patches, 1), k = c->registers, N = D;
+    real *token = values_of(f->token), *patches = values_of(f->patches);
+    real *registers = f->registers ? values_of(f->registers) : NULL;
+    for (size_t i = 0; i < D; i++) {
+        double mean = 0;
+        for (size_t t = 0; t < n; t++)
+            mean += (double)patches[(b * n + t) * D + i] / (double)n;
+        x[i] = (double)token[b * D + i];
+        if (c->pool == MMIX_POOL_PATCHES || c->pool == MMIX_POOL_MEAN_NORM) x[i] = mean;
+        x[D + i] = mean;                         /* read with BOTH alone */
+    }
+    if (c->pool == MMIX_POOL_BOTH) N = 2 * D;
+    if (c->pool == MMIX_POOL_MEAN_NORM)
+        norm_by_hand(x, D, c->eps, data_of(p, "fc_norm.weight"), data_of(p, "fc_norm.bias"));
+    if (c->pool == MMIX_POOL_REGISTERS) {
+        size_t rows = c->neck ? D / c->neck : D;
+        N = k * rows;
+        for (size_t i = 0; i < N; i++) {
+            const real *r = registers + (b * k + i / rows) * D;
+            x[i] = c->neck ? 0 : (double)r[i % rows];
+            for (size_t j = 0; c->neck && j < D; j++)
+                x[i] += (double)data_of(p, "neck.weight")[i % rows * D + j] * (double)r[j];
+        }
+        if (c->neck) norm_by_hand(x, N, c->eps, data_of(p, "norm_neck.weight"), NULL);
+    }
+    free(token);
+    free(patches);
+    free(registers);
+    return N;
+}
+/* Each way to pool, beside what is computed by hand. */
+static void pools(mmix_ctx *m)
+{
+    static const struct { const char *what; int kind, pool; size_t neck;
+    } all[] = { { "ViT, the class token", 0, MMIX_POOL_TOKEN, 0 },
+                { "ViT, the mean of the patches", 0, MMIX_POOL_PATCHES, 0 },
+                { "ViT, its norm", 0, MMIX_POOL_MEAN_NORM, 0 },
+                { "DINOv2 with registers, both", 6, MMIX_POOL_BOTH, 0 },
+                { "DinoMamba-Reg, the registers' mean", 4, MMIX_POOL_TOKEN, 0 },
+                { "Vim, the class token", 8, MMIX_POOL_TOKEN, 0 },
+                { "Mamba-Reg, joined by a neck", 9, MMIX_POOL_REGISTERS, 4 },
+                { "Mamba-Reg, without a neck", 9, MMIX_POOL_REGISTERS, 0 } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double x[512];
+        mmix_vision_config c = small(all[i].kind);
+        c.classes = 5;
+        c.pool = all[i].pool;
+        c.neck = all[i].neck;
+        mmix_vision *v = random_backbone(m, c);
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 7);
+        mmix_features f = mmix_vision_forward(m, v, image, NULL);
+        mmix_tensor *pooled = mmix_vision_pooled(m, v, &f);
+        mmix_tensor *logits = mmix_vision_classify(m, v, &f);
+        const mmix_params *p = mmix_vision_params(v);
+        doing(all[i].what);
+        FINE(m);
+        const size_t shape[2] = { 2, 5 };
+        if (!CHECK(pooled && logits && has_shape(logits, 2, shape))) continue;
+        real *found = values_of(pooled);
+        for (size_t b = 0; b < 2; b++) {
+            size_t N = pooled_by_hand(v, &f, b, x);
+            double top = 0, worst = 0;
+            CHECK(mmix_shape(pooled, 1) == N && mmix_count(pooled) == 2 * N);
+            for (size_t e = 0; e < N; e++) {
+                top = fmax(top, fabs(x[e]));
+                worst = fmax(worst, fabs(x[e] - (double)found[b * N + e]));
+            }
+            CHECK(top > 0 && worst < 100 * EPS * top);
+            for (size_t k = 0; k < 5; k++) {
+                double logit = (double)data_of(p, "head.bias")[k];
+                for (size_t e = 0; e < N; e++)
+                    logit += x[e] * (double)data_of(p, "head.weight")[k * N + e];
+                NEAR(mmix_data(logits)[b * 5 + k], logit, 2000 * EPS * (1 + top));
+            }
+        }
+        free(found);
+        CHECK(!mmix_vision_class_name(v, 0));
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+}
+static void pools_refused(mmix_ctx *m)
+{
+    mmix_vision_config c = small(0);
+    mmix_vision *v = random_backbone(m, c), *reg;
+    mmix_features f, none;
+    memset(&none, 0, sizeof none);
+    f = mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 8, 8), 1), NULL);
+    doing("pools that are refused");
+    CHECK(!mmix_vision_classify(m, v, &f)
+          && says(m, MMIX_ERROR_ARGUMENT, "the backbone has no classifier"));
+    CHECK(!mmix_vision_classify(m, NULL, &f) && says(m, MMIX_ERROR_ARGUMENT, "backbone is NULL"));
+    CHECK(!mmix_vision_classify(m, v, NULL) && says(m, MMIX_ERROR_ARGUMENT, "features is NULL"));
+    CHECK(!mmix_vision_pooled(m, v, &none) && says(m, MMIX_ERROR_ARGUMENT, "token is NULL"));
+    CHECK(!mmix_vision_classify(NULL, v, &f) && !mmix_vision_class_name(NULL, 0));
+    reg = random_backbone(m, small(9));          /* another width, no registers */
+    CHECK(!mmix_vision_classify(m, reg, &f) && says(m, MMIX_ERROR_ARGUMENT, "token has shape (1, 128)"));
+    mmix_vision_destroy(reg);
+    c = small(9);
+    c.dim = 128;
+    reg = random_backbone(m, c);
+    CHECK(!mmix_vision_classify(m, reg, &f)
+          && says(m, MMIX_ERROR_ARGUMENT, "registers is NULL"));
+    mmix_vision_destroy(reg);
+    mmix_vision_destroy(v);
+    c = small(0);
+    c.pool = MMIX_POOL_REGISTERS;
+    CHECK(!mmix_vision_create(m, c)
+          && says(m, MMIX_ERROR_ARGUMENT, "expected MMIX_CLASS_REGISTERS"));
+    c.pool = MMIX_POOL_TOKEN;
+    c.neck = 2;
+    CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "neck is 2 with dim 128"));
+    c = small(9);
+    c.neck = 3;
+    CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "neck is 3 with dim 64"));
+    c = small(0);
+    c.pool = MMIX_POOL_REGISTERS + 1;
+    CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "pool is 5"));
+}
+/* The entries' classifier as Hugging Face has it: beside the network, which has a prefix. */
+static void list_classified(const mmix_vision *v, int kind)
+{
+    foreign(v, kind);
+    for (size_t i = 0; i < count; i++) {
+        char name[160];
+        if (!strncmp(names[i], "head.", 5))
+            snprintf(name, sizeof name, "classifier.%.100s", names[i] + 5);
+        else snprintf(name, sizeof name, "vit.%.150s", names[i]);
+        strcpy(names[i], name);
+    }
+}
+/* Opens the entries and compares the logits with v's. */
+static mmix_vision *classifies_same(mmix_ctx *m, mmix_vision *v, const char *what)
+{
+    mmix_vision *w = opens_same(m, v, what);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 12, 20), 1, 1);
+    mmix_features f = mmix_vision_forward(m, v, image, NULL);
+    mmix_features g = mmix_vision_forward(m, w, image, NULL);
+    if (w)
+        CHECK_AT(gap(mmix_vision_classify(m, v, &f), mmix_vision_classify(m, w, &g)) <= 0, what);
+    FINE(m);
+    return w;
+}
+static const char labels[] =
+    "{\"id2label\": {\"0\": \"tench\", \"2\": \"caf\\u00e9 \\\"au lait\\\"\", \"5\": \"none\", "
+    "\"x\": \"y\", \"\": \"z\", \"99999999999999999999999\": \"far\", \"1\": 7}}";
+static void has_labels(const mmix_vision *v, const char *what)
+{
+    const char *first = mmix_vision_class_name(v, 0), *third = mmix_vision_class_name(v, 2);
+    CHECK_AT(first && !strcmp(first, "tench"), what);
+    CHECK_AT(third && !strcmp(third, "caf\xc3\xa9 \"au lait\""), what);
+    CHECK_AT(!mmix_vision_class_name(v, 1) && !mmix_vision_class_name(v, 3)
+                 && !mmix_vision_class_name(v, 5),
+             what);
+}
+/* Names of classes: from config.json, kept when saved, from metadata, and what are none. */
+static void class_names(mmix_ctx *m)
+{
+    static const char *const nothing[] = { "{\"id2label\": 5}", "{\"id2label\": []}",
+                                           "{\"label_names\": {}}", "{}" };
+    mmix_vision_config c = small(0);
+    c.classes = 3;
+    c.positions = MMIX_POSITIONS_EXACT;
+    c.eps = 1e-12;
+    mmix_vision *v = random_backbone(m, c), *w, *kept = NULL;
+    list_classified(v, 0);
+    write_relative(RELATIVE_CONFIG, labels);
+    w = classifies_same(m, v, "ViTForImageClassification");
+    has_labels(w, "config.json");
+    if (w) CHECK(!mmix_vision_save(m, w, PATH) && (kept = mmix_vision_load(m, PATH)) != NULL);
+    FINE(m);
+    has_labels(kept, "saved");
+    mmix_vision_destroy(kept);
+    mmix_vision_destroy(w);
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+        write_relative(RELATIVE_CONFIG, nothing[i]);
+        w = opens_same(m, v, nothing[i]);
+        CHECK_AT(!mmix_vision_class_name(w, 0), nothing[i]);
+        mmix_vision_destroy(w);
+    }
+    write_relative(RELATIVE_CONFIG, "{\"label_names\": [\"a\", 3, \"c\", \"d\"]}");
+    w = opens_same(m, v, "timm's names of classes");
+    CHECK(w && !strcmp(mmix_vision_class_name(w, 2), "c") && !mmix_vision_class_name(w, 1));
+    mmix_vision_destroy(w);
+    remove(RELATIVE_CONFIG);
+    const char *metadata[] = { "id2label", "{\"1\": \"one\"}", NULL };
+    CHECK(!mmix_archive_save(m, RELATIVE, entries, count, metadata));
+    w = mmix_vision_load(m, RELATIVE);
+    CHECK(w && !mmix_vision_class_name(w, 0) && !strcmp(mmix_vision_class_name(w, 1), "one"));
+    mmix_vision_destroy(w);
+    metadata[1] = "{\"1\": one}";
+    CHECK(!mmix_archive_save(m, RELATIVE, entries, count, metadata)
+          && !mmix_vision_load(m, RELATIVE) && says(m, MMIX_ERROR_FILE, "JSON byte"));
+    /* without the classifier */
+    mmix_vision_config read;
+    CHECK(!save_relative(m));
+    mmix_archive *a = mmix_archive_open(m, RELATIVE);
+    CHECK(!mmix_vision_config_read(m, a, &read) && read.classes == 3
+          && read.pool == MMIX_POOL_TOKEN);
+    read.classes = 0;
+    w = mmix_vision_create(m, read);
+    CHECK(w && !mmix_params_read(mmix_vision_params(w), a, NULL)
+          && !mmix_params_find(mmix_vision_params(w), "head.weight"));
+    mmix_archive_close(a);
+    FINE(m);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
+}
+/* timm's files: how they pool stands in their config.json, and heads. */
+static void timm_classes(mmix_ctx *m)
+{
+    static const char good[] =
+        "{\"architecture\": \"vit_tiny_patch16_224\", \"num_classes\": 3, \"global_pool\": \"avg\", "
+        "\"model_args\": {\"num_heads\": 4, \"embed_dim\": 128, \"depth\": 3, \"act_layer\": "
+        "\"gelu\", \"class_token\": true, \"dynamic_img_pad\": false, \"pos_embed\": null}}";
+    static const struct { const char *from, *to, *message;
+    } wrong[] = {
+        { "vit_tiny_patch16_224", "swin_tiny",
+          "config.json: architecture: expected vit_\xe2\x80\xa6, deit_" },
+        { "\"avg\"", "\"map\"", "config.json: global_pool: expected token, avg, found map" },
+        { "\"avg\"", "\"\"", "global_pool: expected token, avg, found " },
+        { "classes\": 3", "classes\": 4", "num_classes: expected 3, as the weights have it, found 4" },
+        { "heads\": 4", "heads\": 5", "num_heads: expected a divisor of embed_dim, found 5" },
+        { "heads\": 4", "heads\": 0", "num_heads: expected 1 to 2147483647, found 0" },
+        { "dim\": 128", "dim\": 64", "embed_dim: expected 128, as the weights have it, found 64" },
+        { "depth\": 3", "depth\": 2", "depth: expected 3, as the weights have it, found 2" },
+        { "\"gelu\"", "\"silu\"", "act_layer: expected gelu, found silu" },
+        { "pad\": false", "pad\": true", "dynamic_img_pad: expected none, found true" },
+        { "embed\": null", "embed\": \"none\"", "pos_embed: expected none, found none" },
+        { "\"model_args\": {", "\"model_args\": {\"global_pool\": \"avgmax\", ",
+          "global_pool: expected token, avg, found avgmax" }
+    };
+    mmix_vision_config c = small(0);
+    c.heads = 4;
+    c.classes = 3;
+    c.pool = MMIX_POOL_PATCHES;
+    mmix_vision *v = random_backbone(m, c), *w;
+    list_own(v, "");
+    write_relative(RELATIVE_CONFIG, good);
+    w = classifies_same(m, v, "timm, heads of 32 and the mean of the patches");
+    if (w)
+        CHECK(mmix_vision_config_of(w)->heads == 4
+              && mmix_vision_config_of(w)->pool == MMIX_POOL_PATCHES);
+    mmix_vision_destroy(w);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *at = strstr(good, wrong[i].from);
+        char text[1024];
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrong[i].to,
+                 at + strlen(wrong[i].from));
+        write_relative(RELATIVE_CONFIG, text);
+        refused_relative(m, wrong[i].message);
+    }
+    write_relative(RELATIVE_CONFIG, "{\"num_attention_heads\": 4, \"hidden_size\": 128}");
+    mmix_vision_destroy(opens_same(m, v, "DINO's names, heads of 32 from a config.json"));
+    remove(RELATIVE_CONFIG);
+    mmix_vision_destroy(v);
+
+    c = small(0);                                /* MAE fine-tuned, timm's with fc_norm */
+    c.classes = 3;
+    c.pool = MMIX_POOL_MEAN_NORM;
+    v = random_backbone(m, c);
+    list_own(v, "");
+    mmix_vision_destroy(classifies_same(m, v, "a norm of the mean, by its name"));
+    write_relative(RELATIVE_CONFIG,
+                   "{\"architecture\": \"vit_base_patch16_224\", \"global_pool\": \"avg\"}");
+    mmix_vision_destroy(classifies_same(m, v, "a norm of the mean, with timm's config"));
+    write_relative(RELATIVE_CONFIG,
+                   "{\"architecture\": \"vit_base_patch16_224\", \"global_pool\": \"token\"}");
+    refused_relative(m, "global_pool: expected avg, found token");
+    remove(RELATIVE_CONFIG);
+    put("norm.weight", &mmix_vision_params(v)->at[0], 0, 1);
+    refused_relative(m, "expected norm.weight or fc_norm.weight before the classifier, found both");
+    mmix_vision_destroy(v);
+
+    c = small(0);                                /* a classifier that reads what nobody knows */
+    c.classes = 3;
+    v = random_backbone(m, c);
+    list_own(v, "");
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], "head.weight")) entries[i].shape[1] = 48;
+    refused_relative(m, "head.weight: expected a classifier that reads 256 numbers, found one that "
+                        "reads 48");
+    mmix_vision_destroy(v);
+}
+/* Opening with names of classes, and classifying, where memory ends. */
+static int classified(const mmix_options *o, void *user)
+{
+    mmix_ctx *m = mmix_create(o);
+    (void)user;
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_vision *v = mmix_vision_load(m, RELATIVE);
+    mmix_tensor *image = mmix_error(m) ? NULL : mmix_fill(mmix_new4(m, 2, 3, 8, 12), 1);
+    mmix_features f = mmix_vision_forward(m, v, image, NULL);
+    mmix_tensor *logits = mmix_error(m) ? NULL : mmix_vision_classify(m, v, &f);
+    if (v && logits) mmix_vision_save(m, v, PATH);
+    const int kind = mmix_error_kind(m);
+    CHECK(kind || (logits && mmix_vision_class_name(v, 0)));
+    mmix_vision_destroy(v);
+    mmix_destroy(m);
+    return kind;
+}
+static void classes(void)
+{
+    static const int kinds[] = { 0, 8, 9 };
+    mmix_ctx *m = context(1, 0);
+    mkdir(RELATIVES, 0777);
+    pools(m);
+    pools_refused(m);
+    class_names(m);
+    timm_classes(m);
+    for (int i = 0; i < 3; i++) {
+        mmix_vision_config c = small(kinds[i]);
+        c.classes = 3;
+        if (kinds[i] == 8) c.stride = 2;
+        mmix_vision *v = random_backbone(m, c);
+        if (kinds[i] == 0) list_classified(v, 0);
+        else list_own(v, "");
+        CHECK(!save_relative(m));
+        write_relative(RELATIVE_CONFIG, labels);
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+        CHECK(memory_fails(classified, NULL, 1, 1) > 10);
+        CHECK(memory_fails(classified, NULL, 0, 1) > 10);
+    }
+    FINE(m);
+    mmix_destroy(m);
+    remove(RELATIVE_CONFIG);
+    remove(RELATIVE);
+    remove(RELATIVES);
+    remove(PATH);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = { { "tokens", tokens },     { "opening", opening },
@@ -1549,6 +1910,6 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
                                    { "dense", dense },       { "batches", batches },
                                    { "squares", squares },   { "pictures", pictures },
                                    { "arrays", arrays },     { "relatives", relatives },
-                                   { "vim", vim } };
+                                   { "vim", vim },           { "classes", classes } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
