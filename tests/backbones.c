@@ -383,6 +383,16 @@ static void plain_names(void)
     if (w) CHECK(mmix_vision_config_of(w)->heads == 16);
     mmix_vision_destroy(w);
     mmix_vision_destroy(v);
+    doing("SO400M");
+    c.dim = 1152;
+    c.mlp_ratio = 0.1;
+    v = mmix_vision_create(m, c);
+    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH)
+          && (w = mmix_vision_load(m, PATH)) != NULL);
+    FINE(m);
+    if (w) CHECK(mmix_vision_config_of(w)->heads == 16);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
     doing("more heads than there are numbers");
     c = small(7);
     c.heads = (size_t)-1 / 4 + 1;
@@ -1534,6 +1544,25 @@ static void vim(void)
     CHECK(mmix_vision_flops(v, 9, 13) == mmix_vision_flops(v, 8, 12));
     FINE(m);
     mmix_vision_destroy(v);
+    /* Vim's files of patches that overlap by half are told by their positions */
+    c = small_vim();
+    c.dim = 8;
+    c.depth = 1;
+    c.patch = 16;
+    c.grid = 27;
+    c.stride = 8;
+    v = random_backbone(m, c);
+    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH));
+    mmix_vision *w = mmix_vision_load(m, PATH);
+    CHECK(w && mmix_vision_config_of(w)->stride == 8 && mmix_vision_config_of(w)->classes == 5
+          && same_values(mmix_vision_params(v), mmix_vision_params(w)));
+    f = mmix_vision_forward(m, w, mmix_fill_normal(m, mmix_new4(m, 1, 3, 64, 48), 1, 7), NULL);
+    CHECK(f.grid_h == 7 && f.grid_w == 5 && mmix_shape(f.tokens, 1) == 36);
+    FINE(m);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
+    remove(PATH);
+    c = small_vim();
     c.stride = 3;
     CHECK(!mmix_vision_create(m, c)
           && says(m, MMIX_ERROR_ARGUMENT, "stride is 3, expected a divisor of patch 4 or 0"));
