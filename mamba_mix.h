@@ -1313,7 +1313,8 @@ typedef struct mmix_mmate_options {
    ==================================================================================== */
 
 /* Where the class token stands among the tokens. With attention it is FIRST; with Mamba it can be
-   any of these. MIDDLE is index ⌊n/2⌋ of n patches.
+   any of these. Its position is the first of the stored ones.
+   MIDDLE is index ⌊n/2⌋ for n patches. The positions of a Vim stand in the order of its tokens.
    RELEASED is what DinoVim's code does: the token stands once in front, with a position, and a
    second time in the middle, without one, where the output is read.
    REGISTERS (DinoMamba-Reg): there are k tokens with positions of their own in its place, and the
@@ -1336,7 +1337,7 @@ enum { MMIX_VISION_BLOCKS = 48 };
 /* What positions the patches get where their grid is not the one whose positions are stored.
    DINO: the stored ones are resized by scale factors of (g + 0.1)/g0; so do DINO and DINOv2's own
    files without registers.
-   EXACT: they are resized to the size, as in Hugging Face's files of these.
+   EXACT: they are resized to the size, as in Hugging Face's files of these, MAE, MoCo v3 and Vim.
    ANTIALIAS: they are resized with antialiasing, as in DINOv2 with registers.
    AXIAL: nothing is stored, as in DINOv3, whose names and parts the backbone then has, too. Instead
    q and k of the patches turn. Of the N features of a head, pair p < N/4 turns by 2π c / 100^(4p/N)
@@ -1347,8 +1348,8 @@ enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX
 /* What the classifier reads of an image, (B, E).
    TOKEN: the class token, or the registers' mean, E = D.
    PATCHES: the mean of the patch tokens, E = D.
-   MEAN_NORM: norm(mean of the patch tokens), E = D. There is no other final norm (timm's fc_norm,
-   MAE's fine-tuned networks).
+   MEAN_NORM: norm(mean of the patch tokens), E = D. There is no other final norm, so that features
+   are not normed (timm's fc_norm, MAE's fine-tuned networks).
    BOTH: the class token and behind it the mean of the patch tokens, E = 2D (DINOv2).
    REGISTERS: the k registers one behind the other, E = kD, or with a neck norm(W r_1, …, W r_k), W
    (D/neck, D) and E = kD/neck (Mamba-Reg). */
@@ -1953,7 +1954,7 @@ MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
 enum { MMIX_READ_TOKEN, MMIX_READ_MEAN, MMIX_READ_BOTH };
 
 typedef struct mmix_dino_config {
-    mmix_vision_config vision;               /* the backbone */
+    mmix_vision_config vision;               /* the backbone, whose classes count as 0 */
     size_t head_hidden, head_bottleneck, prototypes, head_layers; /* of the head; prototypes: K */
     mmix_augment augment;                    /* crops; see >>api-images */
     size_t batch, epochs;                    /* a batch of any size goes in slices of one memory */
@@ -21944,6 +21945,7 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     if (!d) return NULL;
     d->m = m;
     d->config = config;
+    d->config.vision.classes = 0;                /* there are no labels */
     if (!mmixi_dino_make(d, 1)) return d;
     mmix_dino_destroy(d);
     return NULL;
@@ -30517,14 +30519,14 @@ static void mmixi_vision_guess_mamba(mmixi_names *f, const mmixi_vision_shape *s
     c->selective.bias = mmixi_entry(f, "layers.0.mixer.in_proj.bias", 0) != NULL;
     if (c->grid == 27 && c->patch == 16) c->stride = 8;
 }
-/* Sets what the classifier reads, by its number of inputs. Returns 0, or -1. */
-static int mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
+/* Sets what the classifier reads, by its number of inputs. An error stays in the context. */
+static void mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
 {
     size_t inputs = mmixi_entry_size(f, "head.weight", 1), D = c->dim;
     size_t neck = mmixi_entry_size(f, "neck.weight", 0);
     size_t k = c->class_token == MMIX_CLASS_REGISTERS ? c->registers : 0;
-    int norm = mmixi_entry(f, c->mixer == MMIX_MIXER_SELECTIVE ? "norm_f.weight" : "norm.weight",
-                           0) != NULL;
+    const char *last_norm = mmixi_vision_is_mamba(c) ? "norm_f.weight" : "norm.weight";
+    int norm = mmixi_entry(f, last_norm, 0) != NULL;
     int mean_norm = mmixi_entry(f, "fc_norm.weight", 0) != NULL;
     if (inputs) c->classes = mmixi_entry_size(f, "head.weight", 0);
     if (mean_norm && !norm) c->pool = MMIX_POOL_MEAN_NORM;
@@ -30532,19 +30534,19 @@ static int mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_conf
         c->pool = MMIX_POOL_REGISTERS;
         c->neck = D / neck;
     }
-    if (!inputs) return 0;
+    if (!inputs) return;
     if (mean_norm && norm)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight or fc_norm.weight before "
-                         "the classifier, found both", f->a->path);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight or fc_norm.weight before the "
+                  "classifier, found both", f->a->path);
     if (c->pool == MMIX_POOL_TOKEN && inputs != D) {
         if (k) c->pool = MMIX_POOL_REGISTERS;
         else c->pool = MMIX_POOL_BOTH;
     }
-    if (inputs == mmixi_vision_pool_width(c)) return 0;
+    size_t expected = mmixi_vision_pool_width(c);
+    if (inputs == expected) return;
     mmixi_file_name(f, "head.weight", 0);
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: expected a classifier that reads %.0f numbers, "
-                     "found one that reads %.0f", f->a->path, f->full,
-                     (double)mmixi_vision_pool_width(c), (double)inputs);
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: expected a classifier that reads %.0f numbers, found "
+              "one that reads %.0f", f->a->path, f->full, (double)expected, (double)inputs);
 }
 /* Makes the config that names and shapes tell. */
 static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
@@ -30602,7 +30604,7 @@ static void mmixi_timm_arguments(const mmixi_hf *h)
         "qkv_bias", "init_values", "class_token", "no_embed_class", "reg_tokens", "num_classes",
         "global_pool", "fc_norm", "final_norm", "act_layer", "mlp_layer", "weight_init", "fix_init",
         "dynamic_img_size", "strict_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate",
-        "proj_drop_rate", "attn_drop_rate", "drop_path_rate"
+        "proj_drop_rate", "attn_drop_rate", "drop_path_rate", "pos_embed"
     };
     const char *key, *v;
     for (v = mmixi_json_next(h->json, h->json, &key); v; v = mmixi_json_next(h->json, v, &key)) {
@@ -30634,7 +30636,8 @@ static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
     int is_known = 0;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         is_known = is_known || !strncmp(name, families[i], strlen(families[i]));
-    if (!is_known) mmixi_hf_refuse(h, h->json, "architecture", "vit_…, deit_…, deit3_…, flexivit_…");
+    if (!is_known)
+        mmixi_hf_refuse(h, h->json, "architecture", "vit_…, deit_…, deit3_…, flexivit_…");
     if (c->classes) mmixi_hf_same(h, "num_classes", c->classes);
     arguments.json = mmixi_json_find(h->json, "model_args");
     const char *pools = h->json;
@@ -30645,6 +30648,7 @@ static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
     mmixi_hf_same(&arguments, "depth", c->depth);
     const char *activations = c->swiglu ? "gelu, silu, swish" : "gelu";
     mmixi_hf_word(&arguments, arguments.json, "act_layer", "gelu", activations);
+    mmixi_hf_word(&arguments, arguments.json, "pos_embed", "learn", "learn");
     if (mmixi_json_find(arguments.json, "num_heads"))
         mmixi_hf_heads(&arguments, "num_heads", "embed_dim", c);
 }
@@ -30711,23 +30715,25 @@ static size_t mmixi_class_of(const char *key, size_t place)
     unsigned long long number = strtoull(key, &end, 10);
     return errno || number > INT32_MAX ? SIZE_MAX : (size_t)number;
 }
-/* Copies the names of classes from {"0": NAME, …} or [NAME, …]. */
+/* Copies the names of classes from {"0": NAME, …} or [NAME, …]: the pointers, then the texts. */
 static void mmixi_class_names_take(mmix_vision *v, const char *list)
 {
     const char *key, *item;
     size_t place = 0, K = v->config.classes;
     if (!list || (*list != '{' && *list != '[')) return;
-    v->class_names = (const char **)mmixi_own(v->params, K * sizeof *v->class_names);
-    if (!v->class_names) return;
+    size_t pointers = K * sizeof *v->class_names, texts = (size_t)(mmixi_json_end(list) - list);
+    char *own = (char *)mmixi_own(v->params, pointers + texts);
+    if (!own) return;
+    v->class_names = (const char **)(void *)own;
+    own += pointers;
     for (item = mmixi_json_next(list, list, &key); item; item = mmixi_json_next(list, item, &key)) {
         const char *text = mmixi_json_text(item);
         size_t i = mmixi_class_of(key, place);
         place++;
-        if (!text || i >= K || v->class_names[i]) continue;
-        char *own = (char *)mmixi_own(v->params, strlen(text) + 1);
-        if (!own) return;
+        if (!text || i >= K) continue;
         strcpy(own, text);
         v->class_names[i] = own;
+        own += strlen(text) + 1;
     }
 }
 /* Finds the names of classes in an archive's metadata, or in the config.json beside it. */

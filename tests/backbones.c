@@ -1826,7 +1826,9 @@ static void timm_classes(mmix_ctx *m)
         { "depth\": 3", "depth\": 2", "depth: expected 3, as the weights have it, found 2" },
         { "\"gelu\"", "\"silu\"", "act_layer: expected gelu, found silu" },
         { "pad\": false", "pad\": true", "dynamic_img_pad: expected none, found true" },
-        { "embed\": null", "embed\": \"none\"", "pos_embed: expected none, found none" },
+        { "embed\": null", "embed\": \"rope\"", "pos_embed: expected learn, found rope" },
+        { "embed\": null", "embed\": null, \"qk_norm\": true",
+          "qk_norm: expected none, found true" },
         { "\"model_args\": {", "\"model_args\": {\"global_pool\": \"avgmax\", ",
           "global_pool: expected token, avg, found avgmax" }
     };
@@ -1899,6 +1901,60 @@ static int classified(const mmix_options *o, void *user)
     mmix_destroy(m);
     return kind;
 }
+/* Whatever stands in config.json and in the metadata, a file opens or is refused as a file. */
+static void configs_changed(mmix_ctx *m)
+{
+    static const char *const right[] = {
+        labels, "{\"label_names\": [\"a\", \"b\", \"c\"], \"architecture\": \"vit_small\", "
+                "\"num_classes\": 3, \"global_pool\": \"avg\", \"model_args\": {\"num_heads\": 2, "
+                "\"depth\": 1, \"act_layer\": \"gelu\", \"init_values\": 1e-5}}",
+        "{\"model_type\": \"vit\", \"num_attention_heads\": 2, \"id2label\": {\"2\": \"c\"}}"
+    };
+    mmix_vision_config c = small(0);
+    c.dim = 64;
+    c.depth = 1;
+    c.heads = 2;
+    c.classes = 3;
+    mmix_vision *v = random_backbone(m, c);
+    list_own(v, "");
+    CHECK(!save_relative(m));
+    state = 11;
+    for (int i = 0; i < 3000; i++) {
+        static const char odd[] = "\"{}[]:,0123456789-eE.truefalsn\\x\xff";
+        char text[512];
+        const char *from = right[i % 3];
+        size_t n = strlen(from);
+        strcpy(text, from);
+        for (size_t times = any(1, 3); times; times--) {
+            size_t at = any(0, n - 1);
+            if (i % 5 == 4) text[at] = 0;        /* cut */
+            else text[at] = odd[any(0, sizeof odd - 2)];
+        }
+        write_relative(RELATIVE_CONFIG, text);
+        mmix_vision *w = mmix_vision_load(m, RELATIVE);
+        CHECK_AT(w ? !mmix_error(m) : mmix_error_kind(m) == MMIX_ERROR_FILE, text);
+        for (size_t k = 0; w && k < 4; k++) {
+            const char *name = mmix_vision_class_name(w, k);
+            CHECK(k < 3 ? !name || strlen(name) < sizeof text : !name);
+        }
+        mmix_vision_destroy(w);
+        mmix_error_clear(m);
+        mmix_reset(m);
+    }
+    mmix_vision_destroy(v);
+}
+/* DINO has no labels: its networks are made without a classifier. */
+static void classes_of_dino(mmix_ctx *m)
+{
+    mmix_dino_config c = mmix_dino_config_small_data();
+    c.vision = small(8);
+    mmix_dino *d = mmix_dino_create(m, c);
+    mmix_vision *v = d ? mmix_dino_backbone(d, 1) : NULL;
+    CHECK(v && !mmix_vision_config_of(v)->classes && !mmix_dino_config_of(d)->vision.classes
+          && !mmix_params_find(mmix_vision_params(v), "head.weight"));
+    mmix_dino_destroy(d);
+    FINE(m);
+}
 static void classes(void)
 {
     static const int kinds[] = { 0, 8, 9 };
@@ -1908,6 +1964,8 @@ static void classes(void)
     pools_refused(m);
     class_names(m);
     timm_classes(m);
+    configs_changed(m);
+    classes_of_dino(m);
     for (int i = 0; i < 3; i++) {
         mmix_vision_config c = small(kinds[i]);
         c.classes = 3;
