@@ -1393,8 +1393,8 @@ typedef struct mmix_vision_config {
     mmix_mmate_options mmate;             /* of blocks with M-MATE; .branches is set by the block */
     /* Of a Vim; bidirectional and out_scale are set by the library. */
     mmix_mamba1_options selective;
-    /* From a patch to the next in pixels: a divisor of `patch`, or 0 for `patch`. Patches overlap if
-       it is less. */
+    /* From a patch to the next in pixels: a divisor of `patch`, or 0 for `patch`. If it is less,
+       patches overlap. */
     size_t stride;
     size_t classes;                          /* K of the classifier, or 0 if there is none */
     int pool;                                /* MMIX_POOL_…: what it reads */
@@ -30215,7 +30215,8 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 
 /* ---- Hugging Face's config.json ---------------------------------------------------
    It lies beside the weights and says what their names and shapes leave open. What it says and
-   this library does not do is refused by its name: other numbers in silence would be worse.
+   this library does not do is refused by its name: other numbers in silence would be worse. timm's
+   config.json is read in the same way.
    ----------------------------------------------------------------------------------- */
 typedef struct mmixi_hf {
     mmix_ctx *m;
@@ -30321,8 +30322,8 @@ static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *f
 typedef struct mmixi_stranger { const char *sign, *also, *what; } mmixi_stranger;
 static const mmixi_stranger mmixi_vision_strangers[] = {
     { "levels.0.", NULL,
-      "a MambaVision or another network of levels with convolutions; blocks of a backbone are alike "
-      "here" },
+      "a MambaVision or another network of levels with convolutions; blocks of a backbone are "
+      "alike here" },
     { "rel_pos_h", NULL,
       "SAM's image encoder, which adds relative positions and has no class token" },
     { "stages.0.", "dwconv.", "a ConvNeXt, which has no tokens" },
