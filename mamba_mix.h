@@ -30675,13 +30675,22 @@ static void mmixi_vision_hf(mmixi_hf h, int huggingface, mmix_vision_config *c)
     if (axial && fabs(mmixi_hf_real(&h, rope_at, "rope_theta", 100) - 100) > 0)
         mmixi_hf_refuse(&h, rope_at, "rope_theta", "100");
 }
+/* Whether a config.json is timm's. Other programs, too, write what they call an architecture. */
+static int mmixi_is_timm(const char *json)
+{
+    static const char *const fields[] = { "pretrained_cfg", "num_features", "global_pool" };
+    if (!mmixi_json_text(mmixi_json_find(json, "architecture"))) return 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (mmixi_json_find(json, fields[i])) return 1;
+    return 0;
+}
 /* Takes what the config.json beside a file says, if there is one. */
 static void mmixi_vision_config_beside(mmix_ctx *m, mmix_archive *a, int huggingface,
                                        mmix_vision_config *c)
 {
     mmixi_hf h = mmixi_hf_open(m, a, NULL);
     if (m->error_kind) return;
-    if (mmixi_json_find(h.json, "architecture")) mmixi_vision_timm(&h, c);
+    if (mmixi_is_timm(h.json)) mmixi_vision_timm(&h, c);
     else if (huggingface || !mmixi_vision_is_mamba(c)) mmixi_vision_hf(h, huggingface, c);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,

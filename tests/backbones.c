@@ -1852,6 +1852,17 @@ static void timm_classes(mmix_ctx *m)
         write_relative(RELATIVE_CONFIG, text);
         refused_relative(m, wrong[i].message);
     }
+    c.heads = 2;
+    c.pool = MMIX_POOL_TOKEN;
+    mmix_vision_destroy(v);
+    v = random_backbone(m, c);
+    list_own(v, "");
+    write_relative(RELATIVE_CONFIG, "{\"architecture\": \"ours\", \"heads\": 4}");
+    mmix_vision_destroy(classifies_same(m, v, "a config.json of another program"));
+    c.heads = 4;
+    mmix_vision_destroy(v);
+    v = random_backbone(m, c);
+    list_own(v, "");
     write_relative(RELATIVE_CONFIG, "{\"num_attention_heads\": 4, \"hidden_size\": 128}");
     mmix_vision_destroy(opens_same(m, v, "DINO's names, heads of 32 from a config.json"));
     remove(RELATIVE_CONFIG);
