@@ -1350,7 +1350,8 @@ typedef struct mmix_mmate_options {
    ==================================================================================== */
 
 /* Where the class token stands among the tokens. With attention it is FIRST; with Mamba it can be
-   any of these.
+   any of these. Its position is the first of the stored ones.
+   MIDDLE is index ⌊n/2⌋ for n patches. The positions of a Vim stand in the order of its tokens.
    RELEASED is what DinoVim's code does: the token stands once in front, with a position, and a
    second time in the middle, without one, where the output is read.
    REGISTERS (DinoMamba-Reg): there are k tokens with positions of their own in its place, and the
@@ -1373,7 +1374,7 @@ enum { MMIX_VISION_BLOCKS = 48 };
 /* What positions the patches get where their grid is not the one whose positions are stored.
    DINO: the stored ones are resized by scale factors of (g + 0.1)/g0; so do DINO and DINOv2's own
    files without registers.
-   EXACT: they are resized to the size, as in Hugging Face's files of these.
+   EXACT: they are resized to the size, as in Hugging Face's files of these, MAE, MoCo v3 and Vim.
    ANTIALIAS: they are resized with antialiasing, as in DINOv2 with registers.
    AXIAL: nothing is stored, as in DINOv3, whose names and parts the backbone then has, too. Instead
    q and k of the patches turn. Of the N features of a head, pair p < N/4 turns by 2π c / 100^(4p/N)
@@ -1381,12 +1382,24 @@ enum { MMIX_VISION_BLOCKS = 48 };
    has no bias. */
 enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX_POSITIONS_AXIAL };
 
+/* What the classifier reads of an image, (B, E).
+   TOKEN: the class token, or the registers' mean, E = D.
+   PATCHES: the mean of the patch tokens, E = D.
+   MEAN_NORM: norm(mean of the patch tokens), E = D. There is no other final norm, so that features
+   are not normed (timm's fc_norm, MAE's fine-tuned networks).
+   BOTH: the class token and behind it the mean of the patch tokens, E = 2D (DINOv2).
+   REGISTERS: the k registers one behind the other, E = kD, or with a neck norm(W r_1, …, W r_k), W
+   (D/neck, D) and E = kD/neck (Mamba-Reg). */
+enum { MMIX_POOL_TOKEN, MMIX_POOL_PATCHES, MMIX_POOL_MEAN_NORM, MMIX_POOL_BOTH,
+      MMIX_POOL_REGISTERS };
+
 typedef struct mmix_vision_config {
-    /* MMIX_MIXER_SOFTMAX makes a ViT, MMIX_MIXER_LINEAR a LinearViT, MMIX_MIXER_SSD a DinoVim.
-       "With attention" below means the first two. */
+    /* MMIX_MIXER_SOFTMAX makes a ViT, MMIX_MIXER_LINEAR a LinearViT, MMIX_MIXER_SSD a DinoVim,
+       MMIX_MIXER_SELECTIVE a Vim. "With attention" below means the first two. */
     int mixer;
     size_t dim, depth;                       /* D; number of blocks */
-    size_t heads;                            /* with attention; of Mamba it is 2 dim / head_dim */
+    /* With attention. Of a DinoVim it is 2 dim / head_dim, a Vim has none. */
+    size_t heads;
     double mlp_ratio;                        /* with attention: width of the MLP over dim */
     size_t patch;                            /* a patch's side in pixels */
     size_t grid;                             /* grid² positions are stored, or none if it is 0 */
@@ -1403,7 +1416,8 @@ typedef struct mmix_vision_config {
        dim wide. layer_scale 1: what a half of a block makes is multiplied by γ (D) before it is
        added to the residual (Touvron et al. 2021). */
     int swiglu, layer_scale;
-    mmix_mamba2_options mamba;              /* of Mamba; bidirectional and out_scale are set here */
+    /* Of a DinoVim; bidirectional and out_scale are set by the library. */
+    mmix_mamba2_options mamba;
     /* The standard deviation of random initial values: of tokens, stored positions and all matrices
        but those of patches and Mamba. 0: 0.02, as the systems have it. At 768 that is 1/√(3 dim),
        what PyTorch's linear layers begin with. */
@@ -1414,6 +1428,14 @@ typedef struct mmix_vision_config {
     int feature;                             /* of linear attention: as mmix_mixer.feature */
     int blocks[MMIX_VISION_BLOCKS];          /* with attention: MMIX_BLOCK_… of the first blocks */
     mmix_mmate_options mmate;             /* of blocks with M-MATE; .branches is set by the block */
+    /* Of a Vim; bidirectional and out_scale are set by the library. */
+    mmix_mamba1_options selective;
+    /* From a patch to the next in pixels: a divisor of `patch`, or 0 for `patch`. If it is less,
+       patches overlap. */
+    size_t stride;
+    size_t classes;                          /* K of the classifier, or 0 if there is none */
+    int pool;                                /* MMIX_POOL_…: what it reads */
+    size_t neck;                             /* of MMIX_POOL_REGISTERS: D over W's rows; 0: no W */
 } mmix_vision_config;
 
 /* Configs of the systems, with heads 64 wide, for 224 x 224 pixels: DINO's ViT with dim 192 (tiny),
@@ -1427,6 +1449,11 @@ MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim);
    DINOv3 (Siméoni et al. 2025), with dim 384 to 1280; its S+ and H+ have swiglu 1. */
 MMIXDEF mmix_vision_config mmix_vision_config_dinov2(size_t dim, size_t registers);
 MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu);
+/* Vim as released (Zhu et al. 2024): Mamba-1 in both directions, whose sum is halved, and a class
+   token in the middle, with dim 192, 384 or 768 and no registers. Mamba-Reg (Wang et al. 2025) with
+   12 registers and dim 384 or 768, or 16 and dim 1024: registers in the place of the class token,
+   and a neck that joins them. Both are for 224 x 224 pixels and 1,000 classes. */
+MMIXDEF mmix_vision_config mmix_vision_config_vim(size_t dim, size_t registers);
 
 typedef struct mmix_vision mmix_vision;
 /* Returns a backbone with random values from the context's seed. NULL on error, as for heads that
@@ -1453,15 +1480,19 @@ MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtyp
 /* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
 
    Files of mmix_vision_save and mmix_dino_save hold it. In others names and shapes tell it: DINO,
-   DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers), Hugging Face's files and
-   state dicts. What these leave open, heads and eps, stands in the config.json that Hugging Face
-   puts beside its files. What that asks for and is not done here, such as another activation or
-   another rope_theta, is an error that names it.
+   DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers), Vim, Mamba-Reg, Hugging
+   Face's files and state dicts, and the classifiers of all these. What they leave open, heads and
+   eps, stands in the config.json that Hugging Face and timm put beside their files. What that asks
+   for and is not done here, such as another activation, another rope_theta or another pooling, is
+   an error that names it.
 
    Without a config.json this is assumed: softmax attention (a LinearViT has the same names) in
    heads of 64, but 16 heads in ViT-H and 12 in MoCo v3; B and C in one group; the class token as
-   RELEASED; the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are
-   fixed sines. For other files change *config and give it to mmix_vision_create. */
+   RELEASED in a DinoVim and as MIDDLE in a Vim; that a Vim halves the sum of its directions; a
+   stride of 8 for 27 x 27 positions and patches of 16 of a Vim, and else no overlap; the norms'
+   eps; a classifier that reads the class token where it has D inputs; positions resized as DINO
+   does, or as MAE, MoCo v3, Vim and Mamba-Reg do to the size. For other files change *config and
+   give it to mmix_vision_create. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
                                     mmix_vision_config *config);
 /* Writes the parameters and the config as .safetensors. Returns 0, or -1. */
@@ -1501,8 +1532,9 @@ typedef struct mmix_vision_options {
     mmix_tensor *masked, *mask_token;
 } mmix_vision_options;
 /* Returns what the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M
-   for each head, or the mean of the registers' rows; of Mamba the mean of both directions'. image
-   is that of mmix_vision_forward. Nothing is recorded. NULL on error. */
+   for each head, or the mean of the registers' rows; of Mamba the mean of both directions'. A Vim
+   has an M for each channel, whose mean is taken: H is 1. image is that of mmix_vision_forward.
+   Nothing is recorded. NULL on error. */
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block);
 /* Runs a backbone on image (B, 3, h, w), which is normalized (mmix_image). options may be NULL. On
@@ -1510,6 +1542,17 @@ MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mm
    with depth. */
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options);
+/* Returns what the classifier reads of these features, (B, E), as MMIX_POOL_… says. NULL on
+   error. */
+MMIXDEF mmix_tensor *mmix_vision_pooled(mmix_ctx *m, const mmix_vision *v, const mmix_features *f);
+/* Returns the logits of the classes, (B, K): W p + b of what mmix_vision_pooled returns. NULL on
+   error, as for a backbone without a classifier. */
+MMIXDEF mmix_tensor *mmix_vision_classify(mmix_ctx *m, const mmix_vision *v,
+                                          const mmix_features *f);
+/* Returns the name of class i as the file has it: id2label in Hugging Face's config.json or in the
+   metadata of a .safetensors, label_names in timm's. mmix_vision_load finds it, and
+   mmix_vision_save keeps it. It stays the backbone's. NULL if there is none. */
+MMIXDEF const char *mmix_vision_class_name(const mmix_vision *v, size_t i);
 
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, Mamba, both, or M-MATE in place of attention
@@ -2060,7 +2103,7 @@ MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
 enum { MMIX_READ_TOKEN, MMIX_READ_MEAN, MMIX_READ_BOTH };
 
 typedef struct mmix_dino_config {
-    mmix_vision_config vision;               /* the backbone */
+    mmix_vision_config vision;               /* the backbone, whose classes count as 0 */
     size_t head_hidden, head_bottleneck, prototypes, head_layers; /* of the head; prototypes: K */
     mmix_augment augment;                    /* crops; see >>api-images */
     size_t batch, epochs;                    /* a batch of any size goes in slices of one memory */
@@ -20268,7 +20311,7 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
 }
 
 /* ==== >>backbones ====================================================================
-   ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg
+   ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg, Vim, Mamba-Reg
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
          DINOv2, DINOv3: x = [cls; registers; patches];  x += γ1 · attn(norm1 x),
@@ -20276,7 +20319,8 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
          M-MATE may stand in the place of a block's attention. [patches; registers; cls] are its
          one span then.
    Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), a bidirectional
-         Mamba-2;  tokens = norm_f(x)
+         Mamba-1, or in DinoVim Mamba-2;  tokens = norm_f(x)
+   Classifier:  logits = W pool(tokens) + b
 
    Parameters have the names of the systems' checkpoints. Where nothing is recorded the temporaries
    of each block are dropped as it ends.
@@ -20292,25 +20336,34 @@ typedef struct mmixi_vision_block {
     mmix_swiglu_layer swiglu;
     mmix_tensor *gamma[2];                       /* LayerScale's, or NULL */
     mmix_mamba2_layer mamba;                     /* with heads: in place of all these */
+    mmix_mamba1_layer selective;                 /* with tensors: in place of all these */
 } mmixi_vision_block;
 
 struct mmix_vision {
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
     mmix_tensor *cls, *cls_positions, *positions, *registers, *patch_weight, *patch_bias;
-    mmixi_norm_pair norm;
+    mmixi_norm_pair norm;                        /* without tensors with MMIX_POOL_MEAN_NORM */
+    mmixi_norm_pair pool_norm;                   /* that of what the classifier reads, if any */
+    mmix_tensor *neck, *head_weight, *head_bias; /* or NULL */
+    const char **class_names;                    /* `classes` of them or NULL, each may be NULL */
     mmixi_vision_block *block;
 };
+
+static int mmixi_vision_is_mamba(const mmix_vision_config *c)
+{
+    return c->mixer == MMIX_MIXER_SSD || c->mixer == MMIX_MIXER_SELECTIVE;
+}
 
 /* ---- configs ---- */
 
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads,
                                             size_t patch)
 {
-    int vim = mixer == MMIX_MIXER_SSD;
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
     c.mixer = mixer;
+    int vim = mmixi_vision_is_mamba(&c);
     c.dim = dim;
     c.depth = depth;
     c.heads = heads;
@@ -20321,6 +20374,12 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     c.eps = vim ? 1e-5 : 1e-6;
     c.class_token = vim ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST;
     c.mamba.bidirectional = 1;
+    if (mixer == MMIX_MIXER_SELECTIVE) {
+        c.class_token = MMIX_CLASS_MIDDLE;
+        c.positions = MMIX_POSITIONS_EXACT;
+        c.selective.bidirectional = 1;
+        c.selective.divide = 1;
+    }
     return c;
 }
 
@@ -20345,6 +20404,23 @@ MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim)
     c.class_token = MMIX_CLASS_REGISTERS;
     c.registers = 12;
     c.grid = 7;
+    return c;
+}
+
+MMIXDEF mmix_vision_config mmix_vision_config_vim(size_t dim, size_t registers)
+{
+    mmix_vision_config c = mmixi_vision_base(MMIX_MIXER_SELECTIVE, dim, 24, 0, 16);
+    c.classes = 1000;
+    if (!registers) return c;
+    c.class_token = MMIX_CLASS_REGISTERS;
+    c.registers = registers;
+    c.pool = MMIX_POOL_REGISTERS;
+    c.neck = 2;
+    if (dim >= 768) c.neck = 4;
+    if (dim >= 1024) {
+        c.neck = 8;
+        c.depth = 48;
+    }
     return c;
 }
 
@@ -20382,7 +20458,7 @@ MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu)
 
 /* All numbers of a config, in the order of files. */
 static const mmixi_setting mmixi_vision_settings[] = {
-    MMIXI_INT_OF(mmix_vision_config, mixer, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SSD, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_vision_config, mixer, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SELECTIVE, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_vision_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_vision_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_vision_config, heads, 0, INT32_MAX, MMIXI_IN_ALL),
@@ -20426,8 +20502,27 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_ANY_SIZE_OF(mmix_vision_config, mmate.shift_period, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, mmate.causal_window, 0, 0, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, mmate.text_window, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, selective.d_inner, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, selective.d_state, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, selective.dt_rank, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, selective.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, selective.bias, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, selective.bidirectional, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, selective.divide, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, selective.out_scale, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, stride, 0, 4096, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, classes, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, pool, 0, MMIX_POOL_REGISTERS, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, neck, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SETTINGS_END
 };
+
+/* How many patches stand in `pixels` pixels of a row or column. */
+static size_t mmixi_vision_side(const mmix_vision_config *c, size_t pixels)
+{
+    if (pixels < c->patch) return 0;
+    return (pixels - c->patch) / (c->stride ? c->stride : c->patch) + 1;
+}
 
 /* What mixes the tokens of a ViT's block: MMIX_BLOCK_SOFTMAX, … */
 static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
@@ -20468,6 +20563,14 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
         for (size_t i = 0; i < k; i++)
             at[i] = first + i * (first + 1);
     return k;
+}
+
+/* The row of the class token among the stored positions. It is the first one, but those of a Vim
+   stand in the order of its tokens. */
+static size_t mmixi_vision_class_row(const mmix_vision_config *c)
+{
+    int in_order = c->mixer == MMIX_MIXER_SELECTIVE && c->class_token == MMIX_CLASS_MIDDLE;
+    return in_order ? c->grid * c->grid / 2 : 0;
 }
 
 /* How many tokens are neither patches nor read. */
@@ -20517,7 +20620,7 @@ static void mmixi_vision_declare_tokens(mmix_vision *v)
     const size_t patch[4] = { c->dim, 3, c->patch, c->patch };
     size_t fan = 3 * c->patch * c->patch;
     mmix_init weight = mmixi_start_uniform(fan, 1), bias = weight;
-    if (c->mixer == MMIX_MIXER_SSD) {
+    if (mmixi_vision_is_mamba(c)) {
         weight = mmixi_start_of(MMIX_INIT_NORMAL, 1 / sqrt((double)fan), 0);
         bias = mmixi_start_zeros();
     }
@@ -20532,7 +20635,10 @@ static void mmixi_vision_declare_vim(mmix_vision *v, size_t i)
     char mixer[48], norm[48];
     snprintf(mixer, sizeof mixer, "layers.%d.mixer.", (int)i);
     snprintf(norm, sizeof norm, "layers.%d.norm.", (int)i);
-    mmix_mamba2_init(&b->mamba, v->params, mixer, v->config.dim, &v->config.mamba);
+    if (v->config.mixer == MMIX_MIXER_SSD)
+        mmix_mamba2_init(&b->mamba, v->params, mixer, v->config.dim, &v->config.mamba);
+    else
+        mmix_mamba1_init(&b->selective, v->params, mixer, v->config.dim, &v->config.selective);
     mmixi_norm_init(&b->norm[0], v->params, norm, v->config.dim, 0);
 }
 
@@ -20605,16 +20711,47 @@ static void mmixi_vision_declare_vit(mmix_vision *v, size_t i)
     b->gamma[1] = mmixi_param_vector(p, block, "ls2.gamma", mmixi_start_ones(), D);
 }
 
+/* E: how many numbers of an image the classifier reads. */
+static size_t mmixi_vision_pool_width(const mmix_vision_config *c)
+{
+    size_t k = mmixi_vision_class_count(c);
+    switch (c->pool) {
+    case MMIX_POOL_BOTH: return 2 * c->dim;
+    case MMIX_POOL_REGISTERS: return k * (c->dim / mmixi_max(c->neck, 1));
+    default: return c->dim;
+    }
+}
+
+/* The classifier, and what stands between it and the tokens. */
+static void mmixi_vision_declare_head(mmix_vision *v)
+{
+    const mmix_vision_config *c = &v->config;
+    mmix_params *p = v->params;
+    size_t E = mmixi_vision_pool_width(c);
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    if (c->pool == MMIX_POOL_MEAN_NORM)
+        mmixi_norm_init(&v->pool_norm, p, "fc_norm.", E, !mmixi_vision_is_mamba(c));
+    if (c->pool == MMIX_POOL_REGISTERS && c->neck) {
+        v->neck = mmixi_param_matrix(p, "", "neck.weight", normal, c->dim / c->neck, c->dim);
+        mmixi_norm_init(&v->pool_norm, p, "norm_neck.", E, 0);
+    }
+    if (!c->classes) return;
+    v->head_weight = mmixi_param_matrix(p, "head.", "weight", normal, c->classes, E);
+    v->head_bias = mmixi_param_vector(p, "head.", "bias", zeros, c->classes);
+}
+
 static void mmixi_vision_declare(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
-    int vim = c->mixer == MMIX_MIXER_SSD;
+    int vim = mmixi_vision_is_mamba(c);
     mmixi_vision_declare_tokens(v);
     for (size_t i = 0; i < c->depth; i++) {
         if (vim) mmixi_vision_declare_vim(v, i);
         else mmixi_vision_declare_vit(v, i);
     }
-    mmixi_norm_init(&v->norm, v->params, vim ? "norm_f." : "norm.", c->dim, !vim);
+    if (c->pool != MMIX_POOL_MEAN_NORM)
+        mmixi_norm_init(&v->norm, v->params, vim ? "norm_f." : "norm.", c->dim, !vim);
+    mmixi_vision_declare_head(v);
 }
 
 /* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies
@@ -20622,8 +20759,10 @@ static void mmixi_vision_declare(mmix_vision *v)
 static void mmixi_vision_sincos(const mmix_vision *v)
 {
     size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
-    mmix_real *row = mmixi_of(v->positions) + (v->cls_positions ? 0 : D);
-    for (size_t at = 0; at < g * g; at++, row += D)
+    size_t class_row = v->cls_positions ? g * g : mmixi_vision_class_row(&v->config);
+    mmix_real *row = mmixi_of(v->positions);
+    for (size_t at = 0; at < g * g; at++, row += D) {
+        if (at == class_row) row += D;
         for (size_t i = 0; i < 4 * quarter; i++) {
             size_t kind = i / quarter;           /* sines, cosines of the column, of the row */
             size_t place = kind < 2 ? at % g : at / g;
@@ -20634,22 +20773,39 @@ static void mmixi_vision_sincos(const mmix_vision *v)
             double wave = kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle);
             row[i] = (mmix_real)(v->config.sincos * wave);
         }
+    }
 }
 
 /* Whether heads and positions go with the width and the mixer. */
 static int mmixi_vision_heads_fit(const mmix_vision_config *c)
 {
     int axial = c->positions == MMIX_POSITIONS_AXIAL;
-    if (c->mixer == MMIX_MIXER_SSD) return !axial;
+    if (mmixi_vision_is_mamba(c)) return !axial;
     if (!c->heads || c->dim % c->heads) return 0;
     return !axial || c->dim / c->heads % 4 == 0;
+}
+
+/* Checks how patches lie and what the classifier reads. */
+static void mmixi_vision_check_ends(mmix_ctx *m, const char *who, const mmix_vision_config *c)
+{
+    int registers = c->class_token == MMIX_CLASS_REGISTERS;
+    if (c->stride && c->patch % c->stride)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: stride is %.0f, expected a divisor of patch %.0f or "
+                  "0", who, (double)c->stride, (double)c->patch);
+    if (c->pool == MMIX_POOL_REGISTERS && !registers)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pool is MMIX_POOL_REGISTERS and class_token %d, "
+                  "expected MMIX_CLASS_REGISTERS", who, c->class_token);
+    if (c->neck && (c->pool != MMIX_POOL_REGISTERS || c->dim % c->neck))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: neck is %.0f with dim %.0f and pool %d, expected a "
+                  "divisor of dim and MMIX_POOL_REGISTERS, or 0", who, (double)c->neck,
+                  (double)c->dim, c->pool);
 }
 
 /* Fills in the defaults of a config and checks it. */
 static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
 {
     static const char who[] = "mmix_vision_create";
-    int vim = c->mixer == MMIX_MIXER_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
+    int vim = mmixi_vision_is_mamba(c), axial = c->positions == MMIX_POSITIONS_AXIAL;
     if (axial) c->grid = 1;                      /* nothing is stored */
     mmixi_settings_check(m, who, c, mmixi_vision_settings);
     if (!vim)
@@ -20665,10 +20821,13 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   "MMIX_CLASS_FIRST or _LAST with attention", who, c->class_token, c->mixer);
     c->mamba.bidirectional = 1;
     c->mamba.out_scale = 1 / sqrt((double)c->depth);
+    c->selective.bidirectional = 1;
+    c->selective.out_scale = c->mamba.out_scale;
     /* a file's config cannot say infinity */
     c->mamba.dt_high = fmin(c->mamba.dt_high, FLT_MAX);
     if (c->class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c->registers, 12);
     else if (vim) c->registers = 0;
+    mmixi_vision_check_ends(m, who, c);
     const char *more = axial ? ", of a multiple of 4, and attention" : "";
     if (!mmixi_vision_heads_fit(c))
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
@@ -20760,19 +20919,31 @@ static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, u
     }
 }
 
-/* The multiply-adds are one for each weight and token (for those of the patches, and patch), and
-   those of the mixers. In Mamba these are 2 N P for each head, token and direction (SSD's
-   recurrence). */
+/* How often a matrix is multiplied with a vector, if there are L tokens, n of them patches. */
+static uint64_t mmixi_vision_uses(const mmix_vision *v, const mmix_tensor *t, uint64_t L,
+                                  uint64_t n)
+{
+    if (t == v->patch_weight) return n;
+    if (t == v->neck) return mmixi_vision_class_count(&v->config);
+    return t == v->head_weight ? 1 : L;
+}
+
+/* The multiply-adds are one for each use of a weight, and those of the mixers. In Mamba these are
+   2 N P for each head, token and direction, the recurrence; a Vim's heads are its channels, P = 1,
+   and the weights A count as they are multiplied by the token's dt. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     if (!v) return 0;
     const mmix_vision_config *c = &v->config;
-    const mmix_mamba2_options *o = &v->block->mamba.options;
-    uint64_t n = h / c->patch * (w / c->patch), sum = 0;
+    const mmix_mamba2_options *ssd = &v->block->mamba.options;
+    const mmix_mamba1_options *selective = &v->block->selective.options;
+    uint64_t n = (uint64_t)mmixi_vision_side(c, h) * mmixi_vision_side(c, w), sum = 0;
     uint64_t L = n + mmixi_vision_class_count(c) + mmixi_vision_unread(c);
     for (size_t i = 0; i < c->depth; i++) {
         if (c->mixer == MMIX_MIXER_SSD)
-            sum += L * 4 * o->d_inner * o->d_state;
+            sum += L * 4 * ssd->d_inner * ssd->d_state;
+        else if (c->mixer == MMIX_MIXER_SELECTIVE)
+            sum += L * 4 * selective->d_inner * selective->d_state;
         else
             sum += L * c->dim * mmixi_vision_mixer_cost(c, mmixi_vision_kind(c, i), L, n);
     }
@@ -20780,7 +20951,7 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
         const mmix_tensor *t = v->params->at[i].tensor;
         int is_matrix = t->ndim > 1 && t->shape[0] > 1;  /* no class token, no positions (1, …) */
         if (!is_matrix) continue;
-        sum += (t == v->patch_weight ? n : L) * mmix_count(t);
+        sum += mmixi_vision_uses(v, t, L, n) * mmix_count(t);
     }
     return 2 * (double)sum;
 }
@@ -20816,6 +20987,18 @@ typedef struct mmixi_vision_run {
     mmix_features f;
 } mmixi_vision_run;
 
+/* The stored positions of patches, (1, grid², D): all but the class token's row. */
+static mmix_tensor *mmixi_vision_stored_positions(mmix_ctx *m, const mmix_vision *v)
+{
+    size_t g = v->config.grid, row = mmixi_vision_class_row(&v->config);
+    if (v->cls_positions) return v->positions;
+    if (!row) return mmix_slice(m, v->positions, 1, 1, g * g);
+    mmix_tensor *part[2];
+    part[0] = mmix_slice(m, v->positions, 1, 0, row);
+    part[1] = mmix_slice(m, v->positions, 1, row + 1, g * g - row);
+    return mmix_concat(m, 1, part, 2);
+}
+
 /* The stored positions of patches for a picture, (1, n, D), resized unless the grid is the stored
    one and the picture is square in pixels. */
 static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r,
@@ -20824,7 +21007,7 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *
     static const int to_tokens[4] = { 0, 2, 3, 1 };
     const mmix_vision_config *c = &r->v->config;
     size_t g = c->grid, h = r->f.grid_h, w = r->f.grid_w;
-    mmix_tensor *at = mmix_slice(m, r->v->positions, 1, !r->v->cls_positions, g * g);
+    mmix_tensor *at = mmixi_vision_stored_positions(m, r->v);
     if (h == g && w == g && image->shape[2] == image->shape[3])
         return at;
     double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
@@ -20862,7 +21045,7 @@ static mmix_tensor *mmixi_vision_embed_classes(mmix_ctx *m, const mmixi_vision_r
     if (v->positions) {
         mmix_tensor *positions = v->cls_positions;
         if (!positions)
-            positions = mmix_slice(m, v->positions, 1, 0, 1);
+            positions = mmix_slice(m, v->positions, 1, mmixi_vision_class_row(&v->config), 1);
         cls = mmix_add(m, cls, positions);
     }
     mmix_tensor *part[2] = { v->registers, cls };
@@ -20874,12 +21057,40 @@ static mmix_tensor *mmixi_vision_embed_classes(mmix_ctx *m, const mmixi_vision_r
     return mmix_add(m, all, mmix_fill(mmix_new3(m, r->B, 1, 1), 0));
 }
 
+/* Tokens of patches that overlap, (B, n, D). With q = patch/stride the patches in the rows and
+   columns y, x + q, x + 2q, … lie side by side: they are those of a picture that begins y and x
+   strides further. The q² pictures come one after the other, their tokens then in raster order. */
+static mmix_tensor *mmixi_vision_overlapping(mmix_ctx *m, const mmixi_vision_run *r,
+                                             mmix_tensor *image)
+{
+    const mmix_vision *v = r->v;
+    const mmix_vision_config *c = &v->config;
+    size_t q = c->patch / c->stride, gh = r->f.grid_h, gw = r->f.grid_w, n = gh * gw, next = 0;
+    mmix_tensor *order = mmix_new(m, MMIX_DTYPE_I32, 1, &n), *pair[2] = { NULL, NULL };
+    if (!order) return NULL;
+    for (size_t y = 0; y < q && y < gh; y++) {
+        for (size_t x = 0; x < q && x < gw; x++) {
+            size_t top = y * c->stride, left = x * c->stride;
+            mmix_tensor *from = mmix_slice(m, image, 2, top, mmix_shape(image, 2) - top);
+            from = mmix_slice(m, from, 3, left, mmix_shape(image, 3) - left);
+            pair[1] = mmix_patch_embed(m, from, v->patch_weight, v->patch_bias);
+            pair[0] = pair[0] ? mmix_concat(m, 1, pair, 2) : pair[1];
+            for (size_t i = y; i < gh; i += q)
+                for (size_t j = x; j < gw; j += q)
+                    mmix_data_i32(order)[i * gw + j] = (int32_t)next++;
+        }
+    }
+    return mmixi_tokens_listed(m, pair[0], order);
+}
+
 /* The tokens before the first block, (B, L, D). */
 static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
 {
     const mmix_vision *v = r->v;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *patches = mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
+    int overlap = v->config.stride && v->config.stride < v->config.patch;
+    mmix_tensor *patches = overlap ? mmixi_vision_overlapping(m, r, image)
+                                   : mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
     if (r->o.masked) {                           /* x + mask (token - x) */
         mmix_tensor *mask = mmixi_as(m, r->o.masked, 3, r->B, r->f.grid_h * r->f.grid_w, 1, 0);
         patches = mmix_add(m, patches, mmix_mul(m, mask, mmix_sub(m, r->o.mask_token, patches)));
@@ -20891,10 +21102,11 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->made);
 }
 
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r,
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v,
                                       const mmixi_norm_pair *norm, mmix_tensor *x)
 {
-    double eps = r->v->config.eps;
+    double eps = v->config.eps;
+    if (!norm->weight) return x;
     if (norm->bias)
         return mmix_layer_norm(m, x, norm->weight, norm->bias, eps);
     return mmix_rms_norm(m, x, norm->weight, eps);
@@ -20910,16 +21122,22 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 
    s is drop path's, γ LayerScale's (Touvron et al. 2021); f is the mixer, then the MLP. */
 
+static int mmixi_vision_has_mamba(const mmixi_vision_block *b)
+{
+    return b->mamba.heads || b->selective.in_proj;
+}
+
 static int mmixi_vision_has_mmate(const mmixi_vision_block *b)
 {
-    return !b->mamba.heads && !b->attention.heads;
+    return !mmixi_vision_has_mamba(b) && !b->attention.heads;
 }
 
 /* Whether the last linear layer of f adds its output to x. If not, the output is needed alone. */
 static int mmixi_vision_adds_itself(const mmixi_vision_run *r, const mmix_tensor *s)
 {
     const mmixi_vision_block *b = r->b;
-    if (b->mamba.heads) return !r->take;         /* features of Mamba are without the residual */
+    if (mmixi_vision_has_mamba(b))
+        return !r->take;                         /* features of Mamba are without the residual */
     if (b->gamma[0]) return 0;                   /* LayerScale's γ (D) stands between */
     if (mmixi_vision_has_mmate(b) && s) return 0;        /* M-MATE takes no s */
     return !r->o.mixed;                          /* it is asked for */
@@ -20932,6 +21150,8 @@ static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, m
     const mmixi_vision_block *b = r->b;
     if (b->mamba.heads)
         return mmix_mamba2_forward(m, &b->mamba, u, onto, s, NULL, NULL);
+    if (b->selective.in_proj)
+        return mmix_mamba1_forward(m, &b->selective, u, onto, s, NULL, NULL);
     if (mmixi_vision_has_mmate(b)) {
         mmixi_layout layout = r->layout;
         layout.B = mmix_shape(u, 0);             /* the images that go at a time */
@@ -20966,7 +21186,7 @@ static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u
 static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
 {
     size_t D = r->v->config.dim, n = mmix_shape(u, 0);
-    u = mmixi_vision_norm(m, r, &r->v->norm, mmixi_tokens_listed(m, u, r->classes));
+    u = mmixi_vision_norm(m, r->v, &r->v->norm, mmixi_tokens_listed(m, u, r->classes));
     mmix_tensor *pair[2] = { r->f.intermediate, mmixi_vision_mean(m, u) };
     if (m->recording) {
         r->f.intermediate = pair[0] ? mmix_concat(m, 1, pair, 2) : pair[1];
@@ -20990,11 +21210,11 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
 
     mmix_tensor *onto = adds_itself ? x : NULL;
     mmix_tensor *s = adds_itself ? in[1] : NULL;
-    u = mmixi_vision_norm(m, r, &b->norm[0], x);
+    u = mmixi_vision_norm(m, r->v, &b->norm[0], x);
     u = mmixi_vision_mixer(m, r, u, onto, s);
     mmixi_layer_tap(r->o.mixed, r->i, u);
     x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
-    if (b->mamba.heads) {
+    if (mmixi_vision_has_mamba(b)) {
         if (r->take) mmixi_vision_take(m, r, u);
         return x;
     }
@@ -21002,7 +21222,7 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
 
     onto = adds_itself ? x : NULL;
     s = adds_itself ? in[2] : NULL;
-    u = mmixi_vision_norm(m, r, &b->norm[1], x);
+    u = mmixi_vision_norm(m, r->v, &b->norm[1], x);
     u = mmixi_vision_ffn(m, r, u, onto, s);
     x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
     if (r->take) mmixi_vision_take(m, r, x);
@@ -21122,7 +21342,7 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
     if (options) r->o = *options;
     const mmix_vision_options *o = &r->o;
     mmix_vision_config c = v->config;
-    if (o->class_last && c.mixer != MMIX_MIXER_SSD) c.class_token = MMIX_CLASS_LAST;
+    if (o->class_last && !mmixi_vision_is_mamba(&c)) c.class_token = MMIX_CLASS_LAST;
 
     if (!mmixi_expect(m, who, &d, "image B3HW", image))
         return NULL;
@@ -21134,8 +21354,8 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
     if (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))
         return NULL;
     r->B = d.B;
-    r->f.grid_h = d.H / c.patch;
-    r->f.grid_w = d.W / c.patch;
+    r->f.grid_h = mmixi_vision_side(&c, d.H);
+    r->f.grid_w = mmixi_vision_side(&c, d.W);
     size_t n = r->f.grid_h * r->f.grid_w;
     size_t unread = mmixi_vision_unread(&c);
     size_t others = unread + mmixi_vision_class_count(&c);
@@ -21166,6 +21386,8 @@ static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_bl
     b.mlp.fc2_weight = mmixi_packed(m, b.mlp.fc2_weight);
     b.mamba.in_proj = mmixi_packed(m, b.mamba.in_proj);
     b.mamba.out_proj = mmixi_packed(m, b.mamba.out_proj);
+    b.selective.in_proj = mmixi_packed(m, b.selective.in_proj);
+    b.selective.out_proj = mmixi_packed(m, b.selective.out_proj);
     b.swiglu.gate = mmixi_packed(m, b.swiglu.gate);
     b.swiglu.up = mmixi_packed(m, b.swiglu.up);
     b.swiglu.down = mmixi_packed(m, b.swiglu.down);
@@ -21204,7 +21426,7 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
 static mmix_tensor *mmixi_vision_map(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *x)
 {
     if (r->o.dense_norm)
-        x = mmixi_vision_norm(m, r, &r->v->norm, x);
+        x = mmixi_vision_norm(m, r->v, &r->v->norm, x);
     return mmixi_vision_planes(m, mmixi_tokens_listed(m, x, r->patches), r->f.grid_h, r->f.grid_w);
 }
 
@@ -21232,7 +21454,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     mmixi_vision_run r;
     if (mmixi_vision_begin(m, "mmix_vision_forward", &r, v, options, image)) {
         mmix_tensor *x = mmixi_vision_blocks(m, &r, v->config.depth);
-        x = mmixi_vision_norm(m, &r, &v->norm, x);
+        x = mmixi_vision_norm(m, v, &v->norm, x);
         mmix_tensor *classes = mmixi_tokens_listed(m, x, r.classes);
         r.f.tokens = x;
         r.f.token = mmixi_vision_mean(m, classes);
@@ -21244,6 +21466,54 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* and if there is no context */
     return r.f;
+}
+
+/* ---- the classifier ---- */
+
+/* What the registers become, (B, E): W r for each, one behind the other, and their norm. */
+static mmix_tensor *mmixi_vision_joined(mmix_ctx *m, const mmix_vision *v, mmix_tensor *registers)
+{
+    size_t E = mmixi_vision_pool_width(&v->config);
+    if (v->neck) registers = mmix_linear(m, registers, v->neck, NULL);
+    mmix_tensor *x = mmixi_as(m, registers, 2, mmix_shape(registers, 0), E, 0, 0);
+    return mmixi_vision_norm(m, v, &v->pool_norm, x);
+}
+
+MMIXDEF mmix_tensor *mmix_vision_pooled(mmix_ctx *m, const mmix_vision *v, const mmix_features *f)
+{
+    static const char who[] = "mmix_vision_pooled";
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*backbone, *features", v, f)) return NULL;
+    const mmix_vision_config *c = &v->config;
+    memset(&d, 0, sizeof d);
+    d.D = c->dim;
+    if (!mmixi_expect(m, who, &d, "+token BD, patches BND", f->token, f->patches)) return NULL;
+    mmix_tensor *pair[2] = { f->token, NULL };
+    if (c->pool == MMIX_POOL_TOKEN) return f->token;
+    if (c->pool == MMIX_POOL_REGISTERS) {
+        d.K = mmixi_vision_class_count(c);
+        if (!mmixi_expect(m, who, &d, "+registers BKD", f->registers)) return NULL;
+        return mmixi_vision_joined(m, v, f->registers);
+    }
+    pair[1] = mmixi_vision_mean(m, f->patches);
+    if (c->pool == MMIX_POOL_BOTH) return mmix_concat(m, 1, pair, 2);
+    return mmixi_vision_norm(m, v, &v->pool_norm, pair[1]);
+}
+
+MMIXDEF mmix_tensor *mmix_vision_classify(mmix_ctx *m, const mmix_vision *v,
+                                          const mmix_features *f)
+{
+    mmix_tensor *x = mmix_vision_pooled(m, v, f);
+    if (!x) return NULL;
+    if (v->head_weight) return mmix_linear(m, x, v->head_weight, v->head_bias);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_classify: the backbone has no classifier, "
+              "expected classes in its config");
+    return NULL;
+}
+
+MMIXDEF const char *mmix_vision_class_name(const mmix_vision *v, size_t i)
+{
+    return v && v->class_names && i < v->config.classes ? v->class_names[i] : NULL;
 }
 
 /* ---- what the class token reads ---- */
@@ -21262,7 +21532,7 @@ static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, s
 }
 
 /* Sees a mixer of the block as it runs. Mamba has two, one for each direction, whose mean is
-   taken. */
+   taken; of a Vim, which has an M for each channel, the mean of these. */
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     const mmixi_vision_run *r = (const mmixi_vision_run *)user;
@@ -21270,8 +21540,10 @@ static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
     size_t *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
     if (!rows) return;
     mmix_vision_class_index(&r->v->config, mmix_count(r->patches), rows);
-    mmix_real directions = mixer->kind == MMIX_MIXER_SSD ? 2 : 1;
-    mmixi_vision_read(r, mmix_mix_rows_mean(m, mixer, rows, n), 1, 0, directions);
+    mmix_real directions = mmixi_vision_has_mamba(r->b) ? 2 : 1;
+    mmix_tensor *M = mmix_mix_rows_mean(m, mixer, rows, n);
+    if (mixer->kind == MMIX_MIXER_SELECTIVE) M = mmixi_vision_mean(m, M);
+    mmixi_vision_read(r, M, 1, 0, directions);
 }
 
 /* The same for a block with M-MATE, whose M is made by several mixers. */
@@ -21279,7 +21551,7 @@ static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r,
                                     const mmixi_vision_block *b, mmix_tensor *x)
 {
     size_t n = mmix_count(r->classes);
-    x = mmixi_vision_norm(m, r, &b->norm[0], x);
+    x = mmixi_vision_norm(m, r->v, &b->norm[0], x);
     const mmix_tensor *M = mmix_mmate_matrix(m, &b->mmate, x, &r->layout.of);
     for (size_t i = 0; i < n; i++) {
         size_t row = (size_t)mmix_data_i32(r->classes)[i];
@@ -21291,7 +21563,9 @@ static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r,
 static mmix_tensor *mmixi_vision_attention(mmix_ctx *m, mmixi_vision_run *r, size_t block)
 {
     const mmixi_vision_block *b = &r->v->block[block];
-    size_t heads = b->mamba.heads ? b->mamba.heads : r->v->config.heads;
+    size_t heads = r->v->config.heads;
+    if (b->mamba.heads) heads = b->mamba.heads;
+    if (b->selective.in_proj) heads = 1;
     mmix_mark mark = r->mark;
     r->together = r->B;                          /* one look sees all pictures */
     r->attention = mmix_fill(mmix_new4(m, r->B, heads, r->f.grid_h, r->f.grid_w), 0);
@@ -22773,6 +23047,7 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     if (!d) return NULL;
     d->m = m;
     d->config = config;
+    d->config.vision.classes = 0;                /* there are no labels */
     if (!mmixi_dino_make(d, 1)) return d;
     mmix_dino_destroy(d);
     return NULL;
@@ -22907,8 +23182,8 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
     mmix_ctx *m = d->m;
     memset(mask, 0, sizeof *mask);
     if (!mmixi_dino_has_ibot(&d->config)) return 0;
-    size_t gh = global->shape[2] / d->config.vision.patch;
-    size_t gw = global->shape[3] / d->config.vision.patch;
+    size_t gh = mmixi_vision_side(&d->config.vision, global->shape[2]);
+    size_t gw = mmixi_vision_side(&d->config.vision, global->shape[3]);
     size_t patches = gh * gw, all = 2 * n * patches;
     mask->masked = mmix_fill(mmix_new2(m, 2 * n, patches), 0);
     mask->at = mmix_new(m, MMIX_DTYPE_I32, 1, &all);
@@ -23603,7 +23878,7 @@ static int mmixi_vision_alike(const char *who, const mmix_vision *teacher,
     const mmix_vision_config *t = &teacher->config, *s = &student->config;
     int same_sizes = t->depth == s->depth && t->dim == s->dim && t->heads == s->heads
         && t->patch == s->patch && t->registers == s->registers;
-    int scans = t->mixer == MMIX_MIXER_SSD || s->mixer == MMIX_MIXER_SSD;
+    int scans = mmixi_vision_is_mamba(t) || mmixi_vision_is_mamba(s);
     if (teacher->params->m == m && same_sizes && !scans) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: expected a student as mmix_vision_student makes it of a teacher "
@@ -24183,7 +24458,7 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
         if (mmixi_vision_calibrates(student, teacher, r.i)) {
             mmix_mark block = mmix_mark_here(m);
             const mmixi_vision_block *both[2] = { teacher->block + r.i, student->block + r.i };
-            mmix_tensor *u = mmixi_vision_norm(m, &r, both[0]->norm, x), *weight[2], *heads[2];
+            mmix_tensor *u = mmixi_vision_norm(m, teacher, both[0]->norm, x), *weight[2], *heads[2];
             for (int k = 0; k < 2; k++)
                 heads[k] = mmixi_vision_heads(m, &r, both[k], u, &weight[k]);
             mmixi_calibrate(m, weight, heads, teacher->config.heads);
@@ -30200,10 +30475,24 @@ static const char *mmixi_piece_word(const char *words, int i)
     }
     return words;
 }
+/* Writes to f->full how Hugging Face names a part of the classifier. It stands beside the network,
+   whose prefix ends in the network's own name ("vit."). */
+static void mmixi_classifier_name(mmixi_names *f, const char *part)
+{
+    size_t outer = strlen(f->prefix);
+    if (outer) outer--;
+    while (outer && f->prefix[outer - 1] != '.')
+        outer--;
+    snprintf(f->full, sizeof f->full, "%.*sclassifier.%.100s", (int)outer, f->prefix, part);
+}
 /* Writes to f->full how the file names piece `piece` of a parameter. */
 static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
 {
     f->pieces = 1;
+    if (f->huggingface && !strncmp(name, "head.", 5)) {
+        mmixi_classifier_name(f, name + 5);
+        return;
+    }
     snprintf(f->full, sizeof f->full, "%s%.255s", f->prefix, name);
     if (!f->renamings) return;
     for (const mmixi_renaming *r = f->renamings; r->ours; r++) {
@@ -30385,9 +30674,9 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
     mmixi_names_refine(&f);
     return f;
 }
-/* Whether an array belongs to no formula here and is left alone: classifiers, tokens of masked
-   patches, constants, and what only training reads (DINOv3's norm of local crops, MAE's
-   decoder). */
+/* Whether an array belongs to no formula here and is left alone: other heads than a classifier's,
+   tokens of masked patches, constants, and what only training reads (DINOv3's norm of local crops,
+   MAE's decoder). */
 static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
@@ -31116,6 +31405,27 @@ MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
     mmixi_model_params(&f, "", (mmix_params *)p);
     return mmixi_model_end(&f, path);
 }
+/* Notes the names of classes to be saved: id2label, {"0":"NAME", …}. */
+static void mmixi_model_class_names(mmixi_model_file *f, const mmix_vision *v)
+{
+    mmixi_text t = { NULL, 0, 0 };
+    for (int pass = 0; pass < 2 && !f->m->error_kind; pass++) {  /* measured, then written */
+        t.room = t.at + 1;
+        t.at = 0;
+        if (pass) t.out = (char *)mmixi_step(f->m, t.room);
+        mmixi_print(&t, "{");
+        const char *before = "";
+        for (size_t i = 0; i < v->config.classes; i++) {
+            const char *name = v->class_names[i];
+            if (!name) continue;
+            mmixi_print(&t, "%s\"%.0f\":", before, (double)i);
+            mmixi_print_quoted(&t, "", name, strlen(name));
+            before = ",";
+        }
+        mmixi_print(&t, "}");
+    }
+    if (t.out) mmixi_model_metadata(f, "id2label", t.out);
+}
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
     mmixi_model_file f;
@@ -31123,6 +31433,7 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
     f = mmixi_model_begin(m, NULL, mmixi_vision_format);
     mmixi_model_config(&f, "config", "vision.", (void *)&v->config,
                        mmixi_vision_settings);
+    if (v->class_names) mmixi_model_class_names(&f, v);
     mmixi_model_params(&f, "", v->params);
     return mmixi_model_end(&f, path);
 }
@@ -31138,7 +31449,8 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 
 /* ---- Hugging Face's config.json ---------------------------------------------------
    It lies beside the weights and says what their names and shapes leave open. What it says and
-   this library does not do is refused by its name: other numbers in silence would be worse.
+   this library does not do is refused by its name: other numbers in silence would be worse. timm's
+   config.json is read in the same way.
    ----------------------------------------------------------------------------------- */
 typedef struct mmixi_hf {
     mmix_ctx *m;
@@ -31243,9 +31555,9 @@ static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *f
    that. */
 typedef struct mmixi_stranger { const char *sign, *also, *what; } mmixi_stranger;
 static const mmixi_stranger mmixi_vision_strangers[] = {
-    { "neck.", "mixer.",
-      "upstream Mamba-Reg, whose registers are joined by a neck; this library has DinoMamba-Reg, "
-      "whose output is their mean" },
+    { "levels.0.", NULL,
+      "a MambaVision or another network of levels with convolutions; blocks of a backbone are "
+      "alike here" },
     { "rel_pos_h", NULL,
       "SAM's image encoder, which adds relative positions and has no class token" },
     { "stages.0.", "dwconv.", "a ConvNeXt, which has no tokens" },
@@ -31277,6 +31589,7 @@ typedef struct mmixi_vision_shape {
     int axial;                                   /* positions are DINOv3's: none is stored */
     size_t swiglu, mlp;                          /* the hidden width: of a SwiGLU; of either kind */
     size_t inner, conv, heads;                   /* of Mamba */
+    size_t x_proj;                               /* of Mamba-1, whose dt, B and C it makes */
 } mmixi_vision_shape;
 
 /* Counts the blocks: PART.0.NORM, PART.1.NORM, … */
@@ -31319,6 +31632,7 @@ static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
     s.inner = mmixi_entry_size(f, "layers.0.mixer.out_proj.weight", 1);
     s.conv = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 0);
     s.heads = mmixi_entry_size(f, "layers.0.mixer.A_log", 0);
+    s.x_proj = mmixi_entry_size(f, "layers.0.mixer.x_proj.weight", 0);
     if (s.mlp) s.depth = mmixi_found_depth(f, "blocks", "norm1.weight");
     else s.depth = mmixi_found_depth(f, "layers", "norm.weight");
     return s;
@@ -31361,10 +31675,6 @@ static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
     if (dim == 4096)
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are",
                          a->path);
-    if (!mmixi_entry(f, "norm.weight", 0) && mmixi_entry(f, "fc_norm.weight", 0))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight, which normalizes each "
-                         "token, found %s: a network fine-tuned for classes (MAE, timm), which "
-                         "normalizes the mean of its patches instead", a->path, f->full);
     return 0;
 }
 /* Says what a file lacks of a backbone, or returns NULL. */
@@ -31381,7 +31691,8 @@ static const char *mmixi_vision_lack(const mmixi_vision_shape *s)
 /* Fails unless the file has all that makes a backbone. Returns 0, or -1. */
 static int mmixi_vision_complete(mmix_ctx *m, const mmix_archive *a, const mmixi_vision_shape *s)
 {
-    static const char kinds[] = "the weights of a ViT, DINOv2, DINOv3, DinoVim or DinoMamba-Reg";
+    static const char kinds[] = "the weights of a ViT, DINOv2, DINOv3, Vim, Mamba-Reg, "
+        "DinoVim or DinoMamba-Reg";
     const char *lack = mmixi_vision_lack(s);
     if (!s->dim)
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found no cls_token among %.0f "
@@ -31393,11 +31704,14 @@ static int mmixi_vision_complete(mmix_ctx *m, const mmix_archive *a, const mmixi
                      (double)s->patch, (double)s->positions, (double)s->depth, lack);
 }
 /* The number of heads, which no array tells. They are 64 wide in most networks. ViT-H has 16 of 80
-   (DINOv3's H+, as wide but with registers, 20 of 64), MoCo v3 has 12 whatever its width. */
+   (DINOv3's H+, as wide, 20 of 64), and so do SO400M of 72, ViT-g of 88 and ViT-G of 104. MoCo v3
+   has 12 whatever its width. */
 static size_t mmixi_found_heads(const mmixi_names *f, const mmixi_vision_shape *s)
 {
     if (strstr(f->prefix, "base_encoder.") || strstr(f->prefix, "momentum_encoder.")) return 12;
-    if (s->dim == 1280 && !s->registers) return 16;
+    static const size_t sixteen[] = { 1152, 1280, 1408, 1664 };
+    for (size_t i = 0; i < 4; i++)
+        if (s->dim == sixteen[i] && !s->axial) return 16;
     return mmixi_max(s->dim / 64, 1);
 }
 /* Sets how positions are resized, and eps where it is not that of DINO. */
@@ -31420,11 +31734,61 @@ static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmix
                       ".heads to mmix_vision_create and read with mmix_params_load", f->a->path);
     }
 }
+/* Sets what is Mamba's. Positions of Vim for patches that overlap by half are 27 x 27 in 224
+   pixels, and no network has so many without overlap. */
+static void mmixi_vision_guess_mamba(mmixi_names *f, const mmixi_vision_shape *s,
+                                     mmix_vision_config *c)
+{
+    size_t width = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 2);
+    if (c->mixer == MMIX_MIXER_SSD) {
+        c->mamba.d_inner = s->inner;
+        c->mamba.d_state = (mmixi_max(s->conv, s->inner) - s->inner) / 2;
+        c->mamba.head_dim = s->heads ? s->inner / s->heads : 0;
+        c->mamba.conv_width = width;
+        return;
+    }
+    c->selective.d_inner = s->inner;
+    c->selective.d_state = mmixi_entry_size(f, "layers.0.mixer.A_log", 1);
+    c->selective.dt_rank = mmixi_entry_size(f, "layers.0.mixer.dt_proj.weight", 1);
+    c->selective.conv_width = width;
+    c->selective.bias = mmixi_entry(f, "layers.0.mixer.in_proj.bias", 0) != NULL;
+    if (c->grid == 27 && c->patch == 16) c->stride = 8;
+}
+/* Sets what the classifier reads, by its number of inputs. An error stays in the context. */
+static void mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
+{
+    size_t inputs = mmixi_entry_size(f, "head.weight", 1), D = c->dim;
+    size_t neck = mmixi_entry_size(f, "neck.weight", 0);
+    size_t k = c->class_token == MMIX_CLASS_REGISTERS ? c->registers : 0;
+    const char *last_norm = mmixi_vision_is_mamba(c) ? "norm_f.weight" : "norm.weight";
+    int norm = mmixi_entry(f, last_norm, 0) != NULL;
+    int mean_norm = mmixi_entry(f, "fc_norm.weight", 0) != NULL;
+    if (inputs) c->classes = mmixi_entry_size(f, "head.weight", 0);
+    if (mean_norm && !norm) c->pool = MMIX_POOL_MEAN_NORM;
+    if (k && neck && mmixi_entry_size(f, "neck.weight", 1) == D) {
+        c->pool = MMIX_POOL_REGISTERS;
+        c->neck = D / neck;
+    }
+    if (!inputs) return;
+    if (mean_norm && norm)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight or fc_norm.weight before the "
+                  "classifier, found both", f->a->path);
+    if (c->pool == MMIX_POOL_TOKEN && inputs != D) {
+        if (k) c->pool = MMIX_POOL_REGISTERS;
+        else c->pool = MMIX_POOL_BOTH;
+    }
+    size_t expected = mmixi_vision_pool_width(c);
+    if (inputs == expected) return;
+    mmixi_file_name(f, "head.weight", 0);
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: expected a classifier that reads %.0f numbers, found "
+              "one that reads %.0f", f->a->path, f->full, (double)expected, (double)inputs);
+}
 /* Makes the config that names and shapes tell. */
 static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
 {
     mmixi_vision_shape s = mmixi_vision_measure(f);
     int mixer = s.mlp ? MMIX_MIXER_SOFTMAX : MMIX_MIXER_SSD;
+    if (!s.mlp && s.x_proj) mixer = MMIX_MIXER_SELECTIVE;
     if (mmixi_vision_refuse(m, f, s.dim) || mmixi_vision_complete(m, f->a, &s)) return;
     *c = mmixi_vision_base(mixer, s.dim, s.depth, mmixi_found_heads(f, &s), s.patch);
     c->grid = mmixi_square_root(s.cells);
@@ -31433,11 +31797,9 @@ static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *
     c->layer_scale = mmixi_entry_size(f, "blocks.0.ls1.gamma", 0) > 0;
     c->swiglu = s.swiglu > 0;
     if (s.mlp) c->mlp_ratio = (double)s.mlp / (double)s.dim;
-    c->mamba.d_inner = s.inner;
-    c->mamba.d_state = (mmixi_max(s.conv, s.inner) - s.inner) / 2;
-    c->mamba.head_dim = s.heads ? s.inner / s.heads : 0;
-    c->mamba.conv_width = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 2);
+    else mmixi_vision_guess_mamba(f, &s, c);
     mmixi_vision_guess_positions(m, f, &s, c);
+    mmixi_vision_guess_head(m, f, c);
 }
 /* The object of a config that describes the backbone: the config itself, or a part of it, if it is
    that of a larger network. NULL if it says nothing of a backbone, as timm's. */
@@ -31459,22 +31821,86 @@ static void mmixi_hf_same(const mmixi_hf *h, const char *field, size_t size)
     snprintf(expected, sizeof expected, "%.0f, as the weights have it", (double)size);
     mmixi_hf_refuse(h, h->json, field, expected);
 }
-/* Takes from Hugging Face's config.json what changes numbers and no array tells. */
-static void mmixi_vision_hf(mmix_ctx *m, mmix_archive *a, mmix_vision_config *c)
+/* Takes the number of heads, which must divide the width. */
+static void mmixi_hf_heads(const mmixi_hf *h, const char *field, const char *width,
+                           mmix_vision_config *c)
 {
-    mmixi_hf h = mmixi_hf_open(m, a, NULL);
-    const char *rope, *rope_at;
+    char expected[64];
+    c->heads = mmixi_hf_size(h, field);
+    snprintf(expected, sizeof expected, "a divisor of %s", width);
+    if (c->heads && c->dim % c->heads) mmixi_hf_refuse(h, h->json, field, expected);
+}
+/* Refuses arguments of timm's networks that are neither seen in the arrays, nor read here, nor only
+   of training. Those that are off, as null, false and 0 are, do no harm. */
+static void mmixi_timm_arguments(const mmixi_hf *h)
+{
+    static const char *const known[] = {
+        "img_size", "patch_size", "in_chans", "embed_dim", "depth", "num_heads", "mlp_ratio",
+        "qkv_bias", "init_values", "class_token", "no_embed_class", "reg_tokens", "num_classes",
+        "global_pool", "fc_norm", "final_norm", "act_layer", "mlp_layer", "weight_init", "fix_init",
+        "dynamic_img_size", "strict_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate",
+        "proj_drop_rate", "attn_drop_rate", "drop_path_rate", "pos_embed"
+    };
+    const char *key, *v;
+    for (v = mmixi_json_next(h->json, h->json, &key); v; v = mmixi_json_next(h->json, v, &key)) {
+        int is_known = 0;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            is_known = is_known || !strcmp(key, known[i]);
+        if (!is_known) mmixi_hf_off(h, key, "none");
+    }
+}
+/* Sets how timm's classifier pools. */
+static void mmixi_timm_pool(const mmixi_hf *h, const char *object, mmix_vision_config *c)
+{
+    const char *expected = "token, avg";
+    if (c->pool == MMIX_POOL_MEAN_NORM) expected = "avg";
+    if (!c->classes && c->pool == MMIX_POOL_TOKEN) return;
+    if (mmixi_vision_is_mamba(c)) expected = "token";
+    mmixi_hf_word(h, object, "global_pool", "token", expected);
+    int is_mean = !strcmp(mmixi_json_word(object, "global_pool", "token"), "avg");
+    if (is_mean && c->pool == MMIX_POOL_TOKEN) c->pool = MMIX_POOL_PATCHES;
+}
+/* Takes the same from timm's config.json: what create_model was called with. */
+static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
+{
+    static const char *const families[] = {
+        "vit_", "deit_", "deit3_", "flexivit_", "test_vit", "vim_", "mambar_"
+    };
+    const char *name = mmixi_json_word(h->json, "architecture", "none");
+    mmixi_hf arguments = *h;
+    int is_known = 0;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        is_known = is_known || !strncmp(name, families[i], strlen(families[i]));
+    if (!is_known)
+        mmixi_hf_refuse(h, h->json, "architecture", "vit_…, deit_…, deit3_…, flexivit_…");
+    if (c->classes) mmixi_hf_same(h, "num_classes", c->classes);
+    arguments.json = mmixi_json_find(h->json, "model_args");
+    const char *pools = h->json;
+    if (mmixi_json_find(arguments.json, "global_pool")) pools = arguments.json;
+    mmixi_timm_pool(h, pools, c);
+    mmixi_timm_arguments(&arguments);
+    mmixi_hf_same(&arguments, "embed_dim", c->dim);
+    mmixi_hf_same(&arguments, "depth", c->depth);
+    const char *activations = c->swiglu ? "gelu, silu, swish" : "gelu";
+    mmixi_hf_word(&arguments, arguments.json, "act_layer", "gelu", activations);
+    mmixi_hf_word(&arguments, arguments.json, "pos_embed", "learn", "learn");
+    if (mmixi_json_find(arguments.json, "num_heads"))
+        mmixi_hf_heads(&arguments, "num_heads", "embed_dim", c);
+}
+/* Takes from Hugging Face's config.json what changes numbers and no array tells. Beside arrays of
+   other names it need not say whose model it is. */
+static void mmixi_vision_hf(mmixi_hf h, int huggingface, mmix_vision_config *c)
+{
+    const char *rope, *rope_at, *unsaid = huggingface ? "none" : "vit";
     int axial = c->positions == MMIX_POSITIONS_AXIAL;
     h.json = mmixi_hf_backbone(h.json);
-    if (!h.json || m->error_kind) return;
-    mmixi_hf_word(&h, h.json, "model_type", "none",
+    if (!h.json) return;
+    mmixi_hf_word(&h, h.json, "model_type", unsaid,
                   "vit, vit_mae, vit_msn, dinov2, dinov2_with_registers, dinov3_vit");
     mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
     mmixi_hf_same(&h, "hidden_size", c->dim);
     mmixi_hf_same(&h, "num_hidden_layers", c->depth);
-    c->heads = mmixi_hf_size(&h, "num_attention_heads");
-    if (c->heads && c->dim % c->heads)
-        mmixi_hf_refuse(&h, h.json, "num_attention_heads", "a divisor of hidden_size");
+    mmixi_hf_heads(&h, "num_attention_heads", "hidden_size", c);
     c->eps = mmixi_hf_real(&h, h.json, "layer_norm_eps", c->eps);
     if (!c->swiglu) mmixi_hf_word(&h, h.json, "hidden_act", "gelu", "gelu, gelu_python");
     else if (axial) mmixi_hf_word(&h, h.json, "hidden_act", "silu", "silu, swish");
@@ -31482,6 +31908,24 @@ static void mmixi_vision_hf(mmix_ctx *m, mmix_archive *a, mmix_vision_config *c)
     rope_at = rope && *rope == '{' ? rope : h.json;
     if (axial && fabs(mmixi_hf_real(&h, rope_at, "rope_theta", 100) - 100) > 0)
         mmixi_hf_refuse(&h, rope_at, "rope_theta", "100");
+}
+/* Whether a config.json is timm's. Other programs, too, write what they call an architecture. */
+static int mmixi_is_timm(const char *json)
+{
+    static const char *const fields[] = { "pretrained_cfg", "num_features", "global_pool" };
+    if (!mmixi_json_text(mmixi_json_find(json, "architecture"))) return 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (mmixi_json_find(json, fields[i])) return 1;
+    return 0;
+}
+/* Takes what the config.json beside a file says, if there is one. */
+static void mmixi_vision_config_beside(mmix_ctx *m, mmix_archive *a, int huggingface,
+                                       mmix_vision_config *c)
+{
+    mmixi_hf h = mmixi_hf_open(m, a, NULL);
+    if (m->error_kind) return;
+    if (mmixi_is_timm(h.json)) mmixi_vision_timm(&h, c);
+    else if (huggingface || !mmixi_vision_is_mamba(c)) mmixi_vision_hf(h, huggingface, c);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
                                     mmix_vision_config *config)
@@ -31499,10 +31943,59 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
     else {
         mmixi_names names = mmixi_names_of(archive, NULL, "cls_token");
         mmixi_vision_guess(m, &names, config);
-        if (names.huggingface && !m->error_kind) mmixi_vision_hf(m, f.a, config);
+        if (!m->error_kind) mmixi_vision_config_beside(m, f.a, names.huggingface, config);
     }
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
+}
+/* Which class a label is of: the number that `key` says, or the place in a list, where key is NULL.
+   SIZE_MAX if it is none. */
+static size_t mmixi_class_of(const char *key, size_t place)
+{
+    char *end;
+    if (!key) return place;
+    if (!*key || strspn(key, "0123456789") != strlen(key)) return SIZE_MAX;
+    errno = 0;
+    unsigned long long number = strtoull(key, &end, 10);
+    return errno || number > INT32_MAX ? SIZE_MAX : (size_t)number;
+}
+/* Copies the names of classes from {"0": NAME, …} or [NAME, …]: the pointers, then the texts. */
+static void mmixi_class_names_take(mmix_vision *v, const char *list)
+{
+    const char *key, *item;
+    size_t place = 0, K = v->config.classes;
+    if (!list || (*list != '{' && *list != '[')) return;
+    size_t pointers = K * sizeof *v->class_names, texts = (size_t)(mmixi_json_end(list) - list);
+    char *own = (char *)mmixi_own(v->params, pointers + texts);
+    if (!own) return;
+    v->class_names = (const char **)(void *)own;
+    own += pointers;
+    for (item = mmixi_json_next(list, list, &key); item; item = mmixi_json_next(list, item, &key)) {
+        const char *text = mmixi_json_text(item);
+        size_t i = mmixi_class_of(key, place);
+        place++;
+        if (!text || i >= K) continue;
+        strcpy(own, text);
+        v->class_names[i] = own;
+        own += strlen(text) + 1;
+    }
+}
+/* Finds the names of classes in an archive's metadata, or in the config.json beside it. */
+static void mmixi_class_names_find(mmix_ctx *m, mmix_archive *a, mmix_vision *v)
+{
+    static const char *const words[] = { "id2label", "label_names" };
+    const char *text = mmixi_metadata(a, words[0]);
+    if (!v->config.classes || m->error_kind) return;
+    if (*text) {
+        char *own = (char *)mmixi_archive_alloc(a, strlen(text) + 1);
+        if (!own) return;
+        strcpy(own, text);
+        if (!mmixi_json_open(m, a->path, own, strlen(own))) mmixi_class_names_take(v, own);
+        return;
+    }
+    mmixi_hf h = mmixi_hf_open(m, a, NULL);
+    for (size_t i = 0; i < 2 && !v->class_names; i++)
+        mmixi_class_names_take(v, mmixi_json_find(h.json, words[i]));
 }
 /* Whether a model's matrices can be kept as `dtype`; else there is an error. */
 static int mmixi_loadable(mmix_ctx *m, const char *who, int dtype)
@@ -31521,7 +32014,7 @@ MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtyp
     if (!a) return NULL;
     if (!mmix_vision_config_read(m, a, &config))
         v = mmixi_vision_create(m, config, MMIXI_BEGIN_EMPTY, dtype);
-    if (v) mmix_params_read(v->params, a, NULL);
+    if (v && !mmix_params_read(v->params, a, NULL)) mmixi_class_names_find(m, a, v);
     mmix_archive_close(a);
     if (!m->error_kind) return v;
     mmix_vision_destroy(v);

@@ -3,11 +3,13 @@
    A backbone turns each patch of a picture into a vector. Patches of the same thing have vectors
    that point the same way. This program draws two maps of that: how much each patch resembles
    the one in the middle of the picture, and the first principal component of all patches (what
-   they differ in most).
+   they differ in most). Where the file has a classifier, as networks fine-tuned for ImageNet do, it
+   also prints the five likeliest classes.
 
        cc -O2 demos/photo.c -o photo -lm -lpthread && ./photo model.safetensors cat.jpg
 
-   Weights of ViT, DINO, MAE, DINOv2, DINOv3 and DinoVim open as downloaded, for example
+   Weights of ViT, DINO, MAE, DINOv2, DINOv3, Vim, Mamba-Reg and DinoVim open as downloaded, for
+   example
 
        curl -LO https://huggingface.co/facebook/dinov2-small/resolve/main/model.safetensors
 
@@ -116,6 +118,23 @@ static double disc_auc(mmix_ctx *m, const mmix_tensor *scaled)
     return mmix_error(m) ? 0 : auc.auc_raw[0];
 }
 
+/* The likeliest classes, with what the softmax of the logits makes of them. */
+static void print_classes(mmix_ctx *m, const mmix_vision *net, const mmix_features *f)
+{
+    mmix_tensor *share = mmix_softmax(m, mmix_vision_classify(m, net, f), 1);
+    if (!share) return;
+    mmix_real *p = mmix_data(share);
+    size_t K = mmix_shape(share, 1);
+    for (size_t rank = 0; rank < 5 && rank < K; rank++) {
+        size_t best = 0;
+        for (size_t k = 1; k < K; k++)
+            if (p[k] > p[best]) best = k;
+        const char *name = mmix_vision_class_name(net, best);
+        printf("%5.1f %%  class %d  %s\n", 100 * (double)p[best], (int)best, name ? name : "");
+        p[best] = -1;                        /* it is not the best again */
+    }
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t rgb[SIDE * SIDE * 3];
@@ -149,6 +168,7 @@ int main(int argc, char **argv)
     printf("%d patches of %d features: likeness to the patch in the middle; first principal "
            "component\n", (int)n, (int)D);
     draw_maps(mmix_data(map.scaled), component, f.grid_h, f.grid_w);
+    if (mmix_vision_config_of(net)->classes) print_classes(m, net, &f);
     double auc = drawn ? disc_auc(m, map.scaled) : 1;
     if (drawn) printf("AUC of the likeness for the disc: %.3f\n", auc);
     else free((void *)(uintptr_t)picture.rgb);

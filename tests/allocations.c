@@ -179,7 +179,7 @@ static void allocations(void)
 {
     mmix_dino_config config = small_dino(MMIX_MIXER_SOFTMAX);
     draw();
-    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SELECTIVE; mixer++) {
         snprintf(about, sizeof about, "allocations (%s)", mixer_name(mixer));
         config = small_dino(mixer);
         config.patch_weight = mixer != MMIX_MIXER_LINEAR;

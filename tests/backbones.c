@@ -32,7 +32,7 @@ static void tokens(void)
 
 #define PATH "build/backbones_test.safetensors"
 /* the first have positions that are resized as DINO does */
-enum { KINDS = 8, STORED = 6 };
+enum { KINDS = 10, STORED = 6 };
 static const char *const kind_name[KINDS] = { "ViT",
                                               "LinearViT",
                                               "DinoVim",
@@ -40,8 +40,10 @@ static const char *const kind_name[KINDS] = { "ViT",
                                               "DinoMamba-Reg",
                                               "DINOv2",
                                               "DINOv2, registers, SwiGLU",
-                                              "DINOv3, SwiGLU" };
-static int attends(int kind) { return kind < 2 || kind > 4; }
+                                              "DINOv3, SwiGLU",
+                                              "Vim",
+                                              "Mamba-Reg" };
+static int attends(int kind) { return kind < 2 || (kind > 4 && kind < 8); }
 /* One of each kind, with heads as wide as the released ones (64), so that names and shapes tell
    them. */
 static mmix_vision_config small(int kind)
@@ -53,7 +55,8 @@ static mmix_vision_config small(int kind)
     else if (kind < 4) c = mmix_vision_config_dinovim(256);
     else if (kind < 7)
         c = mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0);
-    else c = mmix_vision_config_dinov3(384, 1);
+    else if (kind == 7) c = mmix_vision_config_dinov3(384, 1);
+    else c = mmix_vision_config_vim(384, kind == 9 ? 3 : 0);
     if (kind == 0) c.dim = 128;
     else if (kind == 6) c.dim = 192;
     else c.dim = 64;
@@ -65,7 +68,9 @@ static mmix_vision_config small(int kind)
     c.mlp_ratio = 2;
     if (kind == 3) c.class_token = MMIX_CLASS_MIDDLE;
     if (kind == 4) c.registers = 2;
-    c.mamba.d_state = attends(kind) ? 0 : 8;
+    c.mamba.d_state = attends(kind) || kind > 7 ? 0 : 8;
+    c.selective.d_state = kind > 7 ? 5 : 0;
+    if (kind > 7) c.classes = 7;
     return c;
 }
 static int same_values(const mmix_params *p, const mmix_params *q)
@@ -104,7 +109,8 @@ static void greedy_configs(void)
     static const char *const fields[] = {
         "dim",           "depth",          "heads",        "patch",
         "grid",          "registers",      "mlp_ratio",    "mamba.d_inner",
-        "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.conv_width"
+        "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.conv_width", "selective.d_inner",
+        "selective.d_state", "selective.dt_rank", "selective.conv_width", "classes", "neck"
     };
     mmix_options o;
     memset(&o, 0, sizeof o);
@@ -172,7 +178,8 @@ static void opening(void)
         mmix_vision_destroy(w);
 
         /* names alone */
-        save_as(m, v, "teacher.module.backbone.", "teacher.module.backbone.head.weight", NULL);
+        save_as(m, v, "teacher.module.backbone.", "teacher.module.backbone.head.mlp.0.weight",
+                NULL);
         w = mmix_vision_load(m, PATH);
         d = mmix_vision_config_of(w);
         CHECK_AT(d && d->mixer == (kind == 1 ? MMIX_MIXER_SOFTMAX : c->mixer) && d->dim == c->dim
@@ -180,8 +187,7 @@ static void opening(void)
                  where);
         CHECK_AT(d
                      && d->heads
-                            == (c->dim < 128 ? 1 : c->dim / 64) * (c->mixer != MMIX_MIXER_SSD)
-                                   + (c->mixer == MMIX_MIXER_SSD)
+                            == (attends(kind) && c->dim > 64 ? c->dim / 64 : 1)
                      && d->patch == 4 && d->grid == c->grid && d->registers == c->registers
                      && d->positions == c->positions && d->swiglu == c->swiglu
                      && d->layer_scale == c->layer_scale && fabs(d->eps - c->eps) < 1e-12,
@@ -189,9 +195,16 @@ static void opening(void)
         CHECK_AT(d && d->class_token == (kind == 3 ? MMIX_CLASS_RELEASED : c->class_token)
                      && (!attends(kind) || d->mlp_ratio == 2)
                      && (attends(kind)
+                         || kind > 7
                          || (d->mamba.d_state == 8 && d->mamba.head_dim == 64
                              && d->mamba.d_inner == 128 && d->mamba.conv_width == 4)),
                  where);
+        if (kind > 7)
+            CHECK_AT(d && d->selective.d_inner == 128 && d->selective.d_state == 5
+                         && d->selective.dt_rank == 4 && d->selective.conv_width == 4
+                         && !d->selective.bias && d->selective.divide == 1 && d->classes == 7
+                         && d->pool == c->pool && d->neck == c->neck && d->stride == 0,
+                     where);
         CHECK_AT(w && same_values(mmix_vision_params(v), mmix_vision_params(w)), where);
         mmix_vision_destroy(w);
 
@@ -221,10 +234,8 @@ static void opening(void)
                  where);
         save_as(m, v, "", NULL, "{");
         CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "JSON byte 1"), where);
-        save_as(m, v, "", "neck.weight", NULL);
-        CHECK_AT(!mmix_vision_load(m, PATH)
-                     && says(m, MMIX_ERROR_FILE,
-                             attends(kind) ? "unexpected neck.weight" : "upstream Mamba-Reg"),
+        save_as(m, v, "", kind == 9 ? "neck.bias" : "neck.weight", NULL);
+        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "unexpected neck."),
                  where);
         mmix_vision_destroy(v);
         mmix_reset(m);
@@ -372,6 +383,16 @@ static void plain_names(void)
     if (w) CHECK(mmix_vision_config_of(w)->heads == 16);
     mmix_vision_destroy(w);
     mmix_vision_destroy(v);
+    doing("SO400M");
+    c.dim = 1152;
+    c.mlp_ratio = 0.1;
+    v = mmix_vision_create(m, c);
+    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH)
+          && (w = mmix_vision_load(m, PATH)) != NULL);
+    FINE(m);
+    if (w) CHECK(mmix_vision_config_of(w)->heads == 16);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
     doing("more heads than there are numbers");
     c = small(7);
     c.heads = (size_t)-1 / 4 + 1;
@@ -391,7 +412,7 @@ static void widest_dinov3(mmix_ctx *m)
 static void other_names(void)
 {
     mmix_ctx *m = context(1, 0);
-    for (int kind = 5; kind < KINDS; kind++) {
+    for (int kind = 5; kind < 8; kind++) {
         const char *where = kind_name[kind];
         mmix_vision *v = mmix_vision_create(m, small(kind)), *w;
         mmix_params *p = mmix_vision_params(v);
@@ -526,6 +547,11 @@ static void reading(void)
             }
             map = mmix_vision_attention(m, v, image, block);
             const size_t H = mmix_shape(map, 1), L = mmix_shape(tokens, 1);
+            /* of a Vim the mean over its 128 channels */
+            const size_t together = kind > 7 ? 128 : 1;
+            size_t heads = kind > 7 ? 1 : 2;
+            if (attends(kind)) heads = c.heads;
+            CHECK_AT(H == heads, kind_name[kind]);
             CHECK_AT(map && mmix_shape(map, 0) == 2 && mmix_shape(map, 2) == 4
                          && mmix_shape(map, 3) == 5,
                      kind_name[kind]);
@@ -536,8 +562,10 @@ static void reading(void)
                         other |= at[k] == t;
                     if (c.class_token == MMIX_CLASS_FIRST) other |= t <= c.registers;
                     if (other) continue;
-                    worst = fmax(worst, fabs((double)mmix_data(map)[i * 20 + p++]
-                                             - sum[i / H][i % H * L + t]));
+                    double mean = 0;
+                    for (size_t h = 0; h < together; h++)
+                        mean += sum[i / H][(i % H * together + h) * L + t] / (double)together;
+                    worst = fmax(worst, fabs((double)mmix_data(map)[i * 20 + p++] - mean));
                 }
             CHECK_AT(worst < 40 * EPS, kind_name[kind]);
             CHECK(!mmix_vision_attention(m, v, image, 3)
@@ -632,7 +660,8 @@ static void halves(void)
         const double bound = rounds_x(m) ? 0.05 : 1000 * EPS;
         for (size_t i = 0; i < p->count; i++) {
             mmix_tensor *t = p->at[i].tensor;
-            const int matrix = mmix_ndim(t) == 2;
+            /* rates of decay are exponents and stay as they are */
+            const int matrix = mmix_ndim(t) == 2 && !strstr(p->at[i].name, ".mixer.A_");
             CHECK_AT(mmix_dtype(q->at[i].tensor) == (matrix ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL),
                      p->at[i].name);
             CHECK_AT((mmix_data(q->at[i].tensor) == NULL) == matrix, p->at[i].name);
@@ -1210,7 +1239,7 @@ static void heads_and_sines(mmix_ctx *m)
     for (size_t i = 0; i < count; i++)
         if (!strcmp(names[i], "norm.weight"))
             entries[i] = entries[--count];
-    refused_relative(m, "expected norm.weight, which normalizes each token, found fc_norm.weight");
+    refused_relative(m, "reshaped fc_norm.weight");
     mmix_vision_destroy(v);
     c.dim = 384;
     c.heads = 12;
@@ -1248,6 +1277,8 @@ static void strangers(mmix_ctx *m)
                   { "embeddings.distillation_token", "a distilled DeiT" },
                   { "blocks.0.attn.rel_pos_h", "SAM's image encoder" },
                   { "x.token_embedding.weight", "a text encoder" },
+                  { "levels.0.blocks.0.conv1.weight", "a MambaVision" },
+                  { "model.levels.2.blocks.0.mixer.A_log", "no cls_token" },
                   { "model.embed_tokens.weight",
                     "found no cls_token among 1 arrays; first: model.embed_tokens.weight" } };
     mmix_vision *v = random_backbone(m, small(0));
@@ -1300,6 +1331,674 @@ static void relatives(void)
     remove(RELATIVES);
 }
 
+/* ---- Vim, from smaller ops: one picture, its tokens one after the other ---- */
+
+enum { VIM_D = 12, VIM_E = 24, VIM_N = 3, VIM_R = 2, VIM_W = 3, VIM_PATCH = 4, VIM_CLASSES = 5,
+       VIM_TOKENS = 26 * VIM_D };                /* at most */
+static mmix_vision_config small_vim(void)
+{
+    mmix_vision_config c = mmix_vision_config_vim(192, 0);
+    c.dim = VIM_D;
+    c.depth = 2;
+    c.patch = VIM_PATCH;
+    c.grid = 3;
+    c.selective.d_inner = VIM_E;
+    c.selective.d_state = VIM_N;
+    c.selective.dt_rank = VIM_R;
+    c.selective.conv_width = VIM_W;
+    c.classes = VIM_CLASSES;
+    return c;
+}
+static mmix_tensor *named(const mmix_params *p, size_t block, const char *name, const char *back)
+{
+    char full[160], *at;
+    snprintf(full, sizeof full, "layers.%d.%s", (int)block, name);
+    at = strchr(full, '#');                      /* where _b stands in the reverse's names */
+    if (at) snprintf(at, sizeof full - (size_t)(at - full), "%s%s", back, strchr(name, '#') + 1);
+    return mmix_params_find(p, full);
+}
+/* Rows of x (L, ·) in the opposite order. */
+static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *x)
+{
+    size_t L = mmix_shape(x, 0);
+    mmix_tensor *index = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    for (size_t i = 0; index && i < L; i++) mmix_data_i32(index)[i] = (int32_t)(L - 1 - i);
+    return mmix_take_rows(m, x, index);
+}
+static mmix_tensor *below(mmix_ctx *m, mmix_tensor *top, mmix_tensor *next)
+{
+    mmix_tensor *pair[2];
+    pair[0] = top;
+    pair[1] = next;
+    return top ? mmix_concat(m, 0, pair, 2) : next;
+}
+/* One direction, x and z (L, E) in its own order. */
+static mmix_tensor *scanned(mmix_ctx *m, const mmix_params *p, size_t block, const char *back,
+                            mmix_tensor *x, mmix_tensor *z)
+{
+    static const int taps_first[3] = { 2, 1, 0 };
+    size_t L = mmix_shape(x, 0);
+    mmix_tensor *taps = mmix_permute(m, named(p, block, "mixer.conv1d#.weight", back), taps_first);
+    mmix_tensor *sum = NULL, *state = NULL, *y = NULL;
+    for (size_t k = 0; k < VIM_W; k++) {         /* tap k reads what is W - 1 - k tokens back */
+        size_t shift = VIM_W - 1 - k;
+        mmix_tensor *read = mmix_slice(m, x, 0, 0, L - shift);
+        if (shift) read = below(m, mmix_fill(mmix_new2(m, shift, VIM_E), 0), read);
+        read = mmix_mul(m, read, shaped(m, mmix_slice(m, taps, 0, k, 1), 1, VIM_E, 0, 0));
+        sum = sum ? mmix_add(m, sum, read) : read;
+    }
+    x = mmix_silu(m, mmix_add(m, sum, named(p, block, "mixer.conv1d#.bias", back)));
+    mmix_tensor *low = mmix_linear(m, x, named(p, block, "mixer.x_proj#.weight", back), NULL);
+    mmix_tensor *dt = mmix_softplus(m, mmix_linear(m, mmix_slice(m, low, 1, 0, VIM_R),
+                                                   named(p, block, "mixer.dt_proj#.weight", back),
+                                                   named(p, block, "mixer.dt_proj#.bias", back)));
+    mmix_tensor *log = named(p, block, *back ? "mixer.A_b_log" : "mixer.A_log", back);
+    mmix_tensor *A = mmix_affine(m, mmix_exp(m, log), -1, 0);
+    for (size_t t = 0; t < L; t++) {
+        mmix_tensor *d = shaped(m, mmix_slice(m, dt, 0, t, 1), 2, VIM_E, 1, 0);
+        mmix_tensor *u = shaped(m, mmix_slice(m, x, 0, t, 1), 2, VIM_E, 1, 0);
+        mmix_tensor *row = mmix_slice(m, low, 0, t, 1);
+        mmix_tensor *added = mmix_mul(m, mmix_mul(m, d, u), mmix_slice(m, row, 1, VIM_R, VIM_N));
+        if (state) state = mmix_mul(m, mmix_exp(m, mmix_mul(m, d, A)), state);
+        state = state ? mmix_add(m, state, added) : added;
+        mmix_tensor *C = mmix_slice(m, row, 1, VIM_R + VIM_N, VIM_N);
+        y = below(m, y, shaped(m, mmix_sum_axis(m, mmix_mul(m, state, C), 1), 2, 1, VIM_E, 0));
+    }
+    y = mmix_add(m, y, mmix_mul(m, x, named(p, block, "mixer.D#", back)));
+    return mmix_mul(m, y, mmix_silu(m, z));
+}
+/* The patches of a picture (1, 3, h, w) as rows of numbers, whole ones from every `stride`. */
+static mmix_tensor *patch_rows(mmix_ctx *m, mmix_tensor *image, size_t stride)
+{
+    size_t h = mmix_shape(image, 2), w = mmix_shape(image, 3), P = VIM_PATCH, n = 0;
+    size_t down = (h - P) / stride + 1, across = (w - P) / stride + 1;
+    mmix_tensor *rows = mmix_new2(m, down * across, 3 * P * P);
+    for (size_t i = 0; rows && i < down; i++)
+        for (size_t j = 0; j < across; j++)
+            for (size_t e = 0; e < 3 * P * P; e++) {
+                size_t channel = e / (P * P), y = i * stride + e / P % P, x = j * stride + e % P;
+                mmix_data(rows)[n++] = mmix_data(image)[(channel * h + y) * w + x];
+            }
+    return rows;
+}
+/* The tokens (L, D) of a Vim whose class token stands before patch number `at`. */
+static mmix_tensor *composed(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t at)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(v);
+    const mmix_params *p = mmix_vision_params((mmix_vision *)v);
+    mmix_tensor *weight = mmix_params_find(p, "patch_embed.proj.weight");
+    mmix_tensor *x = mmix_linear(m, patch_rows(m, image, c->stride ? c->stride : c->patch),
+                                 shaped(m, weight, 2, VIM_D, mmix_count(weight) / VIM_D, 0),
+                                 mmix_params_find(p, "patch_embed.proj.bias"));
+    size_t n = mmix_shape(x, 0);
+    mmix_tensor *cls = shaped(m, mmix_params_find(p, "cls_token"), 2, 1, VIM_D, 0);
+    mmix_tensor *all = below(m, cls, mmix_slice(m, x, 0, at, n - at));
+    if (at) all = below(m, mmix_slice(m, x, 0, 0, at), all);
+    x = mmix_add(m, all, shaped(m, mmix_params_find(p, "pos_embed"), 2, n + 1, VIM_D, 0));
+    for (size_t i = 0; i < c->depth; i++) {
+        mmix_tensor *u = mmix_rms_norm(m, x, named(p, i, "norm.weight", ""), c->eps);
+        u = mmix_linear(m, u, named(p, i, "mixer.in_proj.weight", ""),
+                        named(p, i, "mixer.in_proj.bias", ""));
+        mmix_tensor *y = mmix_slice(m, u, 1, 0, VIM_E), *z = mmix_slice(m, u, 1, VIM_E, VIM_E);
+        mmix_tensor *forward = scanned(m, p, i, "", y, z);
+        mmix_tensor *reverse = scanned(m, p, i, "_b", flipped(m, y), flipped(m, z));
+        y = mmix_add(m, forward, flipped(m, reverse));
+        y = mmix_affine(m, y, c->selective.divide ? 0.5 : 1, 0);
+        x = mmix_add(m, x, mmix_linear(m, y, named(p, i, "mixer.out_proj.weight", ""),
+                                       named(p, i, "mixer.out_proj.bias", "")));
+    }
+    return mmix_rms_norm(m, x, mmix_params_find(p, "norm_f.weight"), c->eps);
+}
+/* The largest difference of n numbers over the largest magnitude of the second ones. */
+static double off(const real *a, const real *b, size_t n)
+{
+    double top = 0, worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        top = fmax(top, fabs((double)b[i]));
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+    }
+    return top > 0 ? worst / top : HUGE_VAL;
+}
+/* Tokens, logits and the gradient of each parameter of a Vim beside the composition. */
+static void vim_composed(mmix_vision_config c, size_t side, size_t at, const char *what)
+{
+    static real value[2][VIM_TOKENS + VIM_CLASSES];
+    real *gradient[2] = { NULL, NULL };
+    mmix_ctx *m = context(1, 3);
+    mmix_vision *v = random_backbone(m, c);
+    mmix_params *p = mmix_vision_params(v);
+    size_t n = 0;
+    memset(value, 0, sizeof value);
+    mmix_params_require_grad(p, 1);
+    mmix_record(m, 1);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, side, side), 1, 7);
+    doing(what);
+    for (size_t i = 0; i < p->count; i++) n += mmix_count(p->at[i].tensor);
+    for (int k = 0; k < 2; k++) {
+        mmix_tensor *tokens, *logits;
+        if (k == 0) {
+            mmix_features f = mmix_vision_forward(m, v, image, NULL);
+            tokens = f.tokens;
+            logits = mmix_vision_classify(m, v, &f);
+        } else {
+            tokens = composed(m, v, image, at);
+            logits = mmix_linear(m, mmix_slice(m, tokens, 0, at, 1),
+                                 mmix_params_find(p, "head.weight"),
+                                 mmix_params_find(p, "head.bias"));
+        }
+        FINE(m);
+        CHECK(mmix_count(tokens) <= VIM_TOKENS && mmix_count(logits) == VIM_CLASSES);
+        mmix_read(tokens, value[k]);
+        mmix_read(logits, value[k] + VIM_TOKENS);
+        mmix_tensor *along = mmix_fill_normal(m, mmix_new2(m, 1, VIM_CLASSES), 1, 8);
+        mmix_tensor *loss = mmix_sum(m, mmix_mul(m, logits, along));
+        tokens = shaped(m, tokens, 1, mmix_count(tokens), 0, 0);
+        along = mmix_fill_normal(m, mmix_new1(m, mmix_count(tokens)), 1, 9);
+        loss = mmix_add(m, loss, mmix_sum(m, mmix_mul(m, tokens, along)));
+        mmix_params_zero_grad(p);
+        mmix_backward(m, loss);
+        gradient[k] = (real *)calloc(n, sizeof(real));
+        real *to = gradient[k];
+        for (size_t i = 0; i < p->count; i++) {
+            mmix_tensor *g = mmix_grad(p->at[i].tensor);
+            if (CHECK_AT(g && to, p->at[i].name)) mmix_read(g, to);
+            to += mmix_count(p->at[i].tensor);
+        }
+    }
+    CHECK_AT(off(value[0], value[1], VIM_TOKENS) < 200 * EPS, what);
+    CHECK_AT(off(value[0] + VIM_TOKENS, value[1] + VIM_TOKENS, VIM_CLASSES) < 200 * EPS, what);
+    for (size_t i = 0, from = 0; i < p->count; i++) {
+        size_t size = mmix_count(p->at[i].tensor);
+        CHECK_AT(off(gradient[0] + from, gradient[1] + from, size) < 2000 * EPS, p->at[i].name);
+        from += size;
+    }
+    FINE(m);
+    for (int k = 0; k < 2; k++) free(gradient[k]);
+    mmix_vision_destroy(v);
+    mmix_destroy(m);
+}
+static void vim(void)
+{
+    mmix_vision_config c = small_vim();
+    mmix_ctx *m = context(1, 0);
+    vim_composed(c, 12, 4, "Vim");
+    c.stride = 2;                                /* ((8 - 4)/2 + 1)² patches */
+    vim_composed(c, 8, 4, "Vim, patches that overlap");
+    c.stride = 1;
+    c.grid = 5;
+    vim_composed(c, 8, 12, "Vim, patches from every pixel");
+    c = small_vim();
+    c.selective.divide = 0;
+    c.selective.bias = 1;
+    c.class_token = MMIX_CLASS_FIRST;
+    vim_composed(c, 12, 0, "Vim, class token first, directions added, biases");
+    /* pixels beyond the last whole patch are left out, where patches overlap, too */
+    c = small_vim();
+    c.stride = 2;
+    mmix_vision *v = random_backbone(m, c);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 9, 13), 1, 7);
+    mmix_tensor *less = mmix_slice(m, mmix_slice(m, image, 2, 0, 8), 3, 0, 12);
+    mmix_features f = mmix_vision_forward(m, v, image, NULL);
+    CHECK(f.grid_h == 3 && f.grid_w == 5);
+    CHECK(gap(f.tokens, mmix_vision_forward(m, v, less, NULL).tokens) <= 0);
+    CHECK(mmix_vision_flops(v, 9, 13) == mmix_vision_flops(v, 8, 12));
+    FINE(m);
+    mmix_vision_destroy(v);
+    /* Vim's files of patches that overlap by half are told by their positions */
+    c = small_vim();
+    c.dim = 8;
+    c.depth = 1;
+    c.patch = 16;
+    c.grid = 27;
+    c.stride = 8;
+    v = random_backbone(m, c);
+    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH));
+    mmix_vision *w = mmix_vision_load(m, PATH);
+    CHECK(w && mmix_vision_config_of(w)->stride == 8 && mmix_vision_config_of(w)->classes == 5
+          && same_values(mmix_vision_params(v), mmix_vision_params(w)));
+    f = mmix_vision_forward(m, w, mmix_fill_normal(m, mmix_new4(m, 1, 3, 64, 48), 1, 7), NULL);
+    CHECK(f.grid_h == 7 && f.grid_w == 5 && mmix_shape(f.tokens, 1) == 36);
+    FINE(m);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
+    remove(PATH);
+    c = small_vim();
+    c.stride = 3;
+    CHECK(!mmix_vision_create(m, c)
+          && says(m, MMIX_ERROR_ARGUMENT, "stride is 3, expected a divisor of patch 4 or 0"));
+    mmix_destroy(m);
+}
+
+/* ---- classifiers ---- */
+
+/* The values of a tensor in a list that the caller frees: features are views. */
+static real *values_of(const mmix_tensor *t)
+{
+    real *x = (real *)calloc(mmix_count(t) + 1, sizeof *x);
+    if (x) mmix_read(t, x);
+    return x;
+}
+/* Scales n numbers by the weight, after their RMS norm, or with a bias after their layer norm. */
+static void norm_by_hand(double *x, size_t n, double eps, const real *weight, const real *bias)
+{
+    double mean = 0, square = 0;
+    for (size_t i = 0; bias && i < n; i++) mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean) / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (x[i] - mean) / sqrt(square + eps) * (double)weight[i];
+        if (bias) x[i] += (double)bias[i];
+    }
+}
+static const real *data_of(const mmix_params *p, const char *name)
+{
+    return mmix_data(mmix_params_find(p, name));
+}
+/* What the classifier reads of picture b, by hand. Returns how many numbers that are. */
+static size_t pooled_by_hand(const mmix_vision *v, const mmix_features *f, size_t b, double *x)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(v);
+    const mmix_params *p = mmix_vision_params((mmix_vision *)v);
+    size_t D = c->dim, n = mmix_shape(f->patches, 1), k = c->registers, N = D;
+    real *token = values_of(f->token), *patches = values_of(f->patches);
+    real *registers = f->registers ? values_of(f->registers) : NULL;
+    for (size_t i = 0; i < D; i++) {
+        double mean = 0;
+        for (size_t t = 0; t < n; t++)
+            mean += (double)patches[(b * n + t) * D + i] / (double)n;
+        x[i] = (double)token[b * D + i];
+        if (c->pool == MMIX_POOL_PATCHES || c->pool == MMIX_POOL_MEAN_NORM) x[i] = mean;
+        x[D + i] = mean;                         /* read with BOTH alone */
+    }
+    if (c->pool == MMIX_POOL_BOTH) N = 2 * D;
+    if (c->pool == MMIX_POOL_MEAN_NORM)
+        norm_by_hand(x, D, c->eps, data_of(p, "fc_norm.weight"), data_of(p, "fc_norm.bias"));
+    if (c->pool == MMIX_POOL_REGISTERS) {
+        size_t rows = c->neck ? D / c->neck : D;
+        N = k * rows;
+        for (size_t i = 0; i < N; i++) {
+            const real *r = registers + (b * k + i / rows) * D;
+            x[i] = c->neck ? 0 : (double)r[i % rows];
+            for (size_t j = 0; c->neck && j < D; j++)
+                x[i] += (double)data_of(p, "neck.weight")[i % rows * D + j] * (double)r[j];
+        }
+        if (c->neck) norm_by_hand(x, N, c->eps, data_of(p, "norm_neck.weight"), NULL);
+    }
+    free(token);
+    free(patches);
+    free(registers);
+    return N;
+}
+/* Each way to pool, beside what is computed by hand. */
+static void pools(mmix_ctx *m)
+{
+    static const struct { const char *what; int kind, pool; size_t neck;
+    } all[] = { { "ViT, the class token", 0, MMIX_POOL_TOKEN, 0 },
+                { "ViT, the mean of the patches", 0, MMIX_POOL_PATCHES, 0 },
+                { "ViT, its norm", 0, MMIX_POOL_MEAN_NORM, 0 },
+                { "DINOv2 with registers, both", 6, MMIX_POOL_BOTH, 0 },
+                { "DinoMamba-Reg, the registers' mean", 4, MMIX_POOL_TOKEN, 0 },
+                { "Vim, the class token", 8, MMIX_POOL_TOKEN, 0 },
+                { "Mamba-Reg, joined by a neck", 9, MMIX_POOL_REGISTERS, 4 },
+                { "Mamba-Reg, without a neck", 9, MMIX_POOL_REGISTERS, 0 } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double x[512];
+        mmix_vision_config c = small(all[i].kind);
+        c.classes = 5;
+        c.pool = all[i].pool;
+        c.neck = all[i].neck;
+        mmix_vision *v = random_backbone(m, c);
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 7);
+        mmix_features f = mmix_vision_forward(m, v, image, NULL);
+        mmix_tensor *pooled = mmix_vision_pooled(m, v, &f);
+        mmix_tensor *logits = mmix_vision_classify(m, v, &f);
+        const mmix_params *p = mmix_vision_params(v);
+        doing(all[i].what);
+        FINE(m);
+        const size_t shape[2] = { 2, 5 };
+        if (!CHECK(pooled && logits && has_shape(logits, 2, shape))) continue;
+        real *found = values_of(pooled);
+        for (size_t b = 0; b < 2; b++) {
+            size_t N = pooled_by_hand(v, &f, b, x);
+            double top = 0, worst = 0;
+            CHECK(mmix_shape(pooled, 1) == N && mmix_count(pooled) == 2 * N);
+            for (size_t e = 0; e < N; e++) {
+                top = fmax(top, fabs(x[e]));
+                worst = fmax(worst, fabs(x[e] - (double)found[b * N + e]));
+            }
+            CHECK(top > 0 && worst < 100 * EPS * top);
+            for (size_t k = 0; k < 5; k++) {
+                double logit = (double)data_of(p, "head.bias")[k];
+                for (size_t e = 0; e < N; e++)
+                    logit += x[e] * (double)data_of(p, "head.weight")[k * N + e];
+                NEAR(mmix_data(logits)[b * 5 + k], logit, 2000 * EPS * (1 + top));
+            }
+        }
+        free(found);
+        CHECK(!mmix_vision_class_name(v, 0));
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+}
+static void pools_refused(mmix_ctx *m)
+{
+    mmix_vision_config c = small(0);
+    mmix_vision *v = random_backbone(m, c), *reg;
+    mmix_features f, none;
+    memset(&none, 0, sizeof none);
+    f = mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 8, 8), 1), NULL);
+    doing("pools that are refused");
+    CHECK(!mmix_vision_classify(m, v, &f)
+          && says(m, MMIX_ERROR_ARGUMENT, "the backbone has no classifier"));
+    CHECK(!mmix_vision_classify(m, NULL, &f) && says(m, MMIX_ERROR_ARGUMENT, "backbone is NULL"));
+    CHECK(!mmix_vision_classify(m, v, NULL) && says(m, MMIX_ERROR_ARGUMENT, "features is NULL"));
+    CHECK(!mmix_vision_pooled(m, v, &none) && says(m, MMIX_ERROR_ARGUMENT, "token is NULL"));
+    CHECK(!mmix_vision_classify(NULL, v, &f) && !mmix_vision_class_name(NULL, 0));
+    reg = random_backbone(m, small(9));          /* another width, no registers */
+    CHECK(!mmix_vision_classify(m, reg, &f) && says(m, MMIX_ERROR_ARGUMENT, "token has shape (1, 128)"));
+    mmix_vision_destroy(reg);
+    c = small(9);
+    c.dim = 128;
+    reg = random_backbone(m, c);
+    CHECK(!mmix_vision_classify(m, reg, &f)
+          && says(m, MMIX_ERROR_ARGUMENT, "registers is NULL"));
+    mmix_vision_destroy(reg);
+    mmix_vision_destroy(v);
+    c = small(0);
+    c.pool = MMIX_POOL_REGISTERS;
+    CHECK(!mmix_vision_create(m, c)
+          && says(m, MMIX_ERROR_ARGUMENT, "expected MMIX_CLASS_REGISTERS"));
+    c.pool = MMIX_POOL_TOKEN;
+    c.neck = 2;
+    CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "neck is 2 with dim 128"));
+    c = small(9);
+    c.neck = 3;
+    CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "neck is 3 with dim 64"));
+    c = small(0);
+    c.pool = MMIX_POOL_REGISTERS + 1;
+    CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "pool is 5"));
+}
+/* The entries' classifier as Hugging Face has it: beside the network, which has a prefix. */
+static void list_classified(const mmix_vision *v, int kind)
+{
+    foreign(v, kind);
+    for (size_t i = 0; i < count; i++) {
+        char name[160];
+        if (!strncmp(names[i], "head.", 5))
+            snprintf(name, sizeof name, "classifier.%.100s", names[i] + 5);
+        else snprintf(name, sizeof name, "vit.%.150s", names[i]);
+        strcpy(names[i], name);
+    }
+}
+/* Opens the entries and compares the logits with v's. */
+static mmix_vision *classifies_same(mmix_ctx *m, mmix_vision *v, const char *what)
+{
+    mmix_vision *w = opens_same(m, v, what);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 12, 20), 1, 1);
+    mmix_features f = mmix_vision_forward(m, v, image, NULL);
+    mmix_features g = mmix_vision_forward(m, w, image, NULL);
+    if (w)
+        CHECK_AT(gap(mmix_vision_classify(m, v, &f), mmix_vision_classify(m, w, &g)) <= 0, what);
+    FINE(m);
+    return w;
+}
+static const char labels[] =
+    "{\"id2label\": {\"0\": \"tench\", \"2\": \"caf\\u00e9 \\\"au lait\\\"\", \"5\": \"none\", "
+    "\"x\": \"y\", \"\": \"z\", \"99999999999999999999999\": \"far\", \"1\": 7}}";
+static void has_labels(const mmix_vision *v, const char *what)
+{
+    const char *first = mmix_vision_class_name(v, 0), *third = mmix_vision_class_name(v, 2);
+    CHECK_AT(first && !strcmp(first, "tench"), what);
+    CHECK_AT(third && !strcmp(third, "caf\xc3\xa9 \"au lait\""), what);
+    CHECK_AT(!mmix_vision_class_name(v, 1) && !mmix_vision_class_name(v, 3)
+                 && !mmix_vision_class_name(v, 5),
+             what);
+}
+/* Names of classes: from config.json, kept when saved, from metadata, and what are none. */
+static void class_names(mmix_ctx *m)
+{
+    static const char *const nothing[] = { "{\"id2label\": 5}", "{\"id2label\": []}",
+                                           "{\"label_names\": {}}", "{}" };
+    mmix_vision_config c = small(0);
+    c.classes = 3;
+    c.positions = MMIX_POSITIONS_EXACT;
+    c.eps = 1e-12;
+    mmix_vision *v = random_backbone(m, c), *w, *kept = NULL;
+    list_classified(v, 0);
+    write_relative(RELATIVE_CONFIG, labels);
+    w = classifies_same(m, v, "ViTForImageClassification");
+    has_labels(w, "config.json");
+    if (w) CHECK(!mmix_vision_save(m, w, PATH) && (kept = mmix_vision_load(m, PATH)) != NULL);
+    FINE(m);
+    has_labels(kept, "saved");
+    mmix_vision_destroy(kept);
+    mmix_vision_destroy(w);
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+        write_relative(RELATIVE_CONFIG, nothing[i]);
+        w = opens_same(m, v, nothing[i]);
+        CHECK_AT(!mmix_vision_class_name(w, 0), nothing[i]);
+        mmix_vision_destroy(w);
+    }
+    write_relative(RELATIVE_CONFIG, "{\"label_names\": [\"a\", 3, \"c\", \"d\"]}");
+    w = opens_same(m, v, "timm's names of classes");
+    CHECK(w && !strcmp(mmix_vision_class_name(w, 2), "c") && !mmix_vision_class_name(w, 1));
+    mmix_vision_destroy(w);
+    remove(RELATIVE_CONFIG);
+    const char *metadata[] = { "id2label", "{\"1\": \"one\"}", NULL };
+    CHECK(!mmix_archive_save(m, RELATIVE, entries, count, metadata));
+    w = mmix_vision_load(m, RELATIVE);
+    CHECK(w && !mmix_vision_class_name(w, 0) && !strcmp(mmix_vision_class_name(w, 1), "one"));
+    mmix_vision_destroy(w);
+    metadata[1] = "{\"1\": one}";
+    CHECK(!mmix_archive_save(m, RELATIVE, entries, count, metadata)
+          && !mmix_vision_load(m, RELATIVE) && says(m, MMIX_ERROR_FILE, "JSON byte"));
+    /* without the classifier */
+    mmix_vision_config read;
+    CHECK(!save_relative(m));
+    mmix_archive *a = mmix_archive_open(m, RELATIVE);
+    CHECK(!mmix_vision_config_read(m, a, &read) && read.classes == 3
+          && read.pool == MMIX_POOL_TOKEN);
+    read.classes = 0;
+    w = mmix_vision_create(m, read);
+    CHECK(w && !mmix_params_read(mmix_vision_params(w), a, NULL)
+          && !mmix_params_find(mmix_vision_params(w), "head.weight"));
+    mmix_archive_close(a);
+    FINE(m);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
+}
+/* timm's files: how they pool stands in their config.json, and heads. */
+static void timm_classes(mmix_ctx *m)
+{
+    static const char good[] =
+        "{\"architecture\": \"vit_tiny_patch16_224\", \"num_classes\": 3, \"global_pool\": \"avg\", "
+        "\"model_args\": {\"num_heads\": 4, \"embed_dim\": 128, \"depth\": 3, \"act_layer\": "
+        "\"gelu\", \"class_token\": true, \"dynamic_img_pad\": false, \"pos_embed\": null}}";
+    static const struct { const char *from, *to, *message;
+    } wrong[] = {
+        { "vit_tiny_patch16_224", "swin_tiny",
+          "config.json: architecture: expected vit_\xe2\x80\xa6, deit_" },
+        { "\"avg\"", "\"map\"", "config.json: global_pool: expected token, avg, found map" },
+        { "\"avg\"", "\"\"", "global_pool: expected token, avg, found " },
+        { "classes\": 3", "classes\": 4", "num_classes: expected 3, as the weights have it, found 4" },
+        { "heads\": 4", "heads\": 5", "num_heads: expected a divisor of embed_dim, found 5" },
+        { "heads\": 4", "heads\": 0", "num_heads: expected 1 to 2147483647, found 0" },
+        { "dim\": 128", "dim\": 64", "embed_dim: expected 128, as the weights have it, found 64" },
+        { "depth\": 3", "depth\": 2", "depth: expected 3, as the weights have it, found 2" },
+        { "\"gelu\"", "\"silu\"", "act_layer: expected gelu, found silu" },
+        { "pad\": false", "pad\": true", "dynamic_img_pad: expected none, found true" },
+        { "embed\": null", "embed\": \"rope\"", "pos_embed: expected learn, found rope" },
+        { "embed\": null", "embed\": null, \"qk_norm\": true",
+          "qk_norm: expected none, found true" },
+        { "\"model_args\": {", "\"model_args\": {\"global_pool\": \"avgmax\", ",
+          "global_pool: expected token, avg, found avgmax" }
+    };
+    mmix_vision_config c = small(0);
+    c.heads = 4;
+    c.classes = 3;
+    c.pool = MMIX_POOL_PATCHES;
+    mmix_vision *v = random_backbone(m, c), *w;
+    list_own(v, "");
+    write_relative(RELATIVE_CONFIG, good);
+    w = classifies_same(m, v, "timm, heads of 32 and the mean of the patches");
+    if (w)
+        CHECK(mmix_vision_config_of(w)->heads == 4
+              && mmix_vision_config_of(w)->pool == MMIX_POOL_PATCHES);
+    mmix_vision_destroy(w);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *at = strstr(good, wrong[i].from);
+        char text[1024];
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrong[i].to,
+                 at + strlen(wrong[i].from));
+        write_relative(RELATIVE_CONFIG, text);
+        refused_relative(m, wrong[i].message);
+    }
+    c.heads = 2;
+    c.pool = MMIX_POOL_TOKEN;
+    mmix_vision_destroy(v);
+    v = random_backbone(m, c);
+    list_own(v, "");
+    write_relative(RELATIVE_CONFIG, "{\"architecture\": \"ours\", \"heads\": 4}");
+    mmix_vision_destroy(classifies_same(m, v, "a config.json of another program"));
+    c.heads = 4;
+    mmix_vision_destroy(v);
+    v = random_backbone(m, c);
+    list_own(v, "");
+    write_relative(RELATIVE_CONFIG, "{\"num_attention_heads\": 4, \"hidden_size\": 128}");
+    mmix_vision_destroy(opens_same(m, v, "DINO's names, heads of 32 from a config.json"));
+    remove(RELATIVE_CONFIG);
+    mmix_vision_destroy(v);
+
+    c = small(0);                                /* MAE fine-tuned, timm's with fc_norm */
+    c.classes = 3;
+    c.pool = MMIX_POOL_MEAN_NORM;
+    v = random_backbone(m, c);
+    list_own(v, "");
+    mmix_vision_destroy(classifies_same(m, v, "a norm of the mean, by its name"));
+    write_relative(RELATIVE_CONFIG,
+                   "{\"architecture\": \"vit_base_patch16_224\", \"global_pool\": \"avg\"}");
+    mmix_vision_destroy(classifies_same(m, v, "a norm of the mean, with timm's config"));
+    write_relative(RELATIVE_CONFIG,
+                   "{\"architecture\": \"vit_base_patch16_224\", \"global_pool\": \"token\"}");
+    refused_relative(m, "global_pool: expected avg, found token");
+    remove(RELATIVE_CONFIG);
+    put("norm.weight", &mmix_vision_params(v)->at[0], 0, 1);
+    refused_relative(m, "expected norm.weight or fc_norm.weight before the classifier, found both");
+    mmix_vision_destroy(v);
+
+    c = small(0);                                /* a classifier that reads what nobody knows */
+    c.classes = 3;
+    v = random_backbone(m, c);
+    list_own(v, "");
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], "head.weight")) entries[i].shape[1] = 48;
+    refused_relative(m, "head.weight: expected a classifier that reads 256 numbers, found one that "
+                        "reads 48");
+    mmix_vision_destroy(v);
+}
+/* Opening with names of classes, and classifying, where memory ends. */
+static int classified(const mmix_options *o, void *user)
+{
+    mmix_ctx *m = mmix_create(o);
+    (void)user;
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_vision *v = mmix_vision_load(m, RELATIVE);
+    mmix_tensor *image = mmix_error(m) ? NULL : mmix_fill(mmix_new4(m, 2, 3, 8, 12), 1);
+    mmix_features f = mmix_vision_forward(m, v, image, NULL);
+    mmix_tensor *logits = mmix_error(m) ? NULL : mmix_vision_classify(m, v, &f);
+    if (v && logits) mmix_vision_save(m, v, PATH);
+    const int kind = mmix_error_kind(m);
+    CHECK(kind || (logits && mmix_vision_class_name(v, 0)));
+    mmix_vision_destroy(v);
+    mmix_destroy(m);
+    return kind;
+}
+/* Whatever stands in config.json and in the metadata, a file opens or is refused as a file. */
+static void configs_changed(mmix_ctx *m)
+{
+    static const char *const right[] = {
+        labels, "{\"label_names\": [\"a\", \"b\", \"c\"], \"architecture\": \"vit_small\", "
+                "\"num_classes\": 3, \"global_pool\": \"avg\", \"model_args\": {\"num_heads\": 2, "
+                "\"depth\": 1, \"act_layer\": \"gelu\", \"init_values\": 1e-5}}",
+        "{\"model_type\": \"vit\", \"num_attention_heads\": 2, \"id2label\": {\"2\": \"c\"}}"
+    };
+    mmix_vision_config c = small(0);
+    c.dim = 64;
+    c.depth = 1;
+    c.heads = 2;
+    c.classes = 3;
+    mmix_vision *v = random_backbone(m, c);
+    list_own(v, "");
+    CHECK(!save_relative(m));
+    state = 11;
+    for (int i = 0; i < 3000; i++) {
+        static const char odd[] = "\"{}[]:,0123456789-eE.truefalsn\\x\xff";
+        char text[512];
+        const char *from = right[i % 3];
+        size_t n = strlen(from);
+        strcpy(text, from);
+        for (size_t times = any(1, 3); times; times--) {
+            size_t at = any(0, n - 1);
+            if (i % 5 == 4) text[at] = 0;        /* cut */
+            else text[at] = odd[any(0, sizeof odd - 2)];
+        }
+        write_relative(RELATIVE_CONFIG, text);
+        mmix_vision *w = mmix_vision_load(m, RELATIVE);
+        CHECK_AT(w ? !mmix_error(m) : mmix_error_kind(m) == MMIX_ERROR_FILE, text);
+        for (size_t k = 0; w && k < 4; k++) {
+            const char *name = mmix_vision_class_name(w, k);
+            CHECK(k < 3 ? !name || strlen(name) < sizeof text : !name);
+        }
+        mmix_vision_destroy(w);
+        mmix_error_clear(m);
+        mmix_reset(m);
+    }
+    mmix_vision_destroy(v);
+}
+/* DINO has no labels: its networks are made without a classifier. */
+static void classes_of_dino(mmix_ctx *m)
+{
+    mmix_dino_config c = mmix_dino_config_small_data();
+    c.vision = small(8);
+    mmix_dino *d = mmix_dino_create(m, c);
+    mmix_vision *v = d ? mmix_dino_backbone(d, 1) : NULL;
+    CHECK(v && !mmix_vision_config_of(v)->classes && !mmix_dino_config_of(d)->vision.classes
+          && !mmix_params_find(mmix_vision_params(v), "head.weight"));
+    mmix_dino_destroy(d);
+    FINE(m);
+}
+static void classes(void)
+{
+    static const int kinds[] = { 0, 8, 9 };
+    mmix_ctx *m = context(1, 0);
+    mkdir(RELATIVES, 0777);
+    pools(m);
+    pools_refused(m);
+    class_names(m);
+    timm_classes(m);
+    configs_changed(m);
+    classes_of_dino(m);
+    for (int i = 0; i < 3; i++) {
+        mmix_vision_config c = small(kinds[i]);
+        c.classes = 3;
+        if (kinds[i] == 8) c.stride = 2;
+        mmix_vision *v = random_backbone(m, c);
+        if (kinds[i] == 0) list_classified(v, 0);
+        else list_own(v, "");
+        CHECK(!save_relative(m));
+        write_relative(RELATIVE_CONFIG, labels);
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+        CHECK(memory_fails(classified, NULL, 1, 1) > 10);
+        CHECK(memory_fails(classified, NULL, 0, 1) > 10);
+    }
+    FINE(m);
+    mmix_destroy(m);
+    remove(RELATIVE_CONFIG);
+    remove(RELATIVE);
+    remove(RELATIVES);
+    remove(PATH);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = { { "tokens", tokens },     { "opening", opening },
@@ -1308,6 +2007,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
                                    { "halves", halves },     { "memory", opening_fails },
                                    { "dense", dense },       { "batches", batches },
                                    { "squares", squares },   { "pictures", pictures },
-                                   { "arrays", arrays },     { "relatives", relatives } };
+                                   { "arrays", arrays },     { "relatives", relatives },
+                                   { "vim", vim },           { "classes", classes } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -991,6 +991,10 @@ static void features(Case *c)
             mmix_vision_attention(c->m, c->vision, image, whole(c, "depth", 1) - 1));
     out(c, "patches", f.patches);
     out(c, "registers", f.registers);
+    if (has(c, "out.", "logits")) {
+        out(c, "pooled", mmix_vision_pooled(c->m, c->vision, &f));
+        out(c, "logits", mmix_vision_classify(c->m, c->vision, &f));
+    }
 }
 static void run_model(Case *c)
 {
@@ -1002,12 +1006,25 @@ static void run_model(Case *c)
     if (has(c, "p.", "mask_token")) find(c, "p.", "mask_token");         /* in no formula */
     features(c);
 }
+/* The path of the file beside the case. */
+static void beside(Case *c, char path[1024])
+{
+    const char *slash = strrchr(c->path, '/');
+    snprintf(path, 1024, "%.*s%.400s", slash ? (int)(slash - c->path + 1) : 0, c->path,
+             text(c, "file", ""));
+}
+/* A backbone whose names and shapes alone say what it is. */
+static void run_vision(Case *c)
+{
+    char path[1024];
+    beside(c, path);
+    c->vision = mmix_vision_load(c->m, path);
+    features(c);
+}
 static void run_checkpoint(Case *c)
 {
     char path[1024];
-    const char *file = text(c, "file", "");
-    const char *slash = strrchr(c->path, '/');
-    snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, file);
+    beside(c, path);
     if (arg(c, "model")) {
         mmix_vision_config config = vision_config(c);
         c->vision = *c->skipped ? NULL : mmix_vision_create(c->m, config);
@@ -1718,6 +1735,7 @@ static const Face faces[] = {
     { "model_dinov2", run_model, LAYER },
     { "model_dinov3", run_model, LAYER },
     { "checkpoint_dinov2", run_checkpoint, LAYER },
+    { "checkpoint_vision", run_vision, LAYER },
     { "checkpoint", run_checkpoint, LAYER },
     { "dino_head", run_dino_head, LAYER },
     { "dino_loss", run_dino_loss, OP },

@@ -58,7 +58,8 @@ static size_t add_backbone(standard *out, size_t n, const char *name, mmix_visio
     out[n].gmac = gmac;
     return n + 1;
 }
-static size_t standards(standard out[24])
+enum { STANDARDS = 24 };
+static size_t standards(standard out[STANDARDS])
 {
     static const size_t head[][2] = { { 192, 21958912 },
                                       { 256, 22089984 },
@@ -68,7 +69,7 @@ static size_t standards(standard out[24])
     static const char *const head_name[] = {"dino_head_192", "dino_head_256", "dino_head_384",
                                             "dino_head_512", "dino_head_768"};
     size_t n = 0;
-    memset(out, 0, 24 * sizeof *out);
+    memset(out, 0, STANDARDS * sizeof *out);
     n = add_backbone(out, n, "vit_tiny_16", mmix_vision_config_vit(192, 16), 5524416, 150, 0);
     n = add_backbone(out, n, "vit_tiny_8", mmix_vision_config_vit(192, 8), 5526720, 150, 0);
     n = add_backbone(out, n, "vit_small_16", mmix_vision_config_vit(384, 16), 21665664, 150, 4.60);
@@ -88,6 +89,16 @@ static size_t standards(standard out[24])
                      0);
     n = add_backbone(out, n, "mambareg_base_16", mmix_vision_config_mambareg(768), 88878720, 366,
                      0);
+    /* with their classifiers of 1,000 classes; the papers say 7, 26, 98, 99 and 341 million */
+    n = add_backbone(out, n, "vim_tiny_16", mmix_vision_config_vim(192, 0), 7148008, 415, 0);
+    n = add_backbone(out, n, "vim_small_16", mmix_vision_config_vim(384, 0), 25796584, 415, 0);
+    n = add_backbone(out, n, "vim_base_16", mmix_vision_config_vim(768, 0), 97598440, 415, 0);
+    n = add_backbone(out, n, "mambareg_neck_small_16", mmix_vision_config_vim(384, 12), 27801064,
+                     418, 0);
+    n = add_backbone(out, n, "mambareg_neck_base_16", mmix_vision_config_vim(768, 12), 99301096,
+                     418, 0);
+    n = add_backbone(out, n, "mambareg_neck_large_16", mmix_vision_config_vim(1024, 16), 341222376,
+                     826, 0);
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
         out[n].name = head_name[i];
         out[n].head = head[i][0];
@@ -129,7 +140,9 @@ static void backbone(const standard *s, const mmix_vision *v)
         const mmix_param *q = &p->at[i];
         size_t n = strlen(q->name);
         int bias = n > 5 && !strcmp(q->name + n - 5, ".bias");
-        COMPARE(q->decay == (mmix_ndim(q->tensor) > 1 && !bias), q->name, q->decay, !q->decay);
+        int rates = strstr(q->name, ".mixer.A_") != NULL;
+        COMPARE(q->decay == (mmix_ndim(q->tensor) > 1 && !bias && !rates), q->name, q->decay,
+                !q->decay);
     }
     m->options.allocator.byte_limit = mmix_memory(m).bytes + (4 << 20);
     CHECK(mmix_params_allocate(p) == -1);
@@ -164,6 +177,15 @@ static void standard_sizes(void)
         {"mambareg_small_16", "layers.23.norm.weight", 1, {512}},
         {"mambareg_base_16", "layers.0.mixer.conv1d.weight", 3, {1664, 1, 4}},
         {"mambareg_base_16", "norm_f.weight", 1, {768}},
+        {"vim_tiny_16", "pos_embed", 3, {1, 197, 192}},
+        {"vim_tiny_16", "layers.23.mixer.x_proj_b.weight", 2, {44, 384}},
+        {"vim_small_16", "layers.5.mixer.dt_proj_b.bias", 1, {768}},
+        {"vim_base_16", "layers.0.mixer.A_b_log", 2, {1536, 16}},
+        {"vim_base_16", "head.weight", 2, {1000, 768}},
+        {"mambareg_neck_small_16", "neck.weight", 2, {192, 384}},
+        {"mambareg_neck_base_16", "norm_neck.weight", 1, {2304}},
+        {"mambareg_neck_large_16", "head.weight", 2, {1000, 2048}},
+        {"mambareg_neck_large_16", "layers.47.mixer.D_b", 1, {2048}},
         {"dino_head_256", "mlp.0.weight", 2, {2048, 256}},
         {"dino_head_256", "mlp.2.weight", 2, {2048, 2048}},
         {"dino_head_768", "mlp.4.weight", 2, {256, 2048}},
@@ -171,7 +193,7 @@ static void standard_sizes(void)
         {"dino_head_768", "last_layer.weight_g", 2, {65536, 1}},
         {"dino_head_768", "last_layer.weight_v", 2, {65536, 256}}
     };
-    standard s[24];
+    standard s[STANDARDS];
     mmix_ctx *m = context(1, 0);
     const size_t n = standards(s), before = mmix_memory(m).bytes;
     size_t found = 0;
@@ -193,7 +215,7 @@ static void standard_sizes(void)
         mmix_params_destroy(p);
         free(v.block);
     }
-    CHECK(n == 18 && found == sizeof row / sizeof *row);
+    CHECK(n == STANDARDS && found == sizeof row / sizeof *row);
     CHECK(mmix_memory(m).bytes == before);
     mmix_destroy(m);
 }
@@ -288,7 +310,7 @@ static void state_dicts(void)
     FILE *f = fopen(STATE_DICTS, "rb");
     char *text;
     size_t size, n, listed = 0;
-    standard s[24];
+    standard s[STANDARDS];
     mmix_ctx *m;
     Json *file;
     if (!f) {
@@ -305,6 +327,7 @@ static void state_dicts(void)
     CHECK(size < MOST && file);
     free(text);
     for (size_t i = 0; i < n; i++) {
+        if (s[i].config.mixer == MMIX_MIXER_SELECTIVE) continue;         /* not in the file */
         const Json *said = json_find(file, s[i].name);
         mmix_vision v;
         mmix_params *p = declared(m, &s[i], &v);
@@ -560,7 +583,7 @@ static void config_tables(void)
     static mmix_dino_config c;
     static mmix_distill_config l;
     const struct { const mmixi_setting *table; size_t begin, size; const char *last;
-    } all[] = { { mmixi_vision_settings, 0, sizeof v, "mmate.text_window" },
+    } all[] = { { mmixi_vision_settings, 0, sizeof v, "neck" },
                 { mmixi_decoder_settings, 0, sizeof d, "mmate.text_window" },
                 { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c,
                   "mask_part" },
@@ -580,7 +603,8 @@ static void config_tables(void)
           INT32_MAX },
         { mmixi_vision_settings, &v, &v.class_token, "class_token", 1, 0, MMIX_CLASS_LAST },
         { mmixi_vision_settings, &v, &v.blocks, "blocks", MMIX_VISION_BLOCKS, 0, MMIX_BLOCK_SWIN },
-        { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SSD },
+        { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_MIXER_SOFTMAX,
+          MMIX_MIXER_SELECTIVE },
         { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION,
           MMIX_DECODER_MMATE },

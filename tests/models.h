@@ -8,15 +8,18 @@ SHARED mmix_vision_config small_vision(int mixer)
     mmix_vision_config c;
     if (mixer == MMIX_MIXER_SOFTMAX) c = mmix_vision_config_vit(192, 4);
     else if (mixer == MMIX_MIXER_LINEAR) c = mmix_vision_config_linearvit(768);
-    else c = mmix_vision_config_dinovim(256);
+    else if (mixer == MMIX_MIXER_SSD) c = mmix_vision_config_dinovim(256);
+    else c = mmix_vision_config_vim(192, 0);
+    c.classes = 0;
     c.dim = 16;
     c.depth = 2;
-    c.heads = mixer == MMIX_MIXER_SSD ? 0 : 2;
+    c.heads = mixer < MMIX_MIXER_SSD ? 2 : 0;
     c.patch = 4;
     c.grid = 4;
     c.mlp_ratio = 2;
     c.mamba.head_dim = 8;
     c.mamba.d_state = 5;
+    c.selective.d_state = 5;
     return c;
 }
 

@@ -133,7 +133,7 @@ static void lifetimes(void)
         COMPARE(peak[1] <= peak[0], "peak of 24 and 6 large blocks", (double)peak[1],
                 (double)peak[0]);
     }
-    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++)
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SELECTIVE; mixer++)
         for (int warm = 0; warm < 2; warm++) {
             size_t peak[2];
             for (int deep = 0; deep < 2; deep++) {

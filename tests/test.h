@@ -136,6 +136,7 @@ SHARED const char *mixer_name(int mixer)
     switch (mixer) {
     case MMIX_MIXER_SOFTMAX: return "softmax";
     case MMIX_MIXER_LINEAR: return "linear";
+    case MMIX_MIXER_SELECTIVE: return "selective";
     default: return "ssd";
     }
 }

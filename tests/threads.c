@@ -100,7 +100,7 @@ static void same_bits(void)
 {
     static const int counts[4] = { 1, 2, 3, 5 };
     draw();
-    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SELECTIVE; mixer++) {
         uint64_t first = 0, h;
         mmix_options o;
         int calls = 0;

@@ -1,12 +1,12 @@
-/* transformers - networks that transformers wrote, opened as they are, beside what it computed with
-   them
+/* transformers - networks that transformers and timm wrote, opened as they are, beside what these
+   computed with them
 
-     transformers DIR     the folder that tests/transformers_cases.py filled: a folder in it for
-                          each network
+     transformers DIR     the folder that tests/transformers_cases.py or tests/timm_cases.py
+                          filled: a folder in it for each network
 
-   Token, registers and patches of every picture are to be within 2e-4 of the largest magnitude. A
-   folder without a network stands for one that the version of transformers did not have.
-   tests/transformers.sh does both. */
+   Token, registers, patches and logits of every picture are to be within 2e-4 of the largest
+   magnitude, and names of classes are to be the same. A folder without a network stands for one
+   that the version of transformers did not have. tests/transformers.sh does all of this. */
 #include "test.h"
 #include <dirent.h>
 
@@ -51,10 +51,29 @@ static void picture(mmix_ctx *m, const mmix_vision *v, const mmix_archive *expec
     beside(f.token, array(m, expected, size, "token"), "token");
     beside(f.registers, array(m, expected, size, "registers"), "registers");
     beside(f.patches, array(m, expected, size, "patches"), "patches");
+    mmix_tensor *logits = array(m, expected, size, "logits");
+    if (logits)
+        beside(mmix_vision_classify(m, v, &f), logits, "logits");
     if (f.patches)
         CHECK(f.grid_h * f.grid_w == mmix_shape(f.patches, 1));
     FINE(m);
     mmix_reset(m);
+}
+/* The classes' names beside those in the metadata, {"0": NAME, …}: each stands there, as JSON
+   writes it where it has no other letters than ASCII's. */
+static void labels(const mmix_vision *v, const mmix_archive *expected)
+{
+    const char *text = mmix_archive_metadata(expected, "id2label");
+    size_t n = 0;
+    if (!text) return;
+    for (; mmix_vision_class_name(v, n); n++) {
+        char item[256];
+        const char *name = mmix_vision_class_name(v, n);
+        if (strspn(name, "abcdefghijklmnopqrstuvwxyz ") != strlen(name)) continue;
+        snprintf(item, sizeof item, "\"%d\": \"%.200s\"", (int)n, name);
+        CHECK_AT(strstr(text, item), item);
+    }
+    CHECK(n > 0 && n == mmix_vision_config_of(v)->classes);
 }
 static void network(const char *folder, const char *name)
 {
@@ -85,6 +104,7 @@ static void network(const char *folder, const char *name)
         pictures++;
     }
     doing(name);
+    if (v) labels(v, expected);
     FINE(m);
     CHECK(pictures > 0);
     if (pictures)

@@ -6,13 +6,16 @@
 
 build/transformers DIR (tests/transformers.c) reads the folder. Each network is a folder in DIR: model.safetensors, or the
 parts of it and model.safetensors.index.json; config.json; expected.safetensors, with for each picture HxW the arrays HxW.image
-(B, 3, H, W), HxW.token (B, D), HxW.registers (B, k, D) and HxW.patches (B, n, D), after the last norm, in float32. Widths,
+(B, 3, H, W), HxW.token (B, D), HxW.registers (B, k, D) and HxW.patches (B, n, D), after the last norm, in float32, and of a
+classifier HxW.logits (B, K) and in the metadata the names of its classes. Widths,
 heads, patches and positions are those of the systems; there are 2 blocks instead of 12 to 40. Values come from a seed
 for each network. Nothing is loaded from elsewhere. The folder of a network that this version of transformers does not have
 stays empty, and a line says so. All take 1.4 GB.
 """
 import json, math, os, sys, zlib
 
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path = [p for p in sys.path if p != here]        # tokenizers.py beside this file is not the package
 os.environ["HF_HUB_OFFLINE"] = "1"
 try:
     import torch
@@ -65,7 +68,21 @@ def vit(dim, heads, patch, **more):
     )
 
 
+LABELS = {0: "tench", 1: "great white shark, \"white death\"", 2: "café", 3: "hen", 4: "ostrich"}
+
+
+def classifier(network):
+    """The same with a classifier of five classes."""
+    kind, options = network
+    return kind + "ForImageClassification", dict(
+        options, id2label=LABELS, label2id={name: k for k, name in LABELS.items()}
+    )
+
+
 NETWORKS = {
+    "vit-s-classes": classifier(vit(384, 6, 16)),
+    "dinov2-s-classes": classifier(dinov2(384, 6)),
+    "dinov2-s-reg-classes": classifier(dinov2(384, 6, 4)),
     "vit-b": vit(768, 12, 16),                "vit-h": vit(1280, 16, 14),
     "vit-s-12": vit(384, 12, 16),             "vit-s-eps": vit(384, 6, 16, layer_norm_eps=1e-3),
     "dinov2-s-3": dinov2(384, 3, 4),
@@ -86,9 +103,9 @@ PICTURES = {"vit": [(1, 224, 224), (2, 160, 304), (1, 157, 201)],
 
 def network(kind, options, seed):
     """None if transformers has no such class."""
-    model, config = getattr(transformers, kind + "Model", None), getattr(
-        transformers, kind + "Config", None
-    )
+    family = kind.replace("ForImageClassification", "")
+    model = getattr(transformers, kind if family != kind else kind + "Model", None)
+    config = getattr(transformers, family + "Config", None)
     if model is None or config is None:
         return None
     net = model(config(**options)).eval()
@@ -128,7 +145,11 @@ def answers(net, shapes, seed):
         image = torch.randn(b, 3, h, w, generator=random, dtype=torch.float32)
         other = dict(interpolate_pos_encoding=True) if net.config.model_type == "vit" else {}
         with torch.inference_mode():
-            tokens = net(image.to(next(net.parameters()).dtype), **other).last_hidden_state
+            image_as = image.to(next(net.parameters()).dtype)
+            base = getattr(net, net.base_model_prefix, net)
+            tokens = base(image_as, **other).last_hidden_state
+            if base is not net:
+                arrays[f"{h}x{w}.logits"] = net(image_as, **other).logits
         assert tokens.shape[1] == 1 + k + (h // net.config.patch_size) * (
             w // net.config.patch_size
         )
@@ -156,10 +177,11 @@ def write(folder, names):
             skipped += 1
             continue
         net.save_pretrained(where, max_shard_size="10MB" if "sharded" in name else "2GB")
+        named = {"id2label": json.dumps(LABELS)} if kind.endswith("Classification") else {}
         save_file(
             answers(net, PICTURES[name.split("-")[0]], seed),
             os.path.join(where, "expected.safetensors"),
-            by,
+            {**by, **named},
         )
         written += 1
         print(

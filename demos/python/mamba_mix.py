@@ -96,6 +96,8 @@ const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
 mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, const mmix_vision_options
     *options);
 mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t block);
+mmix_tensor *mmix_vision_classify(mmix_ctx *m, const mmix_vision *v, const mmix_features *f);
+const char *mmix_vision_class_name(const mmix_vision *v, size_t i);
 int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query, const mmix_tensor
     *patches, size_t gh, size_t gw, size_t h, size_t w, mmix_map *result);
 mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype);
@@ -854,6 +856,21 @@ class Vision(_Model):
         with self._working() as (m, v):
             return self._context._read(self._context._lib.mmix_vision_attention(
                 m, v, self._context._wrap(m, image), _count("attention", "block", block)))
+
+    def classify(self, image):
+        """Logits of the classes for each picture, (B, K), if the file has a classifier."""
+        image = _array("classify", "image", image, strided=False)
+        with self._working() as (m, v):
+            lib = self._context._lib
+            f = lib.mmix_vision_forward(m, v, self._context._wrap(m, image), None)
+            self._context._raise(m)
+            return self._context._read(lib.mmix_vision_classify(m, v, ctypes.byref(f)))
+
+    def class_name(self, i):
+        """What class i is called in the file, or None."""
+        with self._working() as (_, v):
+            name = self._context._lib.mmix_vision_class_name(v, _count("class_name", "i", i))
+            return name.decode() if name else None
 
     def map(self, image):
         """How alike each patch is to the class token, by cosine: .similarity (B, rows, columns); .map (B, h, w), each picture's

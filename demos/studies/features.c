@@ -811,7 +811,14 @@ static const char *kind_name(const mmix_vision_config *c)
 {
     if (c->mixer == MMIX_MIXER_SOFTMAX) return "ViT";
     if (c->mixer == MMIX_MIXER_LINEAR) return "LinearViT";
+    if (c->mixer == MMIX_MIXER_SELECTIVE)
+        return c->class_token == MMIX_CLASS_REGISTERS ? "Mamba-Reg" : "Vim";
     return c->class_token == MMIX_CLASS_REGISTERS ? "DinoMamba-Reg" : "DinoVim";
+}
+
+static int is_mamba(const mmix_vision_config *c)
+{
+    return c->mixer == MMIX_MIXER_SSD || c->mixer == MMIX_MIXER_SELECTIVE;
 }
 
 static void describe(const mmix_vision_config *c, char *text, size_t room)       /* in a line */
@@ -820,7 +827,7 @@ static void describe(const mmix_vision_config *c, char *text, size_t room)      
                                          "class token first and, to be read, in the middle",
                                          "registers"};
     char count[24] = "", heads[40] = "";
-    if (c->mixer != MMIX_MIXER_SSD) snprintf(heads, sizeof heads, ", %zu heads", c->heads);
+    if (!is_mamba(c)) snprintf(heads, sizeof heads, ", %zu heads", c->heads);
     if (c->class_token == MMIX_CLASS_REGISTERS)
         snprintf(count, sizeof count, "%zu ", mmix_vision_class_index(c, 0, NULL));
     snprintf(text, room, "%s, width %zu, %zu blocks%s, patch %zu, positions for %zu x %zu, %s%s",
@@ -864,7 +871,7 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
-        int told = c.mixer == MMIX_MIXER_SSD || mmix_archive_metadata(archive, "config") != NULL;
+        int told = is_mamba(&c) || mmix_archive_metadata(archive, "config") != NULL;
         int other_mixer = x->mixer >= 0 && x->mixer != c.mixer;
         int other_heads = x->heads && x->heads != c.heads;
         if (told && (other_mixer || other_heads))
@@ -1098,7 +1105,7 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const batch 
                                        : "class token of the last block";
     for (size_t k = 0; k < o->blocks; k++) {
         char layer[80];
-        int own = x->config.mixer != MMIX_MIXER_SSD;
+        int own = !is_mamba(&x->config);
         const char *how = own ? "class token of the same block" : of_last;
         const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n;
         const mmix_real *query = token;
@@ -1498,7 +1505,7 @@ static void wish(const settings *o, const model *x, int any, mmix_vision_options
     options->dense = o->block;
     options->n_dense = o->blocks;
     options->dense_norm = 1;
-    if (x->config.mixer != MMIX_MIXER_SSD && x->config.depth - o->block[0] > options->n_last)
+    if (!is_mamba(&x->config) && x->config.depth - o->block[0] > options->n_last)
         options->n_last = x->config.depth - o->block[0];
 }
 

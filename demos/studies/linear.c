@@ -833,8 +833,8 @@ static int open_teacher(mmix_ctx *m, settings *o, run *r)
     r->teacher = mmix_vision_load(m, o->load);
     if (!r->teacher) return fail("%s", mmix_error(m));
     const mmix_vision_config *c = mmix_vision_config_of(r->teacher);
-    if (c->mixer == MMIX_MIXER_SSD)
-        return fail("--load %s: a network of Mamba-2 has no attention to replace", o->load);
+    if (c->mixer == MMIX_MIXER_SSD || c->mixer == MMIX_MIXER_SELECTIVE)
+        return fail("--load %s: a network of Mamba has no attention to replace", o->load);
     if (c->depth > MMIX_VISION_BLOCKS)
         return fail("--load %s: %zu blocks; %d are the most", o->load, c->depth,
                     MMIX_VISION_BLOCKS);

@@ -747,6 +747,10 @@ static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const 
         c.depth = DEPTH;
         c.heads = HEADS;
     } else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
+    if (c.mixer == MMIX_MIXER_SELECTIVE) {
+        mmix_archive_close(a);
+        return fail("%s: a network of Mamba-1 has an M for each channel, and none for heads", file);
+    }
     if (!o->told && c.mixer != MMIX_MIXER_SSD) {
         c.mixer = kind;
         if (s->heads) c.heads = s->heads;
