@@ -1726,12 +1726,12 @@ MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
 /* How a tower makes one vector of its tokens. CLASS: the class token's (CLIP's pictures). PROBE:
    attention of a learned query, and an MLP (SigLIP's pictures). END: that of the end token (CLIP's
    texts). LAST: that of the last token (SigLIP's texts). */
-enum { MMIX_POOL_CLASS, MMIX_POOL_PROBE, MMIX_POOL_END, MMIX_POOL_LAST };
+enum { MMIX_TOWER_CLASS, MMIX_TOWER_PROBE, MMIX_TOWER_END, MMIX_TOWER_LAST };
 typedef struct mmix_tower_config {
     size_t dim, depth, heads, ffn;           /* D, layers, heads of D/heads, width of the MLP */
     double eps;                              /* of the norms */
     int activation;                          /* MMIX_ACTIVATION_… */
-    int pool;                                /* MMIX_POOL_… */
+    int pool;                                /* MMIX_TOWER_… */
     int projection;                          /* 0: none; 1: a matrix (E, D); 2: with a bias */
     /* Of pictures: a patch's side, the picture's side; 1: patches have a bias; 1: a norm stands
        before the first layer. */
@@ -20484,6 +20484,10 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.dt_low, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.dt_high, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.out_scale, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_vision_config, mamba.bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mamba.no_conv_bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mamba.no_norm, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.multiplier, MMIXI_IN_NEWER),
     MMIXI_REAL_OF(mmix_vision_config, deviation, 0, 10, MMIXI_IN_NEWER),
     MMIXI_REAL_OF(mmix_vision_config, sincos, 0, 10, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, feature, 0, 4, MMIXI_IN_NEWER),
@@ -20502,11 +20506,14 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_ANY_SIZE_OF(mmix_vision_config, mmate.shift_period, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, mmate.causal_window, 0, 0, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, mmate.text_window, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.qk_norm, 0, 1, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, selective.d_inner, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, selective.d_state, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, selective.dt_rank, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, selective.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, selective.bias, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, selective.no_conv_bias, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_vision_config, selective.inner_eps, 0, 1, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, selective.bidirectional, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, selective.divide, MMIXI_IN_NEWER),
     MMIXI_ANY_REAL_OF(mmix_vision_config, selective.out_scale, MMIXI_IN_NEWER),
@@ -21760,6 +21767,12 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, rope.dim, MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, rope.interleaved, MMIXI_IN_ALL),
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, rope.sections, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, rope.scaling, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.factor, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.original, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.low, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.high, MMIXI_IN_NEWER),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.magnitude, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, bias, 0, 2, MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, tied, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, media, 0, INT32_MAX, MMIXI_IN_ALL),
@@ -21776,19 +21789,14 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.shift_period, MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.causal_window, MMIXI_IN_ALL),
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.text_window, MMIXI_IN_ALL),
-    MMIXI_ANY_INT_OF(mmix_decoder_config, rope.scaling, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.factor, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.original, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.low, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.high, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.magnitude, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mmate.qk_norm, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, qk_norm, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, no_positions, 0, 1, MMIXI_IN_NEWER),
-    MMIXI_INT_OF(mmix_decoder_config, ffn_kind, MMIX_FFN_SWIGLU, MMIX_FFN_GEGLU, MMIXI_IN_NEWER),
-    MMIXI_INT_OF(mmix_decoder_config, ffn_bias, 0, 1, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, window, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_REAL_OF(mmix_decoder_config, window_theta, 0, DBL_MAX, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, post_norms, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, ffn_kind, MMIX_FFN_SWIGLU, MMIX_FFN_GEGLU, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, ffn_bias, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, gate_up, 0, 1, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba1.d_inner, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba1.d_state, 0, INT32_MAX, MMIXI_IN_NEWER),
@@ -21796,21 +21804,24 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_SIZE_OF(mmix_decoder_config, mamba1.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, mamba1.bias, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, mamba1.no_conv_bias, 0, 1, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba1.inner_eps, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_decoder_config, mamba1.inner_eps, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, mamba1.bidirectional, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba1.divide, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_decoder_config, mamba1.out_scale, 0, DBL_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba2.d_inner, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba2.d_state, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba2.head_dim, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba2.groups, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_decoder_config, mamba2.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_decoder_config, mamba2.bidirectional, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_decoder_config, mamba2.eps, 0, DBL_MAX, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_decoder_config, mamba2.dt_low, 0, DBL_MAX, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_decoder_config, mamba2.dt_high, 0, DBL_MAX, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_decoder_config, mamba2.out_scale, 0, DBL_MAX, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, mamba2.bias, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, mamba2.no_conv_bias, 0, 1, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_decoder_config, mamba2.no_norm, 0, 1, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.eps, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.dt_low, MMIXI_IN_NEWER),
-    MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.dt_high, MMIXI_IN_NEWER),
     MMIXI_ANY_REAL_OF(mmix_decoder_config, mamba2.multiplier, MMIXI_IN_NEWER),
-    MMIXI_INT_OF(mmix_decoder_config, mamba2.bidirectional, 0, 0, MMIXI_IN_NEWER),
     MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.embedding, MMIXI_IN_NEWER),
     MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.logits, MMIXI_IN_NEWER),
     MMIXI_ANY_REAL_OF(mmix_decoder_config, scale.residual, MMIXI_IN_NEWER),
@@ -22504,7 +22515,7 @@ typedef struct mmixi_tower {
     mmix_tensor *words;                                  /* of texts */
     mmix_tensor *positions;
     mmixi_affine_norm pre, post;
-    mmix_tensor *probe, *in_weight, *in_bias, *out_weight, *out_bias;    /* of MMIX_POOL_PROBE */
+    mmix_tensor *probe, *in_weight, *in_bias, *out_weight, *out_bias;    /* of MMIX_TOWER_PROBE */
     mmixi_affine_norm probe_norm;
     mmix_mlp_layer probe_mlp;
     mmix_tensor *projection, *projection_bias;
@@ -22564,7 +22575,7 @@ static void mmixi_tower_declare_front(mmixi_tower *t, mmix_params *p, const char
         if (c->patch_bias)
             t->patch_bias = mmixi_param_vector(p, front, "patch_embedding.bias",
                                                mmixi_start_zeros(), D);
-        if (c->pool == MMIX_POOL_CLASS) {
+        if (c->pool == MMIX_TOWER_CLASS) {
             t->class_token = mmixi_param_vector(p, front, "class_embedding", normal, D);
             places++;
         }
@@ -22591,7 +22602,7 @@ static void mmixi_tower_declare(mmixi_tower *t, mmix_params *p, const char *pref
     }
     t->post = mmixi_tower_norm(p, prefix, c->vocabulary ? "final_layer_norm" : "post_layernorm",
                                c->dim);
-    if (c->pool == MMIX_POOL_PROBE) mmixi_tower_declare_probe(t, p, prefix);
+    if (c->pool == MMIX_TOWER_PROBE) mmixi_tower_declare_probe(t, p, prefix);
 }
 /* The matrix behind a tower's vector, under the name that the file has for it. */
 static void mmixi_tower_declare_projection(mmixi_tower *t, mmix_params *p, const char *plain,
@@ -22610,7 +22621,7 @@ static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t wid
 {
     static const char who[] = "mmix_towers_create";
     int is_text = c->vocabulary > 0;
-    int low = is_text ? MMIX_POOL_END : MMIX_POOL_CLASS;
+    int low = is_text ? MMIX_TOWER_END : MMIX_TOWER_CLASS;
     if (mmixi_within(m, who, "dim", (double)c->dim, 1, 65536)
         || mmixi_within(m, who, "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX)
         || mmixi_within(m, who, "heads", (double)c->heads, 1, (double)c->dim)
@@ -22789,7 +22800,7 @@ MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *towers, mm
     x = mmix_add(m, x, mmix_take_rows(m, t->positions, places));
     x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x));
     x = mmixi_tower_normed(m, t, t->post, x);
-    if (t->config->pool == MMIX_POOL_LAST) x = mmixi_flat(m, mmix_slice(m, x, 1, d.L - 1, 1));
+    if (t->config->pool == MMIX_TOWER_LAST) x = mmixi_flat(m, mmix_slice(m, x, 1, d.L - 1, 1));
     else x = mmix_take_rows(m, mmixi_flat(m, x), mmixi_tower_ends(m, t, tokens));
     return mmixi_keep_only(m, mark, mmixi_tower_vector(m, t, x));
 }
@@ -33021,9 +33032,9 @@ static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_tower
     c->text.vocabulary = mmixi_hf_size_or(&text, "vocab_size", siglip ? 32000 : 49408);
     c->text.positions = mmixi_hf_size_or(&text, "max_position_embeddings", siglip ? 64 : 77);
     if (siglip) {
-        c->picture.pool = MMIX_POOL_PROBE;
+        c->picture.pool = MMIX_TOWER_PROBE;
         c->picture.patch_bias = 1;
-        c->text.pool = MMIX_POOL_LAST;
+        c->text.pool = MMIX_TOWER_LAST;
         c->text.projection = 2;
         c->width = c->picture.dim;
         c->bias = 1;
@@ -33031,7 +33042,7 @@ static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_tower
         double end = mmixi_hf_real(&text, text.json, "eos_token_id", 49407);
         c->picture.projection = 1;
         c->picture.pre_norm = 1;
-        c->text.pool = MMIX_POOL_END;
+        c->text.pool = MMIX_TOWER_END;
         c->text.projection = 1;
         c->text.causal = 1;
         c->text.end = fabs(end - 2) > 0 && end < INT32_MAX ? (int)end : -1;    /* 2: old files */

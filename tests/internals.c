@@ -584,7 +584,7 @@ static void config_tables(void)
     static mmix_distill_config l;
     const struct { const mmixi_setting *table; size_t begin, size; const char *last;
     } all[] = { { mmixi_vision_settings, 0, sizeof v, "neck" },
-                { mmixi_decoder_settings, 0, sizeof d, "mmate.text_window" },
+                { mmixi_decoder_settings, 0, sizeof d, "layers" },
                 { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c,
                   "mask_part" },
                 { mmixi_stage_settings, 0, sizeof l.stage[3], "teacher_inputs" },
@@ -607,7 +607,9 @@ static void config_tables(void)
           MMIX_MIXER_SELECTIVE },
         { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION,
-          MMIX_DECODER_MMATE },
+          MMIX_DECODER_LISTED },
+        { mmixi_decoder_settings, &d, &d.layers, "layers", 4 * MMIX_DECODER_LAYERS, 0,
+          MMIX_DECODER_NONE },
         { mmixi_decoder_settings, &d, &d.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.rope.sections, "rope.sections", 3, 0, DBL_MAX },
         { mmixi_decoder_settings, &d, &d.bias, "bias", 1, 0, 2 },

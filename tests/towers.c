@@ -95,7 +95,7 @@ static void arguments(mmix_ctx *m, mmix_towers *t, const char *weights)
     REFUSED(m, !mmix_towers_picture(m, t, mmix_fill(mmix_new4(m, 1, 3, side + 8, side), 0)),
             "image has shape (1, 3, ");
     REFUSED(m, !mmix_towers_text(m, t, tokens), "the number of tokens");
-    if (c->text.pool == MMIX_POOL_END && c->text.end >= 0)
+    if (c->text.pool == MMIX_TOWER_END && c->text.end >= 0)
         REFUSED(m, !mmix_towers_text(m, t, mmix_slice(m, tokens, 1, 0, 3)), "no end token");
     uint8_t rgb[20 * 30 * 3];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 7);
