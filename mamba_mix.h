@@ -32447,7 +32447,7 @@ static void mmixi_hf_bamba(const mmixi_hf *h, const mmix_archive *a, mmix_decode
     for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++) c->layers[i].mixer = MMIX_DECODER_MAMBA2;
     while (list && (at = mmixi_json_next(list, at, &unused)) != NULL) {
         double i = mmixi_json_number(at, -1);
-        if (!(i >= 0 && i < MMIX_DECODER_LAYERS)) {
+        if (!(i >= 0 && i < (double)MMIX_DECODER_LAYERS)) {
             mmixi_hf_refuse(h, h->json, "attn_layer_indices", "numbers of at most 128 layers");
             return;
         }
