@@ -331,6 +331,40 @@ static void configs_broken(void)
     }
     mmix_destroy(m);
 }
+/* ---- every allocation fails once ---- */
+
+static int opened(const mmix_options *o, void *user)     /* a path */
+{
+    static const int32_t words[5] = { 1, 2, 3, 4, 5 };
+    const size_t shape[2] = { 1, 5 };
+    mmix_ctx *m = mmix_create(o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_decoder *d = mmix_decoder_load(m, (const char *)user);
+    mmix_mix_state *state = mmix_decoder_state_create(d);
+    mmix_sequence q = { NULL, NULL, 0, NULL };
+    if (d && state) {
+        q.tokens = mmix_from_i32(m, 2, shape, words);
+        mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &q, NULL));
+        mmix_decoder_step(m, d, &q, state);
+        mmix_decoder_matrix(m, d, &q, 0);
+    }
+    int kind = mmix_error_kind(m);
+    CHECK(kind || (d && state));
+    mmix_mix_state_destroy(state);
+    mmix_decoder_destroy(d);
+    mmix_destroy(m);
+    return kind;
+}
+static void allocations(void)
+{
+    static char paths[][96] = { GOLDEN "/falcon-h1/model.safetensors", GOLDEN "/bamba/model.gguf",
+                                GOLDEN "/mamba2-ssm/pytorch_model.bin" };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        doing(paths[i]);
+        CHECK(memory_fails(opened, paths[i], 0, ARENA_BLOCK == 256 ? 7 : 1) > 30);
+    }
+    doing("");
+}
 static int by_name(const void *a, const void *b)
 {
     return strcmp((const char *)a, (const char *)b);
@@ -353,6 +387,7 @@ int main(int argc, char **argv)
     if (argc != 2) {
         configs_refused();
         configs_broken();
+        allocations();
     }
     return summary();
 }

@@ -193,6 +193,42 @@ static void refused_configs(void)
     doing("");
     mmix_destroy(m);
 }
+/* ---- every allocation fails once ---- */
+
+static int opened(const mmix_options *o, void *user)     /* a folder */
+{
+    char path[128];
+    mmix_ctx *m = mmix_create(o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    snprintf(path, sizeof path, "%.80s/model.safetensors", (const char *)user);
+    mmix_towers *t = mmix_towers_load(m, path);
+    snprintf(path, sizeof path, "%.80s/expected.safetensors", (const char *)user);
+    mmix_archive *a = t ? mmix_archive_open(m, path) : NULL;
+    const mmix_entry *e = mmix_archive_find(a, "tokens");
+    if (e) {
+        mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, e->ndim, e->shape);
+        if (tokens)
+            mmix_archive_read(m, a, e, MMIX_FILE_I32, mmix_data_i32(tokens), mmix_count(tokens));
+        size_t side = mmix_towers_config_of(t)->picture.side;
+        mmix_tensor *image = mmix_fill(mmix_new4(m, 1, 3, side, side), 0.5);
+        mmix_tensor *picture = mmix_towers_picture(m, t, image);
+        mmix_towers_logits(m, t, picture, mmix_towers_text(m, t, tokens));
+    }
+    int kind = mmix_error_kind(m);
+    mmix_archive_close(a);
+    mmix_towers_destroy(t);
+    mmix_destroy(m);
+    return kind;
+}
+static void allocations(void)
+{
+    static char folders[][64] = { GOLDEN "/clip", GOLDEN "/siglip" };
+    for (size_t i = 0; i < 2; i++) {
+        doing(folders[i]);
+        CHECK(memory_fails(opened, folders[i], 0, ARENA_BLOCK == 256 ? 7 : 1) > 30);
+    }
+    doing("");
+}
 static int by_name(const void *a, const void *b)
 {
     return strcmp((const char *)a, (const char *)b);
@@ -212,6 +248,9 @@ int main(int argc, char **argv)
     CHECK_AT(n > 0, folder);
     qsort(names, n, sizeof names[0], by_name);
     for (size_t i = 0; i < n; i++) towers(folder, names[i]);
-    if (argc != 2) refused_configs();
+    if (argc != 2) {
+        refused_configs();
+        allocations();
+    }
     return summary();
 }
