@@ -17641,7 +17641,23 @@ static void mmixi_default(size_t *x, size_t value)
     if (!*x) *x = value;
 }
 
-static size_t mmixi_mamba2_channels(const mmix_mamba2_options *o);
+/* Fills in what is left to its default, for tokens D wide. */
+static void mmixi_mamba2_defaults(mmix_mamba2_options *o, size_t D)
+{
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 64);
+    mmixi_default(&o->head_dim, 64);
+    mmixi_default(&o->groups, 1);
+    mmixi_default(&o->conv_width, 4);
+    if (!(o->eps > 0))
+        o->eps = 1e-5;
+    if (!(o->out_scale > 0)) o->out_scale = 1;
+}
+/* Those of its channels that are convolved: x, B and C. */
+static size_t mmixi_mamba2_channels(const mmix_mamba2_options *o)
+{
+    return o->d_inner + 2 * o->groups * o->d_state;
+}
 /* The parameters of one direction. Those of the reverse one have _b in their names. */
 static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p,
                                         const char *prefix, int reverse,
@@ -17664,24 +17680,6 @@ static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p
     w->A_log = mmixi_param_vector(p, prefix, name[3], rates, heads);
     w->D = mmixi_param_vector(p, prefix, name[4], ones, heads);
     if (!o->no_norm) w->norm = mmixi_param_vector(p, prefix, name[5], ones, o->d_inner);
-}
-
-/* Fills in what is left to its default, for tokens D wide. */
-static void mmixi_mamba2_defaults(mmix_mamba2_options *o, size_t D)
-{
-    mmixi_default(&o->d_inner, 2 * D);
-    mmixi_default(&o->d_state, 64);
-    mmixi_default(&o->head_dim, 64);
-    mmixi_default(&o->groups, 1);
-    mmixi_default(&o->conv_width, 4);
-    if (!(o->eps > 0))
-        o->eps = 1e-5;
-    if (!(o->out_scale > 0)) o->out_scale = 1;
-}
-/* Those of its channels that are convolved: x, B and C. */
-static size_t mmixi_mamba2_channels(const mmix_mamba2_options *o)
-{
-    return o->d_inner + 2 * o->groups * o->d_state;
 }
 
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -32231,6 +32229,18 @@ static void mmixi_hf_layers(const mmixi_hf *h, const char *listed, mmix_decoder_
     }
     if (n != c->depth) mmixi_hf_refuse(h, h->json, listed, "a word for each of at most 128 layers");
 }
+/* Refuses a list of layers that are anything but attention to all tokens. */
+static void mmixi_hf_all_attend(const mmixi_hf *h, const char *list)
+{
+    const char *at = list, *unused;
+    while ((at = mmixi_json_next(list, at, &unused)) != NULL) {
+        const char *word = mmixi_json_text(at);
+        if (word && (!strcmp(word, "full_attention") || !strcmp(word, "attention"))) continue;
+        mmix_fail(h->m, MMIX_ERROR_FILE, "%s: layer_types: expected full_attention everywhere, "
+                  "found %.40s", h->path, word ? word : "no word");
+        return;
+    }
+}
 /* Takes the windows of attention: of all layers (Mistral), of those that layer_types names, or of
    those from max_window_layers on (Qwen2). */
 static void mmixi_hf_windows(const mmixi_hf *h, mmix_decoder_config *c)
@@ -32238,20 +32248,18 @@ static void mmixi_hf_windows(const mmixi_hf *h, mmix_decoder_config *c)
     int all = mmixi_hf_is(h, "mistral");
     int some = mmixi_hf_flag(h, "use_sliding_window", 0);
     const char *types = mmixi_json_find(h->json, "layer_types");
-    if (types && *types != '[') types = NULL;
     if (all || some) c->window = mmixi_hf_size_or_0(h, "sliding_window");
-    if (some && types) mmixi_hf_layers(h, "layer_types", c);
-    else if (some && c->window) {
-        size_t from = mmixi_hf_size_or_0(h, "max_window_layers");
-        c->mixer = MMIX_DECODER_LISTED;
-        for (size_t i = from; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = 1;
-    } else if (types) {                          /* all are attention to all tokens */
-        mmix_decoder_config none;
-        memset(&none, 0, sizeof none);
-        none.depth = c->depth;
-        none.window = c->window;
-        if (c->depth <= MMIX_DECODER_LAYERS) mmixi_hf_layers(h, "layer_types", &none);
+    if (!some || !c->window) {
+        if (types && *types == '[') mmixi_hf_all_attend(h, types);
+        return;
     }
+    if (types && *types == '[') {
+        mmixi_hf_layers(h, "layer_types", c);
+        return;
+    }
+    c->mixer = MMIX_DECODER_LISTED;
+    for (size_t i = mmixi_hf_size_or_0(h, "max_window_layers"); i < MMIX_DECODER_LAYERS; i++)
+        c->layers[i].windowed = 1;
 }
 /* What all decoders say alike; `eps` names the norms' number. */
 static void mmixi_hf_decoder(const mmixi_hf *h, const mmix_archive *a, const char *eps,

@@ -115,7 +115,7 @@ static void hugging_face(void)
         { "\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "gpt2" },
         { "\"model_type\": \"llama\"",
           "\"model_type\": \"qwen2\", \"layer_types\": [\"full_attention\", \"sliding_attention\"]",
-          "layer_types: expected attention, mamba or mlp, found sliding_attention" },
+          "layer_types: expected full_attention everywhere, found sliding_attention" },
         { "\"model_type\": \"llama\"", "\"model_type\": \"mamba2\"",
           "num_heads: expected 1 to 2147483647, found none" },
         { "\"model_type\": \"llama\",", "",

@@ -260,7 +260,7 @@ static void configs_refused(void)
         { "smollm3", wide, "\"no_rope_layers\": [", "\"no_rope_layers\": [1,",
           "no_rope_layers: expected a list of numbers of another length" },
         { "smollm3", wide, "\"full_attention\"", "\"chunked_attention\"",
-          "layer_types: expected attention, mamba or mlp, found chunked_attention" },
+          "layer_types: expected full_attention everywhere, found chunked_attention" },
         { "gemma3", wide, "\"final_logit_softcapping\": null", "\"final_logit_softcapping\": 30.0",
           "final_logit_softcapping: expected null, found 30.0" },
         { "gemma3", wide, "\"gelu_pytorch_tanh\"", "\"gelu\"",
