@@ -11,6 +11,10 @@
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { B = 8, L = 128, WRITTEN = 160 };          /* sequences of so many bytes a step */
 
