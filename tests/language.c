@@ -10,33 +10,12 @@
    loss and its gradients, each parameter's by itself, and the logits of a copy that was saved and
    opened again. A folder without a model stands for one that the version of transformers did not
    have. tests/language.sh does both. */
-#include "test.h"
-#include <dirent.h>
-#include <sys/stat.h>
+#include "theirs.h"
 
-enum { MAX_MODELS = 64, STEPS = 5 };
-static const double WITHIN = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;
+enum { STEPS = 5 };
 static double worst, worst_gradient;             /* of the model at hand */
 static double within;                            /* what is allowed now */
 
-static int there(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    return f != NULL;
-}
-/* An array as a tensor of its type; NULL if there is none. */
-static mmix_tensor *array(mmix_ctx *m, const mmix_archive *a, const char *name)
-{
-    const mmix_entry *e = mmix_archive_find(a, name);
-    int is_whole = e && e->dtype == MMIX_FILE_I32;
-    int dtype = is_whole ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL;
-    mmix_tensor *t = e ? mmix_new(m, dtype, e->ndim, e->shape) : NULL;
-    if (!CHECK_AT(t != NULL, name)) return NULL;
-    if (is_whole) mmix_archive_read(m, a, e, MMIX_FILE_I32, mmix_data_i32(t), mmix_count(t));
-    else mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t));
-    return t;
-}
 static double beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
 {
     if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return 0;
@@ -190,23 +169,6 @@ static void model(const char *folder, const char *name)
 #define GOLDEN "tests/golden/language"
 #define FOLDER "build/language_test"
 enum { CONFIG = 4096 };
-/* A whole file as a text; its length. */
-static size_t text_of(const char *path, char *text, size_t room)
-{
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(text, 1, room - 1, f) : 0;
-    text[n] = 0;
-    if (f) fclose(f);
-    return n;
-}
-static void write_bytes(const char *path, const char *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (CHECK_AT(f != NULL, path)) {
-        fwrite(bytes, 1, n, f);
-        fclose(f);
-    }
-}
 /* Takes the weights of a golden model into FOLDER, and its config into `text`. */
 static void model_begins(const char *name, const char *weights, char text[CONFIG])
 {
@@ -365,25 +327,11 @@ static void allocations(void)
     }
     doing("");
 }
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((const char *)a, (const char *)b);
-}
 int main(int argc, char **argv)
 {
-    static char names[MAX_MODELS][128];
-    size_t n = 0;
-    const char *folder = argc == 2 ? argv[1] : GOLDEN;
     mkdir("build", 0777);
     mkdir(FOLDER, 0777);
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
-        if (*e->d_name != '.' && n < MAX_MODELS)
-            snprintf(names[n++], sizeof names[0], "%.100s", e->d_name);
-    if (dir) closedir(dir);
-    CHECK_AT(n > 0, folder);
-    qsort(names, n, sizeof names[0], by_name);
-    for (size_t i = 0; i < n; i++) model(folder, names[i]);
+    each_in(argc == 2 ? argv[1] : GOLDEN, model);
     if (argc != 2) {
         configs_refused();
         configs_broken();

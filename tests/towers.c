@@ -6,27 +6,12 @@
 
    Vectors, logits and the gradient of every parameter are to be within 2e-4 of the largest
    magnitude, in doubles within 1e-9. */
-#include "test.h"
-#include <dirent.h>
-#include <sys/stat.h>
+#include "theirs.h"
 
 #define GOLDEN "tests/golden/towers"
 #define FOLDER "build/towers_test"
-enum { MAX_TOWERS = 16 };
-static const double WITHIN = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;
 static double worst;
 
-static mmix_tensor *array(mmix_ctx *m, const mmix_archive *a, const char *name)
-{
-    const mmix_entry *e = mmix_archive_find(a, name);
-    int is_whole = e && e->dtype == MMIX_FILE_I32;
-    mmix_tensor *t = e ? mmix_new(m, is_whole ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL, e->ndim, e->shape)
-                       : NULL;
-    if (!CHECK_AT(t != NULL, name)) return NULL;
-    if (is_whole) mmix_archive_read(m, a, e, MMIX_FILE_I32, mmix_data_i32(t), mmix_count(t));
-    else mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t));
-    return t;
-}
 static void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
 {
     if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return;
@@ -133,22 +118,6 @@ static void towers(const char *folder, const char *name)
 
 /* ---- what a config asks for and is not done ---- */
 
-static size_t text_of(const char *path, char *text, size_t room)
-{
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(text, 1, room - 1, f) : 0;
-    text[n] = 0;
-    if (f) fclose(f);
-    return n;
-}
-static void write_bytes(const char *path, const char *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (CHECK_AT(f != NULL, path)) {
-        fwrite(bytes, 1, n, f);
-        fclose(f);
-    }
-}
 static void refused_configs(void)
 {
     static const struct { const char *from, *to, *processor, *message; } of[] = {
@@ -229,25 +198,11 @@ static void allocations(void)
     }
     doing("");
 }
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((const char *)a, (const char *)b);
-}
 int main(int argc, char **argv)
 {
-    static char names[MAX_TOWERS][128];
-    size_t n = 0;
-    const char *folder = argc == 2 ? argv[1] : GOLDEN;
     mkdir("build", 0777);
     mkdir(FOLDER, 0777);
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
-        if (*e->d_name != '.' && n < MAX_TOWERS)
-            snprintf(names[n++], sizeof names[0], "%.100s", e->d_name);
-    if (dir) closedir(dir);
-    CHECK_AT(n > 0, folder);
-    qsort(names, n, sizeof names[0], by_name);
-    for (size_t i = 0; i < n; i++) towers(folder, names[i]);
+    each_in(argc == 2 ? argv[1] : GOLDEN, towers);
     if (argc != 2) {
         refused_configs();
         allocations();
