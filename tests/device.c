@@ -225,7 +225,7 @@ static mmix_tensor *numbers(mmix_ctx *m, size_t n, int32_t below)
         x[i] = (int32_t)(i * 5 % 7) % below;
     return mmix_from_i32(m, 1, &n, x);
 }
-enum { CASES = 47 };
+enum { CASES = 48 };
 static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
 {
     mmix_tensor *x = leaf[0] = normal(m, 1, 3, 2, 6, 8, 0);
@@ -320,6 +320,7 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
         mixer.z = mmix_slice(m, k, 3, 1, 1);
         return mmix_mix(m, &mixer);
     case 45: return mmix_rates(m, x);
+    case 46: return mmix_gelu_tanh(m, x);
     default: return mmix_insert_token(m, x, v, 2);
     }
 }
