@@ -2,7 +2,7 @@
 
     python3 tests/typeseg.py build/typeseg             from the repository's root
     python3 tests/typeseg.py build/typeseg --time      the time of a byte, in turns with ONNX Runtime, one thread each
-    python3 tests/typeseg.py build/typeseg --short     without the package, even if it is there
+    python3 tests/typeseg.py build/typeseg --short     without the package and the longest report
 
 Bad arguments, broken files, and random weights beside the definition as a loop need Python alone. The rest wants numpy,
 onnxruntime and typeseg 0.2.7 (PyPI): installed, or TYPESEG names the folder that holds the unpacked package. Nothing is
@@ -248,7 +248,10 @@ def without_package(folder):
     check("an empty text", empty.returncode == 0 and not empty.stdout and b"empty" in empty.stderr)
 
     page = folder / "page"
-    for text in ("a", "ab", "<&>\"é\x01\tß\n\n" * 3, None):
+    given_texts = ["a", "ab", "<&>\"é\x01\tß\n\n" * 3]
+    if "--short" not in sys.argv:
+        given_texts.append(None)             # the program's own, which is long
+    for text in given_texts:
         given = ("--text", text) if text else ()
         made = run("--load", folder / "random.npz", *given, "--out", page, "--figures", page)
         check(f"a report of {text!r}", made.returncode == 0, made.stderr)
