@@ -5,6 +5,7 @@
        ./smol train --teacher SmolLM2-135M-Instruct.gguf --text text.safetensors --run three
        ./smol answer --teacher SmolLM2-135M-Instruct.gguf --student three.student.safetensors
        ./smol speed --teacher SmolLM2-135M-Instruct.gguf
+       ./smol rank --teacher SmolLM2-135M-Instruct.gguf --text text.safetensors
        ./smol figure --runs one,three,kept --out docs/figures
 
    The teacher is any decoder with attention and ChatML's conversations, such as the model that
@@ -14,8 +15,8 @@
    and Rush 2016). Some rows of the text nobody learns from; on these a student is judged beside its
    teacher.
 
-   Sections: options · questions · text · writing · scores · runs · training · answers · speed ·
-   rank · figure · main. */
+   Sections: options · questions · text · writing · scores · runs · training · least squares · steps
+   · answers · speed · rank · figure · main. */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -35,7 +36,7 @@
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "smol write|train|answer|speed|figure - attention out of a language model\n\n"
+    "smol write|train|answer|speed|rank|figure - attention out of a language model\n\n"
     "  --teacher FILE    .gguf, or .safetensors with config.json and tokenizer.json beside it\n"
     "  --threads N       (all cores)\n"
     "  --seed N          of what is drawn                                     (1)\n"
@@ -87,10 +88,10 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *teacher, *text, *run, *student, *question, *begin, *lengths, *type, *layers, *widths, *runs;
-    const char *names, *out;
-    unsigned long long rows, held, judge, context, batch, start, tokens, stages, keep, window, minutes;
-    unsigned long long count, steps, threads, seed, solve;
+    const char *teacher, *text, *run, *student, *question, *begin, *lengths, *type, *layers;
+    const char *widths, *runs, *names, *out;
+    unsigned long long rows, held, judge, context, batch, start, tokens, stages, keep, window;
+    unsigned long long minutes, count, steps, threads, seed, solve;
     double rate, temperature;
     int plain, apart, bf16, json, begins;
 } settings;
@@ -135,16 +136,44 @@ static void default_settings(settings *o)
     o->seed = 1;
     o->rate = 1;
 }
-/* 0, or an exit status; -1: help was asked for. argv[1] is the command. */
+/* An option: one of text, whole (from low to high), real (from 0 to high) and flag is where its
+   value goes. */
+typedef struct argument {
+    const char *name, **text;
+    unsigned long long *whole, low, high;
+    double *real;
+    int *flag;
+} argument;
+/* Reads the arguments behind argv[1], the command. 0, or an exit status; -1: help was asked for. */
+static int read_arguments(const argument *known, size_t all, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        size_t k = 0;
+        if (!strcmp(argv[i], "--help")) {
+            fputs(help, stdout);
+            return -1;
+        }
+        if (i == 1) continue;
+        while (k < all && strcmp(argv[i], known[k].name)) k++;
+        if (k == all) return fail("%s: no such option; --help lists them all", argv[i]);
+        if (known[k].flag) {
+            *known[k].flag = 1;
+            continue;
+        }
+        if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
+        if (known[k].text) *known[k].text = argv[i];
+        else if (known[k].real) {
+            if (read_real(known[k].name, argv[i], (double)known[k].high, known[k].real)) return 2;
+        } else if (report_whole(known[k].name, argv[i], known[k].low, known[k].high,
+                                known[k].whole)) return 2;
+    }
+    return 0;
+}
+/* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
 {
     default_settings(o);
-    struct {
-        const char *name, **text;
-        unsigned long long *whole, low, high;
-        double *real;
-        int *flag;
-    } known[] = {
+    const argument known[] = {
         {"--teacher", &o->teacher, NULL, 0, 0, NULL, NULL},
         {"--text", &o->text, NULL, 0, 0, NULL, NULL},
         {"--run", &o->run, NULL, 0, 0, NULL, NULL},
@@ -181,27 +210,8 @@ static int read_options(settings *o, int argc, char **argv)
         {"--bf16", NULL, NULL, 0, 0, NULL, &o->bf16},
         {"--json", NULL, NULL, 0, 0, NULL, &o->json},
     };
-    size_t all = sizeof known / sizeof *known;
-    for (int i = 1; i < argc; i++) {
-        size_t k = 0;
-        if (!strcmp(argv[i], "--help")) {
-            fputs(help, stdout);
-            return -1;
-        }
-        if (i == 1) continue;
-        while (k < all && strcmp(argv[i], known[k].name)) k++;
-        if (k == all) return fail("%s: no such option; --help lists them all", argv[i]);
-        if (known[k].flag) {
-            *known[k].flag = 1;
-            continue;
-        }
-        if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
-        if (known[k].text) *known[k].text = argv[i];
-        else if (known[k].real) {
-            if (read_real(known[k].name, argv[i], (double)known[k].high, known[k].real)) return 2;
-        } else if (report_whole(known[k].name, argv[i], known[k].low, known[k].high,
-                                known[k].whole)) return 2;
-    }
+    int status = read_arguments(known, sizeof known / sizeof *known, argc, argv);
+    if (status) return status;
     while (o->begins < BEGINS && strcmp(begin_name[o->begins], o->begin)) o->begins++;
     if (o->begins == BEGINS)
         return fail("--begin %s: give converted, calibrated, silent or solved", o->begin);
@@ -602,7 +612,8 @@ static double judge(const mmix_real *logits, size_t K, int32_t token, int32_t *l
     *likeliest = (int32_t)top;
     return log(sum) + (double)logits[top] - (double)logits[token];
 }
-/* One held-out row: adds the nats of what was drawn in it, and writes the likeliest tokens. 0, -1. */
+/* One held-out row: adds the nats of what was drawn in it, and writes the likeliest tokens. 0, or
+   -1. */
 static int judge_row(mmix_ctx *m, const mmix_decoder *d, const text *t, size_t row, double *nats,
                      int32_t *likeliest)
 {
@@ -627,8 +638,8 @@ static int judge_row(mmix_ctx *m, const mmix_decoder *d, const text *t, size_t r
     mmix_reset(m);
     return mmix_error(m) ? -1 : 0;
 }
-/* The first `rows` held-out rows. likeliest (held, context) is written for the teacher (of NULL), or compared
-   with the teacher's. 0, or -1. */
+/* The first `rows` held-out rows. likeliest (rows, context) becomes the decoder's likeliest tokens,
+   which are compared with those in `of`, if that is not NULL. 0, or -1. */
 static int judge_held(mmix_ctx *m, const mmix_decoder *d, const text *t, size_t rows,
                       const int32_t *of, int32_t *likeliest, score *s)
 {
@@ -747,7 +758,7 @@ typedef struct job {
     mmix_distill *run;
     record r;
     size_t judged;                               /* held-out rows that scores are taken from */
-    int32_t *likeliest, *own;                    /* (judged, context): the teacher's, the student's */
+    int32_t *likeliest, *own;                    /* (judged, context): teacher's, student's */
     double start, said, saved;                   /* clocks */
     double before;                               /* seconds of earlier calls */
     size_t first;                                /* steps that were done before this call */
@@ -834,8 +845,10 @@ static mmix_decoder *convert(const settings *o, const mmix_decoder *teacher)
         replace[i] = !o->keep || (i + 1) % o->keep;
     return mmix_decoder_student_some(teacher, &options, o->keep ? replace : NULL);
 }
-/* ---- least squares: o_proj of both branches, so that each layer, reading what the teacher's reads,
-   says what the teacher's says ---- */
+/* ---- least squares --------------------------------------------------------------------------- */
+
+/* o_proj of both branches becomes what lets a layer, reading what the teacher's layer reads, say
+   what that says, as nearly as it can with the heads as they are. */
 
 /* A matrix of a layer's M-MATE, such as "flex.o_proj"; NULL if it has none. */
 static mmix_tensor *weight_of(const mmix_decoder *d, const char *matrix, size_t layer)
@@ -848,8 +861,8 @@ static mmix_tensor *weight_of(const mmix_decoder *d, const char *matrix, size_t 
     }
     return NULL;
 }
-/* Sets a matrix in all layers that have it: to 0, or, an o_proj, to the unit matrix, so that the layer
-   says what its heads say. */
+/* Sets a matrix in all layers that have it: to 0, or, an o_proj, to the unit matrix, so that the
+   layer says what its heads say. */
 static void set_outputs(const mmix_decoder *d, const char *matrix, const mmix_tensor *unit)
 {
     for (size_t i = 0; i < d->config.depth; i++) {
@@ -995,7 +1008,8 @@ static int solve(job *j)
     s.Y = (double *)calloc(2 * s.depth * s.E * s.D, sizeof *s.Y);
     s.square = (double *)calloc(2 * s.E, sizeof *s.square);
     mmix_tensor **place = (mmix_tensor **)calloc(6 * s.depth, sizeof *place), **own = place;
-    if (!s.A || !s.Y || !s.square || !place) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for least squares");
+    if (!s.A || !s.Y || !s.square || !place)
+        mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for least squares");
     if (place) {
         s.said = place + s.depth;
         s.output = s.said + s.depth;
@@ -1024,7 +1038,7 @@ static int solve(job *j)
     return mmix_error(m) ? -1 : 0;
 }
 
-/* ---- training, step by step ---- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Judges the student and notes it. 0, or -1. */
 static int rate_student(job *j)
@@ -1040,8 +1054,8 @@ static int rate_student(job *j)
     s.seconds = r->seconds;
     name_of(r, r->scores, name);
     r->score[r->scores++] = s;
-    fprintf(stderr, "%s: perplexity %.3f, teacher %.3f; same next token %.1f %% (judged in %.0f s)\n",
-            name, exp(s.nats), exp(r->teacher.nats), 100 * s.agree, now() - start);
+    fprintf(stderr, "%s: perplexity %.3f, teacher %.3f; same next token %.1f %% (judged in %.0f "
+            "s)\n", name, exp(s.nats), exp(r->teacher.nats), 100 * s.agree, now() - start);
     return 0;
 }
 static void path_of(const job *j, const char *ending, char path[1200])
@@ -1101,9 +1115,9 @@ static void step_done(job *j, const mmix_distill_stats *s)
     r->seconds = j->before + t - j->start;
     if (t - j->said < line_pause() && s->step + 1 < s->steps) return;
     j->said = t;
-    fprintf(stderr, "stage %zu, step %zu of %zu: L_hid %.4f, L_tok %.4f, L_sup %.4f; gradient %.2g; "
-            "%.1f tokens a second%s", s->stage + 1, s->step + 1, s->steps, s->hidden, s->token,
-            s->supervised, s->gradient_norm,
+    fprintf(stderr, "stage %zu, step %zu of %zu: L_hid %.4f, L_tok %.4f, L_sup %.4f; gradient "
+            "%.2g; %.1f tokens a second%s", s->stage + 1, s->step + 1, s->steps, s->hidden,
+            s->token, s->supervised, s->gradient_norm,
             (double)((r->done - j->first) * r->step_tokens) / (t - j->start),
             on_screen() ? "   \r" : "\n");
 }
@@ -1350,9 +1364,323 @@ static int speed(mmix_ctx *m, const settings *o)
     return 0;
 }
 
+/* ---- rank: what the width N of the state buys ------------------------------------------------ */
+
+/* Flex-MA of one layer with keys and queries of any width N, from the teacher's matrices. */
+typedef struct flex {
+    size_t H, G, N, P, D;
+    mmix_params *params;
+    mmix_tensor *q, *k, *v, *o;                  /* (HN, D), (GN, D), (GP, D), (D, HP) */
+    mmix_tensor *dt, *dt_bias, *A_log;           /* (H, D), (H), (H) */
+} flex;
+/* What a layer of the teacher reads and says, of some rows of the text. */
+typedef struct lesson {
+    size_t rows, L, D;
+    mmix_real *read, *said;                      /* (rows, L, D) */
+} lesson;
+
+static mmix_tensor *teacher_weight(const mmix_decoder *d, const char *matrix, size_t layer)
+{
+    char name[80];
+    snprintf(name, sizeof name, "layers.%u.self_attn.%s.weight", (unsigned)layer, matrix);
+    for (size_t i = 0; i < d->params->count; i++) {
+        const char *at = strstr(d->params->at[i].name, "layers.");
+        if (at && !strcmp(at, name)) return d->params->at[i].tensor;
+    }
+    mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "the teacher has no %s", name);
+    return NULL;
+}
+/* The heads of one layer, (1, L, H P), of what it reads, x (1, L, D). *M, if M is not NULL, becomes
+   the mixing matrix (1, H, L, L). */
+static mmix_tensor *flex_heads(mmix_ctx *m, const flex *f, mmix_tensor *x, mmix_tensor **M)
+{
+    size_t L = mmix_shape(x, 1), q[4] = {1, L, f->H, f->N}, k[4] = {1, L, f->G, f->N};
+    size_t v[4] = {1, L, f->G, f->P}, all[3] = {1, L, f->H * f->P};
+    mmix_tensor *A = mmix_affine(m, mmix_exp(m, f->A_log), -1, 0);
+    mmix_mixer ssd = mmix_mixer_ssd(mmix_reshape(m, mmix_linear(m, x, f->v, NULL), 4, v),
+                                    mmix_linear(m, x, f->dt, NULL), A,
+                                    mmix_reshape(m, mmix_linear(m, x, f->k, NULL), 4, k),
+                                    mmix_reshape(m, mmix_linear(m, x, f->q, NULL), 4, q));
+    ssd.dt_bias = f->dt_bias;
+    ssd.dt_softplus = 1;
+    if (M) *M = mmix_mix_matrix(m, &ssd);
+    return mmix_reshape(m, mmix_mix(m, &ssd), 3, all);
+}
+/* The directions of the width of head g's keys in which its keys and queries are longest, for the
+   weights themselves: (N, P), the rows of *basis. 0, or -1. */
+static int leading(mmix_ctx *m, const flex *f, const mmix_real *q, const mmix_real *k, size_t g,
+                   double *basis)
+{
+    size_t P = f->P, D = f->D, share = f->H / f->G;
+    mmix_tensor *rows = mmix_new2(m, 2 * (share + 1) * D, P);
+    mmix_pca_result found;
+    if (!rows) return -1;
+    for (size_t part = 0; part <= share; part++) {
+        const mmix_real *w = part ? q + (g * share + part - 1) * P * D : k + g * P * D;
+        double square = 0;
+        for (size_t i = 0; i < P * D; i++) square += (double)w[i] * (double)w[i];
+        for (size_t i = 0; i < P * D; i++) {     /* with both signs, so that the mean is 0 */
+            mmix_real value = (mmix_real)((double)w[i] / sqrt(fmax(square, 1e-30)));
+            size_t at = (2 * part * D + i % D) * P + i / D;
+            mmix_data(rows)[at] = value;
+            mmix_data(rows)[at + D * P] = -value;
+        }
+    }
+    if (mmix_pca(m, rows, f->N, &found)) return -1;
+    memcpy(basis, found.components, f->N * P * sizeof *basis);
+    return 0;
+}
+/* N ≤ P: keys and queries along the leading directions. N > P: the teacher's, and rows more, random
+   ones for keys and zeroes for queries, so that the scores are the same at first. 0, or -1. */
+static int fill_width(mmix_ctx *m, flex *f, const mmix_real *q, const mmix_real *k)
+{
+    size_t P = f->P, D = f->D, N = f->N, share = f->H / f->G;
+    double *basis = (double *)calloc(N * P, sizeof *basis);
+    if (!basis) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a basis");
+    mmix_fill_normal(m, f->k, 1 / sqrt((double)D), 7);
+    mmix_fill(f->q, 0);
+    for (size_t g = 0; g < f->G && !mmix_error(m); g++) {
+        if (N <= P) leading(m, f, q, k, g, basis);
+        else for (size_t n = 0; n < P; n++) basis[n * P + n] = 1;
+        for (size_t part = 0; part <= share; part++) {
+            size_t h = part ? g * share + part - 1 : g;
+            const mmix_real *from = (part ? q : k) + h * P * D;
+            mmix_real *to = mmix_data(part ? f->q : f->k) + h * N * D;
+            for (size_t n = 0; n < N && n < P; n++)
+                for (size_t d = 0; d < D; d++) {
+                    double sum = 0;
+                    for (size_t p = 0; p < P; p++)
+                        sum += basis[n * P + p] * (double)from[p * D + d];
+                    to[n * D + d] = (mmix_real)sum;
+                }
+        }
+    }
+    free(basis);
+    return mmix_error(m) ? -1 : 0;
+}
+/* 0, or -1 */
+static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N, flex *f)
+{
+    const mmix_decoder_config *c = &d->config;
+    mmix_tensor *q = teacher_weight(d, "q_proj", layer), *k = teacher_weight(d, "k_proj", layer);
+    mmix_tensor *v = teacher_weight(d, "v_proj", layer), *o = teacher_weight(d, "o_proj", layer);
+    memset(f, 0, sizeof *f);
+    f->H = c->heads;
+    f->G = c->kv_heads;
+    f->N = N;
+    f->P = c->head_dim;
+    f->D = c->dim;
+    f->params = mmix_params_create(m);
+    size_t of_q[2] = {f->H * N, f->D}, of_k[2] = {f->G * N, f->D}, of_v[2] = {f->G * f->P, f->D};
+    size_t of_o[2] = {f->D, f->H * f->P}, of_dt[2] = {f->H, f->D};
+    const int zero = MMIX_INIT_CONSTANT;
+    f->q = mmix_params_add(f->params, "", "q", 2, of_q, zero, 0, 0);
+    f->k = mmix_params_add(f->params, "", "k", 2, of_k, zero, 0, 0);
+    f->v = mmix_params_add(f->params, "", "v", 2, of_v, zero, 0, 0);
+    f->o = mmix_params_add(f->params, "", "o", 2, of_o, zero, 0, 0);
+    f->dt = mmix_params_add(f->params, "", "dt", 2, of_dt, zero, 0, 0);
+    f->dt_bias = mmix_params_add(f->params, "", "dt.bias", 1, of_dt, zero, 0, 0);
+    f->A_log = mmix_params_add(f->params, "", "A_log", 1, of_dt, zero, 0, 0);
+    if (!q || !k || !v || !o || mmix_params_allocate(f->params)) return -1;
+    mmix_write(f->v, mmix_data(v));
+    mmix_write(f->o, mmix_data(o));
+    for (size_t h = 0; h < f->H; h++) {          /* steps from 0.001 to 0.1, as Flex-MA's */
+        double step = 1e-3 * pow(100, ((double)h + 0.5) / (double)f->H);
+        mmix_data(f->dt_bias)[h] = (mmix_real)log(expm1(step));
+    }
+    return fill_width(m, f, mmix_data(q), mmix_data(k));
+}
+/* Where a layer's lessons lie: what its norm made, and what its mixer said. 0, or -1. */
+static int learn_from(mmix_ctx *m, const mmix_decoder *d, const text *t, size_t layer, lesson *l)
+{
+    size_t L = t->context, D = d->config.dim, shape[2] = {1, L}, depth = d->config.depth;
+    mmix_tensor **tap = (mmix_tensor **)calloc(2 * depth, sizeof *tap);
+    l->L = L;
+    l->D = D;
+    l->read = (mmix_real *)calloc(l->rows * L * D, sizeof *l->read);
+    l->said = (mmix_real *)calloc(l->rows * L * D, sizeof *l->said);
+    if (!tap || !l->read || !l->said) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for lessons");
+    for (size_t row = 0; row < l->rows && !mmix_error(m) && !interrupted; row++, mmix_reset(m)) {
+        mmix_decoder_options o;
+        mmix_sequence all;
+        memset(&o, 0, sizeof o);
+        memset(&all, 0, sizeof all);
+        o.normed = tap;
+        o.mixed = tap + depth;
+        all.tokens = mmix_from_i32(m, 2, shape, t->token + row * L);
+        mmix_decoder_forward(m, d, &all, &o);
+        if (mmix_error(m)) break;
+        memcpy(l->read + row * L * D, mmix_data(tap[layer]), L * D * sizeof *l->read);
+        memcpy(l->said + row * L * D, mmix_data(tap[depth + layer]), L * D * sizeof *l->said);
+    }
+    free(tap);
+    return mmix_error(m) ? -1 : 0;
+}
+static mmix_tensor *row_of(mmix_ctx *m, const lesson *l, const mmix_real *from, size_t row)
+{
+    size_t shape[3] = {1, l->L, l->D};
+    return mmix_from(m, 3, shape, from + row * l->L * l->D);
+}
+/* o by least squares over rows from `first` on, with the heads as they are. 0, or -1. */
+static int flex_solve(mmix_ctx *m, const flex *f, const lesson *l, size_t first)
+{
+    static const int order[3] = {0, 2, 1};
+    size_t n = f->H * f->P, D = f->D;
+    double *A = (double *)calloc(n * n, sizeof *A), *Y = (double *)calloc(n * D, sizeof *Y);
+    if (!A || !Y) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for least squares");
+    for (size_t row = first; row < l->rows && !mmix_error(m); row++, mmix_reset(m)) {
+        mmix_tensor *heads = flex_heads(m, f, row_of(m, l, l->read, row), NULL);
+        mmix_tensor *columns = mmix_permute(m, heads, order);
+        add_to(A, mmix_matmul(m, columns, heads));
+        add_to(Y, mmix_matmul(m, columns, row_of(m, l, l->said, row)));
+    }
+    if (!mmix_error(m)) {
+        solve_system(A, Y, n, D, 0.01);
+        for (size_t i = 0; i < n * D; i++)
+            mmix_data(f->o)[i % D * n + i / D] = (mmix_real)Y[i];
+    }
+    free(A);
+    free(Y);
+    return mmix_error(m) ? -1 : 0;
+}
+/* Relative square error on the first `rows` rows, nobody's lesson. */
+static double flex_error(mmix_ctx *m, const flex *f, const lesson *l, size_t rows)
+{
+    double error = 0;
+    for (size_t row = 0; row < rows && !mmix_error(m); row++, mmix_reset(m)) {
+        mmix_tensor *heads = flex_heads(m, f, row_of(m, l, l->read, row), NULL);
+        error += mmix_item(mmix_kd_hidden(m, mmix_linear(m, heads, f->o, NULL),
+                                          row_of(m, l, l->said, row), NULL, 1));
+    }
+    return error / (double)rows;
+}
+/* `steps` steps of a row each. Returns the processor's seconds of a step. */
+static double flex_fit(mmix_ctx *m, const flex *f, const lesson *l, size_t held, size_t steps)
+{
+    mmix_optimizer state;
+    mmix_adamw o = mmix_adamw_config_default();
+    if (mmix_adamw_init(&state, f->params)) return 0;
+    double start = clock_of(m);
+    for (size_t i = 0; i < steps && !mmix_error(m) && !interrupted; i++, mmix_reset(m)) {
+        size_t row = held + i % (l->rows - held);
+        mmix_record(m, 1);
+        mmix_tensor *heads = flex_heads(m, f, row_of(m, l, l->read, row), NULL);
+        mmix_backward(m, mmix_kd_hidden(m, mmix_linear(m, heads, f->o, NULL),
+                                        row_of(m, l, l->said, row), NULL, 1));
+        mmix_record(m, 0);
+        o.lr = mmix_schedule_cosine(1e-3, 1e-5, steps, 1, steps / 10 + 1, 1e-4, i);
+        mmix_adamw_step(&state, &o, 1, NULL);
+    }
+    double seconds = (clock_of(m) - start) / (double)steps;
+    mmix_optimizer_free(&state);
+    mmix_params_require_grad(f->params, 0);
+    return seconds;
+}
+/* Mean numerical and effective rank of what tokens of the second half take from the first. */
+static void off_diagonal(mmix_ctx *m, mmix_tensor *M, double rank[2])
+{
+    mmix_rank found;
+    size_t L = mmix_shape(M, 2);
+    rank[0] = rank[1] = 0;
+    if (!M || mmix_block_rank(m, M, (L + 1) / 2, 1e-6, &found)) return;
+    for (size_t i = 0; i < found.matrices; i++) {
+        size_t at = i * found.rows * found.cols + found.cols;        /* row 1, column 0 */
+        rank[0] += found.numerical[at] / (double)found.matrices;
+        rank[1] += found.effective[at] / (double)found.matrices;
+    }
+}
+typedef struct width {
+    double before, after, seconds, rank[2];      /* errors; of a step; of M */
+} width;
+/* One layer at one width. 0, or -1. */
+static int rank_one(mmix_ctx *m, const settings *o, const mmix_decoder *d, const lesson *l,
+                    size_t layer, size_t N, width *w)
+{
+    const size_t held = 2;
+    flex f;
+    int bad = flex_make(m, d, layer, N, &f);
+    if (!bad) bad = flex_solve(m, &f, l, held);
+    if (!bad) {
+        w->before = flex_error(m, &f, l, held);
+        w->seconds = flex_fit(m, &f, l, held, (size_t)o->steps);
+        w->after = flex_error(m, &f, l, held);
+        mmix_tensor *M = NULL;
+        flex_heads(m, &f, row_of(m, l, l->read, 0), &M);
+        off_diagonal(m, M, w->rank);
+    }
+    mmix_params_destroy(f.params);
+    mmix_reset(m);
+    return mmix_error(m) ? -1 : 0;
+}
+static void print_width(const settings *o, size_t layer, const char *what, const width *w,
+                        int first)
+{
+    if (o->json)
+        printf("%s{\"layer\": %zu, \"width\": \"%s\", \"rank\": %.2f, \"effective\": %.3f, "
+               "\"error_solved\": %.5f, \"error_fitted\": %.5f, \"seconds\": %.4f}",
+               first ? "[" : ",\n ", layer, what, w->rank[0], w->rank[1], w->before, w->after,
+               w->seconds);
+    else printf("%5zu %9s %8.1f %10.2f %10.4f %10.4f %10.4f\n", layer, what, w->rank[0], w->rank[1],
+                w->before, w->after, w->seconds);
+    fflush(stdout);
+}
+/* All widths of a layer. 0, or -1. */
+static int rank_layer(mmix_ctx *m, const settings *o, const mmix_decoder *d, const text *t,
+                      size_t layer, const size_t *N, size_t widths, int first)
+{
+    lesson l;
+    width w;
+    size_t shape[2] = {1, t->context};
+    mmix_sequence row;
+    memset(&l, 0, sizeof l);
+    memset(&w, 0, sizeof w);
+    memset(&row, 0, sizeof row);
+    l.rows = t->rows < 34 ? t->rows : 34;        /* two of them to judge */
+    row.tokens = mmix_from_i32(m, 2, shape, t->token);
+    off_diagonal(m, mmix_decoder_matrix(m, d, &row, layer), w.rank);
+    print_width(o, layer, "attention", &w, first);
+    mmix_reset(m);
+    if (!learn_from(m, d, t, layer, &l))
+        for (size_t i = 0; i < widths && !interrupted; i++) {
+            char name[24];
+            snprintf(name, sizeof name, "%zu", N[i]);
+            if (rank_one(m, o, d, &l, layer, N[i], &w)) break;
+            print_width(o, layer, name, &w, 0);
+        }
+    free(l.read);
+    free(l.said);
+    return mmix_error(m) ? -1 : 0;
+}
+/* An exit status. */
+static int rank(mmix_ctx *m, const settings *o)
+{
+    text t = {NULL, NULL, 0, 0, 0, 0, 0, 0};
+    size_t layer[LIST], N[LIST], layers = read_list("--layers", o->layers, layer);
+    size_t widths = layers ? read_list("--widths", o->widths, N) : 0;
+    if (!widths) return 2;
+    mmix_multiply_bf16(m, o->bf16);
+    mmix_decoder *d = mmix_decoder_load(m, o->teacher);
+    if (d) text_load(m, o->text, &t, 0);
+    for (size_t i = 0; d && i < layers && !mmix_error(m); i++)
+        if (layer[i] >= d->config.depth)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "--layers %s: the teacher has %zu layers", o->layers,
+                      d->config.depth);
+    if (d && !mmix_error(m) && t.rows < 3)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected at least 3 rows", o->text);
+    if (!mmix_error(m) && !o->json)
+        printf("layer     width     rank  effective     solved     fitted    seconds\n");
+    for (size_t i = 0; i < layers && !mmix_error(m) && !interrupted; i++)
+        rank_layer(m, o, d, &t, layer[i], N, widths, !i);
+    if (!mmix_error(m) && o->json) puts("]");
+    mmix_decoder_destroy(d);
+    text_free(&t);
+    return 0;
+}
+
 /* ---- figure ---------------------------------------------------------------------------------- */
 
-/* Copies part number i of a list apart by commas, at most room - 1 letters. 1, or 0: there is none. */
+/* Copies part number i of a list apart by commas, at most room - 1 letters. 1, or 0: there is
+   none. */
 static int part_of(const char *list, size_t i, char *part, size_t room)
 {
     for (; list && i; i--) {
@@ -1368,11 +1696,14 @@ typedef struct frame {
 } frame;
 /* Places in the drawing; the losses' axis is logarithmic, from LOW to HIGH nats. */
 static const double low_nats = 0.1, high_nats = 20;
-static double place_x(const frame *p, double tokens) { return p->left + p->wide * tokens / p->most; }
+static double place_x(const frame *p, double tokens)
+{
+    return p->left + p->wide * tokens / p->most;
+}
 static double place_y(const frame *p, double nats)
 {
-    double share = log(fmin(fmax(nats, low_nats), high_nats) / low_nats) / log(high_nats / low_nats);
-    return p->top + p->high * (1 - share);
+    double shown = fmin(fmax(nats, low_nats), high_nats);
+    return p->top + p->high * (1 - log(shown / low_nats) / log(high_nats / low_nats));
 }
 static void draw_axes(FILE *f, const frame *p)
 {
@@ -1395,7 +1726,7 @@ static void draw_axes(FILE *f, const frame *p)
 /* L_tok of new text while it learns, and a ring where the held-out rows were judged. */
 static void draw_run(FILE *f, const frame *p, const record *r, const char *name, int i)
 {
-    static const char *const pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#7a4fb0"};
+    static const char *const paint[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#7a4fb0"};
     double step = (double)r->step_tokens, all = (double)r->total;
     int drawn = 0;
     fputs("<path d=\"", f);
@@ -1405,13 +1736,13 @@ static void draw_run(FILE *f, const frame *p, const record *r, const char *name,
         fprintf(f, "%c%.1f %.1f", drawn++ ? 'L' : 'M', place_x(p, x),
                 place_y(p, r->token[k] / (double)r->in[k]));
     }
-    fprintf(f, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\"/>\n", pen[i]);
+    fprintf(f, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\"/>\n", paint[i]);
     for (size_t k = 1; k < r->scores; k++)
         fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"#fff\" stroke=\"%s\" "
                 "stroke-width=\"2\"/>\n", place_x(p, r->score[k].tokens),
-                place_y(p, r->score[k].nats - r->teacher.nats), pen[i]);
-    fprintf(f, "<path d=\"M%.1f %dh22\" stroke=\"%s\" stroke-width=\"2.4\"/>\n", p->left + p->wide + 16,
-            50 + 24 * i, pen[i]);
+                place_y(p, r->score[k].nats - r->teacher.nats), paint[i]);
+    fprintf(f, "<path d=\"M%.1f %dh22\" stroke=\"%s\" stroke-width=\"2.4\"/>\n",
+            p->left + p->wide + 16, 50 + 24 * i, paint[i]);
     svg_text(f, p->left + p->wide + 46, 55 + 24 * i, 13, "start", "%s", name);
 }
 /* An exit status. */
@@ -1449,7 +1780,7 @@ int main(int argc, char **argv)
         int (*run)(mmix_ctx *m, const settings *o);  /* an exit status */
         int needs_teacher;
     } command[] = {{"write", write_text, 1}, {"train", train, 1}, {"answer", answer, 1},
-                   {"speed", speed, 1}, {"figure", figure, 0}};
+                   {"speed", speed, 1}, {"rank", rank, 1}, {"figure", figure, 0}};
     size_t commands = sizeof command / sizeof *command, k = 0;
     settings o;
     mmix_options options;
@@ -1457,7 +1788,7 @@ int main(int argc, char **argv)
     if (status) return status < 0 ? 0 : status;
     while (argc > 1 && k < commands && strcmp(argv[1], command[k].name)) k++;
     if (argc < 2 || k == commands)
-        return fail("%s: give write, train, answer, speed or figure; --help says more",
+        return fail("%s: give write, train, answer, speed, rank or figure; --help says more",
                     argc < 2 ? "nothing to do" : argv[1]);
     if (command[k].needs_teacher && !o.teacher) return fail("%s: give --teacher", argv[1]);
     memset(&options, 0, sizeof options);
