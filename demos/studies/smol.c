@@ -850,11 +850,11 @@ static mmix_decoder *convert(const settings *o, const mmix_decoder *teacher)
 /* o_proj of both branches becomes what lets a layer, reading what the teacher's layer reads, say
    what that says, as nearly as it can with the heads as they are. */
 
-/* A matrix of a layer's M-MATE, such as "flex.o_proj"; NULL if it has none. */
+/* A matrix of a layer, such as "self_attn.o_proj"; NULL if it has none. */
 static mmix_tensor *weight_of(const mmix_decoder *d, const char *matrix, size_t layer)
 {
     char name[80];
-    snprintf(name, sizeof name, "layers.%u.mmate.%s.weight", (unsigned)layer, matrix);
+    snprintf(name, sizeof name, "layers.%u.%s.weight", (unsigned)layer, matrix);
     for (size_t i = 0; i < d->params->count; i++) {
         const char *at = strstr(d->params->at[i].name, "layers.");
         if (at && !strcmp(at, name)) return d->params->at[i].tensor;
@@ -926,7 +926,7 @@ static void add_layer(mmix_ctx *m, const sums *s, size_t i, mmix_tensor *own)
    layers read. 0, or -1. */
 static int add_row(job *j, sums *s, mmix_tensor *const *own, size_t row)
 {
-    static const char *const branch[2] = {"flex.o_proj", "swin.o_proj"};
+    static const char *const branch[2] = {"mmate.flex.o_proj", "mmate.swin.o_proj"};
     mmix_ctx *m = j->m;
     size_t shape[2] = {1, j->t.context};
     mmix_sequence all;
@@ -955,8 +955,8 @@ static int add_row(job *j, sums *s, mmix_tensor *const *own, size_t row)
    much quieter: the layer says the same, and one learning rate suits both branches. */
 static void balance(const job *j, const sums *s, size_t i, const double *square)
 {
-    mmix_tensor *q = weight_of(j->student, "flex.q_proj", i);
-    mmix_tensor *o = weight_of(j->student, "flex.o_proj", i);
+    mmix_tensor *q = weight_of(j->student, "mmate.flex.q_proj", i);
+    mmix_tensor *o = weight_of(j->student, "mmate.flex.o_proj", i);
     size_t P = j->teacher->config.head_dim, D = s->D, E = s->E;
     for (size_t h = 0; h < E / P; h++) {
         double loud = 0, wanted = 0;
@@ -977,8 +977,8 @@ static void take_layer(const job *j, sums *s, size_t i, const mmix_tensor *own)
     const double ridge = 0.01;                   /* times each head's own size */
     size_t n = 2 * s->E;
     double *A = s->A + i * n * n, *Y = s->Y + i * n * s->D;
-    mmix_tensor *flex = weight_of(j->student, "flex.o_proj", i);
-    mmix_tensor *swin = weight_of(j->student, "swin.o_proj", i);
+    mmix_tensor *flex = weight_of(j->student, "mmate.flex.o_proj", i);
+    mmix_tensor *swin = weight_of(j->student, "mmate.swin.o_proj", i);
     for (size_t e = 0; e < n; e++) s->square[e] = A[e * n + e];
     solve_system(A, Y, n, s->D, ridge);
     for (size_t d = 0; d < s->D; d++)
@@ -1019,7 +1019,7 @@ static int solve(job *j)
         s.unit = mmix_fill(mmix_new2(m, s.E, s.E), 0);
         for (size_t e = 0; s.unit && e < s.E; e++) mmix_data(s.unit)[e * s.E + e] = 1;
         for (size_t i = 0; i < s.depth; i++) {
-            mmix_tensor *w = weight_of(j->student, "swin.o_proj", i);
+            mmix_tensor *w = weight_of(j->student, "mmate.swin.o_proj", i);
             own[i] = w ? mmix_affine(m, w, 1, 0) : NULL;
         }
     }
@@ -1093,11 +1093,12 @@ static int begin(job *j)
         if (mmix_error(m) || interrupted) return -1;
         if (k == CALIBRATED && !exercise(j, 0, &batch))
             mmix_decoder_calibrate(j->student, j->teacher, &batch.input);
-        if (k == SILENT) set_outputs(j->student, "flex.o_proj", NULL);
+        if (k == SILENT) set_outputs(j->student, "mmate.flex.o_proj", NULL);
         if (k == SOLVED) solve(j);
         mmix_reset(m);
         if (mmix_error(m) || rate_student(j)) return -1;
     }
+    if (interrupted) return -1;                  /* it may be half begun: nothing to save */
     j->run = mmix_distill_create(j->teacher, j->student, plan(j));
     return mmix_error(m) ? -1 : 0;
 }
@@ -1379,17 +1380,6 @@ typedef struct lesson {
     mmix_real *read, *said;                      /* (rows, L, D) */
 } lesson;
 
-static mmix_tensor *teacher_weight(const mmix_decoder *d, const char *matrix, size_t layer)
-{
-    char name[80];
-    snprintf(name, sizeof name, "layers.%u.self_attn.%s.weight", (unsigned)layer, matrix);
-    for (size_t i = 0; i < d->params->count; i++) {
-        const char *at = strstr(d->params->at[i].name, "layers.");
-        if (at && !strcmp(at, name)) return d->params->at[i].tensor;
-    }
-    mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "the teacher has no %s", name);
-    return NULL;
-}
 /* The heads of one layer, (1, L, H P), of what it reads, x (1, L, D). *M, if M is not NULL, becomes
    the mixing matrix (1, H, L, L). */
 static mmix_tensor *flex_heads(mmix_ctx *m, const flex *f, mmix_tensor *x, mmix_tensor **M)
@@ -1462,8 +1452,10 @@ static int fill_width(mmix_ctx *m, flex *f, const mmix_real *q, const mmix_real 
 static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N, flex *f)
 {
     const mmix_decoder_config *c = &d->config;
-    mmix_tensor *q = teacher_weight(d, "q_proj", layer), *k = teacher_weight(d, "k_proj", layer);
-    mmix_tensor *v = teacher_weight(d, "v_proj", layer), *o = teacher_weight(d, "o_proj", layer);
+    mmix_tensor *q = weight_of(d, "self_attn.q_proj", layer);
+    mmix_tensor *k = weight_of(d, "self_attn.k_proj", layer);
+    mmix_tensor *v = weight_of(d, "self_attn.v_proj", layer);
+    mmix_tensor *o = weight_of(d, "self_attn.o_proj", layer);
     memset(f, 0, sizeof *f);
     f->H = c->heads;
     f->G = c->kv_heads;
@@ -1481,7 +1473,9 @@ static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N,
     f->dt = mmix_params_add(f->params, "", "dt", 2, of_dt, zero, 0, 0);
     f->dt_bias = mmix_params_add(f->params, "", "dt.bias", 1, of_dt, zero, 0, 0);
     f->A_log = mmix_params_add(f->params, "", "A_log", 1, of_dt, zero, 0, 0);
-    if (!q || !k || !v || !o || mmix_params_allocate(f->params)) return -1;
+    if (!q || !k || !v || !o)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "layer %zu of the teacher has no attention", layer);
+    if (mmix_params_allocate(f->params)) return -1;
     mmix_write(f->v, mmix_data(v));
     mmix_write(f->o, mmix_data(o));
     for (size_t h = 0; h < f->H; h++) {          /* steps from 0.001 to 0.1, as Flex-MA's */
