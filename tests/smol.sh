@@ -35,7 +35,7 @@ refused "a run that is not there" figure --runs $t/none --out $t
 refused "no student" answer --teacher $t/none.gguf
 
 if ! command -v python3 >/dev/null; then
-    echo "skipped: a small decoder (no python3)"; skipped=26
+    echo "skipped: a small decoder (no python3)"; skipped=30
 else
     python3 tests/tiny_gguf.py $t/tiny.gguf 4 0.4 && ok || no "writing a GGUF"
     teacher="--teacher $t/tiny.gguf --threads 1"
@@ -77,6 +77,10 @@ else
     holds "three scores" "[s['after'] for s in x['scores']] == ['converted', 'calibrated', 'stage 1']"
     run "speed" speed $teacher --lengths 8,64 --window 4 --type float --json
     holds "what is remembered" "[r['who'] for r in x] == ['teacher', 'student'] * 2 and x[2]['state_bytes'] > 3 * x[0]['state_bytes'] and x[3]['state_bytes'] == x[1]['state_bytes']"
+    run "ranks" rank $text --layers 1 --widths 4,16,32 --steps 40 --json
+    holds "what width buys" "[r['rank'] for r in x][1] <= 4 < x[2]['rank'] <= 12 and x[3]['error_solved'] < x[1]['error_solved'] + 0.2"
+    holds "more width, the same scores" "abs(x[3]['error_solved'] - x[2]['error_solved']) < 1e-3"
+    refused "a layer that is none" rank $text --layers 4
     run "a figure" figure --runs $t/three,$t/kept --names "three stages,one" --out $t
     python3 -c "import xml.dom.minidom as d; d.parse('$t/smol.svg')" && grep -q 'three stages' $t/smol.svg && ok || no "smol.svg"
 fi

@@ -813,17 +813,19 @@ static mmix_distill_config plan(const job *j)
     }
     return c;
 }
-/* The batch of call `number`: the next rows of the text, again from the first after the last. */
+/* The batch of call `number`: the next rows of the text, again from the first after the last. Those
+   that least squares knew come last. */
 static int exercise(const job *j, uint64_t number, mmix_distill_batch *batch)
 {
     const text *t = &j->t;
     size_t B = batch_of(j->o), C = t->context, train = t->rows - t->held, shape[2] = {B, C};
+    size_t known = j->o->begins == SOLVED ? (size_t)j->o->solve : 0;
     memset(batch, 0, sizeof *batch);
     batch->input.tokens = mmix_new(j->m, MMIX_DTYPE_I32, 2, shape);
     batch->target = mmix_new(j->m, MMIX_DTYPE_I32, 2, shape);
     if (mmix_error(j->m)) return -1;
     for (size_t b = 0; b < B; b++) {
-        size_t from = (t->held + (size_t)((number * B + b) % train)) * C;
+        size_t from = (t->held + (size_t)((number * B + b + known) % train)) * C;
         int32_t *token = mmix_data_i32(batch->input.tokens) + b * C;
         int32_t *target = mmix_data_i32(batch->target) + b * C;
         memcpy(token, t->token + from, C * sizeof *token);
