@@ -1732,11 +1732,16 @@ static void draw_run(FILE *f, const frame *p, const record *r, const char *name,
         fprintf(f, "%c%.1f %.1f", drawn++ ? 'L' : 'M', place_x(p, x),
                 place_y(p, r->token[k] / (double)r->in[k]));
     }
-    fprintf(f, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\"/>\n", paint[i]);
-    for (size_t k = 1; k < r->scores; k++)
+    fprintf(f, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.4\" stroke-opacity=\"0.6\"/>\n",
+            paint[i]);
+    for (size_t k = 1; k < r->scores; k++) {
+        double x = place_x(p, r->score[k].tokens);
+        double y = place_y(p, r->score[k].nats - r->teacher.nats);
         fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"#fff\" stroke=\"%s\" "
-                "stroke-width=\"2\"/>\n", place_x(p, r->score[k].tokens),
-                place_y(p, r->score[k].nats - r->teacher.nats), paint[i]);
+                "stroke-width=\"2\"/>\n", x, y, paint[i]);
+        if (i || k >= r->begun) continue;
+        svg_text(f, x + 10, y - 4, 12, "start", "%s", begin_name[k]);
+    }
     fprintf(f, "<path d=\"M%.1f %dh22\" stroke=\"%s\" stroke-width=\"2.4\"/>\n",
             p->left + p->wide + 16, 50 + 24 * i, paint[i]);
     svg_text(f, p->left + p->wide + 46, 55 + 24 * i, 13, "start", "%s", name);
