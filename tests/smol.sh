@@ -59,7 +59,7 @@ else
     [ ! -e $t/same.txt ] && ok || no "a run of no tokens left a file"
 
     # three stages, stopped and taken up again
-    three="train $text --tokens 120000 --batch 4 --window 4 --solve 12 --apart"
+    three="train $text --tokens 200000 --batch 4 --window 4 --solve 12 --apart"
     run "three stages" $three --run $t/three --json
     holds "they teach" "len(x['scores']) == 7 and x['scores'][6]['perplexity'] < x['scores'][0]['perplexity'] and x['teacher'] < 40"
     python3 -c "import json; print([s['perplexity'] for s in json.load(open('$t/out'))['scores']])" >$t/whole
