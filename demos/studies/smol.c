@@ -60,7 +60,7 @@ static const char help[] =
     "  --stages N        3: Flex-MA, then both branches, then LoRA besides; 1: all at once (3)\n"
     "  --keep N          every Nth layer keeps its attention; 0: none         (0)\n"
     "  --window N        tokens that Local-Swin sees                          (64)\n"
-    "  --rate R          times the learning rates of mmix_distill_config_linmu (1)\n"
+    "  --rate R          times the learning rates of mmix_distill_config_linmu (0.2)\n"
     "  --begin NAME      converted; calibrated by the library; silent: Flex-MA says nothing, the\n"
     "                    student is its windows; solved: o_proj by least squares (solved)\n"
     "  --solve N         rows of the text that least squares are taken over   (8)\n"
@@ -134,7 +134,7 @@ static void default_settings(settings *o)
     o->steps = 200;
     o->solve = 8;
     o->seed = 1;
-    o->rate = 1;
+    o->rate = 0.2;
 }
 /* An option: one of text, whole (from low to high), real (from 0 to high) and flag is where its
    value goes. */
@@ -1476,7 +1476,8 @@ static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N,
     f->dt_bias = mmix_params_add(f->params, "", "dt.bias", 1, of_dt, zero, 0, 0);
     f->A_log = mmix_params_add(f->params, "", "A_log", 1, of_dt, zero, 0, 0);
     if (!q || !k || !v || !o)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "layer %zu of the teacher has no attention", layer);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "layer %zu of the teacher has no attention",
+                         layer);
     if (mmix_params_allocate(f->params)) return -1;
     mmix_write(f->v, mmix_data(v));
     mmix_write(f->o, mmix_data(o));
