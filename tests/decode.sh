@@ -30,27 +30,7 @@ refused "top_p of 2" --load $t/none --top-p 2
 if ! command -v python3 >/dev/null; then
     skip "a decoder in GGUF (no python3)" 16
 else
-    python3 -c '
-import random, struct, sys
-D, F, K = 32, 64, 40
-text = lambda s: struct.pack("<Q", len(s)) + s.encode()
-value = lambda k, n: text("llama." + k) + struct.pack("<II", 4, n)
-real = lambda k, x: text("llama." + k) + struct.pack("<If", 6, x)
-values = [text("general.architecture") + struct.pack("<I", 8) + text("llama"), value("embedding_length", D),
-          value("block_count", 1), value("feed_forward_length", F), value("attention.head_count", 2),
-          real("attention.layer_norm_rms_epsilon", 1e-5)]
-shapes = {"token_embd.weight": (K, D), "output_norm.weight": (D,)}
-for n, s in dict(attn_norm=(D,), ffn_norm=(D,), attn_q=(D, D), attn_k=(D, D), attn_v=(D, D), attn_output=(D, D),
-                 ffn_gate=(F, D), ffn_up=(F, D), ffn_down=(D, F)).items(): shapes["blk.0." + n + ".weight"] = s
-random.seed(0)
-head, data = b"", b""
-for n, s in shapes.items():
-    head += text(n) + struct.pack("<I", len(s)) + struct.pack("<%dQ" % len(s), *s[::-1]) + struct.pack("<IQ", 0, len(data))
-    count = s[0] * (s[1] if len(s) > 1 else 1)
-    data += struct.pack("<%df" % count, *(1 if len(s) == 1 else random.gauss(0, 0.2) for _ in range(count)))
-    data += bytes(-len(data) % 32)
-all = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(values)) + b"".join(values) + head
-open(sys.argv[1], "wb").write(all + bytes(-len(all) % 32) + data)' $t/tiny.gguf && ok || no "writing a GGUF"
+    python3 tests/tiny_gguf.py $t/tiny.gguf && ok || no "writing a GGUF"
     run "all types write" --load $t/tiny.gguf --type float,bf16,f16,int8,q4 --tokens 1,2,3 --count 600 --temperature 1
     [ "$(wc -l <$t/out)" -eq 5 ] && [ "$(head -n 1 $t/out | wc -w)" -eq 603 ] && ok || no "five lines of 603 tokens"
     for type in float bf16 f16 int8 q4; do
