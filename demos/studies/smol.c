@@ -447,7 +447,7 @@ static int marks_make(mmix_ctx *m, const char *teacher, marks *k)
     k->t = open_tokenizer(m, teacher);
     if (mmix_error(m)) return -1;
     k->end = tokenizer_chat_end(k->t);
-    if (tokenizer_chat(k->t, &nothing, 1, &conversation, error))
+    if (tokenizer_chat(k->t, &nothing, 1, NULL, &conversation, error))
         mmix_fail(m, MMIX_ERROR_FILE, "%s", error);
     char *at = conversation.at ? strstr(conversation.at, user) : NULL;
     if (at) {
@@ -1267,7 +1267,7 @@ static int answer(mmix_ctx *m, const settings *o)
         tokenizer_text words = {NULL, 0, 0};
         tokenizer_ids ids = {NULL, 0, 0};
         if (!o->question) asks.text = question_of(i, 1);
-        if (tokenizer_chat(t, &asks, 1, &words, error))
+        if (tokenizer_chat(t, &asks, 1, NULL, &words, error))
             mmix_fail(m, MMIX_ERROR_FILE, "%s", error);
         else encode(m, t, words.at, &ids);
         printf("%s\n", asks.text);
