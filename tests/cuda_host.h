@@ -396,11 +396,13 @@ static inline void cuda_host_wait(void)
 /* The sum of n numbers as tensor cores are reported to make it (Fasi, Higham, Mikaitis & Pranesh
    2021, "Numerical behavior of NVIDIA tensor cores"): products are exact, each term is cut at the
    last of the 24 bits of the largest one, and so is their sum. Newer ones keep a bit or two more;
-   without them the error is the largest. */
+   without them the error is the largest. The sanitizers leave it out: most of the time goes here,
+   and nothing that is tested. */
+__attribute__((no_sanitize("address"), no_sanitize("undefined")))
 static inline float cuda_host_sum(const double *v, int n)
 {
     double sum = 0, most = 0, unit;
-    int64_t units = 0;
+    int32_t units = 0;                           /* of terms below 2^24, at most 17 */
     uint64_t bits;
     for (int i = 0; i < n; i++) {
         sum += v[i];
@@ -412,7 +414,7 @@ static inline float cuda_host_sum(const double *v, int n)
     bits = (bits >> 52 << 52) - ((uint64_t)23 << 52);
     memcpy(&unit, &bits, 8);
     const double each = 1 / unit;
-    for (int i = 0; i < n; i++) units += (int64_t)(v[i] * each);
+    for (int i = 0; i < n; i++) units += (int32_t)(v[i] * each);
     sum = (double)units * unit;
     memcpy(&bits, &sum, 8);
     bits = bits >> 29 << 29;                     /* 24 of a double's 53 bits */
@@ -442,6 +444,7 @@ static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transpos
     }
 }
 /* The product of two floats' bits; of so few bits it is exact. */
+__attribute__((no_sanitize("address"), no_sanitize("undefined")))
 static inline double cuda_host_product(uint32_t a, uint32_t b)
 {
     return (double)__uint_as_float(a) * (double)__uint_as_float(b);
@@ -450,6 +453,7 @@ static inline double cuda_host_product(uint32_t a, uint32_t b)
    column or row in its lower half. Lane l, with g = l / 4 and t = l % 4, holds the words a (g, t),
    (g+8, t), (g, t+4), (g+8, t+4) and b (t, g), (t+4, g), and the numbers c (g, 2t), (g, 2t+1),
    (g+8, 2t), (g+8, 2t+1) (PTX ISA, m16n8k8 .tf32 and m16n8k16 .bf16). */
+__attribute__((no_sanitize("address"), no_sanitize("undefined")))
 static inline void cuda_host_mma(const char *kind, float *c, const uint32_t *a, uint32_t b0,
                                  uint32_t b1)
 {
