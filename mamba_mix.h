@@ -3514,6 +3514,7 @@ MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t
 }
 static double mmixi_log(double x);
 static double mmixi_cos(double x);
+#define MMIXI_TURN 6.283185307179586             /* 2π */
 
 /* √(-2 ln u) cos(2πv), u and v uniform (Box & Muller 1958) */
 MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step,
@@ -3521,7 +3522,7 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 {
     mmixi_bits bits = mmixi_random(m, purpose, step, element);
     double u = 1 - mmixi_unit(bits.c), v = mmixi_unit(bits.c + 2);
-    return sqrt(-2 * mmixi_log(u)) * mmixi_cos(6.283185307179586 * v);
+    return sqrt(-2 * mmixi_log(u)) * mmixi_cos(MMIXI_TURN * v);
 }
 
 /* ==== >>threads ======================================================================
@@ -9565,8 +9566,8 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 }
 
 /* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
-   silu, gelu, gelu_tanh, softplus and -e^x have micro-kernels. The others are rare and computed in double, as
-   they stand here: each line is the formula, written so that no e^x overflows. */
+   silu, gelu, gelu_tanh, softplus and -e^x have micro-kernels. The others are rare and computed in
+   double, as they stand here: each line is the formula, written so that no e^x overflows. */
 
 static double mmixi_rare_value(int op, double x, double power)
 {
@@ -11825,7 +11826,6 @@ static size_t mmixi_rope_axis(const mmix_rope_options *o, size_t i)
     if (i < sections[0] + sections[1]) return 1;
     return 2;
 }
-#define MMIXI_TURN 6.283185307179586
 /* The pair, no whole number, that makes `turns` of them within the original length. */
 static double mmixi_rope_pair_of(const mmix_rope_options *o, double turns)
 {
@@ -11838,7 +11838,7 @@ static double mmixi_rope_kept(const mmix_rope_options *o, size_t i, double frequ
     double at, zero, one;                        /* r is 0 at `zero` and 1 at `one` */
     if (o->scaling == MMIX_ROPE_LINEAR) return 0;
     if (o->scaling == MMIX_ROPE_LLAMA3) {
-        at = o->original * frequency / (MMIXI_TURN);
+        at = o->original * frequency / MMIXI_TURN;
         zero = o->low;
         one = o->high;
     } else {                                     /* whole pairs, as in the paper's program */
@@ -21036,7 +21036,7 @@ static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c
         size_t side = of_column ? gw : gh;
         double c01 = ((double)at + 0.5) / (double)side;
         double period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
-        mmixi_of(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
+        mmixi_of(angles)[i] = (mmix_real)(MMIXI_TURN * (2 * c01 - 1) / period);
     }
     return angles;
 }
@@ -21858,10 +21858,10 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
     if (c->mixer == MMIX_DECODER_LISTED
         && mmixi_within(m, who, "depth", (double)c->depth, 1, MMIX_DECODER_LAYERS)) return;
     for (size_t i = 0; i < c->depth; i++) {
-        int mixer = mmixi_decoder_kind_of(c, i).mixer;
-        attends |= mmixi_decoder_attends(mixer);
-        has[mixer] = 1;
-        if (mmixi_decoder_kind_of(c, i).windowed && !c->window)
+        mmix_decoder_kind kind = mmixi_decoder_kind_of(c, i);
+        attends |= mmixi_decoder_attends(kind.mixer);
+        has[kind.mixer] = 1;
+        if (kind.windowed && !c->window)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f is windowed, and window is 0", who,
                       (double)i);
     }
@@ -22501,9 +22501,8 @@ MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *te
    p = o(softmax(q k') v),  y = p + mlp(norm p)
    ==================================================================================== */
 
-typedef struct mmixi_affine_norm { mmix_tensor *weight, *bias; } mmixi_affine_norm;
 typedef struct mmixi_tower_layer {
-    mmixi_affine_norm norm[2];
+    mmixi_norm_pair norm[2];
     mmix_attention_layer attention;
     mmix_mlp_layer mlp;
 } mmixi_tower_layer;
@@ -22512,9 +22511,9 @@ typedef struct mmixi_tower {
     mmix_tensor *patch, *patch_bias, *class_token;       /* of pictures */
     mmix_tensor *words;                                  /* of texts */
     mmix_tensor *positions;
-    mmixi_affine_norm pre, post;
+    mmixi_norm_pair pre, post;
     mmix_tensor *probe, *in_weight, *in_bias, *out_weight, *out_bias;    /* of MMIX_TOWER_PROBE */
-    mmixi_affine_norm probe_norm;
+    mmixi_norm_pair probe_norm;
     mmix_mlp_layer probe_mlp;
     mmix_tensor *projection, *projection_bias;
     mmixi_tower_layer *layer;
@@ -22528,14 +22527,13 @@ struct mmix_towers {
 
 /* ---- creation ---- */
 
-static mmixi_affine_norm mmixi_tower_norm(mmix_params *p, const char *prefix, const char *name,
-                                          size_t D)
+static mmixi_norm_pair mmixi_tower_norm(mmix_params *p, const char *prefix, const char *name,
+                                        size_t D)
 {
-    mmixi_affine_norm norm;
+    mmixi_norm_pair norm;
     char full[96];
     snprintf(full, sizeof full, "%s%s.", prefix, name);
-    norm.weight = mmixi_param_vector(p, full, "weight", mmixi_start_ones(), D);
-    norm.bias = mmixi_param_vector(p, full, "bias", mmixi_start_zeros(), D);
+    mmixi_norm_init(&norm, p, full, D, 1);
     return norm;
 }
 /* The pooling by a probe. */
@@ -22685,7 +22683,7 @@ MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t) { return t ? t->pa
 
 /* ---- forward ---- */
 
-static mmix_tensor *mmixi_tower_normed(mmix_ctx *m, const mmixi_tower *t, mmixi_affine_norm norm,
+static mmix_tensor *mmixi_tower_normed(mmix_ctx *m, const mmixi_tower *t, mmixi_norm_pair norm,
                                        mmix_tensor *x)
 {
     return mmix_layer_norm(m, x, norm.weight, norm.bias, t->config->eps);
@@ -30690,8 +30688,8 @@ static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
         "head.", "lm_head.", "pooler.", "mask_token", "embeddings.mask_token",
-        "rope_embed.periods", "rope_freqs.", "local_cls_norm.", "fc_norm.", "decoder_embed.", "decoder_pos_embed",
-        "decoder_blocks.", "decoder_norm.", "decoder_pred."
+        "rope_embed.periods", "rope_freqs.", "local_cls_norm.", "fc_norm.", "decoder_embed.",
+        "decoder_pos_embed", "decoder_blocks.", "decoder_norm.", "decoder_pred."
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strncmp(name, known[i], strlen(known[i]))) return 1;
@@ -31548,6 +31546,12 @@ static size_t mmixi_hf_size_or_0(const mmixi_hf *h, const char *field)
     const char *v = mmixi_json_find(h->json, field);
     return v && *v != 'n' ? mmixi_hf_size(h, field) : 0;
 }
+/* The same, but `otherwise` there, as transformers has it. */
+static size_t mmixi_hf_size_or(const mmixi_hf *h, const char *field, size_t otherwise)
+{
+    size_t size = mmixi_hf_size_or_0(h, field);
+    return size ? size : otherwise;
+}
 /* A field that is a number of 0 or more; `otherwise` where it is left out or null. */
 static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *field,
                             double otherwise)
@@ -32301,8 +32305,7 @@ static void mmixi_hf_smollm3(const mmixi_hf *h, mmix_decoder_config *c)
 {
     double turns[MMIX_DECODER_LAYERS];
     size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS);
-    size_t every = mmixi_hf_size_or_0(h, "no_rope_layer_interval");
-    mmixi_default(&every, 4);
+    size_t every = mmixi_hf_size_or(h, "no_rope_layer_interval", 4);
     for (size_t i = 0; i < n; i++) turns[i] = (i + 1) % every != 0;
     mmixi_hf_reals(h, "no_rope_layers", turns, n);
     c->mixer = MMIX_DECODER_LISTED;
@@ -32329,7 +32332,7 @@ static void mmixi_hf_gemma3(const mmixi_hf *h, const mmix_archive *a, mmix_decod
     const char *all = mmixi_json_find(positions, "full_attention");
     const char *window = mmixi_json_find(positions, "sliding_attention");
     const char *types = mmixi_json_find(h->json, "layer_types");
-    size_t every = mmixi_hf_size_or_0(h, "sliding_window_pattern");
+    size_t every = mmixi_hf_size_or(h, "sliding_window_pattern", 6);
     mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
     mmixi_hf_attention(h, c);
     mmixi_default(&c->head_dim, 256);
@@ -32345,7 +32348,6 @@ static void mmixi_hf_gemma3(const mmixi_hf *h, const mmix_archive *a, mmix_decod
     c->scale.embedding = sqrt((double)c->dim);
     c->scale.scores = 1 / sqrt(mmixi_hf_real(h, h->json, "query_pre_attn_scalar", 256));
     c->window = mmixi_hf_size(h, "sliding_window");
-    mmixi_default(&every, 6);
     c->mixer = MMIX_DECODER_LISTED;
     for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = (i + 1) % every != 0;
     if (types && *types == '[') mmixi_hf_layers(h, "layer_types", c);
@@ -32389,9 +32391,23 @@ static void mmixi_hf_time_step_limit(const mmixi_hf *h, mmix_mamba2_options *o)
         if (o->dt_low > 0) o->dt_high = DBL_MAX;
     } else o->dt_high = mmixi_json_number(high, 0);
 }
-static void mmixi_hf_mamba2(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+/* Mamba-2's sizes, of which Nemotron-H names three otherwise. */
+static void mmixi_hf_mamba2_sizes(const mmixi_hf *h, const char *heads, const char *head_dim,
+                                  const char *state, mmix_decoder_config *c)
 {
     mmix_mamba2_options *o = &c->mamba2;
+    o->head_dim = mmixi_hf_size(h, head_dim);
+    o->d_inner = mmixi_hf_size(h, heads) * o->head_dim;
+    o->d_state = mmixi_hf_size(h, state);
+    o->groups = mmixi_hf_size(h, "n_groups");
+    o->conv_width = mmixi_hf_size(h, "conv_kernel");
+    o->bias = mmixi_hf_flag(h, "use_bias", 0);
+    o->no_conv_bias = !mmixi_hf_flag(h, "use_conv_bias", 1);
+    o->eps = c->eps;
+    mmixi_hf_time_step_limit(h, o);
+}
+static void mmixi_hf_mamba2(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
+{
     mmixi_hf_decoder(h, a, "layer_norm_epsilon", 1e-5, c);
     mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
     if (!mmixi_hf_flag(h, "rms_norm", 1)) mmixi_hf_refuse(h, h->json, "rms_norm", "true");
@@ -32399,15 +32415,7 @@ static void mmixi_hf_mamba2(const mmixi_hf *h, const mmix_archive *a, mmix_decod
         mmixi_hf_refuse(h, h->json, "norm_before_gate", "false");
     c->mixer = MMIX_DECODER_MAMBA2;
     c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
-    o->head_dim = mmixi_hf_size(h, "head_dim");
-    o->d_inner = mmixi_hf_size(h, "num_heads") * o->head_dim;
-    o->d_state = mmixi_hf_size(h, "state_size");
-    o->groups = mmixi_hf_size(h, "n_groups");
-    o->conv_width = mmixi_hf_size(h, "conv_kernel");
-    o->bias = mmixi_hf_flag(h, "use_bias", 0);
-    o->no_conv_bias = !mmixi_hf_flag(h, "use_conv_bias", 1);
-    o->eps = c->eps;
-    mmixi_hf_time_step_limit(h, o);
+    mmixi_hf_mamba2_sizes(h, "num_heads", "head_dim", "state_size", c);
 }
 /* Mamba-2's sizes as Bamba, Granite 4 and Falcon-H1 name them. */
 static void mmixi_hf_hybrid_mamba(const mmixi_hf *h, mmix_decoder_config *c)
@@ -32517,7 +32525,6 @@ static void mmixi_hf_falcon_h1(const mmixi_hf *h, const mmix_archive *a, mmix_de
    config has a letter for each: M, *, and -. */
 static void mmixi_hf_nemotron_h(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
 {
-    mmix_mamba2_options *o = &c->mamba2;
     const char *letters = mmixi_json_word(h->json, "hybrid_override_pattern", NULL);
     const char *listed = "layers_block_type";
     const char *words = mmixi_json_find(h->json, listed), *at = words, *unused;
@@ -32545,24 +32552,14 @@ static void mmixi_hf_nemotron_h(const mmixi_hf *h, const mmix_archive *a, mmix_d
     c->ffn_kind = MMIX_FFN_RELU2;
     c->ffn_bias = mmixi_hf_flag(h, "mlp_bias", 0);
     c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
-    o->head_dim = mmixi_hf_size(h, "mamba_head_dim");
-    o->d_inner = mmixi_hf_size(h, "mamba_num_heads") * o->head_dim;
-    o->d_state = mmixi_hf_size(h, "ssm_state_size");
-    o->groups = mmixi_hf_size(h, "n_groups");
-    o->conv_width = mmixi_hf_size(h, "conv_kernel");
-    o->bias = mmixi_hf_flag(h, "use_bias", 0);
-    o->no_conv_bias = !mmixi_hf_flag(h, "use_conv_bias", 1);
-    o->eps = c->eps;
-    mmixi_hf_time_step_limit(h, o);
+    mmixi_hf_mamba2_sizes(h, "mamba_num_heads", "mamba_head_dim", "ssm_state_size", c);
 }
 /* A size of state-spaces' ssm_cfg, or what mamba_ssm takes where it is left out. */
 static size_t mmixi_ssm_size(const mmixi_hf *h, const char *field, size_t otherwise)
 {
     mmixi_hf ssm = *h;
     ssm.json = mmixi_json_find(h->json, "ssm_cfg");
-    size_t size = mmixi_hf_size_or_0(&ssm, field);
-    mmixi_default(&size, otherwise);
-    return size;
+    return mmixi_hf_size_or(&ssm, field, otherwise);
 }
 /* state-spaces' own files: Mamba and Mamba-2, without attention and MLPs. */
 static void mmixi_hf_state_spaces(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
@@ -33000,12 +32997,6 @@ static int mmixi_hf_activation(const mmixi_hf *h, const char *otherwise)
     mmixi_hf_word(h, h->json, "hidden_act", otherwise, "gelu, gelu_pytorch_tanh, quick_gelu");
     if (!strcmp(word, "gelu")) return MMIX_ACTIVATION_GELU;
     return *word == 'q' ? MMIX_ACTIVATION_QUICK_GELU : MMIX_ACTIVATION_GELU_TANH;
-}
-/* A size, or what transformers takes where it is left out. */
-static size_t mmixi_hf_size_or(const mmixi_hf *h, const char *field, size_t otherwise)
-{
-    size_t size = mmixi_hf_size_or_0(h, field);
-    return size ? size : otherwise;
 }
 /* What both kinds of towers say alike. */
 static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t dim, size_t ffn,
