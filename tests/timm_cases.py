@@ -8,8 +8,6 @@ is what timm.models.push_to_hf_hub writes. Values come from a seed for each netw
 """
 import json, os, sys, zlib
 
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path = [p for p in sys.path if p != here]        # tokenizers.py beside this file is not the package
 os.environ["HF_HUB_OFFLINE"] = "1"
 try:
     import timm

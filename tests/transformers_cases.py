@@ -14,8 +14,6 @@ stays empty, and a line says so. All take 1.4 GB.
 """
 import json, math, os, sys, zlib
 
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path = [p for p in sys.path if p != here]        # tokenizers.py beside this file is not the package
 os.environ["HF_HUB_OFFLINE"] = "1"
 try:
     import torch
