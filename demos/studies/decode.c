@@ -22,6 +22,7 @@
 #endif
 #define REPORT_PROGRAM "decode"
 #include "../../mamba_mix.h"
+#include "judge.h"
 #include "program.h"
 #include "report.h"
 #include "text.h"
@@ -52,7 +53,7 @@ static const char help[] =
 static const char *const type_name[] = {"float", "bf16", "f16", "int8", "q4"};
 static const int type_dtype[] = {MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8,
                                  MMIX_DTYPE_Q4};
-enum { TYPES = sizeof type_dtype / sizeof *type_dtype, PIECE = 512, AT_ONCE = 64 };
+enum { TYPES = sizeof type_dtype / sizeof *type_dtype, PIECE = 512 };
 
 typedef struct settings {
     const char *load, *tokenizer, *prompt, *perplexity, *tokens;
@@ -228,41 +229,6 @@ typedef struct judgement {
     double *nats;                                /* -log of its probability */
     int32_t *likeliest;                          /* the token that has the largest */
 } judgement;
-
-/* -log of a token's probability, and the likeliest token. */
-static double judge(const mmix_real *logits, size_t K, int32_t token, int32_t *likeliest)
-{
-    size_t top = 0;
-    double sum = 0;
-    for (size_t k = 1; k < K; k++)
-        if (logits[k] > logits[top]) top = k;
-    for (size_t k = 0; k < K; k++) sum += exp((double)logits[k] - (double)logits[top]);
-    *likeliest = (int32_t)top;
-    return log(sum) + (double)logits[top] - (double)logits[token];
-}
-
-/* Reads n tokens from their beginning and judges the n - 1 behind the first. 0, or -1. */
-static int judge_piece(mmix_ctx *m, const mmix_decoder *d, const int32_t *tokens, size_t n,
-                       double *nats, int32_t *likeliest)
-{
-    size_t shape[2] = {1, n}, K = d->config.vocabulary;
-    mmix_sequence piece;
-    memset(&piece, 0, sizeof piece);
-    piece.tokens = mmix_from_i32(m, 2, shape, tokens);
-    mmix_tensor *hidden = mmix_decoder_forward(m, d, &piece, NULL);
-    for (size_t i = 0; i + 1 < n; i += AT_ONCE) {
-        size_t some = n - 1 - i < AT_ONCE ? n - 1 - i : AT_ONCE;
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *y = mmix_decoder_logits(m, d, mmix_slice(m, hidden, 1, i, some));
-        const mmix_real *logits = mmix_data(y);
-        if (!logits) return -1;
-        for (size_t k = 0; k < some; k++)
-            nats[i + k] = judge(logits + k * K, K, tokens[i + k + 1], &likeliest[i + k]);
-        mmix_rewind(m, mark);
-    }
-    mmix_reset(m);
-    return mmix_error(m) ? -1 : 0;
-}
 
 /* How many tokens of a text are judged. */
 static size_t judged_of(const ids *text)

@@ -28,6 +28,7 @@
 #include "../../mamba_mix.h"
 #define TOKENIZER_IMPLEMENTATION
 #include "../tokenizer.h"
+#include "judge.h"
 #include "program.h"
 #include "report.h"
 
@@ -601,63 +602,29 @@ typedef struct score {
     double tokens, seconds;                      /* learned from until then, and how long it took */
 } score;
 
-/* -log of a token's probability, and the likeliest token. */
-static double judge(const mmix_real *logits, size_t K, int32_t token, int32_t *likeliest)
-{
-    size_t top = 0;
-    double sum = 0;
-    for (size_t k = 1; k < K; k++)
-        if (logits[k] > logits[top]) top = k;
-    for (size_t k = 0; k < K; k++) sum += exp((double)(logits[k] - logits[top]));
-    *likeliest = (int32_t)top;
-    return log(sum) + (double)logits[top] - (double)logits[token];
-}
-/* One held-out row: adds the nats of what was drawn in it, and writes the likeliest tokens. 0, or
-   -1. */
-static int judge_row(mmix_ctx *m, const mmix_decoder *d, const text *t, size_t row, double *nats,
-                     int32_t *likeliest)
-{
-    enum { AT_ONCE = 128 };
-    size_t C = t->context, K = d->config.vocabulary, shape[2] = {1, C};
-    const int32_t *token = t->token + row * C, *own = t->own + row * C;
-    mmix_sequence all;
-    memset(&all, 0, sizeof all);
-    all.tokens = mmix_from_i32(m, 2, shape, token);
-    mmix_tensor *hidden = mmix_decoder_forward(m, d, &all, NULL);
-    for (size_t i = 0; i + 1 < C; i += AT_ONCE) {
-        size_t some = C - 1 - i < AT_ONCE ? C - 1 - i : AT_ONCE;
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *y = mmix_decoder_logits(m, d, mmix_slice(m, hidden, 1, i, some));
-        const mmix_real *logits = mmix_data(y);
-        if (!logits) return -1;
-        for (size_t k = i; k < i + some; k++)
-            if (own[k + 1])
-                *nats += judge(logits + (k - i) * K, K, token[k + 1], &likeliest[k]);
-        mmix_rewind(m, mark);
-    }
-    mmix_reset(m);
-    return mmix_error(m) ? -1 : 0;
-}
 /* The first `rows` held-out rows. likeliest (rows, context) becomes the decoder's likeliest tokens,
    which are compared with those in `of`, if that is not NULL. 0, or -1. */
 static int judge_held(mmix_ctx *m, const mmix_decoder *d, const text *t, size_t rows,
                       const int32_t *of, int32_t *likeliest, score *s)
 {
     size_t asked = 0, same = 0;
-    double nats = 0;
+    double nats = 0, *each = (double *)malloc(t->context * sizeof *each);
+    if (!each) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a row");
     for (size_t row = 0; row < rows && !interrupted; row++) {
-        int32_t *own = likeliest + row * t->context;
-        if (judge_row(m, d, t, row, &nats, own)) return -1;
+        size_t begin = row * t->context;
+        if (judge_piece(m, d, t->token + begin, t->context, each, likeliest + begin)) break;
         for (size_t i = 0; i + 1 < t->context; i++) {
-            size_t at = row * t->context + i;
+            size_t at = begin + i;
             if (!t->own[at + 1]) continue;
+            nats += each[i];
             asked++;
             if (!of || of[at] == likeliest[at]) same++;
         }
     }
+    free(each);
     s->nats = nats / (double)(asked ? asked : 1);
     s->agree = (double)same / (double)(asked ? asked : 1);
-    return 0;
+    return mmix_error(m) ? -1 : 0;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
