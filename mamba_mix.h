@@ -1614,7 +1614,8 @@ typedef struct mmix_decoder_config {
     mmix_rope_options rope;                  /* theta 0: 10000 */
     int bias;                                /* 1: q, k and v have biases; 2: o, too */
     int tied;                                /* 1: the classifier is the embedding */
-    size_t media;                     /* F of media, which an MLP (GELU) brings to D; 0: no media */
+    /* F of media, which an MLP (GELU) brings to D. 0: the decoder has no MLP, and F is D. */
+    size_t media;
     mmix_mmate_options mmate;
     int qk_norm;                             /* as mmix_mmate_options.qk_norm, of all attention */
     int no_positions;                        /* 1: q and k do not turn in any layer */
@@ -21941,7 +21942,8 @@ static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who,
     return mmix_take_rows(m, s->d->embedding, tokens);
 }
 
-/* The tokens' features (B, L, D): embeddings, and for the grid tokens of media an MLP of these. */
+/* The tokens' features (B, L, D): embeddings, and for the grid tokens of media what the MLP makes of
+   their features, or these themselves if there is none. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
 {
@@ -21950,9 +21952,8 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     mmixi_dims size;
     size.B = s->a.B;
     size.N = mmix_count(grid);
-    size.F = d->config.media;
-    static const char needed[] = "config.media, spans of media";
-    if (q->media && !mmixi_given(m, who, needed, size.F, size.N))
+    size.F = d->config.media ? d->config.media : d->config.dim;
+    if (q->media && !mmixi_given(m, who, "spans of media", size.N))
         return NULL;
     if (!mmixi_expect(m, who, &size, "+media? BNF", q->media))
         return NULL;
@@ -21961,7 +21962,9 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     mmix_tensor *x = others ? mmixi_decoder_embed_tokens(m, who, s, q, others) : NULL;
     mmix_tensor *y = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
     if (x) y = mmix_add_rows(m, y, x, others);
-    return mmix_add_rows(m, y, mmix_mlp_forward(m, &d->projector, q->media, NULL, NULL), grid);
+    x = q->media;
+    if (d->config.media) x = mmix_mlp_forward(m, &d->projector, x, NULL, NULL);
+    return mmix_add_rows(m, y, x, grid);
 }
 
 /* residual + mixer(u), where a residual that is NULL is 0. Attention and M-MATE have the layer's two

@@ -394,12 +394,46 @@ static void not_finite(void)
     }
 }
 
+/* ---- media that are as wide as the decoder ----
+
+   A decoder without an MLP takes them as they are: with the embeddings of the grid's tokens for
+   features it computes what it computes from the tokens. */
+
+static void media_as_they_are(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_decoder_config c = small(MMIX_DECODER_MMATE);
+    c.media = 0;
+    mmix_decoder *d = mmix_decoder_create(m, c);
+    mmix_sequence s = sequence(m, 0, 1);
+    mmix_tensor *plain = mmix_decoder_forward(m, d, &s, NULL);
+    s.media = mmix_new3(m, BATCH, GRID, d->config.dim);
+    const size_t D = d->config.dim;
+    for (size_t b = 0; b < BATCH; b++)
+        for (size_t i = 0; i < TOKENS; i++) {
+            const int row = feature_of(i);
+            const int32_t token = mmix_data_i32(s.tokens)[b * TOKENS + i];
+            if (row >= 0)
+                memcpy(mmix_data(s.media) + (b * GRID + (size_t)row) * D,
+                       mmix_data(d->embedding) + (size_t)token * D, D * sizeof(mmix_real));
+        }
+    mmix_tensor *given = mmix_decoder_forward(m, d, &s, NULL);
+    FINE(m);
+    CHECK(plain && given
+          && !memcmp(mmix_data(plain), mmix_data(given), mmix_count(plain) * sizeof(mmix_real)));
+    s.media = mmix_slice(m, s.media, 2, 0, D - 1);
+    REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "media");
+    mmix_decoder_destroy(d);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "perturbation", perturbation },       { "steps", steps },
         { "memory", constant_memory },          { "sampling", sampling },
-        { "sampling of all", sampling_of_all }, { "not finite", not_finite }
+        { "sampling of all", sampling_of_all }, { "not finite", not_finite },
+        { "media as they are", media_as_they_are }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
