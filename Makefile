@@ -18,7 +18,7 @@ MINGW  ?= x86_64-w64-mingw32-gcc
 I686   ?= i686-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-STUDIES = dino mixers features linmu linear tables decode typeseg smol bench
+STUDIES = dino mixers features linmu linear tables ranks decode typeseg smol bench
 STUDY_HEADERS = $(wildcard demos/studies/*.h)
 
 # nvcc from the PATH, CUDA_HOME, or where the toolkit is usually installed

@@ -1176,6 +1176,8 @@ typedef struct mmix_attention_layer {
     mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
     mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
     int no_key_bias;                         /* 1: the middle third of qkv_bias counts as 0 */
+    int augment;                             /* MMIX_AUGMENT_…, set by mmix_attention_augment */
+    mmix_tensor *gate_weight, *gate_bias;    /* of MMIX_AUGMENT_OUTPUT: (D, D); (D) */
 } mmix_attention_layer;
 /* kind is MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR. With bias 0 qkv and proj have none. Adds, behind
    `prefix`, qkv.weight, qkv.bias, proj.weight and proj.bias. */
@@ -1186,6 +1188,16 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
 MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer,
                                             mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
                                             mmix_mix_state *state, size_t slot);
+/* Rank augmentation of linear attention (Fan et al. 2025, RALA, arXiv 2411.07635), one or both:
+   KEYS: key j counts α_j times as much, α = L softmax_j(q̄ · ψ(k_j) / √N), with q̄ the mean of φ(q)
+   over the L tokens. The state Σ_j α_j ψ(k_j) v_jᵀ then has more directions of like strength.
+   OUTPUT: what the mixer makes is multiplied by gate(x), number by number, before proj, so that it
+   is no longer bound to the N directions of a head's state. */
+enum { MMIX_AUGMENT_KEYS = 1, MMIX_AUGMENT_OUTPUT = 2 };
+/* Lets a layer of full linear attention do that. Adds for OUTPUT, behind `prefix`, gate.weight (D, D)
+   and gate.bias (D), which begins with 1. Such a layer has no state. Returns 0, or -1. */
+MMIXDEF int mmix_attention_augment(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                   int augment);
 
 /* Mamba-2 (mamba_ssm 2.x): in_proj gives z, xBC and dt; then come convolution and SiLU over xBC,
    SSD, the gated RMS norm, and out_proj. If it is bidirectional (Vision Mamba's "v2") a second
@@ -1436,6 +1448,7 @@ typedef struct mmix_vision_config {
     size_t classes;                          /* K of the classifier, or 0 if there is none */
     int pool;                                /* MMIX_POOL_…: what it reads */
     size_t neck;                             /* of MMIX_POOL_REGISTERS: D over W's rows; 0: no W */
+    int augment;                             /* of linear attention: MMIX_AUGMENT_…, or 0 */
 } mmix_vision_config;
 
 /* Configs of the systems, with heads 64 wide, for 224 x 224 pixels: DINO's ViT with dim 192 (tiny),
@@ -17472,6 +17485,25 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
     return p->m->error_kind ? -1 : 0;
 }
 
+MMIXDEF int mmix_attention_augment(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                   int augment)
+{
+    static const char who[] = "mmix_attention_augment";
+    if (!mmixi_init_given(who, p, layer, prefix)) return -1;
+    if (mmixi_within(p->m, who, "augment", augment, 0, MMIX_AUGMENT_KEYS | MMIX_AUGMENT_OUTPUT))
+        return -1;
+    if (layer->options.kind != MMIX_MIXER_LINEAR || layer->options.mask != MMIX_MASK_NONE)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: a layer of kind %d with mask %d, expected "
+                         "MMIX_MIXER_LINEAR and MMIX_MASK_NONE", who, layer->options.kind,
+                         layer->options.mask);
+    size_t D = mmix_shape(layer->proj_weight, 0);
+    layer->augment = augment;
+    if (!(augment & MMIX_AUGMENT_OUTPUT)) return 0;
+    layer->gate_weight = mmixi_param_matrix(p, prefix, "gate.weight", mmixi_start_normal(p), D, D);
+    layer->gate_bias = mmixi_param_vector(p, prefix, "gate.bias", mmixi_start_ones(), D);
+    return p->m->error_kind ? -1 : 0;
+}
+
 /* qkv_bias (3D). With no_key_bias its middle third, that of the keys, counts as 0. */
 static mmix_tensor *mmixi_attention_bias(mmix_ctx *m, const mmix_attention_layer *layer, size_t D)
 {
@@ -17503,6 +17535,34 @@ static int mmixi_mixes_bf16(const mmix_tensor *weight)
     return mmixi_is_narrow(weight) && weight->dtype != MMIX_DTYPE_F16;
 }
 
+/* φ of x (B, L, H, N), or ψ, as ops that can be recorded. */
+static mmix_tensor *mmixi_attention_feature(mmix_ctx *m, mmix_tensor *x, int feature, int is_key)
+{
+    if (feature == MMIX_FEATURE_NONE) return x;
+    if (feature == MMIX_FEATURE_EFFICIENT && is_key) return mmix_softmax(m, x, 1);
+    if (feature == MMIX_FEATURE_EFFICIENT || feature == MMIX_FEATURE_SOFTMAX_BOTH)
+        return mmix_softmax(m, x, 3);
+    mmix_tensor *positive = mmix_relu(m, x);
+    if (feature == MMIX_FEATURE_RELU) return positive;
+    return mmix_add(m, positive, mmix_exp(m, mmix_sub(m, x, positive)));
+}
+/* Puts φ(q) and α ψ(k) in the places of q and k. */
+static void mmixi_attention_augment_keys(mmix_ctx *m, mmix_mixer *o)
+{
+    size_t B = mmix_shape(o->k, 0), L = mmix_shape(o->k, 1);
+    size_t H = mmix_shape(o->k, 2), N = mmix_shape(o->k, 3);
+    double count = (double)mmixi_max(L, 1);
+    o->normalize = mmixi_linear_normalizes(o) ? 1 : -1;
+    o->q = mmixi_attention_feature(m, o->q, o->feature, 0);
+    o->k = mmixi_attention_feature(m, o->k, o->feature, 1);
+    o->feature = MMIX_FEATURE_NONE;
+    mmix_tensor *mean = mmix_affine(m, mmix_sum_axis(m, o->q, 1), 1 / count, 0);
+    mmix_tensor *score = mmix_mul(m, o->k, mmixi_as(m, mean, 4, B, 1, H, N));
+    score = mmix_affine(m, mmix_sum_axis(m, score, 3), 1 / sqrt((double)N), 0);
+    mmix_tensor *alpha = mmix_affine(m, mmix_softmax(m, score, 1), count, 0);
+    o->k = mmix_mul(m, o->k, mmixi_as(m, alpha, 4, B, L, H, 1));
+}
+
 /* What proj reads, (B, L, D). Nothing may be recorded if there is a state. */
 static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
                                           mmix_tensor *x, mmix_mix_state *state, size_t slot)
@@ -17524,7 +17584,14 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     mixer.q = mmix_slice(m, qk, 2, 0, H);
     mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, N);
-    return mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
+    if (layer->augment && state)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_forward: found a state, "
+                                    "expected none, as augmented attention reads all tokens"));
+    if (layer->augment & MMIX_AUGMENT_KEYS) mmixi_attention_augment_keys(m, &mixer);
+    mmix_tensor *y = state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
+    y = mmixi_join_heads(m, y);
+    if (!(layer->augment & MMIX_AUGMENT_OUTPUT)) return y;
+    return mmix_mul(m, y, mmix_linear(m, x, layer->gate_weight, layer->gate_bias));
 }
 
 MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
@@ -20520,6 +20587,8 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_SIZE_OF(mmix_vision_config, classes, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, pool, 0, MMIX_POOL_REGISTERS, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, neck, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, augment, 0, MMIX_AUGMENT_KEYS | MMIX_AUGMENT_OUTPUT,
+                 MMIXI_IN_NEWER),
     MMIXI_SETTINGS_END
 };
 
@@ -20669,6 +20738,8 @@ static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
     b->attention.options.normalize = c->normalize;
     b->attention.options.feature = c->feature;
     b->attention.no_key_bias = c->positions == MMIX_POSITIONS_AXIAL;
+    if (c->augment && kind == MMIX_BLOCK_LINEAR)
+        mmix_attention_augment(&b->attention, v->params, part, c->augment);
 }
 
 /* SwiGLU. DINOv3 stores w1 and w2 apart, DINOv2 both in one matrix w12. */
@@ -20822,6 +20893,12 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
         if (c->blocks[i] >= MMIX_BLOCK_MMATE && c->class_token == MMIX_CLASS_FIRST)
             c->class_token = MMIX_CLASS_LAST;
     }
+    int is_linear = c->mixer == MMIX_MIXER_LINEAR;
+    for (size_t i = 0; i < c->depth && i < MMIX_VISION_BLOCKS; i++)
+        is_linear |= c->blocks[i] == MMIX_BLOCK_LINEAR;
+    if (c->augment && !is_linear)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: augment is %d, expected 0 without linear attention",
+                  who, c->augment);
     if (!vim && c->class_token != MMIX_CLASS_FIRST && c->class_token != MMIX_CLASS_LAST)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected "
                   "MMIX_CLASS_FIRST or _LAST with attention", who, c->class_token, c->mixer);
@@ -21388,6 +21465,7 @@ static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_bl
     mmixi_vision_block b = *block;
     b.attention.qkv_weight = mmixi_packed(m, b.attention.qkv_weight);
     b.attention.proj_weight = mmixi_packed(m, b.attention.proj_weight);
+    b.attention.gate_weight = mmixi_packed(m, b.attention.gate_weight);
     b.mlp.fc1_weight = mmixi_packed(m, b.mlp.fc1_weight);
     b.mlp.fc2_weight = mmixi_packed(m, b.mlp.fc2_weight);
     b.mamba.in_proj = mmixi_packed(m, b.mamba.in_proj);

@@ -1652,6 +1652,17 @@ static void layers(void)
         check_model("attention layer", &x, k == 2 ? 4 : k, 5);
         mmix_params_destroy(x.list[0]);
     }
+    /* linear attention whose keys, output or both are augmented */
+    for (int k = 0; k < 6; k++) {
+        x.kind = ATTENTION;
+        x.list[0] = mmix_params_create(m);
+        mmix_attention_init(&x.attention, x.list[0], "a.", 10, 2, MMIX_MIXER_LINEAR, 1);
+        mmix_attention_augment(&x.attention, x.list[0], "a.", 1 + k % 3);
+        x.attention.options.feature = k < 3 ? MMIX_FEATURE_SOFTMAX_BOTH : MMIX_FEATURE_ELU1;
+        mmix_params_allocate(x.list[0]);
+        check_model("augmented attention layer", &x, k, 5);
+        mmix_params_destroy(x.list[0]);
+    }
     for (int k = 0; k < 2; k++) {
         x.kind = MLP;
         x.list[0] = mmix_params_create(m);

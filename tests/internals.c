@@ -583,7 +583,7 @@ static void config_tables(void)
     static mmix_dino_config c;
     static mmix_distill_config l;
     const struct { const mmixi_setting *table; size_t begin, size; const char *last;
-    } all[] = { { mmixi_vision_settings, 0, sizeof v, "neck" },
+    } all[] = { { mmixi_vision_settings, 0, sizeof v, "augment" },
                 { mmixi_decoder_settings, 0, sizeof d, "layers" },
                 { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c,
                   "mask_part" },
