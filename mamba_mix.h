@@ -1584,12 +1584,26 @@ MMIXDEF const char *mmix_vision_class_name(const mmix_vision *v, size_t i);
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
+/* Fewer media tokens in the later layers. After `layer` layers, the last of which has attention
+   alone, those tokens of the spans go on that the last token reads most: by the mean over the heads
+   of M's last row. It is for one sequence (B = 1), whose spans are in its first piece. Text and
+   separators all go on, and every token keeps its position. Either of the two: */
+typedef struct mmix_prune {
+    size_t layer;                            /* 1 … depth - 1 */
+    /* The share of all media tokens that goes on, above 0 and at most 1. From there on they count as
+       text (FastV, Chen et al. 2024, arXiv 2403.06764). */
+    double keep;
+    /* keep 0: Y and X of a cell, of whose tokens one goes on. Spans stay grids, which M-MATE needs,
+       with a token for each cell; cells at the ends may be cut off. */
+    size_t cell[2];
+} mmix_prune;
 /* What a decoder reads: B sequences of L tokens with the same spans. */
 typedef struct mmix_sequence {
     mmix_tensor *tokens;                   /* (B, L) int32; not read where media's features stand */
     const mmix_span *spans;
     size_t n_spans;
     mmix_tensor *media;                 /* (B, n, F): features of the spans' grid tokens, or NULL */
+    const mmix_prune *prune;                 /* or NULL: all tokens go through all layers */
 } mmix_sequence;
 /* What a layer mixes tokens with: mmix_decoder_config.mixer and mmix_decoder_kind.mixer.
    PARALLEL: attention and Mamba-2 side by side, whose results are added (Falcon-H1).
@@ -1679,7 +1693,8 @@ typedef struct mmix_decoder_options {
        reads that as usual. */
     mmix_tensor **inputs;
 } mmix_decoder_options;
-/* Returns the tokens after the last norm, (B, L, D), or NULL on error. options may be NULL. */
+/* Returns the tokens after the last norm, (B, L, D), or NULL on error; with .prune those that went
+   on, and then nothing more can be asked for. options may be NULL. */
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
                                           const mmix_sequence *sequence,
                                           const mmix_decoder_options *options);
@@ -19855,17 +19870,25 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     return mmixi_fuse(m, f, forward, reverse, u, a);
 }
 
+/* The mixer of a layer of causal attention. */
+static mmix_mixer mmixi_attention_of(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
+    if (f->reach) {
+        attention.mask = MMIX_MASK_BAND;
+        attention.left = f->reach - 1;
+    }
+    return attention;
+}
+
 /* What o_proj reads, (B, L, H·P), from causal attention or from Flex-MA. */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
     mmix_mark mark = mmix_mark_here(m);
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
-        mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
-        if (f->reach) {
-            attention.mask = MMIX_MASK_BAND;
-            attention.left = f->reach - 1;
-        }
+        mmix_mixer attention = mmixi_attention_of(m, f, x, a);
         mmix_tensor *heads = mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0);
         return mmixi_join_heads(m, heads);
     }
@@ -21990,6 +22013,7 @@ typedef struct mmixi_decoder_pass {
     const mmixi_decoder_layer *l;    /* that layer */
     int half;                        /* of the layer: 0 its mixer, 1 its feed-forward */
     mmix_tensor *x;                  /* what the layer reads */
+    const mmix_prune *prune;         /* or NULL, as where there are no spans */
 } mmixi_decoder_pass;
 
 /* Token t of sequence b, or 0 after mmix_fail. */
@@ -22124,6 +22148,180 @@ static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, 
     return mmixi_keep_only(m, s->mark, x);
 }
 
+/* A score of what has this label. */
+typedef struct mmixi_scored { double score, label; } mmixi_scored;
+/* Defined with the metrics: sorts n of them by falling score, equal ones by rising label, with the
+   room b; returns a or b, whichever holds them then. */
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);
+
+/* ---- fewer media tokens ---- */
+
+/* A sequence that is being pruned. */
+typedef struct mmixi_pruning {
+    const mmix_prune *how;
+    const mmix_real *score;                      /* (L): what the last token reads of each token */
+    int32_t *kept;                               /* the tokens that go on, in their new order */
+    size_t count;
+    mmix_span *spans;                            /* of the new order */
+    size_t n_spans;
+} mmixi_pruning;
+
+/* Checks what a sequence asks for, if it has spans to prune. Returns 0, or -1. */
+static int mmixi_prune_check(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
+                             const mmix_prune *how)
+{
+    const mmix_decoder_options *o = &s->o;
+    double last = (double)s->d->config.depth - 1;
+    int has_cell = how->cell[0] && how->cell[1];
+    if (mmixi_within(m, who, "prune.layer", (double)how->layer, 1, last)) return -1;
+    int mixer = s->d->layer[how->layer - 1].kind.mixer;
+    if (!(how->keep >= 0 && how->keep <= 1) || (how->keep > 0) == has_cell)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune.keep is %g with cells of %.0f x %.0f, "
+                         "expected 0 to 1, and either keep or cell above 0", who, how->keep,
+                         (double)how->cell[0], (double)how->cell[1]);
+    if (mixer != MMIX_DECODER_ATTENTION)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune.layer is %.0f, whose mixer is number "
+                         "%d, expected attention, number %d", who, (double)how->layer, mixer,
+                         MMIX_DECODER_ATTENTION);
+    if (s->a.B != 1 || s->a.seen)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune with %.0f sequences that have read %.0f "
+                         "tokens, expected 1 sequence that begins", who, (double)s->a.B,
+                         (double)s->a.seen);
+    if (o->mixed || o->outputs || o->normed || o->inputs)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune with options, expected NULL", who);
+    return 0;
+}
+
+/* The mean over the heads of M's last row in the layer that is next, which reads x: (L). NULL on
+   error. */
+static const mmix_real *mmixi_prune_scores(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
+{
+    const mmix_mmate_layer *l = &s->l->mmate;
+    size_t last = s->a.L - 1;
+    int record = mmix_record(m, 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *u = mmix_rms_norm(m, x, s->l->norm[0], s->d->config.eps);
+    u = mmixi_scaled(m, u, s->d->config.scale.attention_in);
+    mmix_mixer attention = mmixi_attention_of(m, l, u, &s->a);
+    mmix_tensor *rows = mmix_mix_rows_mean(m, &attention, &last, 1);     /* (1, H, L) */
+    rows = mmixi_keep_only(m, mark, mmix_sum_axis(m, rows, 1));
+    mmix_record(m, record);
+    s->mark = mmix_mark_here(m);                 /* they stay */
+    return mmix_data(rows);
+}
+/* Lists the token of cell (y, x) of a frame, whose first token is `frame`, that is read most. */
+static void mmixi_prune_cell(mmixi_pruning *p, const mmix_span *s, size_t frame, size_t y, size_t x)
+{
+    size_t bottom = mmixi_min(y + p->how->cell[0], s->grid[1]);
+    size_t right = mmixi_min(x + p->how->cell[1], s->grid[2]);
+    size_t best = frame + y * s->grid[2] + x;
+    for (size_t row = y; row < bottom; row++)
+        for (size_t column = x; column < right; column++) {
+            size_t token = frame + row * s->grid[2] + column;
+            if (p->score[token] > p->score[best]) best = token;
+        }
+    p->kept[p->count++] = (int32_t)best;
+}
+/* Lists what goes on of a span, and the span that it becomes. */
+static void mmixi_prune_span(mmixi_pruning *p, const mmix_span *s)
+{
+    mmix_span *after = &p->spans[p->n_spans++];
+    size_t cells = s->grid[1] * s->grid[2];
+    *after = *s;
+    after->start = p->count;
+    after->grid[1] = mmixi_ceil_div(s->grid[1], p->how->cell[0]);
+    after->grid[2] = mmixi_ceil_div(s->grid[2], p->how->cell[1]);
+    for (size_t t = 0; t < s->grid[0]; t++) {
+        size_t frame = s->start + t * (cells + s->separators);
+        for (size_t y = 0; y < s->grid[1]; y += p->how->cell[0])
+            for (size_t x = 0; x < s->grid[2]; x += p->how->cell[1])
+                mmixi_prune_cell(p, s, frame, y, x);
+        for (size_t k = 0; k < s->separators; k++)
+            p->kept[p->count++] = (int32_t)(frame + cells + k);
+    }
+}
+/* Lists the text, and of each span what its cells keep. */
+static void mmixi_prune_cells(mmixi_pruning *p, const mmixi_layout *a)
+{
+    size_t token = 0;
+    for (size_t i = 0; i <= a->of.n_spans; i++) {
+        const mmix_span *s = &a->of.spans[i];
+        size_t end = i < a->of.n_spans ? s->start : a->L;
+        for (; token < end; token++) p->kept[p->count++] = (int32_t)token;
+        if (i == a->of.n_spans) break;
+        mmixi_prune_span(p, s);
+        token += mmixi_span_tokens(s);
+    }
+}
+/* Lists the text and the share of the media tokens that is read most, in the old order. */
+static void mmixi_prune_share(mmix_ctx *m, mmixi_pruning *p, const mmixi_layout *a)
+{
+    size_t n = mmix_count(a->grid.tokens);
+    size_t most = (size_t)ceil(p->how->keep * (double)n);
+    mmixi_scored *all = (mmixi_scored *)mmixi_step(m, 2 * n * sizeof *all);
+    char *goes = (char *)mmixi_step(m, a->L);
+    if (!all || !goes) return;
+    memset(goes, 1, a->L);
+    for (size_t i = 0; i < n; i++) {
+        int32_t token = mmix_data_i32(a->grid.tokens)[i];
+        all[i].score = (double)p->score[token];
+        all[i].label = token;
+    }
+    all = mmixi_scored_sort(all, all + n, n);
+    for (size_t i = most; i < n; i++) goes[(size_t)all[i].label] = 0;
+    for (size_t t = 0; t < a->L; t++)
+        if (goes[t]) p->kept[p->count++] = (int32_t)t;
+}
+/* The layout of x anew, at the old positions, for layers from `slot` on, which may have seen fewer
+   tokens than those before. x has the tokens of the old layout, or those of p that were kept. 0, or
+   -1. */
+static int mmixi_prune_layout(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t slot,
+                              mmix_tensor *x, const mmixi_pruning *p)
+{
+    const mmix_tensor *old = s->a.of.positions;
+    mmix_layout of = s->a.of;
+    if (p) {
+        size_t axes = mmix_ndim(old) == 2 ? 3 : 1;
+        const size_t shape[2] = { axes, p->count };
+        of.positions = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape)
+                                 : mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
+        if (!of.positions) return -1;
+        for (size_t i = 0; i < axes * p->count; i++) {
+            size_t from = i / p->count * s->a.L + (size_t)p->kept[i % p->count];
+            mmix_data_i32(of.positions)[i] = mmixi_index(old, from);
+        }
+        of.spans = p->spans;
+        of.n_spans = p->n_spans;
+    }
+    of.slot = slot;
+    int bad = mmixi_layout_begin(m, who, &s->a, &of, "x BLD", x, NULL, NULL);
+    s->mark = mmix_mark_here(m);                 /* the new layout stays */
+    return bad;
+}
+/* Drops the media tokens of these scores that layer s->i read least. Returns what is left of x (1,
+   L, D), which it made; NULL on error. */
+static mmix_tensor *mmixi_prune(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                                const mmix_real *score, mmix_tensor *x)
+{
+    const mmixi_layout *a = &s->a;
+    mmixi_pruning p;
+    memset(&p, 0, sizeof p);
+    p.how = s->prune;
+    p.score = score;
+    if (!score) return NULL;
+    mmix_tensor *kept = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+    p.spans = (mmix_span *)mmixi_step(m, a->of.n_spans * sizeof *p.spans);
+    if (!kept || !p.spans) return NULL;
+    p.kept = mmix_data_i32(kept);
+    if (p.how->keep > 0) mmixi_prune_share(m, &p, a);
+    else mmixi_prune_cells(&p, a);
+    if (m->error_kind) return NULL;
+    x = mmix_take_rows(m, mmixi_flat(m, x), mmix_slice(m, kept, 0, 0, p.count));
+    x = mmixi_as(m, x, 3, 1, p.count, s->d->config.dim, 0);
+    if (!x || mmixi_prune_layout(m, who, s, 2 * s->i + 2, x, &p)) return NULL;
+    return x;
+}
+
 /* Takes x through the layers before `end`. NULL on error. */
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                          size_t end)
@@ -22135,7 +22333,13 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
             x = o->inputs[s->i];
         if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x))
             return NULL;
+        const mmix_mix_state *state = s->a.of.state;
+        int is_pruned = state && state->slot[2 * s->i].tokens != s->a.seen;
+        int prunes = s->prune && s->i + 1 == s->prune->layer;
+        if (is_pruned && mmixi_prune_layout(m, who, s, 2 * s->i, x, NULL)) return NULL;
+        const mmix_real *score = prunes ? mmixi_prune_scores(m, s, x) : NULL;
         s->x = mmixi_decoder_layer_run(m, s, x);
+        if (prunes) s->x = mmixi_prune(m, who, s, score, s->x);
         mmixi_layer_tap(o->outputs, s->i, s->x);
     }
     return s->x;
@@ -22177,6 +22381,8 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     static const char spec[] = "tokens:i32 BL";
     if (mmixi_layout_begin(m, who, &s->a, &layout, spec, q->tokens, NULL, next))
         return NULL;
+    if (q->prune && q->n_spans) s->prune = q->prune;
+    if (s->prune && mmixi_prune_check(m, who, s, s->prune)) return NULL;
     mmixi_decoder_asked(m, s);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_scaled(m, mmixi_decoder_embed(m, who, s, q), d->config.scale.embedding);
@@ -22283,11 +22489,6 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
 
 /* ---- drawing the next token ---- */
 
-/* A score of what has this label. */
-typedef struct mmixi_scored { double score, label; } mmixi_scored;
-/* Defined with the metrics: sorts n of them by falling score, equal ones by rising label, with the
-   room b; returns a or b, whichever holds them then. */
-static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);
 /* The index of the largest logit, or of the first that is not a number. Of equal ones it is the
    first. */
 static size_t mmixi_sample_best(const mmix_real *logits, size_t K)
