@@ -3,11 +3,12 @@
    long words, memory that runs out
 
        build/tokenizer
-       build/tokenizer --encode FILE LINES OUT FLAGS
+       build/tokenizer --encode FILE LINES OUT FLAGS LENGTH
        build/tokenizer --chat TEMPLATE CONVERSATIONS OUT THINK DATE
 
    These are for tests/tokenizer.py. LINES holds a length of 4 bytes and the bytes of each line; OUT
-   gets a count and the ids, a length and the decoded bytes. CONVERSATIONS holds a count of messages
+   gets a count and the ids, a length and the decoded bytes. LENGTH is 0, or that of
+   tokenizer_encode_to. CONVERSATIONS holds a count of messages
    of 4 bytes, and for each its role (0 system, 1 user, 2 assistant), its length and its bytes; OUT
    gets 1 for an error, a length, and the text or the error. DATE is as 2025-3-7. */
 #include "test.h"
@@ -572,7 +573,7 @@ static void check_spm_refused(void)
     put(&more, file.at, file.size);
     put_message(&map, 2, "abc", 3);
     put_message(&more, 3, map.at, map.size);
-    says_what("map of characters", more.at, more.size, __LINE__);
+    says_what("a trie and texts, found 3 bytes", more.at, more.size, __LINE__);
     free(more.at);
     more.at = NULL;
     more.size = 0;
@@ -721,24 +722,33 @@ static void check_refused(void)
 #define MODEL "'model':{'type':'BPE','vocab':{'a':0,'b':1,'ab':2},'merges':['a b']}"
     doing("refused by name");
     WRONG("NFKC", "{'normalizer':{'type':'NFKC'}," BYTE_LEVEL MODEL "}");
-    WRONG("Lowercase", "{'normalizer':{'type':'Sequence','normalizers':[{'type':"
-            "'Lowercase'}]}," BYTE_LEVEL MODEL "}");
-    WRONG("of a Regex", "{'normalizer':{'type':'Replace','pattern':{'Regex':'a'},"
+    WRONG("StripAccents", "{'normalizer':{'type':'Sequence','normalizers':[{'type':"
+            "'Lowercase'},{'type':'StripAccents'}]}," BYTE_LEVEL MODEL "}");
+    WRONG("such a (?", "{'normalizer':{'type':'Replace','pattern':{'Regex':'(?<=a)b'},"
             "'content':'b'}," BYTE_LEVEL MODEL "}");
+    WRONG("base 64", "{'normalizer':{'type':'Precompiled','precompiled_charsmap':'a-b'},"
+            BYTE_LEVEL MODEL "}");
+    WRONG("a trie and texts", "{'normalizer':{'type':'Precompiled','precompiled_charsmap':'AAAA'},"
+            BYTE_LEVEL MODEL "}");
     WRONG("Whitespace", "{'pre_tokenizer':{'type':'Whitespace'}," MODEL "}");
     WRONG("behind ByteLevel", "{'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type'"
             ":'ByteLevel'},{'type':'Digits'}]}," MODEL "}");
-    WRONG("RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing'},"
+    WRONG("as cls of RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing'},"
             BYTE_LEVEL MODEL "}");
+    WRONG("as sep of RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing',"
+            "'cls':['a',0],'sep':['c',3]}," BYTE_LEVEL MODEL "}");
+    WRONG("BertProcessing", "{'post_processor':{'type':'BertProcessing'}," BYTE_LEVEL MODEL "}");
     WRONG("WordPiece", "{'decoder':{'type':'WordPiece'}," MODEL "}");
     WRONG("WordPiece", "{" BYTE_LEVEL "'model':{'type':'WordPiece'}}");
     WRONG("decoder", "{" MODEL "}");
-    WRONG("truncation", "{'truncation':{'max_length':5}," BYTE_LEVEL MODEL "}");
-    WRONG("padding", "{'padding':{}," BYTE_LEVEL MODEL "}");
+    WRONG("pad_id", "{'padding':{'pad_id':3}," BYTE_LEVEL MODEL "}");
     WRONG("single_word", "{'added_tokens':[{'id':3,'content':'x','single_word':true}],"
             BYTE_LEVEL MODEL "}");
     WRONG("dropout", "{" BYTE_LEVEL "'model':{'dropout':0.1,'vocab':{'a':0},'merges':[]}}");
-    WRONG("suffix", "{" BYTE_LEVEL "'model':{'end_of_word_suffix':'</w>','vocab':{'a':0},"
+    WRONG("suffix", "{" BYTE_LEVEL "'model':{'end_of_word_suffix':'@','vocab':{'a':0},"
+            "'merges':[]}}");
+    WRONG("suffix", "{'model':{'end_of_word_suffix':'</w>','vocab':{'a':0},'merges':[]}}");
+    WRONG("prefix", "{" BYTE_LEVEL "'model':{'continuing_subword_prefix':'##','vocab':{'a':0},"
             "'merges':[]}}");
     WRONG("<0x00>", "{'model':{'byte_fallback':true,'vocab':{'a':0},'merges':[]}}");
     WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['a b']}}");
@@ -1231,7 +1241,10 @@ static int encode_file(char **argv)
         line = (char *)realloc(line, n + 1);
         if (!line || fread(line, 1, n, in) != n) return 1;
         begin = clock();
-        if (tokenizer_encode(t, line, n, atoi(argv[5]), &ids)) return 1;
+        int flags = atoi(argv[5]);
+        size_t length = (size_t)atoi(argv[6]);
+        if (length ? tokenizer_encode_to(t, line, n, flags, length, &ids)
+            : tokenizer_encode(t, line, n, flags, &ids)) return 1;
         encoding += (double)(clock() - begin) / CLOCKS_PER_SEC;
         if (tokenizer_decode(t, ids.at, ids.count, 0, &back)) return 1;
         n = (uint32_t)ids.count;
@@ -1317,7 +1330,7 @@ int main(int argc, char **argv)
         { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
         { "memory", check_memory }, { "fuzz", check_fuzz },
     };
-    if (argc == 6 && !strcmp(argv[1], "--encode")) return encode_file(argv);
+    if (argc == 7 && !strcmp(argv[1], "--encode")) return encode_file(argv);
     if (argc == 7 && !strcmp(argv[1], "--chat")) return converse(argv);
     const int bad = sections(all, sizeof all / sizeof all[0], argc, argv);
     return bad || held;
