@@ -1863,20 +1863,19 @@ static const char *tk_spm_next(const tokenizer *t, const char *text, size_t n, s
     return found ? found : text;
 }
 /* What SentencePiece does with a text: its map of characters; "▁" for each space and before the
-   text (`prefix`) or behind it (suffix), or none but single ones between words (squeeze). */
-static int tk_spm_normalize(const tokenizer *t, const char *text, size_t n, int prefix,
-                            tokenizer_text *to)
+   text (dummy_prefix) or behind it (suffix), or none but single ones between words (squeeze). */
+static int tk_spm_normalize(const tokenizer *t, const char *text, size_t n, tokenizer_text *to)
 {
     size_t i = 0, length = 0, shown = 0;
     int after_space = t->squeeze;
     to->count = 0;
-    while (t->squeeze && i < n) {
+    while (after_space && i < n) {
         const char *part = tk_spm_next(t, text + i, n - i, &length, &shown);
         if (shown != 1 || *part != ' ') break;
         i += length;
     }
     if (i == n) return 0;
-    if (prefix && !t->suffix && tk_say(to, tk_low_bar)) return -1;
+    if (t->dummy_prefix && !t->suffix && tk_say(to, tk_low_bar)) return -1;
     for (; i < n; i += length) {
         const char *part = tk_spm_next(t, text + i, n - i, &length, &shown);
         int as_it_is = part == text + i && tk_words_longest(&t->user, part, n - i, &length) >= 0;
@@ -1895,30 +1894,32 @@ static int tk_spm_normalize(const tokenizer *t, const char *text, size_t n, int 
     return t->dummy_prefix && t->suffix ? tk_say(to, tk_low_bar) : 0;
 }
 /* SigLIP's way with a text before that (SiglipTokenizer of transformers): small letters, no
-   punctuation of ASCII, one space for white space, none at the ends; "▁" if it is the first. */
-static int tk_siglip_normalize(const tokenizer *t, const char *text, size_t n, int first,
-                               tokenizer_text *room, tokenizer_text *to)
+   punctuation of ASCII, one space for white space, none at the ends; "▁" if it is the first. The
+   unknown token stands before it as a text; see tk_siglip_encode. */
+static int tk_siglip_text(const tokenizer *t, const char *text, size_t n, int first,
+                          tokenizer_text *to)
 {
     static const char punctuation[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-    tokenizer_text small = { NULL, 0, 0 };
+    tokenizer_text plain = { NULL, 0, 0 }, small = { NULL, 0, 0 };
     size_t length;
-    room->count = 0;
-    int bad = first ? tk_say(&small, tk_low_bar) : 0;
-    if (!bad) bad = tk_replace(text, n, tk_low_bar, " ", room);
-    if (!bad && t->keeps_case) bad = tokenizer_text_add(&small, room->at, room->count);
-    else if (!bad) bad = tk_lower(&t->unicode, room->at, room->count, 1, &small);
-    room->count = 0;
+    int bad = tk_replace(text, n, tk_low_bar, " ", &plain);
+    if (!bad && first) bad = tk_say(&small, tk_low_bar);
+    if (!bad && t->keeps_case) bad = tokenizer_text_add(&small, plain.at, plain.count);
+    else if (!bad) bad = tk_lower(&t->unicode, plain.at, plain.count, 1, &small);
+    plain.count = 0;
     for (size_t i = 0; !bad && i < small.count; i += length) {
         uint32_t c = tk_point(small.at + i, &length);
-        int is_space = room->count && room->at[room->count - 1] == ' ';
+        int is_space = plain.count && plain.at[plain.count - 1] == ' ';
         if (c < 128 && c && strchr(punctuation, (int)c)) continue;
-        if (!tk_is_blank(c, 1)) bad = tokenizer_text_add(room, small.at + i, length);
-        else if (!is_space) bad = tk_say(room, " ");
+        if (!tk_is_blank(c, 1)) bad = tokenizer_text_add(&plain, small.at + i, length);
+        else if (!is_space) bad = tk_say(&plain, " ");
     }
-    const char *at = room->at;
-    size_t count = room->count;
+    const char *at = plain.at;
+    size_t count = plain.count;
     if (!bad) tk_trim(&at, &count, 1, 1, 1);
-    if (!bad) bad = tk_spm_normalize(t, at, count, 0, to);
+    to->count = 0;
+    if (!bad) bad = tk_say(to, t->token[t->unknown].text) || tokenizer_text_add(to, at, count);
+    tokenizer_text_free(&plain);
     tokenizer_text_free(&small);
     return bad ? -1 : 0;
 }
@@ -2266,6 +2267,25 @@ static int tk_encode_normal(const tokenizer *t, tk_work *w, int first, int flags
     tokenizer_text_free(&text);
     return bad;
 }
+/* Encodes a text of SigLIP's behind the unknown token as a text, and drops the tokens which that
+   has alone. So SentencePiece does not take the text for the beginning of one. */
+static int tk_siglip_encode(const tokenizer *t, tk_work *w, const char *text, size_t n, int first,
+                            tokenizer_ids *ids)
+{
+    const tk_token *unknown = &t->token[t->unknown];
+    tokenizer_ids alone = { NULL, 0, 0 }, all = { NULL, 0, 0 };
+    tokenizer_text *normal = &w->from.text;
+    int bad = tk_spm_normalize(t, unknown->text, unknown->n, normal)
+        || tk_word_encode(t, w, normal->at, normal->count, &alone)
+        || tk_siglip_text(t, text, n, first, &w->to.text)
+        || tk_spm_normalize(t, w->to.text.at, w->to.text.count, normal)
+        || tk_word_encode(t, w, normal->at, normal->count, &all);
+    for (size_t i = alone.count; i < all.count && !bad; i++)
+        bad = tokenizer_ids_add(ids, all.at[i]);
+    tokenizer_ids_free(&alone);
+    tokenizer_ids_free(&all);
+    return bad ? -1 : 0;
+}
 static int tk_encode_part(const tokenizer *t, tk_work *w, const char *text, size_t n, int first,
                           int flags, tokenizer_ids *ids)
 {
@@ -2274,9 +2294,8 @@ static int tk_encode_part(const tokenizer *t, tk_work *w, const char *text, size
         if (tk_pieces_set(&w->from, text, n)) return -1;
         return tk_encode_normal(t, w, first, flags, ids);
     }
-    int bad = t->siglip ? tk_siglip_normalize(t, text, n, first, &w->to.text, &w->from.text)
-        : tk_spm_normalize(t, text, n, t->dummy_prefix, &w->from.text);
-    if (bad) return -1;
+    if (t->siglip) return tk_siglip_encode(t, w, text, n, first, ids);
+    if (tk_spm_normalize(t, text, n, &w->from.text)) return -1;
     return tk_word_encode(t, w, w->from.text.at, w->from.text.count, ids);
 }
 static int tk_encode(const tokenizer *t, tk_work *w, int flags, tokenizer_ids *ids)
@@ -3922,10 +3941,18 @@ static int tk_siglip_begin(tokenizer *t, const tk_document *d)
     t->end = end >= 0 ? end : tokenizer_find(t, "</s>");
     t->pad = pad >= 0 ? pad : t->end;
     if (t->end < 0) return tk_refuse(t, "expected a token that ends a text, found none");
-    for (size_t i = 0; i < t->added.count; i++) {
+    /* no other token is found in a text */
+    const int32_t found[] = { t->end, t->pad, t->unknown };
+    t->added.count = 0;
+    t->added.words.count = 0;
+    memset(t->added.first, 0, sizeof t->added.first);
+    for (int i = 0; i < 3; i++) {
+        const tk_token *token = &t->token[found[i]];
+        if (tk_added_add(t, &t->added, token->text, token->n, found[i])) return -1;
         t->added.at[i].left = 1;
         t->added.at[i].right = 1;
     }
+    tk_words_sort(&t->added.words);
     return tokenizer_ids_add(&t->after, t->end) ? tk_no_memory(t) : 0;
 }
 /* Takes the template and the tokens from tokenizer_config.json. A list of templates has names. */
