@@ -420,6 +420,7 @@ struct tokenizer {
     int dummy_prefix, squeeze, suffix;
     tk_map map;
     int siglip, keeps_case;                      /* SigLIP's way with texts comes before it */
+    int canonical;                               /* OpenCLIP's comes first of all */
     tk_words user;                               /* its user-defined symbols */
 
     int drop_spaces;                             /* so many at a text's beginning, decoding */
@@ -1893,33 +1894,55 @@ static int tk_spm_normalize(const tokenizer *t, const char *text, size_t n, toke
         to->count -= 3;
     return t->dummy_prefix && t->suffix ? tk_say(to, tk_low_bar) : 0;
 }
-/* SigLIP's way with a text before that (SiglipTokenizer of transformers): small letters, no
-   punctuation of ASCII, one space for white space, none at the ends; "▁" if it is the first. The
-   unknown token stands before it as a text; see tk_siglip_encode. */
+/* Appends a text without punctuation of ASCII, with one space for white space, and none at the
+   ends. */
+static int tk_plain_words(const char *text, size_t n, tokenizer_text *to)
+{
+    static const char punctuation[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+    tokenizer_text words = { NULL, 0, 0 };
+    size_t length;
+    int bad = 0;
+    for (size_t i = 0; !bad && i < n; i += length) {
+        uint32_t c = tk_point(text + i, &length);
+        int is_space = words.count && words.at[words.count - 1] == ' ';
+        if (c < 128 && c && strchr(punctuation, (int)c)) continue;
+        if (!tk_is_blank(c, 1)) bad = tokenizer_text_add(&words, text + i, length);
+        else if (!is_space) bad = tk_say(&words, " ");
+    }
+    const char *at = words.at;
+    size_t count = words.count;
+    if (!bad) tk_trim(&at, &count, 1, 1, 1);
+    if (!bad) bad = tokenizer_text_add(to, at, count);
+    tokenizer_text_free(&words);
+    return bad ? -1 : 0;
+}
+/* SigLIP's way with a text before that (SiglipTokenizer of transformers): small letters, plain
+   words, "▁" if it is the first. The unknown token stands before it as a text; see
+   tk_siglip_encode. */
 static int tk_siglip_text(const tokenizer *t, const char *text, size_t n, int first,
                           tokenizer_text *to)
 {
-    static const char punctuation[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-    tokenizer_text plain = { NULL, 0, 0 }, small = { NULL, 0, 0 };
-    size_t length;
-    int bad = tk_replace(text, n, tk_low_bar, " ", &plain);
+    tokenizer_text spaced = { NULL, 0, 0 }, small = { NULL, 0, 0 };
+    int bad = tk_replace(text, n, tk_low_bar, " ", &spaced);
     if (!bad && first) bad = tk_say(&small, tk_low_bar);
-    if (!bad && t->keeps_case) bad = tokenizer_text_add(&small, plain.at, plain.count);
-    else if (!bad) bad = tk_lower(&t->unicode, plain.at, plain.count, 1, &small);
-    plain.count = 0;
-    for (size_t i = 0; !bad && i < small.count; i += length) {
-        uint32_t c = tk_point(small.at + i, &length);
-        int is_space = plain.count && plain.at[plain.count - 1] == ' ';
-        if (c < 128 && c && strchr(punctuation, (int)c)) continue;
-        if (!tk_is_blank(c, 1)) bad = tokenizer_text_add(&plain, small.at + i, length);
-        else if (!is_space) bad = tk_say(&plain, " ");
-    }
-    const char *at = plain.at;
-    size_t count = plain.count;
-    if (!bad) tk_trim(&at, &count, 1, 1, 1);
+    if (!bad && t->keeps_case) bad = tokenizer_text_add(&small, spaced.at, spaced.count);
+    else if (!bad) bad = tk_lower(&t->unicode, spaced.at, spaced.count, 1, &small);
     to->count = 0;
-    if (!bad) bad = tk_say(to, t->token[t->unknown].text) || tokenizer_text_add(to, at, count);
-    tokenizer_text_free(&plain);
+    if (!bad) bad = tk_say(to, t->token[t->unknown].text);
+    if (!bad) bad = tk_plain_words(small.at, small.count, to);
+    tokenizer_text_free(&spaced);
+    tokenizer_text_free(&small);
+    return bad ? -1 : 0;
+}
+/* OpenCLIP's "canonicalize", which comes before the tokenizer: a space for each "_", small letters,
+   plain words. (It also mends wrong encodings and reads entities of HTML, which is not done.) */
+static int tk_canonical(const tokenizer *t, const char *text, size_t n, tokenizer_text *to)
+{
+    tokenizer_text spaced = { NULL, 0, 0 }, small = { NULL, 0, 0 };
+    int bad = tk_replace(text, n, "_", " ", &spaced);
+    if (!bad) bad = tk_lower(&t->unicode, spaced.at, spaced.count, 1, &small);
+    if (!bad) bad = tk_plain_words(small.at, small.count, to);
+    tokenizer_text_free(&spaced);
     tokenizer_text_free(&small);
     return bad ? -1 : 0;
 }
@@ -2316,10 +2339,12 @@ static int tk_encode(const tokenizer *t, tk_work *w, int flags, tokenizer_ids *i
 /* A text in w->valid: U+FFFD for what is broken, in small letters if that is asked for. */
 static int tk_valid_text(const tokenizer *t, tk_work *w, const char *text, size_t n, int flags)
 {
-    if (!(flags & TOKENIZER_LOWER)) return tk_add_valid(&w->valid, text, n);
+    int lower = (flags & TOKENIZER_LOWER) && !t->siglip;         /* which has its own way */
+    if (!lower && !t->canonical) return tk_add_valid(&w->valid, text, n);
     tokenizer_text valid = { NULL, 0, 0 };
     int bad = tk_add_valid(&valid, text, n);
-    if (!bad) bad = tk_lower(&t->unicode, valid.at, valid.count, 0, &w->valid);
+    if (!bad && t->canonical) bad = tk_canonical(t, valid.at, valid.count, &w->valid);
+    else if (!bad) bad = tk_lower(&t->unicode, valid.at, valid.count, 0, &w->valid);
     tokenizer_text_free(&valid);
     return bad;
 }
@@ -3977,24 +4002,35 @@ static int tk_config_take(tokenizer *t, const tk_document *d)
     if (text) t->chat = tk_keep(t, text, strlen(text));
     return text && !t->chat ? -1 : 0;
 }
-/* Reads tokenizer_config.json and chat_template.jinja in `folder` (its slash included), where they
-   are there. */
+/* Takes from open_clip_config.json how texts are cleaned. */
+static int tk_openclip_take(tokenizer *t, const tk_document *d)
+{
+    const tk_json *text = tk_get(d, tk_get(d, &d->node[0], "model_cfg"), "text_cfg");
+    const char *clean = tk_get_text(d, tk_get(d, text, "tokenizer_kwargs"), "clean", "lower");
+    t->canonical = !strcmp(clean, "canonicalize");
+    if (t->canonical || !strcmp(clean, "lower") || !strcmp(clean, "whitespace")) return 0;
+    return tk_refuse(t, "clean \"%.40s\" is not done (canonicalize, lower, whitespace are)", clean);
+}
+/* Reads tokenizer_config.json, open_clip_config.json and chat_template.jinja in `folder` (its slash
+   included), where they are there. */
 static int tk_load_beside(tokenizer *t, const char *folder, char *error)
 {
-    static const char *const name[] = { "tokenizer_config.json", "chat_template.jinja" };
+    static const char *const name[] = { "tokenizer_config.json", "open_clip_config.json",
+                                        "chat_template.jinja" };
     char path[1024];
     tk_document d;
     int bad = 0, more;
     t->error = error;
     t->name = path;
-    for (int i = 0; i < 2 && !bad; i++) {
+    for (int i = 0; i < 3 && !bad; i++) {
         size_t size;
         snprintf(path, sizeof path, "%.900s%s", folder, name[i]);
         char *bytes = tk_file_read(path, SIZE_MAX, &size, &more);
         if (!bytes && !errno) bad = tk_no_memory(t);
         if (!bytes) continue;
-        if (i == 0) {
-            bad = tk_json_open(t, &d, bytes, size) || tk_config_take(t, &d);
+        if (i < 2) {
+            bad = tk_json_open(t, &d, bytes, size)
+                || (i ? tk_openclip_take(t, &d) : tk_config_take(t, &d));
             tk_json_close(&d);
         } else if (tk_is_valid(bytes, size)) {
             t->chat = tk_keep(t, bytes, size);

@@ -1310,6 +1310,20 @@ static void check_siglip(void)
     remove("build/tokenizer_siglip/spiece.model");
     remove("build/tokenizer_siglip/tokenizer_config.json");
     remove("build/tokenizer_siglip");
+    doing("OpenCLIP's way with texts");
+    mkdir("build/tokenizer_open", 0777);
+    write_json("build/tokenizer_open/tokenizer.json", "{" BYTE_LEVEL HELLO "}");
+    write_json("build/tokenizer_open/open_clip_config.json", "{'model_cfg':{'text_cfg':{"
+               "'tokenizer_kwargs':{'clean':'canonicalize'}}}}");
+    t = tokenizer_load("build/tokenizer_open", error);
+    if (CHECK_AT(t != NULL, error)) IDS(t, " HE_L-lo, ", "5 4 6 3");
+    tokenizer_free(t);
+    write_json("build/tokenizer_open/open_clip_config.json", "{'model_cfg':{'text_cfg':{"
+               "'tokenizer_kwargs':{'clean':'other'}}}}");
+    CHECK(!tokenizer_load("build/tokenizer_open", error) && strstr(error, "clean \"other\""));
+    remove("build/tokenizer_open/tokenizer.json");
+    remove("build/tokenizer_open/open_clip_config.json");
+    remove("build/tokenizer_open");
     doing("small letters");
     t = opened("{'normalizer':{'type':'Lowercase'}," BYTE_LEVEL HELLO "}");
     IDS(t, "HELLO \xC3\x89", "7 3 4 10 11");    /* É */
