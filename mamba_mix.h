@@ -2564,6 +2564,9 @@ MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int c
 MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
+/* Returns how mmix_towers_image brings a picture of width x height pixels to the towers' side, for
+   mmix_picture_resize in tasks; a plan without a width where a side is 0 or would pass 2²⁴. */
+MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, size_t height);
 /* Returns what a plan keeps of a picture, resized and normalized, (1, 3, height, width). NULL on
    error. */
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
@@ -22815,21 +22818,28 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
 /* Defined with the images: mmix_image_resized with these means and deviations. */
 static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_plan r,
                                      const double *mean, const double *deviation);
+MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, size_t height)
+{
+    mmix_box all = { 0, 0, height, width };
+    mmix_resize_plan r;
+    memset(&r, 0, sizeof r);                     /* which no picture can be resized to */
+    if (!t || !width || !height) return r;
+    size_t side = t->config.picture.side;
+    if (!t->config.crop) return mmix_resize_plan_box(all, side, side);
+    r = mmix_resize_plan_center_crop(width, height, side, side);
+    if (t->config.crop == 1 && r.width) {        /* Hugging Face rounds down */
+        r.to.top = (r.height - side) / 2;
+        r.to.left = (r.width - side) / 2;
+    }
+    return r;
+}
 MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
                                        size_t width, size_t height)
 {
     mmix_picture in = { rgb, width, height };
-    mmix_box all = { 0, 0, height, width };
     if (!mmixi_given(m, "mmix_towers_image", "*towers", t)) return NULL;
-    const mmix_towers_config *c = &t->config;
-    size_t side = c->picture.side;
-    mmix_resize_plan r = mmix_resize_plan_box(all, side, side);
-    if (c->crop) r = mmix_resize_plan_center_crop(width, height, side, side);
-    if (c->crop == 1 && r.width) {               /* Hugging Face rounds down */
-        r.to.top = (r.height - side) / 2;
-        r.to.left = (r.width - side) / 2;
-    }
-    return mmixi_image_made(m, in, r, c->mean, c->deviation);
+    mmix_resize_plan r = mmix_towers_plan(t, width, height);
+    return mmixi_image_made(m, in, r, t->config.mean, t->config.deviation);
 }
 
 /* ==== >>dino =========================================================================

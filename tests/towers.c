@@ -84,6 +84,8 @@ static void arguments(mmix_ctx *m, mmix_towers *t, const char *weights)
     REFUSED(m, !mmix_towers_text(m, t, tokens), "the number of tokens");
     if (c->text.pool == MMIX_TOWER_END && c->text.end >= 0)
         REFUSED(m, !mmix_towers_text(m, t, mmix_slice(m, tokens, 1, 0, 3)), "no end token");
+    CHECK(!mmix_towers_plan(NULL, 20, 30).width && !mmix_towers_plan(t, 0, 30).width);
+    REFUSED(m, !mmix_towers_image(m, t, (const uint8_t *)"", 0, 30), "sides of 1 to 2^24");
     uint8_t rgb[20 * 30 * 3];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 7);
     mmix_tensor *image = mmix_towers_image(m, t, rgb, 20, 30);
