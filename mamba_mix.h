@@ -1748,9 +1748,10 @@ typedef struct mmix_towers_config {
     size_t width;                            /* E of the vectors */
     int bias;                                /* 1: logits have a bias (SigLIP) */
     /* Of pictures: 0: both sides are resized; 1: the shorter side is resized and the middle kept,
-       half of an odd rest rounded down (Hugging Face); 2: to the even number (OpenAI, OpenCLIP);
-       mean and standard deviation of the channels. */
-    int crop;
+       half of an odd rest rounded down (Hugging Face); 2: to the even number (OpenAI, OpenCLIP).
+       1: they are resized bilinearly, 0: bicubically. Mean and standard deviation of the
+       channels. */
+    int crop, bilinear;
     double mean[3], deviation[3];
 } mmix_towers_config;
 typedef struct mmix_towers mmix_towers;
@@ -1769,7 +1770,7 @@ MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path);
    mmix_params_narrow. */
 MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Returns (1, 3, side, side) from a picture of any size, prepared as the file's processor does it
-   with Pillow (bicubic). NULL on error. */
+   with Pillow. NULL on error. */
 MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
                                        size_t width, size_t height);
 /* Returns vectors of length 1, (B, E), of such pictures, (B, 3, side, side). NULL on error. */
@@ -2532,15 +2533,21 @@ MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, c
 
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept. */
-typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
+/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept.
+   bilinear: 1 in place of the bicubic filter. */
+typedef struct mmix_resize_plan {
+    mmix_box from, to;
+    size_t width, height;
+    int bilinear;
+} mmix_resize_plan;
 /* Returns the plan that brings a whole box to width x height. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
 /* Returns the plan for evaluation: the shorter side becomes `side` ≥ crop, and the crop x crop
    pixels in the middle are kept. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
                                                       size_t side, size_t crop);
-/* Resizes bicubically (a = -1/2) with antialiasing, horizontally first. `out` is not `in`. */
+/* Resizes bicubically (a = -1/2), or bilinearly, with antialiasing, horizontally first. `out` is not
+   `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
 
@@ -22825,8 +22832,9 @@ MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, si
     memset(&r, 0, sizeof r);                     /* which no picture can be resized to */
     if (!t || !width || !height) return r;
     size_t side = t->config.picture.side;
-    if (!t->config.crop) return mmix_resize_plan_box(all, side, side);
-    r = mmix_resize_plan_center_crop(width, height, side, side);
+    if (t->config.crop) r = mmix_resize_plan_center_crop(width, height, side, side);
+    else r = mmix_resize_plan_box(all, side, side);
+    r.bilinear = t->config.bilinear;
     if (t->config.crop == 1 && r.width) {        /* Hugging Face rounds down */
         r.to.top = (r.height - side) / 2;
         r.to.left = (r.width - side) / 2;
@@ -26647,18 +26655,21 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
    k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
-   is rounded to a multiple of 2⁻²². The rows are resized first, then the columns, with 8 bits
+   is rounded to a multiple of 2⁻²². (Pillow's bilinear filter has k = 1 - |x| and f for 2f.) The rows are resized first, then the columns, with 8 bits
    between the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it
    takes the columns first where the height shrinks by more than twice what the width does.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
    -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
+/* A filter of pictures alone, behind MMIX_RESIZE_…: bilinear with antialiasing. */
+enum { MMIXI_RESIZE_TRIANGLE = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1 };
 /* k(x) for x >= 0 within its reach. */
 static double mmixi_resize_kernel(int filter, double x)
 {
     double a = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
     if (filter == MMIX_RESIZE_BILINEAR) return 1 - x;
+    if (filter == MMIXI_RESIZE_TRIANGLE) return fmax(1 - x, 0);
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
     return 0;
@@ -26666,9 +26677,10 @@ static double mmixi_resize_kernel(int filter, double x)
 /* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
-    int smooth = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    int smooth = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS || filter == MMIXI_RESIZE_TRIANGLE;
     double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
-    double reach = filter == MMIX_RESIZE_BILINEAR ? 1 : 2 * f;
+    double reach = 2 * f;
+    if (filter == MMIX_RESIZE_BILINEAR || filter == MMIXI_RESIZE_TRIANGLE) reach = f;
     double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
     double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
@@ -26699,8 +26711,8 @@ static int32_t mmixi_tap_fixed(double weight)
     return (int32_t)(weight * 4194304 + half);
 }
 /* The weights of outputs start … start+count-1, if n inputs make m outputs. w (n) is scratch. */
-static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start,
-                                  size_t count)
+static mmixi_taps mmixi_taps_make(int filter, int32_t *tap, mmixi_tap *w, size_t n, size_t m,
+                                  size_t start, size_t count)
 {
     double ratio = (double)n / (double)m;
     mmixi_taps t;
@@ -26710,7 +26722,7 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
     t.first = 0;
     t.n = 0;
     for (size_t i = 0; i < count; i++, tap += t.step) {
-        size_t taps = mmixi_resize_taps(MMIX_RESIZE_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
+        size_t taps = mmixi_resize_taps(filter, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
         tap[0] = (int32_t)(w->at - t.first);
@@ -26834,9 +26846,10 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan 
     if (!mmix_picture_resize_scratch_bytes(r)) return -1;
     if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
     tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    across = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
-    down = mmixi_taps_make(across.tap + across.count * across.step, w, r.from.height, r.height,
-                           r.to.top, r.to.height);
+    int filter = r.bilinear ? MMIXI_RESIZE_TRIANGLE : MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    across = mmixi_taps_make(filter, tap, w, r.from.width, r.width, r.to.left, r.to.width);
+    down = mmixi_taps_make(filter, across.tap + across.count * across.step, w, r.from.height,
+                           r.height, r.to.top, r.to.height);
     middle = (uint8_t *)(down.tap + down.count * down.step);
     top = r.from.top + down.first;
     left = r.from.left + across.first;
@@ -33177,8 +33190,10 @@ static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config 
     if (!side) side = size;                      /* an older form: the number itself */
     if (side && fabs(mmixi_json_number(side, 0) - (double)c->picture.side) > 0)
         mmixi_hf_refuse(&h, h.json, "size", "the image_size of config.json");
-    if (fabs(mmixi_hf_real(&h, h.json, "resample", 3) - 3) > 0)
-        mmixi_hf_refuse(&h, h.json, "resample", "3 (bicubic)");
+    double filter = mmixi_hf_real(&h, h.json, "resample", 3);
+    c->bilinear = fabs(filter - 2) <= 0;
+    if (!c->bilinear && fabs(filter - 3) > 0)
+        mmixi_hf_refuse(&h, h.json, "resample", "2 (bilinear) or 3 (bicubic)");
     c->crop = mmixi_hf_flag(&h, "do_center_crop", c->crop);
     mmixi_hf_reals(&h, "image_mean", c->mean, 3);
     mmixi_hf_reals(&h, "image_std", c->deviation, 3);
@@ -33349,7 +33364,8 @@ static void mmixi_openclip_processor(const mmixi_hf *h, mmix_towers_config *c)
     if (size && *size != 'n' && fabs(mmixi_json_number(size, 0) - (double)c->picture.side) > 0)
         mmixi_hf_refuse(&p, p.json, "size", "the image_size of vision_cfg");
     mmixi_hf_word(&p, p.json, "mode", "RGB", "RGB");
-    mmixi_hf_word(&p, p.json, "interpolation", "bicubic", "bicubic");
+    mmixi_hf_word(&p, p.json, "interpolation", "bicubic", "bicubic, bilinear");
+    c->bilinear = !strcmp(mmixi_json_word(p.json, "interpolation", "bicubic"), "bilinear");
     mmixi_hf_word(&p, p.json, "resize_mode", "shortest", "shortest, squash");
     if (!strcmp(mmixi_json_word(p.json, "resize_mode", "shortest"), "squash")) c->crop = 0;
     mmixi_hf_reals(&p, "mean", c->mean, 3);

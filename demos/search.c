@@ -207,11 +207,12 @@ static uint64_t weights_hash(const mmix_archive *a, const char *type)
 }
 static uint64_t towers_hash(uint64_t h, const mmix_towers_config *c)
 {
-    double numbers[12] = { (double)c->picture.heads, c->picture.eps, (double)c->picture.activation,
-                           (double)c->picture.pool, (double)c->picture.side, (double)c->crop };
+    double numbers[13] = { (double)c->picture.heads, c->picture.eps, (double)c->picture.activation,
+                           (double)c->picture.pool, (double)c->picture.side, (double)c->crop,
+                           (double)c->bilinear };
     for (int i = 0; i < 3; i++) {
-        numbers[6 + i] = c->mean[i];
-        numbers[9 + i] = c->deviation[i];
+        numbers[7 + i] = c->mean[i];
+        numbers[10 + i] = c->deviation[i];
     }
     return mix(h, numbers, sizeof numbers);
 }

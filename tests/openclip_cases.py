@@ -31,7 +31,7 @@ TEXT = dict(context_length=9, vocab_size=40, width=16, heads=2, layers=1 if SMAL
 SIGLIP = dict(image_size=32, timm_model_name="vit_base_patch32_siglip_256", timm_pool="map", timm_proj="none")
 SIGLIP_TEXT = dict(context_length=8, vocab_size=40, width=24, heads=3, layers=1 if SMALL else 2, no_causal_mask=True, proj_bias=True,
                    pool_type="last", norm_kwargs=dict(eps=1e-6), act_kwargs=dict(approximate="tanh"))
-HALF = dict(mean=[0.5] * 3, std=[0.5] * 3, interpolation="bicubic", resize_mode="squash")
+HALF = dict(mean=[0.5] * 3, std=[0.5] * 3, interpolation="bilinear", resize_mode="squash")
 CASES = {
     "openclip": (dict(embed_dim=16, quick_gelu=True, vision_cfg=VISION, text_cfg=TEXT), {}),
     "openclip-text": (dict(embed_dim=20, custom_text=True, vision_cfg=dict(VISION, mlp_ratio=4.9231, norm_kwargs=dict(eps=1e-4)),

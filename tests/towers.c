@@ -202,7 +202,7 @@ static void refused_huggingface(void)
         { "\"num_channels\": 3", "\"num_channels\": 1", NULL, "num_channels: expected 3, found 1" },
         { NULL, NULL, "{\"size\": {\"shortest_edge\": 48}}",
           "size: expected the image_size of config.json" },
-        { NULL, NULL, "{\"resample\": 2}", "resample: expected 3 (bicubic), found 2" },
+        { NULL, NULL, "{\"resample\": 1}", "expected 2 (bilinear) or 3 (bicubic), found 1" },
         { NULL, NULL, "{\"image_mean\": [0.5, 0.5]}", "image_mean: expected a list of numbers" },
         { NULL, NULL, "{\"image_mean\": [0.5, 0.5, 0.5], \"size\": 32}", NULL }
     };
@@ -235,8 +235,8 @@ static void refused_openclip(void)
         { "\"embed_dim\"", "\"multimodal_cfg\": {\"width\": 512}, \"embed_dim\"", NULL,
           "multimodal_cfg: expected none" },
         { "\"model_cfg\"", "\"model\"", NULL, "model_cfg: expected an object, found none" },
-        { "\"preprocess_cfg\": {", "\"preprocess_cfg\": {\"interpolation\": \"bilinear\"", NULL,
-          "interpolation: expected bicubic, found bilinear" },
+        { "\"preprocess_cfg\": {", "\"preprocess_cfg\": {\"interpolation\": \"nearest\"", NULL,
+          "interpolation: expected bicubic, bilinear, found nearest" },
         { "\"preprocess_cfg\": {", "\"preprocess_cfg\": {\"resize_mode\": \"longest\"", NULL,
           "resize_mode: expected shortest, squash, found longest" },
         { "\"preprocess_cfg\": {", "\"preprocess_cfg\": {\"size\": [48, 48]", NULL,

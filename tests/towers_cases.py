@@ -44,8 +44,8 @@ def picture(kind, side, random):
     """A wide picture whose width leaves a rest that is odd."""
     rgb = torch.randint(0, 256, (45, 72, 3), generator=random).to(torch.uint8)
     processor = (CLIPImageProcessorPil(size=dict(shortest_edge=side), crop_size=dict(height=side, width=side)) if kind == "CLIP"
-                 else SiglipImageProcessorPil(size=dict(height=side, width=side)))
-    return dict(rgb=rgb, pixels=processor(rgb.numpy(), return_tensors="pt", input_data_format="channels_last").pixel_values)
+                 else SiglipImageProcessorPil(size=dict(height=side, width=side), resample=2))
+    return processor, dict(rgb=rgb, pixels=processor(rgb.numpy(), return_tensors="pt", input_data_format="channels_last").pixel_values)
 
 
 def main(folder):
@@ -82,7 +82,10 @@ def main(folder):
                       texts=out.text_embeds.detach(), logits=out.logits_per_image.detach())
         arrays.update({"gradient." + key: p.grad for key, p in wide.named_parameters()})
         save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
-        save_file(picture(kind, side, random), os.path.join(where, "pixels.safetensors"))
+        processor, pixels = picture(kind, side, random)
+        save_file(pixels, os.path.join(where, "pixels.safetensors"))
+        if kind == "Siglip":
+            processor.save_pretrained(where)
         for other in os.listdir(where):
             os.chmod(os.path.join(where, other), 0o644)
         written += 1
