@@ -33242,7 +33242,9 @@ static mmix_tower_config mmixi_openclip_tower(const mmixi_hf *h, size_t dim, int
     memset(&c, 0, sizeof c);
     c.dim = mmixi_hf_size_or(h, "width", dim);
     c.depth = mmixi_hf_size_or(h, "layers", 12);
-    c.ffn = (size_t)((double)c.dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4));
+    double ffn = (double)c.dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4);
+    if (ffn < 1 || ffn > INT32_MAX) mmixi_hf_refuse(h, h->json, "mlp_ratio", "a width of 1 or more");
+    else c.ffn = (size_t)ffn;
     c.eps = mmixi_openclip_eps(h);
     c.activation = mmixi_openclip_activation(h, quick);
     c.projection = 1;
@@ -33332,7 +33334,9 @@ static mmix_tower_config mmixi_openclip_text(const mmixi_hf *h, int quick)
     const char *pool = mmixi_json_word(h->json, "pool_type", "argmax");
     c.pool = !strcmp(pool, "last") ? MMIX_TOWER_LAST : MMIX_TOWER_END;
     c.end = -1;
-    if (!strcmp(pool, "eos")) c.end = (int)mmixi_hf_real(h, h->json, "eos_id", 2);
+    double end = mmixi_hf_real(h, h->json, "eos_id", 2);
+    if (end > INT32_MAX) mmixi_hf_refuse(h, h->json, "eos_id", "a token");
+    else if (!strcmp(pool, "eos")) c.end = (int)end;
     mmixi_hf_word(h, h->json, "proj_type", "linear", "linear, none");
     if (mmixi_hf_flag(h, "proj_bias", 0)) c.projection = 2;
     if (!strcmp(mmixi_json_word(h->json, "proj_type", "linear"), "none")) c.projection = 0;

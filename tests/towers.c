@@ -217,6 +217,9 @@ static void refused_openclip(void)
     static const change changes[] = {
         { VISION, VISION "\"ls_init_value\": 0.0001,", NULL, "ls_init_value: expected none" },
         { VISION, VISION "\"attentional_pool\": true,", NULL, "attentional_pool: expected none" },
+        { VISION, VISION "\"mlp_ratio\": 1e300, \"old_ratio\": null,", NULL,
+          "mlp_ratio: expected a width of 1 or more" },
+        { TEXT, TEXT "\"eos_id\": 1e12,", NULL, "eos_id: expected a token" },
         { VISION, VISION "\"pool_type\": \"avg\",", NULL, "pool_type: expected tok, found avg" },
         { "\"layers\": 1", "\"layers\": [3, 4, 6, 3]", NULL, "lists belong to ResNets" },
         { VISION, VISION "\"timm_model_name\": \"convnext_base\",", NULL,
@@ -282,6 +285,37 @@ static void broken_openclip(void)
     remove(FOLDER "/open_clip_config.json");
     mmix_destroy(m);
 }
+/* Configs with wrong bytes: they open, or are refused, and nothing else happens. */
+static void fuzzed_openclip(const char *folder)
+{
+    static char bytes[1 << 20], config[1 << 14], text[1 << 14];
+    char path[256];
+    uint32_t state = 7;
+    mmix_ctx *m = mmix_create(NULL);
+    snprintf(path, sizeof path, "%s/open_clip_model.safetensors", folder);
+    size_t n = text_of(path, bytes, sizeof bytes), opened = 0;
+    write_bytes(FOLDER "/open_clip_model.safetensors", bytes, n);
+    snprintf(path, sizeof path, "%s/open_clip_config.json", folder);
+    n = text_of(path, config, sizeof config);
+    for (int k = 0; k < 300; k++) {
+        memcpy(text, config, n);
+        for (int changes = 0; changes <= k % 3; changes++) {
+            state = state * 1664525u + 1013904223u;
+            text[(state >> 8) % n] = "\"[]{},:09-e.ntz "[state >> 4 & 15];
+        }
+        write_bytes(FOLDER "/open_clip_config.json", text, n);
+        mmix_towers *t = mmix_towers_load(m, FOLDER "/open_clip_model.safetensors");
+        CHECK(t ? !mmix_error(m) : mmix_error(m) != NULL);
+        opened += t != NULL;
+        mmix_towers_destroy(t);
+        mmix_error_clear(m);
+        mmix_reset(m);
+    }
+    CHECK(opened > 0 && opened < 300);
+    remove(FOLDER "/open_clip_model.safetensors");
+    remove(FOLDER "/open_clip_config.json");
+    mmix_destroy(m);
+}
 /* ---- every allocation fails once ---- */
 
 static int opened(const mmix_options *o, void *user)     /* a folder */
@@ -329,6 +363,8 @@ int main(int argc, char **argv)
         refused_huggingface();
         refused_openclip();
         broken_openclip();
+        fuzzed_openclip(GOLDEN "/openclip");
+        fuzzed_openclip(GOLDEN "/openclip-siglip");
         allocations();
     }
     return summary();
