@@ -217,7 +217,7 @@ static void refused_openclip(void)
     static const change changes[] = {
         { VISION, VISION "\"ls_init_value\": 0.0001,", NULL, "ls_init_value: expected none" },
         { VISION, VISION "\"attentional_pool\": true,", NULL, "attentional_pool: expected none" },
-        { VISION, VISION "\"mlp_ratio\": 1e300, \"old_ratio\": null,", NULL,
+        { "\"mlp_ratio\": 1.5", "\"mlp_ratio\": 1e300", NULL,
           "mlp_ratio: expected a width of 1 or more" },
         { TEXT, TEXT "\"eos_id\": 1e12,", NULL, "eos_id: expected a token" },
         { VISION, VISION "\"pool_type\": \"avg\",", NULL, "pool_type: expected tok, found avg" },
