@@ -1775,9 +1775,11 @@ typedef struct mmix_towers_config {
     mmix_tower_config picture, text;
     size_t width;                            /* E of the vectors */
     int bias;                                /* 1: logits have a bias (SigLIP) */
-    /* Of pictures: 1: the shorter side is resized and the middle kept, 0: both sides are resized;
-       mean and standard deviation of the channels. */
-    int crop;
+    /* Of pictures: 0: both sides are resized; 1: the shorter side is resized and the middle kept,
+       half of an odd rest rounded down (Hugging Face); 2: to the even number (OpenAI, OpenCLIP).
+       1: they are resized bilinearly, 0: bicubically. Mean and standard deviation of the
+       channels. */
+    int crop, bilinear;
     double mean[3], deviation[3];
 } mmix_towers_config;
 typedef struct mmix_towers mmix_towers;
@@ -1788,14 +1790,15 @@ MMIXDEF void mmix_towers_destroy(mmix_towers *t);
 /* Return their config and their parameters, which stay the towers'. */
 MMIXDEF const mmix_towers_config *mmix_towers_config_of(const mmix_towers *t);
 MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t);
-/* Returns towers from Hugging Face's file of a CLIP or SigLIP with its config.json, and
-   preprocessor_config.json if there is one, in the same folder. NULL on error. */
+/* Returns towers from a file of a CLIP or SigLIP: Hugging Face's with its config.json, and
+   preprocessor_config.json if there is one, in the same folder; OpenCLIP's with its
+   open_clip_config.json; a state_dict() of OpenAI's. NULL on error. */
 MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
 MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Returns (1, 3, side, side) from a picture of any size, prepared as the file's processor does it
-   with Pillow (bicubic). NULL on error. */
+   with Pillow. NULL on error. */
 MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
                                        size_t width, size_t height);
 /* Returns vectors of length 1, (B, E), of such pictures, (B, 3, side, side). NULL on error. */
@@ -2558,15 +2561,21 @@ MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, c
 
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept. */
-typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
+/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept.
+   bilinear: 1 in place of the bicubic filter. */
+typedef struct mmix_resize_plan {
+    mmix_box from, to;
+    size_t width, height;
+    int bilinear;
+} mmix_resize_plan;
 /* Returns the plan that brings a whole box to width x height. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
 /* Returns the plan for evaluation: the shorter side becomes `side` ≥ crop, and the crop x crop
    pixels in the middle are kept. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
                                                       size_t side, size_t crop);
-/* Resizes bicubically (a = -1/2) with antialiasing, horizontally first. `out` is not `in`. */
+/* Resizes bicubically (a = -1/2), or bilinearly, with antialiasing, horizontally first. `out` is not
+   `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
 
@@ -2590,6 +2599,9 @@ MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int c
 MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
+/* Returns how mmix_towers_image brings a picture of width x height pixels to the towers' side, for
+   mmix_picture_resize in tasks; a plan without a width where a side is 0 or would pass 2²⁴. */
+MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, size_t height);
 /* Returns what a plan keeps of a picture, resized and normalized, (1, 3, height, width). NULL on
    error. */
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
@@ -23092,17 +23104,29 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
 /* Defined with the images: mmix_image_resized with these means and deviations. */
 static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_plan r,
                                      const double *mean, const double *deviation);
+MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, size_t height)
+{
+    mmix_box all = { 0, 0, height, width };
+    mmix_resize_plan r;
+    memset(&r, 0, sizeof r);                     /* which no picture can be resized to */
+    if (!t || !width || !height) return r;
+    size_t side = t->config.picture.side;
+    if (t->config.crop) r = mmix_resize_plan_center_crop(width, height, side, side);
+    else r = mmix_resize_plan_box(all, side, side);
+    r.bilinear = t->config.bilinear;
+    if (t->config.crop == 1 && r.width) {        /* Hugging Face rounds down */
+        r.to.top = (r.height - side) / 2;
+        r.to.left = (r.width - side) / 2;
+    }
+    return r;
+}
 MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
                                        size_t width, size_t height)
 {
     mmix_picture in = { rgb, width, height };
-    mmix_box all = { 0, 0, height, width };
     if (!mmixi_given(m, "mmix_towers_image", "*towers", t)) return NULL;
-    const mmix_towers_config *c = &t->config;
-    size_t side = c->picture.side;
-    mmix_resize_plan r = mmix_resize_plan_box(all, side, side);
-    if (c->crop) r = mmix_resize_plan_center_crop(width, height, side, side);
-    return mmixi_image_made(m, in, r, c->mean, c->deviation);
+    mmix_resize_plan r = mmix_towers_plan(t, width, height);
+    return mmixi_image_made(m, in, r, t->config.mean, t->config.deviation);
 }
 
 /* ==== >>dino =========================================================================
@@ -26910,18 +26934,21 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
    k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
-   is rounded to a multiple of 2⁻²². The rows are resized first, then the columns, with 8 bits
+   is rounded to a multiple of 2⁻²². (Pillow's bilinear filter has k = 1 - |x| and f for 2f.) The rows are resized first, then the columns, with 8 bits
    between the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it
    takes the columns first where the height shrinks by more than twice what the width does.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
    -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
+/* A filter of pictures alone, behind MMIX_RESIZE_…: bilinear with antialiasing. */
+enum { MMIXI_RESIZE_TRIANGLE = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1 };
 /* k(x) for x >= 0 within its reach. */
 static double mmixi_resize_kernel(int filter, double x)
 {
     double a = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
     if (filter == MMIX_RESIZE_BILINEAR) return 1 - x;
+    if (filter == MMIXI_RESIZE_TRIANGLE) return fmax(1 - x, 0);
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
     return 0;
@@ -26929,9 +26956,10 @@ static double mmixi_resize_kernel(int filter, double x)
 /* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
-    int smooth = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    int smooth = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS || filter == MMIXI_RESIZE_TRIANGLE;
     double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
-    double reach = filter == MMIX_RESIZE_BILINEAR ? 1 : 2 * f;
+    double reach = 2 * f;
+    if (filter == MMIX_RESIZE_BILINEAR || filter == MMIXI_RESIZE_TRIANGLE) reach = f;
     double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
     double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
@@ -26962,8 +26990,8 @@ static int32_t mmixi_tap_fixed(double weight)
     return (int32_t)(weight * 4194304 + half);
 }
 /* The weights of outputs start … start+count-1, if n inputs make m outputs. w (n) is scratch. */
-static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start,
-                                  size_t count)
+static mmixi_taps mmixi_taps_make(int filter, int32_t *tap, mmixi_tap *w, size_t n, size_t m,
+                                  size_t start, size_t count)
 {
     double ratio = (double)n / (double)m;
     mmixi_taps t;
@@ -26973,7 +27001,7 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
     t.first = 0;
     t.n = 0;
     for (size_t i = 0; i < count; i++, tap += t.step) {
-        size_t taps = mmixi_resize_taps(MMIX_RESIZE_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
+        size_t taps = mmixi_resize_taps(filter, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
         tap[0] = (int32_t)(w->at - t.first);
@@ -27097,9 +27125,10 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan 
     if (!mmix_picture_resize_scratch_bytes(r)) return -1;
     if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
     tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    across = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
-    down = mmixi_taps_make(across.tap + across.count * across.step, w, r.from.height, r.height,
-                           r.to.top, r.to.height);
+    int filter = r.bilinear ? MMIXI_RESIZE_TRIANGLE : MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    across = mmixi_taps_make(filter, tap, w, r.from.width, r.width, r.to.left, r.to.width);
+    down = mmixi_taps_make(filter, across.tap + across.count * across.step, w, r.from.height,
+                           r.height, r.to.top, r.to.height);
     middle = (uint8_t *)(down.tap + down.count * down.step);
     top = r.from.top + down.first;
     left = r.from.left + across.first;
@@ -30695,10 +30724,48 @@ static const mmixi_renaming mmixi_names_granite[] = {
     { "mlp.down_proj", "shared_mlp.output_linear" },
     { NULL, NULL }
 };
-/* CLIP, SigLIP. */
+/* CLIP, SigLIP: Hugging Face's; OpenAI's and OpenCLIP's, whose texts may have a module of their own;
+   then OpenCLIP's pictures that timm makes (SigLIP). */
 static const mmixi_renaming mmixi_names_towers[] = {
     { "attn.qkv", "self_attn.q_proj|self_attn.k_proj|self_attn.v_proj" },
     { "attn.proj", "self_attn.out_proj" },
+    { NULL, NULL }
+};
+#define MMIXI_NAMES_OPENCLIP(text)                                                                 \
+    { "text_model.final_layer_norm", text "ln_final" },                                            \
+    { "attn.qkv.", "attn.in_proj_" },                                                              \
+    { "attn.proj", "attn.out_proj" },                                                              \
+    { "layer_norm", "ln_" },                                                                       \
+    { "mlp.fc1", "mlp.c_fc" },                                                                     \
+    { "mlp.fc2", "mlp.c_proj" },                                                                   \
+    { "vision_model.embeddings.class_embedding", "visual.class_embedding" },                       \
+    { "vision_model.embeddings.patch_embedding", "visual.conv1" },                                 \
+    { "vision_model.embeddings.position_embedding.weight", "visual.positional_embedding" },        \
+    { "vision_model.pre_layrnorm", "visual.ln_pre" },                                              \
+    { "vision_model.encoder.layers", "visual.transformer.resblocks" },                             \
+    { "vision_model.post_layernorm", "visual.ln_post" },                                           \
+    { "visual_projection.weight", "visual.proj" },                                                 \
+    { "text_model.embeddings.token_embedding", text "token_embedding" },                           \
+    { "text_model.embeddings.position_embedding.weight", text "positional_embedding" },            \
+    { "text_model.encoder.layers", text "transformer.resblocks" },                                 \
+    { "text_projection.weight", text "text_projection" },                                          \
+    { "text_model.head.", text "text_projection." },                                               \
+    { NULL, NULL }
+static const mmixi_renaming mmixi_names_openclip[] = { MMIXI_NAMES_OPENCLIP("") };
+static const mmixi_renaming mmixi_names_openclip_text[] = { MMIXI_NAMES_OPENCLIP("text.") };
+#undef MMIXI_NAMES_OPENCLIP
+static const mmixi_renaming mmixi_names_trunk[] = {
+    { "layer_norm", "norm" },
+    { "vision_model.embeddings.patch_embedding", "visual.trunk.patch_embed.proj" },
+    { "vision_model.embeddings.position_embedding.weight", "visual.trunk.pos_embed" },
+    { "vision_model.encoder.layers", "visual.trunk.blocks" },
+    { "vision_model.post_layernorm", "visual.trunk.norm" },
+    { "vision_model.head.probe", "visual.trunk.attn_pool.latent" },
+    { "vision_model.head.attention.in_proj_",
+      "visual.trunk.attn_pool.q.|visual.trunk.attn_pool.kv." },
+    { "vision_model.head.attention.out_proj", "visual.trunk.attn_pool.proj" },
+    { "vision_model.head.layernorm", "visual.trunk.attn_pool.norm" },
+    { "vision_model.head.mlp", "visual.trunk.attn_pool.mlp" },
     { NULL, NULL }
 };
 static const mmixi_renaming mmixi_names_gemma[] = {
@@ -30743,6 +30810,8 @@ static const mmixi_renaming mmixi_names_gguf_single[] = { MMIXI_NAMES_GGUF("attn
 typedef struct mmixi_names {
     const mmix_archive *a;
     const mmixi_renaming *renamings;             /* NULL: a file's names are the parameters' */
+    const mmixi_renaming *trunk;                 /* of "vision_model.", if they are others */
+    int openclip;                                /* projections are W of x W, not of x Wᵀ */
     int huggingface;                             /* the renamings are Hugging Face's */
     int no_key_bias;                             /* q and v have biases in the file, k has none */
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
@@ -30783,8 +30852,9 @@ static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
         return;
     }
     snprintf(f->full, sizeof f->full, "%s%.255s", f->prefix, name);
-    if (!f->renamings) return;
-    for (const mmixi_renaming *r = f->renamings; r->ours; r++) {
+    const mmixi_renaming *list = f->renamings;
+    if (f->trunk && !strncmp(name, "vision_model.", 13)) list = f->trunk;
+    for (const mmixi_renaming *r = list; r && r->ours; r++) {
         char rest[MMIXI_PART_NAME];
         char *at = strstr(f->full + strlen(f->prefix), r->ours);
         const char *word = mmixi_piece_word(r->theirs, piece);
@@ -30861,6 +30931,19 @@ static int mmixi_names_contain(const mmix_archive *a, const char *part)
         if (strstr(a->entries[i].name, part)) return 1;
     return 0;
 }
+/* OpenAI's and OpenCLIP's towers. */
+static void mmixi_names_openclip_find(mmixi_names *f)
+{
+    f->openclip = 1;
+    f->renamings = mmixi_names_openclip;
+    if (mmixi_names_contain(f->a, "text.token_embedding.weight"))
+        f->renamings = mmixi_names_openclip_text;
+    if (mmixi_names_contain(f->a, "visual.trunk.")) f->trunk = mmixi_names_trunk;
+}
+static int mmixi_names_are_openclip(const mmix_archive *a)
+{
+    return mmixi_names_contain(a, "visual.conv1.weight") || mmixi_names_contain(a, "visual.trunk.");
+}
 /* Finds out from the names which system wrote the file. */
 static void mmixi_names_recognise(mmixi_names *f)
 {
@@ -30894,6 +30977,7 @@ static void mmixi_names_recognise(mmixi_names *f)
             f->renamings = mmixi_names_gemma;
         else if (mmixi_names_contain(f->a, "vision_model.embeddings.patch_embedding.weight"))
             f->renamings = mmixi_names_towers;
+        else if (mmixi_names_are_openclip(f->a)) mmixi_names_openclip_find(f);
         else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
@@ -30964,14 +31048,15 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
     return f;
 }
 /* Whether an array belongs to no formula here and is left alone: other heads than a classifier's,
-   tokens of masked patches, constants, and what only training reads (DINOv3's norm of local crops,
-   MAE's decoder). */
+   tokens of masked patches, constants (three of OpenAI's CLIP are sizes), and what only training
+   reads (DINOv3's norm of local crops, MAE's decoder). */
 static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
         "head.", "lm_head.", "pooler.", "mask_token", "embeddings.mask_token",
         "rope_embed.periods", "rope_freqs.", "local_cls_norm.", "fc_norm.", "decoder_embed.",
-        "decoder_pos_embed", "decoder_blocks.", "decoder_norm.", "decoder_pred."
+        "decoder_pos_embed", "decoder_blocks.", "decoder_norm.", "decoder_pred.",
+        "input_resolution", "context_length", "vocab_size"
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strncmp(name, known[i], strlen(known[i]))) return 1;
@@ -30990,6 +31075,7 @@ static int mmixi_entry_unused(const char *name)
 typedef struct mmixi_stored {
     const mmix_entry *entry, *scale, *minimum;
     mmix_tensor expected;
+    int turned;                                  /* the file has the transposed matrix */
 } mmixi_stored;
 /* The array NAME.WHAT beside NAME, or NULL. */
 static const mmix_entry *mmixi_stored_beside(const mmix_archive *a, const mmix_entry *e,
@@ -31013,7 +31099,16 @@ static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int pie
     mmixi_stored part;
     part.entry = mmixi_entry(f, q->name, piece);
     part.expected = *q->tensor;
-    part.expected.shape[0] /= (size_t)f->pieces;
+    size_t *shape = part.expected.shape;
+    int is_probe = f->trunk && strstr(f->full, "attn_pool.") && f->pieces == 2;
+    if (is_probe) shape[0] = shape[0] / 3 * (size_t)(piece + 1);         /* q; k and v */
+    else shape[0] /= (size_t)f->pieces;
+    part.turned = f->openclip && (!strcmp(q->name, "visual_projection.weight")
+                                  || !strcmp(q->name, "text_projection.weight"));
+    if (part.turned) {
+        shape[0] = q->tensor->shape[1];
+        shape[1] = q->tensor->shape[0];
+    }
     part.scale = mmixi_stored_beside(f->a, part.entry, "scale");
     part.minimum = mmixi_stored_beside(f->a, part.entry, "minimum");
     if (mmixi_stored_bare(f, q, part.entry)) part.expected.shape[1]--;
@@ -31040,6 +31135,8 @@ static int mmixi_stored_fits(const mmixi_names *f, const mmixi_stored *part)
             && mmixi_shape_is(part->minimum, 2, O, blocks);
     if (e->dtype == MMIX_FILE_I8 && (!is_matrix || !mmixi_shape_is(part->scale, 1, O, 1))) return 0;
     int is_number = mmix_count(&part->expected) == 1;    /* which may have no axis in the file */
+    if (f->trunk && strstr(e->name, "trunk.pos_embed") && e->ndim == 3 && e->shape[0] == 1)
+        return e->shape[1] == O && e->shape[2] == part->expected.shape[1];
     if (is_number || (f->gguf && strstr(e->name, ".ssm_") && !is_matrix))
         return mmixi_same_numbers(e, &part->expected);
     return e->ndim == part->expected.ndim
@@ -31314,6 +31411,22 @@ static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
     mmix_rewind(m, mark);
     return job.bad ? -1 : 0;
 }
+/* Reads a matrix (O, D) that the file has as (D, O). 0, or -1. */
+static int mmixi_turned_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_stored part = mmixi_stored_of(f, q, 0);
+    mmix_tensor *to = q->tensor;
+    size_t O = to->shape[0], D = to->shape[1];
+    mmix_real *file = mmixi_reals(m, D, O), *rows = mmixi_of(to);
+    if (mmixi_is_narrow(to)) rows = mmixi_reals(m, O, D);
+    if (!file || !rows || mmixi_stored_rows(m, f->a, &part, 0, D, file)) return -1;
+    for (size_t o = 0; o < O; o++)
+        for (size_t d = 0; d < D; d++) rows[o * D + d] = file[d * O + o];
+    if (mmixi_is_narrow(to)) mmixi_narrow_rows(to->dtype, mmixi_panels_of(to), 0, O, rows, D);
+    mmix_rewind(m, mark);
+    return 0;
+}
 /* Gemma's norms multiply by 1 + w. */
 static void mmixi_gemma_norm(const mmix_param *q)
 {
@@ -31337,6 +31450,7 @@ static int mmixi_gguf_rates(mmix_ctx *m, const mmixi_names *f, const mmix_param 
 /* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
 static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
+    if (mmixi_stored_of(f, q, 0).turned) return mmixi_turned_param_read(m, f, q);
     if (mmixi_is_narrow(q->tensor)) return mmixi_narrow_param_read(m, f, q);
     int type = MMIX_FILE_REAL;
     size_t size = sizeof(mmix_real), done = 0;
@@ -33355,11 +33469,277 @@ static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config 
     if (!side) side = size;                      /* an older form: the number itself */
     if (side && fabs(mmixi_json_number(side, 0) - (double)c->picture.side) > 0)
         mmixi_hf_refuse(&h, h.json, "size", "the image_size of config.json");
-    if (fabs(mmixi_hf_real(&h, h.json, "resample", 3) - 3) > 0)
-        mmixi_hf_refuse(&h, h.json, "resample", "3 (bicubic)");
+    double filter = mmixi_hf_real(&h, h.json, "resample", 3);
+    c->bilinear = fabs(filter - 2) <= 0;
+    if (!c->bilinear && fabs(filter - 3) > 0)
+        mmixi_hf_refuse(&h, h.json, "resample", "2 (bilinear) or 3 (bicubic)");
     c->crop = mmixi_hf_flag(&h, "do_center_crop", c->crop);
     mmixi_hf_reals(&h, "image_mean", c->mean, 3);
     mmixi_hf_reals(&h, "image_std", c->deviation, 3);
+}
+
+/* ---- towers: OpenCLIP's open_clip_config.json, and OpenAI's files ----
+   model_cfg holds what open_clip.CLIP is made with, so that what is left out has its defaults. */
+
+/* Refuses members that are none of `known`, which ends with NULL, and not off. */
+static void mmixi_hf_known(const mmixi_hf *h, const char *const *known)
+{
+    const char *key, *v;
+    for (v = mmixi_json_next(h->json, h->json, &key); v; v = mmixi_json_next(h->json, v, &key)) {
+        const char *const *k = known;
+        while (*k && strcmp(key, *k)) k++;
+        if (!*k) mmixi_hf_off(h, key, "none");
+    }
+}
+/* The number in an object of one number, such as norm_kwargs; `otherwise` where it is left out. */
+static double mmixi_openclip_eps(const mmixi_hf *h)
+{
+    static const char *const known[] = { "eps", NULL };
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, "norm_kwargs");
+    if (!inner.json || *inner.json != '{') return 1e-5;
+    mmixi_hf_known(&inner, known);
+    return mmixi_hf_real(&inner, inner.json, "eps", 1e-5);
+}
+static int mmixi_openclip_activation(const mmixi_hf *h, int quick)
+{
+    static const char *const known[] = { "approximate", NULL };
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, "act_kwargs");
+    int is_told = inner.json && *inner.json == '{' && mmixi_json_find(inner.json, "approximate");
+    if (quick && is_told) mmixi_hf_refuse(h, h->json, "act_kwargs", "none beside quick_gelu");
+    if (!is_told) return quick ? MMIX_ACTIVATION_QUICK_GELU : MMIX_ACTIVATION_GELU;
+    mmixi_hf_known(&inner, known);
+    mmixi_hf_word(&inner, inner.json, "approximate", "none", "none, tanh");
+    int is_tanh = !strcmp(mmixi_json_word(inner.json, "approximate", "none"), "tanh");
+    return is_tanh ? MMIX_ACTIVATION_GELU_TANH : MMIX_ACTIVATION_GELU;
+}
+/* What a tower of pictures and one of texts say alike. */
+static mmix_tower_config mmixi_openclip_tower(const mmixi_hf *h, size_t dim, int quick)
+{
+    mmix_tower_config c;
+    memset(&c, 0, sizeof c);
+    c.dim = mmixi_hf_size_or(h, "width", dim);
+    c.depth = mmixi_hf_size_or(h, "layers", 12);
+    double ffn = (double)c.dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4);
+    if (ffn < 1 || ffn > INT32_MAX) mmixi_hf_refuse(h, h->json, "mlp_ratio", "a width of 1 or more");
+    else c.ffn = (size_t)ffn;
+    c.eps = mmixi_openclip_eps(h);
+    c.activation = mmixi_openclip_activation(h, quick);
+    c.projection = 1;
+    return c;
+}
+static mmix_tower_config mmixi_openclip_picture(const mmixi_hf *h, int quick)
+{
+    static const char *const known[] = {
+        "layers", "width", "head_width", "mlp_ratio", "patch_size", "image_size", "act_kwargs",
+        "norm_kwargs", "no_ln_pre", "pool_type", "final_ln_after_pool", "pos_embed_type",
+        "output_tokens", "patch_dropout", "attn_pooler_queries", "attn_pooler_heads",
+        "timm_model_pretrained", "timm_pool", "timm_proj", "timm_proj_bias", "timm_drop",
+        "timm_drop_path", NULL
+    };
+    const char *layers = mmixi_json_find(h->json, "layers");
+    mmix_tower_config c;
+    memset(&c, 0, sizeof c);
+    if (layers && *layers == '[')
+        mmixi_hf_refuse(h, h->json, "layers", "a number (lists belong to ResNets, which have no "
+                        "tokens)");
+    mmixi_hf_known(h, known);
+    if (h->m->error_kind) return c;
+    c = mmixi_openclip_tower(h, 768, quick);
+    c.heads = c.dim / mmixi_hf_size_or(h, "head_width", 64);
+    c.patch = mmixi_hf_size_or(h, "patch_size", 16);
+    c.side = mmixi_hf_size_or(h, "image_size", 224);
+    c.pre_norm = !mmixi_hf_flag(h, "no_ln_pre", 0);
+    mmixi_hf_word(h, h->json, "pool_type", "tok", "tok");
+    return c;
+}
+/* SigLIP's pictures, which timm makes: vit_SIZE_patchP_siglip_S. Sizes are those of the arrays;
+   heads and the activation go by the name. */
+static mmix_tower_config mmixi_openclip_trunk(const mmixi_hf *h, const mmix_archive *a)
+{
+    static const char *const known[] = {
+        "image_size", "timm_model_name", "timm_model_pretrained", "timm_pool", "timm_proj",
+        "timm_proj_bias", "timm_drop", "timm_drop_path", "patch_dropout", NULL
+    };
+    static const struct { const char *size; size_t heads; } sizes[] = {
+        { "vit_base_", 12 }, { "vit_large_", 16 }, { "vit_so400m_", 16 }, { "vit_giantopt_", 16 }
+    };
+    static const char *const by_tanh[] = {
+        "vit_base_patch32_siglip_256", "vit_large_patch16_siglip_512",
+        "vit_so400m_patch16_siglip_256", "vit_so400m_patch16_siglip_384",
+        "vit_so400m_patch16_siglip_512", "vit_giantopt_patch16_siglip_256",
+        "vit_giantopt_patch16_siglip_384"
+    };
+    const char *name = mmixi_json_word(h->json, "timm_model_name", "none");
+    mmix_tower_config c;
+    memset(&c, 0, sizeof c);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!strncmp(name, sizes[i].size, strlen(sizes[i].size))) c.heads = sizes[i].heads;
+    if (!c.heads || !strstr(name, "_siglip_") || strstr(name, "_gap_"))
+        mmixi_hf_refuse(h, h->json, "timm_model_name",
+                        "vit_base_…, vit_large_…, vit_so400m_… or vit_giantopt_… of …_siglip_…");
+    mmixi_hf_known(h, known);
+    mmixi_hf_word(h, h->json, "timm_pool", "avg", "map");
+    mmixi_hf_word(h, h->json, "timm_proj", "linear", "none");
+    mmixi_names f = mmixi_names_of(a, NULL, "vision_model.embeddings.patch_embedding.weight");
+    c.dim = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 0);
+    c.patch = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 3);
+    c.ffn = mmixi_entry_size(&f, "vision_model.encoder.layers.0.mlp.fc1.weight", 0);
+    c.depth = mmixi_found_depth(&f, "vision_model.encoder.layers", "layer_norm1.weight");
+    c.side = mmixi_hf_size_or(h, "image_size", 224);
+    c.eps = 1e-6;
+    c.patch_bias = 1;
+    c.pool = MMIX_TOWER_PROBE;
+    for (size_t i = 0; i < sizeof by_tanh / sizeof *by_tanh; i++)
+        if (!strcmp(name, by_tanh[i])) c.activation = MMIX_ACTIVATION_GELU_TANH;
+    return c;
+}
+static mmix_tower_config mmixi_openclip_text(const mmixi_hf *h, int quick)
+{
+    static const char *const known[] = {
+        "context_length", "vocab_size", "width", "heads", "layers", "mlp_ratio", "act_kwargs",
+        "norm_kwargs", "no_causal_mask", "pool_type", "eos_id", "pad_id", "proj_bias", "proj_type",
+        "output_tokens", "hf_tokenizer_name", "tokenizer_kwargs", "tokenizer_mode",
+        "hf_model_pretrained", "hf_proj_type", "hf_pooler_type", NULL
+    };
+    mmixi_hf_known(h, known);
+    mmix_tower_config c = mmixi_openclip_tower(h, 512, quick);
+    c.heads = mmixi_hf_size_or(h, "heads", 8);
+    c.vocabulary = mmixi_hf_size_or(h, "vocab_size", 49408);
+    c.positions = mmixi_hf_size_or(h, "context_length", 77);
+    c.causal = !mmixi_hf_flag(h, "no_causal_mask", 0);
+    mmixi_hf_word(h, h->json, "pool_type", "argmax", "argmax, eos, last");
+    const char *pool = mmixi_json_word(h->json, "pool_type", "argmax");
+    c.pool = !strcmp(pool, "last") ? MMIX_TOWER_LAST : MMIX_TOWER_END;
+    c.end = -1;
+    double end = mmixi_hf_real(h, h->json, "eos_id", 2);
+    if (end > INT32_MAX) mmixi_hf_refuse(h, h->json, "eos_id", "a token");
+    else if (!strcmp(pool, "eos")) c.end = (int)end;
+    mmixi_hf_word(h, h->json, "proj_type", "linear", "linear, none");
+    if (mmixi_hf_flag(h, "proj_bias", 0)) c.projection = 2;
+    if (!strcmp(mmixi_json_word(h->json, "proj_type", "linear"), "none")) c.projection = 0;
+    return c;
+}
+/* OpenAI's pictures: the shorter side resized, the middle as torchvision cuts it. */
+static void mmixi_openai_processor(mmix_towers_config *c)
+{
+    static const double mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
+    static const double deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
+    c->crop = 2;
+    for (int i = 0; i < 3; i++) {
+        c->mean[i] = mean[i];
+        c->deviation[i] = deviation[i];
+    }
+}
+static void mmixi_openclip_processor(const mmixi_hf *h, mmix_towers_config *c)
+{
+    mmixi_hf p = *h;
+    mmixi_openai_processor(c);
+    p.json = mmixi_json_find(h->json, "preprocess_cfg");
+    if (!p.json || *p.json != '{') return;
+    static const char *const known[] = {
+        "size", "mode", "mean", "std", "interpolation", "resize_mode", "fill_color", NULL
+    };
+    mmixi_hf_known(&p, known);
+    const char *size = mmixi_json_find(p.json, "size"), *key;
+    if (size && *size == '[') size = mmixi_json_next(size, size, &key);
+    if (size && *size != 'n' && fabs(mmixi_json_number(size, 0) - (double)c->picture.side) > 0)
+        mmixi_hf_refuse(&p, p.json, "size", "the image_size of vision_cfg");
+    mmixi_hf_word(&p, p.json, "mode", "RGB", "RGB");
+    mmixi_hf_word(&p, p.json, "interpolation", "bicubic", "bicubic, bilinear");
+    c->bilinear = !strcmp(mmixi_json_word(p.json, "interpolation", "bicubic"), "bilinear");
+    mmixi_hf_word(&p, p.json, "resize_mode", "shortest", "shortest, squash");
+    if (!strcmp(mmixi_json_word(p.json, "resize_mode", "shortest"), "squash")) c->crop = 0;
+    mmixi_hf_reals(&p, "mean", c->mean, 3);
+    mmixi_hf_reals(&p, "std", c->deviation, 3);
+}
+/* Takes open_clip_config.json. */
+static void mmixi_openclip_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
+{
+    static const char *const known[] = {
+        "embed_dim", "vision_cfg", "text_cfg", "quick_gelu", "custom_text", "init_logit_bias",
+        "init_logit_scale", "nonscalar_logit_scale", "output_dict", NULL
+    };
+    mmixi_hf model = mmixi_hf_part(h, "model_cfg");
+    if (h->m->error_kind) return;
+    mmixi_hf picture = mmixi_hf_part(&model, "vision_cfg"), text = mmixi_hf_part(&model, "text_cfg");
+    int quick = mmixi_hf_flag(&model, "quick_gelu", 0);
+    if (h->m->error_kind) return;
+    mmixi_hf_known(&model, known);
+    c->width = mmixi_hf_size(&model, "embed_dim");
+    int is_trunk = *mmixi_json_word(picture.json, "timm_model_name", "") != 0;
+    c->picture = is_trunk ? mmixi_openclip_trunk(&picture, a)
+        : mmixi_openclip_picture(&picture, quick);
+    if (!h->m->error_kind) c->text = mmixi_openclip_text(&text, quick);
+    c->bias = mmixi_names_contain(a, "logit_bias");
+    c->picture.depth = mmixi_min(c->picture.depth, a->count);
+    c->text.depth = mmixi_min(c->text.depth, a->count);
+    mmixi_openclip_processor(h, c);
+}
+/* OpenAI's own files have sizes alone: heads are 64 wide, and the activation is the quick one. */
+static void mmixi_openai_towers(mmix_ctx *m, const mmix_archive *a, mmix_towers_config *c)
+{
+    mmixi_names f = mmixi_names_of(a, NULL, "vision_model.embeddings.patch_embedding.weight");
+    mmix_tower_config *p = &c->picture, *t = &c->text;
+    if (!mmixi_names_begin(&f, "input_resolution")) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected open_clip_config.json beside it, which says "
+                  "how many heads it has, or input_resolution among its arrays, as OpenAI's files "
+                  "have it; found neither", a->path);
+        return;
+    }
+    p->dim = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 0);
+    p->patch = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 3);
+    size_t places = mmixi_entry_size(&f, "vision_model.embeddings.position_embedding.weight", 0);
+    p->side = p->patch * mmixi_square_root(mmixi_max(places, 1) - 1);
+    t->dim = mmixi_entry_size(&f, "text_model.embeddings.token_embedding.weight", 1);
+    t->vocabulary = mmixi_entry_size(&f, "text_model.embeddings.token_embedding.weight", 0);
+    t->positions = mmixi_entry_size(&f, "text_model.embeddings.position_embedding.weight", 0);
+    c->width = mmixi_entry_size(&f, "text_projection.weight", 1);
+    mmix_tower_config *const towers[2] = { p, t };
+    static const char *const parts[2] = { "vision_model.encoder.layers",
+                                          "text_model.encoder.layers" };
+    for (int i = 0; i < 2; i++) {
+        char first[64];
+        snprintf(first, sizeof first, "%s.0.mlp.fc1.weight", parts[i]);
+        towers[i]->depth = mmixi_found_depth(&f, parts[i], "layer_norm1.weight");
+        towers[i]->ffn = mmixi_entry_size(&f, first, 0);
+        towers[i]->heads = towers[i]->dim / 64;
+        towers[i]->eps = 1e-5;
+        towers[i]->activation = MMIX_ACTIVATION_QUICK_GELU;
+        towers[i]->projection = 1;
+    }
+    if (!p->depth)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected visual.transformer.resblocks.0 of a ViT, found "
+                  "none: ResNets have no tokens", a->path);
+    p->pre_norm = 1;
+    t->pool = MMIX_TOWER_END;
+    t->causal = 1;
+    t->end = -1;
+    mmixi_openai_processor(c);
+}
+/* Finds the config of a file of OpenAI's or OpenCLIP's. */
+static void mmixi_openclip_config(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
+{
+    mmixi_hf h;
+    memset(&h, 0, sizeof h);
+    h.m = m;
+    mmixi_path_beside(a, "open_clip_config.json", h.path);
+    if (!mmixi_file_there(h.path)) {
+        mmixi_openai_towers(m, a, c);
+        return;
+    }
+    mmixi_file_bytes file = mmixi_file_read(m, "mmix_towers_load", h.path);
+    h.json = mmixi_file_json(a, h.path, &file);
+    mmixi_file_free(m, &file);
+    if (h.json) mmixi_openclip_towers(&h, a, c);
+}
+/* Finds the config of Hugging Face's files. */
+static void mmixi_hf_towers_config(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
+{
+    mmixi_hf h = mmixi_hf_open(m, a, "mmix_towers_load");
+    if (h.json) mmixi_hf_towers(&h, a, c);
+    if (!m->error_kind) mmixi_hf_processor(m, a, c);
 }
 MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtype)
 {
@@ -33369,9 +33749,8 @@ MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtyp
     mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;
     memset(&c, 0, sizeof c);
-    mmixi_hf h = mmixi_hf_open(m, a, "mmix_towers_load");
-    if (h.json) mmixi_hf_towers(&h, a, &c);
-    if (!m->error_kind) mmixi_hf_processor(m, a, &c);
+    if (mmixi_names_are_openclip(a)) mmixi_openclip_config(m, a, &c);
+    else mmixi_hf_towers_config(m, a, &c);
     if (!m->error_kind) t = mmixi_towers_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
     if (t) mmix_params_read(t->params, a, NULL);
     mmix_archive_close(a);

@@ -76,6 +76,13 @@ refuses 'no switch for thinking$' $t/model x --think 1
 refuses '^chat: --plain has no --think$' $t/model x --think 1 --plain
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
+runs search '^12 of 12 pictures find themselves$' '^"A Dog" is 7 8 6 8 8 8 8 8$'
+if [ -x $t/search ] && command -v "${PYTHON:-python3}" >/dev/null; then
+    "${PYTHON:-python3}" tests/search.py $t/search >$t/search-python.txt 2>&1
+    grep -v -E '^[0-9]+ passed' $t/search-python.txt
+    set -- $(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' $t/search-python.txt | tr -dc '0-9 ')
+    if [ $# -eq 3 ]; then passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3)); else no "tests/search.py ends without a result"; fi
+else echo "skipped: searches among pictures (no ${PYTHON:-python3})"; skipped=$((skipped + 1)); fi
 # every program of the folder is run here and named in its README
 for f in demos/*.c; do
     name=$(basename $f .c)

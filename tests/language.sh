@@ -2,10 +2,10 @@
 # Random language models that transformers writes, or with --towers towers of pictures and texts, and what it computes with them,
 # beside the library in float and double.
 #   [PYTHON=...] sh tests/language.sh build/language build/language_f64
-#   [PYTHON=...] sh tests/language.sh --towers build/towers build/towers_f64
+#   [PYTHON=...] sh tests/language.sh --towers build/towers build/towers_f64      --openclip: open_clip's
 set -u
 what=language
-if [ "$1" = --towers ]; then what=towers; shift; fi
+if [ "$1" = --towers ] || [ "$1" = --openclip ]; then what=${1#--}; shift; fi
 t=build/$what-cases
 rm -rf $t
 "${PYTHON:-python3}" tests/${what}_cases.py $t >$t.txt 2>&1; status=$?

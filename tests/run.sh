@@ -202,7 +202,8 @@ else
         run "networks of transformers" sh tests/transformers.sh build/transformers
         run "language models of transformers" sh tests/language.sh build/language build/language_f64
         run "towers of transformers" sh tests/language.sh --towers build/towers build/towers_f64
-    else echo "skipped: networks, language models and towers of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 3)); fi
+        run "towers of OpenCLIP" sh tests/language.sh --openclip build/towers build/towers_f64
+    else echo "skipped: networks, language models and towers of transformers, towers of OpenCLIP (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 4)); fi
     go
     if [ -n "$nvcc" ]; then
         wait $report
