@@ -16,7 +16,7 @@ LIBS    = -lm -lpthread
 ARM    ?= aarch64-linux-gnu-gcc
 MINGW  ?= x86_64-w64-mingw32-gcc
 I686   ?= i686-linux-gnu-gcc
-SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SAN     = -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 STUDIES = dino mixers features linmu linear tables ranks decode typeseg smol bench
 STUDY_HEADERS = $(wildcard demos/studies/*.h)
@@ -97,7 +97,7 @@ $(eval $(call configuration,,$(CC),))
 $(eval $(call configuration,_f64,$(CC),-DMMIX_REAL=double))
 $(eval $(call configuration,_reg,$(CC),-DMMIX_REGRESSION $(SAN)))
 $(eval $(call configuration,_san,$(CC),-DMMIX_NO_SIMD $(SAN)))
-$(eval $(call configuration,_tsan,$(CC),-O1 -g -fsanitize=thread))
+$(eval $(call configuration,_tsan,$(CC),-O1 -g1 -fsanitize=thread))
 $(eval $(call configuration,_neon,$(ARM),-static))
 $(eval $(call configuration,_win,$(MINGW),-static,.exe))
 $(eval $(call configuration,_i686,$(I686),-static -msse2 -mfpmath=sse))

@@ -8,17 +8,18 @@ passed=0 failed=0 skipped=0
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; head -n 5 "${2:-/dev/null}"; }
 
-# builds NAME: by its own line, with -std, warnings and the place of the program added. The first, and one that has doubles,
-# compile the header, too. The others are linked to an object of it in its place.
-object=build/mamba_mix.o
-make -s $object || exit 1
+# builds NAME: by its own line, with -std, warnings and the place of the program added. The first compiles the header, too. The
+# others are linked to an object of it in its place.
+make -s build/mamba_mix.o build/mamba_mix_f64.o || exit 1
+linked() { sed 's/^#define MAMBA_MIX_IMPLEMENTATION$//' demos/$1.c >$t/$1.c; }
 builds()
 {
     line=$(sed -n "s/^ *\(cc .*demos\/$1\.c .*\) && \.\/$1.*/\1/p" demos/$1.c | head -n 1)
     if [ -z "$line" ]; then no "$1: no cc line at its head"; return 1; fi
     from=demos/$1.c
-    if [ $1 != mix ] && ! grep -q MMIX_REAL $from; then      # the object's reals are floats
-        sed 's/^#define MAMBA_MIX_IMPLEMENTATION$//' demos/$1.c >$t/$1.c
+    if [ $1 != mix ]; then
+        object=build/mamba_mix.o; if grep -q 'MMIX_REAL double' $from; then object=build/mamba_mix_f64.o; fi
+        linked $1
         from="-Idemos $t/$1.c $object"
     fi
     set -- "$1" $(echo "$line" | sed "s/^cc //; s| demos/$1.c | $from |; s| -o $1 | -o $t/$1 |")
@@ -91,9 +92,11 @@ for f in demos/*.c; do
 done
 # and where a program is wrong, it is noticed
 if [ -x $t/vit ]; then
-    sed 's/normed, x, NULL);/normed, NULL, NULL);/' demos/vit.c >demos/vit-wrong.c
-    "${CC:-cc}" -O1 demos/vit-wrong.c -o $t/vit-wrong -lm -lpthread 2>$t/wrong.cc; rm -f demos/vit-wrong.c
-    if $t/vit-wrong >$t/wrong.txt 2>&1; then no "a ViT without its residual passes"; else ok; fi
+    linked vit
+    sed 's/normed, x, NULL);/normed, NULL, NULL);/' $t/vit.c >$t/vit-wrong.c
+    if ! "${CC:-cc}" -O1 -Idemos $t/vit-wrong.c build/mamba_mix.o -o $t/vit-wrong -lm -lpthread 2>$t/wrong.cc; then
+        no "a ViT without its residual is not built" $t/wrong.cc
+    elif $t/vit-wrong >$t/wrong.txt 2>&1; then no "a ViT without its residual passes"; else ok; fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
