@@ -58,15 +58,15 @@
         >>api-kernels              >>random           >>linear            >>backbones
      B  tensors, ops, mixers       >>threads          >>convolution       >>decoder
         >>api-context              >>micro-kernels    >>patches           >>towers
-        >>api-tensors              >>gemm             >>heads             >>dino
-        >>api-tape                 >>tensors          >>rope              >>distillation
-        >>api-ops                  >>tape             >>mixing            >>metrics
-        >>api-mixers               >>elementary ops   >>ssd               >>video
-     C  models                                        >>linear attention  >>images
-        >>api-files                                   >>selective scan    >>files
-        >>api-images                                  >>softmax attention >>model files
-        >>api-layers                                  >>layers            >>context
-        >>api-vision                                  >>losses
+        >>api-tensors              >>gemm             >>heads             >>qwen vision
+        >>api-tape                 >>tensors          >>rope              >>dino
+        >>api-ops                  >>tape             >>mixing            >>distillation
+        >>api-mixers               >>elementary ops   >>ssd               >>metrics
+     C  models                                        >>linear attention  >>video
+        >>api-files                                   >>selective scan    >>images
+        >>api-images                                  >>softmax attention >>files
+        >>api-layers                                  >>layers            >>model files
+        >>api-vision                                  >>losses            >>context
         >>api-decoder                                 >>optimizers
         >>api-towers
      D  training, measuring
@@ -1779,6 +1779,53 @@ MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *t, mmix_te
    the sigmoid of each (SigLIP), says how likely a text is. NULL on error. */
 MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_tensor *pictures,
                                         mmix_tensor *texts);
+
+/* ---- the tower of Qwen2-VL and Qwen2.5-VL ----
+
+   A network that makes features of pictures of any size, and of films, for a decoder to read (Wang
+   et al. 2024; Bai et al. 2025). A patch is a square of `frames` frames that follow each other; a
+   picture counts as so many equal ones. Tokens see those of the same frames, in Qwen2.5-VL's blocks
+   with windows those of their window only, which are cut at the edges. Positions are a patch's row
+   and column: of the N features of a head, pair i < N/4 turns by row · 10000^(-4i/N), and the next
+   N/4 pairs turn so by the column. At the end merge x merge patches become one feature, W2
+   gelu(W1 norm(x) + b1) + b2 of all their numbers, which is as wide as the decoder. */
+typedef struct mmix_qwen_vision_config {
+    size_t dim, depth, heads, ffn;           /* D, blocks, heads of D/heads, width of the MLP */
+    size_t width;                            /* of a feature */
+    size_t patch, frames, merge;             /* a patch's side and frames; 0: 14, 2 and 2 */
+    /* 1: Qwen2.5-VL, with RMS norms and SwiGLU; 0: Qwen2-VL, with layer norms and an MLP. */
+    int newer;
+    int activation;                          /* MMIX_ACTIVATION_… of the MLP */
+    size_t window;                           /* patches on a side of a window; 0: no windows */
+    int full[MMIX_VISION_BLOCKS];            /* 1: this block has no windows */
+    size_t least, most;                  /* pixels of a prepared picture; 0: 56 · 56, 28² · 1280 */
+    double mean[3], deviation[3];            /* of the channels; deviation 0: CLIP's of both */
+} mmix_qwen_vision_config;
+typedef struct mmix_qwen_vision mmix_qwen_vision;
+/* Returns a tower with random values from the context's seed. NULL on error. Its parameters have
+   the names that files have behind "visual.", so that mmix_params_read fills them. */
+MMIXDEF mmix_qwen_vision *mmix_qwen_vision_create(mmix_ctx *m, mmix_qwen_vision_config config);
+/* Frees it. NULL is allowed. */
+MMIXDEF void mmix_qwen_vision_destroy(mmix_qwen_vision *v);
+/* Return its config, with the defaults filled in, and its parameters, which stay the tower's. */
+MMIXDEF const mmix_qwen_vision_config *mmix_qwen_vision_config_of(const mmix_qwen_vision *v);
+MMIXDEF mmix_params *mmix_qwen_vision_params(const mmix_qwen_vision *v);
+/* Finds the size that a picture of width x height is prepared to, as the released processor does:
+   both sides become multiples of patch · merge, with at least `least` and at most `most` pixels
+   together, and their ratio stays about what it is. Sets size to width and height. Returns 0, or
+   -1, as for a picture of which one side is more than 200 times the other. */
+MMIXDEF int mmix_qwen_vision_size(mmix_ctx *m, const mmix_qwen_vision *v, size_t width,
+                                  size_t height, size_t size[2]);
+/* Returns a film (T, 3, frames, Y, X) of n pictures of one size, prepared as the released processor
+   does it with Pillow (bicubic): T = ⌈n / frames⌉, and the last picture repeats. One picture is a
+   film of T = 1. NULL on error. */
+MMIXDEF mmix_tensor *mmix_qwen_vision_film(mmix_ctx *m, const mmix_qwen_vision *v,
+                                           const mmix_picture *pictures, size_t n);
+/* Returns the features of such a film, (T, n, width), in raster order of its Y/(patch · merge) rows
+   and X/(patch · merge) columns. NULL on error. If nothing is recorded its memory does not grow
+   with depth. */
+MMIXDEF mmix_tensor *mmix_qwen_vision_forward(mmix_ctx *m, const mmix_qwen_vision *v,
+                                              mmix_tensor *film);
 
 /* ####################################################################################
    D. Training and measuring
@@ -22826,6 +22873,339 @@ MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const 
     return mmixi_image_made(m, in, r, c->mean, c->deviation);
 }
 
+/* ==== >>qwen vision ==================================================================
+   the tower of Qwen2-VL and Qwen2.5-VL: x = patches;  x += attn(norm1 x), x += mlp(norm2 x);
+   features = mlp(merge(norm x))
+
+   Frames that make a patch go together, and what does not is a batch: x (T, n, D) has n patches in
+   raster order. The released program keeps the patches of a window together, which changes the
+   order of tokens but no number; here attention finds the windows on the grid.
+   ==================================================================================== */
+
+typedef struct mmixi_qwen_layer {
+    mmixi_norm_pair norm[2];
+    mmix_attention_layer attention;
+    mmix_swiglu_layer swiglu;                    /* of Qwen2.5-VL */
+    mmix_mlp_layer mlp;                          /* of Qwen2-VL */
+} mmixi_qwen_layer;
+struct mmix_qwen_vision {
+    mmix_params *params;
+    mmix_qwen_vision_config config;
+    mmix_tensor *patch;                          /* (D, 3, frames, patch, patch) */
+    mmixi_norm_pair norm;
+    mmix_mlp_layer merger;                       /* from merge² D to merge² D to `width` */
+    mmixi_qwen_layer *layer;
+};
+
+/* ---- creation ---- */
+
+/* The second half of a block. */
+static void mmixi_qwen_declare_mlp(const mmix_qwen_vision_config *c, mmixi_qwen_layer *l,
+                                   mmix_params *p, const char *prefix)
+{
+    static const char *const biases[3] = { "gate_proj.bias", "up_proj.bias", "down_proj.bias" };
+    const size_t wide[3] = { c->ffn, c->ffn, c->dim };
+    if (!c->newer) {
+        mmix_mlp_init(&l->mlp, p, prefix, c->dim, c->ffn, c->dim);
+        l->mlp.activation = c->activation;
+        return;
+    }
+    mmix_swiglu_init(&l->swiglu, p, prefix, c->dim, c->ffn);
+    for (int i = 0; i < 3; i++)
+        l->swiglu.bias[i] = mmixi_param_vector(p, prefix, biases[i], mmixi_start_zeros(), wide[i]);
+}
+static void mmixi_qwen_declare(mmix_qwen_vision *v)
+{
+    const mmix_qwen_vision_config *c = &v->config;
+    mmix_params *p = v->params;
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    const size_t patch[5] = { c->dim, 3, c->frames, c->patch, c->patch };
+    size_t merged = c->merge * c->merge * c->dim;
+    int bias = !c->newer;                        /* of the norms */
+    v->patch = mmixi_param(p, "patch_embed.", "proj.weight", normal, 5, patch);
+    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
+        mmixi_qwen_layer *l = &v->layer[i];
+        char norm[2][64], attention[64], mlp[64];
+        snprintf(norm[0], sizeof norm[0], "blocks.%d.norm1.", (int)i);
+        snprintf(norm[1], sizeof norm[1], "blocks.%d.norm2.", (int)i);
+        snprintf(attention, sizeof attention, "blocks.%d.attn.", (int)i);
+        snprintf(mlp, sizeof mlp, "blocks.%d.mlp.", (int)i);
+        mmixi_norm_init(&l->norm[0], p, norm[0], c->dim, bias);
+        mmix_attention_init(&l->attention, p, attention, c->dim, c->heads, MMIX_MIXER_SOFTMAX, 1);
+        mmixi_norm_init(&l->norm[1], p, norm[1], c->dim, bias);
+        mmixi_qwen_declare_mlp(c, l, p, mlp);
+    }
+    mmixi_norm_init(&v->norm, p, "merger.ln_q.", c->dim, bias);
+    v->merger.fc1_weight = mmixi_param_matrix(p, "merger.mlp.", "0.weight", normal, merged, merged);
+    v->merger.fc1_bias = mmixi_param_vector(p, "merger.mlp.", "0.bias", zeros, merged);
+    v->merger.fc2_weight = mmixi_param_matrix(p, "merger.mlp.", "2.weight", normal, c->width, merged);
+    v->merger.fc2_bias = mmixi_param_vector(p, "merger.mlp.", "2.bias", zeros, c->width);
+}
+/* Mean and deviation of CLIP's pictures (Radford et al. 2021). */
+static const double mmixi_clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
+static const double mmixi_clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
+/* Fills in what is left to its default. */
+static void mmixi_qwen_defaults(mmix_qwen_vision_config *c)
+{
+    mmixi_default(&c->patch, 14);
+    mmixi_default(&c->frames, 2);
+    mmixi_default(&c->merge, 2);
+    mmixi_default(&c->least, 56 * 56);
+    mmixi_default(&c->most, 28 * 28 * 1280);
+    for (int i = 0; i < 3; i++)
+        if (!(fabs(c->deviation[i]) > 0)) {
+            c->mean[i] = mmixi_clip_mean[i];
+            c->deviation[i] = mmixi_clip_deviation[i];
+        }
+}
+/* Whether a tower has sensible sizes; else there is an error. */
+static int mmixi_qwen_check(mmix_ctx *m, const mmix_qwen_vision_config *c)
+{
+    static const char who[] = "mmix_qwen_vision_create";
+    if (mmixi_within(m, who, "dim", (double)c->dim, 1, 65536)
+        || mmixi_within(m, who, "depth", (double)c->depth, 1, MMIX_VISION_BLOCKS)
+        || mmixi_within(m, who, "heads", (double)c->heads, 1, (double)c->dim)
+        || mmixi_within(m, who, "ffn", (double)c->ffn, 1, INT32_MAX)
+        || mmixi_within(m, who, "width", (double)c->width, 1, 65536)
+        || mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
+        || mmixi_within(m, who, "frames", (double)c->frames, 1, 64)
+        || mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
+        || mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        || mmixi_within(m, who, "window", (double)c->window, 0, 65536)
+        || mmixi_within(m, who, "most", (double)c->most, 1, 1e15)
+        || mmixi_within(m, who, "least", (double)c->least, 1, (double)c->most))
+        return 0;
+    if (c->dim % (4 * c->heads) == 0) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f and %.0f heads, expected heads whose width is a "
+              "multiple of 4: half of it turns by the row, half by the column", who, (double)c->dim,
+              (double)c->heads);
+    return 0;
+}
+static mmix_qwen_vision *mmixi_qwen_create(mmix_ctx *m, mmix_qwen_vision_config c, int start,
+                                           int dtype)
+{
+    if (!m || m->error_kind) return NULL;
+    mmixi_qwen_defaults(&c);
+    if (!mmixi_qwen_check(m, &c)) {
+        mmixi_model_ready(m, NULL, start);       /* says whose fault it is */
+        return NULL;
+    }
+    mmix_params *p = mmix_params_create(m);
+    size_t bytes = sizeof(mmix_qwen_vision) + c.depth * sizeof(mmixi_qwen_layer);
+    mmix_qwen_vision *v = (mmix_qwen_vision *)mmixi_own(p, bytes);
+    if (v) {
+        v->params = p;
+        v->config = c;
+        v->layer = (mmixi_qwen_layer *)(v + 1);
+        p->dtype = dtype;
+        mmixi_qwen_declare(v);
+    }
+    return mmixi_model_ready(m, p, start) ? v : NULL;
+}
+MMIXDEF mmix_qwen_vision *mmix_qwen_vision_create(mmix_ctx *m, mmix_qwen_vision_config config)
+{
+    return mmixi_qwen_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
+}
+MMIXDEF void mmix_qwen_vision_destroy(mmix_qwen_vision *v)
+{
+    if (v) mmix_params_destroy(v->params);
+}
+MMIXDEF const mmix_qwen_vision_config *mmix_qwen_vision_config_of(const mmix_qwen_vision *v)
+{
+    return v ? &v->config : NULL;
+}
+MMIXDEF mmix_params *mmix_qwen_vision_params(const mmix_qwen_vision *v)
+{
+    return v ? v->params : NULL;
+}
+
+/* ---- pictures and films ---- */
+
+/* The multiple of `unit` that a side becomes: the nearest one (of two the even one), or with `way`
+   -1 the next one below, but at least one, and with 1 the next one above. */
+static size_t mmixi_qwen_side(double side, size_t unit, int way)
+{
+    double units = side / (double)unit;
+    if (way < 0) units = fmax(1, floor(units));
+    else if (way > 0) units = ceil(units);
+    else units = rint(units);
+    return (size_t)units * unit;
+}
+/* The operations come in the released program's order, so that no side is rounded otherwise. */
+MMIXDEF int mmix_qwen_vision_size(mmix_ctx *m, const mmix_qwen_vision *v, size_t width,
+                                  size_t height, size_t size[2])
+{
+    static const char who[] = "mmix_qwen_vision_size";
+    if (!mmixi_given(m, who, "*tower, *size", v, size)) return -1;
+    const mmix_qwen_vision_config *c = &v->config;
+    double w = (double)width, h = (double)height;
+    if (mmixi_within(m, who, "width", w, 1, INT32_MAX)
+        || mmixi_within(m, who, "height", h, 1, INT32_MAX)
+        || mmixi_within(m, who, "the longer side over the shorter", fmax(w, h) / fmin(w, h), 1, 200))
+        return -1;
+    size_t unit = c->patch * c->merge;
+    double pixels = (double)mmixi_qwen_side(h, unit, 0) * (double)mmixi_qwen_side(w, unit, 0);
+    int way = 0;
+    if (pixels > (double)c->most) {
+        double shrink = sqrt(h * w / (double)c->most);
+        way = -1;
+        w /= shrink;
+        h /= shrink;
+    } else if (pixels < (double)c->least) {
+        double grow = sqrt((double)c->least / (h * w));
+        way = 1;
+        w *= grow;
+        h *= grow;
+    }
+    size[0] = mmixi_qwen_side(w, unit, way);
+    size[1] = mmixi_qwen_side(h, unit, way);
+    return 0;
+}
+MMIXDEF mmix_tensor *mmix_qwen_vision_film(mmix_ctx *m, const mmix_qwen_vision *v,
+                                           const mmix_picture *pictures, size_t n)
+{
+    static const char who[] = "mmix_qwen_vision_film";
+    size_t size[2];
+    if (!mmixi_given(m, who, "*tower, *pictures, n", v, pictures, n)) return NULL;
+    const mmix_qwen_vision_config *c = &v->config;
+    size_t F = c->frames, T = (n + F - 1) / F;
+    mmix_box all = { 0, 0, pictures->height, pictures->width };
+    if (mmix_qwen_vision_size(m, v, pictures->width, pictures->height, size)) return NULL;
+    mmix_resize_plan plan = mmix_resize_plan_box(all, size[0], size[1]);
+    const size_t shape[5] = { T, 3, F, size[1], size[0] }, plane = size[0] * size[1];
+    mmix_tensor *film = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
+    for (size_t i = 0; film && i < T * F; i++) {
+        mmix_picture in = pictures[mmixi_min(i, n - 1)];
+        mmix_mark mark = mmix_mark_here(m);
+        if (in.width != all.width || in.height != all.height)
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f has %.0f x %.0f "
+                                        "pixels, expected %.0f x %.0f as the first", who, (double)i,
+                                        (double)in.width, (double)in.height, (double)all.width,
+                                        (double)all.height));
+        const mmix_tensor *image = mmixi_image_made(m, in, plan, c->mean, c->deviation);
+        if (!image) return NULL;
+        for (size_t channel = 0; channel < 3; channel++) {
+            size_t at = (i / F * 3 + channel) * F + i % F;
+            memcpy(mmixi_of(film) + at * plane, mmixi_of(image) + channel * plane,
+                   plane * sizeof(mmix_real));
+        }
+        mmix_rewind(m, mark);
+    }
+    return film;
+}
+
+/* ---- forward ---- */
+
+/* About how many patches go through the blocks at once, if nothing is recorded. */
+enum { MMIXI_QWEN_PATCHES = MMIXI_SIZE(4096, 16) };
+/* A film on its way through the blocks. */
+typedef struct mmixi_qwen_pass {
+    const mmix_qwen_vision *v;
+    mmix_tensor *angles;                         /* (n, N/2) */
+    size_t grid[2];                              /* rows and columns of patches */
+    size_t i;                                    /* the block that runs */
+} mmixi_qwen_pass;
+
+/* The angles by which the heads of the patches turn, (n, N/2). */
+static mmix_tensor *mmixi_qwen_angles(mmix_ctx *m, const mmixi_qwen_pass *s)
+{
+    const mmix_qwen_vision_config *c = &s->v->config;
+    size_t quarter = c->dim / c->heads / 4, n = s->grid[0] * s->grid[1];
+    mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
+    for (size_t i = 0; angles && i < quarter; i++) {
+        double turn = mmixi_exp(-mmixi_log(10000) * (double)i / (double)quarter);
+        for (size_t t = 0; t < n; t++) {
+            mmix_real *at = mmixi_of(angles) + t * 2 * quarter + i;
+            at[0] = (mmix_real)((double)(t / s->grid[1]) * turn);
+            at[quarter] = (mmix_real)((double)(t % s->grid[1]) * turn);
+        }
+    }
+    return angles;
+}
+static mmix_tensor *mmixi_qwen_normed(mmix_ctx *m, mmixi_norm_pair norm, mmix_tensor *x)
+{
+    const double eps = 1e-6;
+    if (norm.bias) return mmix_layer_norm(m, x, norm.weight, norm.bias, eps);
+    return mmix_rms_norm(m, x, norm.weight, eps);
+}
+/* What block s->i makes of x[0] (T, n, D). */
+static mmix_tensor *mmixi_qwen_block(mmix_ctx *m, const void *user, mmix_tensor **x)
+{
+    const mmixi_qwen_pass *s = (const mmixi_qwen_pass *)user;
+    const mmix_qwen_vision_config *c = &s->v->config;
+    const mmixi_qwen_layer *l = &s->v->layer[s->i];
+    const size_t window[2] = { c->window, c->window };
+    mmix_attention_layer attention = l->attention;
+    attention.angles = s->angles;
+    if (c->window && !c->full[s->i])
+        mmix_mixer_windows(&attention.options, 2, s->grid, window, 0);
+    mmix_tensor *u = mmixi_qwen_normed(m, l->norm[0], x[0]);
+    mmix_tensor *y = mmix_attention_forward(m, &attention, u, x[0], NULL, NULL, 0);
+    u = mmixi_qwen_normed(m, l->norm[1], y);
+    if (c->newer) return mmix_swiglu_forward(m, &l->swiglu, u, y, NULL);
+    return mmix_mlp_forward(m, &l->mlp, u, y, NULL);
+}
+/* Features of patches x (T, n, D), (T, n / merge², width): those of merge x merge patches lie one
+   behind the other, row by row. */
+static mmix_tensor *mmixi_qwen_merge(mmix_ctx *m, const mmixi_qwen_pass *s, mmix_tensor *x)
+{
+    static const int rows_inside[5] = { 0, 1, 3, 2, 4 };
+    const mmix_qwen_vision_config *c = &s->v->config;
+    size_t e = c->merge, T = mmix_shape(x, 0), down = s->grid[0] / e, across = s->grid[1] / e;
+    const size_t cut[5] = { T, down, e, across, e * c->dim };
+    x = mmixi_qwen_normed(m, s->v->norm, x);
+    x = mmix_permute(m, mmix_reshape(m, x, 5, cut), rows_inside);
+    x = mmixi_as(m, x, 3, T, down * across, e * e * c->dim, 0);
+    return mmix_mlp_forward(m, &s->v->merger, x, NULL, NULL);
+}
+/* The features of a film. */
+static mmix_tensor *mmixi_qwen_run(mmix_ctx *m, const void *user, mmix_tensor **film)
+{
+    mmixi_qwen_pass s = *(const mmixi_qwen_pass *)user;
+    const mmix_qwen_vision_config *c = &s.v->config;
+    const size_t p = c->patch, channels = 3 * c->frames, filters[4] = { c->dim, channels, p, p };
+    size_t T = mmix_shape(film[0], 0), Y = s.grid[0] * p, X = s.grid[1] * p;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *image = mmixi_as(m, film[0], 4, T, channels, Y, X);
+    mmix_tensor *x = mmix_patch_embed(m, image, mmix_reshape(m, s.v->patch, 4, filters), NULL);
+    for (; s.i < c->depth; s.i++)
+        x = mmixi_keep_only(m, mark, mmixi_layer(m, mmixi_qwen_block, &s, sizeof s, &x, 1));
+    return mmixi_keep_only(m, mark, mmixi_qwen_merge(m, &s, x));
+}
+MMIXDEF mmix_tensor *mmix_qwen_vision_forward(mmix_ctx *m, const mmix_qwen_vision *v,
+                                              mmix_tensor *film)
+{
+    static const char who[] = "mmix_qwen_vision_forward";
+    mmixi_qwen_pass s;
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*tower", v)) return NULL;
+    const mmix_qwen_vision_config *c = &v->config;
+    size_t unit = c->patch * c->merge;
+    memset(&d, 0, sizeof d);
+    d.F = c->frames;
+    if (!mmixi_expect(m, who, &d, "+film T3FYX", film)) return NULL;
+    if (d.Y % unit || d.X % unit)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: film of %.0f x %.0f pixels, "
+                                    "expected multiples of %.0f", who, (double)d.X, (double)d.Y,
+                                    (double)unit));
+    memset(&s, 0, sizeof s);
+    s.v = v;
+    s.grid[0] = d.Y / c->patch;
+    s.grid[1] = d.X / c->patch;
+    size_t n = s.grid[0] * s.grid[1], together = mmixi_max(1, MMIXI_QWEN_PATCHES / n);
+    if (!mmixi_infers(m) || together >= d.T) {
+        s.angles = mmixi_qwen_angles(m, &s);
+        return mmixi_qwen_run(m, &s, &film);
+    }
+    mmix_tensor *y = mmix_new3(m, d.T, n / (c->merge * c->merge), c->width);
+    mmix_tensor *in[3] = { film, NULL, NULL };
+    mmix_mark mark = mmix_mark_here(m);
+    s.angles = mmixi_qwen_angles(m, &s);
+    if (y) mmixi_pieces(m, mmixi_qwen_run, &s, in, together, y);
+    mmix_rewind(m, mark);
+    return y;
+}
+
 /* ==== >>dino =========================================================================
    self-distillation: a student learns from all crops what a slow average of itself says of two
 
@@ -33017,8 +33397,6 @@ static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t di
 }
 static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
 {
-    static const double clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
-    static const double clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
     int siglip = mmixi_hf_is(h, "siglip");
     mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = mmixi_hf_part(h, "text_config");
     mmixi_hf_word(h, h->json, "model_type", "none", "clip, siglip");
@@ -33054,8 +33432,8 @@ static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_tower
     c->picture.depth = mmixi_min(c->picture.depth, a->count);
     c->text.depth = mmixi_min(c->text.depth, a->count);
     for (int i = 0; i < 3; i++) {
-        c->mean[i] = siglip ? 0.5 : clip_mean[i];
-        c->deviation[i] = siglip ? 0.5 : clip_deviation[i];
+        c->mean[i] = siglip ? 0.5 : mmixi_clip_mean[i];
+        c->deviation[i] = siglip ? 0.5 : mmixi_clip_deviation[i];
     }
 }
 /* What preprocessor_config.json beside the archive says of pictures, if it is there. */
