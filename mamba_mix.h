@@ -1308,6 +1308,9 @@ typedef struct mmix_span {
     size_t start;
     size_t grid[3];                          /* T, Y, X */
     size_t separators;
+    /* With three axes of positions (mmix_rope_options.sections): frame t has ⌊t · frame_step⌋ on the
+       first one (Qwen2.5-VL's seconds times a rate, rounded as floats). 0: 1. */
+    double frame_step;
 } mmix_span;
 /* mmix_mmate_options.branches: both branches of M-MATE, or one of them. ATTENTION: in their place
    causal softmax attention, with the projections of Flex-MA. */
@@ -19303,6 +19306,7 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
                       (int)i, cells, start, end, low, (double)L);
             return 0;
         }
+        if (mmixi_within(m, who, "frames · frame_step", frames * s->frame_step, 0, 1 << 24)) return 0;
     }
     return 1;
 }
@@ -19372,15 +19376,21 @@ static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], 
     *is_grid = in_frame < plane;
 }
 
+/* How far a frame's position on the first of three axes is from the span's start. */
+static size_t mmixi_span_time(const mmix_span *s, size_t frame)
+{
+    float time = (float)frame * (float)s->frame_step;
+    return s->frame_step > 0 ? (size_t)time : frame;
+}
 /* How far the positions of the text behind a span are from the span's start, on all three axes. */
 static size_t mmixi_span_longest(const mmix_span *s)
 {
     size_t longest = mmixi_max(s->grid[1], s->grid[2]);
-    return mmixi_max(s->grid[0], longest);
+    return mmixi_max(mmixi_span_time(s, s->grid[0] - 1) + 1, longest);
 }
 
 /* Puts every token into its lists. Unless positions are given they begin at *next, which moves on.
-   With three axes a token of a span has the position (frame, row, column) behind the span's
+   With three axes a token of a span has the position (time, row, column) behind the span's
    start. */
 static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t axes, size_t *next)
 {
@@ -19392,8 +19402,10 @@ static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t 
         int is_grid = 0;
         size_t place[3] = { 0, 0, 0 };
         int32_t position[3];
-        if (in_span)
+        if (in_span) {
             mmixi_span_place(s, t - s->start, place, &is_grid);
+            place[0] = mmixi_span_time(s, place[0]);
+        }
         for (size_t axis = 0; axis < axes; axis++) {
             size_t at = *next + (axes == 3 ? place[axis] : 0);
             position[axis] = given ? mmixi_index(given, axis * a->L + t) : (int32_t)at;

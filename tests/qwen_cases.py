@@ -52,8 +52,8 @@ def model(kind, media, width=16, heads=2, sections=(1, 1, 2), theta=1e6, tied=Fa
 
 # Media: (width, height) of a picture; (width, height, frames, seconds from one frame to the next) of a film.
 MODELS = {
-    "qwen2.5-flat": model("Qwen2_5_VL", [(30, 21), (45, 29), (26, 22, 5, 0.25)], tied=True),
-    "qwen2": model("Qwen2VL", [(22, 31), (26, 22, 4, 1.0)]),
+    "qwen2.5-flat": model("Qwen2_5_VL", [(21, 14), (30, 21), (34, 22, 5, 0.25)], tied=True),
+    "qwen2": model("Qwen2VL", [(14, 23), (18, 14, 3, 1.0)]),
     "qwen2-flat": model("Qwen2VL", [(45, 29), (40, 40), (8, 60)], tied=True, vision=dict(hidden_act="gelu")),
     "qwen2.5": model("Qwen2_5_VL", [(100, 10), (17, 190), (1, 1), (64, 64)], width=32, heads=4, sections=(2, 3, 3)),
     "qwen2.5-film": model("Qwen2_5_VL", [(50, 40, 13, 1.0), (30, 30), (24, 40, 1, 0.7)], theta=1e4,

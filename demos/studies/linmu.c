@@ -1961,7 +1961,7 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
 {
     size_t shape[2] = {1, n + ASKED};
     size_t one[2] = {1, 1};
-    mmix_span span = {0, {n / FRAME_TOKENS, SIDE_TOKENS, SIDE_TOKENS}, 0};
+    mmix_span span = {0, {n / FRAME_TOKENS, SIDE_TOKENS, SIDE_TOKENS}, 0, 0};
     mmix_options options;
     double spent = 0;
     memset(&options, 0, sizeof options);
