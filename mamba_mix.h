@@ -2530,15 +2530,22 @@ MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, c
 
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept. */
-typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
-/* Returns the plan that brings a whole box to width x height. */
+/* Pillow's filters: the cubic of Keys 1981 with a = -1/2; sinc(x) sinc(x/3) (Duchon 1979). */
+enum { MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS };
+/* The part `from` of a picture is brought to width x height pixels by a filter, MMIX_PILLOW_…, and
+   `to` of these is kept. */
+typedef struct mmix_resize_plan {
+    mmix_box from, to;
+    size_t width, height;
+    int filter;
+} mmix_resize_plan;
+/* Returns the plan that brings a whole box to width x height, bicubically. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
 /* Returns the plan for evaluation: the shorter side becomes `side` ≥ crop, and the crop x crop
    pixels in the middle are kept. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
                                                       size_t side, size_t crop);
-/* Resizes bicubically (a = -1/2) with antialiasing, horizontally first. `out` is not `in`. */
+/* Resizes with antialiasing, horizontally first. `out` is not `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
 
@@ -26628,20 +26635,29 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 /* ---- resize -----------------------------------------------------------------------
    Output i of m from n inputs, r = n/m, f = max(r, 1), centre c = (i + 1/2) r:
 
-       out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
+       out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - s f + 1/2⌋ ≤ j < ⌊c + s f + 1/2⌋,
 
-   k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
-   is rounded to a multiple of 2⁻²². The rows are resized first, then the columns, with 8 bits
-   between the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it
-   takes the columns first where the height shrinks by more than twice what the width does.)
+   k is the cubic of Keys 1981 with a = -1/2 and s = 2, or Lanczos' sinc(x) sinc(x/3) and s = 3. The
+   w_j of the inputs that exist add up to 1, and each is rounded to a multiple of 2⁻²². The rows are
+   resized first, then the columns, with 8 bits between the two. So does Pillow up to 12.3, with
+   which the systems were trained. (From 13.0 on it takes the columns first where the height shrinks
+   by more than twice what the width does.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
    -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
+/* Lanczos' filter, which mmix_interpolate does not know. */
+enum { MMIXI_RESIZE_LANCZOS = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1 };
+static double mmixi_sinc(double x)
+{
+    const double pi = 3.14159265358979323846;
+    return x > 0 ? mmixi_sin(pi * x) / (pi * x) : 1;
+}
 /* k(x) for x >= 0 within its reach. */
 static double mmixi_resize_kernel(int filter, double x)
 {
     double a = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
+    if (filter == MMIXI_RESIZE_LANCZOS) return x < 3 ? mmixi_sinc(x) * mmixi_sinc(x / 3) : 0;
     if (filter == MMIX_RESIZE_BILINEAR) return 1 - x;
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
@@ -26650,9 +26666,10 @@ static double mmixi_resize_kernel(int filter, double x)
 /* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
-    int smooth = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    int smooth = filter >= MMIX_RESIZE_BICUBIC_ANTIALIAS;
     double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
     double reach = filter == MMIX_RESIZE_BILINEAR ? 1 : 2 * f;
+    if (filter == MMIXI_RESIZE_LANCZOS) reach = 3 * f;
     double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
     double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
@@ -26682,19 +26699,22 @@ static int32_t mmixi_tap_fixed(double weight)
     double half = weight < 0 ? -0.5 : 0.5;
     return (int32_t)(weight * 4194304 + half);
 }
-/* The weights of outputs start … start+count-1, if n inputs make m outputs. w (n) is scratch. */
-static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start,
-                                  size_t count)
+/* The weights of outputs start … start+count-1, if n inputs make m outputs by one of Pillow's
+   filters. w (n) is scratch. */
+static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, int pillow, size_t n, size_t m,
+                                  size_t start, size_t count)
 {
-    double ratio = (double)n / (double)m;
+    int is_lanczos = pillow == MMIX_PILLOW_LANCZOS;
+    int filter = is_lanczos ? MMIXI_RESIZE_LANCZOS : MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    double ratio = (double)n / (double)m, reach = is_lanczos ? 3 : 2;
     mmixi_taps t;
     t.tap = tap;
-    t.step = (size_t)ceil(2 * fmax(ratio, 1)) * 2 + 3;
+    t.step = (size_t)ceil(reach * fmax(ratio, 1)) * 2 + 3;
     t.count = count;
     t.first = 0;
     t.n = 0;
     for (size_t i = 0; i < count; i++, tap += t.step) {
-        size_t taps = mmixi_resize_taps(MMIX_RESIZE_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
+        size_t taps = mmixi_resize_taps(filter, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
         tap[0] = (int32_t)(w->at - t.first);
@@ -26792,14 +26812,17 @@ MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in
     return r;
 }
 /* Scratch holds, in this order, a pair of lines, whose place one output's weights take before; the
-   taps of both axes, at most 4n + 9m of them; the picture between the two passes. At its end there
-   is room for the pixels that are kept, because some callers put these in front of it. */
+   taps of both axes, at most 4n + 9m of them, or 6n + 11m; the picture between the two passes. At
+   its end there is room for the pixels that are kept, because some callers put these in front of
+   it. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r)
 {
     uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
     uint64_t rows = (uint64_t)r.from.height + r.to.height;       /* between, and kept */
-    uint64_t bytes = 40 * sides + 8 + 3 * r.to.width * rows;
+    uint64_t of_side = r.filter == MMIX_PILLOW_LANCZOS ? 48 : 40;
+    uint64_t bytes = of_side * sides + 8 + 3 * r.to.width * rows;
     int fits = (size_t)bytes == bytes;
+    if (r.filter != MMIX_PILLOW_BICUBIC && r.filter != MMIX_PILLOW_LANCZOS) return 0;
     if (!mmixi_sides_ok(r.from.width, r.from.height)) return 0;
     if (!mmixi_sides_ok(r.width, r.height)) return 0;
     if (!mmixi_box_ok(r.to, r.width, r.height)) return 0;
@@ -26818,9 +26841,9 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan 
     if (!mmix_picture_resize_scratch_bytes(r)) return -1;
     if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
     tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    across = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
-    down = mmixi_taps_make(across.tap + across.count * across.step, w, r.from.height, r.height,
-                           r.to.top, r.to.height);
+    across = mmixi_taps_make(tap, w, r.filter, r.from.width, r.width, r.to.left, r.to.width);
+    down = mmixi_taps_make(across.tap + across.count * across.step, w, r.filter, r.from.height,
+                           r.height, r.to.top, r.to.height);
     middle = (uint8_t *)(down.tap + down.count * down.step);
     top = r.from.top + down.first;
     left = r.from.left + across.first;
