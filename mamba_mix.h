@@ -1726,8 +1726,9 @@ MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
 
 /* How a tower makes one vector of its tokens. CLASS: the class token's (CLIP's pictures). PROBE:
    attention of a learned query, and an MLP (SigLIP's pictures). END: that of the end token (CLIP's
-   texts). LAST: that of the last token (SigLIP's texts). */
-enum { MMIX_TOWER_CLASS, MMIX_TOWER_PROBE, MMIX_TOWER_END, MMIX_TOWER_LAST };
+   texts). LAST: that of the last token (SigLIP's texts). TOKENS: it makes none, and its tokens are
+   read (pictures of mmix_vlm). */
+enum { MMIX_TOWER_CLASS, MMIX_TOWER_PROBE, MMIX_TOWER_END, MMIX_TOWER_LAST, MMIX_TOWER_TOKENS };
 typedef struct mmix_tower_config {
     size_t dim, depth, heads, ffn;           /* D, layers, heads of D/heads, width of the MLP */
     double eps;                              /* of the norms */
@@ -22622,18 +22623,28 @@ static void mmixi_tower_declare_projection(mmixi_tower *t, mmix_params *p, const
     if (c->projection == 2)
         t->projection_bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), width);
 }
-/* Whether a tower has sensible sizes; else there is an error. */
-static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t width)
+/* Whether a tower's layers have sensible sizes, and of pictures its patches; else there is an
+   error. */
+static int mmixi_tower_sizes(mmix_ctx *m, const char *who, const mmix_tower_config *c)
 {
-    static const char who[] = "mmix_towers_create";
-    int is_text = c->vocabulary > 0;
-    int low = is_text ? MMIX_TOWER_END : MMIX_TOWER_CLASS;
     if (mmixi_within(m, who, "dim", (double)c->dim, 1, 65536)
         || mmixi_within(m, who, "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX)
         || mmixi_within(m, who, "heads", (double)c->heads, 1, (double)c->dim)
         || mmixi_within(m, who, "ffn", (double)c->ffn, 1, INT32_MAX)
         || mmixi_within(m, who, "eps", c->eps, 0, 1)
-        || mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        || mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU))
+        return 0;
+    if (c->vocabulary) return 1;
+    return !mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
+        && !mmixi_within(m, who, "side", (double)c->side, (double)c->patch, 16384);
+}
+/* The same of one of two towers, whose vectors have `width` numbers. */
+static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t width)
+{
+    static const char who[] = "mmix_towers_create";
+    int is_text = c->vocabulary > 0;
+    int low = is_text ? MMIX_TOWER_END : MMIX_TOWER_CLASS;
+    if (!mmixi_tower_sizes(m, who, c)
         || mmixi_within(m, who, "pool", c->pool, low, low + 1)
         || mmixi_within(m, who, "projection", c->projection, 0, 2)
         || mmixi_within(m, who, "width", (double)width, 1, 65536))
@@ -22641,8 +22652,6 @@ static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t wid
     if (is_text)
         return !mmixi_within(m, who, "vocabulary", (double)c->vocabulary, 1, INT32_MAX)
             && !mmixi_within(m, who, "positions", (double)c->positions, 1, INT32_MAX);
-    if (mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
-        || mmixi_within(m, who, "side", (double)c->side, (double)c->patch, 16384)) return 0;
     if (c->projection || width == c->dim) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: width %.0f without a projection, expected dim %.0f", who,
               (double)width, (double)c->dim);
@@ -22709,10 +22718,11 @@ static mmix_tensor *mmixi_tower_patches(mmix_ctx *m, const mmixi_tower *t, mmix_
     }
     return x;
 }
-/* Takes x (B, n, D) through the layers and the norm behind them. */
-static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x)
+/* Takes x (B, n, D) through the first `depth` layers. */
+static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x,
+                                       size_t depth)
 {
-    for (size_t i = 0; i < t->config->depth; i++) {
+    for (size_t i = 0; i < depth; i++) {
         const mmixi_tower_layer *l = &t->layer[i];
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *u = mmixi_tower_normed(m, t, l->norm[0], x);
@@ -22721,6 +22731,16 @@ static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_t
         x = mmixi_keep_only(m, mark, mmix_mlp_forward(m, &l->mlp, u, x, NULL));
     }
     return x;
+}
+/* What the first `depth` layers make of pictures (B, 3, Y, X), whose patches have these positions
+   (n, D): (B, n, D). */
+static mmix_tensor *mmixi_tower_tokens(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *image,
+                                       mmix_tensor *positions, size_t depth)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = mmix_add(m, mmixi_tower_patches(m, t, image), positions);
+    if (t->config->pre_norm) x = mmixi_tower_normed(m, t, t->pre, x);
+    return mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x), depth);
 }
 /* What the probe makes of tokens x (B, n, D): (B, D). */
 static mmix_tensor *mmixi_tower_probe(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x)
@@ -22757,9 +22777,7 @@ MMIXDEF mmix_tensor *mmix_towers_picture(mmix_ctx *m, const mmix_towers *towers,
     d.S = t->config->side;
     if (!mmixi_expect(m, who, &d, "+image B3SS", image)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = mmix_add(m, mmixi_tower_patches(m, t, image), t->positions);
-    if (t->config->pre_norm) x = mmixi_tower_normed(m, t, t->pre, x);
-    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x));
+    mmix_tensor *x = mmixi_tower_tokens(m, t, image, t->positions, t->config->depth);
     if (t->probe) x = mmixi_tower_probe(m, t, mmixi_tower_normed(m, t, t->post, x));
     else x = mmixi_tower_normed(m, t, t->post, mmixi_flat(m, mmix_slice(m, x, 1, 0, 1)));
     return mmixi_keep_only(m, mark, mmixi_tower_vector(m, t, x));
@@ -22804,7 +22822,7 @@ MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *towers, mm
     mmix_tensor *places = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
     for (size_t i = 0; places && i < d.L; i++) mmix_data_i32(places)[i] = (int32_t)i;
     x = mmix_add(m, x, mmix_take_rows(m, t->positions, places));
-    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x));
+    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x), t->config->depth);
     x = mmixi_tower_normed(m, t, t->post, x);
     if (t->config->pool == MMIX_TOWER_LAST) x = mmixi_flat(m, mmix_slice(m, x, 1, d.L - 1, 1));
     else x = mmix_take_rows(m, mmixi_flat(m, x), mmixi_tower_ends(m, t, tokens));
@@ -30836,25 +30854,44 @@ static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *
         mmixi_print(t, "\n");
     }
 }
+/* Parameters and how the archive names them. A model may have several lists of parameters in one
+   archive. */
+typedef struct mmixi_listed {
+    mmix_params *p;
+    mmixi_names names;
+} mmixi_listed;
+static mmixi_listed mmixi_listed_of(mmix_params *p, const mmix_archive *a, const char *prefix)
+{
+    mmixi_listed part;
+    part.p = p;
+    part.names = mmixi_names_of(a, prefix, p->count ? p->at->name : "");
+    return part;
+}
+/* Prints a line for each parameter of n parts that does not fit, and for each entry under the first
+   one's prefix that belongs to none. `all` as above. */
+static const char *mmixi_parts_check(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
+{
+    mmixi_text t = { NULL, 0, 0 };
+    size_t entries = mmix_archive_count(part->names.a);
+    char *used = (char *)mmixi_step(m, entries + 1);
+    for (int pass = 0; pass < 2 && !m->error_kind; pass++) {     /* measured, then written */
+        t.room = t.at + 1;
+        t.at = 0;
+        if (pass) t.out = (char *)mmixi_header(m, t.room);
+        memset(used, 0, entries);
+        for (size_t k = 0; k < n; k++)
+            for (size_t i = 0; i < part[k].p->count; i++)
+                mmixi_compare_param(&t, &part[k].names, &part[k].p->at[i], used);
+        mmixi_compare_rest(&t, &part->names, used, all);
+    }
+    return t.out;
+}
 MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix)
 {
-    mmixi_text t = { NULL, 0, 0 };
-    size_t n = mmix_archive_count(archive);
-    mmixi_names names;
-    char *used;
     if (!p) return NULL;
-    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    used = (char *)mmixi_step(p->m, n + 1);
-    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {  /* measured, then written */
-        t.room = t.at + 1;
-        t.at = 0;
-        if (pass) t.out = (char *)mmixi_header(p->m, t.room);
-        memset(used, 0, n);
-        for (size_t i = 0; i < p->count; i++) mmixi_compare_param(&t, &names, &p->at[i], used);
-        mmixi_compare_rest(&t, &names, used, prefix != NULL);
-    }
-    return t.out;
+    mmixi_listed part = mmixi_listed_of((mmix_params *)p, archive, prefix);
+    return mmixi_parts_check(p->m, &part, 1, prefix != NULL);
 }
 /* Gives back the memory of what has been read of a mapped .safetensors: whole pages, of up to 64
    KiB. */
@@ -31104,36 +31141,44 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
     if (f->renamings == mmixi_names_gemma) mmixi_gemma_norm(q);
     return f->gguf ? mmixi_gguf_rates(m, f, q) : 0;
 }
-/* Fails unless the archive holds exactly the parameters. */
-static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive,
-                                const char *prefix)
+/* Fails unless the archive holds exactly the parameters of n parts. */
+static void mmixi_parts_expect(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
 {
-    double missing = 0, reshaped = 0, unexpected = 0;
-    mmix_mark mark = mmix_mark_here(p->m);
-    const char *text = mmix_params_check(p, archive, prefix);
+    double expected = 0, missing = 0, reshaped = 0, unexpected = 0;
+    mmix_mark mark = mmix_mark_here(m);
+    const mmix_archive *archive = part->names.a;
+    const char *text = mmixi_parts_check(m, part, n, all);
+    for (size_t k = 0; k < n; k++) expected += (double)part[k].p->count;
     for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) {
         if (*line == 'm') missing++;
         else if (*line == 'r') reshaped++;
         else unexpected++;
     }
     if (text && *text)
-        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, "
+        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, "
                   "%.0f of another shape, %.0f unexpected; first: %.*s",
-                  archive ? archive->path : "no file", (double)p->count, missing, reshaped,
-                  unexpected, (int)strcspn(text, "\n"), text);
-    mmix_rewind(p->m, mark);
+                  archive ? archive->path : "no file", expected, missing, reshaped, unexpected,
+                  (int)strcspn(text, "\n"), text);
+    mmix_rewind(m, mark);
+}
+/* Reads n parts, which have all that the archive holds. 0, or -1. */
+static int mmixi_parts_read(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
+{
+    mmixi_parts_expect(m, part, n, all);
+    for (size_t k = 0; k < n; k++) {
+        mmix_params *p = part[k].p;
+        if (mmixi_params_allocate(p, 0)) return -1;
+        mmixi_params_changed(p);
+        for (size_t i = 0; i < p->count; i++)
+            if (mmixi_param_read(m, &part[k].names, &p->at[i])) return -1;
+    }
+    return 0;
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    mmixi_names names;
     if (!p) return -1;
-    mmixi_params_expect(p, archive, prefix);
-    if (mmixi_params_allocate(p, 0)) return -1;
-    mmixi_params_changed(p);
-    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    for (size_t i = 0; i < p->count; i++)
-        if (mmixi_param_read(p->m, &names, &p->at[i])) return -1;
-    return 0;
+    mmixi_listed part = mmixi_listed_of(p, archive, prefix);
+    return mmixi_parts_read(p->m, &part, 1, prefix != NULL);
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
