@@ -1785,53 +1785,6 @@ MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *t, mmix_te
 MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_tensor *pictures,
                                         mmix_tensor *texts);
 
-/* ---- the tower of Qwen2-VL and Qwen2.5-VL ----
-
-   A network that makes features of pictures of any size, and of films, for a decoder to read (Wang
-   et al. 2024; Bai et al. 2025). A patch is a square of `frames` frames that follow each other; a
-   picture counts as so many equal ones. Tokens see those of the same frames, in Qwen2.5-VL's blocks
-   with windows those of their window only, which are cut at the edges. Positions are a patch's row
-   and column: of the N features of a head, pair i < N/4 turns by row · 10000^(-4i/N), and the next
-   N/4 pairs turn so by the column. At the end merge x merge patches become one feature, W2
-   gelu(W1 norm(x) + b1) + b2 of all their numbers, which is as wide as the decoder. */
-typedef struct mmix_qwen_vision_config {
-    size_t dim, depth, heads, ffn;           /* D, blocks, heads of D/heads, width of the MLP */
-    size_t width;                            /* of a feature */
-    size_t patch, frames, merge;             /* a patch's side and frames; 0: 14, 2 and 2 */
-    /* 1: Qwen2.5-VL, with RMS norms and SwiGLU; 0: Qwen2-VL, with layer norms and an MLP. */
-    int newer;
-    int activation;                          /* MMIX_ACTIVATION_… of the MLP */
-    size_t window;                           /* patches on a side of a window; 0: no windows */
-    int full[MMIX_VISION_BLOCKS];            /* 1: this block has no windows */
-    size_t least, most;                  /* pixels of a prepared picture; 0: 56 · 56, 28² · 1280 */
-    double mean[3], deviation[3];            /* of the channels; deviation 0: CLIP's of both */
-} mmix_qwen_vision_config;
-typedef struct mmix_qwen_vision mmix_qwen_vision;
-/* Returns a tower with random values from the context's seed. NULL on error. Its parameters have
-   the names that files have behind "visual.", so that mmix_params_read fills them. */
-MMIXDEF mmix_qwen_vision *mmix_qwen_vision_create(mmix_ctx *m, mmix_qwen_vision_config config);
-/* Frees it. NULL is allowed. */
-MMIXDEF void mmix_qwen_vision_destroy(mmix_qwen_vision *v);
-/* Return its config, with the defaults filled in, and its parameters, which stay the tower's. */
-MMIXDEF const mmix_qwen_vision_config *mmix_qwen_vision_config_of(const mmix_qwen_vision *v);
-MMIXDEF mmix_params *mmix_qwen_vision_params(const mmix_qwen_vision *v);
-/* Finds the size that a picture of width x height is prepared to, as the released processor does:
-   both sides become multiples of patch · merge, with at least `least` and at most `most` pixels
-   together, and their ratio stays about what it is. Sets size to width and height. Returns 0, or
-   -1, as for a picture of which one side is more than 200 times the other. */
-MMIXDEF int mmix_qwen_vision_size(mmix_ctx *m, const mmix_qwen_vision *v, size_t width,
-                                  size_t height, size_t size[2]);
-/* Returns a film (T, 3, frames, Y, X) of n pictures of one size, prepared as the released processor
-   does it with Pillow (bicubic): T = ⌈n / frames⌉, and the last picture repeats. One picture is a
-   film of T = 1. NULL on error. */
-MMIXDEF mmix_tensor *mmix_qwen_vision_film(mmix_ctx *m, const mmix_qwen_vision *v,
-                                           const mmix_picture *pictures, size_t n);
-/* Returns the features of such a film, (T, n, width), in raster order of its Y/(patch · merge) rows
-   and X/(patch · merge) columns. NULL on error. If nothing is recorded its memory does not grow
-   with depth. */
-MMIXDEF mmix_tensor *mmix_qwen_vision_forward(mmix_ctx *m, const mmix_qwen_vision *v,
-                                              mmix_tensor *film);
-
 /* ==== >>api-vlm ======================================================================
    vision-language models: pictures and words in, words out
 
@@ -1859,13 +1812,37 @@ MMIXDEF mmix_tensor *mmix_qwen_vision_forward(mmix_ctx *m, const mmix_qwen_visio
    brought into the one of `shapes` where most of it is seen, with black around it, and cut into
    tiles. Their tokens are joined to one grid, without those that see black alone, made smaller if
    there are more than `most` tiles of them, and with a token for the end of each row. Several
-   pictures in one question are a tile each. */
-enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA };
+   pictures in one question are a tile each.
+   QWEN (Qwen2-VL, Wang et al. 2024; Qwen2.5-VL, Bai et al. 2025): nothing is cut. Both sides become
+   multiples of patch · merge, with at least `least` and at most `most` pixels together, and their
+   ratio stays about what it is. Films are read, too. */
+enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_QWEN };
 /* mmix_vlm_config.projector: what brings r² widths of the tower to the decoder's. LINEAR: a matrix.
    MLP: two with biases, and the activation between. */
 enum { MMIX_PROJECTOR_LINEAR, MMIX_PROJECTOR_MLP };
 /* The most shapes of MMIX_VLM_LLAVA. */
 enum { MMIX_VLM_SHAPES = 64 };
+/* The tower and the joint of MMIX_VLM_QWEN. A patch is a square of `frames` frames that follow each
+   other; a picture counts as so many equal ones. Tokens see those of the same frames, in
+   Qwen2.5-VL's blocks with windows those of their window only, which are cut at the edges.
+   Positions are a patch's row and column: of the N features of a head, pair i < N/4 turns by
+   row · 10000^(-4i/N), and the next N/4 pairs turn so by the column. At the end merge x merge
+   patches x become one feature, W2 gelu(W1 norm(x) + b1) + b2. */
+typedef struct mmix_qwen_config {
+    size_t dim, depth, heads, ffn;           /* C, blocks, heads of C/heads, width of the MLP */
+    size_t patch, frames, merge;             /* a patch's side in pixels */
+    /* 1: Qwen2.5-VL, with RMS norms and SwiGLU; 0: Qwen2-VL, with layer norms and an MLP. */
+    int newer;
+    int activation;                          /* MMIX_ACTIVATION_… of the MLP */
+    size_t window;                           /* patches on a side of a window; 0: no windows */
+    int full[MMIX_VISION_BLOCKS];            /* 1: this block has no windows */
+    size_t least, most;                      /* pixels of a prepared picture */
+    size_t film_least, film_most;            /* the same of a frame */
+    /* How far the positions on the axis of time are apart that are a second apart. 0: those of
+       frames · t and frames · (t + 1) are one apart. */
+    double rate;
+    int32_t film_token;                      /* stands where a token of a film is read */
+} mmix_qwen_config;
 typedef struct mmix_vlm_config {
     int kind;                                /* MMIX_VLM_… */
     mmix_tower_config tower;                 /* its pool is MMIX_TOWER_TOKENS, or is not read */
@@ -1877,6 +1854,7 @@ typedef struct mmix_vlm_config {
     mmix_decoder_config decoder;             /* its media is 0 */
     int32_t image_token;                     /* stands where a token of a picture is read */
     size_t positions;                        /* tokens that it reads at most; 0: not known */
+    mmix_qwen_config qwen;                   /* of QWEN, where .tower … .activation are not read */
 
     /* ---- pictures ---- */
     size_t tile;                             /* a tile's side in pixels; of LLAVA tower.side */
@@ -1895,8 +1873,8 @@ MMIXDEF mmix_vlm *mmix_vlm_create(mmix_ctx *m, mmix_vlm_config config);
 /* Frees it, and its decoder. NULL is allowed. */
 MMIXDEF void mmix_vlm_destroy(mmix_vlm *v);
 /* Returns a model from a folder of Hugging Face's, as it is downloaded: weights, config.json and
-   preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm and
-   llava_onevision. What a config asks for and is not done here is an error that names it. NULL on
+   preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm,
+   llava_onevision, qwen2_vl and qwen2_5_vl. What a config asks for and is not done here is an error that names it. NULL on
    error. */
 MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
@@ -1916,17 +1894,19 @@ typedef struct mmix_vlm_plan {
     size_t tiles;                            /* that the tower sees, the whole picture's included */
     size_t grid[2];          /* rows and columns of tokens of a tile; LLAVA: of all tiles, at last */
     size_t full[2], begin[2];    /* LLAVA: of all tiles before that; where what is kept begins */
+    size_t frames;                           /* T of films; of a picture 1 */
     size_t tokens;                           /* image tokens in the text, features */
 } mmix_vlm_plan;
 /* Says what becomes of a picture of width x height pixels, one of `count` in the question. Returns
    0, or -1. */
 MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                   size_t count, mmix_vlm_plan *plan);
-/* Returns the tiles, (tiles, 3, tile, tile), as the model's processor makes them with Pillow; NULL
-   on error. */
+/* Returns the tiles, (tiles, 3, tile, tile), as the model's processor makes them with Pillow, of
+   QWEN a film of equal frames, (1, 3, frames, height, width); NULL on error. */
 MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_picture picture,
                                      const mmix_vlm_plan *plan);
-/* Returns the features (tokens, D) of such tiles; NULL on error. */
+/* Returns the features (tokens, D) of such tiles, or of a film; NULL on error. If nothing is
+   recorded the memory does not grow with the tower's depth. */
 MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *pixels,
                                        const mmix_vlm_plan *plan);
 /* Makes of n token ids, with image tokens for `count` pictures in their order, what the decoder
@@ -1934,6 +1914,28 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
    All is in step memory. Returns 0, or -1. */
 MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
                               const mmix_picture *pictures, size_t count, mmix_sequence *out);
+
+/* ---- films, of QWEN ---- */
+
+/* `count` pictures of one size, `rate` of them a second. */
+typedef struct mmix_film {
+    const mmix_picture *frames;
+    size_t count;
+    double rate;
+} mmix_film;
+/* Says what becomes of a film of `count` frames of width x height pixels. With T = ⌈count/frames⌉
+   its features are a grid of T · grid[0] · grid[1]. Returns 0, or -1. */
+MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                               size_t count, mmix_vlm_plan *plan);
+/* Returns the film as the model's processor makes it with Pillow, (T, 3, frames, height, width): the
+   last frame stands for those that are missing. NULL on error. */
+MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
+                                          const mmix_vlm_plan *plan);
+/* Does what mmix_vlm_sequence does for a text with film tokens, too, for n_films films in their
+   order. */
+MMIXDEF int mmix_vlm_sequence_films(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                                    const mmix_picture *pictures, size_t count,
+                                    const mmix_film *films, size_t n_films, mmix_sequence *out);
 
 /* ####################################################################################
    D. Training and measuring
@@ -23018,7 +23020,7 @@ MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const 
    the tower of Qwen2-VL and Qwen2.5-VL: x = patches;  x += attn(norm1 x), x += mlp(norm2 x);
    features = mlp(merge(norm x))
 
-   Frames that make a patch go together, and what does not is a batch: x (T, n, D) has n patches in
+   Frames that make a patch go together, and the others are a batch: x (T, n, C) has n patches in
    raster order. The released program keeps the patches of a window together, which changes the
    order of tokens but no number; here attention finds the windows on the grid.
    ==================================================================================== */
@@ -23029,20 +23031,19 @@ typedef struct mmixi_qwen_layer {
     mmix_swiglu_layer swiglu;                    /* of Qwen2.5-VL */
     mmix_mlp_layer mlp;                          /* of Qwen2-VL */
 } mmixi_qwen_layer;
-struct mmix_qwen_vision {
-    mmix_params *params;
-    mmix_qwen_vision_config config;
-    mmix_tensor *patch;                          /* (D, 3, frames, patch, patch) */
+typedef struct mmixi_qwen {
+    const mmix_qwen_config *config;
+    mmix_tensor *patch;                          /* (C, 3, frames, patch, patch) */
     mmixi_norm_pair norm;
-    mmix_mlp_layer merger;                       /* from merge² D to merge² D to `width` */
+    mmix_mlp_layer merger;                       /* from merge² C to merge² C to D */
     mmixi_qwen_layer *layer;
-};
+} mmixi_qwen;
 
 /* ---- creation ---- */
 
 /* The second half of a block. */
-static void mmixi_qwen_declare_mlp(const mmix_qwen_vision_config *c, mmixi_qwen_layer *l,
-                                   mmix_params *p, const char *prefix)
+static void mmixi_qwen_declare_mlp(const mmix_qwen_config *c, mmixi_qwen_layer *l, mmix_params *p,
+                                   const char *prefix)
 {
     static const char *const biases[3] = { "gate_proj.bias", "up_proj.bias", "down_proj.bias" };
     const size_t wide[3] = { c->ffn, c->ffn, c->dim };
@@ -23055,184 +23056,58 @@ static void mmixi_qwen_declare_mlp(const mmix_qwen_vision_config *c, mmixi_qwen_
     for (int i = 0; i < 3; i++)
         l->swiglu.bias[i] = mmixi_param_vector(p, prefix, biases[i], mmixi_start_zeros(), wide[i]);
 }
-static void mmixi_qwen_declare(mmix_qwen_vision *v)
+/* A tower whose features are D wide. */
+static void mmixi_qwen_declare(mmixi_qwen *t, mmix_params *p, size_t D)
 {
-    const mmix_qwen_vision_config *c = &v->config;
-    mmix_params *p = v->params;
+    static const char merger[] = "visual.merger.mlp.";
+    const mmix_qwen_config *c = t->config;
     mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     const size_t patch[5] = { c->dim, 3, c->frames, c->patch, c->patch };
     size_t merged = c->merge * c->merge * c->dim;
     int bias = !c->newer;                        /* of the norms */
-    v->patch = mmixi_param(p, "patch_embed.", "proj.weight", normal, 5, patch);
+    t->patch = mmixi_param(p, "visual.patch_embed.", "proj.weight", normal, 5, patch);
     for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
-        mmixi_qwen_layer *l = &v->layer[i];
+        mmixi_qwen_layer *l = &t->layer[i];
         char norm[2][64], attention[64], mlp[64];
-        snprintf(norm[0], sizeof norm[0], "blocks.%d.norm1.", (int)i);
-        snprintf(norm[1], sizeof norm[1], "blocks.%d.norm2.", (int)i);
-        snprintf(attention, sizeof attention, "blocks.%d.attn.", (int)i);
-        snprintf(mlp, sizeof mlp, "blocks.%d.mlp.", (int)i);
+        snprintf(norm[0], sizeof norm[0], "visual.blocks.%d.norm1.", (int)i);
+        snprintf(norm[1], sizeof norm[1], "visual.blocks.%d.norm2.", (int)i);
+        snprintf(attention, sizeof attention, "visual.blocks.%d.attn.", (int)i);
+        snprintf(mlp, sizeof mlp, "visual.blocks.%d.mlp.", (int)i);
         mmixi_norm_init(&l->norm[0], p, norm[0], c->dim, bias);
         mmix_attention_init(&l->attention, p, attention, c->dim, c->heads, MMIX_MIXER_SOFTMAX, 1);
         mmixi_norm_init(&l->norm[1], p, norm[1], c->dim, bias);
         mmixi_qwen_declare_mlp(c, l, p, mlp);
     }
-    mmixi_norm_init(&v->norm, p, "merger.ln_q.", c->dim, bias);
-    v->merger.fc1_weight = mmixi_param_matrix(p, "merger.mlp.", "0.weight", normal, merged, merged);
-    v->merger.fc1_bias = mmixi_param_vector(p, "merger.mlp.", "0.bias", zeros, merged);
-    v->merger.fc2_weight = mmixi_param_matrix(p, "merger.mlp.", "2.weight", normal, c->width, merged);
-    v->merger.fc2_bias = mmixi_param_vector(p, "merger.mlp.", "2.bias", zeros, c->width);
-}
-/* Mean and deviation of CLIP's pictures (Radford et al. 2021). */
-static const double mmixi_clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
-static const double mmixi_clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
-/* Fills in what is left to its default. */
-static void mmixi_qwen_defaults(mmix_qwen_vision_config *c)
-{
-    mmixi_default(&c->patch, 14);
-    mmixi_default(&c->frames, 2);
-    mmixi_default(&c->merge, 2);
-    mmixi_default(&c->least, 56 * 56);
-    mmixi_default(&c->most, 28 * 28 * 1280);
-    for (int i = 0; i < 3; i++)
-        if (!(fabs(c->deviation[i]) > 0)) {
-            c->mean[i] = mmixi_clip_mean[i];
-            c->deviation[i] = mmixi_clip_deviation[i];
-        }
+    mmixi_norm_init(&t->norm, p, "visual.merger.ln_q.", c->dim, bias);
+    t->merger.fc1_weight = mmixi_param_matrix(p, merger, "0.weight", normal, merged, merged);
+    t->merger.fc1_bias = mmixi_param_vector(p, merger, "0.bias", zeros, merged);
+    t->merger.fc2_weight = mmixi_param_matrix(p, merger, "2.weight", normal, D, merged);
+    t->merger.fc2_bias = mmixi_param_vector(p, merger, "2.bias", zeros, D);
 }
 /* Whether a tower has sensible sizes; else there is an error. */
-static int mmixi_qwen_check(mmix_ctx *m, const mmix_qwen_vision_config *c)
+static int mmixi_qwen_check(mmix_ctx *m, const char *who, const mmix_qwen_config *c)
 {
-    static const char who[] = "mmix_qwen_vision_create";
-    if (mmixi_within(m, who, "dim", (double)c->dim, 1, 65536)
-        || mmixi_within(m, who, "depth", (double)c->depth, 1, MMIX_VISION_BLOCKS)
-        || mmixi_within(m, who, "heads", (double)c->heads, 1, (double)c->dim)
-        || mmixi_within(m, who, "ffn", (double)c->ffn, 1, INT32_MAX)
-        || mmixi_within(m, who, "width", (double)c->width, 1, 65536)
-        || mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
-        || mmixi_within(m, who, "frames", (double)c->frames, 1, 64)
-        || mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
-        || mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
-        || mmixi_within(m, who, "window", (double)c->window, 0, 65536)
-        || mmixi_within(m, who, "most", (double)c->most, 1, 1e15)
-        || mmixi_within(m, who, "least", (double)c->least, 1, (double)c->most))
+    const double most = 1e12;                    /* pixels: sides are far below 2²⁴ */
+    if (mmixi_within(m, who, "qwen.dim", (double)c->dim, 1, 65536)
+        || mmixi_within(m, who, "qwen.depth", (double)c->depth, 1, MMIX_VISION_BLOCKS)
+        || mmixi_within(m, who, "qwen.heads", (double)c->heads, 1, (double)c->dim)
+        || mmixi_within(m, who, "qwen.ffn", (double)c->ffn, 1, INT32_MAX)
+        || mmixi_within(m, who, "qwen.patch", (double)c->patch, 1, 1024)
+        || mmixi_within(m, who, "qwen.frames", (double)c->frames, 1, 64)
+        || mmixi_within(m, who, "qwen.merge", (double)c->merge, 1, 64)
+        || mmixi_within(m, who, "qwen.activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        || mmixi_within(m, who, "qwen.window", (double)c->window, 0, 65536)
+        || mmixi_within(m, who, "qwen.most", (double)c->most, 1, most)
+        || mmixi_within(m, who, "qwen.least", (double)c->least, 1, (double)c->most)
+        || mmixi_within(m, who, "qwen.film_most", (double)c->film_most, 1, most)
+        || mmixi_within(m, who, "qwen.film_least", (double)c->film_least, 1, (double)c->film_most)
+        || mmixi_within(m, who, "qwen.rate", c->rate, 0, 1e6))
         return 0;
     if (c->dim % (4 * c->heads) == 0) return 1;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f and %.0f heads, expected heads whose width is a "
-              "multiple of 4: half of it turns by the row, half by the column", who, (double)c->dim,
-              (double)c->heads);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: qwen.dim %.0f and %.0f heads, expected heads whose width "
+              "is a multiple of 4: half of it turns by the row, half by the column", who,
+              (double)c->dim, (double)c->heads);
     return 0;
-}
-static mmix_qwen_vision *mmixi_qwen_create(mmix_ctx *m, mmix_qwen_vision_config c, int start,
-                                           int dtype)
-{
-    if (!m || m->error_kind) return NULL;
-    mmixi_qwen_defaults(&c);
-    if (!mmixi_qwen_check(m, &c)) {
-        mmixi_model_ready(m, NULL, start);       /* says whose fault it is */
-        return NULL;
-    }
-    mmix_params *p = mmix_params_create(m);
-    size_t bytes = sizeof(mmix_qwen_vision) + c.depth * sizeof(mmixi_qwen_layer);
-    mmix_qwen_vision *v = (mmix_qwen_vision *)mmixi_own(p, bytes);
-    if (v) {
-        v->params = p;
-        v->config = c;
-        v->layer = (mmixi_qwen_layer *)(v + 1);
-        p->dtype = dtype;
-        mmixi_qwen_declare(v);
-    }
-    return mmixi_model_ready(m, p, start) ? v : NULL;
-}
-MMIXDEF mmix_qwen_vision *mmix_qwen_vision_create(mmix_ctx *m, mmix_qwen_vision_config config)
-{
-    return mmixi_qwen_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
-}
-MMIXDEF void mmix_qwen_vision_destroy(mmix_qwen_vision *v)
-{
-    if (v) mmix_params_destroy(v->params);
-}
-MMIXDEF const mmix_qwen_vision_config *mmix_qwen_vision_config_of(const mmix_qwen_vision *v)
-{
-    return v ? &v->config : NULL;
-}
-MMIXDEF mmix_params *mmix_qwen_vision_params(const mmix_qwen_vision *v)
-{
-    return v ? v->params : NULL;
-}
-
-/* ---- pictures and films ---- */
-
-/* The multiple of `unit` that a side becomes: the nearest one (of two the even one), or with `way`
-   -1 the next one below, but at least one, and with 1 the next one above. */
-static size_t mmixi_qwen_side(double side, size_t unit, int way)
-{
-    double units = side / (double)unit;
-    if (way < 0) units = fmax(1, floor(units));
-    else if (way > 0) units = ceil(units);
-    else units = rint(units);
-    return (size_t)units * unit;
-}
-/* The operations come in the released program's order, so that no side is rounded otherwise. */
-MMIXDEF int mmix_qwen_vision_size(mmix_ctx *m, const mmix_qwen_vision *v, size_t width,
-                                  size_t height, size_t size[2])
-{
-    static const char who[] = "mmix_qwen_vision_size";
-    if (!mmixi_given(m, who, "*tower, *size", v, size)) return -1;
-    const mmix_qwen_vision_config *c = &v->config;
-    double w = (double)width, h = (double)height;
-    if (mmixi_within(m, who, "width", w, 1, INT32_MAX)
-        || mmixi_within(m, who, "height", h, 1, INT32_MAX)
-        || mmixi_within(m, who, "the longer side over the shorter", fmax(w, h) / fmin(w, h), 1, 200))
-        return -1;
-    size_t unit = c->patch * c->merge;
-    double pixels = (double)mmixi_qwen_side(h, unit, 0) * (double)mmixi_qwen_side(w, unit, 0);
-    int way = 0;
-    if (pixels > (double)c->most) {
-        double shrink = sqrt(h * w / (double)c->most);
-        way = -1;
-        w /= shrink;
-        h /= shrink;
-    } else if (pixels < (double)c->least) {
-        double grow = sqrt((double)c->least / (h * w));
-        way = 1;
-        w *= grow;
-        h *= grow;
-    }
-    size[0] = mmixi_qwen_side(w, unit, way);
-    size[1] = mmixi_qwen_side(h, unit, way);
-    return 0;
-}
-MMIXDEF mmix_tensor *mmix_qwen_vision_film(mmix_ctx *m, const mmix_qwen_vision *v,
-                                           const mmix_picture *pictures, size_t n)
-{
-    static const char who[] = "mmix_qwen_vision_film";
-    size_t size[2];
-    if (!mmixi_given(m, who, "*tower, *pictures, n", v, pictures, n)) return NULL;
-    const mmix_qwen_vision_config *c = &v->config;
-    size_t F = c->frames, T = (n + F - 1) / F;
-    mmix_box all = { 0, 0, pictures->height, pictures->width };
-    if (mmix_qwen_vision_size(m, v, pictures->width, pictures->height, size)) return NULL;
-    mmix_resize_plan plan = mmix_resize_plan_box(all, size[0], size[1]);
-    const size_t shape[5] = { T, 3, F, size[1], size[0] }, plane = size[0] * size[1];
-    mmix_tensor *film = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
-    for (size_t i = 0; film && i < T * F; i++) {
-        mmix_picture in = pictures[mmixi_min(i, n - 1)];
-        mmix_mark mark = mmix_mark_here(m);
-        if (in.width != all.width || in.height != all.height)
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f has %.0f x %.0f "
-                                        "pixels, expected %.0f x %.0f as the first", who, (double)i,
-                                        (double)in.width, (double)in.height, (double)all.width,
-                                        (double)all.height));
-        const mmix_tensor *image = mmixi_image_made(m, in, plan, c->mean, c->deviation);
-        if (!image) return NULL;
-        for (size_t channel = 0; channel < 3; channel++) {
-            size_t at = (i / F * 3 + channel) * F + i % F;
-            memcpy(mmixi_of(film) + at * plane, mmixi_of(image) + channel * plane,
-                   plane * sizeof(mmix_real));
-        }
-        mmix_rewind(m, mark);
-    }
-    return film;
 }
 
 /* ---- forward ---- */
@@ -23241,7 +23116,7 @@ MMIXDEF mmix_tensor *mmix_qwen_vision_film(mmix_ctx *m, const mmix_qwen_vision *
 enum { MMIXI_QWEN_PATCHES = MMIXI_SIZE(4096, 16) };
 /* A film on its way through the blocks. */
 typedef struct mmixi_qwen_pass {
-    const mmix_qwen_vision *v;
+    const mmixi_qwen *t;
     mmix_tensor *angles;                         /* (n, N/2) */
     size_t grid[2];                              /* rows and columns of patches */
     size_t i;                                    /* the block that runs */
@@ -23250,15 +23125,15 @@ typedef struct mmixi_qwen_pass {
 /* The angles by which the heads of the patches turn, (n, N/2). */
 static mmix_tensor *mmixi_qwen_angles(mmix_ctx *m, const mmixi_qwen_pass *s)
 {
-    const mmix_qwen_vision_config *c = &s->v->config;
+    const mmix_qwen_config *c = s->t->config;
     size_t quarter = c->dim / c->heads / 4, n = s->grid[0] * s->grid[1];
     mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
     for (size_t i = 0; angles && i < quarter; i++) {
         double turn = mmixi_exp(-mmixi_log(10000) * (double)i / (double)quarter);
-        for (size_t t = 0; t < n; t++) {
-            mmix_real *at = mmixi_of(angles) + t * 2 * quarter + i;
-            at[0] = (mmix_real)((double)(t / s->grid[1]) * turn);
-            at[quarter] = (mmix_real)((double)(t % s->grid[1]) * turn);
+        for (size_t k = 0; k < n; k++) {
+            mmix_real *at = mmixi_of(angles) + k * 2 * quarter + i;
+            at[0] = (mmix_real)((double)(k / s->grid[1]) * turn);
+            at[quarter] = (mmix_real)((double)(k % s->grid[1]) * turn);
         }
     }
     return angles;
@@ -23269,12 +23144,12 @@ static mmix_tensor *mmixi_qwen_normed(mmix_ctx *m, mmixi_norm_pair norm, mmix_te
     if (norm.bias) return mmix_layer_norm(m, x, norm.weight, norm.bias, eps);
     return mmix_rms_norm(m, x, norm.weight, eps);
 }
-/* What block s->i makes of x[0] (T, n, D). */
+/* What block s->i makes of x[0] (T, n, C). */
 static mmix_tensor *mmixi_qwen_block(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_qwen_pass *s = (const mmixi_qwen_pass *)user;
-    const mmix_qwen_vision_config *c = &s->v->config;
-    const mmixi_qwen_layer *l = &s->v->layer[s->i];
+    const mmix_qwen_config *c = s->t->config;
+    const mmixi_qwen_layer *l = &s->t->layer[s->i];
     const size_t window[2] = { c->window, c->window };
     mmix_attention_layer attention = l->attention;
     attention.angles = s->angles;
@@ -23286,59 +23161,51 @@ static mmix_tensor *mmixi_qwen_block(mmix_ctx *m, const void *user, mmix_tensor 
     if (c->newer) return mmix_swiglu_forward(m, &l->swiglu, u, y, NULL);
     return mmix_mlp_forward(m, &l->mlp, u, y, NULL);
 }
-/* Features of patches x (T, n, D), (T, n / merge², width): those of merge x merge patches lie one
-   behind the other, row by row. */
+/* Features of patches x (T, n, C), (T, n / merge², D): those of merge x merge patches lie one behind
+   the other, row by row. */
 static mmix_tensor *mmixi_qwen_merge(mmix_ctx *m, const mmixi_qwen_pass *s, mmix_tensor *x)
 {
     static const int rows_inside[5] = { 0, 1, 3, 2, 4 };
-    const mmix_qwen_vision_config *c = &s->v->config;
+    const mmix_qwen_config *c = s->t->config;
     size_t e = c->merge, T = mmix_shape(x, 0), down = s->grid[0] / e, across = s->grid[1] / e;
     const size_t cut[5] = { T, down, e, across, e * c->dim };
-    x = mmixi_qwen_normed(m, s->v->norm, x);
+    x = mmixi_qwen_normed(m, s->t->norm, x);
     x = mmix_permute(m, mmix_reshape(m, x, 5, cut), rows_inside);
     x = mmixi_as(m, x, 3, T, down * across, e * e * c->dim, 0);
-    return mmix_mlp_forward(m, &s->v->merger, x, NULL, NULL);
+    return mmix_mlp_forward(m, &s->t->merger, x, NULL, NULL);
 }
-/* The features of a film. */
+/* The features of film[0] (T, 3, frames, Y, X). */
 static mmix_tensor *mmixi_qwen_run(mmix_ctx *m, const void *user, mmix_tensor **film)
 {
     mmixi_qwen_pass s = *(const mmixi_qwen_pass *)user;
-    const mmix_qwen_vision_config *c = &s.v->config;
+    const mmix_qwen_config *c = s.t->config;
     const size_t p = c->patch, channels = 3 * c->frames, filters[4] = { c->dim, channels, p, p };
     size_t T = mmix_shape(film[0], 0), Y = s.grid[0] * p, X = s.grid[1] * p;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *image = mmixi_as(m, film[0], 4, T, channels, Y, X);
-    mmix_tensor *x = mmix_patch_embed(m, image, mmix_reshape(m, s.v->patch, 4, filters), NULL);
+    mmix_tensor *x = mmix_patch_embed(m, image, mmix_reshape(m, s.t->patch, 4, filters), NULL);
     for (; s.i < c->depth; s.i++)
         x = mmixi_keep_only(m, mark, mmixi_layer(m, mmixi_qwen_block, &s, sizeof s, &x, 1));
     return mmixi_keep_only(m, mark, mmixi_qwen_merge(m, &s, x));
 }
-MMIXDEF mmix_tensor *mmix_qwen_vision_forward(mmix_ctx *m, const mmix_qwen_vision *v,
-                                              mmix_tensor *film)
+/* The features of a film (T, 3, frames, Y, X), (T, n, D), in raster order of its rows and columns of
+   merge x merge patches. If nothing is recorded a few frames go at a time. */
+static mmix_tensor *mmixi_qwen_features(mmix_ctx *m, const mmixi_qwen *t, mmix_tensor *film)
 {
-    static const char who[] = "mmix_qwen_vision_forward";
+    const mmix_qwen_config *c = t->config;
     mmixi_qwen_pass s;
-    mmixi_dims d;
-    if (!mmixi_given(m, who, "*tower", v)) return NULL;
-    const mmix_qwen_vision_config *c = &v->config;
-    size_t unit = c->patch * c->merge;
-    memset(&d, 0, sizeof d);
-    d.F = c->frames;
-    if (!mmixi_expect(m, who, &d, "+film T3FYX", film)) return NULL;
-    if (d.Y % unit || d.X % unit)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: film of %.0f x %.0f pixels, "
-                                    "expected multiples of %.0f", who, (double)d.X, (double)d.Y,
-                                    (double)unit));
     memset(&s, 0, sizeof s);
-    s.v = v;
-    s.grid[0] = d.Y / c->patch;
-    s.grid[1] = d.X / c->patch;
-    size_t n = s.grid[0] * s.grid[1], together = mmixi_max(1, MMIXI_QWEN_PATCHES / n);
-    if (!mmixi_infers(m) || together >= d.T) {
+    s.t = t;
+    s.grid[0] = mmix_shape(film, 3) / c->patch;
+    s.grid[1] = mmix_shape(film, 4) / c->patch;
+    size_t n = s.grid[0] * s.grid[1], T = mmix_shape(film, 0);
+    size_t together = mmixi_max(1, MMIXI_QWEN_PATCHES / n);
+    if (!mmixi_infers(m) || together >= T) {
         s.angles = mmixi_qwen_angles(m, &s);
         return mmixi_qwen_run(m, &s, &film);
     }
-    mmix_tensor *y = mmix_new3(m, d.T, n / (c->merge * c->merge), c->width);
+    size_t D = mmix_shape(t->merger.fc2_weight, 0);
+    mmix_tensor *y = mmix_new3(m, T, n / (c->merge * c->merge), D);
     mmix_tensor *in[3] = { film, NULL, NULL };
     mmix_mark mark = mmix_mark_here(m);
     s.angles = mmixi_qwen_angles(m, &s);
@@ -23364,12 +23231,14 @@ struct mmix_vlm {
     mmix_tensor *linear;                         /* of MMIX_PROJECTOR_LINEAR */
     mmix_mlp_layer mlp;
     mmix_tensor *newline;                        /* (D), of MMIX_VLM_LLAVA: ends a row */
+    mmixi_qwen qwen;                             /* of MMIX_VLM_QWEN, in the place of the others */
     mmix_decoder *decoder;
 };
 
 /* ---- creation ---- */
 
 static int mmixi_vlm_is_llava(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_LLAVA; }
+static int mmixi_vlm_is_qwen(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_QWEN; }
 /* Rows or columns of patches in a tile. */
 static size_t mmixi_vlm_patches(const mmix_vlm_config *c) { return c->tile / c->tower.patch; }
 
@@ -23379,6 +23248,10 @@ static void mmixi_vlm_declare(mmix_vlm *v)
     mmix_params *p = v->params;
     mmix_init normal = mmixi_start_normal(p);
     size_t D = c->decoder.dim, from = c->merge * c->merge * c->tower.dim;
+    if (mmixi_vlm_is_qwen(c)) {
+        mmixi_qwen_declare(&v->qwen, p, D);
+        return;
+    }
     mmixi_tower_declare(&v->tower, p, "vision_model.");
     if (c->projector == MMIX_PROJECTOR_LINEAR)
         v->linear = mmixi_param_matrix(p, "connector.", "weight", normal, D, from);
@@ -23396,11 +23269,6 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
                   "of merge, %.0f", who, (double)side, (double)side, (double)c->merge);
         return 0;
     }
-    if (mmixi_within(m, who, "filter", c->filter, MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS)
-        || mmixi_within(m, who, "scale", c->scale, 0, 1)) return 0;
-    for (int i = 0; i < 3; i++)
-        if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
-            || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
     if (!mmixi_vlm_is_llava(c))
         return !mmixi_within(m, who, "longest", (double)c->longest, 1, 65536);
     if (mmixi_within(m, who, "n_shapes", (double)c->n_shapes, 1, MMIX_VLM_SHAPES)
@@ -23416,28 +23284,40 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
     }
     return 1;
 }
-/* Whether the parts fit; else there is an error. */
-static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
+/* Whether tower and joint have sensible sizes; else there is an error. */
+static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
-    static const char who[] = "mmix_vlm_create";
     if (c->tower.vocabulary) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: tower.vocabulary is %.0f, expected 0", who,
                   (double)c->tower.vocabulary);
         return 0;
     }
-    return !mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA)
-        && mmixi_tower_sizes(m, who, &c->tower)
+    return mmixi_tower_sizes(m, who, &c->tower)
         && !mmixi_within(m, who, "tower.pool", c->tower.pool, MMIX_TOWER_PROBE, MMIX_TOWER_TOKENS)
         && !mmixi_within(m, who, "layers", (double)c->layers, 0, (double)c->tower.depth)
         && !mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
         && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_MLP)
         && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
-        && !mmixi_within(m, who, "decoder.dim", (double)c->decoder.dim, 1, 65536)
-        && !mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
-        && !mmixi_within(m, who, "image_token", c->image_token, 0,
-                         (double)c->decoder.vocabulary - 1)
         && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
         && mmixi_vlm_check_pictures(m, who, c);
+}
+/* Whether the parts fit; else there is an error. */
+static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
+{
+    static const char who[] = "mmix_vlm_create";
+    double last = (double)c->decoder.vocabulary - 1;
+    if (mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_QWEN)
+        || mmixi_within(m, who, "decoder.dim", (double)c->decoder.dim, 1, 65536)
+        || mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
+        || mmixi_within(m, who, "image_token", c->image_token, 0, last)
+        || mmixi_within(m, who, "filter", c->filter, MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS)
+        || mmixi_within(m, who, "scale", c->scale, 0, 1)) return 0;
+    for (int i = 0; i < 3; i++)
+        if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
+            || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
+    if (!mmixi_vlm_is_qwen(c)) return mmixi_vlm_check_tower(m, who, c);
+    return mmixi_qwen_check(m, who, &c->qwen)
+        && !mmixi_within(m, who, "qwen.film_token", c->qwen.film_token, 0, last);
 }
 
 /* `start` and `dtype` as in mmixi_vision_create. */
@@ -23450,12 +23330,15 @@ static mmix_vlm *mmixi_vlm_create(mmix_ctx *m, mmix_vlm_config c, int start, int
     }
     mmix_params *p = mmix_params_create(m);
     size_t layers = c.tower.depth * sizeof(mmixi_tower_layer);
+    if (mmixi_vlm_is_qwen(&c)) layers = c.qwen.depth * sizeof(mmixi_qwen_layer);
     mmix_vlm *v = (mmix_vlm *)mmixi_own(p, sizeof *v + layers);
     if (v) {
         v->params = p;
         v->config = c;
         v->tower.config = &v->config.tower;
         v->tower.layer = (mmixi_tower_layer *)(v + 1);
+        v->qwen.config = &v->config.qwen;
+        v->qwen.layer = (mmixi_qwen_layer *)(v + 1);     /* a model has one of the two */
         p->dtype = dtype;
         mmixi_vlm_declare(v);
     }
@@ -23604,16 +23487,79 @@ static int mmixi_llava_plan(const mmix_vlm_config *c, size_t width, size_t heigh
     plan->tokens = side * side + plan->grid[0] * (plan->grid[1] + 1);
     return 0;
 }
+
+/* The multiple of `unit` that a side becomes: the nearest one (of two the even one), or with `way`
+   -1 the next one below, but at least one, and with 1 the next one above. */
+static size_t mmixi_qwen_side(double side, size_t unit, int way)
+{
+    double units = side / (double)unit;
+    if (way < 0) units = fmax(1, floor(units));
+    else if (way > 0) units = ceil(units);
+    else units = rint(units);
+    return (size_t)units * unit;
+}
+/* The operations come in the processor's order, so that no side is rounded otherwise. 0, or -1.
+   transformers: smart_resize */
+static int mmixi_qwen_plan(mmix_ctx *m, const char *who, const mmix_qwen_config *c, size_t width,
+                           size_t height, size_t frames, mmix_vlm_plan *plan)
+{
+    int is_film = frames > 0, way = 0;
+    double least = (double)(is_film ? c->film_least : c->least);
+    double most = (double)(is_film ? c->film_most : c->most);
+    double w = (double)width, h = (double)height;
+    size_t unit = c->patch * c->merge;
+    if (mmixi_within(m, who, "the longer side over the shorter", fmax(w, h) / fmin(w, h), 1, 200))
+        return -1;
+    double pixels = (double)mmixi_qwen_side(h, unit, 0) * (double)mmixi_qwen_side(w, unit, 0);
+    if (pixels > most) {
+        double shrink = sqrt(h * w / most);
+        way = -1;
+        w /= shrink;
+        h /= shrink;
+    } else if (pixels < least) {
+        double grow = sqrt(least / (h * w));
+        way = 1;
+        w *= grow;
+        h *= grow;
+    }
+    plan->width = mmixi_qwen_side(w, unit, way);
+    plan->height = mmixi_qwen_side(h, unit, way);
+    plan->grid[0] = plan->height / unit;
+    plan->grid[1] = plan->width / unit;
+    plan->frames = is_film ? (frames + c->frames - 1) / c->frames : 1;
+    plan->tiles = 1;
+    plan->tokens = plan->frames * plan->grid[0] * plan->grid[1];
+    return 0;
+}
+/* Whether a picture has sides that can be planned for; else there is an error. */
+static int mmixi_vlm_sides(mmix_ctx *m, const char *who, size_t width, size_t height)
+{
+    return !mmixi_within(m, who, "width", (double)width, 1, 1 << 24)
+        && !mmixi_within(m, who, "height", (double)height, 1, 1 << 24);
+}
+MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                               size_t count, mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_plan_film";
+    if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
+    if (!mmixi_vlm_is_qwen(&v->config))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: this model reads no films, expected one of "
+                         "Qwen2-VL or Qwen2.5-VL; give it frames as pictures", who);
+    if (!mmixi_vlm_sides(m, who, width, height)) return -1;
+    memset(plan, 0, sizeof *plan);
+    return mmixi_qwen_plan(m, who, &v->config.qwen, width, height, count, plan);
+}
 MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                   size_t count, mmix_vlm_plan *plan)
 {
     static const char who[] = "mmix_vlm_plan_picture";
     if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
-    if (mmixi_within(m, who, "width", (double)width, 1, 1 << 24)
-        || mmixi_within(m, who, "height", (double)height, 1, 1 << 24)) return -1;
+    if (!mmixi_vlm_sides(m, who, width, height)) return -1;
     const mmix_vlm_config *c = &v->config;
-    size_t side = mmixi_vlm_patches(c);
     memset(plan, 0, sizeof *plan);
+    plan->frames = 1;
+    if (mmixi_vlm_is_qwen(c)) return mmixi_qwen_plan(m, who, &c->qwen, width, height, 0, plan);
+    size_t side = mmixi_vlm_patches(c);
     if (!mmixi_vlm_is_llava(c)) mmixi_idefics3_plan(c, width, height, plan);
     else if (count > 1) {                        /* one tile, and the token that ends a row */
         plan->tiles = 1;
@@ -23660,18 +23606,23 @@ static mmix_picture mmixi_vlm_framed(mmix_ctx *m, mmix_picture in, size_t height
     out.rgb = rgb;
     return out;
 }
-/* Writes a T x T part of a picture to out (3, T, T), normalized in float as numpy does it. */
+/* What becomes of the levels of a channel, normalized in float as numpy does it. */
+static void mmixi_vlm_levels(const mmix_vlm_config *c, size_t channel, mmix_real of[256])
+{
+    for (int level = 0; level < 256; level++) {
+        float x = (float)(level * c->scale);
+        float away = x - (float)c->mean[channel];
+        of[level] = (mmix_real)(away / (float)c->deviation[channel]);
+    }
+}
+/* Writes a T x T part of a picture to out (3, T, T). */
 static void mmixi_vlm_tile(const mmix_vlm_config *c, mmix_picture in, size_t top, size_t left,
                            mmix_real *out)
 {
     size_t T = c->tile;
     for (size_t channel = 0; channel < 3; channel++) {
         mmix_real of[256];
-        for (int level = 0; level < 256; level++) {
-            float x = (float)(level * c->scale);
-            float away = x - (float)c->mean[channel];
-            of[level] = (mmix_real)(away / (float)c->deviation[channel]);
-        }
+        mmixi_vlm_levels(c, channel, of);
         for (size_t y = 0; y < T; y++) {
             const uint8_t *line = in.rgb + 3 * ((top + y) * in.width + left) + channel;
             for (size_t x = 0; x < T; x++) *out++ = of[line[3 * x]];
@@ -23725,6 +23676,8 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
     static const char who[] = "mmix_vlm_pixels";
     if (!mmixi_given(m, who, "*v, *plan, *picture", v, plan, picture.rgb)) return NULL;
     const mmix_vlm_config *c = &v->config;
+    const mmix_film still = { &picture, 1, 0 };
+    if (mmixi_vlm_is_qwen(c)) return mmix_vlm_film_pixels(m, v, &still, plan);
     mmix_tensor *pixels = mmix_new4(m, plan->tiles, 3, c->tile, c->tile);
     mmix_mark mark = mmix_mark_here(m);
     if (!pixels) return NULL;
@@ -23732,6 +23685,38 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
         : mmixi_idefics3_pixels(m, c, picture, plan, mmixi_of(pixels));
     mmix_rewind(m, mark);
     return bad ? NULL : pixels;
+}
+
+MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
+                                          const mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_film_pixels";
+    if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
+    if (!mmixi_given(m, who, "*film.frames, film.count", film->frames, film->count)) return NULL;
+    const mmix_vlm_config *c = &v->config;
+    size_t F = c->qwen.frames, T = plan->frames, plane = plan->height * plan->width;
+    const size_t shape[5] = { T, 3, F, plan->height, plan->width };
+    mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
+    for (size_t i = 0; pixels && i < T * F; i++) {
+        mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
+        mmix_mark mark = mmix_mark_here(m);
+        if (in.width != film->frames->width || in.height != film->frames->height)
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: frame %.0f has %.0f x %.0f "
+                                        "pixels, expected %.0f x %.0f as the first", who, (double)i,
+                                        (double)in.width, (double)in.height,
+                                        (double)film->frames->width,
+                                        (double)film->frames->height));
+        in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
+        if (!in.rgb) return NULL;
+        for (size_t channel = 0; channel < 3; channel++) {
+            mmix_real of[256], *out = mmixi_of(pixels);
+            out += ((i / F * 3 + channel) * F + i % F) * plane;
+            mmixi_vlm_levels(c, channel, of);
+            for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
+        }
+        mmix_rewind(m, mark);
+    }
+    return pixels;
 }
 
 /* ---- features ---- */
@@ -23851,8 +23836,14 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
     mmixi_dims d;
     d.B = plan->tiles;
     d.S = v->config.tile;
-    if (!mmixi_expect(m, who, &d, "+pixels B3SS", pixels)) return NULL;
+    d.T = plan->frames;
+    d.F = v->config.qwen.frames;
+    d.Y = plan->height;
+    d.X = plan->width;
+    int is_qwen = mmixi_vlm_is_qwen(&v->config);
+    if (!mmixi_expect(m, who, &d, is_qwen ? "+film T3FYX" : "+pixels B3SS", pixels)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
+    if (is_qwen) return mmixi_flat(m, mmixi_qwen_features(m, &v->qwen, pixels));
     mmix_tensor *x = mmixi_vlm_tiles(m, v, pixels);
     if (mmixi_vlm_is_llava(&v->config)) x = mmixi_llava_pack(m, v, x, plan);
     else x = mmixi_flat(m, x);
@@ -23861,119 +23852,194 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
 
 /* ---- a text with pictures ---- */
 
-/* Grid number i of a picture's tokens as rows and columns: 1, or 0 if it has fewer. */
+/* Grid number i of a medium's tokens as rows and columns: 1, or 0 if it has fewer. */
 static int mmixi_vlm_grid(const mmix_vlm_config *c, const mmix_vlm_plan *plan, size_t i,
                           size_t grid[2])
 {
+    memcpy(grid, plan->grid, sizeof plan->grid);
+    if (mmixi_vlm_is_qwen(c)) return !i;
     size_t side = mmixi_vlm_patches(c) / c->merge;
-    grid[0] = side;
-    grid[1] = side;
-    if (!mmixi_vlm_is_llava(c)) return i < plan->tiles;
-    if (!i) return 1;
-    grid[0] = plan->rows ? plan->grid[0] : 1;
-    grid[1] = plan->grid[1] + 1;
+    if (i == 0 || !mmixi_vlm_is_llava(c)) {
+        grid[0] = side;
+        grid[1] = side;
+        return i < plan->tiles;
+    }
+    if (!plan->rows) grid[0] = 1;
+    grid[1]++;
     return i == 1 && grid[0];
 }
+/* A picture, which is a film of one frame here, or a film; and what stands in the text for it. */
+typedef struct mmixi_vlm_medium {
+    mmix_film film;
+    int is_film;
+    mmix_vlm_plan plan;
+} mmixi_vlm_medium;
 /* What mmix_vlm_sequence has at hand. */
 typedef struct mmixi_vlm_text {
     const mmix_vlm *v;
     const int32_t *ids;
     size_t n, at;
-    const mmix_picture *pictures;
-    const mmix_vlm_plan *plans;
-    size_t count;
+    mmixi_vlm_medium *media, **order;            /* pictures, then films; in the text's order */
+    size_t pictures, count;                      /* of the media */
+    double tokens[2], found[2];                  /* of pictures and films: expected, in the text */
     mmix_span *spans;
     size_t n_spans, room;
 } mmixi_vlm_text;
-/* Plans of all pictures, in step memory, and how many tokens and spans they have. NULL on error. */
-static mmix_vlm_plan *mmixi_vlm_plans(mmix_ctx *m, const mmixi_vlm_text *t, double *tokens,
-                                      size_t *spans)
+/* What stands for a picture, or for a film; -1, which no id is, for a film that is not read. */
+static int32_t mmixi_vlm_token(const mmix_vlm_config *c, int is_film)
 {
-    mmix_vlm_plan *plans = (mmix_vlm_plan *)mmixi_step_array(m, t->count, 1, sizeof *plans);
-    *tokens = 0;
-    *spans = 0;
-    for (size_t i = 0; plans && i < t->count; i++) {
-        const mmix_picture *p = &t->pictures[i];
-        size_t grid[2], n = 0;
-        if (mmix_vlm_plan_picture(m, t->v, p->width, p->height, t->count, &plans[i])) return NULL;
-        *tokens += (double)plans[i].tokens;
-        while (mmixi_vlm_grid(&t->v->config, &plans[i], n, grid)) n++;
-        *spans += n;
-    }
-    return plans;
+    if (!is_film) return c->image_token;
+    return mmixi_vlm_is_qwen(c) ? c->qwen.film_token : -1;
 }
-/* Finds the spans of picture i, whose image tokens come next. 0, or -1 after mmix_fail. */
-static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t, size_t i)
+/* Plans all media, in step memory. 0, or -1. */
+static int mmixi_vlm_plans(mmix_ctx *m, mmixi_vlm_text *t, const mmix_picture *pictures,
+                           const mmix_film *films)
 {
-    int32_t image = t->v->config.image_token;
+    t->media = (mmixi_vlm_medium *)mmixi_step_array(m, t->count, 1, sizeof *t->media);
+    t->order = (mmixi_vlm_medium **)mmixi_step_array(m, t->count, 1, sizeof *t->order);
+    if (!t->order) return -1;
+    for (size_t i = 0; i < t->count; i++) {
+        mmixi_vlm_medium *medium = &t->media[i];
+        mmix_film *film = &medium->film;
+        size_t grid[2], n = 0;
+        memset(medium, 0, sizeof *medium);
+        medium->is_film = i >= t->pictures;
+        film->frames = pictures + i;
+        film->count = 1;
+        if (medium->is_film) *film = films[i - t->pictures];
+        if (!mmixi_given(m, "mmix_vlm_sequence", "*frames, count", film->frames, film->count))
+            return -1;
+        size_t width = film->frames->width, height = film->frames->height;
+        if (medium->is_film ? mmix_vlm_plan_film(m, t->v, width, height, film->count, &medium->plan)
+            : mmix_vlm_plan_picture(m, t->v, width, height, t->pictures, &medium->plan)) return -1;
+        t->tokens[medium->is_film] += (double)medium->plan.tokens;
+        while (mmixi_vlm_grid(&t->v->config, &medium->plan, n, grid)) n++;
+        t->room += n;
+    }
+    return 0;
+}
+/* How far frames of features are apart on the axis of time, as floats are rounded; 0: 1. */
+static double mmixi_vlm_frame_step(const mmix_vlm_config *c, const mmixi_vlm_medium *medium)
+{
+    if (!medium->is_film || !(c->qwen.rate > 0)) return 0;
+    float seconds = (float)((double)c->qwen.frames / medium->film.rate);
+    float step = (float)c->qwen.rate * seconds;
+    return (double)step;
+}
+/* Finds the spans of medium number i, whose tokens come next. 0, or -1 after mmix_fail. */
+static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
+                          const mmixi_vlm_medium *medium)
+{
+    const mmix_vlm_config *c = &t->v->config;
+    int32_t token = mmixi_vlm_token(c, medium->is_film);
     size_t grid[2];
-    for (size_t k = 0; mmixi_vlm_grid(&t->v->config, &t->plans[i], k, grid); k++) {
+    for (size_t k = 0; mmixi_vlm_grid(c, &medium->plan, k, grid); k++) {
         mmix_span *span = &t->spans[t->n_spans++];
-        size_t tokens = grid[0] * grid[1], found = 0;
-        while (t->ids[t->at] != image) t->at++;
-        while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == image) found++;
-        if (found < tokens)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of picture %.0f has %.0f tokens, "
-                             "and from %.0f on %.0f image tokens stand together", who, (double)k,
-                             (double)i, (double)tokens, (double)t->at, (double)found);
+        size_t tokens = medium->plan.frames * grid[0] * grid[1], found = 0;
+        while (t->ids[t->at] != token) t->at++;
+        while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == token) found++;
+        if (found < tokens) {
+            size_t i = (size_t)(medium - t->media);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, and "
+                             "from %.0f on %.0f image tokens stand together", who, (double)k,
+                             medium->is_film ? "film" : "picture",
+                             (double)(medium->is_film ? i - t->pictures : i), (double)tokens,
+                             (double)t->at, (double)found);
+        }
         memset(span, 0, sizeof *span);
         span->start = t->at;
-        span->grid[0] = 1;
+        span->grid[0] = medium->plan.frames;
         span->grid[1] = grid[0];
         span->grid[2] = grid[1];
+        span->frame_step = mmixi_vlm_frame_step(c, medium);
         t->at += tokens;
     }
     return 0;
 }
-/* The features of all pictures, (1, tokens, D). */
-static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t, size_t tokens)
+/* Finds the spans of all media, and their order. 0, or -1. */
+static int mmixi_vlm_find_all(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
 {
+    const mmix_vlm_config *c = &t->v->config;
+    int32_t film = mmixi_vlm_token(c, 1);
+    size_t next[2] = { 0, t->pictures };
+    for (size_t i = 0; i < t->count; i++) {
+        while (t->ids[t->at] != c->image_token && t->ids[t->at] != film) t->at++;
+        int is_film = t->ids[t->at] == film;
+        t->order[i] = &t->media[next[is_film]++];
+        if (mmixi_vlm_find(m, who, t, t->order[i])) return -1;
+    }
+    return 0;
+}
+/* The features of all media, (1, tokens, D). */
+static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t)
+{
+    const size_t tokens = (size_t)(t->tokens[0] + t->tokens[1]);
     const size_t shape[3] = { 1, tokens, t->v->config.decoder.dim };
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *all = NULL;
     for (size_t i = 0; i < t->count && !m->error_kind; i++) {
-        mmix_tensor *x = mmix_vlm_pixels(m, t->v, t->pictures[i], &t->plans[i]);
-        x = mmix_vlm_features(m, t->v, x, &t->plans[i]);
+        const mmixi_vlm_medium *medium = t->order[i];
+        const mmix_vlm_plan *plan = &medium->plan;
+        mmix_tensor *x = medium->is_film ? mmix_vlm_film_pixels(m, t->v, &medium->film, plan)
+            : mmix_vlm_pixels(m, t->v, *medium->film.frames, plan);
+        x = mmix_vlm_features(m, t->v, x, plan);
         all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
     }
     return mmix_reshape(m, all, 3, shape);
 }
-MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
-                              const mmix_picture *pictures, size_t count, mmix_sequence *out)
+/* Whether a text has as many tokens of media as these need, and not too many in all. 0, or -1. */
+static int mmixi_vlm_counts(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
+{
+    static const char *const what[2] = { "image", "film" };
+    const mmix_vlm_config *c = &t->v->config;
+    for (size_t i = 0; i < t->n; i++)
+        for (int is_film = 0; is_film < 2; is_film++)
+            t->found[is_film] += t->ids[i] == mmixi_vlm_token(c, is_film);
+    for (int is_film = 0; is_film < 2; is_film++) {
+        double count = (double)(is_film ? t->count - t->pictures : t->pictures);
+        if (fabs(t->found[is_film] - t->tokens[is_film]) > 0)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f of the ids are %s tokens, expected "
+                             "%.0f for %.0f %ss", who, t->found[is_film], what[is_film],
+                             t->tokens[is_film], count, is_film ? "film" : "picture");
+    }
+    if (c->positions && t->n > c->positions)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, %.0f of them of %.0f pictures, "
+                         "expected at most the %.0f that the model reads", who, (double)t->n,
+                         t->tokens[0] + t->tokens[1], (double)t->count, (double)c->positions);
+    return 0;
+}
+MMIXDEF int mmix_vlm_sequence_films(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                                    const mmix_picture *pictures, size_t count,
+                                    const mmix_film *films, size_t n_films, mmix_sequence *out)
 {
     static const char who[] = "mmix_vlm_sequence";
     if (!mmixi_given(m, who, "*v, *ids, n, *out", v, ids, n, out)) return -1;
     if (count && !mmixi_given(m, who, "*pictures", pictures)) return -1;
-    const mmix_vlm_config *c = &v->config;
+    if (n_films && !mmixi_given(m, who, "*films", films)) return -1;
     mmixi_vlm_text t;
     const size_t shape[2] = { 1, n };
-    double tokens, found = 0;
     memset(out, 0, sizeof *out);
     memset(&t, 0, sizeof t);
     t.v = v;
     t.ids = ids;
     t.n = n;
-    t.pictures = pictures;
-    t.count = count;
-    for (size_t i = 0; i < n; i++) found += ids[i] == c->image_token;
-    t.plans = mmixi_vlm_plans(m, &t, &tokens, &t.room);
-    if (!t.plans) return -1;
-    if (fabs(found - tokens) > 0)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f of the ids are image tokens, expected "
-                         "%.0f for %.0f pictures", who, found, tokens, (double)count);
-    if (c->positions && n > c->positions)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, %.0f of them of %.0f pictures, "
-                         "expected at most the %.0f that the model reads", who, (double)n, tokens,
-                         (double)count, (double)c->positions);
+    t.pictures = count;
+    t.count = count + n_films;
+    for (size_t i = 0; i < n_films && v->config.qwen.rate > 0; i++)
+        if (mmixi_within(m, who, "the rate of a film", films[i].rate, 1e-6, 1e6)) return -1;
+    if (mmixi_vlm_plans(m, &t, pictures, films) || mmixi_vlm_counts(m, who, &t)) return -1;
     out->tokens = mmix_from_i32(m, 2, shape, ids);
     t.spans = (mmix_span *)mmixi_step_array(m, t.room, 1, sizeof *t.spans);
-    if (!t.spans) return -1;
-    for (size_t i = 0; i < count; i++)
-        if (mmixi_vlm_find(m, who, &t, i)) return -1;
+    if (!t.spans || mmixi_vlm_find_all(m, who, &t)) return -1;
     out->spans = t.spans;
     out->n_spans = t.n_spans;
-    if (count) out->media = mmixi_vlm_media(m, &t, (size_t)tokens);
+    if (t.count) out->media = mmixi_vlm_media(m, &t);
     return m->error_kind ? -1 : 0;
+}
+MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                              const mmix_picture *pictures, size_t count, mmix_sequence *out)
+{
+    return mmix_vlm_sequence_films(m, v, ids, n, pictures, count, NULL, 0, out);
 }
 
 /* ==== >>dino =========================================================================
@@ -33357,6 +33423,12 @@ static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_r
     const char *kind = "rope_type";
     if (!mmixi_json_find(scaling, kind)) kind = "type";          /* an older name */
     const char *word = mmixi_json_word(scaling, kind, "default");
+    const char *sections = mmixi_json_find(scaling, "mrope_section");
+    if (sections && mmixi_json_sizes(sections, rope->sections, 3) != 3)
+        mmixi_hf_refuse(h, scaling, "mrope_section", "three sizes");
+    if (mmixi_json_flag(mmixi_json_find(scaling, "mrope_interleaved"), 0))
+        mmixi_hf_refuse(h, scaling, "mrope_interleaved", "false");
+    if (!strcmp(word, "mrope") && rope->sections[0]) return;     /* three axes, and no scaling */
     mmixi_hf_word(h, scaling, kind, "default", "default, linear, llama3, yarn");
     if (!strcmp(word, "default") || h->m->error_kind) return;
     static const char original[] = "original_max_position_embeddings";
@@ -34217,6 +34289,9 @@ static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t di
     c.activation = mmixi_hf_activation(h, "hidden_act", siglip ? "gelu_pytorch_tanh" : "quick_gelu");
     return c;
 }
+/* Mean and deviation of CLIP's pictures (Radford et al. 2021). */
+static const double mmixi_clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
+static const double mmixi_clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
 static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
 {
     int siglip = mmixi_hf_is(h, "siglip");
@@ -34311,6 +34386,9 @@ static const mmixi_vlm_word mmixi_vlm_of_tower[] = {
     { "multi_modal_projector.fc2.", "multi_modal_projector.linear_2.", "weight" },
     { "image_newline", "image_newline", "" }
 };
+static const mmixi_vlm_word mmixi_vlm_of_qwen[] = {
+    { "visual.", "visual.", "patch_embed.proj.weight" }
+};
 static const mmixi_vlm_word mmixi_vlm_of_decoder[] = {
     { "model.", "", "embed_tokens.weight" },
     { "lm_head.", "lm_head.", "weight" }
@@ -34335,9 +34413,11 @@ static void mmixi_vlm_word_find(const mmix_archive *a, const mmixi_vlm_word *w, 
         return;
     }
 }
-/* The parameters of a part with the names that the archive has for them; `names` is room. */
+/* The parameters of a part with the names that the archive has for them; `names` is room. What is
+   `split` has q, k and v in three arrays. */
 static mmixi_listed mmixi_vlm_listed(mmix_params *p, const mmix_archive *a,
-                                     const mmixi_vlm_word *word, size_t n, mmixi_vlm_names *names)
+                                     const mmixi_vlm_word *word, size_t n, int split,
+                                     mmixi_vlm_names *names)
 {
     mmixi_listed part;
     memset(&part, 0, sizeof part);
@@ -34347,7 +34427,7 @@ static mmixi_listed mmixi_vlm_listed(mmix_params *p, const mmix_archive *a,
         names->renamings[i].ours = word[i].ours;
         names->renamings[i].theirs = names->theirs[i];
     }
-    memcpy(names->renamings + n, mmixi_names_towers, sizeof mmixi_names_towers);
+    if (split) memcpy(names->renamings + n, mmixi_names_towers, sizeof mmixi_names_towers);
     part.p = p;
     part.names.a = a;
     part.names.renamings = names->renamings;
@@ -34360,8 +34440,10 @@ static int mmixi_vlm_read(mmix_ctx *m, mmix_vlm *v, const mmix_archive *a)
     mmix_params *decoder = v->decoder->params;
     mmixi_vlm_names names[2];
     mmixi_listed part[2];
-    part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_tower, of_tower, &names[0]);
-    part[1] = mmixi_vlm_listed(decoder, a, mmixi_vlm_of_decoder, of_decoder, &names[1]);
+    if (mmixi_vlm_is_qwen(&v->config))
+        part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_qwen, 1, 0, &names[0]);
+    else part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_tower, of_tower, 1, &names[0]);
+    part[1] = mmixi_vlm_listed(decoder, a, mmixi_vlm_of_decoder, of_decoder, 0, &names[1]);
     return mmixi_parts_read(m, part, 2, 0);
 }
 
@@ -34454,8 +34536,84 @@ static void mmixi_hf_llava(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_co
     if (!strncmp(ratio, most, sizeof most - 1)) c->most = (size_t)atoi(ratio + sizeof most - 1);
     if (!c->most) mmixi_hf_refuse(h, h->json, "vision_aspect_ratio", "anyres_max_ and a number");
 }
+/* The tower of Qwen2-VL and Qwen2.5-VL alike. */
+static void mmixi_hf_qwen_tower(const mmixi_hf *h, const mmix_archive *a, mmix_qwen_config *c)
+{
+    const char *rope = mmixi_json_find(h->json, "rope_parameters");
+    const char *channels = mmixi_json_find(h->json, "in_chans") ? "in_chans" : "in_channels";
+    c->depth = mmixi_min(mmixi_hf_size_or(h, "depth", 32), a->count);    /* the file lacks others */
+    c->heads = mmixi_hf_size_or(h, "num_heads", 16);
+    c->patch = mmixi_hf_size_or(h, "patch_size", 14);
+    c->merge = mmixi_hf_size_or(h, "spatial_merge_size", 2);
+    c->frames = mmixi_hf_size_or(h, "temporal_patch_size", 2);
+    if (mmixi_hf_size_or(h, channels, 3) != 3) mmixi_hf_refuse(h, h->json, channels, "3");
+    if (mmixi_hf_size_or(h, "spatial_patch_size", c->patch) != c->patch)
+        mmixi_hf_refuse(h, h->json, "spatial_patch_size", "patch_size");
+    mmixi_hf_word(h, rope, "rope_type", "axial", "axial");
+    if (fabs(mmixi_hf_real(h, rope, "rope_theta", 10000) - 10000) > 0)
+        mmixi_hf_refuse(h, rope, "rope_theta", "10000");
+}
+/* Qwen2.5-VL's windows. */
+static void mmixi_hf_qwen_windows(const mmixi_hf *h, mmix_qwen_config *c)
+{
+    static const char field[] = "fullatt_block_indexes";
+    size_t full[MMIX_VISION_BLOCKS] = { 7, 15, 23, 31 };
+    const char *list = mmixi_json_find(h->json, field);
+    int n = 4;
+    size_t pixels = mmixi_hf_size_or(h, "window_size", 112);
+    if (h->m->error_kind) return;
+    c->window = pixels / c->merge / c->patch * c->merge;
+    if (!c->window) mmixi_hf_refuse(h, h->json, "window_size", "at least patch_size · merge_size");
+    if (list) n = mmixi_json_sizes(list, full, MMIX_VISION_BLOCKS);
+    if (n < 0) mmixi_hf_refuse(h, h->json, field, "a list of at most 48 numbers of blocks");
+    for (int i = 0; i < n; i++)
+        if (full[i] < MMIX_VISION_BLOCKS) c->full[full[i]] = 1;
+}
+/* What pixels and patches stand for differs between the two. */
+static void mmixi_hf_qwen_kind(const mmixi_hf *h, size_t width, mmix_qwen_config *c)
+{
+    const char *wide = c->newer ? "out_hidden_size" : "hidden_size";
+    if (mmixi_hf_size_or(h, wide, 3584) != width)
+        mmixi_hf_refuse(h, h->json, wide, "the decoder's hidden_size");
+    if (!c->newer) {
+        c->dim = mmixi_hf_size_or(h, "embed_dim", 1280);
+        c->ffn = (size_t)((double)c->dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4));
+        c->activation = mmixi_hf_activation(h, "hidden_act", "quick_gelu");
+        return;
+    }
+    c->dim = mmixi_hf_size_or(h, "hidden_size", 3584);
+    c->ffn = mmixi_hf_size_or(h, "intermediate_size", 3420);
+    c->rate = (double)mmixi_hf_size_or(h, "tokens_per_second", 4);
+    mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
+    mmixi_hf_qwen_windows(h, c);
+}
+/* Released configs have the language half's fields beside the tower's object, transformers 5 writes
+   an object of its own for them. */
+static void mmixi_hf_qwen(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_config *c)
+{
+    static const size_t sections[3] = { 16, 24, 24 };
+    static const char kv[] = "num_key_value_heads";
+    mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = *h;
+    if (mmixi_json_find(h->json, "text_config")) text = mmixi_hf_part(h, "text_config");
+    if (h->m->error_kind) return;
+    mmix_decoder_config *d = &c->decoder;
+    d->rope.theta = 1e6;
+    memcpy(d->rope.sections, sections, sizeof sections);
+    mmixi_hf_transformer(&text, a, d);
+    d->eps = mmixi_hf_real(&text, text.json, "rms_norm_eps", 1e-5);
+    d->bias = 1;
+    if (!mmixi_json_find(text.json, kv)) d->kv_heads = 8;
+    if (mmixi_hf_flag(h, "tie_word_embeddings", 0)) d->tied = 1;
+    c->kind = MMIX_VLM_QWEN;
+    c->positions = mmixi_hf_size_or(&text, "max_position_embeddings", 32768);
+    c->image_token = (int32_t)mmixi_hf_size_or(h, "image_token_id", 151655);
+    c->qwen.film_token = (int32_t)mmixi_hf_size_or(h, "video_token_id", 151656);
+    c->qwen.newer = mmixi_hf_is(h, "qwen2_5_vl");
+    mmixi_hf_qwen_tower(&picture, a, &c->qwen);
+    mmixi_hf_qwen_kind(&picture, d->dim, &c->qwen);
+}
 
-/* What is said of pictures: of both kinds alike. */
+/* What is said of pictures: of all kinds alike. */
 static void mmixi_hf_vlm_pictures(const mmixi_hf *h, int resample, double mean, mmix_vlm_config *c)
 {
     static const char *const steps[] = { "do_resize", "do_rescale", "do_normalize" };
@@ -34507,13 +34665,64 @@ static void mmixi_hf_llava_pictures(const mmixi_hf *h, mmix_vlm_config *c)
     if (n != c->n_shapes || memcmp(shapes, c->shapes, n * sizeof *shapes))
         mmixi_hf_refuse(h, h->json, "image_grid_pinpoints", "those of config.json");
 }
-/* The processor's config: an object of processor_config.json, or preprocessor_config.json. */
-static mmixi_hf mmixi_hf_vlm_processor(mmix_ctx *m, mmix_archive *a, const char *who)
+/* Pixels of a prepared picture or frame: min_pixels and max_pixels, or those of `size`. */
+static void mmixi_hf_qwen_pixels(const mmixi_hf *h, size_t *least, size_t *most)
+{
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, "size");
+    if (inner.json && *inner.json != '{') mmixi_hf_refuse(h, h->json, "size", "an object");
+    *least = mmixi_hf_size_or(&inner, "shortest_edge", *least);
+    *most = mmixi_hf_size_or(&inner, "longest_edge", *most);
+    *least = mmixi_hf_size_or(h, "min_pixels", *least);
+    *most = mmixi_hf_size_or(h, "max_pixels", *most);
+}
+static void mmixi_hf_qwen_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    mmix_qwen_config *q = &c->qwen;
+    mmixi_hf_vlm_pictures(h, 3, 0, c);
+    if (!mmixi_json_find(h->json, "image_mean"))
+        memcpy(c->mean, mmixi_clip_mean, sizeof c->mean);
+    if (!mmixi_json_find(h->json, "image_std"))
+        memcpy(c->deviation, mmixi_clip_deviation, sizeof c->deviation);
+    if (mmixi_hf_size_or(h, "patch_size", 14) != q->patch)
+        mmixi_hf_refuse(h, h->json, "patch_size", "that of config.json");
+    if (mmixi_hf_size_or(h, "merge_size", 2) != q->merge)
+        mmixi_hf_refuse(h, h->json, "merge_size", "spatial_merge_size of config.json");
+    if (mmixi_hf_size_or(h, "temporal_patch_size", 2) != q->frames)
+        mmixi_hf_refuse(h, h->json, "temporal_patch_size", "that of config.json");
+    q->least = 56 * 56;
+    q->most = 28 * 28 * 1280;
+    mmixi_hf_qwen_pixels(h, &q->least, &q->most);
+    q->film_least = q->least;                    /* unless the films' config says otherwise */
+    q->film_most = q->most;
+}
+/* The processor's config: an object of processor_config.json, or a file of its own, which has to be
+   there if it is `needed`; else json is NULL without it. */
+static mmixi_hf mmixi_hf_vlm_processor(mmix_ctx *m, mmix_archive *a, const char *who,
+                                       const char *object, const char *file, int needed)
 {
     mmixi_hf h = mmixi_hf_beside(m, a, who, "processor_config.json", 0);
-    if (h.json) h.json = mmixi_json_find(h.json, "image_processor");
+    if (h.json) h.json = mmixi_json_find(h.json, object);
     if (h.json || m->error_kind) return h;
-    return mmixi_hf_beside(m, a, who, "preprocessor_config.json", 1);
+    return mmixi_hf_beside(m, a, who, file, needed);
+}
+/* What is said of films beside pictures: how many pixels a frame has. */
+static void mmixi_hf_qwen_films(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm_config *c)
+{
+    mmixi_hf h = mmixi_hf_vlm_processor(m, a, who, "video_processor",
+                                        "video_preprocessor_config.json", 0);
+    mmix_vlm_config films = *c;
+    if (!h.json) return;
+    mmixi_hf_qwen_pictures(&h, &films);
+    int same = films.filter == c->filter && fabs(films.scale - c->scale) <= 0
+        && !memcmp(films.mean, c->mean, sizeof c->mean)
+        && !memcmp(films.deviation, c->deviation, sizeof c->deviation);
+    if (!same)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: resample, rescale_factor, image_mean and image_std of "
+                  "films: expected those of pictures, found others", h.path);
+    c->qwen.film_least = 128 * 28 * 28;
+    c->qwen.film_most = 768 * 28 * 28;
+    mmixi_hf_qwen_pixels(&h, &c->qwen.film_least, &c->qwen.film_most);
 }
 /* Takes the config of the folder where the archive lies. */
 static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm_config *c)
@@ -34525,21 +34734,25 @@ static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm
     } kinds[] = {
         { "idefics3", mmixi_hf_idefics3, mmixi_hf_idefics3_pictures },
         { "smolvlm", mmixi_hf_idefics3, mmixi_hf_idefics3_pictures },
-        { "llava_onevision", mmixi_hf_llava, mmixi_hf_llava_pictures }
+        { "llava_onevision", mmixi_hf_llava, mmixi_hf_llava_pictures },
+        { "qwen2_vl", mmixi_hf_qwen, mmixi_hf_qwen_pictures },
+        { "qwen2_5_vl", mmixi_hf_qwen, mmixi_hf_qwen_pictures }
     };
     size_t i = 0, n = sizeof kinds / sizeof *kinds;
     mmixi_hf h = mmixi_hf_open(m, a, who);
     if (!h.json) return;
     while (i < n && !mmixi_hf_is(&h, kinds[i].type)) i++;
     if (i == n) {
-        mmixi_hf_refuse(&h, h.json, "model_type", "idefics3, smolvlm or llava_onevision");
+        mmixi_hf_refuse(&h, h.json, "model_type", "idefics3, smolvlm, llava_onevision, qwen2_vl or "
+                        "qwen2_5_vl");
         return;
     }
     mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
     kinds[i].take(&h, a, c);
     if (m->error_kind) return;
-    h = mmixi_hf_vlm_processor(m, a, who);
+    h = mmixi_hf_vlm_processor(m, a, who, "image_processor", "preprocessor_config.json", 1);
     if (h.json) kinds[i].pictures(&h, c);
+    if (mmixi_vlm_is_qwen(c) && !m->error_kind) mmixi_hf_qwen_films(m, a, who, c);
 }
 /* The file of weights in a folder: 0, or -1 if there is none. */
 static int mmixi_folder_weights(mmix_ctx *m, const char *who, const char *folder,

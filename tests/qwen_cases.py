@@ -37,7 +37,7 @@ PATCH, MERGE, FRAMES = 4, 2, 2
 def model(kind, media, width=16, heads=2, sections=(1, 1, 2), theta=1e6, tied=False, vision=None, text=None, interval=None,
           least=200, most=3000):
     text = dict(dict(vocab_size=WORDS, hidden_size=width, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-                     intermediate_size=24, max_position_embeddings=256, bos_token_id=1, eos_token_id=2, rms_norm_eps=1e-6,
+                     intermediate_size=24, max_position_embeddings=512, bos_token_id=1, eos_token_id=2, rms_norm_eps=1e-6,
                      rope_parameters=dict(rope_type="default", rope_theta=theta, mrope_section=list(sections))), **(text or {}))
     if kind == "Qwen2VL":
         vision = dict(dict(depth=2, embed_dim=16, num_heads=heads, mlp_ratio=2, hidden_size=width), **(vision or {}))
