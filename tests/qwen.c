@@ -218,10 +218,211 @@ static void model(const char *folder, const char *name)
     mmix_destroy(q.m);
     doing("");
 }
+
+/* ---- what a folder asks for and is not done ---- */
+
+/* A text with its first `from` replaced; its length. */
+static size_t replaced(char *out, size_t room, const char *text, const char *from, const char *to)
+{
+    const char *at = from ? strstr(text, from) : NULL;
+    if (from && !CHECK_AT(at != NULL, from)) at = NULL;
+    if (!at) return (size_t)snprintf(out, room, "%s", text);
+    return (size_t)snprintf(out, room, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+static void refused_folders(void)
+{
+    static const struct { const char *from, *to, *processor, *with, *message; } of[] = {
+        { "\"qwen2_5_vl\",\n \"tie", "\"qwen3_vl\",\n \"tie", NULL, NULL,
+          "model_type: expected idefics3, smolvlm, llava_onevision, qwen2_vl or qwen2_5_vl, found qwen3" },
+        { "\"vision_config\"", "\"other\"", NULL, NULL, "vision_config: expected an object" },
+        { "\"in_chans\": 3", "\"in_chans\": 1", NULL, NULL, "in_chans: expected 3, found 1" },
+        { "\"patch_size\": 4", "\"patch_size\": [4, 4]", NULL, NULL, "patch_size: expected 1 to" },
+        { "\"spatial_patch_size\": 4", "\"spatial_patch_size\": 2", NULL, NULL,
+          "spatial_patch_size: expected patch_size, found 2" },
+        { "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", NULL, NULL,
+          "hidden_act: expected silu, found gelu" },
+        { "\"out_hidden_size\": 16", "\"out_hidden_size\": 24", NULL, NULL,
+          "out_hidden_size: expected the decoder's hidden_size, found 24" },
+        { "\"window_size\": 16", "\"window_size\": 7", NULL, NULL, "window_size: expected at least" },
+        { "\"fullatt_block_indexes\": [", "\"fullatt_block_indexes\": [\"a\", ", NULL, NULL,
+          "fullatt_block_indexes: expected a list" },
+        { "\"tokens_per_second\": 3", "\"tokens_per_second\": 0", NULL, NULL,
+          "tokens_per_second: expected 1 to" },
+        { "\"num_heads\": 2", "\"num_heads\": 3", NULL, NULL, "qwen.dim 16 and 3 heads" },
+        { "\"depth\": 3", "\"depth\": 2", NULL, NULL, "unexpected visual.blocks.2" },
+        { "\"temporal_patch_size\": 2", "\"temporal_patch_size\": 1", NULL, NULL,
+          "temporal_patch_size: expected that of config.json, found 2" },
+        { "\"rope_scaling\"", "\"quantization_config\": {}, \"rope_scaling\"", NULL, NULL,
+          "quantization_config" },
+        { "\"type\": \"mrope\"", "\"type\": \"dynamic\"", NULL, NULL,
+          "type: expected default, linear, llama3, yarn, found dynamic" },
+        { "\"mrope_section\": [", "\"mrope_section\": [4, ", NULL, NULL,
+          "mrope_section: expected three sizes" },
+        { "\"mrope_section\"", "\"mrope_interleaved\": true, \"mrope_section\"", NULL, NULL,
+          "mrope_interleaved: expected false, found true" },
+        { "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", NULL, NULL,
+          "missing model.layers.2" },
+        { NULL, NULL, "\"patch_size\": 4", "\"patch_size\": 14", "patch_size: expected that of" },
+        { NULL, NULL, "\"merge_size\": 2", "\"merge_size\": 1", "merge_size: expected spatial_merge" },
+        { NULL, NULL, "\"min_pixels\": 200", "\"min_pixels\": 0", "min_pixels: expected 1 to" },
+        { NULL, NULL, "\"max_pixels\": 3000", "\"max_pixels\": 100", "qwen.least is 200" },
+        { NULL, NULL, "\"min_pixels\": 200", "\"size\": 448", "size: expected an object, found 448" },
+        { NULL, NULL, "\"min_pixels\": 200", "\"resample\": 2", "resample: expected" },
+        { NULL, NULL, "\"min_pixels\": 200", "\"do_resize\": false", "do_resize: expected true" }
+    };
+    static char config[1 << 14], processor[1 << 12], text[1 << 14], bytes[1 << 20];
+    mmix_ctx *m = mmix_create(NULL);
+    size_t n = text_of(GOLDEN "/qwen2.5-flat/model.safetensors", bytes, sizeof bytes);
+    write_bytes(FOLDER "/model.safetensors", bytes, n);
+    text_of(GOLDEN "/qwen2.5-flat/config.json", config, sizeof config);
+    text_of(GOLDEN "/qwen2.5-flat/preprocessor_config.json", processor, sizeof processor);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        n = replaced(text, sizeof text, config, of[i].from, of[i].to);
+        write_bytes(FOLDER "/config.json", text, n);
+        n = replaced(text, sizeof text, processor, of[i].processor, of[i].with);
+        write_bytes(FOLDER "/preprocessor_config.json", text, n);
+        doing(of[i].message);
+        mmix_vlm *v = mmix_vlm_load(m, FOLDER);
+        CHECK(!v && says(m, MMIX_ERROR_FILE, of[i].message));
+        mmix_vlm_destroy(v);
+        mmix_reset(m);
+    }
+    doing("files that are not there");
+    write_bytes(FOLDER "/config.json", config, strlen(config));
+    remove(FOLDER "/preprocessor_config.json");
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), "preprocessor_config.json", "");
+    remove(FOLDER "/model.safetensors");
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), "expected a folder with", "");
+    doing("");
+    mmix_destroy(m);
+}
+/* Frames of films may have more or fewer pixels than pictures. */
+static void pixels_of_films(void)
+{
+    static const char films[] = "{\"size\": {\"shortest_edge\": 600, \"longest_edge\": 640}, "
+                                "\"patch_size\": 4}";
+    static const char others[] = "{\"image_mean\": [0.5, 0.5, 0.5], \"patch_size\": 4}";
+    static const char file[] = FOLDER "/video_preprocessor_config.json";
+    static char bytes[1 << 20];
+    static const char *const names[] = { "model.safetensors", "config.json",
+                                         "preprocessor_config.json" };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm_plan plan;
+    for (int i = 0; i < 3; i++) {
+        char from[128], to[128];
+        snprintf(from, sizeof from, GOLDEN "/qwen2.5-flat/%s", names[i]);
+        snprintf(to, sizeof to, FOLDER "/%s", names[i]);
+        write_bytes(to, bytes, text_of(from, bytes, sizeof bytes));
+    }
+    write_bytes(file, films, sizeof films - 1);
+    mmix_vlm *v = mmix_vlm_load(m, FOLDER);
+    CHECK(!mmix_vlm_plan_film(m, v, 40, 40, 3, &plan));
+    CHECK(plan.height * plan.width <= 640 && plan.frames == 2);
+    CHECK(!mmix_vlm_plan_picture(m, v, 40, 40, 1, &plan));
+    CHECK(plan.height * plan.width == 1600 && plan.frames == 1 && plan.tokens == 25);
+    FINE(m);
+    mmix_vlm_destroy(v);
+    write_bytes(file, others, sizeof others - 1);
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), "of films", "expected those of pictures");
+    remove(file);
+    mmix_destroy(m);
+}
+
+/* ---- bad arguments ---- */
+
+static void arguments(void)
+{
+    enum { SIDE = 16 };
+    static const uint8_t rgb[SIDE * SIDE * 3];
+    static const mmix_picture two[2] = { { rgb, SIDE, SIDE }, { rgb, SIDE, SIDE / 2 } };
+    static const int32_t ids[8] = { 5, 60, 60, 60, 60, 61, 61, 5 };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm *v = mmix_vlm_load(m, GOLDEN "/qwen2.5-flat");
+    mmix_vlm *smol = mmix_vlm_load(m, "tests/golden/vlm/smolvlm");
+    mmix_film film = { two, 2, 1 };
+    mmix_vlm_plan plan;
+    mmix_sequence s;
+    doing("bad arguments");
+    FINE(m);
+    BAD_INT(mmix_vlm_plan_picture(m, v, 201, 1, 1, &plan), "the longer side over the shorter is 201", "");
+    BAD_INT(mmix_vlm_plan_picture(m, v, 0, 1, 1, &plan), "width is 0", "");
+    BAD_INT(mmix_vlm_plan_film(m, v, SIDE, SIDE, 0, &plan), "count", "");
+    BAD_INT(mmix_vlm_plan_film(m, smol, SIDE, SIDE, 1, &plan), "this model reads no films", "");
+    CHECK(!mmix_vlm_plan_film(m, v, SIDE, SIDE, 2, &plan) && plan.tokens == 4);
+    BAD(mmix_vlm_film_pixels(m, v, &film, &plan), "frame 1 has 16 x 8 pixels, expected 16 x 16", "");
+    BAD(mmix_vlm_features(m, v, mmix_fill(mmix_new4(m, 1, 3, SIDE, SIDE), 0), &plan), "film", "");
+    film.count = 1;
+    BAD_INT(mmix_vlm_sequence(m, v, ids, 8, two, 1, &s), "2 of the ids are film tokens, expected 0", "");
+    BAD_INT(mmix_vlm_sequence_films(m, v, ids, 8, two, 1, &film, 1, &s),
+            "2 of the ids are film tokens, expected 4 for 1 films", "");
+    BAD_INT(mmix_vlm_sequence_films(m, v, ids, 5, NULL, 0, &film, 1, &s), "4 of the ids are image", "");
+    film.rate = 0;
+    BAD_INT(mmix_vlm_sequence_films(m, v, ids, 8, two, 1, &film, 1, &s), "the rate of a film is 0", "");
+    mmix_vlm_config c = v ? *mmix_vlm_config_of(v) : *mmix_vlm_config_of(smol);
+#define WRONG(change, text)                                     \
+    do {                                                        \
+        mmix_vlm_config wrong = c;                              \
+        change;                                                 \
+        BAD(mmix_vlm_create(m, wrong), text, "");               \
+    } while (0)
+    WRONG(wrong.kind = 3, "kind is 3");
+    WRONG(wrong.qwen.depth = 49, "qwen.depth is 49");
+    WRONG(wrong.qwen.dim = 20, "a multiple of 4");
+    WRONG(wrong.qwen.frames = 0, "qwen.frames is 0");
+    WRONG(wrong.qwen.film_token = 64, "qwen.film_token is 64");
+    WRONG(wrong.qwen.least = 4000, "qwen.least is 4000");
+    WRONG(wrong.qwen.rate = -1, "qwen.rate is -1");
+    mmix_vlm *random = mmix_vlm_create(m, c);
+    CHECK(mmix_vlm_features(m, random, mmix_vlm_film_pixels(m, v, &film, &plan), &plan) != NULL);
+    FINE(m);
+    doing("");
+    mmix_vlm_destroy(random);
+    mmix_vlm_destroy(smol);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+}
+
+/* ---- every allocation fails once ---- */
+
+static int asked(const mmix_options *o, void *user)      /* a folder */
+{
+    enum { SIDE = 16 };
+    static const uint8_t rgb[SIDE * SIDE * 3];
+    static const mmix_picture frame = { rgb, SIDE, SIDE };
+    static const int32_t ids[10] = { 5, 60, 60, 60, 60, 61, 61, 61, 61, 7 };
+    const mmix_film film = { &frame, 1, 1 };
+    mmix_ctx *m = mmix_create(o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_vlm *v = mmix_vlm_load(m, (const char *)user);
+    mmix_sequence s;
+    mmix_mix_state *state = v ? mmix_decoder_state_create(mmix_vlm_decoder(v)) : NULL;
+    if (state && !mmix_vlm_sequence_films(m, v, ids, 10, &frame, 1, &film, 1, &s))
+        mmix_decoder_step(m, mmix_vlm_decoder(v), &s, state);
+    int kind = mmix_error_kind(m);
+    mmix_mix_state_destroy(state);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+    return kind;
+}
+static void allocations(void)
+{
+    static char folders[][64] = { GOLDEN "/qwen2", GOLDEN "/qwen2.5-flat" };
+    for (size_t i = 0; i < 2; i++) {
+        doing(folders[i]);
+        CHECK(memory_fails(asked, folders[i], 0, ARENA_BLOCK == 256 ? 7 : 1) > 30);
+    }
+    doing("");
+}
 int main(int argc, char **argv)
 {
     mkdir("build", 0777);
     mkdir(FOLDER, 0777);
     each_in(argc == 2 ? argv[1] : GOLDEN, model);
+    if (argc != 2) {
+        refused_folders();
+        pixels_of_films();
+        arguments();
+        allocations();
+    }
     return summary();
 }
