@@ -104,6 +104,19 @@ def idefics3(model, side, patch, tile, longest, merge, splits=True, tied=False, 
     return model, config, pictures, (tile // patch // merge) ** 2
 
 
+def llava(side, patch, shapes, most=9, layer=-1, vision=None, pictures=None, **more):
+    config = dict(vision_config=tower(side, patch, model_type="siglip_vision_model", **dict(dict(vision_use_head=False), **(vision or {}))),
+                  text_config=text("qwen2", **more), image_token_index=IMAGE, video_token_index=IMAGE + 1, vision_feature_layer=layer,
+                  image_grid_pinpoints=shapes, vision_aspect_ratio=f"anyres_max_{most}")
+    pictures = dict(dict(size={"height": side, "width": side}, image_grid_pinpoints=shapes, image_mean=[0.5] * 3, image_std=[0.5] * 3),
+                    **(pictures or {}))
+    return "LlavaOnevision", config, pictures, (side // patch) ** 2
+
+
+def grid(side, rows, columns):
+    return [[side * r, side * c] for r in range(1, rows + 1) for c in range(1, columns + 1)]
+
+
 MODELS = {
     "smolvlm": idefics3("SmolVLM", 16, 4, 16, 48, 2),
     "idefics3": idefics3("Idefics3", 21, 3, 15, 40, 5, tied=True),
@@ -111,8 +124,12 @@ MODELS = {
     "smolvlm-wider": idefics3("SmolVLM", 12, 3, 24, 60, 4),
     "smolvlm-whole": idefics3("SmolVLM", 16, 4, 16, 48, 4, splits=False),
     "smolvlm-26": idefics3("SmolVLM", 26, 1, 26, 26, 2, head_dim=8),
+    "llava": llava(16, 4, grid(16, 3, 3)),
+    "llava-few": llava(14, 4, grid(14, 4, 4), most=2, layer=-2, tie_word_embeddings=True),
+    "llava-wide": llava(16, 4, [[16, 48], [48, 16], [32, 32]], layer=1, vision=dict(vision_use_head=True, hidden_act="gelu"),
+                        pictures=dict(image_mean=[0.48, 0.45, 0.4], image_std=[0.26, 0.27, 0.28])),
 }
-GOLDEN = ["smolvlm", "idefics3"]
+GOLDEN = ["smolvlm", "idefics3", "llava-few"]
 # (width, height) of each picture of a question; None: no pictures
 QUESTIONS = [[(50, 37)], [(20, 31), (64, 16)], [(9, 120)], [(1, 1)], None]
 GOLDEN_QUESTIONS = [[(50, 37)], [(20, 31), (64, 16)]]
@@ -125,11 +142,13 @@ def picture(width, height, random):
     return np.clip(channels + random.integers(-60, 60, channels.shape), 0, 255).astype(np.uint8)
 
 
-def processor_of(kind, pictures, tokens):
+def processor_of(kind, pictures, tokens, ratio):
     if kind in ("SmolVLM", "Idefics3"):
         return Idefics3Processor(Idefics3ImageProcessorPil(image_mean=[0.5] * 3, image_std=[0.5] * 3, **pictures), TOKENIZER,
                                  image_seq_len=tokens)
-    raise ValueError(kind)
+    LlavaOnevisionProcessor.check_argument_for_proper_class = lambda *arguments: None    # that of films would need torchvision
+    return LlavaOnevisionProcessor(LlavaOnevisionImageProcessorPil(**pictures), TOKENIZER, num_image_tokens=tokens,
+                                   vision_feature_select_strategy="full", vision_aspect_ratio=ratio)
 
 
 def wording(count):
@@ -192,7 +211,7 @@ def main(folder, golden):
         random_weights(net, seed)
         net = net.to(torch.bfloat16)
         net.save_pretrained(where)
-        processor = processor_of(kind, pictures, tokens)
+        processor = processor_of(kind, pictures, tokens, options.get("vision_aspect_ratio"))
         TOKENIZER.save_pretrained(where)
         processor.image_processor.save_pretrained(where)
         torch.set_default_dtype(torch.float64)
