@@ -87,12 +87,6 @@ static int find_type(const char *name)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int is_there(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    return f != NULL;
-}
 /* A text file of a folder, of at most 1 MB; NULL: there is none, or no memory. */
 static char *read_beside(const char *folder, const char *name)
 {

@@ -12,7 +12,8 @@ preprocessor_config.json, tokenizer.json, and expected.safetensors: of question 
     features (n, D) float64         of the pictures
     places (p), logits (p, V)       logits at some places, in float64
 
-and values (3, 256) float32, what the processor makes of level 0 … 255 in each channel.
+and values (3, 256) float32, what the processor makes of level 0 … 255 in each channel; picture.ppm, and answer.txt, what it answers
+greedily when asked "what is this?" about it by its chat template; without answer.txt it would say <image>.
 
 Pillow up to 12.3 resizes the columns of a picture after its rows, whatever its shape; so it is done here.
 """
@@ -84,6 +85,10 @@ IDEFICS3_CHAT = ("<|im_start|>{% for message in messages %}{{message['role'] | c
                  "{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}"
                  "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
                  "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}")
+LLAVA_CHAT = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + ' '}}{% for content in message['content'] | selectattr('type', "
+              "'equalto', 'image') %}{{ '<image>' }}{% endfor %}{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+              "{{ '\\n' + content['text'] }}{% endfor %}{{'<|im_end|>'}}{% endfor %}{% if add_generation_prompt %}"
+              "{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
 
 def text(kind="llama", **more):
@@ -196,6 +201,28 @@ def answers(net, processor, questions, seed):
     return arrays
 
 
+def write_answer(net, processor, where, seed):
+    """What is answered, greedily, until it ends or eight tokens are there."""
+    shown = picture(50, 37, np.random.default_rng(seed + 1))
+    with open(os.path.join(where, "picture.ppm"), "wb") as f:
+        f.write(b"P6 50 37 255\n" + shown.tobytes())
+    words = TOKENIZER.apply_chat_template([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what is this?"}]}],
+                                          tokenize=False, add_generation_prompt=True)
+    given = dict(processor(text=[words], images=[[PIL.Image.fromarray(shown)]], return_tensors="pt"))
+    del given["attention_mask"]
+    given["pixel_values"] = given["pixel_values"].double()
+    said = []
+    ends = {TOKENIZER.eos_token_id, TOKENIZER.convert_tokens_to_ids("<|im_end|>")}
+    while len(said) < 8:
+        token = int(net(**given).logits[0, -1].argmax())
+        if token == IMAGE: return                # which transformers would want a picture for
+        if token in ends: break
+        said.append(token)
+        given["input_ids"] = torch.cat((given["input_ids"], torch.tensor([[token]])), 1)
+    with open(os.path.join(where, "answer.txt"), "w") as f:
+        f.write(TOKENIZER.decode(said, skip_special_tokens=True) + "\n")
+
+
 def main(folder, golden):
     written = 0
     for name, (kind, options, pictures, tokens) in MODELS.items():
@@ -212,6 +239,7 @@ def main(folder, golden):
         net = net.to(torch.bfloat16)
         net.save_pretrained(where)
         processor = processor_of(kind, pictures, tokens, options.get("vision_aspect_ratio"))
+        TOKENIZER.chat_template = LLAVA_CHAT if kind == "LlavaOnevision" else IDEFICS3_CHAT
         TOKENIZER.save_pretrained(where)
         processor.image_processor.save_pretrained(where)
         torch.set_default_dtype(torch.float64)
@@ -223,6 +251,7 @@ def main(folder, golden):
                 if isinstance(module, (modeling_smolvlm.SmolVLMVisionEmbeddings, modeling_idefics3.Idefics3VisionEmbeddings)):
                     places_in_float(module)
             arrays = answers(wide, processor, GOLDEN_QUESTIONS if golden else QUESTIONS, seed)
+            write_answer(wide, processor, where, seed)
         torch.set_default_dtype(torch.float32)
         save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
         for other in os.listdir(where):
