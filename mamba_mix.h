@@ -1885,6 +1885,9 @@ MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype);
 MMIXDEF const mmix_vlm_config *mmix_vlm_config_of(const mmix_vlm *v);
 MMIXDEF mmix_params *mmix_vlm_params(const mmix_vlm *v);
 MMIXDEF mmix_decoder *mmix_vlm_decoder(const mmix_vlm *v);
+/* Changes how long the longer side of a picture becomes, in pixels (IDEFICS3). With config.tile it
+   is one tile, which is read in a fraction of the time. Returns 0, or -1. */
+MMIXDEF int mmix_vlm_longest(mmix_vlm *v, size_t longest);
 
 /* What becomes of a picture. */
 typedef struct mmix_vlm_plan {
@@ -23361,6 +23364,16 @@ MMIXDEF void mmix_vlm_destroy(mmix_vlm *v)
 MMIXDEF const mmix_vlm_config *mmix_vlm_config_of(const mmix_vlm *v) { return v ? &v->config : NULL; }
 MMIXDEF mmix_params *mmix_vlm_params(const mmix_vlm *v) { return v ? v->params : NULL; }
 MMIXDEF mmix_decoder *mmix_vlm_decoder(const mmix_vlm *v) { return v ? v->decoder : NULL; }
+MMIXDEF int mmix_vlm_longest(mmix_vlm *v, size_t longest)
+{
+    static const char who[] = "mmix_vlm_longest";
+    if (!v) return -1;
+    mmix_ctx *m = v->params->m;
+    if (mmixi_within(m, who, "kind", v->config.kind, MMIX_VLM_IDEFICS3, MMIX_VLM_IDEFICS3)
+        || mmixi_within(m, who, "longest", (double)longest, 1, 65536)) return -1;
+    v->config.longest = longest;
+    return 0;
+}
 
 /* ---- what becomes of a picture ----------------------------------------------------
    Sizes are computed as the processors do it in Python, with doubles that are cut to whole numbers:

@@ -12,7 +12,8 @@ preprocessor_config.json, tokenizer.json, and expected.safetensors: of question 
     features (n, D) float64         of the pictures
     places (p), logits (p, V)       logits at some places, in float64
 
-and values (3, 256) float32, what the processor makes of level 0 … 255 in each channel.
+and values (3, 256) float32, what the processor makes of level 0 … 255 in each channel; picture.ppm, and answer.txt, what it answers
+greedily when asked "what is this?" about it by its chat template; without answer.txt it would say <image>.
 
 Pillow up to 12.3 resizes the columns of a picture after its rows, whatever its shape; so it is done here.
 """
@@ -84,6 +85,10 @@ IDEFICS3_CHAT = ("<|im_start|>{% for message in messages %}{{message['role'] | c
                  "{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}"
                  "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
                  "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}")
+LLAVA_CHAT = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + ' '}}{% for content in message['content'] | selectattr('type', "
+              "'equalto', 'image') %}{{ '<image>' }}{% endfor %}{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+              "{{ '\\n' + content['text'] }}{% endfor %}{{'<|im_end|>'}}{% endfor %}{% if add_generation_prompt %}"
+              "{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
 
 def text(kind="llama", **more):
@@ -104,6 +109,19 @@ def idefics3(model, side, patch, tile, longest, merge, splits=True, tied=False, 
     return model, config, pictures, (tile // patch // merge) ** 2
 
 
+def llava(side, patch, shapes, most=9, layer=-1, vision=None, pictures=None, **more):
+    config = dict(vision_config=tower(side, patch, model_type="siglip_vision_model", **dict(dict(vision_use_head=False), **(vision or {}))),
+                  text_config=text("qwen2", **more), image_token_index=IMAGE, video_token_index=IMAGE + 1, vision_feature_layer=layer,
+                  image_grid_pinpoints=shapes, vision_aspect_ratio=f"anyres_max_{most}")
+    pictures = dict(dict(size={"height": side, "width": side}, image_grid_pinpoints=shapes, image_mean=[0.5] * 3, image_std=[0.5] * 3),
+                    **(pictures or {}))
+    return "LlavaOnevision", config, pictures, (side // patch) ** 2
+
+
+def grid(side, rows, columns):
+    return [[side * r, side * c] for r in range(1, rows + 1) for c in range(1, columns + 1)]
+
+
 MODELS = {
     "smolvlm": idefics3("SmolVLM", 16, 4, 16, 48, 2),
     "idefics3": idefics3("Idefics3", 21, 3, 15, 40, 5, tied=True),
@@ -111,8 +129,12 @@ MODELS = {
     "smolvlm-wider": idefics3("SmolVLM", 12, 3, 24, 60, 4),
     "smolvlm-whole": idefics3("SmolVLM", 16, 4, 16, 48, 4, splits=False),
     "smolvlm-26": idefics3("SmolVLM", 26, 1, 26, 26, 2, head_dim=8),
+    "llava": llava(16, 4, grid(16, 3, 3)),
+    "llava-few": llava(14, 4, grid(14, 4, 4), most=2, layer=-2, tie_word_embeddings=True),
+    "llava-wide": llava(16, 4, [[16, 48], [48, 16], [32, 32]], layer=1, vision=dict(vision_use_head=True, hidden_act="gelu"),
+                        pictures=dict(image_mean=[0.48, 0.45, 0.4], image_std=[0.26, 0.27, 0.28])),
 }
-GOLDEN = ["smolvlm", "idefics3"]
+GOLDEN = ["smolvlm", "idefics3", "llava-few"]
 # (width, height) of each picture of a question; None: no pictures
 QUESTIONS = [[(50, 37)], [(20, 31), (64, 16)], [(9, 120)], [(1, 1)], None]
 GOLDEN_QUESTIONS = [[(50, 37)], [(20, 31), (64, 16)]]
@@ -125,11 +147,13 @@ def picture(width, height, random):
     return np.clip(channels + random.integers(-60, 60, channels.shape), 0, 255).astype(np.uint8)
 
 
-def processor_of(kind, pictures, tokens):
+def processor_of(kind, pictures, tokens, ratio):
     if kind in ("SmolVLM", "Idefics3"):
         return Idefics3Processor(Idefics3ImageProcessorPil(image_mean=[0.5] * 3, image_std=[0.5] * 3, **pictures), TOKENIZER,
                                  image_seq_len=tokens)
-    raise ValueError(kind)
+    LlavaOnevisionProcessor.check_argument_for_proper_class = lambda *arguments: None    # that of films would need torchvision
+    return LlavaOnevisionProcessor(LlavaOnevisionImageProcessorPil(**pictures), TOKENIZER, num_image_tokens=tokens,
+                                   vision_feature_select_strategy="full", vision_aspect_ratio=ratio)
 
 
 def wording(count):
@@ -177,6 +201,28 @@ def answers(net, processor, questions, seed):
     return arrays
 
 
+def write_answer(net, processor, where, seed):
+    """What is answered, greedily, until it ends or eight tokens are there."""
+    shown = picture(50, 37, np.random.default_rng(seed + 1))
+    with open(os.path.join(where, "picture.ppm"), "wb") as f:
+        f.write(b"P6 50 37 255\n" + shown.tobytes())
+    words = TOKENIZER.apply_chat_template([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what is this?"}]}],
+                                          tokenize=False, add_generation_prompt=True)
+    given = dict(processor(text=[words], images=[[PIL.Image.fromarray(shown)]], return_tensors="pt"))
+    del given["attention_mask"]
+    given["pixel_values"] = given["pixel_values"].double()
+    said = []
+    ends = {TOKENIZER.eos_token_id, TOKENIZER.convert_tokens_to_ids("<|im_end|>")}
+    while len(said) < 8:
+        token = int(net(**given).logits[0, -1].argmax())
+        if token == IMAGE: return                # which transformers would want a picture for
+        if token in ends: break
+        said.append(token)
+        given["input_ids"] = torch.cat((given["input_ids"], torch.tensor([[token]])), 1)
+    with open(os.path.join(where, "answer.txt"), "w") as f:
+        f.write(TOKENIZER.decode(said, skip_special_tokens=True) + "\n")
+
+
 def main(folder, golden):
     written = 0
     for name, (kind, options, pictures, tokens) in MODELS.items():
@@ -192,7 +238,8 @@ def main(folder, golden):
         random_weights(net, seed)
         net = net.to(torch.bfloat16)
         net.save_pretrained(where)
-        processor = processor_of(kind, pictures, tokens)
+        processor = processor_of(kind, pictures, tokens, options.get("vision_aspect_ratio"))
+        TOKENIZER.chat_template = LLAVA_CHAT if kind == "LlavaOnevision" else IDEFICS3_CHAT
         TOKENIZER.save_pretrained(where)
         processor.image_processor.save_pretrained(where)
         torch.set_default_dtype(torch.float64)
@@ -204,6 +251,7 @@ def main(folder, golden):
                 if isinstance(module, (modeling_smolvlm.SmolVLMVisionEmbeddings, modeling_idefics3.Idefics3VisionEmbeddings)):
                     places_in_float(module)
             arrays = answers(wide, processor, GOLDEN_QUESTIONS if golden else QUESTIONS, seed)
+            write_answer(wide, processor, where, seed)
         torch.set_default_dtype(torch.float32)
         save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
         for other in os.listdir(where):
