@@ -77,8 +77,7 @@ refuses 'no switch for thinking$' $t/model x --think 1
 refuses '^chat: --plain has no --think$' $t/model x --think 1 --plain
 # ask answers what transformers does, by the model's template, and says in one line what is missing
 runs ask '^SmolVLM +640 x 480   3 x 4 tiles and the whole:  832 tokens$' '^That is right'
-for model in smolvlm idefics3 llava-few; do
-    folder=tests/golden/vlm/$model
+for folder in tests/golden/vlm/smolvlm tests/golden/vlm/idefics3 tests/golden/vlm/llava-few tests/golden/qwen/qwen2 tests/golden/qwen/qwen2.5-flat; do
     [ -x $t/ask ] || continue
     if $t/ask $folder $folder/picture.ppm "what is this?" --count 8 2>$t/ask.err | cmp -s - $folder/answer.txt; then ok
     else no "ask $folder: another answer than transformers'" $t/ask.err; fi
@@ -90,6 +89,7 @@ asked 'missing\.ppm: missing, or not to be read' tests/golden/vlm/smolvlm $t/mis
 asked '101 pictures, expected at most the 900' tests/golden/vlm/smolvlm $(for i in $(seq 101); do echo tests/golden/vlm/smolvlm/picture.ppm; done) x
 asked '^ask: --type: give float' tests/golden/vlm/smolvlm x --type int3
 asked 'mmix_vlm_longest: kind is 1' tests/golden/vlm/llava-few x --longest 28
+asked 'this model reads no films' tests/golden/vlm/smolvlm tests/golden/vlm/smolvlm/picture.ppm x --film 2
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
 # every program of the folder is run here and named in its README

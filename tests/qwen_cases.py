@@ -8,7 +8,8 @@ preprocessor_config.json, in float32; those called -flat have the released files
 transformers 5. expected.safetensors: tokens (L); spans (n, 5), of each picture or film the first token, the frames, rows and
 columns of its features, and 1 if it is a film; seconds (n), from one frame of features to the next; positions (3, L); pixels.I
 (frames, h, w, 3), the levels of 8 bits, and film.I (T, 3, 2, Y, X), what the processor makes of them; in float64 features.I (T Y X,
-width), logits (L, K), and gradient.NAME, the gradient of Σ weight.I · features.I over all I for the tower's parameter NAME.
+width), logits (L, K), and gradient.NAME, the gradient of Σ weight.I · features.I over all I for the tower's parameter NAME. Beside
+them lie a tokenizer, the chat template, picture.ppm, and answer.txt, what is answered greedily when asked "what is this?" about it.
 
 A text goes on behind the largest of the three positions before it, as the models were trained and as their papers say. From
 release 5 on transformers goes on behind the largest row or column, so that a long film's frames and the text behind them have
@@ -23,6 +24,8 @@ try:
     import transformers
     from PIL import Image
     from safetensors.torch import load_file, save_file
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
     from transformers_double import Double, random_weights
 except ImportError as missing:
@@ -30,8 +33,33 @@ except ImportError as missing:
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
-WORDS, START, END, PICTURE, FILM = 64, 58, 59, 60, 61
 PATCH, MERGE, FRAMES = 4, 2, 2
+PIECES = ["Ġ", "Ċ"] + list("abcdefghijklmnopqrstuvwxyz.,?:!-0123456789ABCDEFGHIJY") + ["th", "the", "Ġthe"]
+SPECIAL = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>", "<|im_start|>", "<|im_end|>"]
+START, END, PICTURE, FILM, _, STOP = range(len(PIECES), len(PIECES) + len(SPECIAL))
+WORDS = STOP + 1
+# that of the released models
+CHAT = ("{% set image_count = namespace(value=0) %}{% set video_count = namespace(value=0) %}{% for message in messages %}{% if loop.first and "
+        "message['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}"
+        "\n{% if message['content'] is string %}{{ message['content'] }}<|im_end|>\n{% else %}{% for content in message['content'] %}{% if "
+        "content['type'] == 'image' or 'image' in content or 'image_url' in content %}{% set image_count.value = image_count.value + 1 %}{% if "
+        "add_vision_id %}Picture {{ image_count.value }}: {% endif %}<|vision_start|><|image_pad|><|vision_end|>{% elif content['type'] == "
+        "'video' or 'video' in content %}{% set video_count.value = video_count.value + 1 %}{% if add_vision_id %}Video {{ video_count.value "
+        "}}: {% endif %}<|vision_start|><|video_pad|><|vision_end|>{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}"
+        "<|im_end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+
+
+def small_tokenizer():
+    inner = Tokenizer(models.BPE(vocab={w: i for i, w in enumerate(PIECES)}, merges=[("t", "h"), ("th", "e"), ("Ġ", "the")]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    t = PreTrainedTokenizerFast(tokenizer_object=inner)
+    t.add_special_tokens({"additional_special_tokens": SPECIAL})
+    t.eos_token = SPECIAL[-1]
+    t.chat_template = CHAT
+    return t
+
+
 
 
 def model(kind, media, width=16, heads=2, sections=(1, 1, 2), theta=1e6, tied=False, vision=None, text=None, interval=None,
@@ -181,6 +209,30 @@ def compute(net, films, spans, tokens, kinds, intervals, seconds, weights):
     return features, positions, logits
 
 
+def write_answer(net, processor, tokenizer, where, random):
+    """Until it ends or eight tokens are there; nothing if one of them would stand for a picture."""
+    shown = torch.randint(256, (29, 37, 3), generator=random, dtype=torch.uint8).numpy()
+    with open(os.path.join(where, "picture.ppm"), "wb") as f:
+        f.write(b"P6 37 29 255\n" + shown.tobytes())
+    film = film_of(processor, shown[None])
+    grid = torch.tensor([[1, film.shape[3] // PATCH, film.shape[4] // PATCH]])
+    words = tokenizer.apply_chat_template([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what is this?"}]}],
+                                          tokenize=False, add_generation_prompt=True)
+    words = words.replace("<|image_pad|>", "<|image_pad|>" * (int(grid.prod()) // MERGE ** 2))
+    said, ids = [], tokenizer(words)["input_ids"]
+    while len(said) < 8:
+        tokens = torch.tensor([ids + said])
+        with torch.no_grad():
+            logits = net(input_ids=tokens, mm_token_type_ids=tokens.eq(PICTURE).int(), image_grid_thw=grid,
+                         pixel_values=patches_of(film).double(), use_cache=False).logits
+        token = int(logits[0, -1].argmax())
+        if token in (PICTURE, FILM): return
+        if token == STOP: break
+        said.append(token)
+    with open(os.path.join(where, "answer.txt"), "w") as f:
+        f.write(tokenizer.decode(said, skip_special_tokens=True) + "\n")
+
+
 def write(folder, name, golden):
     kind, options, media, pixels = MODELS[name]
     seed = zlib.crc32(name.encode())
@@ -208,6 +260,9 @@ def write(folder, name, golden):
         wide.load_state_dict(net.state_dict())
         wide = wide.double()
         features, positions, logits = compute(wide, films, spans, tokens, kinds, intervals, seconds, weights)
+        tokenizer = small_tokenizer()
+        tokenizer.save_pretrained(where)
+        write_answer(wide, processor, tokenizer, where, random)
     torch.set_default_dtype(torch.float32)
     arrays = dict(tokens=tokens[0].to(torch.int32), spans=torch.tensor(spans, dtype=torch.int32),
                   seconds=torch.tensor(seconds), positions=positions.to(torch.int32), logits=logits)
