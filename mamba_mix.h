@@ -1309,8 +1309,8 @@ typedef struct mmix_span {
     size_t start;
     size_t grid[3];                          /* T, Y, X */
     size_t separators;
-    /* With three axes of positions (mmix_rope_options.sections): frame t has ⌊t · frame_step⌋ on the
-       first one (Qwen2.5-VL's seconds times a rate, rounded as floats). 0: 1. */
+    /* With three axes of positions (mmix_rope_options.sections) frame t has ⌊t · frame_step⌋ on the
+       first, rounded as floats are (Qwen2.5-VL). 0: 1. */
     double frame_step;
 } mmix_span;
 /* mmix_mmate_options.branches: both branches of M-MATE, or one of them. ATTENTION: in their place
@@ -1874,8 +1874,8 @@ MMIXDEF mmix_vlm *mmix_vlm_create(mmix_ctx *m, mmix_vlm_config config);
 MMIXDEF void mmix_vlm_destroy(mmix_vlm *v);
 /* Returns a model from a folder of Hugging Face's, as it is downloaded: weights, config.json and
    preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm,
-   llava_onevision, qwen2_vl and qwen2_5_vl. What a config asks for and is not done here is an error that names it. NULL on
-   error. */
+   llava_onevision, qwen2_vl and qwen2_5_vl. What a config asks for and is not done here is an error
+   that names it. NULL on error. */
 MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
@@ -1930,8 +1930,8 @@ typedef struct mmix_film {
    its features are a grid of T · grid[0] · grid[1]. Returns 0, or -1. */
 MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                size_t count, mmix_vlm_plan *plan);
-/* Returns the film as the model's processor makes it with Pillow, (T, 3, frames, height, width): the
-   last frame stands for those that are missing. NULL on error. */
+/* Returns the film as the model's processor makes it with Pillow, (T, 3, frames, height, width),
+   where the last frame stands for those that are missing. NULL on error. */
 MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
                                           const mmix_vlm_plan *plan);
 /* Does what mmix_vlm_sequence does for a text with film tokens, too, for n_films films in their
@@ -19423,7 +19423,8 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
                       (int)i, cells, start, end, low, (double)L);
             return 0;
         }
-        if (mmixi_within(m, who, "frames · frame_step", frames * s->frame_step, 0, 1 << 24)) return 0;
+        double time = frames * s->frame_step;
+        if (mmixi_within(m, who, "frames · frame_step", time, 0, 1 << 24)) return 0;
     }
     return 1;
 }
@@ -19493,7 +19494,8 @@ static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], 
     *is_grid = in_frame < plane;
 }
 
-/* How far a frame's position on the first of three axes is from the span's start. */
+/* How far a frame's position on the first of three axes is from the span's start.
+   transformers: get_vision_position_ids, whose time_interval is a float32 */
 static size_t mmixi_span_time(const mmix_span *s, size_t frame)
 {
     float time = (float)frame * (float)s->frame_step;
@@ -23107,8 +23109,8 @@ static int mmixi_qwen_check(mmix_ctx *m, const char *who, const mmix_qwen_config
         || mmixi_within(m, who, "qwen.rate", c->rate, 0, 1e6))
         return 0;
     if (c->dim % (4 * c->heads) == 0) return 1;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: qwen.dim %.0f and %.0f heads, expected heads whose width "
-              "is a multiple of 4: half of it turns by the row, half by the column", who,
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: qwen.dim %.0f and %.0f heads, expected heads whose "
+              "width is a multiple of 4: half of it turns by the row, half by the column", who,
               (double)c->dim, (double)c->heads);
     return 0;
 }
@@ -23164,8 +23166,8 @@ static mmix_tensor *mmixi_qwen_block(mmix_ctx *m, const void *user, mmix_tensor 
     if (c->newer) return mmix_swiglu_forward(m, &l->swiglu, u, y, NULL);
     return mmix_mlp_forward(m, &l->mlp, u, y, NULL);
 }
-/* Features of patches x (T, n, C), (T, n / merge², D): those of merge x merge patches lie one behind
-   the other, row by row. */
+/* Features (T, n / merge², D) of patches x (T, n, C): the numbers of merge x merge patches stand
+   one behind the other, row by row. */
 static mmix_tensor *mmixi_qwen_merge(mmix_ctx *m, const mmixi_qwen_pass *s, mmix_tensor *x)
 {
     static const int rows_inside[5] = { 0, 1, 3, 2, 4 };
@@ -23191,7 +23193,7 @@ static mmix_tensor *mmixi_qwen_run(mmix_ctx *m, const void *user, mmix_tensor **
         x = mmixi_keep_only(m, mark, mmixi_layer(m, mmixi_qwen_block, &s, sizeof s, &x, 1));
     return mmixi_keep_only(m, mark, mmixi_qwen_merge(m, &s, x));
 }
-/* The features of a film (T, 3, frames, Y, X), (T, n, D), in raster order of its rows and columns of
+/* The features (T, n, D) of a film (T, 3, frames, Y, X), in raster order of its rows and columns of
    merge x merge patches. If nothing is recorded a few frames go at a time. */
 static mmix_tensor *mmixi_qwen_features(mmix_ctx *m, const mmixi_qwen *t, mmix_tensor *film)
 {
@@ -23319,8 +23321,12 @@ static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
         if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
             || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
     if (!mmixi_vlm_is_qwen(c)) return mmixi_vlm_check_tower(m, who, c);
-    return mmixi_qwen_check(m, who, &c->qwen)
-        && !mmixi_within(m, who, "qwen.film_token", c->qwen.film_token, 0, last);
+    if (!mmixi_qwen_check(m, who, &c->qwen)) return 0;
+    if (mmixi_within(m, who, "qwen.film_token", c->qwen.film_token, 0, last)) return 0;
+    if (c->qwen.film_token != c->image_token) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: image_token and qwen.film_token are both %d", who,
+              (int)c->image_token);
+    return 0;
 }
 
 /* `start` and `dtype` as in mmixi_vision_create. */
@@ -23550,15 +23556,20 @@ static int mmixi_vlm_sides(mmix_ctx *m, const char *who, size_t width, size_t he
     return !mmixi_within(m, who, "width", (double)width, 1, 1 << 24)
         && !mmixi_within(m, who, "height", (double)height, 1, 1 << 24);
 }
+/* Whether a model reads films; else there is an error. */
+static int mmixi_vlm_reads_films(mmix_ctx *m, const char *who, const mmix_vlm *v)
+{
+    if (mmixi_vlm_is_qwen(&v->config)) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: this model reads no films, expected one of Qwen2-VL or "
+              "Qwen2.5-VL; give it frames as pictures", who);
+    return 0;
+}
 MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                size_t count, mmix_vlm_plan *plan)
 {
     static const char who[] = "mmix_vlm_plan_film";
     if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
-    if (!mmixi_vlm_is_qwen(&v->config))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: this model reads no films, expected one of "
-                         "Qwen2-VL or Qwen2.5-VL; give it frames as pictures", who);
-    if (!mmixi_vlm_sides(m, who, width, height)) return -1;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_vlm_sides(m, who, width, height)) return -1;
     memset(plan, 0, sizeof *plan);
     return mmixi_qwen_plan(m, who, &v->config.qwen, width, height, count, plan);
 }
@@ -23700,33 +23711,40 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
     return bad ? NULL : pixels;
 }
 
+/* Writes frame i of a film, which has its size, to pixels (T, 3, F, height, width). */
+static void mmixi_qwen_frame(const mmix_vlm_config *c, mmix_picture in, size_t i, mmix_real *pixels)
+{
+    size_t F = c->qwen.frames, plane = in.height * in.width;
+    for (size_t channel = 0; channel < 3; channel++) {
+        mmix_real of[256], *out = pixels + ((i / F * 3 + channel) * F + i % F) * plane;
+        mmixi_vlm_levels(c, channel, of);
+        for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
+    }
+}
 MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
                                           const mmix_vlm_plan *plan)
 {
     static const char who[] = "mmix_vlm_film_pixels";
     if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
     if (!mmixi_given(m, who, "*film.frames, film.count", film->frames, film->count)) return NULL;
+    if (!mmixi_vlm_reads_films(m, who, v)) return NULL;
     const mmix_vlm_config *c = &v->config;
-    size_t F = c->qwen.frames, T = plan->frames, plane = plan->height * plan->width;
-    const size_t shape[5] = { T, 3, F, plan->height, plan->width };
+    const mmix_picture *first = film->frames;
+    size_t frames = plan->frames * c->qwen.frames;
+    const size_t shape[5] = { plan->frames, 3, c->qwen.frames, plan->height, plan->width };
     mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
-    for (size_t i = 0; pixels && i < T * F; i++) {
+    for (size_t i = 0; pixels && i < frames; i++) {
         mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
         mmix_mark mark = mmix_mark_here(m);
-        if (in.width != film->frames->width || in.height != film->frames->height)
+        if (!mmixi_given(m, who, "*film.frames[].rgb", in.rgb)) return NULL;
+        if (in.width != first->width || in.height != first->height)
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: frame %.0f has %.0f x %.0f "
                                         "pixels, expected %.0f x %.0f as the first", who, (double)i,
-                                        (double)in.width, (double)in.height,
-                                        (double)film->frames->width,
-                                        (double)film->frames->height));
+                                        (double)in.width, (double)in.height, (double)first->width,
+                                        (double)first->height));
         in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
         if (!in.rgb) return NULL;
-        for (size_t channel = 0; channel < 3; channel++) {
-            mmix_real of[256], *out = mmixi_of(pixels);
-            out += ((i / F * 3 + channel) * F + i % F) * plane;
-            mmixi_vlm_levels(c, channel, of);
-            for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
-        }
+        mmixi_qwen_frame(c, in, i, mmixi_of(pixels));
         mmix_rewind(m, mark);
     }
     return pixels;
@@ -23953,10 +23971,10 @@ static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
         while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == token) found++;
         if (found < tokens) {
             size_t i = (size_t)(medium - t->media);
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, and "
-                             "from %.0f on %.0f image tokens stand together", who, (double)k,
-                             medium->is_film ? "film" : "picture",
-                             (double)(medium->is_film ? i - t->pictures : i), (double)tokens,
+            if (medium->is_film) i -= t->pictures;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, "
+                             "and from %.0f on %.0f image tokens stand together", who, (double)k,
+                             medium->is_film ? "film" : "picture", (double)i, (double)tokens,
                              (double)t->at, (double)found);
         }
         memset(span, 0, sizeof *span);
@@ -34582,7 +34600,7 @@ static void mmixi_hf_qwen_windows(const mmixi_hf *h, mmix_qwen_config *c)
     for (int i = 0; i < n; i++)
         if (full[i] < MMIX_VISION_BLOCKS) c->full[full[i]] = 1;
 }
-/* What pixels and patches stand for differs between the two. */
+/* What the two have under other names, or only one of them has. */
 static void mmixi_hf_qwen_kind(const mmixi_hf *h, size_t width, mmix_qwen_config *c)
 {
     const char *wide = c->newer ? "out_hidden_size" : "hidden_size";
@@ -34608,6 +34626,8 @@ static void mmixi_hf_qwen(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_con
     static const char kv[] = "num_key_value_heads";
     mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = *h;
     if (mmixi_json_find(h->json, "text_config")) text = mmixi_hf_part(h, "text_config");
+    mmixi_hf_word(&text, text.json, "model_type", "qwen2_vl",
+                  "qwen2_vl, qwen2_5_vl, qwen2_vl_text, qwen2_5_vl_text");
     if (h->m->error_kind) return;
     mmix_decoder_config *d = &c->decoder;
     d->rope.theta = 1e6;

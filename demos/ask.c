@@ -31,7 +31,7 @@ static const char help[] =
     "ask - a vision-language model answers\n\n"
     "  ask FOLDER PICTURE... QUESTION   FOLDER: model.safetensors (or its index), config.json,\n"
     "                                   preprocessor_config.json and tokenizer.json of a SmolVLM,\n"
-    "                                   an Idefics3, a LLaVA-OneVision, a Qwen2-VL or Qwen2.5-VL\n\n"
+    "                                   an Idefics3, a LLaVA-OneVision or a Qwen2-VL or 2.5-VL\n\n"
     "  --type NAME        float, bf16, f16, int8 or q4: how weights are held; q4 is fastest,\n"
     "                     float the most exact                                (float)\n"
     "  --longest N        SmolVLM, Idefics3: pixels of a picture's longer side; with 512 it is\n"

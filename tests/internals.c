@@ -751,7 +751,8 @@ static const int32_t *positions_of(mmix_ctx *m, const mmix_span *spans, size_t n
     layout.spans = spans;
     layout.n_spans = n;
     mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    if (mmixi_layout_begin(m, "test", &a, &layout, "tokens:i32 BL", tokens, NULL, &next)) return NULL;
+    if (mmixi_layout_begin(m, "test", &a, &layout, "tokens:i32 BL", tokens, NULL, &next))
+        return NULL;
     return mmix_data_i32(a.all.positions);
 }
 /* Those of a golden model of Qwen2-VL, whose frames are `rate` apart a second; 0: one apart. */
@@ -783,7 +784,8 @@ static void golden_positions(const char *path, float rate)
 static void media_positions(void)
 {
     /* a word, three times 2 x 2 tokens that are 50 apart, two words: behind the largest */
-    static const mmix_span film = { 1, { 3, 2, 2 }, 0, 50 }, thirds = { 0, { 4, 1, 1 }, 0, 4.0 / 3 };
+    static const mmix_span film = { 1, { 3, 2, 2 }, 0, 50 };
+    static const mmix_span thirds = { 0, { 4, 1, 1 }, 0, 4.0 / 3 };
     static const int32_t expected[3][15] = {
         { 0, 1, 1, 1, 1, 51, 51, 51, 51, 101, 101, 101, 101, 102, 103 },
         { 0, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 102, 103 },
