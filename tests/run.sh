@@ -77,7 +77,7 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files language towers vlm llama2c text tokenizer decoder_arguments internals video device tiny narrow"
+        mmate decoder_files language towers vlm qwen llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/decode build/typeseg build/typeseg_san build/smol build/bench build/play_native
@@ -202,7 +202,8 @@ else
         run "language models of transformers" sh tests/language.sh build/language build/language_f64
         run "towers of transformers" sh tests/language.sh --towers build/towers build/towers_f64
         run "vision-language models of transformers" sh tests/language.sh --vlm build/vlm build/vlm_f64
-    else echo "skipped: networks, language models, towers and vision-language models of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 4)); fi
+        run "Qwen2-VL of transformers" sh tests/language.sh --qwen build/qwen build/qwen_f64
+    else echo "skipped: networks, language models, towers, vision-language models and Qwen2-VL of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 5)); fi
     go
     if [ -n "$nvcc" ]; then
         wait $report
