@@ -89,20 +89,14 @@ static void same_bits(mmix_tensor *found, mmix_tensor *expected)
     }
     COMPARE(wrong == 0, "numbers that are not the processor's", wrong, 0);
 }
-static void tower_beside(const question *q)
+/* The tower's gradients, with all that is recorded, or with layers that run again. */
+static void gradients_beside(const question *q, const mmix_vlm_plan *plan, int recording)
 {
     mmix_ctx *m = q->m;
     mmix_params *p = mmix_vlm_params(q->v);
-    mmix_vlm_plan plan[MOST_MEDIA];
     mmix_tensor *loss = NULL;
-    for (size_t i = 0; i < q->count; i++) {
-        mmix_tensor *film = prepared(q, i, &plan[i]);
-        same_bits(film, numbered(q, "film", i));
-        beside(mmix_vlm_features(m, q->v, film, &plan[i]), numbered(q, "features", i), "features");
-        FINE(m);
-    }
     mmix_params_require_grad(p, 1);
-    mmix_record(m, 1);
+    mmix_record(m, recording);
     for (size_t i = 0; i < q->count; i++) {
         mmix_tensor *y = mmix_vlm_features(m, q->v, numbered(q, "film", i), &plan[i]);
         mmix_tensor *part = mmix_sum(m, mmix_mul(m, y, numbered(q, "weight", i)));
@@ -121,6 +115,19 @@ static void tower_beside(const question *q)
     CHECK(checked >= 20);
     FINE(m);
     mmix_params_require_grad(p, 0);
+}
+static void tower_beside(const question *q)
+{
+    mmix_ctx *m = q->m;
+    mmix_vlm_plan plan[MOST_MEDIA];
+    for (size_t i = 0; i < q->count; i++) {
+        mmix_tensor *film = prepared(q, i, &plan[i]);
+        same_bits(film, numbered(q, "film", i));
+        beside(mmix_vlm_features(m, q->v, film, &plan[i]), numbered(q, "features", i), "features");
+        FINE(m);
+    }
+    gradients_beside(q, plan, 1);
+    gradients_beside(q, plan, MMIX_RECORD_LAYERS);
 }
 
 /* ---- the whole ---- */
@@ -389,6 +396,51 @@ static void arguments(void)
     mmix_destroy(m);
 }
 
+/* ---- memory ---- */
+
+/* What a tower of so many blocks takes for the features of a film of n frames, its result and the
+   pixels left out. */
+static double taken(mmix_vlm_config c, size_t depth, size_t n)
+{
+    enum { SIDE = 160 };
+    static const uint8_t rgb[SIDE * SIDE * 3];
+    static const mmix_picture frame = { rgb, SIDE, SIDE };
+    const mmix_film film = { &frame, 1, 1 };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm_plan plan;
+    c.qwen.dim = 64;
+    c.qwen.film_most = SIDE * SIDE;
+    c.qwen.depth = depth;
+    mmix_vlm *v = mmix_vlm_create(m, c);
+    CHECK(!mmix_vlm_plan_film(m, v, SIDE, SIDE, n, &plan));
+    mmix_tensor *pixels = mmix_vlm_film_pixels(m, v, &film, &plan);
+    mmix_memory_use before = mmix_memory(m);
+    mmix_memory_peak_clear(m);
+    mmix_tensor *y = mmix_vlm_features(m, v, pixels, &plan);
+    double bytes = (double)(mmix_memory(m).peak - before.bytes);
+    bytes -= (double)(mmix_count(y) * sizeof(real));
+    FINE(m);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+    return bytes;
+}
+/* If nothing is recorded, depth and frames take no more. */
+static void memory(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm *v = mmix_vlm_load(m, GOLDEN "/qwen2.5-flat");
+    mmix_vlm_config c = *mmix_vlm_config_of(v);
+    doing("memory of the tower");
+    double few = taken(c, 2, 4), deep = taken(c, 12, 4), some = taken(c, 2, 12);
+    double longer = taken(c, 2, 36);
+    CHECK(few > 1e6);
+    COMPARE(deep < 1.2 * few, "bytes of 12 blocks, as of 2", deep, few);
+    COMPARE(longer < 1.2 * some, "bytes of 36 frames, as of 12", longer, some);
+    doing("");
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+}
+
 /* ---- every allocation fails once ---- */
 
 static int asked(const mmix_options *o, void *user)      /* a folder */
@@ -429,6 +481,7 @@ int main(int argc, char **argv)
         refused_folders();
         pixels_of_films();
         arguments();
+        memory();
         allocations();
     }
     return summary();
