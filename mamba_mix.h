@@ -23569,7 +23569,8 @@ MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, siz
 {
     static const char who[] = "mmix_vlm_plan_film";
     if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
-    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_vlm_sides(m, who, width, height)) return -1;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_vlm_sides(m, who, width, height)
+        || mmixi_within(m, who, "count", (double)count, 1, INT32_MAX)) return -1;
     memset(plan, 0, sizeof *plan);
     return mmixi_qwen_plan(m, who, &v->config.qwen, width, height, count, plan);
 }
@@ -23721,27 +23722,35 @@ static void mmixi_qwen_frame(const mmix_vlm_config *c, mmix_picture in, size_t i
         for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
     }
 }
+/* Whether a film has frames of one size; else there is an error. */
+static int mmixi_film_check(mmix_ctx *m, const char *who, const mmix_film *film)
+{
+    const mmix_picture *first = film->frames;
+    if (!mmixi_given(m, who, "*film.frames, film.count", first, film->count)) return 0;
+    for (size_t i = 0; i < film->count; i++) {
+        const mmix_picture *in = &film->frames[i];
+        if (!mmixi_given(m, who, "*film.frames[].rgb", in->rgb)) return 0;
+        if (in->width == first->width && in->height == first->height) continue;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: frame %.0f has %.0f x %.0f pixels, expected %.0f x "
+                  "%.0f as the first", who, (double)i, (double)in->width, (double)in->height,
+                  (double)first->width, (double)first->height);
+        return 0;
+    }
+    return 1;
+}
 MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
                                           const mmix_vlm_plan *plan)
 {
     static const char who[] = "mmix_vlm_film_pixels";
     if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
-    if (!mmixi_given(m, who, "*film.frames, film.count", film->frames, film->count)) return NULL;
-    if (!mmixi_vlm_reads_films(m, who, v)) return NULL;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_check(m, who, film)) return NULL;
     const mmix_vlm_config *c = &v->config;
-    const mmix_picture *first = film->frames;
     size_t frames = plan->frames * c->qwen.frames;
     const size_t shape[5] = { plan->frames, 3, c->qwen.frames, plan->height, plan->width };
     mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
     for (size_t i = 0; pixels && i < frames; i++) {
         mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
         mmix_mark mark = mmix_mark_here(m);
-        if (!mmixi_given(m, who, "*film.frames[].rgb", in.rgb)) return NULL;
-        if (in.width != first->width || in.height != first->height)
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: frame %.0f has %.0f x %.0f "
-                                        "pixels, expected %.0f x %.0f as the first", who, (double)i,
-                                        (double)in.width, (double)in.height, (double)first->width,
-                                        (double)first->height));
         in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
         if (!in.rgb) return NULL;
         mmixi_qwen_frame(c, in, i, mmixi_of(pixels));
@@ -23874,8 +23883,8 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
     int is_qwen = mmixi_vlm_is_qwen(&v->config);
     if (!mmixi_expect(m, who, &d, is_qwen ? "+film T3FYX" : "+pixels B3SS", pixels)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (is_qwen) return mmixi_flat(m, mmixi_qwen_features(m, &v->qwen, pixels));
-    mmix_tensor *x = mmixi_vlm_tiles(m, v, pixels);
+    mmix_tensor *x = is_qwen ? mmixi_qwen_features(m, &v->qwen, pixels)
+        : mmixi_vlm_tiles(m, v, pixels);
     if (mmixi_vlm_is_llava(&v->config)) x = mmixi_llava_pack(m, v, x, plan);
     else x = mmixi_flat(m, x);
     return mmixi_keep_only(m, mark, x);
@@ -23935,11 +23944,10 @@ static int mmixi_vlm_plans(mmix_ctx *m, mmixi_vlm_text *t, const mmix_picture *p
         size_t grid[2], n = 0;
         memset(medium, 0, sizeof *medium);
         medium->is_film = i >= t->pictures;
-        film->frames = pictures + i;
         film->count = 1;
         if (medium->is_film) *film = films[i - t->pictures];
-        if (!mmixi_given(m, "mmix_vlm_sequence", "*frames, count", film->frames, film->count))
-            return -1;
+        else film->frames = &pictures[i];
+        if (!mmixi_film_check(m, "mmix_vlm_sequence", film)) return -1;
         size_t width = film->frames->width, height = film->frames->height;
         if (medium->is_film ? mmix_vlm_plan_film(m, t->v, width, height, film->count, &medium->plan)
             : mmix_vlm_plan_picture(m, t->v, width, height, t->pictures, &medium->plan)) return -1;
@@ -24001,6 +24009,26 @@ static int mmixi_vlm_find_all(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
     }
     return 0;
 }
+/* The features of a film, (tokens, D), some frames after the others for the sake of memory. */
+enum { MMIXI_QWEN_FRAMES = MMIXI_SIZE(16, 2) };
+static mmix_tensor *mmixi_vlm_film(mmix_ctx *m, const mmixi_vlm_text *t,
+                                   const mmixi_vlm_medium *medium)
+{
+    mmix_film film = medium->film;
+    mmix_vlm_plan plan = medium->plan;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *all = NULL;
+    for (size_t i = 0; i < medium->plan.frames && !m->error_kind; i += MMIXI_QWEN_FRAMES) {
+        size_t before = i * t->v->config.qwen.frames;
+        plan.frames = mmixi_min(MMIXI_QWEN_FRAMES, medium->plan.frames - i);
+        film.frames = medium->film.frames + before;
+        film.count = medium->film.count - before;
+        mmix_tensor *x = mmix_vlm_film_pixels(m, t->v, &film, &plan);
+        x = mmix_vlm_features(m, t->v, x, &plan);
+        all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
+    }
+    return all;
+}
 /* The features of all media, (1, tokens, D). */
 static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t)
 {
@@ -24011,9 +24039,12 @@ static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t)
     for (size_t i = 0; i < t->count && !m->error_kind; i++) {
         const mmixi_vlm_medium *medium = t->order[i];
         const mmix_vlm_plan *plan = &medium->plan;
-        mmix_tensor *x = medium->is_film ? mmix_vlm_film_pixels(m, t->v, &medium->film, plan)
-            : mmix_vlm_pixels(m, t->v, *medium->film.frames, plan);
-        x = mmix_vlm_features(m, t->v, x, plan);
+        mmix_tensor *x;
+        if (medium->is_film) x = mmixi_vlm_film(m, t, medium);
+        else {
+            x = mmix_vlm_pixels(m, t->v, *medium->film.frames, plan);
+            x = mmix_vlm_features(m, t->v, x, plan);
+        }
         all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
     }
     return mmix_reshape(m, all, 3, shape);

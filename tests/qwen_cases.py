@@ -84,7 +84,7 @@ MODELS = {
     "qwen2": model("Qwen2VL", [(14, 23), (18, 14, 3, 1.0)]),
     "qwen2-flat": model("Qwen2VL", [(45, 29), (40, 40), (8, 60)], tied=True, vision=dict(hidden_act="gelu")),
     "qwen2.5": model("Qwen2_5_VL", [(100, 10), (17, 190), (1, 1), (64, 64)], width=32, heads=4, sections=(2, 3, 3)),
-    "qwen2.5-film": model("Qwen2_5_VL", [(50, 40, 13, 1.0), (30, 30), (24, 40, 1, 0.7)], theta=1e4,
+    "qwen2.5-film": model("Qwen2_5_VL", [(20, 16, 37, 1.0), (30, 30), (24, 40, 1, 0.7)], theta=1e4,
                           vision=dict(window_size=24, tokens_per_second=2, fullatt_block_indexes=[0, 2])),
     "qwen2.5-full": model("Qwen2_5_VL", [(60, 60), (24, 16, 2, 0.5)], vision=dict(window_size=8, fullatt_block_indexes=[])),
 }

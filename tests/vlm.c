@@ -399,7 +399,7 @@ static void refused_configs(void)
     static const char config[] = "config.json", pictures[] = "preprocessor_config.json";
     static const struct { const char *model, *file, *from, *to, *message; } of[] = {
         { "smolvlm", config, "\"model_type\": \"smolvlm\"", "\"model_type\": \"paligemma\"",
-          "model_type: expected idefics3, smolvlm or llava_onevision, found paligemma" },
+          "qwen2_vl or qwen2_5_vl, found paligemma" },
         { "smolvlm", config, "\"vision_config\"", "\"other_config\"",
           "vision_config: expected an object, found none" },
         { "smolvlm", config, "\"text_config\"", "\"other_config\"", "text_config" },
