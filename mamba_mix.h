@@ -23391,30 +23391,25 @@ static size_t mmixi_next_multiple(size_t n, size_t of) { return (n + of - 1) / o
 
 /* The processors' own limit of a side. */
 enum { MMIXI_IDEFICS3_SIDE = 4096 };
-/* Sides of a picture whose longer one becomes `longest`, the other one even.
+/* Makes the longer side of a picture `longest`, and the other one even, or not.
    transformers: _resize_output_size_rescale_to_max_len, …_scale_below_upper_bound */
-static void mmixi_idefics3_resize(size_t longest, size_t *height, size_t *width)
+static void mmixi_idefics3_scale(double longest, int even, size_t *height, size_t *width)
 {
     double aspect = (double)*width / (double)*height;
     int is_wide = *width >= *height;
     size_t *longer = is_wide ? width : height, *shorter = is_wide ? height : width;
-    *longer = longest;
-    *shorter = (size_t)(is_wide ? (double)longest / aspect : (double)longest * aspect);
-    *shorter = mmixi_max(*shorter + *shorter % 2, 1);
-    if (longest <= MMIXI_IDEFICS3_SIDE) return;
-    aspect = (double)*width / (double)*height;
-    is_wide = *width >= *height;
-    longer = is_wide ? width : height;
-    shorter = is_wide ? height : width;
-    *longer = MMIXI_IDEFICS3_SIDE;
-    double shrunk = is_wide ? MMIXI_IDEFICS3_SIDE / aspect : MMIXI_IDEFICS3_SIDE * aspect;
-    *shorter = mmixi_max((size_t)shrunk, 1);
+    *longer = (size_t)longest;
+    *shorter = (size_t)(is_wide ? longest / aspect : longest * aspect);
+    if (even) *shorter += *shorter % 2;
+    *shorter = mmixi_max(*shorter, 1);
 }
 static void mmixi_idefics3_plan(const mmix_vlm_config *c, size_t width, size_t height,
                                 mmix_vlm_plan *plan)
 {
     size_t T = c->tile, side = mmixi_vlm_patches(c) / c->merge;
-    mmixi_idefics3_resize(c->longest, &height, &width);
+    mmixi_idefics3_scale((double)c->longest, 1, &height, &width);
+    if (c->longest > MMIXI_IDEFICS3_SIDE)
+        mmixi_idefics3_scale((double)MMIXI_IDEFICS3_SIDE, 0, &height, &width);
     plan->between[0] = height;
     plan->between[1] = width;
     double aspect = (double)width / (double)height;
@@ -27976,9 +27971,10 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, int pillow, size_t
                                   size_t start, size_t count)
 {
     int is_lanczos = pillow == MMIX_PILLOW_LANCZOS;
-    int filter = is_lanczos ? MMIXI_RESIZE_LANCZOS : MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    int filter = MMIX_RESIZE_BICUBIC_ANTIALIAS;
     double ratio = (double)n / (double)m, reach = is_lanczos ? 3 : 2;
     mmixi_taps t;
+    if (is_lanczos) filter = MMIXI_RESIZE_LANCZOS;
     t.tap = tap;
     t.step = (size_t)ceil(reach * fmax(ratio, 1)) * 2 + 3;
     t.count = count;
