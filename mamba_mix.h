@@ -58,17 +58,18 @@
         >>api-kernels              >>random           >>linear            >>backbones
      B  tensors, ops, mixers       >>threads          >>convolution       >>decoder
         >>api-context              >>micro-kernels    >>patches           >>towers
-        >>api-tensors              >>gemm             >>heads             >>dino
-        >>api-tape                 >>tensors          >>rope              >>distillation
-        >>api-ops                  >>tape             >>mixing            >>metrics
-        >>api-mixers               >>elementary ops   >>ssd               >>video
-     C  models                                        >>linear attention  >>images
-        >>api-files                                   >>selective scan    >>files
-        >>api-images                                  >>softmax attention >>model files
-        >>api-layers                                  >>layers            >>context
-        >>api-vision                                  >>losses
-        >>api-decoder                                 >>optimizers
+        >>api-tensors              >>gemm             >>heads             >>qwen vision
+        >>api-tape                 >>tensors          >>rope              >>vlm
+        >>api-ops                  >>tape             >>mixing            >>dino
+        >>api-mixers               >>elementary ops   >>ssd               >>distillation
+     C  models                                        >>linear attention  >>metrics
+        >>api-files                                   >>selective scan    >>video
+        >>api-images                                  >>softmax attention >>images
+        >>api-layers                                  >>layers            >>files
+        >>api-vision                                  >>losses            >>model files
+        >>api-decoder                                 >>optimizers        >>context
         >>api-towers
+        >>api-vlm
      D  training, measuring
         >>api-metrics
         >>api-optimizers
@@ -1320,6 +1321,9 @@ typedef struct mmix_span {
     size_t start;
     size_t grid[3];                          /* T, Y, X */
     size_t separators;
+    /* With three axes of positions (mmix_rope_options.sections) frame t has ⌊t · frame_step⌋ on the
+       first, rounded as floats are (Qwen2.5-VL). 0: 1. */
+    double frame_step;
 } mmix_span;
 /* mmix_mmate_options.branches: both branches of M-MATE, or one of them. ATTENTION: in their place
    causal softmax attention, with the projections of Flex-MA. */
@@ -1579,7 +1583,7 @@ MMIXDEF const char *mmix_vision_class_name(const mmix_vision *v, size_t i);
        tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
        size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
-       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
+       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL, NULL };
        size_t made = mmix_decoder_generate(m, d, &text, NULL, more, 200);
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
@@ -1754,8 +1758,9 @@ MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
 
 /* How a tower makes one vector of its tokens. CLASS: the class token's (CLIP's pictures). PROBE:
    attention of a learned query, and an MLP (SigLIP's pictures). END: that of the end token (CLIP's
-   texts). LAST: that of the last token (SigLIP's texts). */
-enum { MMIX_TOWER_CLASS, MMIX_TOWER_PROBE, MMIX_TOWER_END, MMIX_TOWER_LAST };
+   texts). LAST: that of the last token (SigLIP's texts). TOKENS: it makes none, and its tokens are
+   read (pictures of mmix_vlm). */
+enum { MMIX_TOWER_CLASS, MMIX_TOWER_PROBE, MMIX_TOWER_END, MMIX_TOWER_LAST, MMIX_TOWER_TOKENS };
 typedef struct mmix_tower_config {
     size_t dim, depth, heads, ffn;           /* D, layers, heads of D/heads, width of the MLP */
     double eps;                              /* of the norms */
@@ -1777,9 +1782,8 @@ typedef struct mmix_towers_config {
     int bias;                                /* 1: logits have a bias (SigLIP) */
     /* Of pictures: 0: both sides are resized; 1: the shorter side is resized and the middle kept,
        half of an odd rest rounded down (Hugging Face); 2: to the even number (OpenAI, OpenCLIP).
-       1: they are resized bilinearly, 0: bicubically. Mean and standard deviation of the
-       channels. */
-    int crop, bilinear;
+       MMIX_PILLOW_… of the resizing. Mean and standard deviation of the channels. */
+    int crop, filter;
     double mean[3], deviation[3];
 } mmix_towers_config;
 typedef struct mmix_towers mmix_towers;
@@ -1810,6 +1814,161 @@ MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *t, mmix_te
    the sigmoid of each (SigLIP), says how likely a text is. NULL on error. */
 MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_tensor *pictures,
                                         mmix_tensor *texts);
+
+/* ==== >>api-vlm ======================================================================
+   vision-language models: pictures and words in, words out
+
+   A tower reads a picture, or the tiles it is cut into. The joint brings what it makes to the width
+   of a decoder, which reads it where image tokens stand in a text. This answers a question about
+   one picture, of which `ids` hold the prompt as the model's own processor writes it, with as many
+   image tokens as plan.tokens says (demos/ask.c writes it):
+
+       mmix_vlm *v = mmix_vlm_load(m, "SmolVLM-256M-Instruct");
+       mmix_picture picture = { rgb, width, height };
+       mmix_vlm_plan plan;
+       mmix_vlm_plan_picture(m, v, width, height, 1, &plan);
+       … ids (n) …
+       mmix_sequence question;
+       int32_t answer[200];
+       mmix_vlm_sequence(m, v, ids, n, &picture, 1, &question);
+       size_t made = mmix_decoder_generate(m, mmix_vlm_decoder(v), &question, NULL, answer, 200);
+   ==================================================================================== */
+
+/* mmix_vlm_config.kind: how pictures are cut into tiles, and what becomes of these.
+   IDEFICS3 (Laurençon et al. 2024; SmolVLM): the longer side becomes `longest`, both sides the next
+   multiples of `tile`; the picture is cut into tiles, and itself comes last, as one more tile. Of
+   each tile r x r tokens become one.
+   LLAVA (LLaVA-OneVision, Li et al. 2024): the picture itself comes first, as one tile. Then it is
+   brought into the one of `shapes` where most of it is seen, with black around it, and cut into
+   tiles. Their tokens are joined to one grid, without those that see black alone, made smaller if
+   there are more than `most` tiles of them, and with a token for the end of each row. Several
+   pictures in one question are a tile each.
+   QWEN (Qwen2-VL, Wang et al. 2024; Qwen2.5-VL, Bai et al. 2025): nothing is cut. Both sides become
+   multiples of patch · merge, with at least `least` and at most `most` pixels together, and their
+   ratio stays about what it is. Films are read, too. */
+enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_QWEN };
+/* mmix_vlm_config.projector: what brings r² widths of the tower to the decoder's. LINEAR: a matrix.
+   MLP: two with biases, and the activation between. */
+enum { MMIX_PROJECTOR_LINEAR, MMIX_PROJECTOR_MLP };
+/* The most shapes of MMIX_VLM_LLAVA. */
+enum { MMIX_VLM_SHAPES = 64 };
+/* The tower and the joint of MMIX_VLM_QWEN. A patch is a square of `frames` frames that follow each
+   other; a picture counts as so many equal ones. Tokens see those of the same frames, in
+   Qwen2.5-VL's blocks with windows those of their window only, which are cut at the edges.
+   Positions are a patch's row and column: of the N features of a head, pair i < N/4 turns by
+   row · 10000^(-4i/N), and the next N/4 pairs turn so by the column. At the end merge x merge
+   patches x become one feature, W2 gelu(W1 norm(x) + b1) + b2. */
+typedef struct mmix_qwen_config {
+    size_t dim, depth, heads, ffn;           /* C, blocks, heads of C/heads, width of the MLP */
+    size_t patch, frames, merge;             /* a patch's side in pixels */
+    /* 1: Qwen2.5-VL, with RMS norms and SwiGLU; 0: Qwen2-VL, with layer norms and an MLP. */
+    int newer;
+    int activation;                          /* MMIX_ACTIVATION_… of the MLP */
+    size_t window;                           /* patches on a side of a window; 0: no windows */
+    int full[MMIX_VISION_BLOCKS];            /* 1: this block has no windows */
+    size_t least, most;                      /* pixels of a prepared picture */
+    size_t film_least, film_most;            /* the same of a frame */
+    /* How far the positions on the axis of time are apart that are a second apart. 0: those of
+       frames · t and frames · (t + 1) are one apart. */
+    double rate;
+    int32_t film_token;                      /* stands where a token of a film is read */
+} mmix_qwen_config;
+typedef struct mmix_vlm_config {
+    int kind;                                /* MMIX_VLM_… */
+    mmix_tower_config tower;                 /* its pool is MMIX_TOWER_TOKENS, or is not read */
+    size_t layers;                           /* how many of the tower's layers are run */
+    int post_norm;                           /* 1: its last norm follows them */
+    size_t merge;                            /* r */
+    int projector;                           /* MMIX_PROJECTOR_… */
+    int activation;                          /* MMIX_ACTIVATION_… of the MLP */
+    mmix_decoder_config decoder;             /* its media is 0 */
+    int32_t image_token;                     /* stands where a token of a picture is read */
+    size_t positions;                        /* tokens that it reads at most; 0: not known */
+    mmix_qwen_config qwen;                   /* of QWEN, where .tower … .activation are not read */
+
+    /* ---- pictures ---- */
+    size_t tile;                             /* a tile's side in pixels; of LLAVA tower.side */
+    int whole;                               /* 1: a picture is one tile and never cut (IDEFICS3) */
+    size_t longest;                          /* of IDEFICS3, in pixels */
+    size_t n_shapes, shapes[MMIX_VLM_SHAPES][2]; /* of LLAVA: (height, width) in pixels */
+    size_t most;                             /* of LLAVA, in tiles */
+    int filter;                              /* MMIX_PILLOW_… */
+    double scale;                            /* of levels 0 … 255, before mean and deviation */
+    double mean[3], deviation[3];
+} mmix_vlm_config;
+
+typedef struct mmix_vlm mmix_vlm;
+/* Returns a model with random values from the context's seed. NULL on error. */
+MMIXDEF mmix_vlm *mmix_vlm_create(mmix_ctx *m, mmix_vlm_config config);
+/* Frees it, and its decoder. NULL is allowed. */
+MMIXDEF void mmix_vlm_destroy(mmix_vlm *v);
+/* Returns a model from a folder of Hugging Face's, as it is downloaded: weights, config.json and
+   preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm,
+   llava_onevision, qwen2_vl and qwen2_5_vl. What a config asks for and is not done here is an error
+   that names it. NULL on error. */
+MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder);
+/* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
+   mmix_params_narrow. */
+MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype);
+/* Return its config; the parameters of tower and joint; its decoder, whose parameters are its own.
+   All stay the model's. */
+MMIXDEF const mmix_vlm_config *mmix_vlm_config_of(const mmix_vlm *v);
+MMIXDEF mmix_params *mmix_vlm_params(const mmix_vlm *v);
+MMIXDEF mmix_decoder *mmix_vlm_decoder(const mmix_vlm *v);
+/* Changes how long the longer side of a picture becomes, in pixels (IDEFICS3). With config.tile it
+   is one tile, which is read in a fraction of the time. Returns 0, or -1. */
+MMIXDEF int mmix_vlm_longest(mmix_vlm *v, size_t longest);
+
+/* What becomes of a picture. */
+typedef struct mmix_vlm_plan {
+    size_t between[2];       /* IDEFICS3: height and width in pixels that it has for a moment */
+    size_t height, width;                    /* in pixels, before it is cut into tiles */
+    size_t rows, columns;                    /* of tiles; 0: it is not cut */
+    size_t tiles;                            /* that the tower sees, the whole picture's included */
+    size_t grid[2];          /* rows and columns of tokens of a tile; LLAVA: of all tiles, at last */
+    size_t full[2], begin[2];    /* LLAVA: of all tiles before that; where what is kept begins */
+    size_t frames;                           /* T of films; of a picture 1 */
+    size_t tokens;                           /* image tokens in the text, features */
+} mmix_vlm_plan;
+/* Says what becomes of a picture of width x height pixels, one of `count` in the question. Returns
+   0, or -1. */
+MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                                  size_t count, mmix_vlm_plan *plan);
+/* Returns the tiles, (tiles, 3, tile, tile), as the model's processor makes them with Pillow, of
+   QWEN a film of equal frames, (1, 3, frames, height, width); NULL on error. */
+MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_picture picture,
+                                     const mmix_vlm_plan *plan);
+/* Returns the features (tokens, D) of such tiles, or of a film; NULL on error. If nothing is
+   recorded the memory does not grow with the tower's depth. */
+MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *pixels,
+                                       const mmix_vlm_plan *plan);
+/* Makes of n token ids, with image tokens for `count` pictures in their order, what the decoder
+   reads: tokens (1, n), the features of the pictures as media, and a span for each grid of theirs.
+   All is in step memory. Returns 0, or -1. */
+MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                              const mmix_picture *pictures, size_t count, mmix_sequence *out);
+
+/* ---- films, of QWEN ---- */
+
+/* `count` pictures of one size, `rate` of them a second. */
+typedef struct mmix_film {
+    const mmix_picture *frames;
+    size_t count;
+    double rate;
+} mmix_film;
+/* Says what becomes of a film of `count` frames of width x height pixels. With T = ⌈count/frames⌉
+   its features are a grid of T · grid[0] · grid[1]. Returns 0, or -1. */
+MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                               size_t count, mmix_vlm_plan *plan);
+/* Returns the film as the model's processor makes it with Pillow, (T, 3, frames, height, width),
+   where the last frame stands for those that are missing. NULL on error. */
+MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
+                                          const mmix_vlm_plan *plan);
+/* Does what mmix_vlm_sequence does for a text with film tokens, too, for n_films films in their
+   order. */
+MMIXDEF int mmix_vlm_sequence_films(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                                    const mmix_picture *pictures, size_t count,
+                                    const mmix_film *films, size_t n_films, mmix_sequence *out);
 
 /* ####################################################################################
    D. Training and measuring
@@ -2561,21 +2720,22 @@ MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, c
 
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* The part `from` of a picture is brought to width x height pixels, and `to` of these is kept.
-   bilinear: 1 in place of the bicubic filter. */
+/* Pillow's filters: the cubic of Keys 1981 with a = -1/2; sinc(x) sinc(x/3) (Duchon 1979); 1 - |x|. */
+enum { MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS, MMIX_PILLOW_BILINEAR };
+/* The part `from` of a picture is brought to width x height pixels by a filter, MMIX_PILLOW_…, and
+   `to` of these is kept. */
 typedef struct mmix_resize_plan {
     mmix_box from, to;
     size_t width, height;
-    int bilinear;
+    int filter;
 } mmix_resize_plan;
-/* Returns the plan that brings a whole box to width x height. */
+/* Returns the plan that brings a whole box to width x height, bicubically. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
 /* Returns the plan for evaluation: the shorter side becomes `side` ≥ crop, and the crop x crop
    pixels in the middle are kept. */
 MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height,
                                                       size_t side, size_t crop);
-/* Resizes bicubically (a = -1/2), or bilinearly, with antialiasing, horizontally first. `out` is not
-   `in`. */
+/* Resizes with antialiasing, horizontally first. `out` is not `in`. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
 
@@ -19350,6 +19510,8 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
                       (int)i, cells, start, end, low, (double)L);
             return 0;
         }
+        double time = frames * s->frame_step;
+        if (mmixi_within(m, who, "frames · frame_step", time, 0, 1 << 24)) return 0;
     }
     return 1;
 }
@@ -19419,15 +19581,22 @@ static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], 
     *is_grid = in_frame < plane;
 }
 
+/* How far a frame's position on the first of three axes is from the span's start.
+   transformers: get_vision_position_ids, whose time_interval is a float32 */
+static size_t mmixi_span_time(const mmix_span *s, size_t frame)
+{
+    float time = (float)frame * (float)s->frame_step;
+    return s->frame_step > 0 ? (size_t)time : frame;
+}
 /* How far the positions of the text behind a span are from the span's start, on all three axes. */
 static size_t mmixi_span_longest(const mmix_span *s)
 {
     size_t longest = mmixi_max(s->grid[1], s->grid[2]);
-    return mmixi_max(s->grid[0], longest);
+    return mmixi_max(mmixi_span_time(s, s->grid[0] - 1) + 1, longest);
 }
 
 /* Puts every token into its lists. Unless positions are given they begin at *next, which moves on.
-   With three axes a token of a span has the position (frame, row, column) behind the span's
+   With three axes a token of a span has the position (time, row, column) behind the span's
    start. */
 static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t axes, size_t *next)
 {
@@ -19439,8 +19608,10 @@ static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t 
         int is_grid = 0;
         size_t place[3] = { 0, 0, 0 };
         int32_t position[3];
-        if (in_span)
+        if (in_span) {
             mmixi_span_place(s, t - s->start, place, &is_grid);
+            place[0] = mmixi_span_time(s, place[0]);
+        }
         for (size_t axis = 0; axis < axes; axis++) {
             size_t at = *next + (axes == 3 ? place[axis] : 0);
             position[axis] = given ? mmixi_index(given, axis * a->L + t) : (int32_t)at;
@@ -22906,18 +23077,28 @@ static void mmixi_tower_declare_projection(mmixi_tower *t, mmix_params *p, const
     if (c->projection == 2)
         t->projection_bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), width);
 }
-/* Whether a tower has sensible sizes; else there is an error. */
-static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t width)
+/* Whether a tower's layers have sensible sizes, and of pictures its patches; else there is an
+   error. */
+static int mmixi_tower_sizes(mmix_ctx *m, const char *who, const mmix_tower_config *c)
 {
-    static const char who[] = "mmix_towers_create";
-    int is_text = c->vocabulary > 0;
-    int low = is_text ? MMIX_TOWER_END : MMIX_TOWER_CLASS;
     if (mmixi_within(m, who, "dim", (double)c->dim, 1, 65536)
         || mmixi_within(m, who, "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX)
         || mmixi_within(m, who, "heads", (double)c->heads, 1, (double)c->dim)
         || mmixi_within(m, who, "ffn", (double)c->ffn, 1, INT32_MAX)
         || mmixi_within(m, who, "eps", c->eps, 0, 1)
-        || mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        || mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU))
+        return 0;
+    if (c->vocabulary) return 1;
+    return !mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
+        && !mmixi_within(m, who, "side", (double)c->side, (double)c->patch, 16384);
+}
+/* The same of one of two towers, whose vectors have `width` numbers. */
+static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t width)
+{
+    static const char who[] = "mmix_towers_create";
+    int is_text = c->vocabulary > 0;
+    int low = is_text ? MMIX_TOWER_END : MMIX_TOWER_CLASS;
+    if (!mmixi_tower_sizes(m, who, c)
         || mmixi_within(m, who, "pool", c->pool, low, low + 1)
         || mmixi_within(m, who, "projection", c->projection, 0, 2)
         || mmixi_within(m, who, "width", (double)width, 1, 65536))
@@ -22925,8 +23106,6 @@ static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t wid
     if (is_text)
         return !mmixi_within(m, who, "vocabulary", (double)c->vocabulary, 1, INT32_MAX)
             && !mmixi_within(m, who, "positions", (double)c->positions, 1, INT32_MAX);
-    if (mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
-        || mmixi_within(m, who, "side", (double)c->side, (double)c->patch, 16384)) return 0;
     if (c->projection || width == c->dim) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: width %.0f without a projection, expected dim %.0f", who,
               (double)width, (double)c->dim);
@@ -22993,10 +23172,11 @@ static mmix_tensor *mmixi_tower_patches(mmix_ctx *m, const mmixi_tower *t, mmix_
     }
     return x;
 }
-/* Takes x (B, n, D) through the layers and the norm behind them. */
-static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x)
+/* Takes x (B, n, D) through the first `depth` layers. */
+static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x,
+                                       size_t depth)
 {
-    for (size_t i = 0; i < t->config->depth; i++) {
+    for (size_t i = 0; i < depth; i++) {
         const mmixi_tower_layer *l = &t->layer[i];
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *u = mmixi_tower_normed(m, t, l->norm[0], x);
@@ -23005,6 +23185,16 @@ static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_t
         x = mmixi_keep_only(m, mark, mmix_mlp_forward(m, &l->mlp, u, x, NULL));
     }
     return x;
+}
+/* What the first `depth` layers make of pictures (B, 3, Y, X), whose patches have these positions
+   (n, D): (B, n, D). */
+static mmix_tensor *mmixi_tower_tokens(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *image,
+                                       mmix_tensor *positions, size_t depth)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = mmix_add(m, mmixi_tower_patches(m, t, image), positions);
+    if (t->config->pre_norm) x = mmixi_tower_normed(m, t, t->pre, x);
+    return mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x), depth);
 }
 /* What the probe makes of tokens x (B, n, D): (B, D). */
 static mmix_tensor *mmixi_tower_probe(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x)
@@ -23041,9 +23231,7 @@ MMIXDEF mmix_tensor *mmix_towers_picture(mmix_ctx *m, const mmix_towers *towers,
     d.S = t->config->side;
     if (!mmixi_expect(m, who, &d, "+image B3SS", image)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = mmix_add(m, mmixi_tower_patches(m, t, image), t->positions);
-    if (t->config->pre_norm) x = mmixi_tower_normed(m, t, t->pre, x);
-    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x));
+    mmix_tensor *x = mmixi_tower_tokens(m, t, image, t->positions, t->config->depth);
     if (t->probe) x = mmixi_tower_probe(m, t, mmixi_tower_normed(m, t, t->post, x));
     else x = mmixi_tower_normed(m, t, t->post, mmixi_flat(m, mmix_slice(m, x, 1, 0, 1)));
     return mmixi_keep_only(m, mark, mmixi_tower_vector(m, t, x));
@@ -23088,7 +23276,7 @@ MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *towers, mm
     mmix_tensor *places = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
     for (size_t i = 0; places && i < d.L; i++) mmix_data_i32(places)[i] = (int32_t)i;
     x = mmix_add(m, x, mmix_take_rows(m, t->positions, places));
-    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x));
+    x = mmixi_tower_layers(m, t, mmixi_keep_only(m, mark, x), t->config->depth);
     x = mmixi_tower_normed(m, t, t->post, x);
     if (t->config->pool == MMIX_TOWER_LAST) x = mmixi_flat(m, mmix_slice(m, x, 1, d.L - 1, 1));
     else x = mmix_take_rows(m, mmixi_flat(m, x), mmixi_tower_ends(m, t, tokens));
@@ -23113,7 +23301,7 @@ MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, si
     size_t side = t->config.picture.side;
     if (t->config.crop) r = mmix_resize_plan_center_crop(width, height, side, side);
     else r = mmix_resize_plan_box(all, side, side);
-    r.bilinear = t->config.bilinear;
+    r.filter = t->config.filter;
     if (t->config.crop == 1 && r.width) {        /* Hugging Face rounds down */
         r.to.top = (r.height - side) / 2;
         r.to.left = (r.width - side) / 2;
@@ -23127,6 +23315,1084 @@ MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const 
     if (!mmixi_given(m, "mmix_towers_image", "*towers", t)) return NULL;
     mmix_resize_plan r = mmix_towers_plan(t, width, height);
     return mmixi_image_made(m, in, r, t->config.mean, t->config.deviation);
+}
+
+/* ==== >>qwen vision ==================================================================
+   the tower of Qwen2-VL and Qwen2.5-VL: x = patches;  x += attn(norm1 x), x += mlp(norm2 x);
+   features = mlp(merge(norm x))
+
+   Frames that make a patch go together, and the others are a batch: x (T, n, C) has n patches in
+   raster order. The released program keeps the patches of a window together, which changes the
+   order of tokens but no number; here attention finds the windows on the grid.
+   ==================================================================================== */
+
+typedef struct mmixi_qwen_layer {
+    mmixi_norm_pair norm[2];
+    mmix_attention_layer attention;
+    mmix_swiglu_layer swiglu;                    /* of Qwen2.5-VL */
+    mmix_mlp_layer mlp;                          /* of Qwen2-VL */
+} mmixi_qwen_layer;
+typedef struct mmixi_qwen {
+    const mmix_qwen_config *config;
+    mmix_tensor *patch;                          /* (C, 3, frames, patch, patch) */
+    mmixi_norm_pair norm;
+    mmix_mlp_layer merger;                       /* from merge² C to merge² C to D */
+    mmixi_qwen_layer *layer;
+} mmixi_qwen;
+
+/* ---- creation ---- */
+
+/* The second half of a block. */
+static void mmixi_qwen_declare_mlp(const mmix_qwen_config *c, mmixi_qwen_layer *l, mmix_params *p,
+                                   const char *prefix)
+{
+    static const char *const biases[3] = { "gate_proj.bias", "up_proj.bias", "down_proj.bias" };
+    const size_t wide[3] = { c->ffn, c->ffn, c->dim };
+    if (!c->newer) {
+        mmix_mlp_init(&l->mlp, p, prefix, c->dim, c->ffn, c->dim);
+        l->mlp.activation = c->activation;
+        return;
+    }
+    mmix_swiglu_init(&l->swiglu, p, prefix, c->dim, c->ffn);
+    for (int i = 0; i < 3; i++)
+        l->swiglu.bias[i] = mmixi_param_vector(p, prefix, biases[i], mmixi_start_zeros(), wide[i]);
+}
+/* A tower whose features are D wide. */
+static void mmixi_qwen_declare(mmixi_qwen *t, mmix_params *p, size_t D)
+{
+    static const char merger[] = "visual.merger.mlp.";
+    const mmix_qwen_config *c = t->config;
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    const size_t patch[5] = { c->dim, 3, c->frames, c->patch, c->patch };
+    size_t merged = c->merge * c->merge * c->dim;
+    int bias = !c->newer;                        /* of the norms */
+    t->patch = mmixi_param(p, "visual.patch_embed.", "proj.weight", normal, 5, patch);
+    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
+        mmixi_qwen_layer *l = &t->layer[i];
+        char norm[2][64], attention[64], mlp[64];
+        snprintf(norm[0], sizeof norm[0], "visual.blocks.%d.norm1.", (int)i);
+        snprintf(norm[1], sizeof norm[1], "visual.blocks.%d.norm2.", (int)i);
+        snprintf(attention, sizeof attention, "visual.blocks.%d.attn.", (int)i);
+        snprintf(mlp, sizeof mlp, "visual.blocks.%d.mlp.", (int)i);
+        mmixi_norm_init(&l->norm[0], p, norm[0], c->dim, bias);
+        mmix_attention_init(&l->attention, p, attention, c->dim, c->heads, MMIX_MIXER_SOFTMAX, 1);
+        mmixi_norm_init(&l->norm[1], p, norm[1], c->dim, bias);
+        mmixi_qwen_declare_mlp(c, l, p, mlp);
+    }
+    mmixi_norm_init(&t->norm, p, "visual.merger.ln_q.", c->dim, bias);
+    t->merger.fc1_weight = mmixi_param_matrix(p, merger, "0.weight", normal, merged, merged);
+    t->merger.fc1_bias = mmixi_param_vector(p, merger, "0.bias", zeros, merged);
+    t->merger.fc2_weight = mmixi_param_matrix(p, merger, "2.weight", normal, D, merged);
+    t->merger.fc2_bias = mmixi_param_vector(p, merger, "2.bias", zeros, D);
+}
+/* Whether a tower has sensible sizes; else there is an error. */
+static int mmixi_qwen_check(mmix_ctx *m, const char *who, const mmix_qwen_config *c)
+{
+    const double most = 1e12;                    /* pixels: sides are far below 2²⁴ */
+    if (mmixi_within(m, who, "qwen.dim", (double)c->dim, 1, 65536)
+        || mmixi_within(m, who, "qwen.depth", (double)c->depth, 1, MMIX_VISION_BLOCKS)
+        || mmixi_within(m, who, "qwen.heads", (double)c->heads, 1, (double)c->dim)
+        || mmixi_within(m, who, "qwen.ffn", (double)c->ffn, 1, INT32_MAX)
+        || mmixi_within(m, who, "qwen.patch", (double)c->patch, 1, 1024)
+        || mmixi_within(m, who, "qwen.frames", (double)c->frames, 1, 64)
+        || mmixi_within(m, who, "qwen.merge", (double)c->merge, 1, 64)
+        || mmixi_within(m, who, "qwen.activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        || mmixi_within(m, who, "qwen.window", (double)c->window, 0, 65536)
+        || mmixi_within(m, who, "qwen.most", (double)c->most, 1, most)
+        || mmixi_within(m, who, "qwen.least", (double)c->least, 1, (double)c->most)
+        || mmixi_within(m, who, "qwen.film_most", (double)c->film_most, 1, most)
+        || mmixi_within(m, who, "qwen.film_least", (double)c->film_least, 1, (double)c->film_most)
+        || mmixi_within(m, who, "qwen.rate", c->rate, 0, 1e6))
+        return 0;
+    if (c->dim % (4 * c->heads) == 0) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: qwen.dim %.0f and %.0f heads, expected heads whose "
+              "width is a multiple of 4: half of it turns by the row, half by the column", who,
+              (double)c->dim, (double)c->heads);
+    return 0;
+}
+
+/* ---- forward ---- */
+
+/* About how many patches go through the blocks at once, if nothing is recorded. */
+enum { MMIXI_QWEN_PATCHES = MMIXI_SIZE(4096, 16) };
+/* A film on its way through the blocks. */
+typedef struct mmixi_qwen_pass {
+    const mmixi_qwen *t;
+    mmix_tensor *angles;                         /* (n, N/2) */
+    size_t grid[2];                              /* rows and columns of patches */
+    size_t i;                                    /* the block that runs */
+} mmixi_qwen_pass;
+
+/* The angles by which the heads of the patches turn, (n, N/2). */
+static mmix_tensor *mmixi_qwen_angles(mmix_ctx *m, const mmixi_qwen_pass *s)
+{
+    const mmix_qwen_config *c = s->t->config;
+    size_t quarter = c->dim / c->heads / 4, n = s->grid[0] * s->grid[1];
+    mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
+    for (size_t i = 0; angles && i < quarter; i++) {
+        double turn = mmixi_exp(-mmixi_log(10000) * (double)i / (double)quarter);
+        for (size_t k = 0; k < n; k++) {
+            mmix_real *at = mmixi_of(angles) + k * 2 * quarter + i;
+            at[0] = (mmix_real)((double)(k / s->grid[1]) * turn);
+            at[quarter] = (mmix_real)((double)(k % s->grid[1]) * turn);
+        }
+    }
+    return angles;
+}
+static mmix_tensor *mmixi_qwen_normed(mmix_ctx *m, mmixi_norm_pair norm, mmix_tensor *x)
+{
+    const double eps = 1e-6;
+    if (norm.bias) return mmix_layer_norm(m, x, norm.weight, norm.bias, eps);
+    return mmix_rms_norm(m, x, norm.weight, eps);
+}
+/* What block s->i makes of x[0] (T, n, C). */
+static mmix_tensor *mmixi_qwen_block(mmix_ctx *m, const void *user, mmix_tensor **x)
+{
+    const mmixi_qwen_pass *s = (const mmixi_qwen_pass *)user;
+    const mmix_qwen_config *c = s->t->config;
+    const mmixi_qwen_layer *l = &s->t->layer[s->i];
+    const size_t window[2] = { c->window, c->window };
+    mmix_attention_layer attention = l->attention;
+    attention.angles = s->angles;
+    if (c->window && !c->full[s->i])
+        mmix_mixer_windows(&attention.options, 2, s->grid, window, 0);
+    mmix_tensor *u = mmixi_qwen_normed(m, l->norm[0], x[0]);
+    mmix_tensor *y = mmix_attention_forward(m, &attention, u, x[0], NULL, NULL, 0);
+    u = mmixi_qwen_normed(m, l->norm[1], y);
+    if (c->newer) return mmix_swiglu_forward(m, &l->swiglu, u, y, NULL);
+    return mmix_mlp_forward(m, &l->mlp, u, y, NULL);
+}
+/* Features (T, n / merge², D) of patches x (T, n, C): the numbers of merge x merge patches stand
+   one behind the other, row by row. */
+static mmix_tensor *mmixi_qwen_merge(mmix_ctx *m, const mmixi_qwen_pass *s, mmix_tensor *x)
+{
+    static const int rows_inside[5] = { 0, 1, 3, 2, 4 };
+    const mmix_qwen_config *c = s->t->config;
+    size_t e = c->merge, T = mmix_shape(x, 0), down = s->grid[0] / e, across = s->grid[1] / e;
+    const size_t cut[5] = { T, down, e, across, e * c->dim };
+    x = mmixi_qwen_normed(m, s->t->norm, x);
+    x = mmix_permute(m, mmix_reshape(m, x, 5, cut), rows_inside);
+    x = mmixi_as(m, x, 3, T, down * across, e * e * c->dim, 0);
+    return mmix_mlp_forward(m, &s->t->merger, x, NULL, NULL);
+}
+/* The features of film[0] (T, 3, frames, Y, X). */
+static mmix_tensor *mmixi_qwen_run(mmix_ctx *m, const void *user, mmix_tensor **film)
+{
+    mmixi_qwen_pass s = *(const mmixi_qwen_pass *)user;
+    const mmix_qwen_config *c = s.t->config;
+    const size_t p = c->patch, channels = 3 * c->frames, filters[4] = { c->dim, channels, p, p };
+    size_t T = mmix_shape(film[0], 0), Y = s.grid[0] * p, X = s.grid[1] * p;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *image = mmixi_as(m, film[0], 4, T, channels, Y, X);
+    mmix_tensor *x = mmix_patch_embed(m, image, mmix_reshape(m, s.t->patch, 4, filters), NULL);
+    for (; s.i < c->depth; s.i++)
+        x = mmixi_keep_only(m, mark, mmixi_layer(m, mmixi_qwen_block, &s, sizeof s, &x, 1));
+    return mmixi_keep_only(m, mark, mmixi_qwen_merge(m, &s, x));
+}
+/* The features (T, n, D) of a film (T, 3, frames, Y, X), in raster order of its rows and columns of
+   merge x merge patches. If nothing is recorded a few frames go at a time. */
+static mmix_tensor *mmixi_qwen_features(mmix_ctx *m, const mmixi_qwen *t, mmix_tensor *film)
+{
+    const mmix_qwen_config *c = t->config;
+    mmixi_qwen_pass s;
+    memset(&s, 0, sizeof s);
+    s.t = t;
+    s.grid[0] = mmix_shape(film, 3) / c->patch;
+    s.grid[1] = mmix_shape(film, 4) / c->patch;
+    size_t n = s.grid[0] * s.grid[1], T = mmix_shape(film, 0);
+    size_t together = mmixi_max(1, MMIXI_QWEN_PATCHES / n);
+    if (!mmixi_infers(m) || together >= T) {
+        s.angles = mmixi_qwen_angles(m, &s);
+        return mmixi_qwen_run(m, &s, &film);
+    }
+    size_t D = mmix_shape(t->merger.fc2_weight, 0);
+    mmix_tensor *y = mmix_new3(m, T, n / (c->merge * c->merge), D);
+    mmix_tensor *in[3] = { film, NULL, NULL };
+    mmix_mark mark = mmix_mark_here(m);
+    s.angles = mmixi_qwen_angles(m, &s);
+    if (y) mmixi_pieces(m, mmixi_qwen_run, &s, in, together, y);
+    mmix_rewind(m, mark);
+    return y;
+}
+
+/* ==== >>vlm ==========================================================================
+   vision-language models:  tiles → tower → joint → features in the place of image tokens
+
+   The joint of r x r tokens, x (gh, gw, C) → y (gh/r, gw/r, D):
+
+       y_ij = project(x_{ri, rj}, …, x_{ri, rj + r-1}, …, x_{ri + r-1, rj + r-1})
+
+   torch: SmolVLMConnector, LlavaOnevisionMultiModalProjector
+   ==================================================================================== */
+
+struct mmix_vlm {
+    mmix_params *params;                         /* of tower and joint */
+    mmix_vlm_config config;
+    mmixi_tower tower;
+    mmix_tensor *linear;                         /* of MMIX_PROJECTOR_LINEAR */
+    mmix_mlp_layer mlp;
+    mmix_tensor *newline;                        /* (D), of MMIX_VLM_LLAVA: ends a row */
+    mmixi_qwen qwen;                             /* of MMIX_VLM_QWEN, in the place of the others */
+    mmix_decoder *decoder;
+};
+
+/* ---- creation ---- */
+
+static int mmixi_vlm_is_llava(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_LLAVA; }
+static int mmixi_vlm_is_qwen(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_QWEN; }
+/* Rows or columns of patches in a tile. */
+static size_t mmixi_vlm_patches(const mmix_vlm_config *c) { return c->tile / c->tower.patch; }
+
+static void mmixi_vlm_declare(mmix_vlm *v)
+{
+    const mmix_vlm_config *c = &v->config;
+    mmix_params *p = v->params;
+    mmix_init normal = mmixi_start_normal(p);
+    size_t D = c->decoder.dim, from = c->merge * c->merge * c->tower.dim;
+    if (mmixi_vlm_is_qwen(c)) {
+        mmixi_qwen_declare(&v->qwen, p, D);
+        return;
+    }
+    mmixi_tower_declare(&v->tower, p, "vision_model.");
+    if (c->projector == MMIX_PROJECTOR_LINEAR)
+        v->linear = mmixi_param_matrix(p, "connector.", "weight", normal, D, from);
+    else mmix_mlp_init(&v->mlp, p, "multi_modal_projector.", from, D, D);
+    v->mlp.activation = c->activation;
+    if (mmixi_vlm_is_llava(c)) v->newline = mmixi_param_vector(p, "", "image_newline", normal, D);
+}
+
+/* Whether pictures can be cut so; else there is an error. */
+static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
+{
+    size_t side = mmixi_vlm_patches(c);
+    if (side % c->merge) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a tile has %.0f x %.0f patches, expected a multiple "
+                  "of merge, %.0f", who, (double)side, (double)side, (double)c->merge);
+        return 0;
+    }
+    if (!mmixi_vlm_is_llava(c))
+        return !mmixi_within(m, who, "longest", (double)c->longest, 1, 65536);
+    if (mmixi_within(m, who, "n_shapes", (double)c->n_shapes, 1, MMIX_VLM_SHAPES)
+        || mmixi_within(m, who, "most", (double)c->most, 1, 65536)
+        || mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.side,
+                        (double)c->tower.side)) return 0;
+    for (size_t i = 0; i < 2 * c->n_shapes; i++) {
+        size_t pixels = c->shapes[i / 2][i % 2];
+        if (pixels && pixels % c->tile == 0 && pixels <= 65536) continue;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape %.0f has a side of %.0f, expected a multiple of "
+                  "the tile's %.0f", who, (double)(i / 2), (double)pixels, (double)c->tile);
+        return 0;
+    }
+    return 1;
+}
+/* Whether tower and joint have sensible sizes; else there is an error. */
+static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
+{
+    if (c->tower.vocabulary) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: tower.vocabulary is %.0f, expected 0", who,
+                  (double)c->tower.vocabulary);
+        return 0;
+    }
+    return mmixi_tower_sizes(m, who, &c->tower)
+        && !mmixi_within(m, who, "tower.pool", c->tower.pool, MMIX_TOWER_PROBE, MMIX_TOWER_TOKENS)
+        && !mmixi_within(m, who, "layers", (double)c->layers, 0, (double)c->tower.depth)
+        && !mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
+        && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_MLP)
+        && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
+        && mmixi_vlm_check_pictures(m, who, c);
+}
+/* Whether the parts fit; else there is an error. */
+static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
+{
+    static const char who[] = "mmix_vlm_create";
+    double last = (double)c->decoder.vocabulary - 1;
+    if (mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_QWEN)
+        || mmixi_within(m, who, "decoder.dim", (double)c->decoder.dim, 1, 65536)
+        || mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
+        || mmixi_within(m, who, "image_token", c->image_token, 0, last)
+        || mmixi_within(m, who, "filter", c->filter, MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS)
+        || mmixi_within(m, who, "scale", c->scale, 0, 1)) return 0;
+    for (int i = 0; i < 3; i++)
+        if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
+            || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
+    if (!mmixi_vlm_is_qwen(c)) return mmixi_vlm_check_tower(m, who, c);
+    if (!mmixi_qwen_check(m, who, &c->qwen)) return 0;
+    if (mmixi_within(m, who, "qwen.film_token", c->qwen.film_token, 0, last)) return 0;
+    if (c->qwen.film_token != c->image_token) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: image_token and qwen.film_token are both %d", who,
+              (int)c->image_token);
+    return 0;
+}
+
+/* `start` and `dtype` as in mmixi_vision_create. */
+static mmix_vlm *mmixi_vlm_create(mmix_ctx *m, mmix_vlm_config c, int start, int dtype)
+{
+    if (!m || m->error_kind) return NULL;
+    if (!mmixi_vlm_check(m, &c)) {
+        mmixi_model_ready(m, NULL, start);       /* says whose fault it is */
+        return NULL;
+    }
+    mmix_params *p = mmix_params_create(m);
+    size_t layers = c.tower.depth * sizeof(mmixi_tower_layer);
+    if (mmixi_vlm_is_qwen(&c)) layers = c.qwen.depth * sizeof(mmixi_qwen_layer);
+    mmix_vlm *v = (mmix_vlm *)mmixi_own(p, sizeof *v + layers);
+    if (v) {
+        v->params = p;
+        v->config = c;
+        v->tower.config = &v->config.tower;
+        v->tower.layer = (mmixi_tower_layer *)(v + 1);
+        v->qwen.config = &v->config.qwen;
+        v->qwen.layer = (mmixi_qwen_layer *)(v + 1);     /* a model has one of the two */
+        p->dtype = dtype;
+        mmixi_vlm_declare(v);
+    }
+    if (!mmixi_model_ready(m, p, start)) return NULL;
+    v->decoder = mmixi_decoder_create(m, c.decoder, start, dtype);
+    if (v->decoder) return v;
+    mmix_vlm_destroy(v);
+    return NULL;
+}
+MMIXDEF mmix_vlm *mmix_vlm_create(mmix_ctx *m, mmix_vlm_config config)
+{
+    return mmixi_vlm_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
+}
+MMIXDEF void mmix_vlm_destroy(mmix_vlm *v)
+{
+    if (!v) return;
+    mmix_decoder_destroy(v->decoder);
+    mmix_params_destroy(v->params);
+}
+MMIXDEF const mmix_vlm_config *mmix_vlm_config_of(const mmix_vlm *v) { return v ? &v->config : NULL; }
+MMIXDEF mmix_params *mmix_vlm_params(const mmix_vlm *v) { return v ? v->params : NULL; }
+MMIXDEF mmix_decoder *mmix_vlm_decoder(const mmix_vlm *v) { return v ? v->decoder : NULL; }
+MMIXDEF int mmix_vlm_longest(mmix_vlm *v, size_t longest)
+{
+    static const char who[] = "mmix_vlm_longest";
+    if (!v) return -1;
+    mmix_ctx *m = v->params->m;
+    if (mmixi_within(m, who, "kind", v->config.kind, MMIX_VLM_IDEFICS3, MMIX_VLM_IDEFICS3)
+        || mmixi_within(m, who, "longest", (double)longest, 1, 65536)) return -1;
+    v->config.longest = longest;
+    return 0;
+}
+
+/* ---- what becomes of a picture ----------------------------------------------------
+   Sizes are computed as the processors do it in Python, with doubles that are cut to whole numbers:
+   a better formula would give other tiles.
+   ----------------------------------------------------------------------------------- */
+
+/* The next multiple of `of`. */
+static size_t mmixi_next_multiple(size_t n, size_t of) { return (n + of - 1) / of * of; }
+
+/* The processors' own limit of a side. */
+enum { MMIXI_IDEFICS3_SIDE = 4096 };
+/* Makes the longer side of a picture `longest`, and the other one even, or not.
+   transformers: _resize_output_size_rescale_to_max_len, …_scale_below_upper_bound */
+static void mmixi_idefics3_scale(double longest, int even, size_t *height, size_t *width)
+{
+    double aspect = (double)*width / (double)*height;
+    int is_wide = *width >= *height;
+    size_t *longer = is_wide ? width : height, *shorter = is_wide ? height : width;
+    *longer = (size_t)longest;
+    *shorter = (size_t)(is_wide ? longest / aspect : longest * aspect);
+    if (even) *shorter += *shorter % 2;
+    *shorter = mmixi_max(*shorter, 1);
+}
+static void mmixi_idefics3_plan(const mmix_vlm_config *c, size_t width, size_t height,
+                                mmix_vlm_plan *plan)
+{
+    size_t T = c->tile, side = mmixi_vlm_patches(c) / c->merge;
+    mmixi_idefics3_scale((double)c->longest, 1, &height, &width);
+    if (c->longest > MMIXI_IDEFICS3_SIDE)
+        mmixi_idefics3_scale((double)MMIXI_IDEFICS3_SIDE, 0, &height, &width);
+    plan->between[0] = height;
+    plan->between[1] = width;
+    double aspect = (double)width / (double)height;
+    plan->height = T;
+    plan->width = T;
+    if (!c->whole && width >= height) {
+        plan->width = mmixi_next_multiple(width, T);
+        plan->height = mmixi_next_multiple((size_t)((double)plan->width / aspect), T);
+    } else if (!c->whole) {
+        plan->height = mmixi_next_multiple(height, T);
+        plan->width = mmixi_next_multiple((size_t)((double)plan->height * aspect), T);
+    }
+    plan->grid[0] = side;
+    plan->grid[1] = side;
+    if (plan->height > T || plan->width > T) {
+        plan->rows = plan->height / T;
+        plan->columns = plan->width / T;
+    }
+    plan->tiles = plan->rows * plan->columns + 1;
+    plan->tokens = plan->tiles * side * side;
+}
+
+/* Python's int(round(x, 7)). */
+static size_t mmixi_round_seven(double x) { return (size_t)floor(rint(x * 1e7) / 1e7); }
+/* Python's x // y of numbers above 0. */
+static size_t mmixi_floor_divide(double x, double y)
+{
+    double quotient = (x - fmod(x, y)) / y, whole = floor(quotient);
+    return (size_t)(quotient - whole > 0.5 ? whole + 1 : whole);
+}
+/* Which of the shapes shows most of a picture, and of several the one with the least around it.
+   transformers: select_best_resolution */
+static const size_t *mmixi_llava_shape(const mmix_vlm_config *c, double width, double height)
+{
+    const size_t *best = c->shapes[0];
+    double most = 0, least = INFINITY;
+    for (size_t i = 0; i < c->n_shapes; i++) {
+        double tall = (double)c->shapes[i][0], wide = (double)c->shapes[i][1];
+        double scale = fmin(wide / width, tall / height);
+        double seen = fmin(floor(width * scale) * floor(height * scale), width * height);
+        double wasted = tall * wide - seen;
+        if (seen < most || (!(seen > most) && wasted >= least)) continue;
+        most = seen;
+        least = wasted;
+        best = c->shapes[i];
+    }
+    return best;
+}
+/* The tokens of all tiles that see the picture, and how many of them are kept. 0, or -1 if that is
+   none.
+   transformers: unpad_image, pack_image_features */
+static int mmixi_llava_crop(const mmix_vlm_config *c, double width, double height,
+                            mmix_vlm_plan *plan)
+{
+    size_t side = mmixi_vlm_patches(c);
+    for (int i = 0; i < 2; i++) {
+        plan->full[i] = side * (i ? plan->columns : plan->rows);
+        plan->grid[i] = plan->full[i];
+    }
+    double tall = (double)plan->full[0], wide = (double)plan->full[1];
+    int axis = width / height > wide / tall ? 0 : 1;         /* which has black around it */
+    double seen = axis ? width * (tall / height) : height * (wide / width);
+    plan->begin[axis] = (plan->full[axis] - mmixi_round_seven(seen)) / 2;
+    plan->grid[axis] -= 2 * plan->begin[axis];
+    double tokens = (double)plan->grid[0] * (double)plan->grid[1];
+    double ratio = sqrt(tokens / ((double)c->most * (double)(side * side)));
+    if (!(ratio > 1.1)) return 0;
+    for (int i = 0; i < 2; i++)
+        plan->grid[i] = mmixi_floor_divide((double)plan->grid[i], ratio);
+    return plan->grid[0] && plan->grid[1] ? 0 : -1;
+}
+/* 0, or -1 if nothing is left of the picture. */
+static int mmixi_llava_plan(const mmix_vlm_config *c, size_t width, size_t height,
+                             mmix_vlm_plan *plan)
+{
+    size_t side = mmixi_vlm_patches(c);
+    const size_t *shape = mmixi_llava_shape(c, (double)width, (double)height);
+    double across = (double)shape[1] / (double)width, down = (double)shape[0] / (double)height;
+    plan->height = shape[0];
+    plan->width = shape[1];
+    /* transformers: get_patch_output_size */
+    if (across < down)
+        plan->height = mmixi_min((size_t)ceil((double)height * across), shape[0]);
+    else plan->width = mmixi_min((size_t)ceil((double)width * down), shape[1]);
+    plan->rows = shape[0] / c->tile;
+    plan->columns = shape[1] / c->tile;
+    plan->tiles = plan->rows * plan->columns + 1;
+    if (mmixi_llava_crop(c, (double)width, (double)height, plan)) return -1;
+    plan->tokens = side * side + plan->grid[0] * (plan->grid[1] + 1);
+    return 0;
+}
+
+/* The multiple of `unit` that a side becomes: the nearest one (of two the even one), or with `way`
+   -1 the next one below, but at least one, and with 1 the next one above. */
+static size_t mmixi_qwen_side(double side, size_t unit, int way)
+{
+    double units = side / (double)unit;
+    if (way < 0) units = fmax(1, floor(units));
+    else if (way > 0) units = ceil(units);
+    else units = rint(units);
+    return (size_t)units * unit;
+}
+/* The operations come in the processor's order, so that no side is rounded otherwise. 0, or -1.
+   transformers: smart_resize */
+static int mmixi_qwen_plan(mmix_ctx *m, const char *who, const mmix_qwen_config *c, size_t width,
+                           size_t height, size_t frames, mmix_vlm_plan *plan)
+{
+    int is_film = frames > 0, way = 0;
+    double least = (double)(is_film ? c->film_least : c->least);
+    double most = (double)(is_film ? c->film_most : c->most);
+    double w = (double)width, h = (double)height;
+    size_t unit = c->patch * c->merge;
+    if (mmixi_within(m, who, "the longer side over the shorter", fmax(w, h) / fmin(w, h), 1, 200))
+        return -1;
+    double pixels = (double)mmixi_qwen_side(h, unit, 0) * (double)mmixi_qwen_side(w, unit, 0);
+    if (pixels > most) {
+        double shrink = sqrt(h * w / most);
+        way = -1;
+        w /= shrink;
+        h /= shrink;
+    } else if (pixels < least) {
+        double grow = sqrt(least / (h * w));
+        way = 1;
+        w *= grow;
+        h *= grow;
+    }
+    plan->width = mmixi_qwen_side(w, unit, way);
+    plan->height = mmixi_qwen_side(h, unit, way);
+    plan->grid[0] = plan->height / unit;
+    plan->grid[1] = plan->width / unit;
+    plan->frames = is_film ? (frames + c->frames - 1) / c->frames : 1;
+    plan->tiles = 1;
+    plan->tokens = plan->frames * plan->grid[0] * plan->grid[1];
+    return 0;
+}
+/* Whether a picture has sides that can be planned for; else there is an error. */
+static int mmixi_vlm_sides(mmix_ctx *m, const char *who, size_t width, size_t height)
+{
+    return !mmixi_within(m, who, "width", (double)width, 1, 1 << 24)
+        && !mmixi_within(m, who, "height", (double)height, 1, 1 << 24);
+}
+/* Whether a model reads films; else there is an error. */
+static int mmixi_vlm_reads_films(mmix_ctx *m, const char *who, const mmix_vlm *v)
+{
+    if (mmixi_vlm_is_qwen(&v->config)) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: this model reads no films, expected one of Qwen2-VL or "
+              "Qwen2.5-VL; give it frames as pictures", who);
+    return 0;
+}
+MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                               size_t count, mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_plan_film";
+    if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_vlm_sides(m, who, width, height)
+        || mmixi_within(m, who, "count", (double)count, 1, INT32_MAX)) return -1;
+    memset(plan, 0, sizeof *plan);
+    return mmixi_qwen_plan(m, who, &v->config.qwen, width, height, count, plan);
+}
+MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                                  size_t count, mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_plan_picture";
+    if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
+    if (!mmixi_vlm_sides(m, who, width, height)) return -1;
+    const mmix_vlm_config *c = &v->config;
+    memset(plan, 0, sizeof *plan);
+    plan->frames = 1;
+    if (mmixi_vlm_is_qwen(c)) return mmixi_qwen_plan(m, who, &c->qwen, width, height, 0, plan);
+    size_t side = mmixi_vlm_patches(c);
+    if (!mmixi_vlm_is_llava(c)) mmixi_idefics3_plan(c, width, height, plan);
+    else if (count > 1) {                        /* one tile, and the token that ends a row */
+        plan->tiles = 1;
+        plan->tokens = side * side + 1;
+    } else if (mmixi_llava_plan(c, width, height, plan))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a picture of %.0f x %.0f pixels is too thin "
+                         "for tiles", who, (double)width, (double)height);
+    return 0;
+}
+
+/* ---- pixels ---- */
+
+/* A picture brought to width x height, in step memory. Its rgb is NULL on error. */
+static mmix_picture mmixi_vlm_resized(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
+                                      size_t height, size_t width)
+{
+    mmix_box all = { 0, 0, in.height, in.width };
+    mmix_resize_plan r = mmix_resize_plan_box(all, width, height);
+    mmix_picture out = { NULL, width, height };
+    r.filter = c->filter;
+    if (!in.rgb) return out;
+    size_t bytes = mmix_picture_resize_scratch_bytes(r);
+    uint8_t *rgb = (uint8_t *)mmixi_step_array(m, width, height, 3);
+    mmix_mark mark = mmix_mark_here(m);
+    void *scratch = rgb ? mmixi_step(m, bytes) : NULL;
+    if (!scratch) return out;
+    mmix_picture_resize(rgb, in, r, scratch);
+    mmix_rewind(m, mark);
+    out.rgb = rgb;
+    return out;
+}
+/* A picture in the middle of a larger one of one colour, in step memory. Of an odd number of lines
+   that are left over, one more follows than stands before. */
+static mmix_picture mmixi_vlm_framed(mmix_ctx *m, mmix_picture in, size_t height, size_t width,
+                                     const uint8_t colour[3])
+{
+    mmix_picture out = { NULL, width, height };
+    size_t top = (height - in.height) / 2, left = (width - in.width) / 2;
+    uint8_t *rgb = in.rgb ? (uint8_t *)mmixi_step_array(m, width, height, 3) : NULL;
+    if (!rgb) return out;
+    for (size_t i = 0; i < width * height; i++) memcpy(rgb + 3 * i, colour, 3);
+    for (size_t y = 0; y < in.height; y++)
+        memcpy(rgb + 3 * ((top + y) * width + left), in.rgb + 3 * y * in.width, 3 * in.width);
+    out.rgb = rgb;
+    return out;
+}
+/* What becomes of the levels of a channel, normalized in float as numpy does it. */
+static void mmixi_vlm_levels(const mmix_vlm_config *c, size_t channel, mmix_real of[256])
+{
+    for (int level = 0; level < 256; level++) {
+        float x = (float)(level * c->scale);
+        float away = x - (float)c->mean[channel];
+        of[level] = (mmix_real)(away / (float)c->deviation[channel]);
+    }
+}
+/* Writes a T x T part of a picture to out (3, T, T). */
+static void mmixi_vlm_tile(const mmix_vlm_config *c, mmix_picture in, size_t top, size_t left,
+                           mmix_real *out)
+{
+    size_t T = c->tile;
+    for (size_t channel = 0; channel < 3; channel++) {
+        mmix_real of[256];
+        mmixi_vlm_levels(c, channel, of);
+        for (size_t y = 0; y < T; y++) {
+            const uint8_t *line = in.rgb + 3 * ((top + y) * in.width + left) + channel;
+            for (size_t x = 0; x < T; x++) *out++ = of[line[3 * x]];
+        }
+    }
+}
+/* The tiles of a picture that has the plan's size; returns where the next one goes. */
+static mmix_real *mmixi_vlm_cut(const mmix_vlm_config *c, mmix_picture in,
+                                const mmix_vlm_plan *plan, mmix_real *out)
+{
+    size_t T = c->tile;
+    for (size_t i = 0; i < plan->rows * plan->columns; i++, out += 3 * T * T)
+        mmixi_vlm_tile(c, in, i / plan->columns * T, i % plan->columns * T, out);
+    return out;
+}
+static int mmixi_idefics3_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
+                                 const mmix_vlm_plan *plan, mmix_real *out)
+{
+    size_t T = c->tile;
+    in = mmixi_vlm_resized(m, c, in, plan->between[0], plan->between[1]);
+    in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
+    if (!in.rgb) return -1;
+    out = mmixi_vlm_cut(c, in, plan, out);
+    in = mmixi_vlm_resized(m, c, in, T, T);
+    if (!in.rgb) return -1;
+    mmixi_vlm_tile(c, in, 0, 0, out);
+    return 0;
+}
+static int mmixi_llava_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
+                              const mmix_vlm_plan *plan, mmix_real *out)
+{
+    static const uint8_t black[3] = { 0, 0, 0 };
+    uint8_t mean[3];
+    size_t T = c->tile, longest = mmixi_max(in.width, in.height);
+    mmix_picture whole = in;
+    for (int i = 0; i < 3; i++) mean[i] = (uint8_t)(int)(c->mean[i] * 255);
+    if (!plan->rows) whole = mmixi_vlm_framed(m, in, longest, longest, mean);
+    whole = mmixi_vlm_resized(m, c, whole, T, T);
+    if (!whole.rgb) return -1;
+    mmixi_vlm_tile(c, whole, 0, 0, out);
+    if (!plan->rows) return 0;
+    in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
+    in = mmixi_vlm_framed(m, in, plan->rows * T, plan->columns * T, black);
+    if (!in.rgb) return -1;
+    mmixi_vlm_cut(c, in, plan, out + 3 * T * T);
+    return 0;
+}
+MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_picture picture,
+                                     const mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_pixels";
+    if (!mmixi_given(m, who, "*v, *plan, *picture", v, plan, picture.rgb)) return NULL;
+    const mmix_vlm_config *c = &v->config;
+    const mmix_film still = { &picture, 1, 0 };
+    if (mmixi_vlm_is_qwen(c)) return mmix_vlm_film_pixels(m, v, &still, plan);
+    mmix_tensor *pixels = mmix_new4(m, plan->tiles, 3, c->tile, c->tile);
+    mmix_mark mark = mmix_mark_here(m);
+    if (!pixels) return NULL;
+    int bad = mmixi_vlm_is_llava(c) ? mmixi_llava_pixels(m, c, picture, plan, mmixi_of(pixels))
+        : mmixi_idefics3_pixels(m, c, picture, plan, mmixi_of(pixels));
+    mmix_rewind(m, mark);
+    return bad ? NULL : pixels;
+}
+
+/* Writes frame i of a film, which has its size, to pixels (T, 3, F, height, width). */
+static void mmixi_qwen_frame(const mmix_vlm_config *c, mmix_picture in, size_t i, mmix_real *pixels)
+{
+    size_t F = c->qwen.frames, plane = in.height * in.width;
+    for (size_t channel = 0; channel < 3; channel++) {
+        mmix_real of[256], *out = pixels + ((i / F * 3 + channel) * F + i % F) * plane;
+        mmixi_vlm_levels(c, channel, of);
+        for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
+    }
+}
+/* Whether a film has frames of one size; else there is an error. */
+static int mmixi_film_check(mmix_ctx *m, const char *who, const mmix_film *film)
+{
+    const mmix_picture *first = film->frames;
+    if (!mmixi_given(m, who, "*film.frames, film.count", first, film->count)) return 0;
+    for (size_t i = 0; i < film->count; i++) {
+        const mmix_picture *in = &film->frames[i];
+        if (!mmixi_given(m, who, "*film.frames[].rgb", in->rgb)) return 0;
+        if (in->width == first->width && in->height == first->height) continue;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: frame %.0f has %.0f x %.0f pixels, expected %.0f x "
+                  "%.0f as the first", who, (double)i, (double)in->width, (double)in->height,
+                  (double)first->width, (double)first->height);
+        return 0;
+    }
+    return 1;
+}
+MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
+                                          const mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_film_pixels";
+    if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_check(m, who, film)) return NULL;
+    const mmix_vlm_config *c = &v->config;
+    size_t frames = plan->frames * c->qwen.frames;
+    const size_t shape[5] = { plan->frames, 3, c->qwen.frames, plan->height, plan->width };
+    mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
+    for (size_t i = 0; pixels && i < frames; i++) {
+        mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
+        mmix_mark mark = mmix_mark_here(m);
+        in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
+        if (!in.rgb) return NULL;
+        mmixi_qwen_frame(c, in, i, mmixi_of(pixels));
+        mmix_rewind(m, mark);
+    }
+    return pixels;
+}
+
+/* ---- features ---- */
+
+/* Which of `stored` positions on an axis place i of n has: the largest k with k/stored ≤ i/n, both
+   in float. Rounding puts some places one lower, and which ones depends on PyTorch's machine. The
+   released models have 26, 27 or 32 places of as many, and there each is its own.
+   transformers: SmolVLMVisionEmbeddings, torch.bucketize(…, right=True) */
+static size_t mmixi_vlm_bucket(size_t i, size_t n, size_t stored)
+{
+    float step = 1.0f / (float)n;
+    float at = fminf((float)i * step, (float)(1.0 - 1e-6));
+    size_t place = 0;
+    while (place + 1 < stored && (float)((double)(place + 1) / (double)stored) <= at) place++;
+    return place;
+}
+/* The positions (n, C) of a tile's patches. */
+static mmix_tensor *mmixi_vlm_positions(mmix_ctx *m, const mmix_vlm *v)
+{
+    const mmix_vlm_config *c = &v->config;
+    size_t side = mmixi_vlm_patches(c), stored = c->tower.side / c->tower.patch, n = side * side;
+    if (mmixi_vlm_is_llava(c)) return v->tower.positions;
+    mmix_tensor *places = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    for (size_t i = 0; places && i < n; i++) {
+        size_t row = mmixi_vlm_bucket(i / side, side, stored);
+        size_t column = mmixi_vlm_bucket(i % side, side, stored);
+        mmix_data_i32(places)[i] = (int32_t)(row * stored + column);
+    }
+    return mmix_take_rows(m, v->tower.positions, places);
+}
+/* r x r tokens of x (B, side², C), one behind the other: (B, (side/r)², r² C). */
+static mmix_tensor *mmixi_vlm_merge(mmix_ctx *m, mmix_tensor *x, size_t side, size_t r)
+{
+    static const int order[4] = { 0, 2, 1, 3 };
+    size_t B = mmix_shape(x, 0), C = mmix_shape(x, 2), n = side / r;
+    const size_t cut[4] = { B * n, r, n, r * C }, joined[3] = { B, n * n, r * r * C };
+    if (r == 1) return x;
+    x = mmix_permute(m, mmix_reshape(m, x, 4, cut), order);
+    return mmix_reshape(m, x, 3, joined);
+}
+/* What tower and joint make of B tiles: (B, (side/r)², D). */
+static mmix_tensor *mmixi_vlm_tower(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *tiles)
+{
+    const mmix_vlm_config *c = &v->config;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = mmixi_vlm_positions(m, v);
+    x = mmixi_tower_tokens(m, &v->tower, tiles, x, c->layers);
+    if (c->post_norm) x = mmixi_tower_normed(m, &v->tower, v->tower.post, x);
+    x = mmixi_vlm_merge(m, x, mmixi_vlm_patches(c), c->merge);
+    if (v->linear) x = mmix_linear(m, x, v->linear, NULL);
+    else x = mmix_mlp_forward(m, &v->mlp, x, NULL, NULL);
+    return mmixi_keep_only(m, mark, x);
+}
+/* Appends rows to a tensor, along an axis; what there is may be NULL. */
+static mmix_tensor *mmixi_vlm_append(mmix_ctx *m, int axis, mmix_tensor *x, mmix_tensor *rows)
+{
+    mmix_tensor *part[2] = { x, rows };
+    return x ? mmix_concat(m, axis, part, 2) : rows;
+}
+/* The same for any number of tiles, a few after the others for the sake of memory. */
+enum { MMIXI_VLM_TILES = 4 };
+static mmix_tensor *mmixi_vlm_tiles(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *pixels)
+{
+    size_t tiles = mmix_shape(pixels, 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *all = NULL;
+    for (size_t i = 0; i < tiles && !m->error_kind; i += MMIXI_VLM_TILES) {
+        size_t n = mmixi_min(MMIXI_VLM_TILES, tiles - i);
+        mmix_tensor *some = mmixi_vlm_tower(m, v, mmix_slice(m, pixels, 0, i, n));
+        all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, some));
+    }
+    return all;
+}
+/* The tokens of LLaVA's tiles x (tiles, side², D) that see the picture, row by row, (1, gh, gw, D).
+   NULL without an error if there are none. */
+static mmix_tensor *mmixi_llava_grid(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *x,
+                                     const mmix_vlm_plan *plan)
+{
+    static const int first[4] = { 0, 3, 1, 2 }, last[4] = { 0, 2, 3, 1 };
+    size_t side = mmixi_vlm_patches(&v->config), D = v->config.decoder.dim;
+    size_t seen[2] = { plan->full[0] - 2 * plan->begin[0], plan->full[1] - 2 * plan->begin[1] };
+    size_t n = seen[0] * seen[1], shape[4] = { 1, seen[0], seen[1], D };
+    mmix_tensor *list = n ? mmix_new(m, MMIX_DTYPE_I32, 1, &n) : NULL;
+    if (!list) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t row = plan->begin[0] + i / seen[1], column = plan->begin[1] + i % seen[1];
+        size_t tile = 1 + row / side * plan->columns + column / side;
+        size_t token = row % side * side + column % side;
+        mmix_data_i32(list)[i] = (int32_t)(tile * side * side + token);
+    }
+    x = mmix_reshape(m, mmix_take_rows(m, mmixi_flat(m, x), list), 4, shape);
+    if (plan->grid[0] == seen[0] && plan->grid[1] == seen[1]) return x;
+    x = mmix_interpolate(m, mmix_permute(m, x, first), MMIX_RESIZE_BILINEAR, plan->grid[0],
+                         plan->grid[1], 0, 0);
+    return mmix_permute(m, x, last);
+}
+/* LLaVA's tokens in their order: the whole picture's; those of the tiles, each row with its end. */
+static mmix_tensor *mmixi_llava_pack(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *x,
+                                     const mmix_vlm_plan *plan)
+{
+    size_t side = mmixi_vlm_patches(&v->config), D = v->config.decoder.dim;
+    size_t rows = plan->rows ? plan->grid[0] : 1, columns = plan->grid[1];
+    const size_t base[2] = { side * side, D }, shape[2] = { rows * (columns + 1), D };
+    mmix_tensor *whole = mmix_reshape(m, mmix_slice(m, x, 0, 0, 1), 2, base), *grid = NULL;
+    if (!rows) return whole;
+    mmix_tensor *ends = mmix_fill(mmix_new4(m, 1, rows, 1, D), 0);
+    ends = mmix_add(m, ends, v->newline);
+    if (columns) grid = mmixi_llava_grid(m, v, x, plan);
+    grid = mmix_reshape(m, mmixi_vlm_append(m, 2, grid, ends), 2, shape);
+    return mmixi_vlm_append(m, 0, whole, grid);
+}
+MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *pixels,
+                                       const mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_features";
+    if (!mmixi_given(m, who, "*v, *plan", v, plan)) return NULL;
+    mmixi_dims d;
+    d.B = plan->tiles;
+    d.S = v->config.tile;
+    d.T = plan->frames;
+    d.F = v->config.qwen.frames;
+    d.Y = plan->height;
+    d.X = plan->width;
+    int is_qwen = mmixi_vlm_is_qwen(&v->config);
+    if (!mmixi_expect(m, who, &d, is_qwen ? "+film T3FYX" : "+pixels B3SS", pixels)) return NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = is_qwen ? mmixi_qwen_features(m, &v->qwen, pixels)
+        : mmixi_vlm_tiles(m, v, pixels);
+    if (mmixi_vlm_is_llava(&v->config)) x = mmixi_llava_pack(m, v, x, plan);
+    else x = mmixi_flat(m, x);
+    return mmixi_keep_only(m, mark, x);
+}
+
+/* ---- a text with pictures ---- */
+
+/* Grid number i of a medium's tokens as rows and columns: 1, or 0 if it has fewer. */
+static int mmixi_vlm_grid(const mmix_vlm_config *c, const mmix_vlm_plan *plan, size_t i,
+                          size_t grid[2])
+{
+    memcpy(grid, plan->grid, sizeof plan->grid);
+    if (mmixi_vlm_is_qwen(c)) return !i;
+    size_t side = mmixi_vlm_patches(c) / c->merge;
+    if (i == 0 || !mmixi_vlm_is_llava(c)) {
+        grid[0] = side;
+        grid[1] = side;
+        return i < plan->tiles;
+    }
+    if (!plan->rows) grid[0] = 1;
+    grid[1]++;
+    return i == 1 && grid[0];
+}
+/* A picture, which is a film of one frame here, or a film; and what stands in the text for it. */
+typedef struct mmixi_vlm_medium {
+    mmix_film film;
+    int is_film;
+    mmix_vlm_plan plan;
+} mmixi_vlm_medium;
+/* What mmix_vlm_sequence has at hand. */
+typedef struct mmixi_vlm_text {
+    const mmix_vlm *v;
+    const int32_t *ids;
+    size_t n, at;
+    mmixi_vlm_medium *media, **order;            /* pictures, then films; in the text's order */
+    size_t pictures, count;                      /* of the media */
+    double tokens[2], found[2];                  /* of pictures and films: expected, in the text */
+    mmix_span *spans;
+    size_t n_spans, room;
+} mmixi_vlm_text;
+/* What stands for a picture, or for a film; -1, which no id is, for a film that is not read. */
+static int32_t mmixi_vlm_token(const mmix_vlm_config *c, int is_film)
+{
+    if (!is_film) return c->image_token;
+    return mmixi_vlm_is_qwen(c) ? c->qwen.film_token : -1;
+}
+/* Plans all media, in step memory. 0, or -1. */
+static int mmixi_vlm_plans(mmix_ctx *m, mmixi_vlm_text *t, const mmix_picture *pictures,
+                           const mmix_film *films)
+{
+    t->media = (mmixi_vlm_medium *)mmixi_step_array(m, t->count, 1, sizeof *t->media);
+    t->order = (mmixi_vlm_medium **)mmixi_step_array(m, t->count, 1, sizeof *t->order);
+    if (!t->order) return -1;
+    for (size_t i = 0; i < t->count; i++) {
+        mmixi_vlm_medium *medium = &t->media[i];
+        mmix_film *film = &medium->film;
+        size_t grid[2], n = 0;
+        memset(medium, 0, sizeof *medium);
+        medium->is_film = i >= t->pictures;
+        film->count = 1;
+        if (medium->is_film) *film = films[i - t->pictures];
+        else film->frames = &pictures[i];
+        if (!mmixi_film_check(m, "mmix_vlm_sequence", film)) return -1;
+        size_t width = film->frames->width, height = film->frames->height;
+        if (medium->is_film ? mmix_vlm_plan_film(m, t->v, width, height, film->count, &medium->plan)
+            : mmix_vlm_plan_picture(m, t->v, width, height, t->pictures, &medium->plan)) return -1;
+        t->tokens[medium->is_film] += (double)medium->plan.tokens;
+        while (mmixi_vlm_grid(&t->v->config, &medium->plan, n, grid)) n++;
+        t->room += n;
+    }
+    return 0;
+}
+/* How far frames of features are apart on the axis of time, as floats are rounded; 0: 1. */
+static double mmixi_vlm_frame_step(const mmix_vlm_config *c, const mmixi_vlm_medium *medium)
+{
+    if (!medium->is_film || !(c->qwen.rate > 0)) return 0;
+    float seconds = (float)((double)c->qwen.frames / medium->film.rate);
+    float step = (float)c->qwen.rate * seconds;
+    return (double)step;
+}
+/* Finds the spans of medium number i, whose tokens come next. 0, or -1 after mmix_fail. */
+static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
+                          const mmixi_vlm_medium *medium)
+{
+    const mmix_vlm_config *c = &t->v->config;
+    int32_t token = mmixi_vlm_token(c, medium->is_film);
+    size_t grid[2];
+    for (size_t k = 0; mmixi_vlm_grid(c, &medium->plan, k, grid); k++) {
+        mmix_span *span = &t->spans[t->n_spans++];
+        size_t tokens = medium->plan.frames * grid[0] * grid[1], found = 0;
+        while (t->ids[t->at] != token) t->at++;
+        while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == token) found++;
+        if (found < tokens) {
+            size_t i = (size_t)(medium - t->media);
+            if (medium->is_film) i -= t->pictures;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, "
+                             "and from %.0f on %.0f image tokens stand together", who, (double)k,
+                             medium->is_film ? "film" : "picture", (double)i, (double)tokens,
+                             (double)t->at, (double)found);
+        }
+        memset(span, 0, sizeof *span);
+        span->start = t->at;
+        span->grid[0] = medium->plan.frames;
+        span->grid[1] = grid[0];
+        span->grid[2] = grid[1];
+        span->frame_step = mmixi_vlm_frame_step(c, medium);
+        t->at += tokens;
+    }
+    return 0;
+}
+/* Finds the spans of all media, and their order. 0, or -1. */
+static int mmixi_vlm_find_all(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
+{
+    const mmix_vlm_config *c = &t->v->config;
+    int32_t film = mmixi_vlm_token(c, 1);
+    size_t next[2] = { 0, t->pictures };
+    for (size_t i = 0; i < t->count; i++) {
+        while (t->ids[t->at] != c->image_token && t->ids[t->at] != film) t->at++;
+        int is_film = t->ids[t->at] == film;
+        t->order[i] = &t->media[next[is_film]++];
+        if (mmixi_vlm_find(m, who, t, t->order[i])) return -1;
+    }
+    return 0;
+}
+/* The features of a film, (tokens, D), some frames after the others for the sake of memory. */
+enum { MMIXI_QWEN_FRAMES = MMIXI_SIZE(16, 2) };
+static mmix_tensor *mmixi_vlm_film(mmix_ctx *m, const mmixi_vlm_text *t,
+                                   const mmixi_vlm_medium *medium)
+{
+    mmix_film film = medium->film;
+    mmix_vlm_plan plan = medium->plan;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *all = NULL;
+    for (size_t i = 0; i < medium->plan.frames && !m->error_kind; i += MMIXI_QWEN_FRAMES) {
+        size_t before = i * t->v->config.qwen.frames;
+        plan.frames = mmixi_min(MMIXI_QWEN_FRAMES, medium->plan.frames - i);
+        film.frames = medium->film.frames + before;
+        film.count = medium->film.count - before;
+        mmix_tensor *x = mmix_vlm_film_pixels(m, t->v, &film, &plan);
+        x = mmix_vlm_features(m, t->v, x, &plan);
+        all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
+    }
+    return all;
+}
+/* The features of all media, (1, tokens, D). */
+static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t)
+{
+    const size_t tokens = (size_t)(t->tokens[0] + t->tokens[1]);
+    const size_t shape[3] = { 1, tokens, t->v->config.decoder.dim };
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *all = NULL;
+    for (size_t i = 0; i < t->count && !m->error_kind; i++) {
+        const mmixi_vlm_medium *medium = t->order[i];
+        const mmix_vlm_plan *plan = &medium->plan;
+        mmix_tensor *x;
+        if (medium->is_film) x = mmixi_vlm_film(m, t, medium);
+        else {
+            x = mmix_vlm_pixels(m, t->v, *medium->film.frames, plan);
+            x = mmix_vlm_features(m, t->v, x, plan);
+        }
+        all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
+    }
+    return mmix_reshape(m, all, 3, shape);
+}
+/* Whether a text has as many tokens of media as these need, and not too many in all. 0, or -1. */
+static int mmixi_vlm_counts(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
+{
+    static const char *const what[2] = { "image", "film" };
+    const mmix_vlm_config *c = &t->v->config;
+    for (size_t i = 0; i < t->n; i++)
+        for (int is_film = 0; is_film < 2; is_film++)
+            t->found[is_film] += t->ids[i] == mmixi_vlm_token(c, is_film);
+    for (int is_film = 0; is_film < 2; is_film++) {
+        double count = (double)(is_film ? t->count - t->pictures : t->pictures);
+        if (fabs(t->found[is_film] - t->tokens[is_film]) > 0)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f of the ids are %s tokens, expected "
+                             "%.0f for %.0f %ss", who, t->found[is_film], what[is_film],
+                             t->tokens[is_film], count, is_film ? "film" : "picture");
+    }
+    if (c->positions && t->n > c->positions)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, %.0f of them of %.0f pictures, "
+                         "expected at most the %.0f that the model reads", who, (double)t->n,
+                         t->tokens[0] + t->tokens[1], (double)t->count, (double)c->positions);
+    return 0;
+}
+MMIXDEF int mmix_vlm_sequence_films(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                                    const mmix_picture *pictures, size_t count,
+                                    const mmix_film *films, size_t n_films, mmix_sequence *out)
+{
+    static const char who[] = "mmix_vlm_sequence";
+    if (!mmixi_given(m, who, "*v, *ids, n, *out", v, ids, n, out)) return -1;
+    if (count && !mmixi_given(m, who, "*pictures", pictures)) return -1;
+    if (n_films && !mmixi_given(m, who, "*films", films)) return -1;
+    mmixi_vlm_text t;
+    const size_t shape[2] = { 1, n };
+    memset(out, 0, sizeof *out);
+    memset(&t, 0, sizeof t);
+    t.v = v;
+    t.ids = ids;
+    t.n = n;
+    t.pictures = count;
+    t.count = count + n_films;
+    for (size_t i = 0; i < n_films && v->config.qwen.rate > 0; i++)
+        if (mmixi_within(m, who, "the rate of a film", films[i].rate, 1e-6, 1e6)) return -1;
+    if (mmixi_vlm_plans(m, &t, pictures, films) || mmixi_vlm_counts(m, who, &t)) return -1;
+    out->tokens = mmix_from_i32(m, 2, shape, ids);
+    t.spans = (mmix_span *)mmixi_step_array(m, t.room, 1, sizeof *t.spans);
+    if (!t.spans || mmixi_vlm_find_all(m, who, &t)) return -1;
+    out->spans = t.spans;
+    out->n_spans = t.n_spans;
+    if (t.count) out->media = mmixi_vlm_media(m, &t);
+    return m->error_kind ? -1 : 0;
+}
+MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                              const mmix_picture *pictures, size_t count, mmix_sequence *out)
+{
+    return mmix_vlm_sequence_films(m, v, ids, n, pictures, count, NULL, 0, out);
 }
 
 /* ==== >>dino =========================================================================
@@ -26931,22 +28197,29 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 /* ---- resize -----------------------------------------------------------------------
    Output i of m from n inputs, r = n/m, f = max(r, 1), centre c = (i + 1/2) r:
 
-       out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
+       out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - s f + 1/2⌋ ≤ j < ⌊c + s f + 1/2⌋,
 
-   k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
-   is rounded to a multiple of 2⁻²². (Pillow's bilinear filter has k = 1 - |x| and f for 2f.) The rows are resized first, then the columns, with 8 bits
-   between the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it
-   takes the columns first where the height shrinks by more than twice what the width does.)
+   k is the cubic of Keys 1981 with a = -1/2 and s = 2, Lanczos' sinc(x) sinc(x/3) and s = 3, or 1 -
+   |x| and s = 1. The w_j of the inputs that exist add up to 1, and each is rounded to a multiple of
+   2⁻²². The rows are resized first, then the columns, with 8 bits between the two. So does Pillow
+   up to 12.3, with which the systems were trained. (From 13.0 on it takes the columns first where
+   the height shrinks by more than twice what the width does.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
    -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
-/* A filter of pictures alone, behind MMIX_RESIZE_…: bilinear with antialiasing. */
-enum { MMIXI_RESIZE_TRIANGLE = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1 };
+/* Filters of pictures alone, behind MMIX_RESIZE_…: Lanczos', and bilinear with antialiasing. */
+enum { MMIXI_RESIZE_LANCZOS = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1, MMIXI_RESIZE_TRIANGLE };
+static double mmixi_sinc(double x)
+{
+    const double pi = 3.14159265358979323846;
+    return x > 0 ? mmixi_sin(pi * x) / (pi * x) : 1;
+}
 /* k(x) for x >= 0 within its reach. */
 static double mmixi_resize_kernel(int filter, double x)
 {
     double a = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
+    if (filter == MMIXI_RESIZE_LANCZOS) return x < 3 ? mmixi_sinc(x) * mmixi_sinc(x / 3) : 0;
     if (filter == MMIX_RESIZE_BILINEAR) return 1 - x;
     if (filter == MMIXI_RESIZE_TRIANGLE) return fmax(1 - x, 0);
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -26956,10 +28229,11 @@ static double mmixi_resize_kernel(int filter, double x)
 /* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
-    int smooth = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS || filter == MMIXI_RESIZE_TRIANGLE;
+    int smooth = filter >= MMIX_RESIZE_BICUBIC_ANTIALIAS;
     double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
     double reach = 2 * f;
     if (filter == MMIX_RESIZE_BILINEAR || filter == MMIXI_RESIZE_TRIANGLE) reach = f;
+    if (filter == MMIXI_RESIZE_LANCZOS) reach = 3 * f;
     double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
     double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
@@ -26989,14 +28263,19 @@ static int32_t mmixi_tap_fixed(double weight)
     double half = weight < 0 ? -0.5 : 0.5;
     return (int32_t)(weight * 4194304 + half);
 }
-/* The weights of outputs start … start+count-1, if n inputs make m outputs. w (n) is scratch. */
-static mmixi_taps mmixi_taps_make(int filter, int32_t *tap, mmixi_tap *w, size_t n, size_t m,
+/* The weights of outputs start … start+count-1, if n inputs make m outputs by one of Pillow's
+   filters. w (n) is scratch. */
+static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, int pillow, size_t n, size_t m,
                                   size_t start, size_t count)
 {
-    double ratio = (double)n / (double)m;
+    int is_lanczos = pillow == MMIX_PILLOW_LANCZOS;
+    int filter = MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    double ratio = (double)n / (double)m, reach = is_lanczos ? 3 : 2;
     mmixi_taps t;
+    if (is_lanczos) filter = MMIXI_RESIZE_LANCZOS;
+    if (pillow == MMIX_PILLOW_BILINEAR) filter = MMIXI_RESIZE_TRIANGLE;
     t.tap = tap;
-    t.step = (size_t)ceil(2 * fmax(ratio, 1)) * 2 + 3;
+    t.step = (size_t)ceil(reach * fmax(ratio, 1)) * 2 + 3;
     t.count = count;
     t.first = 0;
     t.n = 0;
@@ -27099,14 +28378,17 @@ MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in
     return r;
 }
 /* Scratch holds, in this order, a pair of lines, whose place one output's weights take before; the
-   taps of both axes, at most 4n + 9m of them; the picture between the two passes. At its end there
-   is room for the pixels that are kept, because some callers put these in front of it. */
+   taps of both axes, at most 4n + 9m of them, or 6n + 11m; the picture between the two passes. At
+   its end there is room for the pixels that are kept, because some callers put these in front of
+   it. */
 MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r)
 {
     uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
     uint64_t rows = (uint64_t)r.from.height + r.to.height;       /* between, and kept */
-    uint64_t bytes = 40 * sides + 8 + 3 * r.to.width * rows;
+    uint64_t of_side = r.filter == MMIX_PILLOW_LANCZOS ? 48 : 40;
+    uint64_t bytes = of_side * sides + 8 + 3 * r.to.width * rows;
     int fits = (size_t)bytes == bytes;
+    if (r.filter < 0 || r.filter > MMIX_PILLOW_BILINEAR) return 0;
     if (!mmixi_sides_ok(r.from.width, r.from.height)) return 0;
     if (!mmixi_sides_ok(r.width, r.height)) return 0;
     if (!mmixi_box_ok(r.to, r.width, r.height)) return 0;
@@ -27125,9 +28407,8 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan 
     if (!mmix_picture_resize_scratch_bytes(r)) return -1;
     if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
     tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    int filter = r.bilinear ? MMIXI_RESIZE_TRIANGLE : MMIX_RESIZE_BICUBIC_ANTIALIAS;
-    across = mmixi_taps_make(filter, tap, w, r.from.width, r.width, r.to.left, r.to.width);
-    down = mmixi_taps_make(filter, across.tap + across.count * across.step, w, r.from.height,
+    across = mmixi_taps_make(tap, w, r.filter, r.from.width, r.width, r.to.left, r.to.width);
+    down = mmixi_taps_make(across.tap + across.count * across.step, w, r.filter, r.from.height,
                            r.height, r.to.top, r.to.height);
     middle = (uint8_t *)(down.tap + down.count * down.step);
     top = r.from.top + down.first;
@@ -31189,25 +32470,44 @@ static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *
         mmixi_print(t, "\n");
     }
 }
+/* Parameters and how the archive names them. A model may have several lists of parameters in one
+   archive. */
+typedef struct mmixi_listed {
+    mmix_params *p;
+    mmixi_names names;
+} mmixi_listed;
+static mmixi_listed mmixi_listed_of(mmix_params *p, const mmix_archive *a, const char *prefix)
+{
+    mmixi_listed part;
+    part.p = p;
+    part.names = mmixi_names_of(a, prefix, p->count ? p->at->name : "");
+    return part;
+}
+/* Prints a line for each parameter of n parts that does not fit, and for each entry under the first
+   one's prefix that belongs to none. `all` as above. */
+static const char *mmixi_parts_check(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
+{
+    mmixi_text t = { NULL, 0, 0 };
+    size_t entries = mmix_archive_count(part->names.a);
+    char *used = (char *)mmixi_step(m, entries + 1);
+    for (int pass = 0; pass < 2 && !m->error_kind; pass++) {     /* measured, then written */
+        t.room = t.at + 1;
+        t.at = 0;
+        if (pass) t.out = (char *)mmixi_header(m, t.room);
+        memset(used, 0, entries);
+        for (size_t k = 0; k < n; k++)
+            for (size_t i = 0; i < part[k].p->count; i++)
+                mmixi_compare_param(&t, &part[k].names, &part[k].p->at[i], used);
+        mmixi_compare_rest(&t, &part->names, used, all);
+    }
+    return t.out;
+}
 MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix)
 {
-    mmixi_text t = { NULL, 0, 0 };
-    size_t n = mmix_archive_count(archive);
-    mmixi_names names;
-    char *used;
     if (!p) return NULL;
-    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    used = (char *)mmixi_step(p->m, n + 1);
-    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {  /* measured, then written */
-        t.room = t.at + 1;
-        t.at = 0;
-        if (pass) t.out = (char *)mmixi_header(p->m, t.room);
-        memset(used, 0, n);
-        for (size_t i = 0; i < p->count; i++) mmixi_compare_param(&t, &names, &p->at[i], used);
-        mmixi_compare_rest(&t, &names, used, prefix != NULL);
-    }
-    return t.out;
+    mmixi_listed part = mmixi_listed_of((mmix_params *)p, archive, prefix);
+    return mmixi_parts_check(p->m, &part, 1, prefix != NULL);
 }
 /* Gives back the memory of what has been read of a mapped .safetensors: whole pages, of up to 64
    KiB. */
@@ -31474,36 +32774,44 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
     if (f->renamings == mmixi_names_gemma) mmixi_gemma_norm(q);
     return f->gguf ? mmixi_gguf_rates(m, f, q) : 0;
 }
-/* Fails unless the archive holds exactly the parameters. */
-static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive,
-                                const char *prefix)
+/* Fails unless the archive holds exactly the parameters of n parts. */
+static void mmixi_parts_expect(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
 {
-    double missing = 0, reshaped = 0, unexpected = 0;
-    mmix_mark mark = mmix_mark_here(p->m);
-    const char *text = mmix_params_check(p, archive, prefix);
+    double expected = 0, missing = 0, reshaped = 0, unexpected = 0;
+    mmix_mark mark = mmix_mark_here(m);
+    const mmix_archive *archive = part->names.a;
+    const char *text = mmixi_parts_check(m, part, n, all);
+    for (size_t k = 0; k < n; k++) expected += (double)part[k].p->count;
     for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) {
         if (*line == 'm') missing++;
         else if (*line == 'r') reshaped++;
         else unexpected++;
     }
     if (text && *text)
-        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, "
+        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, "
                   "%.0f of another shape, %.0f unexpected; first: %.*s",
-                  archive ? archive->path : "no file", (double)p->count, missing, reshaped,
-                  unexpected, (int)strcspn(text, "\n"), text);
-    mmix_rewind(p->m, mark);
+                  archive ? archive->path : "no file", expected, missing, reshaped, unexpected,
+                  (int)strcspn(text, "\n"), text);
+    mmix_rewind(m, mark);
+}
+/* Reads n parts, which have all that the archive holds. 0, or -1. */
+static int mmixi_parts_read(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
+{
+    mmixi_parts_expect(m, part, n, all);
+    for (size_t k = 0; k < n; k++) {
+        mmix_params *p = part[k].p;
+        if (mmixi_params_allocate(p, 0)) return -1;
+        mmixi_params_changed(p);
+        for (size_t i = 0; i < p->count; i++)
+            if (mmixi_param_read(m, &part[k].names, &p->at[i])) return -1;
+    }
+    return 0;
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    mmixi_names names;
     if (!p) return -1;
-    mmixi_params_expect(p, archive, prefix);
-    if (mmixi_params_allocate(p, 0)) return -1;
-    mmixi_params_changed(p);
-    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    for (size_t i = 0; i < p->count; i++)
-        if (mmixi_param_read(p->m, &names, &p->at[i])) return -1;
-    return 0;
+    mmixi_listed part = mmixi_listed_of(p, archive, prefix);
+    return mmixi_parts_read(p->m, &part, 1, prefix != NULL);
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
@@ -31875,21 +33183,26 @@ static int mmixi_file_there(const char *path)
     return f != NULL;
 #endif
 }
-/* Reads the config.json beside an archive into the archive's memory. With who NULL there may be
-   none, as beside an archive that is no file; else it is an error that `who` reports. */
-static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
+/* Reads a JSON file beside an archive into the archive's memory. It is an error that `who` reports
+   if there is none; if it need not be there, json is NULL then. */
+static mmixi_hf mmixi_hf_beside(mmix_ctx *m, mmix_archive *a, const char *who, const char *name,
+                                int needed)
 {
     mmixi_hf h;
-    mmixi_file_bytes file;
     memset(&h, 0, sizeof h);
     h.m = m;
-    mmixi_path_beside(a, "config.json", h.path);
-    if (!who && !(mmixi_file_there(a->path) && mmixi_file_there(h.path))) return h;
-    file = mmixi_file_read(m, who ? who : "mmix_vision_load", h.path);
+    mmixi_path_beside(a, name, h.path);
+    if (!needed && !(mmixi_file_there(a->path) && mmixi_file_there(h.path))) return h;
+    mmixi_file_bytes file = mmixi_file_read(m, who, h.path);
     h.json = mmixi_file_json(a, h.path, &file);
     mmixi_file_free(m, &file);
     if (!h.json) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected JSON", h.path);
     return h;
+}
+/* The config.json. With who NULL there may be none, as beside an archive that is no file. */
+static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
+{
+    return mmixi_hf_beside(m, a, who ? who : "mmix_vision_load", "config.json", who != NULL);
 }
 /* Fails with "PATH: FIELD: expected …, found …" and what the config says there. Returns -1. */
 static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *field,
@@ -32552,6 +33865,12 @@ static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_r
     const char *kind = "rope_type";
     if (!mmixi_json_find(scaling, kind)) kind = "type";          /* an older name */
     const char *word = mmixi_json_word(scaling, kind, "default");
+    const char *sections = mmixi_json_find(scaling, "mrope_section");
+    if (sections && mmixi_json_sizes(sections, rope->sections, 3) != 3)
+        mmixi_hf_refuse(h, scaling, "mrope_section", "three sizes");
+    if (mmixi_json_flag(mmixi_json_find(scaling, "mrope_interleaved"), 0))
+        mmixi_hf_refuse(h, scaling, "mrope_interleaved", "false");
+    if (!strcmp(word, "mrope") && rope->sections[0]) return;     /* three axes, and no scaling */
     mmixi_hf_word(h, scaling, kind, "default", "default, linear, llama3, yarn");
     if (!strcmp(word, "default") || h->m->error_kind) return;
     static const char original[] = "original_max_position_embeddings";
@@ -32989,8 +34308,8 @@ static void mmixi_hf_state_spaces(const mmixi_hf *h, const mmix_archive *a, mmix
     c->mamba2.head_dim = mmixi_ssm_size(h, "headdim", 64);
     c->mamba2.groups = mmixi_ssm_size(h, "ngroups", 1);
 }
-/* Takes the config of a decoder from the config.json beside the archive. */
-static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
+/* Takes the config of a decoder from an object of a config.json. */
+static void mmixi_hf_language(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
 {
     static const struct {
         const char *type;
@@ -33011,22 +34330,26 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
         { "falcon_h1", mmixi_hf_falcon_h1 },
         { "nemotron_h", mmixi_hf_nemotron_h }
     };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (mmixi_hf_is(h, kinds[i].type)) {
+            kinds[i].take(h, a, c);
+            return;
+        }
+    mmixi_hf_refuse(h, h->json, "model_type", "llama, mistral, qwen2, qwen3, smollm3, granite, "
+                    "gemma3_text, mamba, falcon_mamba, mamba2, bamba, granitemoehybrid, falcon_h1 "
+                    "or nemotron_h");
+}
+/* The same of the config.json beside the archive. */
+static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
+{
     mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_load");
     if (!h.json) return;
     if (mmixi_hf_is(&h, "gemma3") && mmixi_json_find(h.json, "text_config"))
         h.json = mmixi_json_find(h.json, "text_config");         /* the language half */
-    if (!mmixi_json_find(h.json, "model_type") && mmixi_json_find(h.json, "ssm_cfg")) {
-        mmixi_hf_state_spaces(&h, a, c);
-        return;
-    }
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (mmixi_hf_is(&h, kinds[i].type)) {
-            kinds[i].take(&h, a, c);
-            return;
-        }
-    mmixi_hf_refuse(&h, h.json, "model_type", "llama, mistral, qwen2, qwen3, smollm3, granite, "
-                    "gemma3_text, mamba, falcon_mamba, mamba2, bamba, granitemoehybrid, falcon_h1 "
-                    "or nemotron_h");
+    int is_state_spaces = !mmixi_json_find(h.json, "model_type");
+    is_state_spaces = is_state_spaces && mmixi_json_find(h.json, "ssm_cfg");
+    if (is_state_spaces) mmixi_hf_state_spaces(&h, a, c);
+    else mmixi_hf_language(&h, a, c);
 }
 /* ---- decoders: GGUF ---- */
 static const char *mmixi_gguf_architecture(const mmix_archive *a)
@@ -33387,10 +34710,10 @@ static mmixi_hf mmixi_hf_part(const mmixi_hf *h, const char *part)
     if (!inner.json || *inner.json != '{') mmixi_hf_refuse(h, h->json, part, "an object");
     return inner;
 }
-static int mmixi_hf_activation(const mmixi_hf *h, const char *otherwise)
+static int mmixi_hf_activation(const mmixi_hf *h, const char *field, const char *otherwise)
 {
-    const char *word = mmixi_json_word(h->json, "hidden_act", otherwise);
-    mmixi_hf_word(h, h->json, "hidden_act", otherwise, "gelu, gelu_pytorch_tanh, quick_gelu");
+    const char *word = mmixi_json_word(h->json, field, otherwise);
+    mmixi_hf_word(h, h->json, field, otherwise, "gelu, gelu_pytorch_tanh, quick_gelu");
     if (!strcmp(word, "gelu")) return MMIX_ACTIVATION_GELU;
     return *word == 'q' ? MMIX_ACTIVATION_QUICK_GELU : MMIX_ACTIVATION_GELU_TANH;
 }
@@ -33405,13 +34728,14 @@ static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t di
     c.heads = mmixi_hf_size_or(h, "num_attention_heads", heads);
     c.ffn = mmixi_hf_size_or(h, "intermediate_size", ffn);
     c.eps = mmixi_hf_real(h, h->json, "layer_norm_eps", siglip ? 1e-6 : 1e-5);
-    c.activation = mmixi_hf_activation(h, siglip ? "gelu_pytorch_tanh" : "quick_gelu");
+    c.activation = mmixi_hf_activation(h, "hidden_act", siglip ? "gelu_pytorch_tanh" : "quick_gelu");
     return c;
 }
+/* Mean and deviation of CLIP's pictures (Radford et al. 2021). */
+static const double mmixi_clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
+static const double mmixi_clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
 static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
 {
-    static const double clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
-    static const double clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
     int siglip = mmixi_hf_is(h, "siglip");
     mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = mmixi_hf_part(h, "text_config");
     mmixi_hf_word(h, h->json, "model_type", "none", "clip, siglip");
@@ -33447,21 +34771,27 @@ static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_tower
     c->picture.depth = mmixi_min(c->picture.depth, a->count);
     c->text.depth = mmixi_min(c->text.depth, a->count);
     for (int i = 0; i < 3; i++) {
-        c->mean[i] = siglip ? 0.5 : clip_mean[i];
-        c->deviation[i] = siglip ? 0.5 : clip_deviation[i];
+        c->mean[i] = siglip ? 0.5 : mmixi_clip_mean[i];
+        c->deviation[i] = siglip ? 0.5 : mmixi_clip_deviation[i];
     }
+}
+/* The filter of the processor's resizing, which has Pillow's number; `otherwise` where it is left
+   out. */
+static int mmixi_hf_filter(const mmixi_hf *h, int otherwise)
+{
+    static const int filters[4] = {
+        -1, MMIX_PILLOW_LANCZOS, MMIX_PILLOW_BILINEAR, MMIX_PILLOW_BICUBIC
+    };
+    double number = mmixi_hf_real(h, h->json, "resample", otherwise);
+    for (int i = 1; i < 4; i++)
+        if (fabs(number - i) <= 0) return filters[i];
+    mmixi_hf_refuse(h, h->json, "resample", "1 (Lanczos), 2 (bilinear) or 3 (bicubic)");
+    return -1;
 }
 /* What preprocessor_config.json beside the archive says of pictures, if it is there. */
 static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
 {
-    mmixi_hf h;
-    memset(&h, 0, sizeof h);
-    h.m = m;
-    mmixi_path_beside(a, "preprocessor_config.json", h.path);
-    if (!mmixi_file_there(h.path)) return;
-    mmixi_file_bytes file = mmixi_file_read(m, "mmix_towers_load", h.path);
-    h.json = mmixi_file_json(a, h.path, &file);
-    mmixi_file_free(m, &file);
+    mmixi_hf h = mmixi_hf_beside(m, a, "mmix_towers_load", "preprocessor_config.json", 0);
     if (!h.json) return;
     const char *size = mmixi_json_find(h.json, "size");
     const char *side = mmixi_json_find(size, "shortest_edge");
@@ -33469,10 +34799,7 @@ static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config 
     if (!side) side = size;                      /* an older form: the number itself */
     if (side && fabs(mmixi_json_number(side, 0) - (double)c->picture.side) > 0)
         mmixi_hf_refuse(&h, h.json, "size", "the image_size of config.json");
-    double filter = mmixi_hf_real(&h, h.json, "resample", 3);
-    c->bilinear = fabs(filter - 2) <= 0;
-    if (!c->bilinear && fabs(filter - 3) > 0)
-        mmixi_hf_refuse(&h, h.json, "resample", "2 (bilinear) or 3 (bicubic)");
+    c->filter = mmixi_hf_filter(&h, 3);
     c->crop = mmixi_hf_flag(&h, "do_center_crop", c->crop);
     mmixi_hf_reals(&h, "image_mean", c->mean, 3);
     mmixi_hf_reals(&h, "image_std", c->deviation, 3);
@@ -33648,7 +34975,8 @@ static void mmixi_openclip_processor(const mmixi_hf *h, mmix_towers_config *c)
         mmixi_hf_refuse(&p, p.json, "size", "the image_size of vision_cfg");
     mmixi_hf_word(&p, p.json, "mode", "RGB", "RGB");
     mmixi_hf_word(&p, p.json, "interpolation", "bicubic", "bicubic, bilinear");
-    c->bilinear = !strcmp(mmixi_json_word(p.json, "interpolation", "bicubic"), "bilinear");
+    int is_bilinear = !strcmp(mmixi_json_word(p.json, "interpolation", "bicubic"), "bilinear");
+    c->filter = is_bilinear ? MMIX_PILLOW_BILINEAR : MMIX_PILLOW_BICUBIC;
     mmixi_hf_word(&p, p.json, "resize_mode", "shortest", "shortest, squash");
     if (!strcmp(mmixi_json_word(p.json, "resize_mode", "shortest"), "squash")) c->crop = 0;
     mmixi_hf_reals(&p, "mean", c->mean, 3);
@@ -33761,6 +35089,425 @@ MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtyp
 MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path)
 {
     return mmix_towers_load_as(m, path, MMIX_DTYPE_REAL);
+}
+
+/* ---- vision-language models -------------------------------------------------------
+   One archive holds tower, joint and decoder. What stands in front of each one's names differs from
+   version to version, and is found by one name of each.
+   ----------------------------------------------------------------------------------- */
+/* What a part of a parameter's name is called in the file, where PREFIX theirs rest is a name. */
+typedef struct mmixi_vlm_word { const char *ours, *theirs, *rest; } mmixi_vlm_word;
+static const mmixi_vlm_word mmixi_vlm_of_tower[] = {
+    { "vision_model.", "", "embeddings.patch_embedding.weight" },
+    { "connector.", "connector.modality_projection.proj.", "weight" },
+    { "multi_modal_projector.fc1.", "multi_modal_projector.linear_1.", "weight" },
+    { "multi_modal_projector.fc2.", "multi_modal_projector.linear_2.", "weight" },
+    { "image_newline", "image_newline", "" }
+};
+static const mmixi_vlm_word mmixi_vlm_of_qwen[] = {
+    { "visual.", "visual.", "patch_embed.proj.weight" }
+};
+static const mmixi_vlm_word mmixi_vlm_of_decoder[] = {
+    { "model.", "", "embed_tokens.weight" },
+    { "lm_head.", "lm_head.", "weight" }
+};
+enum { MMIXI_VLM_WORDS = 5 };
+/* How the archive names a list of parameters: the renamings, and room for their words. */
+typedef struct mmixi_vlm_names {
+    char theirs[MMIXI_VLM_WORDS][2 * MMIXI_PART_NAME];
+    mmixi_renaming renamings[MMIXI_VLM_WORDS + 3];
+} mmixi_vlm_names;
+/* Finds PREFIX theirs in the archive; without PREFIX if no name ends so. */
+static void mmixi_vlm_word_find(const mmix_archive *a, const mmixi_vlm_word *w, char *found)
+{
+    char end[MMIXI_PART_NAME];
+    size_t length = (size_t)snprintf(end, sizeof end, "%s%s", w->theirs, w->rest);
+    snprintf(found, 2 * MMIXI_PART_NAME, "%s", w->theirs);
+    for (size_t i = 0; i < a->count; i++) {
+        const char *name = a->entries[i].name;
+        size_t n = strlen(name);
+        if (n < length || n >= MMIXI_PART_NAME || strcmp(name + n - length, end)) continue;
+        snprintf(found, 2 * MMIXI_PART_NAME, "%.*s", (int)(n - strlen(w->rest)), name);
+        return;
+    }
+}
+/* The parameters of a part with the names that the archive has for them; `names` is room. What is
+   `split` has q, k and v in three arrays. */
+static mmixi_listed mmixi_vlm_listed(mmix_params *p, const mmix_archive *a,
+                                     const mmixi_vlm_word *word, size_t n, int split,
+                                     mmixi_vlm_names *names)
+{
+    mmixi_listed part;
+    memset(&part, 0, sizeof part);
+    memset(names, 0, sizeof *names);
+    for (size_t i = 0; i < n; i++) {
+        mmixi_vlm_word_find(a, &word[i], names->theirs[i]);
+        names->renamings[i].ours = word[i].ours;
+        names->renamings[i].theirs = names->theirs[i];
+    }
+    if (split) memcpy(names->renamings + n, mmixi_names_towers, sizeof mmixi_names_towers);
+    part.p = p;
+    part.names.a = a;
+    part.names.renamings = names->renamings;
+    return part;
+}
+static int mmixi_vlm_read(mmix_ctx *m, mmix_vlm *v, const mmix_archive *a)
+{
+    size_t of_tower = sizeof mmixi_vlm_of_tower / sizeof *mmixi_vlm_of_tower;
+    size_t of_decoder = sizeof mmixi_vlm_of_decoder / sizeof *mmixi_vlm_of_decoder;
+    mmix_params *decoder = v->decoder->params;
+    mmixi_vlm_names names[2];
+    mmixi_listed part[2];
+    if (mmixi_vlm_is_qwen(&v->config))
+        part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_qwen, 1, 0, &names[0]);
+    else part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_tower, of_tower, 1, &names[0]);
+    part[1] = mmixi_vlm_listed(decoder, a, mmixi_vlm_of_decoder, of_decoder, 0, &names[1]);
+    return mmixi_parts_read(m, part, 2, 0);
+}
+
+/* A tower of pictures without a class token. */
+static void mmixi_hf_vlm_tower(const mmixi_hf *h, const mmix_archive *a, size_t dim, size_t heads,
+                               size_t patch, mmix_vlm_config *c)
+{
+    c->tower = mmixi_hf_tower(h, 1, dim, 3072, heads);
+    c->tower.depth = mmixi_min(c->tower.depth, a->count);        /* the file lacks others */
+    c->tower.patch = mmixi_hf_size_or(h, "patch_size", patch);
+    c->tower.side = mmixi_hf_size_or(h, "image_size", 224);
+    c->tower.patch_bias = 1;
+    c->tower.pool = MMIX_TOWER_TOKENS;
+    c->layers = c->tower.depth;
+    c->merge = 1;
+    if (mmixi_hf_size_or(h, "num_channels", 3) != 3)
+        mmixi_hf_refuse(h, h->json, "num_channels", "3");
+}
+/* The language half. */
+static void mmixi_hf_vlm_decoder(const mmixi_hf *text, const mmix_archive *a, mmix_vlm_config *c)
+{
+    mmixi_hf_language(text, a, &c->decoder);
+    c->positions = mmixi_hf_size_or_0(text, "max_position_embeddings");
+}
+static void mmixi_hf_idefics3(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_config *c)
+{
+    mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = mmixi_hf_part(h, "text_config");
+    if (h->m->error_kind) return;
+    mmixi_hf_vlm_tower(&picture, a, 1152, 16, 32, c);
+    mmixi_hf_vlm_decoder(&text, a, c);
+    mmixi_hf_off(&text, "qk_layer_norms", "false: q and k pass no norm");
+    mmixi_hf_off(&text, "use_resampler", "false: the joint is a matrix");
+    c->kind = MMIX_VLM_IDEFICS3;
+    c->post_norm = 1;
+    c->merge = mmixi_hf_size_or(h, "scale_factor", 2);
+    c->projector = MMIX_PROJECTOR_LINEAR;
+    c->decoder.tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
+    c->image_token = (int32_t)mmixi_hf_size_or(h, "image_token_id", 128257);
+}
+/* LLaVA's list of (height, width). */
+static void mmixi_hf_shapes(const mmixi_hf *h, size_t shapes[MMIX_VLM_SHAPES][2], size_t *n)
+{
+    static const char field[] = "image_grid_pinpoints";
+    const char *list = mmixi_json_find(h->json, field), *at = list, *unused;
+    *n = 0;
+    while (list && (at = mmixi_json_next(list, at, &unused)) != NULL) {
+        if (*n < MMIX_VLM_SHAPES && mmixi_json_sizes(at, shapes[*n], 2) == 2) *n += 1;
+        else {
+            mmixi_hf_refuse(h, h->json, field, "1 to 64 pairs of height and width");
+            return;
+        }
+    }
+    if (!*n) mmixi_hf_refuse(h, h->json, field, "1 to 64 pairs of height and width");
+}
+/* How many layers make what LLaVA reads: hidden state k of depth + 1, from the end if it is below
+   0. */
+static void mmixi_hf_feature_layer(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    static const char field[] = "vision_feature_layer";
+    const char *value = mmixi_json_find(h->json, field);
+    double depth = (double)c->tower.depth, k = -1;
+    if (value && *value != 'n') k = mmixi_json_number(value, (double)NAN);
+    if (k < 0) k += depth + 1;
+    if (k >= 0 && k <= depth && fabs(k - floor(k)) <= 0) c->layers = (size_t)k;
+    else mmixi_hf_refuse(h, h->json, field, "one layer of the tower");
+}
+static void mmixi_hf_llava(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_config *c)
+{
+    static const char most[] = "anyres_max_";
+    mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = mmixi_hf_part(h, "text_config");
+    const char *ratio = mmixi_json_word(h->json, "vision_aspect_ratio", "anyres_max_9");
+    const char *token = "image_token_index";
+    if (h->m->error_kind) return;
+    mmixi_hf_word(&picture, picture.json, "model_type", "siglip_vision_model",
+                  "siglip_vision_model");
+    mmixi_hf_vlm_tower(&picture, a, 768, 12, 16, c);
+    mmixi_hf_vlm_decoder(&text, a, c);
+    c->kind = MMIX_VLM_LLAVA;
+    if (mmixi_hf_flag(&picture, "vision_use_head", 1)) c->tower.pool = MMIX_TOWER_PROBE;
+    mmixi_hf_feature_layer(h, c);
+    mmixi_hf_word(h, h->json, "vision_feature_select_strategy", "full", "full");
+    c->projector = MMIX_PROJECTOR_MLP;
+    c->activation = mmixi_hf_activation(h, "projector_hidden_act", "gelu");
+    if (!mmixi_hf_flag(h, "multimodal_projector_bias", 1))
+        mmixi_hf_refuse(h, h->json, "multimodal_projector_bias", "true");
+    if (mmixi_hf_flag(h, "tie_word_embeddings", 0)) c->decoder.tied = 1;
+    if (!mmixi_json_find(h->json, token)) token = "image_token_id";
+    c->image_token = (int32_t)mmixi_hf_size_or(h, token, 151646);
+    mmixi_hf_shapes(h, c->shapes, &c->n_shapes);
+    if (!strncmp(ratio, most, sizeof most - 1)) c->most = (size_t)atoi(ratio + sizeof most - 1);
+    if (!c->most) mmixi_hf_refuse(h, h->json, "vision_aspect_ratio", "anyres_max_ and a number");
+}
+/* The tower of Qwen2-VL and Qwen2.5-VL alike. */
+static void mmixi_hf_qwen_tower(const mmixi_hf *h, const mmix_archive *a, mmix_qwen_config *c)
+{
+    const char *rope = mmixi_json_find(h->json, "rope_parameters");
+    const char *channels = mmixi_json_find(h->json, "in_chans") ? "in_chans" : "in_channels";
+    c->depth = mmixi_min(mmixi_hf_size_or(h, "depth", 32), a->count);    /* the file lacks others */
+    c->heads = mmixi_hf_size_or(h, "num_heads", 16);
+    c->patch = mmixi_hf_size_or(h, "patch_size", 14);
+    c->merge = mmixi_hf_size_or(h, "spatial_merge_size", 2);
+    c->frames = mmixi_hf_size_or(h, "temporal_patch_size", 2);
+    if (mmixi_hf_size_or(h, channels, 3) != 3) mmixi_hf_refuse(h, h->json, channels, "3");
+    if (mmixi_hf_size_or(h, "spatial_patch_size", c->patch) != c->patch)
+        mmixi_hf_refuse(h, h->json, "spatial_patch_size", "patch_size");
+    mmixi_hf_word(h, rope, "rope_type", "axial", "axial");
+    if (fabs(mmixi_hf_real(h, rope, "rope_theta", 10000) - 10000) > 0)
+        mmixi_hf_refuse(h, rope, "rope_theta", "10000");
+}
+/* Qwen2.5-VL's windows. */
+static void mmixi_hf_qwen_windows(const mmixi_hf *h, mmix_qwen_config *c)
+{
+    static const char field[] = "fullatt_block_indexes";
+    size_t full[MMIX_VISION_BLOCKS] = { 7, 15, 23, 31 };
+    const char *list = mmixi_json_find(h->json, field);
+    int n = 4;
+    size_t pixels = mmixi_hf_size_or(h, "window_size", 112);
+    if (h->m->error_kind) return;
+    c->window = pixels / c->merge / c->patch * c->merge;
+    if (!c->window) mmixi_hf_refuse(h, h->json, "window_size", "at least patch_size · merge_size");
+    if (list) n = mmixi_json_sizes(list, full, MMIX_VISION_BLOCKS);
+    if (n < 0) mmixi_hf_refuse(h, h->json, field, "a list of at most 48 numbers of blocks");
+    for (int i = 0; i < n; i++)
+        if (full[i] < MMIX_VISION_BLOCKS) c->full[full[i]] = 1;
+}
+/* What the two have under other names, or only one of them has. */
+static void mmixi_hf_qwen_kind(const mmixi_hf *h, size_t width, mmix_qwen_config *c)
+{
+    const char *wide = c->newer ? "out_hidden_size" : "hidden_size";
+    if (mmixi_hf_size_or(h, wide, 3584) != width)
+        mmixi_hf_refuse(h, h->json, wide, "the decoder's hidden_size");
+    if (!c->newer) {
+        c->dim = mmixi_hf_size_or(h, "embed_dim", 1280);
+        c->ffn = (size_t)((double)c->dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4));
+        c->activation = mmixi_hf_activation(h, "hidden_act", "quick_gelu");
+        return;
+    }
+    c->dim = mmixi_hf_size_or(h, "hidden_size", 3584);
+    c->ffn = mmixi_hf_size_or(h, "intermediate_size", 3420);
+    c->rate = (double)mmixi_hf_size_or(h, "tokens_per_second", 4);
+    mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
+    mmixi_hf_qwen_windows(h, c);
+}
+/* Released configs have the language half's fields beside the tower's object, transformers 5 writes
+   an object of its own for them. */
+static void mmixi_hf_qwen(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_config *c)
+{
+    static const size_t sections[3] = { 16, 24, 24 };
+    static const char kv[] = "num_key_value_heads";
+    mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = *h;
+    if (mmixi_json_find(h->json, "text_config")) text = mmixi_hf_part(h, "text_config");
+    mmixi_hf_word(&text, text.json, "model_type", "qwen2_vl",
+                  "qwen2_vl, qwen2_5_vl, qwen2_vl_text, qwen2_5_vl_text");
+    if (h->m->error_kind) return;
+    mmix_decoder_config *d = &c->decoder;
+    d->rope.theta = 1e6;
+    memcpy(d->rope.sections, sections, sizeof sections);
+    mmixi_hf_transformer(&text, a, d);
+    d->eps = mmixi_hf_real(&text, text.json, "rms_norm_eps", 1e-5);
+    d->bias = 1;
+    if (!mmixi_json_find(text.json, kv)) d->kv_heads = 8;
+    if (mmixi_hf_flag(h, "tie_word_embeddings", 0)) d->tied = 1;
+    c->kind = MMIX_VLM_QWEN;
+    c->positions = mmixi_hf_size_or(&text, "max_position_embeddings", 32768);
+    c->image_token = (int32_t)mmixi_hf_size_or(h, "image_token_id", 151655);
+    c->qwen.film_token = (int32_t)mmixi_hf_size_or(h, "video_token_id", 151656);
+    c->qwen.newer = mmixi_hf_is(h, "qwen2_5_vl");
+    mmixi_hf_qwen_tower(&picture, a, &c->qwen);
+    mmixi_hf_qwen_kind(&picture, d->dim, &c->qwen);
+}
+
+/* What is said of pictures: of all kinds alike. */
+static void mmixi_hf_vlm_pictures(const mmixi_hf *h, int resample, double mean, mmix_vlm_config *c)
+{
+    static const char *const steps[] = { "do_resize", "do_rescale", "do_normalize" };
+    for (size_t i = 0; i < 3; i++)
+        if (!mmixi_hf_flag(h, steps[i], 1)) mmixi_hf_refuse(h, h->json, steps[i], "true");
+    mmixi_hf_off(h, "do_center_crop", "false: the whole picture is seen");
+    c->filter = mmixi_hf_filter(h, resample);
+    c->scale = mmixi_hf_real(h, h->json, "rescale_factor", 1 / 255.0);
+    for (int i = 0; i < 3; i++) {
+        c->mean[i] = mean;
+        c->deviation[i] = mean;
+    }
+    mmixi_hf_reals(h, "image_mean", c->mean, 3);
+    mmixi_hf_reals(h, "image_std", c->deviation, 3);
+}
+/* The longest_edge of an object. */
+static size_t mmixi_hf_longest(const mmixi_hf *h, const char *object, size_t otherwise)
+{
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, object);
+    return inner.json ? mmixi_hf_size(&inner, "longest_edge") : otherwise;
+}
+static void mmixi_hf_idefics3_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    mmixi_hf_vlm_pictures(h, 1, 0.5, c);
+    c->longest = mmixi_hf_longest(h, "size", 4 * 364);
+    c->tile = mmixi_hf_longest(h, "max_image_size", 364);
+    c->whole = !mmixi_hf_flag(h, "do_image_splitting", 1);
+}
+static void mmixi_hf_llava_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    static const char *const sides[] = { "height", "width" };
+    const char *size = mmixi_json_find(h->json, "size");
+    size_t shapes[MMIX_VLM_SHAPES][2], n = c->n_shapes;
+    c->tile = c->tower.side;
+    mmixi_hf_vlm_pictures(h, 3, 0.5, c);
+    if (!mmixi_json_find(h->json, "image_mean"))
+        mmixi_hf_refuse(h, h->json, "image_mean", "three numbers");
+    for (int i = 0; i < 2; i++) {
+        double side = mmixi_json_number(mmixi_json_find(size, sides[i]), 0);
+        if (fabs(side - (double)c->tile) > 0)
+            mmixi_hf_refuse(h, h->json, "size", "the image_size of config.json");
+    }
+    if (mmixi_json_find(h->json, "image_grid_pinpoints")) mmixi_hf_shapes(h, shapes, &n);
+    else memcpy(shapes, c->shapes, sizeof shapes);
+    if (n != c->n_shapes || memcmp(shapes, c->shapes, n * sizeof *shapes))
+        mmixi_hf_refuse(h, h->json, "image_grid_pinpoints", "those of config.json");
+}
+/* Pixels of a prepared picture or frame: min_pixels and max_pixels, or those of `size`. */
+static void mmixi_hf_qwen_pixels(const mmixi_hf *h, size_t *least, size_t *most)
+{
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, "size");
+    if (inner.json && *inner.json != '{') mmixi_hf_refuse(h, h->json, "size", "an object");
+    *least = mmixi_hf_size_or(&inner, "shortest_edge", *least);
+    *most = mmixi_hf_size_or(&inner, "longest_edge", *most);
+    *least = mmixi_hf_size_or(h, "min_pixels", *least);
+    *most = mmixi_hf_size_or(h, "max_pixels", *most);
+}
+static void mmixi_hf_qwen_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    mmix_qwen_config *q = &c->qwen;
+    mmixi_hf_vlm_pictures(h, 3, 0, c);
+    if (!mmixi_json_find(h->json, "image_mean"))
+        memcpy(c->mean, mmixi_clip_mean, sizeof c->mean);
+    if (!mmixi_json_find(h->json, "image_std"))
+        memcpy(c->deviation, mmixi_clip_deviation, sizeof c->deviation);
+    if (mmixi_hf_size_or(h, "patch_size", 14) != q->patch)
+        mmixi_hf_refuse(h, h->json, "patch_size", "that of config.json");
+    if (mmixi_hf_size_or(h, "merge_size", 2) != q->merge)
+        mmixi_hf_refuse(h, h->json, "merge_size", "spatial_merge_size of config.json");
+    if (mmixi_hf_size_or(h, "temporal_patch_size", 2) != q->frames)
+        mmixi_hf_refuse(h, h->json, "temporal_patch_size", "that of config.json");
+    q->least = 56 * 56;
+    q->most = 28 * 28 * 1280;
+    mmixi_hf_qwen_pixels(h, &q->least, &q->most);
+    q->film_least = q->least;                    /* unless the films' config says otherwise */
+    q->film_most = q->most;
+}
+/* The processor's config: an object of processor_config.json, or a file of its own, which has to be
+   there if it is `needed`; else json is NULL without it. */
+static mmixi_hf mmixi_hf_vlm_processor(mmix_ctx *m, mmix_archive *a, const char *who,
+                                       const char *object, const char *file, int needed)
+{
+    mmixi_hf h = mmixi_hf_beside(m, a, who, "processor_config.json", 0);
+    if (h.json) h.json = mmixi_json_find(h.json, object);
+    if (h.json || m->error_kind) return h;
+    return mmixi_hf_beside(m, a, who, file, needed);
+}
+/* What is said of films beside pictures: how many pixels a frame has. */
+static void mmixi_hf_qwen_films(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm_config *c)
+{
+    mmixi_hf h = mmixi_hf_vlm_processor(m, a, who, "video_processor",
+                                        "video_preprocessor_config.json", 0);
+    mmix_vlm_config films = *c;
+    if (!h.json) return;
+    mmixi_hf_qwen_pictures(&h, &films);
+    int same = films.filter == c->filter && fabs(films.scale - c->scale) <= 0
+        && !memcmp(films.mean, c->mean, sizeof c->mean)
+        && !memcmp(films.deviation, c->deviation, sizeof c->deviation);
+    if (!same)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: resample, rescale_factor, image_mean and image_std of "
+                  "films: expected those of pictures, found others", h.path);
+    c->qwen.film_least = 128 * 28 * 28;
+    c->qwen.film_most = 768 * 28 * 28;
+    mmixi_hf_qwen_pixels(&h, &c->qwen.film_least, &c->qwen.film_most);
+}
+/* Takes the config of the folder where the archive lies. */
+static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm_config *c)
+{
+    static const struct {
+        const char *type;
+        void (*take)(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_config *c);
+        void (*pictures)(const mmixi_hf *h, mmix_vlm_config *c);
+    } kinds[] = {
+        { "idefics3", mmixi_hf_idefics3, mmixi_hf_idefics3_pictures },
+        { "smolvlm", mmixi_hf_idefics3, mmixi_hf_idefics3_pictures },
+        { "llava_onevision", mmixi_hf_llava, mmixi_hf_llava_pictures },
+        { "qwen2_vl", mmixi_hf_qwen, mmixi_hf_qwen_pictures },
+        { "qwen2_5_vl", mmixi_hf_qwen, mmixi_hf_qwen_pictures }
+    };
+    size_t i = 0, n = sizeof kinds / sizeof *kinds;
+    mmixi_hf h = mmixi_hf_open(m, a, who);
+    if (!h.json) return;
+    while (i < n && !mmixi_hf_is(&h, kinds[i].type)) i++;
+    if (i == n) {
+        mmixi_hf_refuse(&h, h.json, "model_type", "idefics3, smolvlm, llava_onevision, qwen2_vl or "
+                        "qwen2_5_vl");
+        return;
+    }
+    mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
+    kinds[i].take(&h, a, c);
+    if (m->error_kind) return;
+    h = mmixi_hf_vlm_processor(m, a, who, "image_processor", "preprocessor_config.json", 1);
+    if (h.json) kinds[i].pictures(&h, c);
+    if (mmixi_vlm_is_qwen(c) && !m->error_kind) mmixi_hf_qwen_films(m, a, who, c);
+}
+/* The file of weights in a folder: 0, or -1 if there is none. */
+static int mmixi_folder_weights(mmix_ctx *m, const char *who, const char *folder,
+                                char path[MMIXI_PATH])
+{
+    static const char *const name[] = { "model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json" };
+    size_t length = strlen(folder);
+    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, MMIXI_PATH, "%s%s%s", folder, slash, name[i]);
+        if (mmixi_file_there(path)) return 0;
+    }
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.200s: expected a folder with model.safetensors, its "
+                     "index, or pytorch_model.bin, found none", who, folder);
+}
+MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype)
+{
+    static const char who[] = "mmix_vlm_load";
+    char path[MMIXI_PATH];
+    mmix_vlm_config c;
+    mmix_vlm *v = NULL;
+    if (!mmixi_given(m, who, "*folder", folder) || !mmixi_loadable(m, who, dtype)) return NULL;
+    if (mmixi_folder_weights(m, who, folder, path)) return NULL;
+    mmix_archive *a = mmix_archive_open(m, path);
+    if (!a) return NULL;
+    memset(&c, 0, sizeof c);
+    mmixi_vlm_hf(m, a, who, &c);
+    if (!m->error_kind) v = mmixi_vlm_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
+    if (v) mmixi_vlm_read(m, v, a);
+    mmix_archive_close(a);
+    if (!m->error_kind) return v;
+    mmix_vlm_destroy(v);
+    return NULL;
+}
+MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder)
+{
+    return mmix_vlm_load_as(m, folder, MMIX_DTYPE_REAL);
 }
 
 /* ---- training runs ---- */

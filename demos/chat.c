@@ -30,10 +30,8 @@
 #include "../mamba_mix.h"
 #define TOKENIZER_IMPLEMENTATION
 #include "tokenizer.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#define TALK_PROGRAM "chat"
+#include "talk.h"
 
 static const char help[] =
     "chat - a language model answers\n\n"
@@ -54,42 +52,19 @@ static const char help[] =
     "  --help\n\n"
     "At the end it prints how fast it was, to stderr. Exit status: 0, 1 for an error.\n";
 
-static const char *const type_name[] = { "float", "bf16", "f16", "int8", "q4" };
-static const int type_dtype[] = { MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8,
-                                  MMIX_DTYPE_Q4 };
-
 typedef struct settings {
     const char *model, *question, *type, *system;
     double temperature, top_p, tokens, seed, threads, think;
     int plain;
 } settings;
 
-typedef struct talk {
-    mmix_ctx *m;
-    mmix_decoder *decoder;
-    tokenizer *t;
-    mmix_mix_state *state;
+typedef struct chat {
+    talk k;
     const settings *o;
-    size_t positions;                            /* the model's, SIZE_MAX: no limit is known */
-    tokenizer_ids ends;                          /* tokens that end an answer */
-    tokenizer_ids seen;                          /* what the state has read */
+    mmix_decoder *decoder;                       /* talk's, to be freed */
     tokenizer_text *said;                        /* questions and answers in turns */
     size_t count, room;
-    size_t read, written;                        /* tokens, and seconds, altogether */
-    double read_seconds, write_seconds;
-} talk;
-
-static int fail(const char *what)
-{
-    fprintf(stderr, "chat: %s\n", what);
-    return 1;
-}
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+} chat;
 
 /* ---- without a model ------------------------------------------------------------------------- */
 
@@ -139,30 +114,16 @@ static int without_model(void)
 
 /* ---- options and files ----------------------------------------------------------------------- */
 
-static int read_number(const char *name, const char *text, double most, double *to)
-{
-    char *end, message[160];
-    *to = strtod(text, &end);
-    if (end != text && !*end && *to >= 0 && *to <= most) return 0;
-    snprintf(message, sizeof message, "%s %.40s: give a number from 0 to %.0f", name, text, most);
-    return fail(message);
-}
 /* An exit status, or -1 to go on. */
 static int read_options(settings *o, int argc, char **argv)
 {
-    const struct {
-        const char *name;
-        double *number, most;
-        const char **text;
-    } known[] = {
+    const talk_option known[] = {
         { "--type", NULL, 0, &o->type }, { "--system", NULL, 0, &o->system },
         { "--temperature", &o->temperature, 100, NULL }, { "--top-p", &o->top_p, 1, NULL },
         { "--tokens", &o->tokens, 1e6, NULL }, { "--seed", &o->seed, 9e15, NULL },
         { "--threads", &o->threads, 64, NULL }, { "--think", &o->think, 1, NULL },
     };
-    size_t all = sizeof known / sizeof *known;
     for (int i = 1; i < argc; i++) {
-        size_t k = 0;
         if (!strcmp(argv[i], "--help")) {
             fputs(help, stdout);
             return 0;
@@ -171,14 +132,12 @@ static int read_options(settings *o, int argc, char **argv)
             o->plain = 1;
             continue;
         }
-        while (k < all && strcmp(argv[i], known[k].name)) k++;
-        if (k == all && !strncmp(argv[i], "--", 2)) return fail("no such option; --help has all");
-        if (k == all && o->question) return fail("more than one question; put it in quotes");
-        if (k == all && o->model) o->question = argv[i];
-        else if (k == all) o->model = argv[i];
-        else if (++i == argc) return fail("an option without its value; --help has all");
-        else if (known[k].text) *known[k].text = argv[i];
-        else if (read_number(known[k].name, argv[i], known[k].most, known[k].number)) return 1;
+        int found = read_option(known, sizeof known / sizeof *known, argc, argv, &i);
+        if (found < 0) return 1;
+        if (found) continue;
+        if (o->question) return fail("more than one question; put it in quotes");
+        if (o->model) o->question = argv[i];
+        else o->model = argv[i];
     }
     if (!o->model) return fail("no model; --help says what it needs");
     if (o->plain && o->system) return fail("--plain has no --system");
@@ -228,10 +187,10 @@ static void find_tokenizer(const char *model, char path[1024])
     snprintf(path, 1024, "%.*s", n ? (int)n : 1, n ? model : ".");
 }
 /* 0, or 1 after a message. */
-static int load_tokenizer(talk *k)
+static int load_tokenizer(chat *c)
 {
     char error[TOKENIZER_ERROR], folder[1024], json[1100], sentencepiece[1100];
-    find_tokenizer(k->o->model, folder);
+    find_tokenizer(c->o->model, folder);
     snprintf(json, sizeof json, "%s/tokenizer.json", folder);
     snprintf(sentencepiece, sizeof sentencepiece, "%s/tokenizer.model", folder);
     if (!is_there(folder)) {
@@ -243,57 +202,10 @@ static int load_tokenizer(talk *k)
                  "is EleutherAI/gpt-neox-20b's: put it there)", folder);
         return fail(error);
     }
-    k->t = tokenizer_load(folder, error);
-    return k->t ? 0 : fail(error);
+    c->k.t = tokenizer_load(folder, error);
+    return c->k.t ? 0 : fail(error);
 }
-/* A text file beside the weights; NULL: there is none, or no memory. */
-static char *read_beside(const char *weights, const char *name)
-{
-    enum { MOST = 1 << 18 };
-    char path[1024], *text = (char *)malloc(MOST);
-    size_t folder = strlen(weights);
-    while (folder && weights[folder - 1] != '/') folder--;
-    snprintf(path, sizeof path, "%.*s%s", folder < 900 ? (int)folder : 900, weights, name);
-    FILE *f = fopen(path, "rb");
-    if (f && text) text[fread(text, 1, MOST - 1, f)] = 0;
-    if (f) fclose(f);
-    else {
-        free(text);
-        text = NULL;
-    }
-    return text;
-}
-/* Adds the tokens behind a key of a JSON text, a number or a list of them; -1 without memory. */
-static int add_ends(talk *k, const char *text, const char *key)
-{
-    const char *at = text;
-    while (at) {
-        at = strstr(at, key);
-        if (!at) return 0;
-        at += strlen(key) + strspn(at + strlen(key), " :[\r\n\t");
-        while (*at >= '0' && *at <= '9') {
-            char *end;
-            if (tokenizer_ids_add(&k->ends, (int32_t)strtol(at, &end, 10))) return -1;
-            at = end + strspn(end, " ,\r\n\t");
-        }
-    }
-    return 0;
-}
-/* What the configs beside the weights say of positions and of tokens that end a text. */
-static int read_configs(talk *k, const char *weights)
-{
-    static const char key[] = "\"max_position_embeddings\"", eos[] = "\"eos_token_id\"";
-    char *config = read_beside(weights, "config.json");
-    char *generation = read_beside(weights, "generation_config.json");
-    const char *at = config ? strstr(config, key) : NULL;
-    double positions = at ? strtod(at + strlen(key) + strspn(at + strlen(key), " :"), NULL) : 0;
-    if (positions >= 1) k->positions = (size_t)positions;
-    int bad = add_ends(k, config, eos) || add_ends(k, generation, eos);
-    free(config);
-    free(generation);
-    return bad ? fail("out of memory") : 0;
-}
-/* The same of a GGUF. */
+/* What a GGUF says of positions and of tokens that end a text. */
 static int read_metadata(talk *k, const char *weights)
 {
     static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
@@ -337,47 +249,43 @@ static tokenizer_chat_options chat_options(const settings *o)
     return options;
 }
 /* Whether the template takes a conversation as it was asked for. 0, or 1 after a message. */
-static int check_template(const talk *k)
+static int check_template(const chat *c)
 {
     char error[TOKENIZER_ERROR], message[TOKENIZER_ERROR + 64];
-    tokenizer_message m[2] = { { "system", k->o->system }, { "user", "" } };
+    tokenizer_message m[2] = { { "system", c->o->system }, { "user", "" } };
     tokenizer_text text = { NULL, 0, 0 };
-    size_t first = k->o->system ? 0 : 1;
-    tokenizer_chat_options options = chat_options(k->o);
-    int bad = tokenizer_chat(k->t, m + first, 2 - first, &options, &text, error);
-    int done = tokenizer_chat_kind(k->t) > TOKENIZER_CHAT_UNKNOWN;
+    size_t first = c->o->system ? 0 : 1;
+    tokenizer_chat_options options = chat_options(c->o);
+    int bad = tokenizer_chat(c->k.t, m + first, 2 - first, &options, &text, error);
+    int done = tokenizer_chat_kind(c->k.t) > TOKENIZER_CHAT_UNKNOWN;
     tokenizer_text_free(&text);
     snprintf(message, sizeof message, "%s%s", error, done ? "" : "; --plain goes on with a text");
     return bad ? fail(message) : 0;
 }
 /* Opens the model and its tokenizer. 0, or 1 after a message. */
-static int open_model(talk *k)
+static int open_model(chat *c)
 {
-    char error[TOKENIZER_ERROR], weights[1024];
-    int type = 0, types = (int)(sizeof type_dtype / sizeof *type_dtype);
-    const char *named = k->o->type;
-    find_weights(k->o->model, weights);
+    char error[TOKENIZER_ERROR], weights[1024], folder[1024];
+    talk *k = &c->k;
+    const char *named = c->o->type;
+    find_weights(c->o->model, weights);
     int gguf = ends_with(weights, ".gguf");
     if (!named) named = gguf ? "bf16" : "float";
-    while (type < types && strcmp(named, type_name[type])) type++;
-    if (type == types) return fail("--type: give float, bf16, f16, int8 or q4");
-    if (load_tokenizer(k) || (!k->o->plain && check_template(k))) return 1;
+    int type = find_type(named);
+    if (type < 0 || load_tokenizer(c) || (!c->o->plain && check_template(c))) return 1;
     if (is_there(weights) && !is_file(weights)) {
         snprintf(error, sizeof error, "%.200s has no model.safetensors, no "
                  "model.safetensors.index.json and no pytorch_model.bin", weights);
         return fail(error);
     }
-    if (gguf ? read_metadata(k, weights) : read_configs(k, weights)) return 1;
-    k->decoder = mmix_decoder_load_as(k->m, weights, type_dtype[type]);
+    find_tokenizer(weights, folder);             /* the folder of the weights, too */
+    if (gguf ? read_metadata(k, weights) : read_configs(k, folder)) return 1;
+    c->decoder = mmix_decoder_load_as(k->m, weights, type);
+    k->decoder = c->decoder;
     if (!k->decoder) return fail(mmix_error(k->m));
     if (!attends(&k->decoder->config)) k->positions = SIZE_MAX;
-    size_t vocabulary = k->decoder->config.vocabulary;
-    if (tokenizer_count(k->t) > vocabulary) {
-        snprintf(error, sizeof error, "the tokenizer has %.0f tokens, the model %.0f: they do not "
-                 "belong together", (double)tokenizer_count(k->t), (double)vocabulary);
-        return fail(error);
-    }
-    int32_t end = tokenizer_end(k->t), turn = k->o->plain ? end : tokenizer_chat_end(k->t);
+    if (check_vocabulary(k)) return 1;
+    int32_t end = tokenizer_end(k->t), turn = c->o->plain ? end : tokenizer_chat_end(k->t);
     if (tokenizer_ids_add(&k->ends, end) || tokenizer_ids_add(&k->ends, turn))
         return fail("out of memory");
     return 0;
@@ -386,55 +294,43 @@ static int open_model(talk *k)
 /* ---- conversing ------------------------------------------------------------------------------ */
 
 /* A new text behind those that were said; NULL without memory. */
-static tokenizer_text *say(talk *k)
+static tokenizer_text *say(chat *c)
 {
-    if (k->count == k->room) {
-        size_t room = 2 * k->room + 8;
-        tokenizer_text *more = (tokenizer_text *)realloc(k->said, room * sizeof *more);
+    if (c->count == c->room) {
+        size_t room = 2 * c->room + 8;
+        tokenizer_text *more = (tokenizer_text *)realloc(c->said, room * sizeof *more);
         if (!more) return NULL;
-        k->said = more;
-        k->room = room;
+        c->said = more;
+        c->room = room;
     }
-    memset(&k->said[k->count], 0, sizeof *k->said);
-    return &k->said[k->count++];
+    memset(&c->said[c->count], 0, sizeof *c->said);
+    return &c->said[c->count++];
 }
 /* All that was said as ids. 0, or 1 after a message. */
-static int encode_all(talk *k, tokenizer_ids *ids)
+static int encode_all(const chat *c, tokenizer_ids *ids)
 {
     char error[TOKENIZER_ERROR] = "out of memory";
     tokenizer_text text = { NULL, 0, 0 };
-    size_t first = k->o->system ? 1 : 0;
-    const tokenizer_text *last = &k->said[k->count - 1];
-    if (k->o->plain) return tokenizer_encode(k->t, last->at, last->count, TOKENIZER_BEGIN, ids) ?
+    size_t first = c->o->system ? 1 : 0;
+    const tokenizer_text *last = &c->said[c->count - 1];
+    if (c->o->plain) return tokenizer_encode(c->k.t, last->at, last->count, TOKENIZER_BEGIN, ids) ?
         fail(error) : 0;
-    tokenizer_message *messages = (tokenizer_message *)calloc(k->count + 1, sizeof *messages);
+    tokenizer_message *messages = (tokenizer_message *)calloc(c->count + 1, sizeof *messages);
     if (!messages) return fail(error);
     if (first) {
         messages[0].role = "system";
-        messages[0].text = k->o->system;
+        messages[0].text = c->o->system;
     }
-    for (size_t i = 0; i < k->count; i++) {
+    for (size_t i = 0; i < c->count; i++) {
         messages[first + i].role = i % 2 ? "assistant" : "user";
-        messages[first + i].text = k->said[i].at;
+        messages[first + i].text = c->said[i].at;
     }
-    tokenizer_chat_options options = chat_options(k->o);
-    int bad = tokenizer_chat(k->t, messages, k->count + first, &options, &text, error);
-    if (!bad) bad = tokenizer_encode(k->t, text.at, text.count, 0, ids);
+    tokenizer_chat_options options = chat_options(c->o);
+    int bad = tokenizer_chat(c->k.t, messages, c->count + first, &options, &text, error);
+    if (!bad) bad = tokenizer_encode(c->k.t, text.at, text.count, 0, ids);
     free(messages);
     tokenizer_text_free(&text);
     return bad ? fail(error) : 0;
-}
-/* The decoder reads tokens behind those that it has seen; the logits of the next, or NULL. */
-static const mmix_real *read_tokens(talk *k, const int32_t *tokens, size_t count)
-{
-    size_t shape[2] = { 1, count };
-    mmix_sequence piece;
-    memset(&piece, 0, sizeof piece);
-    piece.tokens = mmix_from_i32(k->m, 2, shape, tokens);
-    for (size_t i = 0; i < count; i++)
-        if (tokenizer_ids_add(&k->seen, tokens[i])) return NULL;
-    mmix_tensor *logits = mmix_decoder_step(k->m, k->decoder, &piece, k->state);
-    return logits ? mmix_data(logits) : NULL;
 }
 /* Reads what of the conversation is new: its earlier tokens are in the state, if they are still
    those that were read. */
@@ -455,59 +351,14 @@ static const mmix_real *read_new(talk *k, const tokenizer_ids *ids)
     k->read += ids->count - same;
     return logits;
 }
-/* Shows what came in to text since `from`. */
-static void show(const tokenizer_text *text, size_t from)
-{
-    fwrite(text->at + from, 1, text->count - from, stdout);
-    fflush(stdout);
-}
-static int is_end(const talk *k, int32_t token)
-{
-    for (size_t i = 0; i < k->ends.count; i++)
-        if (k->ends.at[i] == token) return 1;
-    return 0;
-}
-/* Writes an answer behind what was read. 0, or 1 after a message. */
-static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer)
-{
-    tokenizer_stream stream;
-    mmix_sampling how;
-    double start = now();
-    size_t shown = 0;
-    memset(&stream, 0, sizeof stream);
-    memset(&how, 0, sizeof how);
-    how.temperature = k->o->temperature;
-    how.top_p = k->o->top_p;
-    stream.begun = 1;                            /* an answer begins in the middle of a text */
-    for (size_t i = 0; logits && i < (size_t)k->o->tokens; i++) {
-        int32_t token = mmix_sample_token(k->m, logits, k->decoder->config.vocabulary, &how,
-                                          k->seen.count);
-        mmix_reset(k->m);
-        k->written++;
-        if (is_end(k, token)) break;
-        if (tokenizer_stream_add(k->t, &stream, token, TOKENIZER_SAID, answer))
-            return fail("out of memory");
-        if (answer->count > shown) show(answer, shown);
-        shown = answer->count;
-        if (k->seen.count == k->positions) break;
-        logits = read_tokens(k, &token, 1);
-    }
-    k->write_seconds += now() - start;
-    if (tokenizer_stream_end(&stream, answer)) return fail("out of memory");
-    show(answer, shown);
-    putchar('\n');
-    fflush(stdout);                              /* before what stderr says */
-    if (k->seen.count == k->positions) fprintf(stderr, "chat: the model has no more positions\n");
-    mmix_reset(k->m);
-    return mmix_error(k->m) ? fail(mmix_error(k->m)) : 0;
-}
 /* Answers what was said last. 0, or 1 after a message. */
-static int answer(talk *k)
+static int answer(chat *c)
 {
+    talk *k = &c->k;
     tokenizer_ids ids = { NULL, 0, 0 };
     char message[160];
-    int bad = encode_all(k, &ids);
-    tokenizer_text *words = bad ? NULL : say(k);
+    int bad = encode_all(c, &ids);
+    tokenizer_text *words = bad ? NULL : say(c);
     if (!bad && !words) bad = fail("out of memory");
     if (!bad && !ids.count) bad = fail("there is nothing to read");
     if (!bad && ids.count > k->positions) {
@@ -530,50 +381,52 @@ static int read_line(tokenizer_text *line)
     }
     return line->at != NULL;
 }
-static int converse(talk *k)
+static int converse(chat *c)
 {
     for (;;) {
         tokenizer_text line = { NULL, 0, 0 };
-        if (!k->o->question) fputs("> ", stderr);
-        int there = k->o->question ?
-            !tokenizer_text_add(&line, k->o->question, strlen(k->o->question)) : read_line(&line);
-        tokenizer_text *words = there && line.count ? say(k) : NULL;
+        if (!c->o->question) fputs("> ", stderr);
+        int there = c->o->question ?
+            !tokenizer_text_add(&line, c->o->question, strlen(c->o->question)) : read_line(&line);
+        tokenizer_text *words = there && line.count ? say(c) : NULL;
         if (words) *words = line;
         else tokenizer_text_free(&line);
         if (!there) return 0;
-        if (words && answer(k)) return 1;
-        if (k->o->question) return 0;
+        if (words && answer(c)) return 1;
+        if (c->o->question) return 0;
     }
 }
 
 int main(int argc, char **argv)
 {
     settings o = { NULL, NULL, NULL, NULL, 0, 0, 512, 1, 0, -1, 0 };
-    talk k;
+    chat c;
+    talk *k = &c.k;
     mmix_options options;
     if (argc < 2) return without_model();
     int status = read_options(&o, argc, argv);
     if (status >= 0) return status;
-    memset(&k, 0, sizeof k);
-    k.positions = SIZE_MAX;
+    memset(&c, 0, sizeof c);
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;
     options.seed = (uint64_t)o.seed;
-    k.o = &o;
-    k.m = mmix_create(&options);
-    if (!k.m) return fail(mmix_error(NULL));
-    status = open_model(&k) || converse(&k);
+    c.o = &o;
+    k->positions = SIZE_MAX;
+    k->how.temperature = o.temperature;
+    k->how.top_p = o.top_p;
+    k->most = (size_t)o.tokens;
+    k->m = mmix_create(&options);
+    if (!k->m) return fail(mmix_error(NULL));
+    status = open_model(&c) || converse(&c);
     if (!status)
         fprintf(stderr, "%.0f tokens read, %.1f a second; %.0f written, %.1f a second\n",
-                (double)k.read, (double)k.read / (k.read_seconds > 0 ? k.read_seconds : 1),
-                (double)k.written, (double)k.written / (k.write_seconds > 0 ? k.write_seconds : 1));
-    for (size_t i = 0; i < k.count; i++) tokenizer_text_free(&k.said[i]);
-    free(k.said);
-    tokenizer_ids_free(&k.seen);
-    tokenizer_ids_free(&k.ends);
-    mmix_mix_state_destroy(k.state);
-    mmix_decoder_destroy(k.decoder);
-    tokenizer_free(k.t);
-    mmix_destroy(k.m);
+                (double)k->read, (double)k->read / (k->read_seconds > 0 ? k->read_seconds : 1),
+                (double)k->written,
+                (double)k->written / (k->write_seconds > 0 ? k->write_seconds : 1));
+    for (size_t i = 0; i < c.count; i++) tokenizer_text_free(&c.said[i]);
+    free(c.said);
+    talk_free(k);
+    mmix_decoder_destroy(c.decoder);
+    mmix_destroy(k->m);
     return status;
 }

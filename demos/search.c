@@ -209,7 +209,7 @@ static uint64_t towers_hash(uint64_t h, const mmix_towers_config *c)
 {
     double numbers[13] = { (double)c->picture.heads, c->picture.eps, (double)c->picture.activation,
                            (double)c->picture.pool, (double)c->picture.side, (double)c->crop,
-                           (double)c->bilinear };
+                           (double)c->filter };
     for (int i = 0; i < 3; i++) {
         numbers[7 + i] = c->mean[i];
         numbers[10 + i] = c->deviation[i];

@@ -172,7 +172,7 @@ static void windows(void)
         p->deviation = 0.5;
         mmix_mmate_init(&l, p, "x.", D, HEADS, HEADS, D / HEADS, index, 2, &o);
         CHECK(mmix_params_allocate(p) == 0);
-        const mmix_span span = {0, {1, GH, GW}, others};
+        const mmix_span span = {0, {1, GH, GW}, others, 0};
         mmix_layout layout;
         memset(&layout, 0, sizeof layout);
         layout.spans = &span;
@@ -639,7 +639,7 @@ static void refuses(void)
     mmix_mmate_layer l;
     mmix_mmate_init(&l, p, "x.", D, HEADS, HEADS, D / HEADS, 0, 2, NULL);
     mmix_params_allocate(p);
-    const mmix_span span[2] = {{0, {1, 2, 2}, 0}, {4, {1, 2, 2}, 0}};
+    const mmix_span span[2] = {{0, {1, 2, 2}, 0, 0}, {4, {1, 2, 2}, 0, 0}};
     mmix_layout layout;
     memset(&layout, 0, sizeof layout);
     layout.spans = span;

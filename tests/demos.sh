@@ -53,14 +53,15 @@ runs write '^step   0  loss [4-6]' 'that lay in the house that Jack built\.$' '^
 runs text '^step 1 of 300: [78]' '^3 \+ 4 = 7$' '^6 \+ 7 = 13$'
 runs chat '12\[hello\] 7\[,\] 17\[ world\] 19\[' '^These tokens are right'
 # chat says in one line what is missing
-refuses()                                        # refuses PATTERN ARGUMENT...
+refuses_by()                                     # refuses_by PROGRAM PATTERN ARGUMENT...
 {
-    pattern=$1; shift
-    [ -x $t/chat ] || return
-    $t/chat "$@" >$t/refused.txt 2>&1 </dev/null; status=$?
+    program=$1; pattern=$2; shift 2
+    [ -x $t/$program ] || return
+    $t/$program "$@" >$t/refused.txt 2>&1 </dev/null; status=$?
     if [ $status -eq 1 ] && [ $(wc -l <$t/refused.txt) -eq 1 ] && grep -Eq -e "$pattern" $t/refused.txt; then ok
-    else no "chat $*: status $status, expected \"$pattern\"" $t/refused.txt; fi
+    else no "$program $*: status $status, expected \"$pattern\"" $t/refused.txt; fi
 }
+refuses() { refuses_by chat "$@"; }
 refuses 'nowhere: there is no such file or folder$' $t/nowhere x
 mkdir $t/model
 refuses 'model has no tokenizer\.json \(that of state-spaces.* EleutherAI/gpt-neox-20b' $t/model x
@@ -75,6 +76,21 @@ refuses 'chat template is not done \(.*Granite.*\); --plain goes on with a text$
 echo '{"chat_template":"<|im_start|> <|im_end|>"}' >$t/model/tokenizer_config.json
 refuses 'no switch for thinking$' $t/model x --think 1
 refuses '^chat: --plain has no --think$' $t/model x --think 1 --plain
+# ask answers what transformers does, by the model's template, and says in one line what is missing
+runs ask '^SmolVLM +640 x 480   3 x 4 tiles and the whole:  832 tokens$' '^That is right'
+for folder in tests/golden/vlm/smolvlm tests/golden/vlm/idefics3 tests/golden/vlm/llava-few tests/golden/qwen/qwen2 tests/golden/qwen/qwen2.5-flat; do
+    [ -x $t/ask ] || continue
+    if $t/ask $folder $folder/picture.ppm "what is this?" --count 8 2>$t/ask.err | cmp -s - $folder/answer.txt; then ok
+    else no "ask $folder: another answer than transformers'" $t/ask.err; fi
+done
+asked() { refuses_by ask "$@"; }
+asked 'nowhere: expected a folder with model\.safetensors' $t/nowhere x
+asked '^ask: no question; --help says' tests/golden/vlm/smolvlm
+asked 'missing\.ppm: missing, or not to be read' tests/golden/vlm/smolvlm $t/missing.ppm x
+asked '101 pictures, expected at most the 900' tests/golden/vlm/smolvlm $(for i in $(seq 101); do echo tests/golden/vlm/smolvlm/picture.ppm; done) x
+asked '^ask: --type: give float' tests/golden/vlm/smolvlm x --type int3
+asked 'mmix_vlm_longest: kind is 1' tests/golden/vlm/llava-few x --longest 28
+asked 'this model reads no films' tests/golden/vlm/smolvlm tests/golden/vlm/smolvlm/picture.ppm x --film 2
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
 runs search '^12 of 12 pictures find themselves$' '^"A Dog" is 7 8 6 8 8 8 8 8$'

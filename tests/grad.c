@@ -1303,7 +1303,7 @@ static mmix_tensor *f_ssd_plain(int o)
 /* ---- Flex-MA, and the same made of gather, linear, mix, mul, … ---- */
 
 enum { FLEX_L = 14, FLEX_D = 5, FLEX_H = 4, FLEX_G = 2, FLEX_N = 3 };
-static const mmix_span flex_spans[2] = { { 2, { 2, 1, 2 }, 1 }, { 9, { 1, 2, 2 }, 0 } };
+static const mmix_span flex_spans[2] = { { 2, { 2, 1, 2 }, 1, 0 }, { 9, { 1, 2, 2 }, 0, 0 } };
 /* o: directions + 3 · one dt for both + 6 · skip; the layer is o mod 4 */
 static mmix_mmate_layer flex_layer(int o)
 {
@@ -1449,9 +1449,9 @@ typedef struct model {
 enum { ATTENTION, MLP, MAMBA, MAMBA1, VISION, HEAD, DINO, MMATE, CAUSAL, DECODER };
 static model *now;
 /* of 24 tokens */
-static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0 },
-                                          { 8, { 2, 1, 2 }, 1 },
-                                          { 15, { 2, 2, 2 }, 0 } };
+static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0, 0 },
+                                          { 8, { 2, 1, 2 }, 1, 0 },
+                                          { 15, { 2, 2, 2 }, 0, 0 } };
 
 /* A layer of Mamba-1 with a residual and a scale, alone, packed, or with states carried. */
 static mmix_tensor *mamba1_model(int o, mmix_tensor *x, mmix_tensor *last, mmix_tensor *s)

@@ -77,7 +77,7 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files language towers llama2c text tokenizer decoder_arguments internals video device tiny narrow"
+        mmate decoder_files language towers vlm qwen llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/ranks build/decode build/typeseg build/typeseg_san build/smol build/bench build/play_native
@@ -203,7 +203,9 @@ else
         run "language models of transformers" sh tests/language.sh build/language build/language_f64
         run "towers of transformers" sh tests/language.sh --towers build/towers build/towers_f64
         run "towers of OpenCLIP" sh tests/language.sh --openclip build/towers build/towers_f64
-    else echo "skipped: networks, language models and towers of transformers, towers of OpenCLIP (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 4)); fi
+        run "vision-language models of transformers" sh tests/language.sh --vlm build/vlm build/vlm_f64
+        run "Qwen2-VL of transformers" sh tests/language.sh --qwen build/qwen build/qwen_f64
+    else echo "skipped: networks, language models, towers, towers of OpenCLIP, vision-language models and Qwen2-VL of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 6)); fi
     go
     if [ -n "$nvcc" ]; then
         wait $report

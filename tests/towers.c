@@ -202,7 +202,7 @@ static void refused_huggingface(void)
         { "\"num_channels\": 3", "\"num_channels\": 1", NULL, "num_channels: expected 3, found 1" },
         { NULL, NULL, "{\"size\": {\"shortest_edge\": 48}}",
           "size: expected the image_size of config.json" },
-        { NULL, NULL, "{\"resample\": 1}", "expected 2 (bilinear) or 3 (bicubic), found 1" },
+        { NULL, NULL, "{\"resample\": 4}", "expected 1 (Lanczos), 2 (bilinear) or 3 (bicubic), found 4" },
         { NULL, NULL, "{\"image_mean\": [0.5, 0.5]}", "image_mean: expected a list of numbers" },
         { NULL, NULL, "{\"image_mean\": [0.5, 0.5, 0.5], \"size\": 32}", NULL }
     };

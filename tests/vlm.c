@@ -1,0 +1,562 @@
+/* vlm - vision-language models that transformers wrote, opened as they are, beside what it computed
+   with them
+
+     vlm          those of tests/golden/vlm
+     vlm DIR      those of the folder that tests/vlm_cases.py filled
+
+   Pixels are to be its processor's to the bit, image tokens to stand where its processor puts them.
+   Features and logits are to be within 2e-4 of the largest magnitude, in doubles within 1e-9, of a
+   whole question and of one in pieces. */
+#include "theirs.h"
+
+#define GOLDEN "tests/golden/vlm"
+#define FOLDER "build/vlm_test"
+enum { MOST_PICTURES = 4 };
+static double worst;
+
+static void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
+{
+    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return;
+    double error = apart(found, expected);
+    if (error > worst) worst = error;
+    near_to(error, 0, WITHIN, __FILE__, __LINE__, what);
+}
+
+/* ---- a question ---- */
+
+typedef struct question {
+    mmix_ctx *m;
+    const mmix_vlm *v;
+    const mmix_archive *expected;
+    int number;
+    mmix_picture pictures[MOST_PICTURES];
+    size_t count;
+    mmix_tensor *ids;
+} question;
+
+/* nN.WHAT in the archive; NULL if it is not there. */
+static const mmix_entry *given(const question *q, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "n%d.%.40s", q->number, what);
+    return mmix_archive_find(q->expected, name);
+}
+static mmix_tensor *numbers(const question *q, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "n%d.%.40s", q->number, what);
+    return array(q->m, q->expected, name);
+}
+static int question_begin(question *q)
+{
+    q->count = 0;
+    if (!given(q, "ids")) return 0;
+    q->ids = numbers(q, "ids");
+    while (q->count < MOST_PICTURES) {
+        char name[64];
+        snprintf(name, sizeof name, "picture%d", (int)q->count);
+        const mmix_entry *e = given(q, name);
+        if (!e) break;
+        q->pictures[q->count].rgb = (const uint8_t *)e->data;
+        q->pictures[q->count].height = e->shape[0];
+        q->pictures[q->count].width = e->shape[1];
+        q->count++;
+    }
+    return 1;
+}
+/* The tiles beside the processor's levels, (tiles, T, T, 3), from tile *tile on, which moves on. */
+static void pixels_beside(const question *q, const mmix_tensor *pixels, size_t *tile)
+{
+    const mmix_entry *levels = given(q, "levels");
+    const mmix_entry *values = mmix_archive_find(q->expected, "values");
+    size_t n = mmix_shape(pixels, 0), T = mmix_shape(pixels, 2), wrong = 0;
+    if (!CHECK(levels && values && *tile + n <= levels->shape[0] && T == levels->shape[1])) return;
+    const uint8_t *level = (const uint8_t *)levels->data + *tile * T * T * 3;
+    const mmix_real *found = mmix_data(pixels);
+    for (size_t i = 0; i < n * 3 * T * T; i++) {
+        size_t channel = i / (T * T) % 3, place = i / (3 * T * T) * T * T + i % (T * T);
+        float value;
+        memcpy(&value, (const char *)values->data
+               + 4 * (256 * channel + level[3 * place + channel]), 4);
+        wrong += found[i] < (mmix_real)value || found[i] > (mmix_real)value;
+    }
+    COMPARE(wrong == 0, "pixels that are not the processor's", wrong, 0);
+    *tile += n;
+}
+/* Pictures one by one: plans, pixels, features. */
+static void pictures_beside(question *q)
+{
+    mmix_ctx *m = q->m;
+    mmix_tensor *expected = numbers(q, "features");
+    size_t tile = 0, token = 0;
+    for (size_t i = 0; i < q->count; i++) {
+        mmix_vlm_plan plan;
+        mmix_picture p = q->pictures[i];
+        CHECK(!mmix_vlm_plan_picture(m, q->v, p.width, p.height, q->count, &plan));
+        mmix_tensor *pixels = mmix_vlm_pixels(m, q->v, p, &plan);
+        FINE(m);
+        if (!CHECK(pixels && token + plan.tokens <= mmix_shape(expected, 0))) return;
+        pixels_beside(q, pixels, &tile);
+        mmix_tensor *found = mmix_vlm_features(m, q->v, pixels, &plan);
+        mmix_tensor *part = mmix_slice(m, expected, 0, token, plan.tokens);
+        beside(found, mmix_affine(m, part, 1, 0), "features");
+        token += plan.tokens;
+    }
+    COMPARE(token == mmix_shape(expected, 0), "features of all pictures", token,
+            mmix_shape(expected, 0));
+}
+/* The last logits of a question that comes in two pieces and then token by token. */
+static void in_pieces(question *q, const mmix_sequence *whole, mmix_tensor *logits)
+{
+    enum { STEPS = 3 };
+    mmix_ctx *m = q->m;
+    const mmix_decoder *d = mmix_vlm_decoder(q->v);
+    mmix_mix_state *state = mmix_decoder_state_create(d);
+    size_t L = mmix_shape(whole->tokens, 1);
+    mmix_sequence piece = *whole;
+    piece.tokens = mmix_slice(m, whole->tokens, 1, 0, L - STEPS);
+    mmix_tensor *found = mmix_decoder_step(m, d, &piece, state);
+    memset(&piece, 0, sizeof piece);
+    for (size_t i = L - STEPS; i < L; i++) {
+        piece.tokens = mmix_slice(m, whole->tokens, 1, i, 1);
+        found = mmix_decoder_step(m, d, &piece, state);
+    }
+    size_t last = mmix_shape(logits, 0) - 1;
+    beside(found, mmix_affine(m, mmix_slice(m, logits, 0, last, 1), 1, 0), "logits after steps");
+    mmix_mix_state_destroy(state);
+}
+static void answer_beside(question *q)
+{
+    mmix_ctx *m = q->m;
+    const mmix_decoder *d = mmix_vlm_decoder(q->v);
+    mmix_sequence s;
+    mmix_tensor *places = numbers(q, "places"), *logits = numbers(q, "logits");
+    size_t n = mmix_count(q->ids), D = d->config.dim;
+    const size_t flat[2] = { n, D };
+    int failed_now = mmix_vlm_sequence(m, q->v, mmix_data_i32(q->ids), n, q->pictures, q->count, &s);
+    FINE(m);
+    if (!CHECK(!failed_now)) return;
+    mmix_tensor *x = mmix_reshape(m, mmix_decoder_forward(m, d, &s, NULL), 2, flat);
+    beside(mmix_decoder_logits(m, d, mmix_take_rows(m, x, places)), logits, "logits");
+    in_pieces(q, &s, logits);
+    FINE(m);
+}
+static void model(const char *folder, const char *name)
+{
+    char where[400], answers[512];
+    snprintf(where, sizeof where, "%.200s/%.100s", folder, name);
+    snprintf(answers, sizeof answers, "%s/expected.safetensors", where);
+    doing(name);
+    worst = 0;
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm *v = mmix_vlm_load(m, where);
+    mmix_archive *expected = mmix_archive_open(m, answers);
+    FINE(m);
+    question q;
+    memset(&q, 0, sizeof q);
+    q.m = m;
+    q.v = v;
+    q.expected = expected;
+    for (; v && expected && question_begin(&q); q.number++) {
+        char text[160];
+        snprintf(text, sizeof text, "%.100s, question %d", name, q.number);
+        doing(text);
+        if (q.count) pictures_beside(&q);
+        answer_beside(&q);
+        FINE(m);
+        mmix_reset(m);
+    }
+    CHECK(q.number > 0);
+    printf("%-16s %d questions, at most %.1e apart\n", name, q.number, worst);
+    mmix_archive_close(expected);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+    doing("");
+}
+
+/* ---- pictures of many sizes, with the released models' settings ---- */
+
+/* SmolVLM-256M's pictures, Idefics3-8B's and LLaVA-OneVision's, with networks of a few numbers. */
+static mmix_vlm_config released(int which)
+{
+    static const size_t tile[] = { 512, 364, 384 }, patch[] = { 16, 14, 14 }, merge[] = { 4, 2, 1 };
+    mmix_vlm_config c;
+    memset(&c, 0, sizeof c);
+    c.kind = which == 2 ? MMIX_VLM_LLAVA : MMIX_VLM_IDEFICS3;
+    c.tower.dim = 4;
+    c.tower.depth = 1;
+    c.tower.heads = 1;
+    c.tower.ffn = 4;
+    c.tower.eps = 1e-6;
+    c.tower.patch = patch[which];
+    c.tower.side = tile[which];
+    c.tower.pool = MMIX_TOWER_TOKENS;
+    c.layers = 1;
+    c.merge = merge[which];
+    c.projector = which == 2 ? MMIX_PROJECTOR_MLP : MMIX_PROJECTOR_LINEAR;
+    c.decoder.vocabulary = 9;
+    c.decoder.dim = 4;
+    c.decoder.depth = 1;
+    c.decoder.heads = 1;
+    c.decoder.ffn = 4;
+    c.tile = tile[which];
+    c.longest = which ? 4 * 1092 : 2048;
+    c.most = 9;
+    c.filter = which == 2 ? MMIX_PILLOW_BICUBIC : MMIX_PILLOW_LANCZOS;
+    c.scale = 1.0 / 255;
+    for (size_t i = 0; which == 2 && i < 36; i++) {
+        c.shapes[i][0] = 384 * (i / 6 + 1);
+        c.shapes[i][1] = 384 * (i % 6 + 1);
+        c.n_shapes++;
+    }
+    for (int i = 0; i < 3; i++) {
+        c.mean[i] = 0.5;
+        c.deviation[i] = 0.5;
+    }
+    return c;
+}
+static void sizes(void)
+{
+    /* width, height, and how many tokens the processors of transformers 5.24 write for them */
+    static const size_t of[][5] = {
+        { 1, 1, 1088, 24505, 1485 }, { 3472, 3287, 1088, 24505, 7281 },
+        { 1091, 1097, 1088, 24505, 7371 }, { 247, 792, 576, 8281, 2835 },
+        { 1149, 583, 832, 14365, 4173 }, { 1117, 1985, 832, 14365, 7317 },
+        { 874, 1063, 1088, 20449, 6237 }, { 938, 1065, 1088, 22477, 6561 },
+        { 238, 133, 832, 14365, 1149 }, { 736, 444, 832, 16393, 2489 },
+        { 1695, 3673, 576, 12337, 7393 }, { 723, 542, 832, 18421, 2929 },
+        { 93, 66, 832, 18421, 1261 }, { 366, 1662, 320, 6253, 4173 },
+        { 27, 16, 832, 16393, 1205 }, { 23, 569, 320, 2197, 945 }
+    };
+    mmix_ctx *m = mmix_create(NULL);
+    for (int which = 0; which < 3; which++) {
+        mmix_vlm *v = mmix_vlm_create(m, released(which));
+        FINE(m);
+        for (size_t i = 0; v && i < sizeof of / sizeof *of; i++) {
+            mmix_vlm_plan plan;
+            CHECK(!mmix_vlm_plan_picture(m, v, of[i][0], of[i][1], 1, &plan));
+            COMPARE(plan.tokens == of[i][2 + which], "tokens of a picture", plan.tokens,
+                    of[i][2 + which]);
+        }
+        mmix_vlm_destroy(v);
+    }
+    mmix_destroy(m);
+}
+
+/* ---- what is asked wrongly ---- */
+
+enum { MANY = 200 };
+static uint8_t dots[12 * 7 * 3];
+static mmix_picture small_picture(void)
+{
+    mmix_picture p = { dots, 12, 7 };
+    for (size_t i = 0; i < sizeof dots; i++) dots[i] = (uint8_t)(i * 37);
+    return p;
+}
+/* Fills ids with image tokens for so many small pictures, a 0 before each; returns how many. */
+static size_t asked(mmix_ctx *m, const mmix_vlm *v, size_t count, int32_t *ids, size_t room)
+{
+    mmix_vlm_plan plan;
+    size_t n = 0;
+    if (mmix_vlm_plan_picture(m, v, 12, 7, count, &plan)) return 0;
+    for (size_t i = 0; i < count; i++) {
+        if (n + plan.tokens + 1 > room) return n;
+        ids[n++] = 0;
+        for (size_t k = 0; k < plan.tokens; k++) ids[n++] = mmix_vlm_config_of(v)->image_token;
+    }
+    ids[n++] = 1;
+    return n;
+}
+static void arguments(void)
+{
+    static int32_t ids[MANY * 60];
+    static mmix_picture many[MANY];
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm *v = mmix_vlm_load(m, GOLDEN "/llava-few/");
+    mmix_sequence s;
+    mmix_vlm_plan plan;
+    const mmix_picture none = { NULL, 12, 7 };
+    FINE(m);
+    for (size_t i = 0; i < MANY; i++) many[i] = small_picture();
+    BAD_INT(mmix_vlm_plan_picture(m, v, 0, 5, 1, &plan), "mmix_vlm_plan_picture", "width is 0");
+    BAD_INT(mmix_vlm_plan_picture(m, v, 5, 1 << 25, 1, &plan), "height is", "1 to 16777216");
+    BAD_INT(mmix_vlm_plan_picture(m, v, 5, 5, 0, &plan), "count", "");
+    BAD_INT(mmix_vlm_plan_picture(m, NULL, 5, 5, 1, &plan), "mmix_vlm_plan_picture", "v");
+    CHECK(!mmix_vlm_plan_picture(m, v, 12, 7, 1, &plan));
+    BAD(mmix_vlm_pixels(m, v, none, &plan), "picture", "NULL");
+    BAD(mmix_vlm_features(m, v, mmix_fill(mmix_new4(m, 1, 3, 14, 14), 0), &plan), "pixels",
+        "expected");
+    size_t n = asked(m, v, 2, ids, sizeof ids / sizeof *ids);
+    CHECK(n > 2 && !mmix_vlm_sequence(m, v, ids, n, many, 2, &s));
+    CHECK(s.n_spans == 4 && s.media && mmix_shape(s.media, 1) == n - 3);
+    BAD_INT(mmix_vlm_sequence(m, v, ids, n - 2, many, 2, &s), "19 of the ids are image tokens",
+            "expected 20 for 2 pictures");
+    BAD_INT(mmix_vlm_sequence(m, v, ids, n, many, 1, &s), "20 of the ids are image tokens", "");
+    BAD_INT(mmix_vlm_sequence(m, v, ids, n, NULL, 2, &s), "pictures", "NULL");
+    BAD_INT(mmix_vlm_sequence(m, v, NULL, n, many, 2, &s), "ids", "NULL");
+    ids[5] = 0;                                  /* a word among the first picture's tokens */
+    ids[n - 1] = mmix_vlm_config_of(v)->image_token;
+    BAD_INT(mmix_vlm_sequence(m, v, ids, n, many, 2, &s), "grid 0 of picture 0 has 9 tokens",
+            "from 1 on 4 image tokens stand together");
+    n = asked(m, v, MANY, ids, sizeof ids / sizeof *ids);
+    BAD_INT(mmix_vlm_sequence(m, v, ids, n, many, MANY, &s), "2201 tokens, 2000 of them of 200",
+            "at most the 900 that the model reads");
+    FINE(m);
+    mmix_vlm_destroy(v);
+    mmix_vlm_destroy(NULL);
+    CHECK(!mmix_vlm_decoder(NULL) && !mmix_vlm_params(NULL) && !mmix_vlm_config_of(NULL));
+    mmix_destroy(m);
+}
+static void configs(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm_config c = released(0);
+    c.merge = 3;
+    BAD(mmix_vlm_create(m, c), "mmix_vlm_create", "32 x 32 patches, expected a multiple of merge, 3");
+    c = released(0);
+    c.tower.pool = MMIX_TOWER_CLASS;
+    BAD(mmix_vlm_create(m, c), "tower.pool", "");
+    c = released(0);
+    c.image_token = 9;
+    BAD(mmix_vlm_create(m, c), "image_token is 9", "expected 0 to 8");
+    c = released(0);
+    c.decoder.media = 4;
+    BAD(mmix_vlm_create(m, c), "decoder.media", "");
+    c = released(0);
+    c.layers = 2;
+    BAD(mmix_vlm_create(m, c), "layers is 2", "");
+    c = released(2);
+    c.shapes[7][1] = 400;
+    BAD(mmix_vlm_create(m, c), "shape 7 has a side of 400", "the tile's 384");
+    c = released(2);
+    c.n_shapes = 0;
+    BAD(mmix_vlm_create(m, c), "n_shapes", "");
+    c = released(1);
+    c.filter = 2;
+    BAD(mmix_vlm_create(m, c), "filter", "");
+    c = released(1);
+    c.deviation[1] = 0;
+    BAD(mmix_vlm_create(m, c), "deviation", "");
+    c = released(1);
+    c.decoder.heads = 0;
+    BAD(mmix_vlm_create(m, c), "heads", "");
+    mmix_destroy(m);
+}
+
+/* ---- folders ---- */
+
+/* Copies a file of a golden model into FOLDER, with `from` replaced by `to`; from NULL: as it is. */
+static void take(const char *name, const char *file, const char *from, const char *to)
+{
+    static char text[1 << 16], changed[1 << 16];
+    char path[256];
+    snprintf(path, sizeof path, GOLDEN "/%.60s/%.60s", name, file);
+    size_t n = text_of(path, text, sizeof text);
+    snprintf(path, sizeof path, FOLDER "/%.60s", file);
+    const char *at = from ? strstr(text, from) : NULL;
+    if (from && CHECK_AT(at != NULL, from)) {
+        int length = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to,
+                              at + strlen(from));
+        write_bytes(path, changed, (size_t)length);
+    } else write_bytes(path, text, n);
+}
+static void take_all(const char *name)
+{
+    take(name, "config.json", NULL, NULL);
+    take(name, "preprocessor_config.json", NULL, NULL);
+    take(name, "model.safetensors", NULL, NULL);
+    remove(FOLDER "/processor_config.json");
+}
+static void folders(void)
+{
+    static const char *const files[] = { "model.safetensors", "config.json",
+                                         "preprocessor_config.json" };
+    mmix_ctx *m = mmix_create(NULL);
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+        take_all("smolvlm");
+        snprintf(path, sizeof path, FOLDER "/%s", files[i]);
+        remove(path);
+        REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), files[i], "");
+    }
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, "build/nowhere"), "build/nowhere",
+               "expected a folder with model.safetensors");
+    BAD(mmix_vlm_load(m, NULL), "folder", "NULL");
+    BAD(mmix_vlm_load_as(m, FOLDER, MMIX_DTYPE_I32), "dtype", "");
+    /* newer files hold the processor's settings in another one, which comes first */
+    take_all("smolvlm");
+    static const char newer[] = "{\"image_processor\": {\"max_image_size\": {\"longest_edge\": 8}, "
+        "\"size\": {\"longest_edge\": 24}}}";
+    write_bytes(FOLDER "/processor_config.json", newer, sizeof newer - 1);
+    mmix_vlm *v = mmix_vlm_load(m, FOLDER);
+    FINE(m);
+    CHECK(v && mmix_vlm_config_of(v)->tile == 8 && mmix_vlm_config_of(v)->longest == 24);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+}
+static void refused_configs(void)
+{
+    static const char config[] = "config.json", pictures[] = "preprocessor_config.json";
+    static const struct { const char *model, *file, *from, *to, *message; } of[] = {
+        { "smolvlm", config, "\"model_type\": \"smolvlm\"", "\"model_type\": \"paligemma\"",
+          "qwen2_vl or qwen2_5_vl, found paligemma" },
+        { "smolvlm", config, "\"vision_config\"", "\"other_config\"",
+          "vision_config: expected an object, found none" },
+        { "smolvlm", config, "\"text_config\"", "\"other_config\"", "text_config" },
+        { "smolvlm", config, "\"scale_factor\": 2", "\"scale_factor\": 4",
+          "connector.modality_projection.proj.weight" },
+        { "smolvlm", config, "\"scale_factor\": 2", "\"scale_factor\": 3",
+          "expected a multiple of merge, 3" },
+        { "smolvlm", config, "\"hidden_act\": \"silu\"", "\"hidden_act\": \"relu\"",
+          "hidden_act: expected silu, found relu" },
+        { "smolvlm", config, "\"image_token_id\": 55", "\"image_token_id\": 155",
+          "image_token is 155, expected 0 to 77" },
+        { "smolvlm", config, "\"use_cache\": true,\n  \"vision",
+          "\"quantization_config\": {\"bits\": 4},\n  \"vision", "quantization_config" },
+        { "smolvlm", pictures, "\"resample\": 1", "\"resample\": 0",
+          "resample: expected 1 (Lanczos), 2 (bilinear) or 3 (bicubic), found 0" },
+        { "smolvlm", pictures, "\"do_normalize\": true", "\"do_normalize\": false",
+          "do_normalize: expected true, found false" },
+        { "smolvlm", pictures, "\"longest_edge\": 16", "\"shortest_edge\": 16", "longest_edge" },
+        { "llava-few", config, "\"vision_feature_select_strategy\": \"full\"",
+          "\"vision_feature_select_strategy\": \"default\"",
+          "vision_feature_select_strategy: expected full, found default" },
+        { "llava-few", config, "\"vision_feature_layer\": -2", "\"vision_feature_layer\": [-2, -1]",
+          "vision_feature_layer: expected one layer of the tower" },
+        { "llava-few", config, "\"vision_feature_layer\": -2", "\"vision_feature_layer\": 3",
+          "vision_feature_layer: expected one layer of the tower, found 3" },
+        { "llava-few", config, "anyres_max_2", "anyres", "vision_aspect_ratio: expected anyres_max_" },
+        { "llava-few", config, "siglip_vision_model", "clip_vision_model",
+          "model_type: expected siglip_vision_model, found clip_vision_model" },
+        { "llava-few", config, "\"projector_hidden_act\": \"gelu\"",
+          "\"projector_hidden_act\": \"relu\"", "projector_hidden_act: expected gelu" },
+        { "llava-few", config, "\"multimodal_projector_bias\": true",
+          "\"multimodal_projector_bias\": false", "multimodal_projector_bias: expected true" },
+        { "llava-few", pictures, "\"height\": 14", "\"height\": 28",
+          "size: expected the image_size of config.json" },
+        { "llava-few", pictures, "56,\n      42", "56,\n      28",
+          "image_grid_pinpoints: expected those of config.json" },
+        { "llava-few", config, "56,\n      42", "56,\n      41", "image_grid_pinpoints" }
+    };
+    mmix_ctx *m = mmix_create(NULL);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        take_all(of[i].model);
+        take(of[i].model, of[i].file, of[i].from, of[i].to);
+        doing(of[i].message);
+        REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), of[i].message, "");
+        mmix_reset(m);
+    }
+    doing("");
+    mmix_destroy(m);
+}
+
+/* ---- gradients, fewer bits, memory ---- */
+
+/* Σ weight · features of a picture, weight being 1, 2, 3, … */
+static mmix_tensor *sum_of(mmix_ctx *m, const mmix_vlm *v, const mmix_vlm_plan *plan)
+{
+    mmix_tensor *x = mmix_vlm_pixels(m, v, small_picture(), plan);
+    x = mmix_vlm_features(m, v, x, plan);
+    mmix_tensor *weight = mmix_new2(m, mmix_shape(x, 0), mmix_shape(x, 1));
+    for (size_t i = 0; weight && i < mmix_count(weight); i++)
+        mmix_data(weight)[i] = (mmix_real)(1 + i % 7);
+    return mmix_sum(m, mmix_mul(m, x, weight));
+}
+/* The slopes of some parameters of tower and joint beside differences, in doubles. */
+static void gradients(void)
+{
+    static const char *const models[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few" };
+    const mmix_real step = (mmix_real)1e-5;
+    for (int k = 0; k < 2 && sizeof(mmix_real) == 8; k++) {
+        mmix_ctx *m = mmix_create(NULL);
+        mmix_vlm *v = mmix_vlm_load(m, models[k]);
+        mmix_vlm_plan plan;
+        mmix_params *p = mmix_vlm_params(v);
+        mmix_vlm_plan_picture(m, v, 12, 7, 1, &plan);
+        FINE(m);
+        mmix_params_require_grad(p, 1);
+        mmix_record(m, 1);
+        mmix_backward(m, sum_of(m, v, &plan));
+        mmix_record(m, 0);
+        for (size_t i = 0; p && i < p->count; i++) {
+            mmix_real *x = mmix_data(p->at[i].tensor) + mmix_count(p->at[i].tensor) / 2;
+            mmix_tensor *slope = mmix_grad(p->at[i].tensor);
+            double found = slope ? (double)mmix_data(slope)[mmix_count(slope) / 2] : 0;
+            mmix_real before = *x;
+            *x = before + step;
+            double above = mmix_item(sum_of(m, v, &plan));
+            *x = before - step;
+            double below = mmix_item(sum_of(m, v, &plan));
+            *x = before;
+            double expected = (above - below) / (2 * (double)step);
+            near_to(found, expected, 1e-6 * (1 + fabs(expected)), __FILE__, __LINE__, p->at[i].name);
+        }
+        FINE(m);
+        mmix_vlm_destroy(v);
+        mmix_destroy(m);
+    }
+}
+static void narrow(void)
+{
+    static const int types[] = { MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8, MMIX_DTYPE_Q4 };
+    static const double within[] = { 0.03, 0.01, 0.1, 0.5 };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm *exact = mmix_vlm_load(m, GOLDEN "/smolvlm");
+    mmix_vlm_plan plan;
+    mmix_vlm_plan_picture(m, exact, 12, 7, 1, &plan);
+    mmix_tensor *pixels = mmix_vlm_pixels(m, exact, small_picture(), &plan);
+    mmix_tensor *expected = mmix_vlm_features(m, exact, pixels, &plan);
+    for (int i = 0; i < 4; i++) {
+        mmix_vlm *v = mmix_vlm_load_as(m, GOLDEN "/smolvlm", types[i]);
+        FINE(m);
+        mmix_tensor *found = mmix_vlm_features(m, v, pixels, &plan);
+        if (CHECK(found && expected)) COMPARE(apart(found, expected) < within[i], "narrow features",
+                                              apart(found, expected), within[i]);
+        mmix_vlm_destroy(v);
+    }
+    mmix_vlm_destroy(exact);
+    mmix_destroy(m);
+}
+static int opened(const mmix_options *o, void *user)     /* a folder */
+{
+    static int32_t ids[200];
+    mmix_picture p = small_picture();
+    mmix_sequence s;
+    mmix_ctx *m = mmix_create(o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_vlm *v = mmix_vlm_load(m, (const char *)user);
+    size_t n = v ? asked(m, v, 1, ids, sizeof ids / sizeof *ids) : 0;
+    if (n && !mmix_vlm_sequence(m, v, ids, n, &p, 1, &s))
+        mmix_decoder_forward(m, mmix_vlm_decoder(v), &s, NULL);
+    int kind = mmix_error_kind(m);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+    return kind;
+}
+static void allocations(void)
+{
+    static char of[][64] = { GOLDEN "/smolvlm", GOLDEN "/llava-few" };
+    for (size_t i = 0; i < 2; i++) {
+        doing(of[i]);
+        CHECK(memory_fails(opened, of[i], 0, ARENA_BLOCK == 256 ? 11 : 1) > 30);
+    }
+    doing("");
+}
+
+int main(int argc, char **argv)
+{
+    mkdir("build", 0777);
+    mkdir(FOLDER, 0777);
+    each_in(argc == 2 ? argv[1] : GOLDEN, model);
+    if (argc != 2) {
+        sizes();
+        arguments();
+        configs();
+        folders();
+        refused_configs();
+        gradients();
+        narrow();
+        allocations();
+    }
+    return summary();
+}

@@ -1,0 +1,269 @@
+"""Random vision-language models as transformers saves them, and what it computes with them.
+
+    python3 tests/vlm_cases.py DIR              all of them
+    python3 tests/vlm_cases.py --golden DIR     those that are kept, in tests/golden/vlm
+
+build/vlm DIR (tests/vlm.c) reads the folder. Each is a folder in DIR with model.safetensors in bf16, config.json,
+preprocessor_config.json, tokenizer.json, and expected.safetensors: of question N as nN.NAME
+
+    pictureK (h, w, 3) uint8        its pictures
+    ids (L)                         its tokens as the processor writes them, with image tokens in their places
+    levels (tiles, T, T, 3) uint8   what the processor makes of the pictures, before it is normalized
+    features (n, D) float64         of the pictures
+    places (p), logits (p, V)       logits at some places, in float64
+
+and values (3, 256) float32, what the processor makes of level 0 … 255 in each channel; picture.ppm, and answer.txt, what it answers
+greedily when asked "what is this?" about it by its chat template; without answer.txt it would say <image>.
+
+Pillow up to 12.3 resizes the columns of a picture after its rows, whatever its shape; so it is done here.
+"""
+import json, os, sys, zlib
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+try:
+    import numpy as np
+    import PIL.Image
+    import torch
+    import transformers
+    from safetensors.torch import save_file
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import Idefics3Processor, LlavaOnevisionProcessor, PreTrainedTokenizerFast
+    from transformers.models.idefics3 import modeling_idefics3
+    from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
+    from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
+    from transformers.models.smolvlm import modeling_smolvlm
+    from transformers_double import Double, random_weights
+except ImportError as missing:
+    print(f"skipped: vision-language models of transformers, which this Python does not have whole ({missing})")
+    print("0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+
+resize_once = PIL.Image.Image.resize
+
+
+def rows_first(image, size, *options, **more):
+    between = (size[0], image.size[1])
+    return resize_once(resize_once(image, between, *options, **more), size, *options, **more)
+
+
+PIL.Image.Image.resize = rows_first
+
+
+def places_in_float(embeddings):
+    """Places of patches are compared in float32 by a model that is loaded as usual, also where all else is float64."""
+    plain = embeddings.forward
+
+    def forward(*arguments, **more):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32)
+        with torch._C.DisableTorchFunction():
+            y = plain(*arguments, **more)
+        torch.set_default_dtype(before)
+        return y
+    embeddings.forward = forward
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz.,:?!-"
+SPECIAL = ["<|im_start|>", "<|im_end|>", "<end_of_utterance>", "<image>", "<video>", "<fake_token_around_image>", "<global-img>"]
+ROWS = [f"<row_{r + 1}_col_{c + 1}>" for r in range(4) for c in range(4)]
+
+
+def small_tokenizer():
+    words = ["Ġ", "Ċ", "<", ">", "/"] + list(LETTERS) + [str(i) for i in range(10)] + ["U", "A", "th", "the", "Ġthe"]
+    inner = Tokenizer(models.BPE(vocab={w: i for i, w in enumerate(words)}, merges=[("t", "h"), ("th", "e"), ("Ġ", "the")]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    t = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end_of_utterance>", pad_token="<|im_end|>")
+    t.add_special_tokens({"additional_special_tokens": SPECIAL + ROWS})
+    return t
+
+
+TOKENIZER = small_tokenizer()
+VOCABULARY = len(TOKENIZER) + 3
+IMAGE = TOKENIZER.convert_tokens_to_ids("<image>")
+IDEFICS3_CHAT = ("<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}"
+                 "{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}"
+                 "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
+                 "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}")
+LLAVA_CHAT = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + ' '}}{% for content in message['content'] | selectattr('type', "
+              "'equalto', 'image') %}{{ '<image>' }}{% endfor %}{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+              "{{ '\\n' + content['text'] }}{% endfor %}{{'<|im_end|>'}}{% endfor %}{% if add_generation_prompt %}"
+              "{{ '<|im_start|>assistant\\n' }}{% endif %}")
+
+
+def text(kind="llama", **more):
+    return dict(dict(model_type=kind, vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=900, pad_token_id=1, bos_token_id=2,
+                     eos_token_id=3, rms_norm_eps=1e-5), **more)
+
+
+def tower(side, patch, **more):
+    return dict(dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, image_size=side, patch_size=patch),
+                **more)
+
+
+def idefics3(model, side, patch, tile, longest, merge, splits=True, tied=False, **more):
+    config = dict(vision_config=tower(side, patch), text_config=text(**more), scale_factor=merge, image_token_id=IMAGE, pad_token_id=1,
+                  tie_word_embeddings=tied)
+    pictures = dict(size={"longest_edge": longest}, max_image_size={"longest_edge": tile}, do_image_splitting=splits)
+    return model, config, pictures, (tile // patch // merge) ** 2
+
+
+def llava(side, patch, shapes, most=9, layer=-1, vision=None, pictures=None, **more):
+    config = dict(vision_config=tower(side, patch, model_type="siglip_vision_model", **dict(dict(vision_use_head=False), **(vision or {}))),
+                  text_config=text("qwen2", **more), image_token_index=IMAGE, video_token_index=IMAGE + 1, vision_feature_layer=layer,
+                  image_grid_pinpoints=shapes, vision_aspect_ratio=f"anyres_max_{most}")
+    pictures = dict(dict(size={"height": side, "width": side}, image_grid_pinpoints=shapes, image_mean=[0.5] * 3, image_std=[0.5] * 3),
+                    **(pictures or {}))
+    return "LlavaOnevision", config, pictures, (side // patch) ** 2
+
+
+def grid(side, rows, columns):
+    return [[side * r, side * c] for r in range(1, rows + 1) for c in range(1, columns + 1)]
+
+
+MODELS = {
+    "smolvlm": idefics3("SmolVLM", 16, 4, 16, 48, 2),
+    "idefics3": idefics3("Idefics3", 21, 3, 15, 40, 5, tied=True),
+    "smolvlm-27": idefics3("SmolVLM", 54, 2, 54, 108, 3),
+    "smolvlm-wider": idefics3("SmolVLM", 12, 3, 24, 60, 4),
+    "smolvlm-whole": idefics3("SmolVLM", 16, 4, 16, 48, 4, splits=False),
+    "smolvlm-26": idefics3("SmolVLM", 26, 1, 26, 26, 2, head_dim=8),
+    "llava": llava(16, 4, grid(16, 3, 3)),
+    "llava-few": llava(14, 4, grid(14, 4, 4), most=2, layer=-2, tie_word_embeddings=True),
+    "llava-wide": llava(16, 4, [[16, 48], [48, 16], [32, 32]], layer=1, vision=dict(vision_use_head=True, hidden_act="gelu"),
+                        pictures=dict(image_mean=[0.48, 0.45, 0.4], image_std=[0.26, 0.27, 0.28])),
+}
+GOLDEN = ["smolvlm", "idefics3", "llava-few"]
+# (width, height) of each picture of a question; None: no pictures
+QUESTIONS = [[(50, 37)], [(20, 31), (64, 16)], [(9, 120)], [(1, 1)], None]
+GOLDEN_QUESTIONS = [[(50, 37)], [(20, 31), (64, 16)]]
+
+
+def picture(width, height, random):
+    """A gradient with noise and a disc: what a filter does wrong shows."""
+    y, x = np.mgrid[0:height, 0:width]
+    channels = np.stack([255 * x / width, 255 * y / height, 200 * ((x - width / 2) ** 2 + (y - height / 2) ** 2 < 90)], -1)
+    return np.clip(channels + random.integers(-60, 60, channels.shape), 0, 255).astype(np.uint8)
+
+
+def processor_of(kind, pictures, tokens, ratio):
+    if kind in ("SmolVLM", "Idefics3"):
+        return Idefics3Processor(Idefics3ImageProcessorPil(image_mean=[0.5] * 3, image_std=[0.5] * 3, **pictures), TOKENIZER,
+                                 image_seq_len=tokens)
+    LlavaOnevisionProcessor.check_argument_for_proper_class = lambda *arguments: None    # that of films would need torchvision
+    return LlavaOnevisionProcessor(LlavaOnevisionImageProcessorPil(**pictures), TOKENIZER, num_image_tokens=tokens,
+                                   vision_feature_select_strategy="full", vision_aspect_ratio=ratio)
+
+
+def wording(count):
+    if not count: return "<|im_start|>the sea?<end_of_utterance>\nassistant:"
+    return "<|im_start|>user:" + "and".join(["<image>"] * count) + "what is this?<end_of_utterance>\nassistant:"
+
+
+def normalized(processor):
+    """(3, 256): what each level becomes."""
+    levels = np.broadcast_to(np.arange(256, dtype=np.uint8), (3, 1, 256)).copy()
+    p = processor.image_processor
+    return p.normalize(p.rescale(levels, p.rescale_factor), p.image_mean, p.image_std)[:, 0]
+
+
+def levels_of(pixels, values):
+    """Which level each of (tiles, 3, T, T) numbers was; the processor's, to the bit."""
+    found = np.stack([np.searchsorted(values[c], pixels[:, c]) for c in range(3)], -1)
+    assert all((values[c][found[..., c]] == pixels[:, c]).all() for c in range(3))
+    return found.astype(np.uint8)
+
+
+def answers(net, processor, questions, seed):
+    random = np.random.default_rng(seed)
+    values = normalized(processor)
+    arrays = {"values": torch.tensor(values)}
+    for n, sizes in enumerate(questions):
+        of = [picture(w, h, random) for w, h in sizes or []]
+        inputs = processor(text=[wording(len(of))], images=[[PIL.Image.fromarray(p) for p in of]] if of else None, return_tensors="pt")
+        ids = inputs["input_ids"]
+        given = {key: x for key, x in inputs.items() if key not in ("attention_mask",)}
+        if of: given["pixel_values"] = given["pixel_values"].double()
+        out = net(**given)
+        logits = out.logits[0]
+        L = len(logits)
+        at = torch.tensor(sorted({0, L // 3, L // 2, L - 9, L - 2, L - 1}), dtype=torch.int32)
+        arrays[f"n{n}.ids"] = ids[0].to(torch.int32)
+        arrays[f"n{n}.places"] = at
+        arrays[f"n{n}.logits"] = logits[at.long()]
+        for k, p in enumerate(of): arrays[f"n{n}.picture{k}"] = torch.tensor(p)
+        if not of: continue
+        pixels = inputs["pixel_values"].numpy()
+        arrays[f"n{n}.levels"] = torch.tensor(levels_of(pixels.reshape(-1, *pixels.shape[-3:]), values))
+        features = net.model.get_image_features(**{key: x for key, x in given.items() if key != "input_ids"}, return_dict=True)
+        arrays[f"n{n}.features"] = torch.cat(list(features.pooler_output), 0)
+    return arrays
+
+
+def write_answer(net, processor, where, seed):
+    """What is answered, greedily, until it ends or eight tokens are there."""
+    shown = picture(50, 37, np.random.default_rng(seed + 1))
+    with open(os.path.join(where, "picture.ppm"), "wb") as f:
+        f.write(b"P6 50 37 255\n" + shown.tobytes())
+    words = TOKENIZER.apply_chat_template([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what is this?"}]}],
+                                          tokenize=False, add_generation_prompt=True)
+    given = dict(processor(text=[words], images=[[PIL.Image.fromarray(shown)]], return_tensors="pt"))
+    del given["attention_mask"]
+    given["pixel_values"] = given["pixel_values"].double()
+    said = []
+    ends = {TOKENIZER.eos_token_id, TOKENIZER.convert_tokens_to_ids("<|im_end|>")}
+    while len(said) < 8:
+        token = int(net(**given).logits[0, -1].argmax())
+        if token == IMAGE: return                # which transformers would want a picture for
+        if token in ends: break
+        said.append(token)
+        given["input_ids"] = torch.cat((given["input_ids"], torch.tensor([[token]])), 1)
+    with open(os.path.join(where, "answer.txt"), "w") as f:
+        f.write(TOKENIZER.decode(said, skip_special_tokens=True) + "\n")
+
+
+def main(folder, golden):
+    written = 0
+    for name, (kind, options, pictures, tokens) in MODELS.items():
+        if golden and name not in GOLDEN: continue
+        seed = zlib.crc32(name.encode())
+        where = os.path.join(folder, name)
+        os.makedirs(where, exist_ok=True)
+        torch.set_default_dtype(torch.float32)
+        settings = getattr(transformers, kind + "Config")(**options)
+        settings._attn_implementation = "eager"
+        model = getattr(transformers, kind + "ForConditionalGeneration")
+        net = model(settings).eval()
+        random_weights(net, seed)
+        net = net.to(torch.bfloat16)
+        net.save_pretrained(where)
+        processor = processor_of(kind, pictures, tokens, options.get("vision_aspect_ratio"))
+        TOKENIZER.chat_template = LLAVA_CHAT if kind == "LlavaOnevision" else IDEFICS3_CHAT
+        TOKENIZER.save_pretrained(where)
+        processor.image_processor.save_pretrained(where)
+        torch.set_default_dtype(torch.float64)
+        with Double(), torch.no_grad():
+            wide = model(settings).eval()
+            wide.load_state_dict(net.state_dict())
+            wide = wide.double()
+            for module in wide.modules():
+                if isinstance(module, (modeling_smolvlm.SmolVLMVisionEmbeddings, modeling_idefics3.Idefics3VisionEmbeddings)):
+                    places_in_float(module)
+            arrays = answers(wide, processor, GOLDEN_QUESTIONS if golden else QUESTIONS, seed)
+            write_answer(wide, processor, where, seed)
+        torch.set_default_dtype(torch.float32)
+        save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
+        for other in os.listdir(where):
+            os.chmod(os.path.join(where, other), 0o644)
+        written += 1
+    print(f"{written} vision-language models of transformers {transformers.__version__}, torch {torch.__version__}, in {folder}")
+    print(f"{written} passed, 0 failed, 0 skipped")
+
+
+arguments = [a for a in sys.argv[1:] if a != "--golden"]
+if len(arguments) != 1:
+    sys.exit("usage: python3 tests/vlm_cases.py [--golden] DIR")
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+main(arguments[0], "--golden" in sys.argv)
