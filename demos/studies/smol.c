@@ -28,9 +28,11 @@
 #include "../../mamba_mix.h"
 #define TOKENIZER_IMPLEMENTATION
 #include "../tokenizer.h"
+#include "converse.h"
 #include "judge.h"
 #include "program.h"
 #include "report.h"
+#include "arguments.h"
 
 #define fail report_refuse
 
@@ -106,13 +108,6 @@ enum { TYPES = sizeof type_dtype / sizeof *type_dtype };
 enum { CONVERTED, CALIBRATED, SILENT, SOLVED, BEGINS };
 static const char *const begin_name[BEGINS] = {"converted", "calibrated", "silent", "solved"};
 
-static int read_real(const char *option, const char *text, double most, double *number)
-{
-    char *end;
-    *number = strtod(text, &end);
-    if (end != text && !*end && *number >= 0 && *number <= most) return 0;
-    return fail("%s %s: give a number from 0 to %g", option, text, most);
-}
 static void default_settings(settings *o)
 {
     memset(o, 0, sizeof *o);
@@ -136,39 +131,6 @@ static void default_settings(settings *o)
     o->solve = 8;
     o->seed = 1;
     o->rate = 0.2;
-}
-/* An option: one of text, whole (from low to high), real (from 0 to high) and flag is where its
-   value goes. */
-typedef struct argument {
-    const char *name, **text;
-    unsigned long long *whole, low, high;
-    double *real;
-    int *flag;
-} argument;
-/* Reads the arguments behind argv[1], the command. 0, or an exit status; -1: help was asked for. */
-static int read_arguments(const argument *known, size_t all, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        size_t k = 0;
-        if (!strcmp(argv[i], "--help")) {
-            fputs(help, stdout);
-            return -1;
-        }
-        if (i == 1) continue;
-        while (k < all && strcmp(argv[i], known[k].name)) k++;
-        if (k == all) return fail("%s: no such option; --help lists them all", argv[i]);
-        if (known[k].flag) {
-            *known[k].flag = 1;
-            continue;
-        }
-        if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
-        if (known[k].text) *known[k].text = argv[i];
-        else if (known[k].real) {
-            if (read_real(known[k].name, argv[i], (double)known[k].high, known[k].real)) return 2;
-        } else if (report_whole(known[k].name, argv[i], known[k].low, known[k].high,
-                                known[k].whole)) return 2;
-    }
-    return 0;
 }
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
@@ -211,31 +173,13 @@ static int read_options(settings *o, int argc, char **argv)
         {"--bf16", NULL, NULL, 0, 0, NULL, &o->bf16},
         {"--json", NULL, NULL, 0, 0, NULL, &o->json},
     };
-    int status = read_arguments(known, sizeof known / sizeof *known, argc, argv);
+    int status = read_arguments(known, sizeof known / sizeof *known, help, argc, argv);
     if (status) return status;
     while (o->begins < BEGINS && strcmp(begin_name[o->begins], o->begin)) o->begins++;
     if (o->begins == BEGINS)
         return fail("--begin %s: give converted, calibrated, silent or solved", o->begin);
     return 0;
 }
-/* Reads whole numbers apart by commas, at most LIST. Returns how many, or 0 after a message. */
-enum { LIST = 12 };
-static size_t read_list(const char *option, const char *text, size_t *number)
-{
-    size_t n = 0;
-    for (const char *at = text; *at;) {
-        char *end;
-        unsigned long value = strtoul(at, &end, 10);
-        if (end == at || n == LIST || (*end && *end != ',')) n = LIST + 1;
-        if (n > LIST) break;
-        number[n++] = (size_t)value;
-        at = *end ? end + 1 : end;
-    }
-    if (n && n <= LIST) return n;
-    fail("%s %s: give one to %d whole numbers apart by commas", option, text, LIST);
-    return 0;
-}
-
 /* ---- questions ------------------------------------------------------------------------------- */
 
 /* What conversations begin with; the first HELD_QUESTIONS only in rows that nobody learns from. */
@@ -386,13 +330,6 @@ static int text_load(mmix_ctx *m, const char *path, text *t, size_t room)
     mmix_archive_close(a);
     return mmix_error(m) ? -1 : 0;
 }
-static int there(const char *path)                       /* whether a file can be read */
-{
-    FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    return f != NULL;
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* What stands between the parts of a conversation, as ids. */
@@ -415,27 +352,6 @@ static void marks_free(marks *k)
     tokenizer_ids_free(&k->user);
     tokenizer_ids_free(&k->assistant);
     tokenizer_free(k->t);
-}
-static int encode(mmix_ctx *m, const tokenizer *t, const char *words, tokenizer_ids *ids)
-{
-    if (!tokenizer_encode(t, words, strlen(words), 0, ids)) return 0;
-    return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for ids");
-}
-/* A folder's tokenizer lies beside the weights; a GGUF holds its own. */
-static tokenizer *open_tokenizer(mmix_ctx *m, const char *teacher)
-{
-    char error[TOKENIZER_ERROR], folder[1024];
-    size_t n = strlen(teacher);
-    snprintf(folder, sizeof folder, "%s", teacher);
-    if (n > 12 && !strcmp(teacher + n - 12, ".safetensors")) {
-        while (n && teacher[n - 1] != '/') n--;
-        snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? teacher : ".");
-    }
-    tokenizer *t = tokenizer_load(folder, error);
-    if (!t) mmix_fail(m, MMIX_ERROR_FILE, "%s", error);
-    else if (tokenizer_chat_kind(t) != TOKENIZER_CHATML)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected ChatML's conversations", folder);
-    return t;
 }
 /* 0, or -1 */
 static int marks_make(mmix_ctx *m, const char *teacher, marks *k)

@@ -1,0 +1,1012 @@
+/* vqa.c - a vision-language model from real parts: it learns to answer questions about pictures,
+   and then to do so without attention
+
+       cc -O2 demos/studies/vqa.c -o vqa -lm -lpthread
+       ./vqa train --decoder SmolLM2-135M-Instruct.gguf --vision vit-s14.safetensors --data easy-vqa
+
+   The parts are a trained ViT, which sees a picture as patch tokens; a projector (LayerNorm, two
+   linear layers with GELU), which brings these to the width of a language model; and the language
+   model, a decoder with ChatML's conversations, such as the one that demos/chat.c tells how to get.
+   `train` lets the projector learn, and nothing else, from questions and answers in the form of
+   easy-VQA (github.com/vzhou842/easy-VQA): DIR/train/questions.json, DIR/train/images/0.png, …, and
+   the same in DIR/test, which nobody learns from.
+
+   Sections: options · questions · what pictures look like · lessons · projector · answers judged ·
+   runs · training · main. */
+
+#ifndef _WIN32
+#define _POSIX_C_SOURCE 200112L
+#endif
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
+#define MAMBA_MIX_IMPLEMENTATION
+#endif
+#define REPORT_PROGRAM "vqa"
+#include "../../mamba_mix.h"
+#define TOKENIZER_IMPLEMENTATION
+#include "../tokenizer.h"
+#include "converse.h"
+#include "pictures.h"
+#include "program.h"
+#include "report.h"
+#include "arguments.h"
+
+#define fail report_refuse
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "vqa train - a language model that learns to answer questions about pictures\n\n"
+    "  --decoder FILE    .gguf, or .safetensors with config.json and tokenizer.json beside it\n"
+    "  --vision FILE     a ViT                                  (../shared/data/vit-s14/…)\n"
+    "  --data DIR        questions and pictures as easy-VQA's       (../shared/data/easy-vqa)\n"
+    "  --out DIR         everything goes there                                (build/vqa)\n"
+    "  --run NAME        of this run's files                                  (trained)\n"
+    "  --random          the ViT's numbers are random ones\n"
+    "  --size N          pictures are brought to N x N pixels                 (112)\n"
+    "  --steps N         of the optimizer; 0: it is judged, and that is all   (1200)\n"
+    "  --batch N         pictures of a step                                   (8)\n"
+    "  --ask N           questions about each of them                         (1)\n"
+    "  --rate R          the highest learning rate                            (1e-3)\n"
+    "  --every N         steps between two judgements                         (100)\n"
+    "  --judge N         questions of a judgement, about pictures never seen  (300)\n"
+    "  --last N          questions of the last one                            (1000)\n"
+    "  --minutes N       so long at most; then it is saved as after Ctrl-C    (no end)\n"
+    "  --bf16            products are of bf16; needs AVX512-BF16\n"
+    "  --threads N       (all cores)\n"
+    "  --seed N          of what is drawn                                     (1)\n"
+    "  --json            results as JSON on stdout\n\n"
+    "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
+
+typedef struct settings {
+    const char *decoder, *vision, *data, *out, *run;
+    unsigned long long size, steps, batch, ask, every, judge, last, minutes, threads, seed;
+    double rate;
+    int random, bf16, json;
+} settings;
+
+static void default_settings(settings *o)
+{
+    memset(o, 0, sizeof *o);
+    o->vision = "../shared/data/vit-s14/model.safetensors";
+    o->data = "../shared/data/easy-vqa";
+    o->out = "build/vqa";
+    o->run = "trained";
+    o->size = 112;
+    o->steps = 1200;
+    o->batch = 8;
+    o->ask = 1;
+    o->rate = 1e-3;
+    o->every = 100;
+    o->judge = 300;
+    o->last = 1000;
+    o->seed = 1;
+}
+/* 0, or an exit status; -1: help was asked for. */
+static int read_options(settings *o, int argc, char **argv)
+{
+    default_settings(o);
+    const argument known[] = {
+        {"--decoder", &o->decoder, NULL, 0, 0, NULL, NULL},
+        {"--vision", &o->vision, NULL, 0, 0, NULL, NULL},
+        {"--data", &o->data, NULL, 0, 0, NULL, NULL},
+        {"--out", &o->out, NULL, 0, 0, NULL, NULL},
+        {"--run", &o->run, NULL, 0, 0, NULL, NULL},
+        {"--size", NULL, &o->size, 1, 4096, NULL, NULL},
+        {"--steps", NULL, &o->steps, 0, 100000000, NULL, NULL},
+        {"--batch", NULL, &o->batch, 1, 256, NULL, NULL},
+        {"--ask", NULL, &o->ask, 1, 16, NULL, NULL},
+        {"--every", NULL, &o->every, 1, 100000000, NULL, NULL},
+        {"--judge", NULL, &o->judge, 1, 1000000, NULL, NULL},
+        {"--last", NULL, &o->last, 1, 1000000, NULL, NULL},
+        {"--minutes", NULL, &o->minutes, 0, 1000000, NULL, NULL},
+        {"--threads", NULL, &o->threads, 1, 64, NULL, NULL},
+        {"--seed", NULL, &o->seed, 0, ULLONG_MAX, NULL, NULL},
+        {"--rate", NULL, NULL, 0, 1000, &o->rate, NULL},
+        {"--random", NULL, NULL, 0, 0, NULL, &o->random},
+        {"--bf16", NULL, NULL, 0, 0, NULL, &o->bf16},
+        {"--json", NULL, NULL, 0, 0, NULL, &o->json},
+    };
+    return read_arguments(known, sizeof known / sizeof *known, help, argc, argv);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+/* Words that occur often, a question or an answer, and what they are for the decoder. */
+typedef struct phrase {
+    char *words;
+    tokenizer_ids ids;
+} phrase;
+typedef struct phrases {
+    phrase *at;
+    size_t count;
+} phrases;
+typedef struct question { size_t words, answer, picture; } question;     /* which phrases */
+typedef struct questions {
+    question *at;
+    size_t count;
+} questions;
+/* All questions, and how the decoder is asked. */
+typedef struct exam {
+    tokenizer *t;
+    tokenizer_ids head;                          /* what comes before the picture */
+    phrases words, answer;
+    questions train, test;
+} exam;
+
+static void phrases_free(phrases *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        free(p->at[i].words);
+        tokenizer_ids_free(&p->at[i].ids);
+    }
+    free(p->at);
+}
+static void exam_free(exam *e)
+{
+    phrases_free(&e->words);
+    phrases_free(&e->answer);
+    tokenizer_ids_free(&e->head);
+    free(e->train.at);
+    free(e->test.at);
+    tokenizer_free(e->t);
+}
+/* The phrase's number; SIZE_MAX without memory. */
+static size_t phrase_of(phrases *p, const char *words, size_t n)
+{
+    size_t i = 0;
+    while (i < p->count && (strncmp(p->at[i].words, words, n) || p->at[i].words[n])) i++;
+    if (i < p->count) return i;
+    phrase *more = (phrase *)realloc(p->at, (i + 1) * sizeof *more);
+    if (!more) return SIZE_MAX;
+    p->at = more;
+    memset(&more[i], 0, sizeof more[i]);
+    more[i].words = (char *)calloc(n + 1, 1);
+    if (!more[i].words) return SIZE_MAX;
+    memcpy(more[i].words, words, n);
+    p->count++;
+    return i;
+}
+/* Steps over white space and one sign. 0, or -1: another sign stands there. */
+static int sign(const char **at, char wanted)
+{
+    *at += strspn(*at, " \t\r\n");
+    if (**at != wanted) return -1;
+    ++*at;
+    return 0;
+}
+/* A text in quotes, without escapes, as a phrase. SIZE_MAX: none stands there. */
+static size_t text_in(const char **at, phrases *p)
+{
+    if (sign(at, '"')) return SIZE_MAX;
+    size_t n = strcspn(*at, "\"\\\n");
+    if (!n || (*at)[n] != '"') return SIZE_MAX;
+    size_t found = phrase_of(p, *at, n);
+    *at += n + 1;
+    return found;
+}
+/* ["question", "answer", picture]. 0, or -1. */
+static int read_question(const char **at, exam *e, question *q)
+{
+    char *end;
+    if (sign(at, '[')) return -1;
+    q->words = text_in(at, &e->words);
+    if (q->words == SIZE_MAX || sign(at, ',')) return -1;
+    q->answer = text_in(at, &e->answer);
+    if (q->answer == SIZE_MAX || sign(at, ',')) return -1;
+    *at += strspn(*at, " ");
+    if (**at < '0' || **at > '9') return -1;
+    q->picture = strtoul(*at, &end, 10);
+    *at = end;
+    return sign(at, ']');
+}
+/* [question, question, …]. 0, or -1 at what is none. */
+static int read_questions(const char **at, exam *e, questions *all)
+{
+    size_t room = 0;
+    if (sign(at, '[')) return -1;
+    do {
+        if (all->count == room) {
+            room = room ? 2 * room : 1024;
+            question *more = (question *)realloc(all->at, room * sizeof *more);
+            if (!more) return -1;
+            all->at = more;
+        }
+        if (read_question(at, e, &all->at[all->count])) return -1;
+        all->count++;
+    } while (!sign(at, ','));
+    return sign(at, ']');
+}
+/* A whole file and a 0 behind it, to be freed; NULL on error. */
+static char *read_file(mmix_ctx *m, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
+    char *bytes = size >= 0 ? (char *)malloc((size_t)size + 1) : NULL;
+    if (bytes) rewind(f);
+    size_t n = bytes ? fread(bytes, 1, (size_t)size, f) : 0;
+    if (f) fclose(f);
+    if (bytes) bytes[n] = 0;
+    if (!bytes || n != (size_t)size) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be read", path);
+        free(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+static int read_part(mmix_ctx *m, const settings *o, const char *part, exam *e, questions *all)
+{
+    char path[1200];
+    snprintf(path, sizeof path, "%.1000s/%s/questions.json", o->data, part);
+    char *bytes = read_file(m, path);
+    const char *at = bytes;
+    if (bytes && read_questions(&at, e, all))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected [[\"question\", \"answer\", picture], …], found "
+                  "something else at byte %zu", path, (size_t)(at - bytes));
+    free(bytes);
+    return mmix_error(m) ? -1 : 0;
+}
+/* Questions and answers as the decoder gets them: a picture stands behind the head, then come a
+   question and the head of an answer, then that and the end of the turn. 0, or -1. */
+static int encode_exam(mmix_ctx *m, exam *e)
+{
+    char text[1200];
+    encode(m, e->t, "<|im_start|>user\n", &e->head);
+    for (size_t i = 0; i < e->words.count && !mmix_error(m); i++) {
+        snprintf(text, sizeof text, "%.1000s<|im_end|>\n<|im_start|>assistant\n",
+                 e->words.at[i].words);
+        encode(m, e->t, text, &e->words.at[i].ids);
+    }
+    for (size_t i = 0; i < e->answer.count && !mmix_error(m); i++) {
+        snprintf(text, sizeof text, "%.1000s<|im_end|>", e->answer.at[i].words);
+        encode(m, e->t, text, &e->answer.at[i].ids);
+    }
+    return mmix_error(m) ? -1 : 0;
+}
+static int exam_make(mmix_ctx *m, const settings *o, exam *e)    /* 0, or -1 */
+{
+    memset(e, 0, sizeof *e);
+    if (read_part(m, o, "train", e, &e->train) || read_part(m, o, "test", e, &e->test)) return -1;
+    e->t = open_tokenizer(m, o->decoder);
+    return e->t ? encode_exam(m, e) : -1;
+}
+/* The answer that is right most often for a question's words, in what there is to learn from: an
+   array by words, to be freed; NULL without memory. */
+static size_t *best_answers(mmix_ctx *m, const exam *e)
+{
+    size_t W = e->words.count, A = e->answer.count;
+    size_t *count = (size_t *)calloc(W * A, sizeof *count), *best = (size_t *)calloc(W, sizeof *best);
+    if (!count || !best) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu questions", W);
+    for (size_t i = 0; count && best && i < e->train.count; i++)
+        count[e->train.at[i].words * A + e->train.at[i].answer]++;
+    for (size_t w = 0; count && best && w < W; w++)
+        for (size_t a = 1; a < A; a++)
+            if (count[w * A + a] > count[w * A + best[w]]) best[w] = a;
+    free(count);
+    return best;
+}
+
+/* ---- what pictures look like ----------------------------------------------------------------- */
+
+/* The features of all pictures, computed once and kept in a file as bf16: PART/NUMBER, (n, F). */
+
+/* The number in a picture's name, images/NUMBER.png; SIZE_MAX: it has none. */
+static size_t number_of(const char *path)
+{
+    const char *stroke = strrchr(path, '/');
+    const char *digits = stroke ? stroke + 1 : path;
+    char *end;
+    unsigned long number = strtoul(digits, &end, 10);
+    return end == digits || *end != '.' ? SIZE_MAX : (size_t)number;
+}
+static mmix_vision *open_vision(mmix_ctx *m, const settings *o)
+{
+    mmix_vision *v = mmix_vision_load(m, o->vision);
+    if (!v || !o->random) return v;
+    mmix_vision_config config = *mmix_vision_config_of(v);
+    mmix_vision_destroy(v);
+    return mmix_vision_create(m, config);
+}
+typedef struct sight {
+    size_t pictures, grid, F;                    /* grid x grid patches of F numbers */
+    mmix_real *features;                         /* (pictures, grid², F) */
+    char (*name)[40];
+    mmix_entry *entry;
+} sight;
+static void sight_free(sight *s)
+{
+    free(s->features);
+    free(s->name);
+    free(s->entry);
+}
+static int sight_make(mmix_ctx *m, sight *s, const mmix_vision *v, const settings *o, size_t n)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(v);
+    memset(s, 0, sizeof *s);
+    s->pictures = n;
+    s->grid = (size_t)o->size / c->patch;
+    s->F = c->dim;
+    if (!s->grid || s->grid * c->patch != o->size)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--size %llu: expected a multiple of the ViT's "
+                         "patches of %zu", o->size, c->patch);
+    s->features = (mmix_real *)malloc(n * s->grid * s->grid * s->F * sizeof *s->features);
+    s->name = (char (*)[40])calloc(n, sizeof *s->name);
+    s->entry = (mmix_entry *)calloc(n, sizeof *s->entry);
+    if (s->features && s->name && s->entry) return 0;
+    return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", n);
+}
+/* Some pictures of a part, which become number `first` and so on of all. 0, or -1. */
+static int see(mmix_ctx *m, sight *s, const mmix_vision *v, const picture_set *set, const char *part,
+               size_t at, size_t some, size_t first)
+{
+    size_t n = s->grid * s->grid, side = set->picture[at].width;
+    mmix_tensor *image = mmix_new4(m, some, 3, side, side);
+    for (size_t k = 0; k < some && image; k++)
+        mmix_picture_normalize(mmix_data(image) + k * 3 * side * side, set->picture[at + k], NULL,
+                               NULL);
+    mmix_features f = mmix_vision_forward(m, v, image, NULL);
+    if (mmix_error(m)) return -1;
+    mmix_read(f.patches, s->features + first * n * s->F);
+    for (size_t k = 0; k < some; k++) {
+        mmix_entry *e = &s->entry[first + k];
+        size_t number = number_of(set->name[at + k]);
+        snprintf(s->name[first + k], sizeof s->name[first + k], "%s/%zu", part, number);
+        e->name = s->name[first + k];
+        e->dtype = MMIX_FILE_REAL_AS_BF16;
+        e->ndim = 2;
+        e->shape[0] = n;
+        e->shape[1] = s->F;
+        e->data = s->features + (first + k) * n * s->F;
+    }
+    mmix_reset(m);
+    return 0;
+}
+static int see_all(mmix_ctx *m, sight *s, const mmix_vision *v, const pictures *p)
+{
+    enum { AT_ONCE = 16 };
+    double start = now(), said = start;
+    for (size_t i = 0; i < s->pictures && !interrupted;) {
+        int is_test = i >= p->train.count;
+        const picture_set *set = is_test ? &p->test : &p->train;
+        size_t at = is_test ? i - p->train.count : i, left = set->count - at;
+        size_t some = left < AT_ONCE ? left : AT_ONCE;
+        if (see(m, s, v, set, is_test ? "test" : "train", at, some, i)) return -1;
+        i += some;
+        if (now() - said < line_pause() && i < s->pictures) continue;
+        said = now();
+        fprintf(stderr, "%zu of %zu pictures seen, %.0f seconds left%s", i, s->pictures,
+                (said - start) / (double)i * (double)(s->pictures - i), on_screen() ? "   \r" : "\n");
+    }
+    return 0;
+}
+static void features_path(const settings *o, char path[1200])
+{
+    snprintf(path, 1200, "%.1000s/features-%s-%llu.safetensors", o->out,
+             o->random ? "random" : "trained", o->size);
+}
+/* Looks at all pictures and writes what is seen. 0, or -1. */
+static int write_features(mmix_ctx *m, const settings *o, const char *path)
+{
+    pictures p;
+    sight s;
+    memset(&s, 0, sizeof s);
+    if (pictures_load(&p, m, o->data, NULL, (size_t)o->size, 0))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s", p.error);
+    mmix_vision *v = open_vision(m, o);
+    size_t n = p.train.count + p.test.count;
+    if (v && !sight_make(m, &s, v, o, n) && !see_all(m, &s, v, &p) && !interrupted)
+        mmix_archive_save(m, path, s.entry, n, NULL);
+    sight_free(&s);
+    mmix_vision_destroy(v);
+    pictures_free(&p);
+    return mmix_error(m) ? -1 : 0;
+}
+/* The file of features, written first if it is not there; NULL on error or Ctrl-C. */
+static mmix_archive *open_features(mmix_ctx *m, const settings *o)
+{
+    char path[1200];
+    features_path(o, path);
+    if (!there(path) && write_features(m, o, path)) return NULL;
+    return interrupted ? NULL : mmix_archive_open(m, path);
+}
+static const mmix_entry *features_of(const mmix_archive *a, const char *part, size_t number)
+{
+    char name[40];
+    snprintf(name, sizeof name, "%s/%zu", part, number);
+    return mmix_archive_find(a, name);
+}
+/* Whether all questions of a part are about pictures that were seen. 0, or -1. */
+static int check_pictures(mmix_ctx *m, const settings *o, const mmix_archive *a, const char *part,
+                          const questions *q)
+{
+    for (size_t i = 0; i < q->count; i++)
+        if (!features_of(a, part, q->at[i].picture))
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/images: picture %zu, which question %zu is "
+                             "about, is missing", o->data, part, q->at[i].picture, i);
+    return 0;
+}
+
+/* ---- lessons --------------------------------------------------------------------------------- */
+
+/* B rows as a decoder reads them, filled up behind to one length L. Each row has a picture and one
+   or more questions about it. Only the last of them is answered in the row: of the others the first
+   token of the answer is wanted where it would stand, so that nothing that is read tells it. */
+typedef struct lesson {
+    mmix_sequence input;                         /* its media are not set */
+    mmix_span span;
+    mmix_tensor *features;                       /* (B, n, F) of the pictures */
+    mmix_tensor *target;                         /* (B, L): the token wanted after this, or -1 */
+    mmix_tensor *place, *wanted;                 /* (answer tokens): where in B L, and which */
+    size_t B, L;
+} lesson;
+
+static size_t row_length(const exam *e, const question *const *q, size_t ask, size_t n)
+{
+    size_t all = ask * e->head.count + n + e->answer.at[q[ask - 1]->answer].ids.count;
+    for (size_t i = 0; i < ask; i++) all += e->words.at[q[i]->words].ids.count;
+    return all;
+}
+/* A row, and its targets. */
+static void lesson_row(const exam *e, const question *const *q, size_t ask, size_t n,
+                       int32_t *token, int32_t *target)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < ask; i++) {
+        const tokenizer_ids *words = &e->words.at[q[i]->words].ids;
+        const tokenizer_ids *answer = &e->answer.at[q[i]->answer].ids;
+        size_t said = i + 1 < ask ? 1 : answer->count;
+        memcpy(token + at, e->head.at, e->head.count * sizeof *token);
+        at += e->head.count;
+        if (!i) at += n;
+        memcpy(token + at, words->at, words->count * sizeof *token);
+        at += words->count;
+        memcpy(target + at - 1, answer->at, said * sizeof *token);
+        if (i + 1 == ask) memcpy(token + at, answer->at, said * sizeof *token);
+    }
+}
+/* What a lesson is made of: B rows with `ask` questions each, of a part. */
+typedef struct lesson_plan {
+    const exam *e;
+    const mmix_archive *features;
+    const char *part;
+    const question **q;                          /* (B, ask) */
+    size_t B, ask;
+} lesson_plan;
+/* The features of the pictures, and where answers stand. */
+static void lesson_fill(mmix_ctx *m, const lesson_plan *p, lesson *l)
+{
+    size_t n = mmix_shape(l->features, 1), F = mmix_shape(l->features, 2), k = 0;
+    int32_t *token = mmix_data_i32(l->input.tokens), *target = mmix_data_i32(l->target);
+    for (size_t i = 0; i < p->B * l->L; i++) {
+        token[i] = p->e->head.at[0];
+        target[i] = -1;
+    }
+    for (size_t b = 0; b < p->B; b++) {
+        const question *const *q = p->q + b * p->ask;
+        lesson_row(p->e, q, p->ask, n, token + b * l->L, target + b * l->L);
+        mmix_archive_read(m, p->features, features_of(p->features, p->part, q[0]->picture),
+                          MMIX_FILE_REAL, mmix_data(l->features) + b * n * F, n * F);
+    }
+    for (size_t i = 0; i < p->B * l->L; i++) {
+        if (target[i] < 0) continue;
+        mmix_data_i32(l->place)[k] = (int32_t)i;
+        mmix_data_i32(l->wanted)[k++] = target[i];
+    }
+}
+static int lesson_make(mmix_ctx *m, const lesson_plan *p, lesson *l)     /* 0, or -1 */
+{
+    const mmix_entry *first = features_of(p->features, p->part, p->q[0]->picture);
+    size_t n = first->shape[0], F = first->shape[1], wanted = 0, side = 1;
+    memset(l, 0, sizeof *l);
+    for (size_t b = 0; b < p->B; b++) {
+        const question *const *q = p->q + b * p->ask;
+        size_t length = row_length(p->e, q, p->ask, n);
+        if (length > l->L) l->L = length;
+        wanted += p->ask - 1 + p->e->answer.at[q[p->ask - 1]->answer].ids.count;
+    }
+    while (side * side < n) side++;
+    l->B = p->B;
+    l->span.start = p->e->head.count;
+    l->span.grid[0] = 1;
+    l->span.grid[1] = side;
+    l->span.grid[2] = side;
+    size_t shape[2] = {l->B, l->L};
+    l->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    l->input.spans = &l->span;
+    l->input.n_spans = 1;
+    l->features = mmix_new3(m, l->B, n, F);
+    l->target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    l->place = mmix_new(m, MMIX_DTYPE_I32, 1, &wanted);
+    l->wanted = mmix_new(m, MMIX_DTYPE_I32, 1, &wanted);
+    if (!mmix_error(m)) lesson_fill(m, p, l);
+    return mmix_error(m) ? -1 : 0;
+}
+
+/* ---- projector ------------------------------------------------------------------------------- */
+
+/* y = W2 gelu(W1 norm(x) + b1) + b2, F → 2D → D. */
+typedef struct projector {
+    mmix_params *params;
+    mmix_tensor *norm, *norm_bias;
+    mmix_mlp_layer mlp;
+} projector;
+
+/* Weights and biases begin uniform within 1/√(numbers that come in), as in PyTorch. 0, or -1. */
+static int projector_make(mmix_ctx *m, projector *p, size_t F, size_t D)
+{
+    size_t hidden = 2 * D, up[2] = {hidden, F}, down[2] = {D, hidden};
+    const int constant = MMIX_INIT_CONSTANT, uniform = MMIX_INIT_UNIFORM;
+    double in = 1 / sqrt((double)F), between = 1 / sqrt((double)hidden);
+    memset(p, 0, sizeof *p);
+    p->params = mmix_params_create(m);
+    p->norm = mmix_params_add(p->params, "", "norm.weight", 1, &F, constant, 1, 0);
+    p->norm_bias = mmix_params_add(p->params, "", "norm.bias", 1, &F, constant, 0, 0);
+    p->mlp.fc1_weight = mmix_params_add(p->params, "", "fc1.weight", 2, up, uniform, -in, in);
+    p->mlp.fc1_bias = mmix_params_add(p->params, "", "fc1.bias", 1, &hidden, uniform, -in, in);
+    p->mlp.fc2_weight = mmix_params_add(p->params, "", "fc2.weight", 2, down, uniform, -between,
+                                        between);
+    p->mlp.fc2_bias = mmix_params_add(p->params, "", "fc2.bias", 1, &D, uniform, -between, between);
+    return mmix_params_allocate(p->params);
+}
+static mmix_tensor *project(mmix_ctx *m, const projector *p, mmix_tensor *features)
+{
+    mmix_tensor *x = mmix_layer_norm(m, features, p->norm, p->norm_bias, 1e-5);
+    return mmix_mlp_forward(m, &p->mlp, x, NULL, NULL);
+}
+/* The logits (answer tokens, K) of a lesson whose media are set. */
+static mmix_tensor *answer_logits(mmix_ctx *m, const mmix_decoder *d, const lesson *l)
+{
+    size_t rows[2] = {l->B * l->L, d->config.dim};
+    mmix_tensor *hidden = mmix_decoder_forward(m, d, &l->input, NULL);
+    hidden = mmix_take_rows(m, mmix_reshape(m, hidden, 2, rows), l->place);
+    return mmix_decoder_logits(m, d, hidden);
+}
+
+/* ---- answers judged -------------------------------------------------------------------------- */
+
+/* Kinds of questions, by their answers. */
+enum { YES_OR_NO, SHAPE, COLOUR, KINDS };
+static const char *const kind_name[KINDS] = {"yes or no", "shape", "colour"};
+static int kind_of(const char *answer)
+{
+    static const char *const shape[] = {"circle", "rectangle", "triangle"};
+    if (!strcmp(answer, "yes") || !strcmp(answer, "no")) return YES_OR_NO;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(answer, shape[i])) return SHAPE;
+    return COLOUR;
+}
+typedef struct score {
+    size_t step, asked[KINDS], right[KINDS];
+} score;
+static size_t sum_of(const size_t count[KINDS])
+{
+    size_t sum = 0;
+    for (int k = 0; k < KINDS; k++) sum += count[k];
+    return sum;
+}
+/* The share of right answers, and half of its 95 % interval (normal approximation). */
+static double share_of(const score *s, double *half)
+{
+    double n = (double)sum_of(s->asked), p = (double)sum_of(s->right) / fmax(n, 1);
+    *half = report_half * sqrt(p * (1 - p) / fmax(n, 1));
+    return p;
+}
+/* Question number i of n that are spread evenly over those of the test. */
+static const question *test_question(const exam *e, size_t i, size_t n)
+{
+    return &e->test.at[picture_spread(i, n, e->test.count)];
+}
+/* n questions of the test. An answer is right if each of its tokens, and then the end, is the
+   likeliest: what the decoder would say greedily. said[i] becomes the likeliest first token. 0, or
+   -1. */
+static int judge(mmix_ctx *m, const exam *e, const mmix_archive *a, const projector *p,
+                 const mmix_decoder *d, size_t n, score *s, int32_t *said)
+{
+    enum { AT_ONCE = 16 };
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < n && !interrupted; i += AT_ONCE, mmix_reset(m)) {
+        const question *q[AT_ONCE];
+        size_t B = n - i < AT_ONCE ? n - i : AT_ONCE, K = d->config.vocabulary;
+        lesson l;
+        lesson_plan plan = {e, a, "test", q, B, 1};
+        for (size_t b = 0; b < B; b++) q[b] = test_question(e, i + b, n);
+        if (lesson_make(m, &plan, &l)) return -1;
+        l.input.media = project(m, p, l.features);
+        const mmix_real *logits = mmix_data(answer_logits(m, d, &l));
+        if (!logits) return -1;
+        for (size_t b = 0, at = 0; b < B; b++) {
+            size_t tokens = e->answer.at[q[b]->answer].ids.count;
+            int kind = kind_of(e->answer.at[q[b]->answer].words), right = 1;
+            for (size_t k = 0; k < tokens; k++, at++) {
+                int32_t top = mmix_sample_token(m, logits + at * K, K, NULL, 0);
+                if (!k) said[i + b] = top;
+                right &= top == mmix_data_i32(l.wanted)[at];
+            }
+            s->asked[kind]++;
+            s->right[kind] += (size_t)right;
+        }
+    }
+    return mmix_error(m) ? -1 : 0;
+}
+/* What is right if each question gets the answer that its words alone had most often. 0, or -1. */
+static int judge_prior(mmix_ctx *m, const exam *e, size_t n, score *s)
+{
+    size_t *best = best_answers(m, e);
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; best && i < n; i++) {
+        const question *q = test_question(e, i, n);
+        int kind = kind_of(e->answer.at[q->answer].words);
+        s->asked[kind]++;
+        s->right[kind] += best[q->words] == q->answer;
+    }
+    free(best);
+    return mmix_error(m) ? -1 : 0;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* What is known of a run: its head says to what it belongs. */
+enum { SCORES = 200, STRETCHES = 120, NOTE = 65536 };
+typedef struct record {
+    char head[300];
+    size_t done, total, batch;                   /* steps done, of so many, of so many questions */
+    double seconds;
+    score prior, score[SCORES];
+    size_t scores;
+    double loss[STRETCHES];                      /* sums … */
+    size_t in[STRETCHES];                        /* … of so many steps */
+} record;
+
+static size_t put_score(char *to, size_t room, const score *s)
+{
+    size_t n = (size_t)snprintf(to, room, "%zu", s->step);
+    for (int k = 0; k < KINDS && n < room; k++)
+        n += (size_t)snprintf(to + n, room - n, " %zu %zu", s->asked[k], s->right[k]);
+    return n < room ? n + (size_t)snprintf(to + n, room - n, "\n") : n;
+}
+static void take_score(char **at, score *s)
+{
+    s->step = strtoul(*at, at, 10);
+    for (int k = 0; k < KINDS; k++) {
+        s->asked[k] = strtoul(*at, at, 10);
+        s->right[k] = strtoul(*at, at, 10);
+    }
+}
+static void write_note(const record *r, char *note)      /* at most NOTE bytes */
+{
+    size_t n = (size_t)snprintf(note, NOTE, "%s\n%zu %zu %zu %.3f %zu\n", r->head, r->done, r->total,
+                                r->batch, r->seconds, r->scores);
+    n += put_score(note + n, NOTE - n, &r->prior);
+    for (size_t i = 0; i < r->scores; i++) n += put_score(note + n, NOTE - n, &r->score[i]);
+    for (int i = 0; i < STRETCHES; i++)
+        n += (size_t)snprintf(note + n, NOTE - n, "%.9g %zu\n", r->loss[i], r->in[i]);
+}
+/* Reads a note into *r, whose head, if it has one, has to be the same. 0, or -1. */
+static int read_note(const char *note, record *r)
+{
+    size_t head = strcspn(note, "\n");
+    char *at;
+    if (head >= sizeof r->head || strncmp(note, "vqa ", 4)) return -1;
+    if (r->head[0] && (strlen(r->head) != head || strncmp(note, r->head, head))) return -1;
+    snprintf(r->head, sizeof r->head, "%.*s", (int)head, note);
+    r->done = strtoul(note + head, &at, 10);
+    r->total = strtoul(at, &at, 10);
+    r->batch = strtoul(at, &at, 10);
+    r->seconds = strtod(at, &at);
+    r->scores = strtoul(at, &at, 10);
+    if (r->scores > SCORES) return -1;
+    take_score(&at, &r->prior);
+    for (size_t i = 0; i < r->scores; i++) take_score(&at, &r->score[i]);
+    for (int i = 0; i < STRETCHES; i++) {
+        r->loss[i] = strtod(at, &at);
+        r->in[i] = strtoul(at, &at, 10);
+    }
+    return strspn(at, "\n") == strlen(at) ? 0 : -1;
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+typedef struct subject { size_t first, count; } subject;         /* questions about a picture */
+typedef struct job {
+    mmix_ctx *m;
+    const settings *o;
+    exam e;
+    mmix_archive *features;
+    mmix_decoder *decoder;
+    projector p;
+    mmix_optimizer adamw;
+    subject *about;                              /* in random order */
+    size_t subjects;
+    int32_t *said;
+    record r;
+    double start, told, saved;                   /* clocks */
+    double before;                               /* seconds of earlier calls */
+    size_t first;                                /* steps that were done before this call */
+} job;
+
+/* The questions of a training picture stand side by side, and get a random order; so do pictures.
+   0, or -1. */
+static int shuffle(job *j)
+{
+    questions *all = &j->e.train;
+    size_t n = 0;
+    j->about = (subject *)calloc(all->count, sizeof *j->about);
+    if (!j->about) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for an order");
+    for (size_t i = 0; i < all->count; i++) {
+        if (!i || all->at[i].picture != all->at[i - 1].picture) j->about[n++].first = i;
+        subject *s = &j->about[n - 1];
+        size_t k = s->first + mmix_random_u32(j->m, 9100, 0, i) % ++s->count;
+        question here = all->at[i];
+        all->at[i] = all->at[k];
+        all->at[k] = here;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t k = mmix_random_u32(j->m, 9100, 1, i) % (i + 1);
+        subject here = j->about[i];
+        j->about[i] = j->about[k];
+        j->about[k] = here;
+    }
+    j->subjects = n;
+    return 0;
+}
+static void path_of(const settings *o, const char *run, const char *ending, char path[1200])
+{
+    snprintf(path, 1200, "%.900s/%.200s%s", o->out, run, ending);
+}
+/* Everything that a run needs to go on: parameters, moments, counts of steps, and the note. */
+static int save(job *j)                                  /* 0, or -1 */
+{
+    char path[1200], (*name)[80], *note = (char *)malloc(NOTE);
+    const mmix_params *p = j->p.params;
+    mmix_entry *e = (mmix_entry *)calloc(3 * p->count + 1, sizeof *e);
+    const char *metadata[] = {"run", note, NULL};
+    name = (char (*)[80])calloc(3 * p->count, sizeof *name);
+    for (size_t i = 0; e && name && i < 3 * p->count; i++) {
+        static const char *const of[3] = {"", "first moment ", "second moment "};
+        const mmix_tensor *t = p->at[i / 3].tensor;
+        size_t at = (size_t)(mmix_data(t) - p->values);
+        const mmix_real *data[3] = {mmix_data(t), j->adamw.m + at, j->adamw.v + at};
+        snprintf(name[i], sizeof name[i], "%s%s", of[i % 3], p->at[i / 3].name);
+        e[i].name = name[i];
+        e[i].dtype = MMIX_FILE_REAL;
+        e[i].ndim = mmix_ndim(t);
+        for (int k = 0; k < e[i].ndim; k++) e[i].shape[k] = mmix_shape(t, k);
+        e[i].data = data[i % 3];
+    }
+    if (!note || !e || !name) mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for a file");
+    else {
+        path_of(j->o, j->o->run, ".safetensors", path);
+        write_note(&j->r, note);
+        mmix_archive_save(j->m, path, e, 3 * p->count, metadata);
+    }
+    free(note);
+    free(name);
+    free(e);
+    j->saved = now();
+    return mmix_error(j->m) ? -1 : 0;
+}
+/* Reads what save wrote: the parameters and, if there is an optimizer, what it remembers. 0, or
+   -1. */
+static int restore(mmix_ctx *m, const char *path, const projector *p, mmix_optimizer *adamw,
+                   record *r)
+{
+    mmix_archive *a = mmix_archive_open(m, path);
+    const char *note = mmix_archive_metadata(a, "run");
+    if (a && (!note || read_note(note, r)))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: no run, or one with other settings; give them as they "
+                  "were, or another --run", path);
+    for (size_t i = 0; i < 3 * p->params->count && !mmix_error(m); i++) {
+        static const char *const of[3] = {"", "first moment ", "second moment "};
+        const mmix_param *param = &p->params->at[i / 3];
+        size_t at = (size_t)(mmix_data(param->tensor) - p->params->values);
+        mmix_real *to = mmix_data(param->tensor);
+        char name[80];
+        if (i % 3 && !adamw) continue;
+        if (i % 3) to = (i % 3 == 1 ? adamw->m : adamw->v) + at;
+        if (adamw) adamw->steps[i / 3] = r->done;
+        snprintf(name, sizeof name, "%s%s", of[i % 3], param->name);
+        const mmix_entry *e = mmix_archive_find(a, name);
+        size_t n = mmix_count(param->tensor);
+        if (!e || mmix_entry_count(e) != n)
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %zu numbers in %s", path, n, name);
+        else mmix_archive_read(m, a, e, MMIX_FILE_REAL, to, n);
+    }
+    mmix_archive_close(a);
+    return mmix_error(m) ? -1 : 0;
+}
+static void head_of(job *j)
+{
+    const settings *o = j->o;
+    j->r.total = (size_t)o->steps;
+    j->r.batch = (size_t)(o->batch * o->ask);
+    snprintf(j->r.head, sizeof j->r.head, "vqa %s ViT, %zu x %zu, pictures of %llu pixels, %llu "
+             "steps of %llu x %llu questions of %zu, rate %g, bf16 %d, judged on %llu and %llu, seed "
+             "%llu",
+             o->random ? "random" : "trained", j->decoder->config.depth, j->decoder->config.dim,
+             o->size, o->steps, o->batch, o->ask, j->e.train.count, o->rate, o->bf16, o->judge, o->last,
+             o->seed);
+}
+static size_t last_of(const job *j)              /* questions of the last judgement */
+{
+    return j->o->last < j->e.test.count ? (size_t)j->o->last : j->e.test.count;
+}
+/* Judges the model and notes it. 0, or -1. */
+static int rate_it(job *j)
+{
+    record *r = &j->r;
+    size_t judged = (size_t)j->o->judge, n = last_of(j);
+    score s;
+    double half, start = now();
+    if (r->done < r->total && judged < n) n = judged;
+    if (judge(j->m, &j->e, j->features, &j->p, j->decoder, n, &s, j->said)) return -1;
+    if (interrupted || r->scores == SCORES) return 0;
+    s.step = r->done;
+    r->score[r->scores++] = s;
+    double share = share_of(&s, &half);
+    fprintf(stderr, "after %zu steps: %.1f ± %.1f %% of %zu questions right (", s.step, 100 * share,
+            100 * half, n);
+    for (int k = 0; k < KINDS; k++)
+        fprintf(stderr, "%s%s %.1f %%", k ? ", " : "", kind_name[k],
+                100 * (double)s.right[k] / fmax((double)s.asked[k], 1));
+    fprintf(stderr, "; %.0f s)\n", now() - start);
+    return 0;
+}
+/* One step of the optimizer; *loss in nats an answer token. 0, or -1. */
+static int step(job *j, double *loss)
+{
+    mmix_ctx *m = j->m;
+    const question *q[256 * 16];
+    size_t B = (size_t)j->o->batch, ask = (size_t)j->o->ask;
+    lesson l;
+    lesson_plan plan = {&j->e, j->features, "train", q, B, ask};
+    mmix_adamw how = mmix_adamw_config_default();
+    for (size_t i = 0; i < B * ask; i++) {       /* each time a picture comes, its next questions */
+        size_t turn = j->r.done * B + i / ask, k = turn / j->subjects * ask + i % ask;
+        const subject *s = &j->about[turn % j->subjects];
+        q[i] = &j->e.train.at[s->first + k % s->count];
+    }
+    if (lesson_make(m, &plan, &l)) return -1;
+    mmix_record(m, 1);
+    l.input.media = project(m, &j->p, l.features);
+    mmix_tensor *nats = mmix_cross_entropy(m, answer_logits(m, j->decoder, &l), l.wanted, -1);
+    mmix_backward(m, nats);
+    mmix_record(m, 0);
+    *loss = (double)mmix_item(nats);
+    how.lr = mmix_schedule_cosine(j->o->rate, j->o->rate / 100, j->r.total, 1, j->r.total / 20 + 1,
+                                  j->o->rate / 100, j->r.done);
+    mmix_adamw_step(&j->adamw, &how, -1, NULL);
+    mmix_reset(m);
+    return mmix_error(m) ? -1 : 0;
+}
+/* Notes a step, and says now and then how far it is. */
+static void step_done(job *j, double loss)
+{
+    record *r = &j->r;
+    size_t at = r->done * STRETCHES / r->total;
+    double t = now();
+    r->loss[at] += loss;
+    r->in[at]++;
+    r->done++;
+    r->seconds = j->before + t - j->start;
+    if (t - j->told < line_pause() && r->done < r->total) return;
+    j->told = t;
+    double each = (t - j->start) / (double)(r->done - j->first);
+    fprintf(stderr, "step %zu of %zu: %.3f nats; %.2f seconds a step, %.0f minutes left%s", r->done,
+            r->total, r->loss[at] / (double)r->in[at], each,
+            each * (double)(r->total - r->done) / 60, on_screen() ? "   \r" : "\n");
+}
+/* Steps until the end, a signal, or the time is over. 0, or -1. */
+static int learn(job *j)
+{
+    const double pause = 300;                    /* seconds between two savings */
+    double loss;
+    j->first = j->r.done;
+    j->before = j->r.seconds;
+    j->start = j->told = j->saved = now();
+    while (!interrupted && j->r.done < j->r.total) {
+        if (step(j, &loss)) return -1;
+        step_done(j, loss);
+        int due = j->r.done % j->o->every == 0 || j->r.done == j->r.total;
+        if (due && (rate_it(j) || interrupted || save(j))) return mmix_error(j->m) ? -1 : 0;
+        if (now() - j->saved > pause && save(j)) return -1;
+        if (j->o->minutes && now() - j->start > 60.0 * (double)j->o->minutes) interrupted = 1;
+    }
+    return 0;
+}
+/* Questions, features, decoder, projector. 0, or -1. */
+static int job_ready(job *j)
+{
+    mmix_ctx *m = j->m;
+    if (exam_make(m, j->o, &j->e)) return -1;
+    j->features = open_features(m, j->o);
+    if (!j->features) return -1;
+    if (check_pictures(m, j->o, j->features, "train", &j->e.train)) return -1;
+    if (check_pictures(m, j->o, j->features, "test", &j->e.test)) return -1;
+    j->decoder = mmix_decoder_load(m, j->o->decoder);
+    if (!j->decoder) return -1;
+    const mmix_entry *one = features_of(j->features, "test", j->e.test.at[0].picture);
+    if (projector_make(m, &j->p, one->shape[1], j->decoder->config.dim)) return -1;
+    j->said = (int32_t *)calloc(last_of(j) + (size_t)j->o->judge, sizeof *j->said);
+    if (!j->said) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for answers");
+    head_of(j);
+    return shuffle(j);
+}
+static void job_free(job *j)
+{
+    mmix_optimizer_free(&j->adamw);
+    mmix_params_destroy(j->p.params);
+    mmix_decoder_destroy(j->decoder);
+    mmix_archive_close(j->features);
+    exam_free(&j->e);
+    free(j->about);
+    free(j->said);
+}
+static void print_record(const settings *o, const record *r)
+{
+    double half, prior = share_of(&r->prior, &half);
+    if (o->json) printf("{\"run\": \"%s\", \"prior\": %.6f, \"scores\": [", o->run, prior);
+    else printf("%s\n%zu steps, %.0f seconds\nthe question alone: %.1f ± %.1f %%\n", r->head, r->done,
+                r->seconds, 100 * prior, 100 * half);
+    for (size_t i = 0; i < r->scores; i++) {
+        double share = share_of(&r->score[i], &half);
+        if (o->json)
+            printf("%s{\"step\": %zu, \"asked\": %zu, \"right\": %.6f, \"half\": %.6f}",
+                   i ? ", " : "", r->score[i].step, sum_of(r->score[i].asked), share, half);
+        else printf("after %zu steps: %.1f ± %.1f %% of %zu\n", r->score[i].step, 100 * share,
+                    100 * half, sum_of(r->score[i].asked));
+    }
+    if (o->json) puts("]}");
+}
+/* An exit status. */
+static int train(mmix_ctx *m, const settings *o)
+{
+    job j;
+    char path[1200];
+    memset(&j, 0, sizeof j);
+    j.m = m;
+    j.o = o;
+    path_of(o, o->run, ".safetensors", path);
+    if (report_folders(path)) return fail("--out %s: cannot be made", o->out);
+    if (o->bf16 && !mmix_has_bf16(m)) fprintf(stderr, "--bf16: this processor has none\n");
+    mmix_multiply_bf16(m, o->bf16);
+    int bad = job_ready(&j) || mmix_adamw_init(&j.adamw, j.p.params);
+    if (!bad && there(path)) bad = restore(m, path, &j.p, &j.adamw, &j.r);
+    else if (!bad) bad = judge_prior(m, &j.e, last_of(&j), &j.r.prior) || rate_it(&j);
+    if (!bad && !interrupted && j.r.done < j.r.total) {
+        learn(&j);
+        if (!mmix_error(m)) save(&j);
+    }
+    if (!mmix_error(m)) print_record(o, &j.r);
+    job_free(&j);
+    return 0;
+}
+
+/* ---- main ------------------------------------------------------------------------------------ */
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(mmix_ctx *m, const settings *o);  /* an exit status */
+    } command[] = {{"train", train}};
+    size_t commands = sizeof command / sizeof *command, k = 0;
+    settings o;
+    mmix_options options;
+    int status = read_options(&o, argc, argv);
+    if (status) return status < 0 ? 0 : status;
+    while (argc > 1 && k < commands && strcmp(argv[1], command[k].name)) k++;
+    if (argc < 2 || k == commands)
+        return fail("%s: give train; --help says more", argc < 2 ? "nothing to do" : argv[1]);
+    if (!o.decoder) return fail("%s: give --decoder", argv[1]);
+    memset(&options, 0, sizeof options);
+    options.threads = (int)o.threads;
+    options.seed = o.seed;
+    mmix_ctx *m = mmix_create(&options);
+    if (!m) return fail("%s", mmix_error(NULL));
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    status = command[k].run(m, &o);
+    if (mmix_error(m)) status = fail("%s", mmix_error(m));
+    else if (!status && interrupted) status = 130;
+    mmix_destroy(m);
+    return status;
+}
