@@ -31,6 +31,7 @@
 #include "converse.h"
 #include "judge.h"
 #include "program.h"
+#include "pace.h"
 #include "report.h"
 #include "arguments.h"
 #include "solve.h"
@@ -994,47 +995,17 @@ static int answer(mmix_ctx *m, const settings *o)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-/* On one thread the processor's time, which others on the machine hardly change. */
-static double clock_of(const mmix_ctx *m)
-{
-    if (mmix_threads(m) > 1) return now();
-    return (double)clock() / CLOCKS_PER_SEC;
-}
-typedef struct pace {
-    double read, step;                           /* seconds: of all tokens; of one more */
-    double bytes;                                /* that are remembered after all of it */
-} pace;
-/* Reads `length` tokens and writes some: the middle of their times counts. 0, or -1. */
+/* Reads `length` tokens and writes some. 0, or -1. */
 static int time_decoder(mmix_ctx *m, const mmix_decoder *d, size_t length, pace *p)
 {
-    enum { STEPS = 9 };
-    size_t shape[2] = {1, length}, one[2] = {1, 1};
-    double step[STEPS];
+    size_t shape[2] = {1, length};
     mmix_sequence piece;
-    mmix_mix_state *state = mmix_decoder_state_create(d);
     memset(&piece, 0, sizeof piece);
     piece.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; piece.tokens && i < length; i++)
         mmix_data_i32(piece.tokens)[i] = (int32_t)(mmix_random_u32(m, 9000, 0, i)
                                                    % d->config.vocabulary);
-    double start = clock_of(m);
-    mmix_tensor *logits = mmix_decoder_step(m, d, &piece, state);
-    p->read = clock_of(m) - start;
-    for (int i = 0; logits && i < STEPS; i++) {
-        int32_t token = mmix_sample_token(m, mmix_data(logits), d->config.vocabulary, NULL, 0);
-        mmix_reset(m);
-        piece.tokens = mmix_from_i32(m, 2, one, &token);
-        start = clock_of(m);
-        logits = mmix_decoder_step(m, d, &piece, state);
-        step[i] = clock_of(m) - start;
-    }
-    p->bytes = state ? (double)mmix_mix_state_bytes(state) : 0;
-    mmix_mix_state_destroy(state);
-    mmix_reset(m);
-    if (mmix_error(m)) return -1;
-    qsort(step, STEPS, sizeof *step, by_size);
-    p->step = step[STEPS / 2];
-    return 0;
+    return pace_of(m, d, &piece, p);
 }
 static void print_pace(const settings *o, const char *who, size_t length, const pace *p, int first)
 {

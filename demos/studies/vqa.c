@@ -29,6 +29,7 @@
 #include "program.h"
 #include "report.h"
 #include "arguments.h"
+#include "solve.h"
 
 #define fail report_refuse
 
@@ -58,11 +59,19 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *decoder, *vision, *data, *out, *run;
+    const char *decoder, *vision, *data, *out, *run, *trained, *branches;
     unsigned long long size, steps, batch, ask, every, judge, last, minutes, threads, seed;
     double rate;
-    int random, bf16, json;
+    unsigned long long stages, window, solve;
+    int random, no_hidden, bf16, json;
+    int branch;                                  /* of branch_name */
 } settings;
+
+enum { BRANCHES = 3 };
+static const char *const branch_name[BRANCHES] = {"both", "flex", "swin"};
+static const int branch_kind[BRANCHES] = {MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN};
+/* Of --steps: the command's own number. */
+#define UNSET ULLONG_MAX
 
 static void default_settings(settings *o)
 {
@@ -70,16 +79,20 @@ static void default_settings(settings *o)
     o->vision = "../shared/data/vit-s14/model.safetensors";
     o->data = "../shared/data/easy-vqa";
     o->out = "build/vqa";
-    o->run = "trained";
+    o->trained = "trained";
+    o->branches = "both";
+    o->stages = 3;
+    o->window = 64;
+    o->solve = 64;
     o->size = 112;
-    o->steps = 1200;
     o->batch = 8;
     o->ask = 1;
-    o->rate = 1e-3;
     o->every = 100;
     o->judge = 300;
     o->last = 1000;
     o->seed = 1;
+    o->steps = UNSET;
+    o->rate = -1;
 }
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
@@ -91,6 +104,12 @@ static int read_options(settings *o, int argc, char **argv)
         {"--data", &o->data, NULL, 0, 0, NULL, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL, NULL},
         {"--run", &o->run, NULL, 0, 0, NULL, NULL},
+        {"--trained", &o->trained, NULL, 0, 0, NULL, NULL},
+        {"--branches", &o->branches, NULL, 0, 0, NULL, NULL},
+        {"--stages", NULL, &o->stages, 1, 3, NULL, NULL},
+        {"--window", NULL, &o->window, 1, 65536, NULL, NULL},
+        {"--solve", NULL, &o->solve, 1, 1000000, NULL, NULL},
+        {"--no-hidden", NULL, NULL, 0, 0, NULL, &o->no_hidden},
         {"--size", NULL, &o->size, 1, 4096, NULL, NULL},
         {"--steps", NULL, &o->steps, 0, 100000000, NULL, NULL},
         {"--batch", NULL, &o->batch, 1, 256, NULL, NULL},
@@ -106,7 +125,19 @@ static int read_options(settings *o, int argc, char **argv)
         {"--bf16", NULL, NULL, 0, 0, NULL, &o->bf16},
         {"--json", NULL, NULL, 0, 0, NULL, &o->json},
     };
-    return read_arguments(known, sizeof known / sizeof *known, help, argc, argv);
+    int status = read_arguments(known, sizeof known / sizeof *known, help, argc, argv);
+    if (status) return status;
+    while (o->branch < BRANCHES && strcmp(branch_name[o->branch], o->branches)) o->branch++;
+    if (o->branch == BRANCHES) return fail("--branches %s: give both, flex or swin", o->branches);
+    return 0;
+}
+/* Steps and rate, where they were not given, are those of the command. */
+static settings with_defaults(const settings *given, unsigned long long steps, double rate)
+{
+    settings o = *given;
+    if (o.steps == UNSET) o.steps = steps;
+    if (o.rate < 0) o.rate = rate;
+    return o;
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -435,6 +466,7 @@ typedef struct lesson {
     mmix_span span;
     mmix_tensor *features;                       /* (B, n, F) of the pictures */
     mmix_tensor *target;                         /* (B, L): the token wanted after this, or -1 */
+    mmix_tensor *mask;                           /* (B, L): 0 where a row is filled up */
     mmix_tensor *place, *wanted;                 /* (answer tokens): where in B L, and which */
     size_t B, L;
 } lesson;
@@ -483,6 +515,8 @@ static void lesson_fill(mmix_ctx *m, const lesson_plan *p, lesson *l)
     for (size_t b = 0; b < p->B; b++) {
         const question *const *q = p->q + b * p->ask;
         lesson_row(p->e, q, p->ask, n, token + b * l->L, target + b * l->L);
+        for (size_t i = 0; i < l->L; i++)
+            mmix_data_i32(l->mask)[b * l->L + i] = i < row_length(p->e, q, p->ask, n);
         mmix_archive_read(m, p->features, features_of(p->features, p->part, q[0]->picture),
                           MMIX_FILE_REAL, mmix_data(l->features) + b * n * F, n * F);
     }
@@ -515,6 +549,7 @@ static int lesson_make(mmix_ctx *m, const lesson_plan *p, lesson *l)     /* 0, o
     l->input.n_spans = 1;
     l->features = mmix_new3(m, l->B, n, F);
     l->target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    l->mask = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     l->place = mmix_new(m, MMIX_DTYPE_I32, 1, &wanted);
     l->wanted = mmix_new(m, MMIX_DTYPE_I32, 1, &wanted);
     if (!mmix_error(m)) lesson_fill(m, p, l);
@@ -576,6 +611,8 @@ static int kind_of(const char *answer)
 }
 typedef struct score {
     size_t step, asked[KINDS], right[KINDS];
+    size_t same;                                 /* answers that begin as the teacher's */
+    char name[40];                               /* after what it was taken; "": after steps */
 } score;
 static size_t sum_of(const size_t count[KINDS])
 {
@@ -596,10 +633,11 @@ static const question *test_question(const exam *e, size_t i, size_t n)
     return &e->test.at[picture_spread(i, n, e->test.count)];
 }
 /* n questions of the test. An answer is right if each of its tokens, and then the end, is the
-   likeliest: what the decoder would say greedily. said[i] becomes the likeliest first token. 0, or
-   -1. */
+   likeliest: what the decoder would say greedily. said[i] becomes the likeliest first token, which
+   is compared with the teacher's if that is not NULL. 0, or -1. */
 static int judge(mmix_ctx *m, const exam *e, const mmix_archive *a, const projector *p,
-                 const mmix_decoder *d, size_t n, score *s, int32_t *said)
+                 const mmix_decoder *d, size_t n, score *s, const int32_t *teacher,
+                 int32_t *said)
 {
     enum { AT_ONCE = 16 };
     memset(s, 0, sizeof *s);
@@ -619,6 +657,7 @@ static int judge(mmix_ctx *m, const exam *e, const mmix_archive *a, const projec
             for (size_t k = 0; k < tokens; k++, at++) {
                 int32_t top = mmix_sample_token(m, logits + at * K, K, NULL, 0);
                 if (!k) said[i + b] = top;
+                if (!k && teacher) s->same += top == teacher[i + b];
                 right &= top == mmix_data_i32(l.wanted)[at];
             }
             s->asked[kind]++;
@@ -650,9 +689,9 @@ typedef struct record {
     char head[300];
     size_t done, total, batch;                   /* steps done, of so many, of so many questions */
     double seconds;
-    score prior, score[SCORES];
+    score prior, teacher, score[SCORES];         /* teacher: of a student */
     size_t scores;
-    double loss[STRETCHES];                      /* sums … */
+    double loss[STRETCHES], hidden[STRETCHES];   /* sums, of a student of L_tok and L_hid … */
     size_t in[STRETCHES];                        /* … of so many steps */
 } record;
 
@@ -661,7 +700,7 @@ static size_t put_score(char *to, size_t room, const score *s)
     size_t n = (size_t)snprintf(to, room, "%zu", s->step);
     for (int k = 0; k < KINDS && n < room; k++)
         n += (size_t)snprintf(to + n, room - n, " %zu %zu", s->asked[k], s->right[k]);
-    return n < room ? n + (size_t)snprintf(to + n, room - n, "\n") : n;
+    return n < room ? n + (size_t)snprintf(to + n, room - n, " %zu %s\n", s->same, s->name) : n;
 }
 static void take_score(char **at, score *s)
 {
@@ -670,15 +709,22 @@ static void take_score(char **at, score *s)
         s->asked[k] = strtoul(*at, at, 10);
         s->right[k] = strtoul(*at, at, 10);
     }
+    s->same = strtoul(*at, at, 10);
+    *at += **at == ' ';
+    size_t n = strcspn(*at, "\n");
+    snprintf(s->name, sizeof s->name, "%.*s", (int)n, *at);
+    *at += n;
 }
 static void write_note(const record *r, char *note)      /* at most NOTE bytes */
 {
     size_t n = (size_t)snprintf(note, NOTE, "%s\n%zu %zu %zu %.3f %zu\n", r->head, r->done, r->total,
                                 r->batch, r->seconds, r->scores);
     n += put_score(note + n, NOTE - n, &r->prior);
+    n += put_score(note + n, NOTE - n, &r->teacher);
     for (size_t i = 0; i < r->scores; i++) n += put_score(note + n, NOTE - n, &r->score[i]);
     for (int i = 0; i < STRETCHES; i++)
-        n += (size_t)snprintf(note + n, NOTE - n, "%.9g %zu\n", r->loss[i], r->in[i]);
+        n += (size_t)snprintf(note + n, NOTE - n, "%.9g %.9g %zu\n", r->loss[i], r->hidden[i],
+                              r->in[i]);
 }
 /* Reads a note into *r, whose head, if it has one, has to be the same. 0, or -1. */
 static int read_note(const char *note, record *r)
@@ -695,12 +741,34 @@ static int read_note(const char *note, record *r)
     r->scores = strtoul(at, &at, 10);
     if (r->scores > SCORES) return -1;
     take_score(&at, &r->prior);
+    take_score(&at, &r->teacher);
     for (size_t i = 0; i < r->scores; i++) take_score(&at, &r->score[i]);
     for (int i = 0; i < STRETCHES; i++) {
         r->loss[i] = strtod(at, &at);
+        r->hidden[i] = strtod(at, &at);
         r->in[i] = strtoul(at, &at, 10);
     }
     return strspn(at, "\n") == strlen(at) ? 0 : -1;
+}
+
+/* NAME.txt of a run. 0, or -1. */
+static int read_record(mmix_ctx *m, const char *path, record *r)
+{
+    memset(r, 0, sizeof *r);
+    char *note = read_file(m, path);
+    if (note && read_note(note, r)) mmix_fail(m, MMIX_ERROR_FILE, "%s: no numbers of a run", path);
+    free(note);
+    return mmix_error(m) ? -1 : 0;
+}
+static int write_record(mmix_ctx *m, const char *path, const record *r)
+{
+    char *note = (char *)malloc(NOTE);
+    FILE *f = note ? fopen(path, "wb") : NULL;
+    if (f) write_note(r, note);
+    int bad = !f || fputs(note, f) < 0;
+    if (f) bad |= fclose(f) != 0;
+    free(note);
+    return bad ? mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written", path) : 0;
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -714,6 +782,9 @@ typedef struct job {
     mmix_decoder *decoder;
     projector p;
     mmix_optimizer adamw;
+    mmix_decoder *student;                       /* of `convert`; NULL: there is none */
+    mmix_distill *run;
+    int32_t *taught;                             /* what the teacher said */
     subject *about;                              /* in random order */
     size_t subjects;
     int32_t *said;
@@ -777,6 +848,8 @@ static int save(job *j)                                  /* 0, or -1 */
         path_of(j->o, j->o->run, ".safetensors", path);
         write_note(&j->r, note);
         mmix_archive_save(j->m, path, e, 3 * p->count, metadata);
+        path_of(j->o, j->o->run, ".txt", path);
+        if (!mmix_error(j->m)) write_record(j->m, path, &j->r);
     }
     free(note);
     free(name);
@@ -829,42 +902,61 @@ static size_t last_of(const job *j)              /* questions of the last judgem
 {
     return j->o->last < j->e.test.count ? (size_t)j->o->last : j->e.test.count;
 }
-/* Judges the model and notes it. 0, or -1. */
-static int rate_it(job *j)
+static void say_score(const char *after, const score *s, double seconds)
 {
-    record *r = &j->r;
-    size_t judged = (size_t)j->o->judge, n = last_of(j);
-    score s;
-    double half, start = now();
-    if (r->done < r->total && judged < n) n = judged;
-    if (judge(j->m, &j->e, j->features, &j->p, j->decoder, n, &s, j->said)) return -1;
-    if (interrupted || r->scores == SCORES) return 0;
-    s.step = r->done;
-    r->score[r->scores++] = s;
-    double share = share_of(&s, &half);
-    fprintf(stderr, "after %zu steps: %.1f ± %.1f %% of %zu questions right (", s.step, 100 * share,
-            100 * half, n);
+    double half, share = share_of(s, &half);
+    fprintf(stderr, "%s: %.1f ± %.1f %% of %zu questions right (", after, 100 * share, 100 * half,
+            sum_of(s->asked));
     for (int k = 0; k < KINDS; k++)
         fprintf(stderr, "%s%s %.1f %%", k ? ", " : "", kind_name[k],
-                100 * (double)s.right[k] / fmax((double)s.asked[k], 1));
-    fprintf(stderr, "; %.0f s)\n", now() - start);
+                100 * (double)s->right[k] / fmax((double)s->asked[k], 1));
+    if (s->same) fprintf(stderr, "; as the teacher %.1f %%", 100 * (double)s->same
+                         / (double)sum_of(s->asked));
+    fprintf(stderr, "; %.0f s)\n", seconds);
+}
+/* Judges the model, or its student, by n questions, and notes it. 0, or -1. */
+static int rate_it(job *j, size_t n, const char *name)
+{
+    record *r = &j->r;
+    char after[60];
+    score s;
+    double start = now();
+    const mmix_decoder *d = j->student ? j->student : j->decoder;
+    if (judge(j->m, &j->e, j->features, &j->p, d, n, &s, j->taught, j->said)) return -1;
+    if (interrupted || r->scores == SCORES) return 0;
+    s.step = r->done;
+    snprintf(s.name, sizeof s.name, "%s", name);
+    r->score[r->scores++] = s;
+    snprintf(after, sizeof after, "after %zu steps", s.step);
+    say_score(*name ? name : after, &s, now() - start);
     return 0;
+}
+/* Questions of a judgement, of the last one if there are more of those. */
+static size_t judged_of(const job *j)
+{
+    size_t judged = (size_t)j->o->judge, n = last_of(j);
+    return j->r.done < j->r.total && judged < n ? judged : n;
+}
+/* A batch of pictures and questions to learn from, as of step number `number`. 0, or -1. */
+static int next_lesson(const job *j, uint64_t number, lesson *l)
+{
+    const question *q[256 * 16];
+    size_t B = (size_t)j->o->batch, ask = (size_t)j->o->ask;
+    lesson_plan plan = {&j->e, j->features, "train", q, B, ask};
+    for (size_t i = 0; i < B * ask; i++) {       /* each time a picture comes, its next questions */
+        size_t turn = (size_t)number * B + i / ask, k = turn / j->subjects * ask + i % ask;
+        const subject *s = &j->about[turn % j->subjects];
+        q[i] = &j->e.train.at[s->first + k % s->count];
+    }
+    return lesson_make(j->m, &plan, l);
 }
 /* One step of the optimizer; *loss in nats an answer token. 0, or -1. */
 static int step(job *j, double *loss)
 {
     mmix_ctx *m = j->m;
-    const question *q[256 * 16];
-    size_t B = (size_t)j->o->batch, ask = (size_t)j->o->ask;
     lesson l;
-    lesson_plan plan = {&j->e, j->features, "train", q, B, ask};
     mmix_adamw how = mmix_adamw_config_default();
-    for (size_t i = 0; i < B * ask; i++) {       /* each time a picture comes, its next questions */
-        size_t turn = j->r.done * B + i / ask, k = turn / j->subjects * ask + i % ask;
-        const subject *s = &j->about[turn % j->subjects];
-        q[i] = &j->e.train.at[s->first + k % s->count];
-    }
-    if (lesson_make(m, &plan, &l)) return -1;
+    if (next_lesson(j, j->r.done, &l)) return -1;
     mmix_record(m, 1);
     l.input.media = project(m, &j->p, l.features);
     mmix_tensor *nats = mmix_cross_entropy(m, answer_logits(m, j->decoder, &l), l.wanted, -1);
@@ -878,12 +970,13 @@ static int step(job *j, double *loss)
     return mmix_error(m) ? -1 : 0;
 }
 /* Notes a step, and says now and then how far it is. */
-static void step_done(job *j, double loss)
+static void step_done(job *j, double loss, double hidden)
 {
     record *r = &j->r;
     size_t at = r->done * STRETCHES / r->total;
     double t = now();
     r->loss[at] += loss;
+    r->hidden[at] += hidden;
     r->in[at]++;
     r->done++;
     r->seconds = j->before + t - j->start;
@@ -894,19 +987,25 @@ static void step_done(job *j, double loss)
             r->total, r->loss[at] / (double)r->in[at], each,
             each * (double)(r->total - r->done) / 60, on_screen() ? "   \r" : "\n");
 }
+/* Before the steps of this call. */
+static void begin_clock(job *j)
+{
+    j->first = j->r.done;
+    j->before = j->r.seconds;
+    j->start = j->told = j->saved = now();
+}
 /* Steps until the end, a signal, or the time is over. 0, or -1. */
 static int learn(job *j)
 {
     const double pause = 300;                    /* seconds between two savings */
     double loss;
-    j->first = j->r.done;
-    j->before = j->r.seconds;
-    j->start = j->told = j->saved = now();
+    begin_clock(j);
     while (!interrupted && j->r.done < j->r.total) {
         if (step(j, &loss)) return -1;
-        step_done(j, loss);
+        step_done(j, loss, 0);
         int due = j->r.done % j->o->every == 0 || j->r.done == j->r.total;
-        if (due && (rate_it(j) || interrupted || save(j))) return mmix_error(j->m) ? -1 : 0;
+        if (due && (rate_it(j, judged_of(j), "") || interrupted || save(j)))
+            return mmix_error(j->m) ? -1 : 0;
         if (now() - j->saved > pause && save(j)) return -1;
         if (j->o->minutes && now() - j->start > 60.0 * (double)j->o->minutes) interrupted = 1;
     }
@@ -925,13 +1024,14 @@ static int job_ready(job *j)
     if (!j->decoder) return -1;
     const mmix_entry *one = features_of(j->features, "test", j->e.test.at[0].picture);
     if (projector_make(m, &j->p, one->shape[1], j->decoder->config.dim)) return -1;
-    j->said = (int32_t *)calloc(last_of(j) + (size_t)j->o->judge, sizeof *j->said);
+    j->said = (int32_t *)calloc(last_of(j), sizeof *j->said);
     if (!j->said) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for answers");
-    head_of(j);
     return shuffle(j);
 }
 static void job_free(job *j)
 {
+    mmix_distill_destroy(j->run);
+    mmix_decoder_destroy(j->student);
     mmix_optimizer_free(&j->adamw);
     mmix_params_destroy(j->p.params);
     mmix_decoder_destroy(j->decoder);
@@ -939,41 +1039,258 @@ static void job_free(job *j)
     exam_free(&j->e);
     free(j->about);
     free(j->said);
+    free(j->taught);
+}
+static void print_score(const settings *o, const score *s, int first)
+{
+    double half, share = share_of(s, &half), n = (double)sum_of(s->asked);
+    if (o->json)
+        printf("%s{\"after\": \"%s\", \"step\": %zu, \"asked\": %.0f, \"right\": %.6f, \"half\": %.6f, "
+               "\"same\": %.6f}", first ? "" : ", ", s->name, s->step, n, share, half,
+               (double)s->same / fmax(n, 1));
+    else printf("%-14s %8zu %8.0f %8.1f ± %4.1f %9.1f\n", s->name, s->step, n, 100 * share,
+                100 * half, 100 * (double)s->same / fmax(n, 1));
 }
 static void print_record(const settings *o, const record *r)
 {
-    double half, prior = share_of(&r->prior, &half);
-    if (o->json) printf("{\"run\": \"%s\", \"prior\": %.6f, \"scores\": [", o->run, prior);
-    else printf("%s\n%zu steps, %.0f seconds\nthe question alone: %.1f ± %.1f %%\n", r->head, r->done,
-                r->seconds, 100 * prior, 100 * half);
-    for (size_t i = 0; i < r->scores; i++) {
-        double share = share_of(&r->score[i], &half);
-        if (o->json)
-            printf("%s{\"step\": %zu, \"asked\": %zu, \"right\": %.6f, \"half\": %.6f}",
-                   i ? ", " : "", r->score[i].step, sum_of(r->score[i].asked), share, half);
-        else printf("after %zu steps: %.1f ± %.1f %% of %zu\n", r->score[i].step, 100 * share,
-                    100 * half, sum_of(r->score[i].asked));
+    if (o->json) {
+        printf("{\"run\": \"%s\", \"steps\": %zu, \"prior\": ", o->run, r->done);
+        print_score(o, &r->prior, 1);
+        fputs(", \"teacher\": ", stdout);
+        print_score(o, &r->teacher, 1);
+        fputs(", \"scores\": [", stdout);
+    } else {
+        printf("%s\n%.0f seconds\n%-14s %8s %8s %15s %9s\n", r->head, r->seconds, "", "steps",
+               "asked", "right, %", "same, %");
+        print_score(o, &r->prior, 1);
+        if (sum_of(r->teacher.asked)) print_score(o, &r->teacher, 0);
     }
+    for (size_t i = 0; i < r->scores; i++) print_score(o, &r->score[i], !i);
     if (o->json) puts("]}");
 }
-/* An exit status. */
-static int train(mmix_ctx *m, const settings *o)
+/* What runs begin with. 0, or an exit status. */
+static int run_ready(mmix_ctx *m, const settings *o, job *j)
 {
-    job j;
     char path[1200];
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.o = o;
+    memset(j, 0, sizeof *j);
+    j->m = m;
+    j->o = o;
     path_of(o, o->run, ".safetensors", path);
-    if (report_folders(path)) return fail("--out %s: cannot be made", o->out);
+    if (report_folders(path)) return fail("--out %s: cannot be written into", o->out);
     if (o->bf16 && !mmix_has_bf16(m)) fprintf(stderr, "--bf16: this processor has none\n");
     mmix_multiply_bf16(m, o->bf16);
+    return 0;
+}
+/* An exit status. */
+static int train(mmix_ctx *m, const settings *given)
+{
+    const settings own = with_defaults(given, 900, 1e-3), *o = &own;
+    job j;
+    char path[1200];
+    int status = run_ready(m, o, &j);
+    if (status) return status;
+    path_of(o, o->run, ".safetensors", path);
     int bad = job_ready(&j) || mmix_adamw_init(&j.adamw, j.p.params);
+    if (!bad) head_of(&j);
     if (!bad && there(path)) bad = restore(m, path, &j.p, &j.adamw, &j.r);
-    else if (!bad) bad = judge_prior(m, &j.e, last_of(&j), &j.r.prior) || rate_it(&j);
+    else if (!bad) {
+        bad = judge_prior(m, &j.e, last_of(&j), &j.r.prior);
+        if (!bad) bad = rate_it(&j, judged_of(&j), "");
+    }
     if (!bad && !interrupted && j.r.done < j.r.total) {
         learn(&j);
         if (!mmix_error(m)) save(&j);
+    }
+    if (!mmix_error(m)) print_record(o, &j.r);
+    job_free(&j);
+    return 0;
+}
+
+/* ---- students -------------------------------------------------------------------------------- */
+
+/* The language half loses its attention: M-MATE takes its place (LinMU, arXiv 2601.01322), begins
+   with o_proj by least squares (solve.h), and learns from the same questions. */
+
+static void student_head(job *j, const record *trained)
+{
+    const settings *o = j->o;
+    j->r.total = (size_t)o->steps;
+    j->r.batch = (size_t)(o->batch * o->ask);
+    if (j->r.total < o->stages) j->r.total = (size_t)o->stages;
+    snprintf(j->r.head, sizeof j->r.head, "vqa student of %s after %zu steps: %s, %llu stages, %zu "
+             "steps of %llu x %llu questions, window %llu, over %llu, rate %g, L_hid %d, bf16 %d, "
+             "judged on %llu, seed %llu", o->trained, trained->done, o->branches, o->stages,
+             j->r.total, o->batch, o->ask, o->window, o->solve, o->rate, !o->no_hidden, o->bf16,
+             o->judge, o->seed);
+}
+/* The paper's stages, or one with everything. L_seq is left out: a trained teacher's answers are
+   nearly always the true ones, which L_sup has. */
+static mmix_distill_config plan(const job *j)
+{
+    const mmix_distill_config three = mmix_distill_config_linmu();
+    mmix_distill_config c = three;
+    size_t n = (size_t)j->o->stages;
+    c.stages = n;
+    c.calibrate = 0;                             /* least squares have done more */
+    for (size_t i = 0; i < n; i++) {
+        mmix_stage *s = &c.stage[i];
+        *s = three.stage[3 - n + i];
+        s->sequence = 0;
+        s->steps = j->r.total * (i + 1) / n - j->r.total * i / n;
+        s->warmup = s->steps / 20 + 1;
+        if (n == 1) {
+            s->hidden = three.stage[0].hidden;
+            s->lr = three.stage[0].lr;
+        }
+        if (j->o->no_hidden) s->hidden = 0;
+        s->lr *= j->o->rate;
+    }
+    return c;
+}
+static int exercise(const job *j, uint64_t number, lesson *l, mmix_distill_batch *batch)
+{
+    memset(batch, 0, sizeof *batch);
+    if (next_lesson(j, number, l)) return -1;
+    batch->input = l->input;
+    batch->input.media = project(j->m, &j->p, l->features);
+    batch->target = l->target;
+    batch->mask = l->mask;
+    return mmix_error(j->m) ? -1 : 0;
+}
+/* One question of those that are learned from, for least squares. */
+static int solve_row(void *user, size_t i, mmix_sequence *all)
+{
+    const job *j = (const job *)user;
+    static lesson l;                             /* its span outlives the call */
+    const subject *s = &j->about[i % j->subjects];
+    const question *q = &j->e.train.at[s->first + i / j->subjects % s->count];
+    lesson_plan plan = {&j->e, j->features, "train", &q, 1, 1};
+    if (lesson_make(j->m, &plan, &l)) return -1;
+    *all = l.input;
+    all->media = project(j->m, &j->p, l.features);
+    return mmix_error(j->m) ? -1 : 0;
+}
+static mmix_decoder *convert_decoder(const settings *o, const mmix_decoder *teacher)
+{
+    mmix_mmate_options options;
+    memset(&options, 0, sizeof options);
+    options.branches = branch_kind[o->branch];
+    options.text_window = (size_t)o->window;
+    return mmix_decoder_student(teacher, &options);
+}
+static int save_student(job *j)                          /* 0, or -1 */
+{
+    char path[1200], *note = (char *)malloc(NOTE);
+    if (!note) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for a note");
+    write_note(&j->r, note);
+    path_of(j->o, j->o->run, ".safetensors", path);
+    int bad = mmix_distill_save(j->run, path, note);
+    path_of(j->o, j->o->run, ".txt", path);
+    if (!bad) bad = write_record(j->m, path, &j->r);
+    free(note);
+    j->saved = now();
+    return bad;
+}
+/* The run of the file, or a new one, judged as converted and after least squares. 0, or -1. */
+static int begin_student(job *j)
+{
+    enum { FEW = 64 };                           /* questions that show that it says nothing yet */
+    mmix_ctx *m = j->m;
+    char path[1200];
+    size_t n = judged_of(j);
+    path_of(j->o, j->o->run, ".safetensors", path);
+    if (there(path)) {
+        j->run = mmix_distill_load(j->decoder, path, &j->student);
+        if (j->run && read_note(j->run->note, &j->r))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they "
+                      "were, or another --run", path);
+        return mmix_error(m) ? -1 : 0;
+    }
+    j->r.teacher.step = 0;
+    j->student = convert_decoder(j->o, j->decoder);
+    if (!j->student || rate_it(j, n < FEW ? n : FEW, "converted") || interrupted) return -1;
+    solve_lesson l = {m, j->decoder, j->student, (size_t)j->o->solve, solve_row, j};
+    double start = now();
+    if (solve_outputs(&l) || interrupted) return -1;
+    fprintf(stderr, "least squares over %llu questions took %.0f s\n", j->o->solve, now() - start);
+    if (rate_it(j, n, "least squares") || interrupted) return -1;
+    j->run = mmix_distill_create(j->decoder, j->student, plan(j));
+    return mmix_error(m) ? -1 : 0;
+}
+/* Steps until the end, a signal, or the time is over. 0, or -1. */
+static int learn_student(job *j)
+{
+    const double pause = 900;                    /* seconds between two savings, of gigabytes */
+    begin_clock(j);
+    while (!interrupted) {
+        mmix_distill_batch batch;
+        mmix_distill_stats s;
+        lesson l;
+        char name[40];
+        if (exercise(j, j->run->number, &l, &batch)) return -1;
+        int more = mmix_distill_step(j->run, &batch, &s);
+        if (more < 0) return -1;
+        if (!more) break;
+        mmix_reset(j->m);
+        step_done(j, s.token, s.hidden);
+        snprintf(name, sizeof name, j->o->stages > 1 ? "stage %zu" : "one stage", s.stage + 1);
+        if (s.step + 1 == s.steps && rate_it(j, (size_t)j->o->judge, name)) return -1;
+        if (now() - j->saved > pause && save_student(j)) return -1;
+        if (j->o->minutes && now() - j->start > 60.0 * (double)j->o->minutes) interrupted = 1;
+    }
+    return 0;
+}
+/* What a run that is over leaves. 0, or -1. */
+static int finish_student(job *j)
+{
+    char path[1200];
+    mmix_distill_destroy(j->run);
+    j->run = NULL;
+    path_of(j->o, j->o->run, ".student.safetensors", path);
+    if (mmix_decoder_save(j->student, path)) return -1;
+    path_of(j->o, j->o->run, ".txt", path);
+    if (write_record(j->m, path, &j->r)) return -1;
+    path_of(j->o, j->o->run, ".safetensors", path);
+    if (there(path)) remove(path);
+    return 0;
+}
+/* The projector of the run --trained, and what its model says. 0, or -1. */
+static int teach(job *j)
+{
+    char path[1200];
+    record trained;
+    double start = now();
+    memset(&trained, 0, sizeof trained);
+    path_of(j->o, j->o->trained, ".safetensors", path);
+    if (restore(j->m, path, &j->p, NULL, &trained)) return -1;
+    student_head(j, &trained);
+    size_t n = judged_of(j);
+    j->taught = (int32_t *)calloc(n, sizeof *j->taught);
+    if (!j->taught) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for answers");
+    if (judge_prior(j->m, &j->e, n, &j->r.prior)) return -1;
+    if (judge(j->m, &j->e, j->features, &j->p, j->decoder, n, &j->r.teacher, NULL, j->taught))
+        return -1;
+    say_score("the teacher", &j->r.teacher, now() - start);
+    return 0;
+}
+/* An exit status. */
+static int convert(mmix_ctx *m, const settings *given)
+{
+    const settings own = with_defaults(given, 120, 0.2), *o = &own;
+    job j;
+    char path[1200];
+    int status = run_ready(m, o, &j);
+    if (status) return status;
+    path_of(o, o->run, ".student.safetensors", path);
+    if (there(path)) {                           /* it is over */
+        path_of(o, o->run, ".txt", path);
+        if (!read_record(m, path, &j.r)) print_record(o, &j.r);
+        return 0;
+    }
+    int bad = job_ready(&j) || teach(&j) || interrupted || begin_student(&j);
+    if (!bad && !learn_student(&j)) {
+        if (interrupted) save_student(&j);
+        else finish_student(&j);
     }
     if (!mmix_error(m)) print_record(o, &j.r);
     job_free(&j);
@@ -987,7 +1304,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(mmix_ctx *m, const settings *o);  /* an exit status */
-    } command[] = {{"train", train}};
+    } command[] = {{"train", train}, {"convert", convert}};
     size_t commands = sizeof command / sizeof *command, k = 0;
     settings o;
     mmix_options options;
