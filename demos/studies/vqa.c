@@ -27,6 +27,7 @@
 #include "converse.h"
 #include "pictures.h"
 #include "program.h"
+#include "pace.h"
 #include "report.h"
 #include "arguments.h"
 #include "solve.h"
@@ -59,10 +60,10 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *decoder, *vision, *data, *out, *run, *trained, *branches;
+    const char *decoder, *vision, *data, *out, *run, *trained, *branches, *lengths;
     unsigned long long size, steps, batch, ask, every, judge, last, minutes, threads, seed;
     double rate;
-    unsigned long long stages, window, solve;
+    unsigned long long stages, window, solve, student_steps;
     int random, no_hidden, bf16, json;
     int branch;                                  /* of branch_name */
 } settings;
@@ -81,9 +82,11 @@ static void default_settings(settings *o)
     o->out = "build/vqa";
     o->trained = "trained";
     o->branches = "both";
+    o->lengths = "1024,4096,16384";
     o->stages = 3;
     o->window = 64;
     o->solve = 64;
+    o->student_steps = 120;
     o->size = 112;
     o->batch = 8;
     o->ask = 1;
@@ -106,7 +109,9 @@ static int read_options(settings *o, int argc, char **argv)
         {"--run", &o->run, NULL, 0, 0, NULL, NULL},
         {"--trained", &o->trained, NULL, 0, 0, NULL, NULL},
         {"--branches", &o->branches, NULL, 0, 0, NULL, NULL},
+        {"--lengths", &o->lengths, NULL, 0, 0, NULL, NULL},
         {"--stages", NULL, &o->stages, 1, 3, NULL, NULL},
+        {"--student-steps", NULL, &o->student_steps, 1, 100000000, NULL, NULL},
         {"--window", NULL, &o->window, 1, 65536, NULL, NULL},
         {"--solve", NULL, &o->solve, 1, 1000000, NULL, NULL},
         {"--no-hidden", NULL, NULL, 0, 0, NULL, &o->no_hidden},
@@ -131,10 +136,12 @@ static int read_options(settings *o, int argc, char **argv)
     if (o->branch == BRANCHES) return fail("--branches %s: give both, flex or swin", o->branches);
     return 0;
 }
-/* Steps and rate, where they were not given, are those of the command. */
-static settings with_defaults(const settings *given, unsigned long long steps, double rate)
+/* Name, steps and rate of a run, where they were not given, are those of the command. */
+static settings with_defaults(const settings *given, const char *run, unsigned long long steps,
+                              double rate)
 {
     settings o = *given;
+    if (!o.run) o.run = run;
     if (o.steps == UNSET) o.steps = steps;
     if (o.rate < 0) o.rate = rate;
     return o;
@@ -935,7 +942,8 @@ static int rate_it(job *j, size_t n, const char *name)
 static size_t judged_of(const job *j)
 {
     size_t judged = (size_t)j->o->judge, n = last_of(j);
-    return j->r.done < j->r.total && judged < n ? judged : n;
+    int is_last = !j->taught && j->r.done == j->r.total;         /* of a run of `train` */
+    return !is_last && judged < n ? judged : n;
 }
 /* A batch of pictures and questions to learn from, as of step number `number`. 0, or -1. */
 static int next_lesson(const job *j, uint64_t number, lesson *l)
@@ -1075,7 +1083,7 @@ static int run_ready(mmix_ctx *m, const settings *o, job *j)
     memset(j, 0, sizeof *j);
     j->m = m;
     j->o = o;
-    path_of(o, o->run, ".safetensors", path);
+    path_of(o, "run", ".txt", path);
     if (report_folders(path)) return fail("--out %s: cannot be written into", o->out);
     if (o->bf16 && !mmix_has_bf16(m)) fprintf(stderr, "--bf16: this processor has none\n");
     mmix_multiply_bf16(m, o->bf16);
@@ -1084,7 +1092,7 @@ static int run_ready(mmix_ctx *m, const settings *o, job *j)
 /* An exit status. */
 static int train(mmix_ctx *m, const settings *given)
 {
-    const settings own = with_defaults(given, 900, 1e-3), *o = &own;
+    const settings own = with_defaults(given, "trained", 900, 1e-3), *o = &own;
     job j;
     char path[1200];
     int status = run_ready(m, o, &j);
@@ -1111,17 +1119,23 @@ static int train(mmix_ctx *m, const settings *given)
 /* The language half loses its attention: M-MATE takes its place (LinMU, arXiv 2601.01322), begins
    with o_proj by least squares (solve.h), and learns from the same questions. */
 
-static void student_head(job *j, const record *trained)
+/* A student before its first step depends on the teacher, its branches and what least squares are
+   taken over; all its runs begin there. */
+static void begun_head(const job *j, size_t taught, char *head, size_t room)
 {
     const settings *o = j->o;
-    j->r.total = (size_t)o->steps;
-    j->r.batch = (size_t)(o->batch * o->ask);
-    if (j->r.total < o->stages) j->r.total = (size_t)o->stages;
-    snprintf(j->r.head, sizeof j->r.head, "vqa student of %s after %zu steps: %s, %llu stages, %zu "
-             "steps of %llu x %llu questions, window %llu, over %llu, rate %g, L_hid %d, bf16 %d, "
-             "judged on %llu, seed %llu", o->trained, trained->done, o->branches, o->stages,
-             j->r.total, o->batch, o->ask, o->window, o->solve, o->rate, !o->no_hidden, o->bf16,
-             o->judge, o->seed);
+    snprintf(head, room, "vqa student of %s after %zu steps: %s, window %llu, over %llu, bf16 %d, "
+             "judged on %zu, seed %llu", o->trained, taught, o->branches, o->window, o->solve,
+             o->bf16, judged_of(j), o->seed);
+}
+static void student_head(job *j, size_t taught)
+{
+    const settings *o = j->o;
+    begun_head(j, taught, j->r.head, sizeof j->r.head);
+    size_t n = strlen(j->r.head);
+    snprintf(j->r.head + n, sizeof j->r.head - n, "; %llu stages, %zu steps of %llu x %llu "
+             "questions, rate %g, L_hid %d", o->stages, j->r.total, o->batch, o->ask, o->rate,
+             !o->no_hidden);
 }
 /* The paper's stages, or one with everything. L_seq is left out: a trained teacher's answers are
    nearly always the true ones, which L_sup has. */
@@ -1191,30 +1205,107 @@ static int save_student(job *j)                          /* 0, or -1 */
     j->saved = now();
     return bad;
 }
-/* The run of the file, or a new one, judged as converted and after least squares. 0, or -1. */
-static int begin_student(job *j)
+/* What all runs of a kind of student begin with lies in begun-BRANCHES.…: the student, its scores,
+   and what its teacher said. */
+static void begun_path(const settings *o, const char *ending, char path[1200])
+{
+    char name[40];
+    snprintf(name, sizeof name, "begun-%s", o->branches);
+    path_of(o, name, ending, path);
+}
+static int save_begun(job *j, size_t taught)             /* 0, or -1 */
+{
+    char path[1200];
+    record r = j->r;
+    mmix_entry said;
+    memset(&said, 0, sizeof said);
+    said.name = "array";
+    said.dtype = MMIX_FILE_I32;
+    said.ndim = 1;
+    said.shape[0] = judged_of(j);
+    said.data = j->taught;
+    begun_path(j->o, ".said.npy", path);
+    if (mmix_archive_save(j->m, path, &said, 1, NULL)) return -1;
+    begun_path(j->o, ".student.safetensors", path);
+    if (mmix_decoder_save(j->student, path)) return -1;
+    begun_head(j, taught, r.head, sizeof r.head);
+    begun_path(j->o, ".txt", path);              /* last: where it is the others are */
+    return write_record(j->m, path, &r);
+}
+/* 1 if it is there and of these settings; then the record has its scores. 0, or -1 on error. */
+static int load_begun(job *j, size_t taught)
+{
+    char path[1200], *note;
+    record r;
+    memset(&r, 0, sizeof r);
+    begun_head(j, taught, r.head, sizeof r.head);
+    begun_path(j->o, ".txt", path);
+    note = there(path) ? read_file(j->m, path) : NULL;
+    int same = note && !read_note(note, &r);
+    free(note);
+    if (!same) return mmix_error(j->m) ? -1 : 0;
+    begun_path(j->o, ".said.npy", path);
+    mmix_archive *a = mmix_archive_open(j->m, path);
+    const mmix_entry *said = mmix_archive_entry(a, 0);
+    if (said && mmix_entry_count(said) == judged_of(j))
+        mmix_archive_read(j->m, a, said, MMIX_FILE_I32, j->taught, judged_of(j));
+    else if (a) mmix_fail(j->m, MMIX_ERROR_FILE, "%s: expected %zu answers", path, judged_of(j));
+    mmix_archive_close(a);
+    begun_path(j->o, ".student.safetensors", path);
+    if (!mmix_error(j->m)) j->student = mmix_decoder_load(j->m, path);
+    j->r.prior = r.prior;
+    j->r.teacher = r.teacher;
+    j->r.scores = r.scores;
+    for (size_t i = 0; i < r.scores; i++) j->r.score[i] = r.score[i];
+    return mmix_error(j->m) ? -1 : 1;
+}
+/* Judges the teacher, converts it, and judges what comes of it and of least squares. 0, or -1. */
+static int make_begun(job *j, size_t taught)
 {
     enum { FEW = 64 };                           /* questions that show that it says nothing yet */
     mmix_ctx *m = j->m;
-    char path[1200];
     size_t n = judged_of(j);
-    path_of(j->o, j->o->run, ".safetensors", path);
-    if (there(path)) {
-        j->run = mmix_distill_load(j->decoder, path, &j->student);
-        if (j->run && read_note(j->run->note, &j->r))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they "
-                      "were, or another --run", path);
-        return mmix_error(m) ? -1 : 0;
-    }
-    j->r.teacher.step = 0;
-    j->student = convert_decoder(j->o, j->decoder);
+    double start = now();
+    if (judge_prior(m, &j->e, n, &j->r.prior)) return -1;
+    if (judge(m, &j->e, j->features, &j->p, j->decoder, n, &j->r.teacher, NULL, j->taught))
+        return -1;
+    say_score("the teacher", &j->r.teacher, now() - start);
+    j->student = interrupted ? NULL : convert_decoder(j->o, j->decoder);
     if (!j->student || rate_it(j, n < FEW ? n : FEW, "converted") || interrupted) return -1;
     solve_lesson l = {m, j->decoder, j->student, (size_t)j->o->solve, solve_row, j};
-    double start = now();
+    start = now();
     if (solve_outputs(&l) || interrupted) return -1;
     fprintf(stderr, "least squares over %llu questions took %.0f s\n", j->o->solve, now() - start);
     if (rate_it(j, n, "least squares") || interrupted) return -1;
-    j->run = mmix_distill_create(j->decoder, j->student, plan(j));
+    return save_begun(j, taught);
+}
+/* The run of the file, or a new one. 0, or -1. */
+static int begin_student(job *j)
+{
+    mmix_ctx *m = j->m;
+    char path[1200];
+    record trained;
+    memset(&trained, 0, sizeof trained);
+    path_of(j->o, j->o->trained, ".safetensors", path);
+    if (restore(m, path, &j->p, NULL, &trained)) return -1;
+    j->r.total = (size_t)(j->o->steps < j->o->stages ? j->o->stages : j->o->steps);
+    j->r.batch = (size_t)(j->o->batch * j->o->ask);
+    student_head(j, trained.done);
+    j->taught = (int32_t *)calloc(judged_of(j), sizeof *j->taught);
+    if (!j->taught) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for answers");
+    int begun = load_begun(j, trained.done);
+    if (begun < 0 || (!begun && make_begun(j, trained.done))) return -1;
+    path_of(j->o, j->o->run, ".safetensors", path);
+    if (!there(path)) {
+        j->run = mmix_distill_create(j->decoder, j->student, plan(j));
+        return mmix_error(m) ? -1 : 0;
+    }
+    mmix_decoder_destroy(j->student);
+    j->student = NULL;
+    j->run = mmix_distill_load(j->decoder, path, &j->student);
+    if (j->run && read_note(j->run->note, &j->r))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or "
+                  "another --run", path);
     return mmix_error(m) ? -1 : 0;
 }
 /* Steps until the end, a signal, or the time is over. 0, or -1. */
@@ -1234,7 +1325,7 @@ static int learn_student(job *j)
         mmix_reset(j->m);
         step_done(j, s.token, s.hidden);
         snprintf(name, sizeof name, j->o->stages > 1 ? "stage %zu" : "one stage", s.stage + 1);
-        if (s.step + 1 == s.steps && rate_it(j, (size_t)j->o->judge, name)) return -1;
+        if (s.step + 1 == s.steps && rate_it(j, judged_of(j), name)) return -1;
         if (now() - j->saved > pause && save_student(j)) return -1;
         if (j->o->minutes && now() - j->start > 60.0 * (double)j->o->minutes) interrupted = 1;
     }
@@ -1254,40 +1345,22 @@ static int finish_student(job *j)
     if (there(path)) remove(path);
     return 0;
 }
-/* The projector of the run --trained, and what its model says. 0, or -1. */
-static int teach(job *j)
-{
-    char path[1200];
-    record trained;
-    double start = now();
-    memset(&trained, 0, sizeof trained);
-    path_of(j->o, j->o->trained, ".safetensors", path);
-    if (restore(j->m, path, &j->p, NULL, &trained)) return -1;
-    student_head(j, &trained);
-    size_t n = judged_of(j);
-    j->taught = (int32_t *)calloc(n, sizeof *j->taught);
-    if (!j->taught) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for answers");
-    if (judge_prior(j->m, &j->e, n, &j->r.prior)) return -1;
-    if (judge(j->m, &j->e, j->features, &j->p, j->decoder, n, &j->r.teacher, NULL, j->taught))
-        return -1;
-    say_score("the teacher", &j->r.teacher, now() - start);
-    return 0;
-}
 /* An exit status. */
 static int convert(mmix_ctx *m, const settings *given)
 {
-    const settings own = with_defaults(given, 120, 0.2), *o = &own;
+    const settings own = with_defaults(given, "three", given->student_steps, 0.2), *o = &own;
     job j;
     char path[1200];
     int status = run_ready(m, o, &j);
     if (status) return status;
+    if (!strcmp(o->run, o->trained)) return fail("--run %s: that is the trained run", o->run);
     path_of(o, o->run, ".student.safetensors", path);
     if (there(path)) {                           /* it is over */
         path_of(o, o->run, ".txt", path);
         if (!read_record(m, path, &j.r)) print_record(o, &j.r);
         return 0;
     }
-    int bad = job_ready(&j) || teach(&j) || interrupted || begin_student(&j);
+    int bad = job_ready(&j) || begin_student(&j);
     if (!bad && !learn_student(&j)) {
         if (interrupted) save_student(&j);
         else finish_student(&j);
@@ -1297,6 +1370,185 @@ static int convert(mmix_ctx *m, const settings *given)
     return 0;
 }
 
+/* ---- speed ----------------------------------------------------------------------------------- */
+
+/* How long many pictures in one sequence take: to be seen, to be read, and a token after them. Each
+   time stands in a line of speed.txt, so that those that are there are not taken again. */
+enum { ENCODER, TEACHER, STUDENT, TIMED };
+static const char *const timed_name[TIMED] = {"encoder", "teacher", "student"};
+typedef struct timing {
+    int who;
+    size_t tokens;                               /* of media */
+    pace p;
+} timing;
+enum { TIMINGS = TIMED * LIST };
+
+/* The times in a file; none if it is not there. */
+static size_t read_timings(mmix_ctx *m, const char *path, timing *t)
+{
+    size_t n = 0;
+    char *bytes = there(path) ? read_file(m, path) : NULL, *at = bytes;
+    for (; at && *at && n < TIMINGS; n++) {
+        size_t name = strcspn(at, " ");
+        for (t[n].who = 0; t[n].who < TIMED; t[n].who++)
+            if (!strncmp(timed_name[t[n].who], at, name)) break;
+        at += name;
+        t[n].tokens = strtoul(at, &at, 10);
+        t[n].p.read = strtod(at, &at);
+        t[n].p.step = strtod(at, &at);
+        t[n].p.bytes = strtod(at, &at);
+        if (t[n].who == TIMED || *at != '\n') {
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: line %zu is no time", path, n + 1);
+            break;
+        }
+        at++;
+    }
+    free(bytes);
+    return mmix_error(m) ? 0 : n;
+}
+static const timing *timing_of(const timing *t, size_t n, int who, size_t tokens)
+{
+    for (size_t i = 0; i < n; i++)
+        if (t[i].who == who && t[i].tokens == tokens) return &t[i];
+    return NULL;
+}
+/* Pictures of grid x grid tokens, each behind one token of text, and one token at the end; their
+   features are random. *span is to be freed. 0, or -1. */
+static int album(mmix_ctx *m, const mmix_decoder *d, size_t pictures, size_t grid, mmix_sequence *q,
+                 mmix_span **span)
+{
+    size_t n = grid * grid, shape[2] = {1, pictures * (n + 1) + 1};
+    memset(q, 0, sizeof *q);
+    *span = (mmix_span *)calloc(pictures, sizeof **span);
+    if (!*span) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu pictures", pictures);
+    for (size_t i = 0; i < pictures; i++) {
+        mmix_span *s = *span + i;
+        s->start = i * (n + 1) + 1;
+        s->grid[0] = 1;
+        s->grid[1] = s->grid[2] = grid;
+    }
+    q->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; q->tokens && i < shape[1]; i++) mmix_data_i32(q->tokens)[i] = 1;
+    q->spans = *span;
+    q->n_spans = pictures;
+    q->media = mmix_fill_normal(m, mmix_new3(m, 1, pictures * n, d->config.dim), 0.2, 1);
+    return mmix_error(m) ? -1 : 0;
+}
+/* Seconds until the ViT has seen a picture, of the second batch of them. */
+static double time_encoder(mmix_ctx *m, const settings *o, const mmix_vision *v)
+{
+    enum { AT_ONCE = 16 };
+    double seconds = 0;
+    for (int i = 0; i < 2; i++, mmix_reset(m)) {
+        mmix_tensor *image = mmix_new4(m, AT_ONCE, 3, (size_t)o->size, (size_t)o->size);
+        if (image) mmix_fill_normal(m, image, 1, 2);
+        double start = clock_of(m);
+        mmix_vision_forward(m, v, image, NULL);
+        seconds = (clock_of(m) - start) / AT_ONCE;
+    }
+    return seconds;
+}
+static void print_timing(const settings *o, const timing *t, int first)
+{
+    if (o->json)
+        printf("%s{\"who\": \"%s\", \"media_tokens\": %zu, \"read_seconds\": %.4f, "
+               "\"written_a_second\": %.2f, \"state_bytes\": %.0f}", first ? "[" : ",\n ",
+               timed_name[t->who], t->tokens, t->p.read, t->p.step > 0 ? 1 / t->p.step : 0,
+               t->p.bytes);
+    else printf("%-8s %10zu %12.2f %14.1f %14.2f\n", timed_name[t->who], t->tokens, t->p.read,
+                t->p.step > 0 ? 1 / t->p.step : 0, t->p.bytes / 1048576);
+    fflush(stdout);
+}
+/* Takes one time and appends it to the file. 0, or -1. */
+static int take_time(mmix_ctx *m, const settings *o, const char *path, const mmix_vision *v,
+                     mmix_decoder *const *d, timing *t)
+{
+    size_t grid = (size_t)o->size / mmix_vision_config_of(v)->patch;
+    size_t pictures = t->tokens / (grid * grid);
+    mmix_sequence q;
+    mmix_span *span = NULL;
+    if (!pictures)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--lengths: expected at least the %zu tokens of a "
+                         "picture, found %zu", grid * grid, t->tokens);
+    if (t->who == ENCODER) t->p.read = time_encoder(m, o, v) * (double)pictures;
+    else if (!album(m, d[t->who], pictures, grid, &q, &span)) pace_of(m, d[t->who], &q, &t->p);
+    free(span);
+    if (mmix_error(m)) return -1;
+    FILE *f = fopen(path, "ab");
+    if (f) fprintf(f, "%s %zu %.6f %.6f %.0f\n", timed_name[t->who], t->tokens, t->p.read, t->p.step,
+                   t->p.bytes);
+    if (!f || fclose(f)) return mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written", path);
+    return 0;
+}
+/* All times that are not there yet. 0, or -1. */
+static int take_times(mmix_ctx *m, const settings *o, const size_t *length, size_t lengths)
+{
+    char path[1200];
+    timing known[TIMINGS], t;
+    path_of(o, "speed", ".txt", path);
+    size_t n = read_timings(m, path, known);
+    mmix_vision *v = mmix_error(m) ? NULL : mmix_vision_load_as(m, o->vision, MMIX_DTYPE_BF16);
+    mmix_decoder *d[TIMED] = {NULL, NULL, NULL};
+    if (v) d[TEACHER] = mmix_decoder_load(m, o->decoder);
+    if (d[TEACHER]) d[STUDENT] = convert_decoder(o, d[TEACHER]);
+    for (int who = TEACHER; who < TIMED && !mmix_error(m); who++)
+        mmix_params_narrow(d[who]->params, MMIX_DTYPE_BF16);
+    for (size_t i = 0; i < TIMED * lengths && !mmix_error(m) && !interrupted; i++) {
+        const timing *old = timing_of(known, n, (int)(i % TIMED), length[i / TIMED]);
+        memset(&t, 0, sizeof t);
+        t.who = (int)(i % TIMED);
+        t.tokens = length[i / TIMED];
+        if (!old && take_time(m, o, path, v, d, &t)) break;
+        print_timing(o, old ? old : &t, !i);
+    }
+    mmix_decoder_destroy(d[STUDENT]);
+    mmix_decoder_destroy(d[TEACHER]);
+    mmix_vision_destroy(v);
+    return mmix_error(m) ? -1 : 0;
+}
+/* An exit status. */
+static int speed(mmix_ctx *m, const settings *o)
+{
+    size_t length[LIST], lengths = read_list("--lengths", o->lengths, length);
+    char path[1200];
+    if (!lengths) return 2;
+    path_of(o, "speed", ".txt", path);
+    if (report_folders(path)) return fail("--out %s: cannot be written into", o->out);
+    if (!o->json) printf("bf16, threads: %d\n%-8s %10s %12s %14s %14s\n", mmix_threads(m), "",
+                         "tokens", "read in s", "written a s", "state in MiB");
+    if (!take_times(m, o, length, lengths) && o->json) puts("]");
+    return 0;
+}
+
+#include "vqa_report.h"
+
+/* ---- everything ------------------------------------------------------------------------------ */
+
+/* All runs of the report one after another. What is there already is not made again, so that the
+   same command goes on after Ctrl-C. An exit status. */
+static int all(mmix_ctx *m, const settings *given)
+{
+    for (int run = 0; run < RUNS && !mmix_error(m) && !interrupted; run++) {
+        settings o = *given;
+        int learns = run <= RUN_RANDOM;
+        o.run = run_name[run];
+        o.trained = run_name[RUN_TRAINED];
+        o.random = run == RUN_RANDOM;
+        o.stages = run == RUN_THREE ? 3 : 1;
+        o.no_hidden = run == RUN_NO_HIDDEN;
+        if (run == RUN_FLEX) o.branch = 1;
+        if (run == RUN_SWIN) o.branch = 2;
+        o.branches = branch_name[o.branch];
+        if (!learns) o.steps = given->student_steps;
+        fprintf(stderr, "%s\n", run_title[run]);
+        int status = learns ? train(m, &o) : convert(m, &o);
+        if (status) return status;
+    }
+    if (mmix_error(m) || interrupted) return 0;
+    int status = speed(m, given);
+    return status || mmix_error(m) || interrupted ? status : make_report(m, given);
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
@@ -1304,7 +1556,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(mmix_ctx *m, const settings *o);  /* an exit status */
-    } command[] = {{"train", train}, {"convert", convert}};
+    } command[] = {{"train", train}, {"convert", convert}, {"speed", speed},
+                   {"report", make_report}, {"all", all}};
     size_t commands = sizeof command / sizeof *command, k = 0;
     settings o;
     mmix_options options;
