@@ -2,7 +2,16 @@
    and then to do so without attention
 
        cc -O2 demos/studies/vqa.c -o vqa -lm -lpthread
-       ./vqa train --decoder SmolLM2-135M-Instruct.gguf --vision vit-s14.safetensors --data easy-vqa
+       ./vqa all --decoder SmolLM2-135M-Instruct.gguf --bf16
+
+   or one part after another:
+
+       ./vqa train --decoder SmolLM2-135M-Instruct.gguf             # the projector learns
+       ./vqa train --decoder … --random --run random                # on a ViT of random numbers
+       ./vqa convert --decoder … --run three                        # attention out, three stages
+       ./vqa convert --decoder … --run flex --branches flex --stages 1
+       ./vqa speed --decoder …
+       ./vqa report --decoder …
 
    The parts are a trained ViT, which sees a picture as patch tokens; a projector (LayerNorm, two
    linear layers with GELU), which brings these to the width of a language model; and the language
@@ -11,8 +20,12 @@
    easy-VQA (github.com/vzhou842/easy-VQA): DIR/train/questions.json, DIR/train/images/0.png, …, and
    the same in DIR/test, which nobody learns from.
 
+   `convert` puts M-MATE in the place of the language model's attention (LinMU, arXiv 2601.01322;
+   docs/05b-distillation.md). The student begins with o_proj by least squares (solve.h) and learns
+   from the same questions.
+
    Sections: options · questions · what pictures look like · lessons · projector · answers judged ·
-   runs · training · main. */
+   runs · training · students · speed · everything · main; the page is in vqa_report.h. */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -37,26 +50,45 @@
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "vqa train - a language model that learns to answer questions about pictures\n\n"
+    "vqa all|train|convert|speed|report - a language model answers questions about pictures\n\n"
     "  --decoder FILE    .gguf, or .safetensors with config.json and tokenizer.json beside it\n"
-    "  --vision FILE     a ViT                                  (../shared/data/vit-s14/…)\n"
-    "  --data DIR        questions and pictures as easy-VQA's       (../shared/data/easy-vqa)\n"
-    "  --out DIR         everything goes there                                (build/vqa)\n"
-    "  --run NAME        of this run's files                                  (trained)\n"
-    "  --random          the ViT's numbers are random ones\n"
+    "  --vision FILE     a ViT                  (../shared/data/vit-s14/model.safetensors)\n"
+    "  --data DIR        questions and pictures as easy-VQA's      (../shared/data/easy-vqa)\n"
+    "  --out DIR         everything goes there, also features-….safetensors, what the ViT sees\n"
+    "                    of all pictures                                      (build/vqa)\n"
     "  --size N          pictures are brought to N x N pixels                 (112)\n"
-    "  --steps N         of the optimizer; 0: it is judged, and that is all   (1200)\n"
-    "  --batch N         pictures of a step                                   (8)\n"
-    "  --ask N           questions about each of them                         (1)\n"
-    "  --rate R          the highest learning rate                            (1e-3)\n"
-    "  --every N         steps between two judgements                         (100)\n"
+    "  --batch N         pictures of an optimizer step                        (8)\n"
+    "  --ask N           questions about each of them, in one row             (1)\n"
     "  --judge N         questions of a judgement, about pictures never seen  (300)\n"
-    "  --last N          questions of the last one                            (1000)\n"
+    "  --rate R          train: the highest learning rate (1e-3); convert: times the learning\n"
+    "                    rates of mmix_distill_config_linmu (0.2)\n"
     "  --minutes N       so long at most; then it is saved as after Ctrl-C    (no end)\n"
     "  --bf16            products are of bf16; needs AVX512-BF16\n"
     "  --threads N       (all cores)\n"
     "  --seed N          of what is drawn                                     (1)\n"
     "  --json            results as JSON on stdout\n\n"
+    "all: the runs trained, random, three, one, no-hidden, flex and swin, speed, and the report.\n"
+    "What is done already is not done again, so that the same command goes on after Ctrl-C.\n"
+    "BUDGET\n"
+    "train: the projector learns. If the run's file is there it goes on with it.\n"
+    "  --run NAME        NAME.safetensors is the run, NAME.txt its numbers    (trained)\n"
+    "  --random          the ViT's numbers are random ones\n"
+    "  --steps N         of the optimizer; 0: it is judged, and that is all   (900)\n"
+    "  --every N         steps between two judgements                         (100)\n"
+    "  --last N          questions of the last one                            (1000)\n\n"
+    "convert: a student without attention learns. If the run's file is there it goes on with it.\n"
+    "  --run NAME        NAME.student.safetensors is what comes of it         (three)\n"
+    "  --trained NAME    the run whose model it learns from                   (trained)\n"
+    "  --student-steps N in all stages together                               (120)\n"
+    "  --stages N        3: Flex-MA, then both branches, then LoRA besides; 1: all at once (3)\n"
+    "  --branches NAME   both, flex (Flex-MA alone) or swin (Local-Swin alone)  (both)\n"
+    "  --no-hidden       without L_hid\n"
+    "  --window N        tokens of text that Local-Swin sees                  (64)\n"
+    "  --solve N         questions that least squares are taken over          (64)\n\n"
+    "speed: seconds of seeing and reading many pictures in one sequence, tokens a second after\n"
+    "them. What stands in speed.txt is not timed again.\n"
+    "  --lengths LIST    media tokens                              (1024,4096,16384)\n\n"
+    "report: report.html and vqa.svg, of what there is in --out.\n\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
@@ -278,8 +310,8 @@ static int read_part(mmix_ctx *m, const settings *o, const char *part, exam *e, 
     char *bytes = read_file(m, path);
     const char *at = bytes;
     if (bytes && read_questions(&at, e, all))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected [[\"question\", \"answer\", picture], …], found "
-                  "something else at byte %zu", path, (size_t)(at - bytes));
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected [[\"question\", \"answer\", picture], …], "
+                  "found something else at byte %zu", path, (size_t)(at - bytes));
     free(bytes);
     return mmix_error(m) ? -1 : 0;
 }
@@ -312,7 +344,8 @@ static int exam_make(mmix_ctx *m, const settings *o, exam *e)    /* 0, or -1 */
 static size_t *best_answers(mmix_ctx *m, const exam *e)
 {
     size_t W = e->words.count, A = e->answer.count;
-    size_t *count = (size_t *)calloc(W * A, sizeof *count), *best = (size_t *)calloc(W, sizeof *best);
+    size_t *count = (size_t *)calloc(W * A, sizeof *count);
+    size_t *best = (size_t *)calloc(W, sizeof *best);
     if (!count || !best) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu questions", W);
     for (size_t i = 0; count && best && i < e->train.count; i++)
         count[e->train.at[i].words * A + e->train.at[i].answer]++;
@@ -373,8 +406,8 @@ static int sight_make(mmix_ctx *m, sight *s, const mmix_vision *v, const setting
     return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", n);
 }
 /* Some pictures of a part, which become number `first` and so on of all. 0, or -1. */
-static int see(mmix_ctx *m, sight *s, const mmix_vision *v, const picture_set *set, const char *part,
-               size_t at, size_t some, size_t first)
+static int see(mmix_ctx *m, sight *s, const mmix_vision *v, const picture_set *set,
+               const char *part, size_t at, size_t some, size_t first)
 {
     size_t n = s->grid * s->grid, side = set->picture[at].width;
     mmix_tensor *image = mmix_new4(m, some, 3, side, side);
@@ -412,7 +445,8 @@ static int see_all(mmix_ctx *m, sight *s, const mmix_vision *v, const pictures *
         if (now() - said < line_pause() && i < s->pictures) continue;
         said = now();
         fprintf(stderr, "%zu of %zu pictures seen, %.0f seconds left%s", i, s->pictures,
-                (said - start) / (double)i * (double)(s->pictures - i), on_screen() ? "   \r" : "\n");
+                (said - start) / (double)i * (double)(s->pictures - i),
+                on_screen() ? "   \r" : "\n");
     }
     return 0;
 }
@@ -724,8 +758,8 @@ static void take_score(char **at, score *s)
 }
 static void write_note(const record *r, char *note)      /* at most NOTE bytes */
 {
-    size_t n = (size_t)snprintf(note, NOTE, "%s\n%zu %zu %zu %.3f %zu\n", r->head, r->done, r->total,
-                                r->batch, r->seconds, r->scores);
+    size_t n = (size_t)snprintf(note, NOTE, "%s\n%zu %zu %zu %.3f %zu\n", r->head, r->done,
+                                r->total, r->batch, r->seconds, r->scores);
     n += put_score(note + n, NOTE - n, &r->prior);
     n += put_score(note + n, NOTE - n, &r->teacher);
     for (size_t i = 0; i < r->scores; i++) n += put_score(note + n, NOTE - n, &r->score[i]);
@@ -899,11 +933,10 @@ static void head_of(job *j)
     j->r.total = (size_t)o->steps;
     j->r.batch = (size_t)(o->batch * o->ask);
     snprintf(j->r.head, sizeof j->r.head, "vqa %s ViT, %zu x %zu, pictures of %llu pixels, %llu "
-             "steps of %llu x %llu questions of %zu, rate %g, bf16 %d, judged on %llu and %llu, seed "
-             "%llu",
-             o->random ? "random" : "trained", j->decoder->config.depth, j->decoder->config.dim,
-             o->size, o->steps, o->batch, o->ask, j->e.train.count, o->rate, o->bf16, o->judge, o->last,
-             o->seed);
+             "steps of %llu x %llu questions of %zu, rate %g, bf16 %d, judged on %llu and %llu, "
+             "seed %llu", o->random ? "random" : "trained", j->decoder->config.depth,
+             j->decoder->config.dim, o->size, o->steps, o->batch, o->ask, j->e.train.count,
+             o->rate, o->bf16, o->judge, o->last, o->seed);
 }
 static size_t last_of(const job *j)              /* questions of the last judgement */
 {
@@ -1053,9 +1086,9 @@ static void print_score(const settings *o, const score *s, int first)
 {
     double half, share = share_of(s, &half), n = (double)sum_of(s->asked);
     if (o->json)
-        printf("%s{\"after\": \"%s\", \"step\": %zu, \"asked\": %.0f, \"right\": %.6f, \"half\": %.6f, "
-               "\"same\": %.6f}", first ? "" : ", ", s->name, s->step, n, share, half,
-               (double)s->same / fmax(n, 1));
+        printf("%s{\"after\": \"%s\", \"step\": %zu, \"asked\": %.0f, \"right\": %.6f, "
+               "\"half\": %.6f, \"same\": %.6f}", first ? "" : ", ", s->name, s->step, n, share,
+               half, (double)s->same / fmax(n, 1));
     else printf("%-14s %8zu %8.0f %8.1f ± %4.1f %9.1f\n", s->name, s->step, n, 100 * share,
                 100 * half, 100 * (double)s->same / fmax(n, 1));
 }
@@ -1304,8 +1337,8 @@ static int begin_student(job *j)
     j->student = NULL;
     j->run = mmix_distill_load(j->decoder, path, &j->student);
     if (j->run && read_note(j->run->note, &j->r))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or "
-                  "another --run", path);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, "
+                  "or another --run", path);
     return mmix_error(m) ? -1 : 0;
 }
 /* Steps until the end, a signal, or the time is over. 0, or -1. */
@@ -1412,26 +1445,27 @@ static const timing *timing_of(const timing *t, size_t n, int who, size_t tokens
         if (t[i].who == who && t[i].tokens == tokens) return &t[i];
     return NULL;
 }
-/* Pictures of grid x grid tokens, each behind one token of text, and one token at the end; their
-   features are random. *span is to be freed. 0, or -1. */
-static int album(mmix_ctx *m, const mmix_decoder *d, size_t pictures, size_t grid, mmix_sequence *q,
+/* `count` pictures of grid x grid tokens, each behind one token of text, and one token at the end;
+   their features are random. *span is to be freed. 0, or -1. */
+static int album(mmix_ctx *m, const mmix_decoder *d, size_t count, size_t grid, mmix_sequence *q,
                  mmix_span **span)
 {
-    size_t n = grid * grid, shape[2] = {1, pictures * (n + 1) + 1};
+    size_t n = grid * grid, shape[2] = {1, count * (n + 1) + 1};
     memset(q, 0, sizeof *q);
-    *span = (mmix_span *)calloc(pictures, sizeof **span);
-    if (!*span) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu pictures", pictures);
-    for (size_t i = 0; i < pictures; i++) {
+    *span = (mmix_span *)calloc(count, sizeof **span);
+    if (!*span) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu pictures", count);
+    for (size_t i = 0; i < count; i++) {
         mmix_span *s = *span + i;
         s->start = i * (n + 1) + 1;
         s->grid[0] = 1;
-        s->grid[1] = s->grid[2] = grid;
+        s->grid[1] = grid;
+        s->grid[2] = grid;
     }
     q->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; q->tokens && i < shape[1]; i++) mmix_data_i32(q->tokens)[i] = 1;
     q->spans = *span;
-    q->n_spans = pictures;
-    q->media = mmix_fill_normal(m, mmix_new3(m, 1, pictures * n, d->config.dim), 0.2, 1);
+    q->n_spans = count;
+    q->media = mmix_fill_normal(m, mmix_new3(m, 1, count * n, d->config.dim), 0.2, 1);
     return mmix_error(m) ? -1 : 0;
 }
 /* Seconds until the ViT has seen a picture, of the second batch of them. */
@@ -1464,19 +1498,19 @@ static int take_time(mmix_ctx *m, const settings *o, const char *path, const mmi
                      mmix_decoder *const *d, timing *t)
 {
     size_t grid = (size_t)o->size / mmix_vision_config_of(v)->patch;
-    size_t pictures = t->tokens / (grid * grid);
+    size_t count = t->tokens / (grid * grid);
     mmix_sequence q;
     mmix_span *span = NULL;
-    if (!pictures)
+    if (!count)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--lengths: expected at least the %zu tokens of a "
                          "picture, found %zu", grid * grid, t->tokens);
-    if (t->who == ENCODER) t->p.read = time_encoder(m, o, v) * (double)pictures;
-    else if (!album(m, d[t->who], pictures, grid, &q, &span)) pace_of(m, d[t->who], &q, &t->p);
+    if (t->who == ENCODER) t->p.read = time_encoder(m, o, v) * (double)count;
+    else if (!album(m, d[t->who], count, grid, &q, &span)) pace_of(m, d[t->who], &q, &t->p);
     free(span);
     if (mmix_error(m)) return -1;
     FILE *f = fopen(path, "ab");
-    if (f) fprintf(f, "%s %zu %.6f %.6f %.0f\n", timed_name[t->who], t->tokens, t->p.read, t->p.step,
-                   t->p.bytes);
+    if (f) fprintf(f, "%s %zu %.6f %.6f %.0f\n", timed_name[t->who], t->tokens, t->p.read,
+                   t->p.step, t->p.bytes);
     if (!f || fclose(f)) return mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written", path);
     return 0;
 }
@@ -1565,7 +1599,8 @@ int main(int argc, char **argv)
     if (status) return status < 0 ? 0 : status;
     while (argc > 1 && k < commands && strcmp(argv[1], command[k].name)) k++;
     if (argc < 2 || k == commands)
-        return fail("%s: give train; --help says more", argc < 2 ? "nothing to do" : argv[1]);
+        return fail("%s: give all, train, convert, speed or report; --help says more",
+                    argc < 2 ? "nothing to do" : argv[1]);
     if (!o.decoder) return fail("%s: give --decoder", argv[1]);
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;

@@ -5,10 +5,11 @@
 
 /* The runs that `all` makes, and what they are called. */
 enum { RUN_TRAINED, RUN_RANDOM, RUN_THREE, RUN_ONE, RUN_NO_HIDDEN, RUN_FLEX, RUN_SWIN, RUNS };
-static const char *const run_name[RUNS] = {"trained", "random", "three", "one", "no-hidden", "flex",
-                                           "swin"};
-static const char *const run_title[RUNS] = {"trained ViT", "random ViT", "three stages", "one stage",
-                                            "one stage without L_hid", "Flex-MA alone, one stage",
+static const char *const run_name[RUNS] = {"trained", "random", "three", "one", "no-hidden",
+                                           "flex", "swin"};
+static const char *const run_title[RUNS] = {"trained ViT", "random ViT", "three stages",
+                                            "one stage", "one stage without L_hid",
+                                            "Flex-MA alone, one stage",
                                             "Local-Swin alone, one stage"};
 
 /* What is there of a run: 1, or 0. */
@@ -22,10 +23,10 @@ static int run_known(mmix_ctx *m, const settings *o, int run, record *r)
 
 /* ---- tables and curves ----------------------------------------------------------------------- */
 
-static void score_row(report *page, const char *name, size_t questions, const score *s)
+static void score_row(report *page, const char *name, size_t learned, const score *s)
 {
     double half, share = share_of(s, &half);
-    report_row(page, "%s|%zu|%zu|%.1f ± %.1f|%.1f|%.1f|%.1f", name, questions, sum_of(s->asked),
+    report_row(page, "%s|%zu|%zu|%.1f ± %.1f|%.1f|%.1f|%.1f", name, learned, sum_of(s->asked),
                100 * share, 100 * half,
                100 * (double)s->right[0] / fmax((double)s->asked[0], 1),
                100 * (double)s->right[1] / fmax((double)s->asked[1], 1),
@@ -139,8 +140,8 @@ static void speed_table(mmix_ctx *m, const settings *o, report *page)
 /* ---- pictures with questions ----------------------------------------------------------------- */
 
 /* What a model says to a question about a picture, greedily: at most 60 bytes. 0, or -1. */
-static int tell(mmix_ctx *m, const job *j, const projector *p, const mmix_decoder *d,
-                const question *q, char words[61])
+static int answer_to(mmix_ctx *m, const job *j, const projector *p, const mmix_decoder *d,
+                     const question *q, char words[61])
 {
     enum { MOST = 8 };
     int32_t said[MOST];
@@ -212,7 +213,8 @@ static int picture_part_of(mmix_ctx *m, job *j, report *page)
     }
     for (size_t i = 0; i < n && !mmix_error(m); i++)
         for (int k = 0; k < models; k++)
-            tell(m, j, k ? &j->p : &fresh, k == 2 ? j->student : j->decoder, q[i], said[i][k]);
+            answer_to(m, j, k ? &j->p : &fresh, k == 2 ? j->student : j->decoder, q[i],
+                      said[i][k]);
     report_html(page, "<h2>Pictures never seen</h2>\n<div class=\"row\">\n");
     for (size_t i = 0; i < n && !mmix_error(m); i++)
         picture_cell(m, j, page, q[i], who, said[i], models);
