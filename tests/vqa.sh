@@ -37,11 +37,13 @@ else
     all="$model --data $t/data"
     train="train $all --steps 600 --every 300 --rate 1e-2"
     refused "data that is not there" "questions.json" train $model --data $t/none --out $t/none
-    mkdir -p $t/broken; cp -r $t/data/train $t/data/test $t/broken; echo '[["what?", "red" 0]]' >$t/broken/train/questions.json
-    refused "questions that are none" "at byte 17" train $model --data $t/broken --out $t/none
+    mkdir -p $t/broken; cp -r $t/data/train $t/data/test $t/broken
+    "$vqa" train $model --data $t/broken --steps 0 --out $t/broken/out >$t/out 2>$t/err
     echo '[["what?", "red", 99]]' >$t/broken/train/questions.json
-    "$vqa" train $all --steps 0 --out $t/broken/out >$t/out 2>$t/err
     refused "a question about no picture" "picture 99" train $model --data $t/broken --out $t/broken/out
+    echo '[["what?", "red" 0]]' >$t/broken/train/questions.json
+    refused "questions that are none" "at byte 17" train $model --data $t/broken --out $t/broken/out
+    refused "features of other pictures" "give another --out" train $all --out $t/broken/out
     refused "a size that has no whole patches" "multiple" train $all --size 9 --out $t/none
 
     run "it learns" $train --out $t/whole --json

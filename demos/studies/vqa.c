@@ -245,11 +245,12 @@ static int sign(const char **at, char wanted)
     return 0;
 }
 /* A text in quotes, without escapes, as a phrase. SIZE_MAX: none stands there. */
+enum { LONGEST = 1000 };                         /* bytes of it */
 static size_t text_in(const char **at, phrases *p)
 {
     if (sign(at, '"')) return SIZE_MAX;
     size_t n = strcspn(*at, "\"\\\n");
-    if (!n || (*at)[n] != '"') return SIZE_MAX;
+    if (!n || n > LONGEST || (*at)[n] != '"') return SIZE_MAX;
     size_t found = phrase_of(p, *at, n);
     *at += n + 1;
     return found;
@@ -322,12 +323,12 @@ static int encode_exam(mmix_ctx *m, exam *e)
     char text[1200];
     encode(m, e->t, "<|im_start|>user\n", &e->head);
     for (size_t i = 0; i < e->words.count && !mmix_error(m); i++) {
-        snprintf(text, sizeof text, "%.1000s<|im_end|>\n<|im_start|>assistant\n",
+        snprintf(text, sizeof text, "%.*s<|im_end|>\n<|im_start|>assistant\n", (int)LONGEST,
                  e->words.at[i].words);
         encode(m, e->t, text, &e->words.at[i].ids);
     }
     for (size_t i = 0; i < e->answer.count && !mmix_error(m); i++) {
-        snprintf(text, sizeof text, "%.1000s<|im_end|>", e->answer.at[i].words);
+        snprintf(text, sizeof text, "%.*s<|im_end|>", (int)LONGEST, e->answer.at[i].words);
         encode(m, e->t, text, &e->answer.at[i].ids);
     }
     return mmix_error(m) ? -1 : 0;
@@ -455,18 +456,27 @@ static void features_path(const settings *o, char path[1200])
     snprintf(path, 1200, "%.1000s/features-%s-%llu.safetensors", o->out,
              o->random ? "random" : "trained", o->size);
 }
+/* What features depend on. */
+static void features_of_what(const settings *o, char *text, size_t room)
+{
+    snprintf(text, room, "%s, pictures of %s, bf16 %d, seed %llu", o->vision, o->data, o->bf16,
+             o->random ? o->seed : 0);
+}
 /* Looks at all pictures and writes what is seen. 0, or -1. */
 static int write_features(mmix_ctx *m, const settings *o, const char *path)
 {
+    char of[3000];
+    const char *metadata[] = {"of", of, NULL};
     pictures p;
     sight s;
     memset(&s, 0, sizeof s);
     if (pictures_load(&p, m, o->data, NULL, (size_t)o->size, 0))
         return mmix_fail(m, MMIX_ERROR_FILE, "%s", p.error);
+    features_of_what(o, of, sizeof of);
     mmix_vision *v = open_vision(m, o);
     size_t n = p.train.count + p.test.count;
     if (v && !sight_make(m, &s, v, o, n) && !see_all(m, &s, v, &p) && !interrupted)
-        mmix_archive_save(m, path, s.entry, n, NULL);
+        mmix_archive_save(m, path, s.entry, n, metadata);
     sight_free(&s);
     mmix_vision_destroy(v);
     pictures_free(&p);
@@ -475,10 +485,18 @@ static int write_features(mmix_ctx *m, const settings *o, const char *path)
 /* The file of features, written first if it is not there; NULL on error or Ctrl-C. */
 static mmix_archive *open_features(mmix_ctx *m, const settings *o)
 {
-    char path[1200];
+    char path[1200], of[3000];
     features_path(o, path);
     if (!there(path) && write_features(m, o, path)) return NULL;
-    return interrupted ? NULL : mmix_archive_open(m, path);
+    if (interrupted) return NULL;
+    mmix_archive *a = mmix_archive_open(m, path);
+    const char *found = mmix_archive_metadata(a, "of");
+    features_of_what(o, of, sizeof of);
+    if (!a || (found && !strcmp(found, of))) return a;
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: expected what is seen by %s, found that of %s; give another "
+              "--out", path, of, found ? found : "something else");
+    mmix_archive_close(a);
+    return NULL;
 }
 static const mmix_entry *features_of(const mmix_archive *a, const char *part, size_t number)
 {
@@ -826,6 +844,7 @@ typedef struct job {
     mmix_decoder *student;                       /* of `convert`; NULL: there is none */
     mmix_distill *run;
     int32_t *taught;                             /* what the teacher said */
+    lesson solved;                               /* that least squares read now */
     subject *about;                              /* in random order */
     size_t subjects;
     int32_t *said;
@@ -1035,18 +1054,25 @@ static void begin_clock(job *j)
     j->before = j->r.seconds;
     j->start = j->told = j->saved = now();
 }
+/* Whether the model is to be judged before the next step: one that was broken off, too. */
+static int judgement_due(const job *j)
+{
+    const record *r = &j->r;
+    int here = r->done % j->o->every == 0 || r->done == r->total;
+    return here && (!r->scores || r->score[r->scores - 1].step < r->done);
+}
 /* Steps until the end, a signal, or the time is over. 0, or -1. */
 static int learn(job *j)
 {
     const double pause = 300;                    /* seconds between two savings */
     double loss;
     begin_clock(j);
-    while (!interrupted && j->r.done < j->r.total) {
+    while (!interrupted) {
+        int judges = judgement_due(j);
+        if (judges && rate_it(j, judged_of(j), "")) return -1;
+        if (interrupted || (judges && save(j)) || j->r.done == j->r.total) break;
         if (step(j, &loss)) return -1;
         step_done(j, loss, 0);
-        int due = j->r.done % j->o->every == 0 || j->r.done == j->r.total;
-        if (due && (rate_it(j, judged_of(j), "") || interrupted || save(j)))
-            return mmix_error(j->m) ? -1 : 0;
         if (now() - j->saved > pause && save(j)) return -1;
         if (j->o->minutes && now() - j->start > 60.0 * (double)j->o->minutes) interrupted = 1;
     }
@@ -1134,14 +1160,8 @@ static int train(mmix_ctx *m, const settings *given)
     int bad = job_ready(&j) || mmix_adamw_init(&j.adamw, j.p.params);
     if (!bad) head_of(&j);
     if (!bad && there(path)) bad = restore(m, path, &j.p, &j.adamw, &j.r);
-    else if (!bad) {
-        bad = judge_prior(m, &j.e, last_of(&j), &j.r.prior);
-        if (!bad) bad = rate_it(&j, judged_of(&j), "");
-    }
-    if (!bad && !interrupted && j.r.done < j.r.total) {
-        learn(&j);
-        if (!mmix_error(m)) save(&j);
-    }
+    else if (!bad) bad = judge_prior(m, &j.e, last_of(&j), &j.r.prior);
+    if (!bad && !learn(&j) && !mmix_error(m)) save(&j);
     if (!mmix_error(m)) print_record(o, &j.r);
     job_free(&j);
     return 0;
@@ -1207,14 +1227,13 @@ static int exercise(const job *j, uint64_t number, lesson *l, mmix_distill_batch
 /* One question of those that are learned from, for least squares. */
 static int solve_row(void *user, size_t i, mmix_sequence *all)
 {
-    const job *j = (const job *)user;
-    static lesson l;                             /* its span outlives the call */
+    job *j = (job *)user;
     const subject *s = &j->about[i % j->subjects];
     const question *q = &j->e.train.at[s->first + i / j->subjects % s->count];
     lesson_plan plan = {&j->e, j->features, "train", &q, 1, 1};
-    if (lesson_make(j->m, &plan, &l)) return -1;
-    *all = l.input;
-    all->media = project(j->m, &j->p, l.features);
+    if (lesson_make(j->m, &plan, &j->solved)) return -1;
+    *all = j->solved.input;
+    all->media = project(j->m, &j->p, j->solved.features);
     return mmix_error(j->m) ? -1 : 0;
 }
 static mmix_decoder *convert_decoder(const settings *o, const mmix_decoder *teacher)
@@ -1292,6 +1311,7 @@ static int load_begun(job *j, size_t taught)
     for (size_t i = 0; i < r.scores; i++) j->r.score[i] = r.score[i];
     return mmix_error(j->m) ? -1 : 1;
 }
+enum { BEGUN = 2 };                              /* scores before the first step */
 /* Judges the teacher, converts it, and judges what comes of it and of least squares. 0, or -1. */
 static int make_begun(job *j, size_t taught)
 {
@@ -1351,14 +1371,16 @@ static int learn_student(job *j)
         mmix_distill_stats s;
         lesson l;
         char name[40];
+        size_t over = (size_t)j->run->stage;     /* stages, of which each is judged */
+        snprintf(name, sizeof name, j->o->stages > 1 ? "stage %zu" : "one stage", over);
+        if (j->r.scores < BEGUN + over && rate_it(j, judged_of(j), name)) return -1;
+        if (interrupted) break;
         if (exercise(j, j->run->number, &l, &batch)) return -1;
         int more = mmix_distill_step(j->run, &batch, &s);
         if (more < 0) return -1;
         if (!more) break;
         mmix_reset(j->m);
         step_done(j, s.token, s.hidden);
-        snprintf(name, sizeof name, j->o->stages > 1 ? "stage %zu" : "one stage", s.stage + 1);
-        if (s.step + 1 == s.steps && rate_it(j, judged_of(j), name)) return -1;
         if (now() - j->saved > pause && save_student(j)) return -1;
         if (j->o->minutes && now() - j->start > 60.0 * (double)j->o->minutes) interrupted = 1;
     }
