@@ -493,8 +493,8 @@ static mmix_archive *open_features(mmix_ctx *m, const settings *o)
     const char *found = mmix_archive_metadata(a, "of");
     features_of_what(o, of, sizeof of);
     if (!a || (found && !strcmp(found, of))) return a;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: expected what is seen by %s, found that of %s; give another "
-              "--out", path, of, found ? found : "something else");
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: give another --out; this is what is seen by %s", path,
+              found ? found : "something else");
     mmix_archive_close(a);
     return NULL;
 }
