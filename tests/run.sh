@@ -80,7 +80,7 @@ else
         mmate decoder_files language towers vlm qwen llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
-        build/tables build/ranks build/decode build/typeseg build/typeseg_san build/smol build/bench build/play_native
+        build/tables build/ranks build/decode build/typeseg build/typeseg_san build/smol build/vqa build/bench build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -173,6 +173,7 @@ else
     run "a decoder in fewer bits" sh tests/decode.sh build/decode
     run "ranks and sizes of pictures" sh tests/ranks.sh build/ranks
     run "attention out of a language model" sh tests/smol.sh build/smol
+    run "a language model that sees" sh tests/vqa.sh build/vqa
     if [ -n "$mpi" ]; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
     else echo "skipped: one run on several processes (no mpirun)"; skipped=$((skipped + 1)); fi
     chain page
