@@ -26846,7 +26846,8 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan 
     if (!mmix_picture_resize_scratch_bytes(r)) return -1;
     if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
     tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    int filter = r.bilinear ? MMIXI_RESIZE_TRIANGLE : MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    int filter = MMIX_RESIZE_BICUBIC_ANTIALIAS;
+    if (r.bilinear) filter = MMIXI_RESIZE_TRIANGLE;
     across = mmixi_taps_make(filter, tap, w, r.from.width, r.width, r.to.left, r.to.width);
     down = mmixi_taps_make(filter, across.tap + across.count * across.step, w, r.from.height,
                            r.height, r.to.top, r.to.height);
