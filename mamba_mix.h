@@ -26655,9 +26655,10 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
    k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
-   is rounded to a multiple of 2⁻²². (Pillow's bilinear filter has k = 1 - |x| and f for 2f.) The rows are resized first, then the columns, with 8 bits
-   between the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it
-   takes the columns first where the height shrinks by more than twice what the width does.)
+   is rounded to a multiple of 2⁻²². (Pillow's bilinear filter has k = 1 - |x|, and f for 2f.) The
+   rows are resized first, then the columns, with 8 bits between the two. So does Pillow up to 12.3,
+   with which the systems were trained. (From 13.0 on it takes the columns first where the height
+   shrinks by more than twice what the width does.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
    -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
