@@ -1843,13 +1843,15 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
    tiles. Their tokens are joined to one grid, without those that see black alone, made smaller if
    there are more than `most` tiles of them, and with a token for the end of each row. Several
    pictures in one question are a tile each.
+   NVILA (Liu et al. 2024): a picture is brought to one tile, whatever its shape. Of the tile r x r
+   tokens become one, with zeros where there are not as many at its right and lower edge.
    QWEN (Qwen2-VL, Wang et al. 2024; Qwen2.5-VL, Bai et al. 2025): nothing is cut. Both sides become
    multiples of patch · merge, with at least `least` and at most `most` pixels together, and their
    ratio stays about what it is. Films are read, too. */
-enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_QWEN };
+enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_NVILA, MMIX_VLM_QWEN };
 /* mmix_vlm_config.projector: what brings r² widths of the tower to the decoder's. LINEAR: a matrix.
-   MLP: two with biases, and the activation between. */
-enum { MMIX_PROJECTOR_LINEAR, MMIX_PROJECTOR_MLP };
+   MLP: two with biases, and the activation between. NORM_MLP: a layer norm, and MLP. */
+enum { MMIX_PROJECTOR_LINEAR, MMIX_PROJECTOR_MLP, MMIX_PROJECTOR_NORM_MLP };
 /* The most shapes of MMIX_VLM_LLAVA. */
 enum { MMIX_VLM_SHAPES = 64 };
 /* The tower and the joint of MMIX_VLM_QWEN. A patch is a square of `frames` frames that follow each
@@ -1887,7 +1889,7 @@ typedef struct mmix_vlm_config {
     mmix_qwen_config qwen;                   /* of QWEN, where .tower … .activation are not read */
 
     /* ---- pictures ---- */
-    size_t tile;                             /* a tile's side in pixels; of LLAVA tower.side */
+    size_t tile;             /* a tile's side in pixels; of LLAVA and NVILA tower.side */
     int whole;                               /* 1: a picture is one tile and never cut (IDEFICS3) */
     size_t longest;                          /* of IDEFICS3, in pixels */
     size_t n_shapes, shapes[MMIX_VLM_SHAPES][2]; /* of LLAVA: (height, width) in pixels */
@@ -1904,8 +1906,9 @@ MMIXDEF mmix_vlm *mmix_vlm_create(mmix_ctx *m, mmix_vlm_config config);
 MMIXDEF void mmix_vlm_destroy(mmix_vlm *v);
 /* Returns a model from a folder of Hugging Face's, as it is downloaded: weights, config.json and
    preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm,
-   llava_onevision, qwen2_vl and qwen2_5_vl. What a config asks for and is not done here is an error
-   that names it. NULL on error. */
+   llava_onevision, qwen2_vl and qwen2_5_vl; and NVILA, whose folder has three, llm, vision_tower
+   and mm_projector. What a config asks for and is not done here is an error that names it. NULL on
+   error. */
 MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
@@ -23529,7 +23532,9 @@ struct mmix_vlm {
     mmix_params *params;                         /* of tower and joint */
     mmix_vlm_config config;
     mmixi_tower tower;
+    size_t tower_count;                          /* the first parameters, which are the tower's */
     mmix_tensor *linear;                         /* of MMIX_PROJECTOR_LINEAR */
+    mmixi_norm_pair norm;                        /* of MMIX_PROJECTOR_NORM_MLP */
     mmix_mlp_layer mlp;
     mmix_tensor *newline;                        /* (D), of MMIX_VLM_LLAVA: ends a row */
     mmixi_qwen qwen;                             /* of MMIX_VLM_QWEN, in the place of the others */
@@ -23540,8 +23545,12 @@ struct mmix_vlm {
 
 static int mmixi_vlm_is_llava(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_LLAVA; }
 static int mmixi_vlm_is_qwen(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_QWEN; }
-/* Rows or columns of patches in a tile. */
+/* Rows or columns of patches in a tile, and of the tokens that they become. */
 static size_t mmixi_vlm_patches(const mmix_vlm_config *c) { return c->tile / c->tower.patch; }
+static size_t mmixi_vlm_side(const mmix_vlm_config *c)
+{
+    return (mmixi_vlm_patches(c) + c->merge - 1) / c->merge;
+}
 
 static void mmixi_vlm_declare(mmix_vlm *v)
 {
@@ -23554,6 +23563,9 @@ static void mmixi_vlm_declare(mmix_vlm *v)
         return;
     }
     mmixi_tower_declare(&v->tower, p, "vision_model.");
+    v->tower_count = p->count;
+    if (c->projector == MMIX_PROJECTOR_NORM_MLP)
+        mmixi_norm_init(&v->norm, p, "multi_modal_projector.norm.", from, 1);
     if (c->projector == MMIX_PROJECTOR_LINEAR)
         v->linear = mmixi_param_matrix(p, "connector.", "weight", normal, D, from);
     else mmix_mlp_init(&v->mlp, p, "multi_modal_projector.", from, D, D);
@@ -23565,17 +23577,18 @@ static void mmixi_vlm_declare(mmix_vlm *v)
 static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
     size_t side = mmixi_vlm_patches(c);
-    if (side % c->merge) {
+    if (side % c->merge && c->kind != MMIX_VLM_NVILA) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a tile has %.0f x %.0f patches, expected a multiple "
                   "of merge, %.0f", who, (double)side, (double)side, (double)c->merge);
         return 0;
     }
-    if (!mmixi_vlm_is_llava(c))
+    if (c->kind == MMIX_VLM_IDEFICS3)
         return !mmixi_within(m, who, "longest", (double)c->longest, 1, 65536);
+    if (mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.side,
+                     (double)c->tower.side)) return 0;
+    if (!mmixi_vlm_is_llava(c)) return 1;
     if (mmixi_within(m, who, "n_shapes", (double)c->n_shapes, 1, MMIX_VLM_SHAPES)
-        || mmixi_within(m, who, "most", (double)c->most, 1, 65536)
-        || mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.side,
-                        (double)c->tower.side)) return 0;
+        || mmixi_within(m, who, "most", (double)c->most, 1, 65536)) return 0;
     for (size_t i = 0; i < 2 * c->n_shapes; i++) {
         size_t pixels = c->shapes[i / 2][i % 2];
         if (pixels && pixels % c->tile == 0 && pixels <= 65536) continue;
@@ -23597,7 +23610,7 @@ static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_co
         && !mmixi_within(m, who, "tower.pool", c->tower.pool, MMIX_TOWER_PROBE, MMIX_TOWER_TOKENS)
         && !mmixi_within(m, who, "layers", (double)c->layers, 0, (double)c->tower.depth)
         && !mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
-        && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_MLP)
+        && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_NORM_MLP)
         && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
         && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
         && mmixi_vlm_check_pictures(m, who, c);
@@ -23702,7 +23715,7 @@ static void mmixi_idefics3_scale(double longest, int even, size_t *height, size_
 static void mmixi_idefics3_plan(const mmix_vlm_config *c, size_t width, size_t height,
                                 mmix_vlm_plan *plan)
 {
-    size_t T = c->tile, side = mmixi_vlm_patches(c) / c->merge;
+    size_t T = c->tile, side = mmixi_vlm_side(c);
     mmixi_idefics3_scale((double)c->longest, 1, &height, &width);
     if (c->longest > MMIXI_IDEFICS3_SIDE)
         mmixi_idefics3_scale((double)MMIXI_IDEFICS3_SIDE, 0, &height, &width);
@@ -23875,11 +23888,12 @@ MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, 
     memset(plan, 0, sizeof *plan);
     plan->frames = 1;
     if (mmixi_vlm_is_qwen(c)) return mmixi_qwen_plan(m, who, &c->qwen, width, height, 0, plan);
-    size_t side = mmixi_vlm_patches(c);
-    if (!mmixi_vlm_is_llava(c)) mmixi_idefics3_plan(c, width, height, plan);
-    else if (count > 1) {                        /* one tile, and the token that ends a row */
+    size_t side = mmixi_vlm_side(c);
+    if (c->kind == MMIX_VLM_IDEFICS3) mmixi_idefics3_plan(c, width, height, plan);
+    else if (c->kind == MMIX_VLM_NVILA || count > 1) {
         plan->tiles = 1;
-        plan->tokens = side * side + 1;
+        plan->tokens = side * side;
+        if (mmixi_vlm_is_llava(c)) plan->tokens++;       /* what ends a row */
     } else if (mmixi_llava_plan(c, width, height, plan))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a picture of %.0f x %.0f pixels is too thin "
                          "for tiles", who, (double)width, (double)height);
@@ -23967,6 +23981,7 @@ static int mmixi_idefics3_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_pic
     mmixi_vlm_tile(c, in, 0, 0, out);
     return 0;
 }
+/* The same, and NVILA's single tile. */
 static int mmixi_llava_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
                               const mmix_vlm_plan *plan, mmix_real *out)
 {
@@ -23975,7 +23990,7 @@ static int mmixi_llava_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_pictur
     size_t T = c->tile, longest = mmixi_max(in.width, in.height);
     mmix_picture whole = in;
     for (int i = 0; i < 3; i++) mean[i] = (uint8_t)(int)(c->mean[i] * 255);
-    if (!plan->rows) whole = mmixi_vlm_framed(m, in, longest, longest, mean);
+    if (!plan->rows && mmixi_vlm_is_llava(c)) whole = mmixi_vlm_framed(m, in, longest, longest, mean);
     whole = mmixi_vlm_resized(m, c, whole, T, T);
     if (!whole.rgb) return -1;
     mmixi_vlm_tile(c, whole, 0, 0, out);
@@ -23997,8 +24012,10 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
     mmix_tensor *pixels = mmix_new4(m, plan->tiles, 3, c->tile, c->tile);
     mmix_mark mark = mmix_mark_here(m);
     if (!pixels) return NULL;
-    int bad = mmixi_vlm_is_llava(c) ? mmixi_llava_pixels(m, c, picture, plan, mmixi_of(pixels))
-        : mmixi_idefics3_pixels(m, c, picture, plan, mmixi_of(pixels));
+    mmix_real *to = mmixi_of(pixels);
+    int is_idefics3 = c->kind == MMIX_VLM_IDEFICS3;
+    int bad = is_idefics3 ? mmixi_idefics3_pixels(m, c, picture, plan, to)
+        : mmixi_llava_pixels(m, c, picture, plan, to);
     mmix_rewind(m, mark);
     return bad ? NULL : pixels;
 }
@@ -24069,7 +24086,7 @@ static mmix_tensor *mmixi_vlm_positions(mmix_ctx *m, const mmix_vlm *v)
 {
     const mmix_vlm_config *c = &v->config;
     size_t side = mmixi_vlm_patches(c), stored = c->tower.side / c->tower.patch, n = side * side;
-    if (mmixi_vlm_is_llava(c)) return v->tower.positions;
+    if (c->kind != MMIX_VLM_IDEFICS3) return v->tower.positions;
     mmix_tensor *places = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     for (size_t i = 0; places && i < n; i++) {
         size_t row = mmixi_vlm_bucket(i / side, side, stored);
@@ -24078,17 +24095,31 @@ static mmix_tensor *mmixi_vlm_positions(mmix_ctx *m, const mmix_vlm *v)
     }
     return mmix_take_rows(m, v->tower.positions, places);
 }
-/* r x r tokens of x (B, side², C), one behind the other: (B, (side/r)², r² C). */
+/* Appends rows to a tensor, along an axis; what there is may be NULL. */
+static mmix_tensor *mmixi_vlm_append(mmix_ctx *m, int axis, mmix_tensor *x, mmix_tensor *rows)
+{
+    mmix_tensor *part[2] = { x, rows };
+    return x ? mmix_concat(m, axis, part, 2) : rows;
+}
+/* r x r tokens of x (B, side², C), one behind the other: (B, n², r² C) with n = side/r rounded up
+   and zeros in the place of tokens that there are not. */
 static mmix_tensor *mmixi_vlm_merge(mmix_ctx *m, mmix_tensor *x, size_t side, size_t r)
 {
     static const int order[4] = { 0, 2, 1, 3 };
-    size_t B = mmix_shape(x, 0), C = mmix_shape(x, 2), n = side / r;
+    size_t B = mmix_shape(x, 0), C = mmix_shape(x, 2), n = (side + r - 1) / r, more = n * r - side;
+    const size_t grid[4] = { B, side, side, C };
     const size_t cut[4] = { B * n, r, n, r * C }, joined[3] = { B, n * n, r * r * C };
     if (r == 1) return x;
+    if (more) {
+        mmix_tensor *below = mmix_fill(mmix_new4(m, B, more, side, C), 0);
+        mmix_tensor *beside = mmix_fill(mmix_new4(m, B, n * r, more, C), 0);
+        x = mmixi_vlm_append(m, 1, mmix_reshape(m, x, 4, grid), below);
+        x = mmixi_vlm_append(m, 2, x, beside);
+    }
     x = mmix_permute(m, mmix_reshape(m, x, 4, cut), order);
     return mmix_reshape(m, x, 3, joined);
 }
-/* What tower and joint make of B tiles: (B, (side/r)², D). */
+/* What tower and joint make of B tiles: (B, n², D). The joint's norm has PyTorch's eps. */
 static mmix_tensor *mmixi_vlm_tower(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *tiles)
 {
     const mmix_vlm_config *c = &v->config;
@@ -24097,15 +24128,10 @@ static mmix_tensor *mmixi_vlm_tower(mmix_ctx *m, const mmix_vlm *v, mmix_tensor 
     x = mmixi_tower_tokens(m, &v->tower, tiles, x, c->layers);
     if (c->post_norm) x = mmixi_tower_normed(m, &v->tower, v->tower.post, x);
     x = mmixi_vlm_merge(m, x, mmixi_vlm_patches(c), c->merge);
+    if (v->norm.weight) x = mmix_layer_norm(m, x, v->norm.weight, v->norm.bias, 1e-5);
     if (v->linear) x = mmix_linear(m, x, v->linear, NULL);
     else x = mmix_mlp_forward(m, &v->mlp, x, NULL, NULL);
     return mmixi_keep_only(m, mark, x);
-}
-/* Appends rows to a tensor, along an axis; what there is may be NULL. */
-static mmix_tensor *mmixi_vlm_append(mmix_ctx *m, int axis, mmix_tensor *x, mmix_tensor *rows)
-{
-    mmix_tensor *part[2] = { x, rows };
-    return x ? mmix_concat(m, axis, part, 2) : rows;
 }
 /* The same for any number of tiles, a few after the others for the sake of memory. */
 enum { MMIXI_VLM_TILES = 4 };
@@ -24189,7 +24215,7 @@ static int mmixi_vlm_grid(const mmix_vlm_config *c, const mmix_vlm_plan *plan, s
 {
     memcpy(grid, plan->grid, sizeof plan->grid);
     if (mmixi_vlm_is_qwen(c)) return !i;
-    size_t side = mmixi_vlm_patches(c) / c->merge;
+    size_t side = mmixi_vlm_side(c);
     if (i == 0 || !mmixi_vlm_is_llava(c)) {
         grid[0] = side;
         grid[1] = side;
@@ -32470,16 +32496,19 @@ static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *
         mmixi_print(t, "\n");
     }
 }
-/* Parameters and how the archive names them. A model may have several lists of parameters in one
-   archive. */
+/* `count` parameters of a list, from `first` on, and how the archive names them. A model may have
+   several lists of parameters in one archive, or one in several. */
 typedef struct mmixi_listed {
     mmix_params *p;
+    size_t first, count;
     mmixi_names names;
 } mmixi_listed;
 static mmixi_listed mmixi_listed_of(mmix_params *p, const mmix_archive *a, const char *prefix)
 {
     mmixi_listed part;
     part.p = p;
+    part.first = 0;
+    part.count = p->count;
     part.names = mmixi_names_of(a, prefix, p->count ? p->at->name : "");
     return part;
 }
@@ -32495,9 +32524,11 @@ static const char *mmixi_parts_check(mmix_ctx *m, mmixi_listed *part, size_t n, 
         t.at = 0;
         if (pass) t.out = (char *)mmixi_header(m, t.room);
         memset(used, 0, entries);
-        for (size_t k = 0; k < n; k++)
-            for (size_t i = 0; i < part[k].p->count; i++)
-                mmixi_compare_param(&t, &part[k].names, &part[k].p->at[i], used);
+        for (size_t k = 0; k < n; k++) {
+            const mmix_param *first = part[k].p->at + part[k].first;
+            for (size_t i = 0; i < part[k].count; i++)
+                mmixi_compare_param(&t, &part[k].names, &first[i], used);
+        }
         mmixi_compare_rest(&t, &part->names, used, all);
     }
     return t.out;
@@ -32781,7 +32812,7 @@ static void mmixi_parts_expect(mmix_ctx *m, mmixi_listed *part, size_t n, int al
     mmix_mark mark = mmix_mark_here(m);
     const mmix_archive *archive = part->names.a;
     const char *text = mmixi_parts_check(m, part, n, all);
-    for (size_t k = 0; k < n; k++) expected += (double)part[k].p->count;
+    for (size_t k = 0; k < n; k++) expected += (double)part[k].count;
     for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) {
         if (*line == 'm') missing++;
         else if (*line == 'r') reshaped++;
@@ -32802,8 +32833,8 @@ static int mmixi_parts_read(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
         mmix_params *p = part[k].p;
         if (mmixi_params_allocate(p, 0)) return -1;
         mmixi_params_changed(p);
-        for (size_t i = 0; i < p->count; i++)
-            if (mmixi_param_read(m, &part[k].names, &p->at[i])) return -1;
+        for (size_t i = 0; i < part[k].count; i++)
+            if (mmixi_param_read(m, &part[k].names, &p->at[part[k].first + i])) return -1;
     }
     return 0;
 }
@@ -35147,6 +35178,7 @@ static mmixi_listed mmixi_vlm_listed(mmix_params *p, const mmix_archive *a,
     }
     if (split) memcpy(names->renamings + n, mmixi_names_towers, sizeof mmixi_names_towers);
     part.p = p;
+    part.count = p->count;
     part.names.a = a;
     part.names.renamings = names->renamings;
     return part;
@@ -35216,13 +35248,13 @@ static void mmixi_hf_shapes(const mmixi_hf *h, size_t shapes[MMIX_VLM_SHAPES][2]
     }
     if (!*n) mmixi_hf_refuse(h, h->json, field, "1 to 64 pairs of height and width");
 }
-/* How many layers make what LLaVA reads: hidden state k of depth + 1, from the end if it is below
+/* How many layers make what the joint reads: hidden state k of depth + 1, from the end if it is below
    0. */
-static void mmixi_hf_feature_layer(const mmixi_hf *h, mmix_vlm_config *c)
+static void mmixi_hf_feature_layer(const mmixi_hf *h, const char *field, double k,
+                                   mmix_vlm_config *c)
 {
-    static const char field[] = "vision_feature_layer";
     const char *value = mmixi_json_find(h->json, field);
-    double depth = (double)c->tower.depth, k = -1;
+    double depth = (double)c->tower.depth;
     if (value && *value != 'n') k = mmixi_json_number(value, (double)NAN);
     if (k < 0) k += depth + 1;
     if (k >= 0 && k <= depth && fabs(k - floor(k)) <= 0) c->layers = (size_t)k;
@@ -35241,7 +35273,7 @@ static void mmixi_hf_llava(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_co
     mmixi_hf_vlm_decoder(&text, a, c);
     c->kind = MMIX_VLM_LLAVA;
     if (mmixi_hf_flag(&picture, "vision_use_head", 1)) c->tower.pool = MMIX_TOWER_PROBE;
-    mmixi_hf_feature_layer(h, c);
+    mmixi_hf_feature_layer(h, "vision_feature_layer", -1, c);
     mmixi_hf_word(h, h->json, "vision_feature_select_strategy", "full", "full");
     c->projector = MMIX_PROJECTOR_MLP;
     c->activation = mmixi_hf_activation(h, "projector_hidden_act", "gelu");
@@ -35363,20 +35395,25 @@ static void mmixi_hf_idefics3_pictures(const mmixi_hf *h, mmix_vlm_config *c)
     c->tile = mmixi_hf_longest(h, "max_image_size", 364);
     c->whole = !mmixi_hf_flag(h, "do_image_splitting", 1);
 }
-static void mmixi_hf_llava_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+/* Pictures of the tower's own size. */
+static void mmixi_hf_siglip_pictures(const mmixi_hf *h, mmix_vlm_config *c)
 {
     static const char *const sides[] = { "height", "width" };
     const char *size = mmixi_json_find(h->json, "size");
-    size_t shapes[MMIX_VLM_SHAPES][2], n = c->n_shapes;
     c->tile = c->tower.side;
     mmixi_hf_vlm_pictures(h, 3, 0.5, c);
-    if (!mmixi_json_find(h->json, "image_mean"))
-        mmixi_hf_refuse(h, h->json, "image_mean", "three numbers");
     for (int i = 0; i < 2; i++) {
         double side = mmixi_json_number(mmixi_json_find(size, sides[i]), 0);
         if (fabs(side - (double)c->tile) > 0)
             mmixi_hf_refuse(h, h->json, "size", "the image_size of config.json");
     }
+}
+static void mmixi_hf_llava_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    size_t shapes[MMIX_VLM_SHAPES][2], n = c->n_shapes;
+    mmixi_hf_siglip_pictures(h, c);
+    if (!mmixi_json_find(h->json, "image_mean"))
+        mmixi_hf_refuse(h, h->json, "image_mean", "three numbers");
     if (mmixi_json_find(h->json, "image_grid_pinpoints")) mmixi_hf_shapes(h, shapes, &n);
     else memcpy(shapes, c->shapes, sizeof shapes);
     if (n != c->n_shapes || memcmp(shapes, c->shapes, n * sizeof *shapes))
@@ -35486,6 +35523,76 @@ static int mmixi_folder_weights(mmix_ctx *m, const char *who, const char *folder
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.200s: expected a folder with model.safetensors, its "
                      "index, or pytorch_model.bin, found none", who, folder);
 }
+
+/* NVILA: three folders with a config each, and one above them. */
+enum { MMIXI_NVILA_LLM, MMIXI_NVILA_TOWER, MMIXI_NVILA_JOINT };
+static const char *const mmixi_nvila_folders[] = { "llm", "vision_tower", "mm_projector" };
+static const mmixi_renaming mmixi_names_nvila[] = {
+    { "multi_modal_projector.norm.", "layers.1." },
+    { "multi_modal_projector.fc1.", "layers.2." },
+    { "multi_modal_projector.fc2.", "layers.4." },
+    { NULL, NULL }
+};
+static void mmixi_hf_nvila(mmix_ctx *m, mmix_archive *const *a, const char *who, mmix_vlm_config *c)
+{
+    mmix_archive *of_tower = a[MMIXI_NVILA_TOWER];
+    mmixi_hf h = mmixi_hf_beside(m, of_tower, who, "../config.json", 1);
+    mmixi_hf tower = mmixi_hf_open(m, of_tower, who);
+    mmixi_hf joint = mmixi_hf_open(m, a[MMIXI_NVILA_JOINT], who);
+    mmixi_hf text = mmixi_hf_open(m, a[MMIXI_NVILA_LLM], who);
+    mmixi_hf pictures = mmixi_hf_beside(m, of_tower, who, "preprocessor_config.json", 1);
+    mmixi_hf words = mmixi_hf_beside(m, a[MMIXI_NVILA_LLM], who, "added_tokens.json", 1);
+    if (m->error_kind) return;
+    mmixi_hf_word(&h, h.json, "image_aspect_ratio", "none", "resize");
+    mmixi_hf_off(&h, "s2", "false: pictures have one size");
+    mmixi_hf_off(&h, "dynamic_s2", "false: pictures have one size");
+    mmixi_hf_word(&h, h.json, "mm_vision_select_feature", "cls_patch", "cls_patch");
+    mmixi_hf_word(&tower, tower.json, "model_type", "none", "siglip_vision_model");
+    mmixi_hf_word(&joint, joint.json, "mm_projector_type", "none", "mlp_downsample_2x2_fix");
+    mmixi_hf_vlm_tower(&tower, of_tower, 768, 12, 16, c);
+    if (mmixi_names_contain(of_tower, "head.probe")) c->tower.pool = MMIX_TOWER_PROBE;
+    mmixi_hf_feature_layer(&h, "mm_vision_select_layer", -2, c);
+    mmixi_hf_vlm_decoder(&text, a[MMIXI_NVILA_LLM], c);
+    c->kind = MMIX_VLM_NVILA;
+    c->merge = 2;
+    c->projector = MMIX_PROJECTOR_NORM_MLP;
+    c->image_token = (int32_t)mmixi_hf_size(&words, "<image>");
+    if (!m->error_kind) mmixi_hf_siglip_pictures(&pictures, c);
+}
+static void mmixi_nvila_read(mmix_ctx *m, mmix_vlm *v, mmix_archive *const *a)
+{
+    mmix_params *p = v->params;
+    mmixi_vlm_names names;
+    mmixi_listed part = mmixi_vlm_listed(p, a[MMIXI_NVILA_TOWER], mmixi_vlm_of_tower, 1, 1,
+                                         &names);
+    part.count = v->tower_count;
+    if (mmixi_parts_read(m, &part, 1, 0)) return;
+    part = mmixi_listed_of(p, a[MMIXI_NVILA_JOINT], "");
+    part.first = v->tower_count;
+    part.count = p->count - v->tower_count;
+    part.names.renamings = mmixi_names_nvila;
+    if (mmixi_parts_read(m, &part, 1, 0)) return;
+    mmix_params_read(v->decoder->params, a[MMIXI_NVILA_LLM], NULL);
+}
+static mmix_vlm *mmixi_nvila_load(mmix_ctx *m, const char *who, const char *folder, int dtype)
+{
+    char path[MMIXI_PATH], part[MMIXI_PATH];
+    mmix_archive *a[3] = { NULL, NULL, NULL };
+    mmix_vlm_config c;
+    mmix_vlm *v = NULL;
+    memset(&c, 0, sizeof c);
+    for (int i = 0; i < 3 && !m->error_kind; i++) {
+        snprintf(part, sizeof part, "%.4000s/%s", folder, mmixi_nvila_folders[i]);
+        if (!mmixi_folder_weights(m, who, part, path)) a[i] = mmix_archive_open(m, path);
+    }
+    if (!m->error_kind) mmixi_hf_nvila(m, a, who, &c);
+    if (!m->error_kind) v = mmixi_vlm_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
+    if (v) mmixi_nvila_read(m, v, a);
+    for (int i = 0; i < 3; i++) mmix_archive_close(a[i]);
+    if (!m->error_kind) return v;
+    mmix_vlm_destroy(v);
+    return NULL;
+}
 MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype)
 {
     static const char who[] = "mmix_vlm_load";
@@ -35493,6 +35600,8 @@ MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype)
     mmix_vlm_config c;
     mmix_vlm *v = NULL;
     if (!mmixi_given(m, who, "*folder", folder) || !mmixi_loadable(m, who, dtype)) return NULL;
+    snprintf(path, sizeof path, "%.4000s/mm_projector/config.json", folder);
+    if (mmixi_file_there(path)) return mmixi_nvila_load(m, who, folder, dtype);
     if (mmixi_folder_weights(m, who, folder, path)) return NULL;
     mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;

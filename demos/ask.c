@@ -246,6 +246,8 @@ static int open_model(ask *a)
     if (type < 0) return 1;
     a->v = mmix_vlm_load_as(k->m, a->o->folder, type);
     if (!a->v) return fail(mmix_error(k->m));
+    if (mmix_vlm_config_of(a->v)->kind == MMIX_VLM_NVILA)
+        return fail("how NVILA is asked is not done here; mmix_vlm_sequence takes its tokens");
     if (a->o->longest > 0 && mmix_vlm_longest(a->v, (size_t)a->o->longest))
         return fail(mmix_error(k->m));
     const mmix_vlm_config *c = mmix_vlm_config_of(a->v);

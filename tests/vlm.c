@@ -366,6 +366,7 @@ static void take_all(const char *name)
     take(name, "preprocessor_config.json", NULL, NULL);
     take(name, "model.safetensors", NULL, NULL);
     remove(FOLDER "/processor_config.json");
+    remove(FOLDER "/mm_projector/config.json");
 }
 static void folders(void)
 {
@@ -450,6 +451,54 @@ static void refused_configs(void)
     mmix_destroy(m);
 }
 
+/* NVILA's three folders. */
+static void nvila(void)
+{
+    static const char *const files[] = {
+        "config.json", "llm/config.json", "llm/added_tokens.json", "llm/model.safetensors",
+        "vision_tower/config.json", "vision_tower/preprocessor_config.json",
+        "vision_tower/model.safetensors", "mm_projector/config.json",
+        "mm_projector/model.safetensors"
+    };
+    static const struct { const char *file, *from, *to, *message; } of[] = {
+        { "config.json", "\"resize\"", "\"dynamic\"",
+          "image_aspect_ratio: expected resize, found dynamic" },
+        { "config.json", "\"s2\": false", "\"s2\": true", "s2: expected false" },
+        { "config.json", "cls_patch", "patch", "mm_vision_select_feature: expected cls_patch" },
+        { "config.json", "-2", "-5", "mm_vision_select_layer: expected one layer of the tower" },
+        { "mm_projector/config.json", "_2x2_fix", "",
+          "mm_projector_type: expected mlp_downsample_2x2_fix, found mlp_downsample" },
+        { "vision_tower/config.json", "\"siglip_vision_model\"", "\"intern_vit\"",
+          "model_type: expected siglip_vision_model, found intern_vit" },
+        { "llm/config.json", "\"hidden_size\": 16", "\"hidden_size\": 24", "24" },
+        { "llm/added_tokens.json", "<image>", "<other>", "<image>: expected 1 to" }
+    };
+    size_t n = sizeof files / sizeof *files;
+    mmix_ctx *m = mmix_create(NULL);
+    mkdir(FOLDER "/llm", 0777);
+    mkdir(FOLDER "/vision_tower", 0777);
+    mkdir(FOLDER "/mm_projector", 0777);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        for (size_t k = 0; k < n; k++) take("nvila", files[k], NULL, NULL);
+        take("nvila", of[i].file, of[i].from, of[i].to);
+        doing(of[i].message);
+        REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), of[i].message, "");
+        mmix_reset(m);
+    }
+    doing("NVILA without a file");
+    for (size_t k = 0; k < n; k++) {
+        char path[128];
+        for (size_t i = 0; i < n; i++) take("nvila", files[i], NULL, NULL);
+        snprintf(path, sizeof path, FOLDER "/%.60s", files[k]);
+        remove(path);
+        CHECK(!mmix_vlm_load(m, FOLDER) && mmix_error_kind(m) == MMIX_ERROR_FILE);
+        mmix_error_clear(m);
+    }
+    doing("");
+    remove(FOLDER "/mm_projector/config.json");
+    mmix_destroy(m);
+}
+
 /* ---- gradients, fewer bits, memory ---- */
 
 /* Σ weight · features of a picture, weight being 1, 2, 3, … */
@@ -465,9 +514,10 @@ static mmix_tensor *sum_of(mmix_ctx *m, const mmix_vlm *v, const mmix_vlm_plan *
 /* The slopes of some parameters of tower and joint beside differences, in doubles. */
 static void gradients(void)
 {
-    static const char *const models[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few" };
+    static const char *const models[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few",
+                                          GOLDEN "/nvila" };
     const mmix_real step = (mmix_real)1e-5;
-    for (int k = 0; k < 2 && sizeof(mmix_real) == 8; k++) {
+    for (int k = 0; k < 3 && sizeof(mmix_real) == 8; k++) {
         mmix_ctx *m = mmix_create(NULL);
         mmix_vlm *v = mmix_vlm_load(m, models[k]);
         mmix_vlm_plan plan;
@@ -535,8 +585,8 @@ static int opened(const mmix_options *o, void *user)     /* a folder */
 }
 static void allocations(void)
 {
-    static char of[][64] = { GOLDEN "/smolvlm", GOLDEN "/llava-few" };
-    for (size_t i = 0; i < 2; i++) {
+    static char of[][64] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila" };
+    for (size_t i = 0; i < 3; i++) {
         doing(of[i]);
         CHECK(memory_fails(opened, of[i], 0, ARENA_BLOCK == 256 ? 11 : 1) > 30);
     }
@@ -554,6 +604,7 @@ int main(int argc, char **argv)
         configs();
         folders();
         refused_configs();
+        nvila();
         gradients();
         narrow();
         allocations();

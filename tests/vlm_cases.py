@@ -15,6 +15,8 @@ preprocessor_config.json, tokenizer.json, and expected.safetensors: of question 
 and values (3, 256) float32, what the processor makes of level 0 … 255 in each channel; picture.ppm, and answer.txt, what it answers
 greedily when asked "what is this?" about it by its chat template; without answer.txt it would say <image>.
 
+NVILA is not in transformers: its folders nvila… are put together of a SigLIP, a Qwen2, and a joint as VILA's code has it, written here.
+
 Pillow up to 12.3 resizes the columns of a picture after its rows, whatever its shape; so it is done here.
 """
 import json, os, sys, zlib
@@ -31,6 +33,7 @@ try:
     from transformers.models.idefics3 import modeling_idefics3
     from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
     from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
+    from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
     from transformers.models.smolvlm import modeling_smolvlm
     from transformers_double import Double, random_weights
 except ImportError as missing:
@@ -134,6 +137,7 @@ MODELS = {
     "llava-wide": llava(16, 4, [[16, 48], [48, 16], [32, 32]], layer=1, vision=dict(vision_use_head=True, hidden_act="gelu"),
                         pictures=dict(image_mean=[0.48, 0.45, 0.4], image_std=[0.26, 0.27, 0.28])),
 }
+NVILA = {"nvila": (20, 4, -2), "nvila-even": (16, 4, -1)}
 GOLDEN = ["smolvlm", "idefics3", "llava-few"]
 # (width, height) of each picture of a question; None: no pictures
 QUESTIONS = [[(50, 37)], [(20, 31), (64, 16)], [(9, 120)], [(1, 1)], None]
@@ -201,6 +205,80 @@ def answers(net, processor, questions, seed):
     return arrays
 
 
+class Joint(torch.nn.Module):
+    """2 x 2 tokens are joined, with zeros at the right and lower edge of an odd grid; a norm; two matrices."""
+    def __init__(self, inner, outer):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Identity(), torch.nn.LayerNorm(4 * inner), torch.nn.Linear(4 * inner, outer),
+                                          torch.nn.GELU(), torch.nn.Linear(outer, outer))
+
+    def forward(self, x):
+        side = int(x.shape[1] ** 0.5)
+        more = side % 2
+        x = torch.nn.functional.pad(x.reshape(len(x), side, side, -1), (0, 0, 0, more, 0, more))
+        parts = [x[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]
+        return self.layers(torch.cat(parts, -1).flatten(1, 2))
+
+
+def nvila(name, where, side, patch, layer, golden):
+    seed = zlib.crc32(name.encode())
+    torch.set_default_dtype(torch.float32)
+    vision = transformers.SiglipVisionConfig(**tower(side, patch))
+    language = transformers.Qwen2Config(**{key: x for key, x in text("qwen2").items() if key != "model_type"})
+    nets = [transformers.Qwen2ForCausalLM(language), transformers.SiglipVisionModel(vision), Joint(16, 16)]
+    arrays = {}
+    for number, (net, folder) in enumerate(zip(nets, ("llm", "vision_tower", "mm_projector"))):
+        into = os.path.join(where, folder)
+        os.makedirs(into, exist_ok=True)
+        net.config = getattr(net, "config", vision)
+        net.config._attn_implementation = "eager"
+        random_weights(net, seed + number)
+        net.to(torch.bfloat16)
+        if number < 2: net.save_pretrained(into)
+        before = "vision_model." if number == 1 and name == "nvila" else ""      # as earlier versions have it
+        if number == 2 or before:
+            save_file({before + key: x.contiguous() for key, x in net.state_dict().items()}, os.path.join(into, "model.safetensors"))
+    write_json(where, "mm_projector/config.json", dict(mm_projector_type="mlp_downsample_2x2_fix", model_type="v2l_projector"))
+    write_json(where, "config.json", dict(architectures=["LlavaLlamaModel"], model_type="llava_llama", image_aspect_ratio="resize",
+                                          mm_vision_select_layer=layer, mm_vision_select_feature="cls_patch", s2=False))
+    write_json(where, "llm/added_tokens.json", {"<image>": IMAGE})
+    processor = SiglipImageProcessorPil(size={"height": side, "width": side}, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+    processor.save_pretrained(os.path.join(where, "vision_tower"))
+    levels = np.broadcast_to(np.arange(256, dtype=np.uint8), (3, 1, 256)).copy()
+    values = processor.normalize(processor.rescale(levels, processor.rescale_factor), [0.5] * 3, [0.5] * 3)[:, 0]
+    arrays["values"] = torch.tensor(values)
+    random = np.random.default_rng(seed)
+    torch.set_default_dtype(torch.float64)
+    with Double(), torch.no_grad():
+        llm = transformers.Qwen2ForCausalLM(language).eval()         # its angles are doubles now
+        llm.load_state_dict(nets[0].state_dict())
+        llm, eyes, joint = [net.double() for net in [llm] + nets[1:]]
+        for n, sizes in enumerate(GOLDEN_QUESTIONS if golden else QUESTIONS[:4]):
+            of = [picture(w, h, random) for w, h in sizes]
+            # VILA brings them to the tower's size with Pillow's default, which is bicubic, before its processor
+            resized = [PIL.Image.fromarray(p).resize((side, side), PIL.Image.BICUBIC) for p in of]
+            pixels = processor(resized, return_tensors="np")["pixel_values"]
+            features = eyes(torch.tensor(pixels).double(), output_hidden_states=True).hidden_states[layer]
+            features = joint(features)
+            ids = [2]
+            for f in features: ids += [IMAGE] * len(f) + [5]
+            ids = torch.tensor(ids + [7, 9, 11])
+            embedded = llm.get_input_embeddings()(ids)
+            embedded[ids == IMAGE] = features.flatten(0, 1)
+            logits = llm(inputs_embeds=embedded[None]).logits[0]
+            at = torch.tensor([0, len(ids) // 2, len(ids) - 1], dtype=torch.int32)
+            arrays.update({f"n{n}.ids": ids.to(torch.int32), f"n{n}.places": at, f"n{n}.logits": logits[at.long()],
+                           f"n{n}.levels": torch.tensor(levels_of(pixels, values)), f"n{n}.features": features.flatten(0, 1)})
+            arrays.update({f"n{n}.picture{k}": torch.tensor(p) for k, p in enumerate(of)})
+    torch.set_default_dtype(torch.float32)
+    save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
+
+
+def write_json(folder, name, content):
+    with open(os.path.join(folder, name), "w") as f:
+        json.dump(content, f, indent=2)
+
+
 def write_answer(net, processor, where, seed):
     """What is answered, greedily, until it ends or eight tokens are there."""
     shown = picture(50, 37, np.random.default_rng(seed + 1))
@@ -256,6 +334,10 @@ def main(folder, golden):
         save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
         for other in os.listdir(where):
             os.chmod(os.path.join(where, other), 0o644)
+        written += 1
+    for name, (side, patch, layer) in NVILA.items():
+        if golden and name != "nvila": continue
+        nvila(name, os.path.join(folder, name), side, patch, layer, golden)
         written += 1
     print(f"{written} vision-language models of transformers {transformers.__version__}, torch {torch.__version__}, in {folder}")
     print(f"{written} passed, 0 failed, 0 skipped")
