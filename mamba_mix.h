@@ -23108,8 +23108,10 @@ MMIXDEF int mmix_vlm_longest(mmix_vlm *v, size_t longest)
     static const char who[] = "mmix_vlm_longest";
     if (!v) return -1;
     mmix_ctx *m = v->params->m;
-    if (mmixi_within(m, who, "kind", v->config.kind, MMIX_VLM_IDEFICS3, MMIX_VLM_IDEFICS3)
-        || mmixi_within(m, who, "longest", (double)longest, 1, 65536)) return -1;
+    if (v->config.kind != MMIX_VLM_IDEFICS3)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind is %d, expected MMIX_VLM_IDEFICS3: others "
+                         "have sizes of their own", who, v->config.kind);
+    if (mmixi_within(m, who, "longest", (double)longest, 1, 65536)) return -1;
     v->config.longest = longest;
     return 0;
 }
