@@ -16,9 +16,9 @@ LIBS    = -lm -lpthread
 ARM    ?= aarch64-linux-gnu-gcc
 MINGW  ?= x86_64-w64-mingw32-gcc
 I686   ?= i686-linux-gnu-gcc
-SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SAN     = -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-STUDIES = dino mixers features linmu linear tables decode typeseg smol bench
+STUDIES = dino mixers features linmu linear tables ranks decode typeseg smol vqa bench
 STUDY_HEADERS = $(wildcard demos/studies/*.h)
 
 # nvcc from the PATH, CUDA_HOME, or where the toolkit is usually installed
@@ -72,7 +72,7 @@ build:
 # MMIX_LINKED keeps studies and tests from holding one of their own, which they do where one calls `cc program.c -lm -lpthread`.
 build/%: demos/studies/%.c build/mamba_mix.o $(STUDY_HEADERS)
 	$(CC) $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
-build/smol: demos/tokenizer.h
+build/smol build/vqa: demos/tokenizer.h
 build/typeseg_san: demos/studies/typeseg.c build/mamba_mix_san.o $(STUDY_HEADERS)
 	$(CC) $(CFLAGS) -DMMIX_NO_SIMD $(SAN) -DMMIX_LINKED -o $@ $< build/mamba_mix_san.o $(LIBS)
 build/dino_mpi: demos/studies/dino_mpi.c build/mamba_mix.o $(STUDY_HEADERS)
@@ -97,7 +97,7 @@ $(eval $(call configuration,,$(CC),))
 $(eval $(call configuration,_f64,$(CC),-DMMIX_REAL=double))
 $(eval $(call configuration,_reg,$(CC),-DMMIX_REGRESSION $(SAN)))
 $(eval $(call configuration,_san,$(CC),-DMMIX_NO_SIMD $(SAN)))
-$(eval $(call configuration,_tsan,$(CC),-O1 -g -fsanitize=thread))
+$(eval $(call configuration,_tsan,$(CC),-O1 -g1 -fsanitize=thread))
 $(eval $(call configuration,_neon,$(ARM),-static))
 $(eval $(call configuration,_win,$(MINGW),-static,.exe))
 $(eval $(call configuration,_i686,$(I686),-static -msse2 -mfpmath=sse))

@@ -58,17 +58,18 @@
         >>api-kernels              >>random           >>linear            >>backbones
      B  tensors, ops, mixers       >>threads          >>convolution       >>decoder
         >>api-context              >>micro-kernels    >>patches           >>towers
-        >>api-tensors              >>gemm             >>heads             >>vlm
-        >>api-tape                 >>tensors          >>rope              >>dino
-        >>api-ops                  >>tape             >>mixing            >>distillation
-        >>api-mixers               >>elementary ops   >>ssd               >>metrics
-     C  models                                        >>linear attention  >>video
-        >>api-files                                   >>selective scan    >>images
-        >>api-images                                  >>softmax attention >>files
-        >>api-layers                                  >>layers            >>model files
-        >>api-vision                                  >>losses            >>context
-        >>api-decoder                                 >>optimizers
+        >>api-tensors              >>gemm             >>heads             >>qwen vision
+        >>api-tape                 >>tensors          >>rope              >>vlm
+        >>api-ops                  >>tape             >>mixing            >>dino
+        >>api-mixers               >>elementary ops   >>ssd               >>distillation
+     C  models                                        >>linear attention  >>metrics
+        >>api-files                                   >>selective scan    >>video
+        >>api-images                                  >>softmax attention >>images
+        >>api-layers                                  >>layers            >>files
+        >>api-vision                                  >>losses            >>model files
+        >>api-decoder                                 >>optimizers        >>context
         >>api-towers
+        >>api-vlm
      D  training, measuring
         >>api-metrics
         >>api-optimizers
@@ -1176,6 +1177,8 @@ typedef struct mmix_attention_layer {
     mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
     mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
     int no_key_bias;                         /* 1: the middle third of qkv_bias counts as 0 */
+    int augment;                             /* MMIX_AUGMENT_…, set by mmix_attention_augment */
+    mmix_tensor *gate_weight, *gate_bias;    /* of MMIX_AUGMENT_OUTPUT: (D, D); (D) */
 } mmix_attention_layer;
 /* kind is MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR. With bias 0 qkv and proj have none. Adds, behind
    `prefix`, qkv.weight, qkv.bias, proj.weight and proj.bias. */
@@ -1186,6 +1189,16 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
 MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer,
                                             mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
                                             mmix_mix_state *state, size_t slot);
+/* Rank augmentation of linear attention (Fan et al. 2025, RALA, arXiv 2411.07635), one or both:
+   KEYS: key j counts α_j times as much, α = L softmax_j(q̄ · ψ(k_j) / √N), with q̄ the mean of φ(q)
+   over the L tokens. The state Σ_j α_j ψ(k_j) v_jᵀ then has more directions of like strength.
+   OUTPUT: what the mixer makes is multiplied by gate(x), number by number, before proj, so that it
+   is no longer bound to the N directions of a head's state. */
+enum { MMIX_AUGMENT_KEYS = 1, MMIX_AUGMENT_OUTPUT = 2 };
+/* Lets a layer of full linear attention do that. Adds for OUTPUT, behind `prefix`, gate.weight (D, D)
+   and gate.bias (D), which begins with 1. Such a layer has no state. Returns 0, or -1. */
+MMIXDEF int mmix_attention_augment(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                   int augment);
 
 /* Mamba-2 (mamba_ssm 2.x): in_proj gives z, xBC and dt; then come convolution and SiLU over xBC,
    SSD, the gated RMS norm, and out_proj. If it is bidirectional (Vision Mamba's "v2") a second
@@ -1308,6 +1321,9 @@ typedef struct mmix_span {
     size_t start;
     size_t grid[3];                          /* T, Y, X */
     size_t separators;
+    /* With three axes of positions (mmix_rope_options.sections) frame t has ⌊t · frame_step⌋ on the
+       first, rounded as floats are (Qwen2.5-VL). 0: 1. */
+    double frame_step;
 } mmix_span;
 /* mmix_mmate_options.branches: both branches of M-MATE, or one of them. ATTENTION: in their place
    causal softmax attention, with the projections of Flex-MA. */
@@ -1436,6 +1452,7 @@ typedef struct mmix_vision_config {
     size_t classes;                          /* K of the classifier, or 0 if there is none */
     int pool;                                /* MMIX_POOL_…: what it reads */
     size_t neck;                             /* of MMIX_POOL_REGISTERS: D over W's rows; 0: no W */
+    int augment;                             /* of linear attention: MMIX_AUGMENT_…, or 0 */
 } mmix_vision_config;
 
 /* Configs of the systems, with heads 64 wide, for 224 x 224 pixels: DINO's ViT with dim 192 (tiny),
@@ -1566,17 +1583,31 @@ MMIXDEF const char *mmix_vision_class_name(const mmix_vision *v, size_t i);
        tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
        size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
-       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
+       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL, NULL };
        size_t made = mmix_decoder_generate(m, d, &text, NULL, more, 200);
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
+/* Fewer media tokens in the later layers. After `layer` layers, the last of which has attention
+   alone, those tokens of the spans go on that the last token reads most: by the mean over the heads
+   of M's last row. It is for one sequence (B = 1), whose spans are in its first piece. Text and
+   separators all go on, and every token keeps its position. Either of the two: */
+typedef struct mmix_prune {
+    size_t layer;                            /* 1 … depth - 1 */
+    /* The share of all media tokens that goes on, above 0 and at most 1. From there on they count as
+       text (FastV, Chen et al. 2024, arXiv 2403.06764). */
+    double keep;
+    /* keep 0: Y and X of a cell, of whose tokens one goes on. Spans stay grids, which M-MATE needs,
+       with a token for each cell; cells at the ends may be cut off. */
+    size_t cell[2];
+} mmix_prune;
 /* What a decoder reads: B sequences of L tokens with the same spans. */
 typedef struct mmix_sequence {
     mmix_tensor *tokens;                   /* (B, L) int32; not read where media's features stand */
     const mmix_span *spans;
     size_t n_spans;
     mmix_tensor *media;                 /* (B, n, F): features of the spans' grid tokens, or NULL */
+    const mmix_prune *prune;                 /* or NULL: all tokens go through all layers */
 } mmix_sequence;
 /* What a layer mixes tokens with: mmix_decoder_config.mixer and mmix_decoder_kind.mixer.
    PARALLEL: attention and Mamba-2 side by side, whose results are added (Falcon-H1).
@@ -1666,7 +1697,8 @@ typedef struct mmix_decoder_options {
        reads that as usual. */
     mmix_tensor **inputs;
 } mmix_decoder_options;
-/* Returns the tokens after the last norm, (B, L, D), or NULL on error. options may be NULL. */
+/* Returns the tokens after the last norm, (B, L, D), or NULL on error; with .prune those that went
+   on, and then nothing more can be asked for. options may be NULL. */
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
                                           const mmix_sequence *sequence,
                                           const mmix_decoder_options *options);
@@ -1748,9 +1780,10 @@ typedef struct mmix_towers_config {
     mmix_tower_config picture, text;
     size_t width;                            /* E of the vectors */
     int bias;                                /* 1: logits have a bias (SigLIP) */
-    /* Of pictures: 1: the shorter side is resized and the middle kept, 0: both sides are resized;
-       mean and standard deviation of the channels. */
-    int crop;
+    /* Of pictures: 0: both sides are resized; 1: the shorter side is resized and the middle kept,
+       half of an odd rest rounded down (Hugging Face); 2: to the even number (OpenAI, OpenCLIP).
+       MMIX_PILLOW_… of the resizing. Mean and standard deviation of the channels. */
+    int crop, filter;
     double mean[3], deviation[3];
 } mmix_towers_config;
 typedef struct mmix_towers mmix_towers;
@@ -1761,14 +1794,15 @@ MMIXDEF void mmix_towers_destroy(mmix_towers *t);
 /* Return their config and their parameters, which stay the towers'. */
 MMIXDEF const mmix_towers_config *mmix_towers_config_of(const mmix_towers *t);
 MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t);
-/* Returns towers from Hugging Face's file of a CLIP or SigLIP with its config.json, and
-   preprocessor_config.json if there is one, in the same folder. NULL on error. */
+/* Returns towers from a file of a CLIP or SigLIP: Hugging Face's with its config.json, and
+   preprocessor_config.json if there is one, in the same folder; OpenCLIP's with its
+   open_clip_config.json; a state_dict() of OpenAI's. NULL on error. */
 MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
 MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Returns (1, 3, side, side) from a picture of any size, prepared as the file's processor does it
-   with Pillow (bicubic). NULL on error. */
+   with Pillow. NULL on error. */
 MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
                                        size_t width, size_t height);
 /* Returns vectors of length 1, (B, E), of such pictures, (B, 3, side, side). NULL on error. */
@@ -1810,13 +1844,37 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
    there are more than `most` tiles of them, and with a token for the end of each row. Several
    pictures in one question are a tile each.
    NVILA (Liu et al. 2024): a picture is brought to one tile, whatever its shape. Of the tile r x r
-   tokens become one, with zeros where there are not as many at its right and lower edge. */
-enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_NVILA };
+   tokens become one, with zeros where there are not as many at its right and lower edge.
+   QWEN (Qwen2-VL, Wang et al. 2024; Qwen2.5-VL, Bai et al. 2025): nothing is cut. Both sides become
+   multiples of patch · merge, with at least `least` and at most `most` pixels together, and their
+   ratio stays about what it is. Films are read, too. */
+enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_QWEN, MMIX_VLM_NVILA };
 /* mmix_vlm_config.projector: what brings r² widths of the tower to the decoder's. LINEAR: a matrix.
    MLP: two with biases, and the activation between. NORM_MLP: a layer norm, and MLP. */
 enum { MMIX_PROJECTOR_LINEAR, MMIX_PROJECTOR_MLP, MMIX_PROJECTOR_NORM_MLP };
 /* The most shapes of MMIX_VLM_LLAVA. */
 enum { MMIX_VLM_SHAPES = 64 };
+/* The tower and the joint of MMIX_VLM_QWEN. A patch is a square of `frames` frames that follow each
+   other; a picture counts as so many equal ones. Tokens see those of the same frames, in
+   Qwen2.5-VL's blocks with windows those of their window only, which are cut at the edges.
+   Positions are a patch's row and column: of the N features of a head, pair i < N/4 turns by
+   row · 10000^(-4i/N), and the next N/4 pairs turn so by the column. At the end merge x merge
+   patches x become one feature, W2 gelu(W1 norm(x) + b1) + b2. */
+typedef struct mmix_qwen_config {
+    size_t dim, depth, heads, ffn;           /* C, blocks, heads of C/heads, width of the MLP */
+    size_t patch, frames, merge;             /* a patch's side in pixels */
+    /* 1: Qwen2.5-VL, with RMS norms and SwiGLU; 0: Qwen2-VL, with layer norms and an MLP. */
+    int newer;
+    int activation;                          /* MMIX_ACTIVATION_… of the MLP */
+    size_t window;                           /* patches on a side of a window; 0: no windows */
+    int full[MMIX_VISION_BLOCKS];            /* 1: this block has no windows */
+    size_t least, most;                      /* pixels of a prepared picture */
+    size_t film_least, film_most;            /* the same of a frame */
+    /* How far the positions on the axis of time are apart that are a second apart. 0: those of
+       frames · t and frames · (t + 1) are one apart. */
+    double rate;
+    int32_t film_token;                      /* stands where a token of a film is read */
+} mmix_qwen_config;
 typedef struct mmix_vlm_config {
     int kind;                                /* MMIX_VLM_… */
     mmix_tower_config tower;                 /* its pool is MMIX_TOWER_TOKENS, or is not read */
@@ -1828,6 +1886,7 @@ typedef struct mmix_vlm_config {
     mmix_decoder_config decoder;             /* its media is 0 */
     int32_t image_token;                     /* stands where a token of a picture is read */
     size_t positions;                        /* tokens that it reads at most; 0: not known */
+    mmix_qwen_config qwen;                   /* of QWEN, where .tower … .activation are not read */
 
     /* ---- pictures ---- */
     size_t tile;             /* a tile's side in pixels; of LLAVA and NVILA tower.side */
@@ -1846,9 +1905,10 @@ MMIXDEF mmix_vlm *mmix_vlm_create(mmix_ctx *m, mmix_vlm_config config);
 /* Frees it, and its decoder. NULL is allowed. */
 MMIXDEF void mmix_vlm_destroy(mmix_vlm *v);
 /* Returns a model from a folder of Hugging Face's, as it is downloaded: weights, config.json and
-   preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm and
-   llava_onevision; and NVILA, whose folder has three, llm, vision_tower and mm_projector. What a
-   config asks for and is not done here is an error that names it. NULL on error. */
+   preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm,
+   llava_onevision, qwen2_vl and qwen2_5_vl; and NVILA, whose folder has three, llm, vision_tower and
+   mm_projector. What a config asks for and is not done here is an error that names it. NULL on
+   error. */
 MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
@@ -1870,17 +1930,19 @@ typedef struct mmix_vlm_plan {
     size_t tiles;                            /* that the tower sees, the whole picture's included */
     size_t grid[2];          /* rows and columns of tokens of a tile; LLAVA: of all tiles, at last */
     size_t full[2], begin[2];    /* LLAVA: of all tiles before that; where what is kept begins */
+    size_t frames;                           /* T of films; of a picture 1 */
     size_t tokens;                           /* image tokens in the text, features */
 } mmix_vlm_plan;
 /* Says what becomes of a picture of width x height pixels, one of `count` in the question. Returns
    0, or -1. */
 MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                   size_t count, mmix_vlm_plan *plan);
-/* Returns the tiles, (tiles, 3, tile, tile), as the model's processor makes them with Pillow; NULL
-   on error. */
+/* Returns the tiles, (tiles, 3, tile, tile), as the model's processor makes them with Pillow, of
+   QWEN a film of equal frames, (1, 3, frames, height, width); NULL on error. */
 MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_picture picture,
                                      const mmix_vlm_plan *plan);
-/* Returns the features (tokens, D) of such tiles; NULL on error. */
+/* Returns the features (tokens, D) of such tiles, or of a film; NULL on error. If nothing is
+   recorded the memory does not grow with the tower's depth. */
 MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *pixels,
                                        const mmix_vlm_plan *plan);
 /* Makes of n token ids, with image tokens for `count` pictures in their order, what the decoder
@@ -1888,6 +1950,28 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
    All is in step memory. Returns 0, or -1. */
 MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
                               const mmix_picture *pictures, size_t count, mmix_sequence *out);
+
+/* ---- films, of QWEN ---- */
+
+/* `count` pictures of one size, `rate` of them a second. */
+typedef struct mmix_film {
+    const mmix_picture *frames;
+    size_t count;
+    double rate;
+} mmix_film;
+/* Says what becomes of a film of `count` frames of width x height pixels. With T = ⌈count/frames⌉
+   its features are a grid of T · grid[0] · grid[1]. Returns 0, or -1. */
+MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                               size_t count, mmix_vlm_plan *plan);
+/* Returns the film as the model's processor makes it with Pillow, (T, 3, frames, height, width),
+   where the last frame stands for those that are missing. NULL on error. */
+MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
+                                          const mmix_vlm_plan *plan);
+/* Does what mmix_vlm_sequence does for a text with film tokens, too, for n_films films in their
+   order. */
+MMIXDEF int mmix_vlm_sequence_films(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                                    const mmix_picture *pictures, size_t count,
+                                    const mmix_film *films, size_t n_films, mmix_sequence *out);
 
 /* ####################################################################################
    D. Training and measuring
@@ -2639,8 +2723,8 @@ MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, c
 
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* Pillow's filters: the cubic of Keys 1981 with a = -1/2; sinc(x) sinc(x/3) (Duchon 1979). */
-enum { MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS };
+/* Pillow's filters: the cubic of Keys 1981 with a = -1/2; sinc(x) sinc(x/3) (Duchon 1979); 1 - |x|. */
+enum { MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS, MMIX_PILLOW_BILINEAR };
 /* The part `from` of a picture is brought to width x height pixels by a filter, MMIX_PILLOW_…, and
    `to` of these is kept. */
 typedef struct mmix_resize_plan {
@@ -2678,6 +2762,9 @@ MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int c
 MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
+/* Returns how mmix_towers_image brings a picture of width x height pixels to the towers' side, for
+   mmix_picture_resize in tasks; a plan without a width where a side is 0 or would pass 2²⁴. */
+MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, size_t height);
 /* Returns what a plan keeps of a picture, resized and normalized, (1, 3, height, width). NULL on
    error. */
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
@@ -17588,6 +17675,25 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
     return p->m->error_kind ? -1 : 0;
 }
 
+MMIXDEF int mmix_attention_augment(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                   int augment)
+{
+    static const char who[] = "mmix_attention_augment";
+    if (!mmixi_init_given(who, p, layer, prefix)) return -1;
+    if (mmixi_within(p->m, who, "augment", augment, 0, MMIX_AUGMENT_KEYS | MMIX_AUGMENT_OUTPUT))
+        return -1;
+    if (layer->options.kind != MMIX_MIXER_LINEAR || layer->options.mask != MMIX_MASK_NONE)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: a layer of kind %d with mask %d, expected "
+                         "MMIX_MIXER_LINEAR and MMIX_MASK_NONE", who, layer->options.kind,
+                         layer->options.mask);
+    size_t D = mmix_shape(layer->proj_weight, 0);
+    layer->augment = augment;
+    if (!(augment & MMIX_AUGMENT_OUTPUT)) return 0;
+    layer->gate_weight = mmixi_param_matrix(p, prefix, "gate.weight", mmixi_start_normal(p), D, D);
+    layer->gate_bias = mmixi_param_vector(p, prefix, "gate.bias", mmixi_start_ones(), D);
+    return p->m->error_kind ? -1 : 0;
+}
+
 /* qkv_bias (3D). With no_key_bias its middle third, that of the keys, counts as 0. */
 static mmix_tensor *mmixi_attention_bias(mmix_ctx *m, const mmix_attention_layer *layer, size_t D)
 {
@@ -17619,6 +17725,34 @@ static int mmixi_mixes_bf16(const mmix_tensor *weight)
     return mmixi_is_narrow(weight) && weight->dtype != MMIX_DTYPE_F16;
 }
 
+/* φ of x (B, L, H, N), or ψ, as ops that can be recorded. */
+static mmix_tensor *mmixi_attention_feature(mmix_ctx *m, mmix_tensor *x, int feature, int is_key)
+{
+    if (feature == MMIX_FEATURE_NONE) return x;
+    if (feature == MMIX_FEATURE_EFFICIENT && is_key) return mmix_softmax(m, x, 1);
+    if (feature == MMIX_FEATURE_EFFICIENT || feature == MMIX_FEATURE_SOFTMAX_BOTH)
+        return mmix_softmax(m, x, 3);
+    mmix_tensor *positive = mmix_relu(m, x);
+    if (feature == MMIX_FEATURE_RELU) return positive;
+    return mmix_add(m, positive, mmix_exp(m, mmix_sub(m, x, positive)));
+}
+/* Puts φ(q) and α ψ(k) in the places of q and k. */
+static void mmixi_attention_augment_keys(mmix_ctx *m, mmix_mixer *o)
+{
+    size_t B = mmix_shape(o->k, 0), L = mmix_shape(o->k, 1);
+    size_t H = mmix_shape(o->k, 2), N = mmix_shape(o->k, 3);
+    double count = (double)mmixi_max(L, 1);
+    o->normalize = mmixi_linear_normalizes(o) ? 1 : -1;
+    o->q = mmixi_attention_feature(m, o->q, o->feature, 0);
+    o->k = mmixi_attention_feature(m, o->k, o->feature, 1);
+    o->feature = MMIX_FEATURE_NONE;
+    mmix_tensor *mean = mmix_affine(m, mmix_sum_axis(m, o->q, 1), 1 / count, 0);
+    mmix_tensor *score = mmix_mul(m, o->k, mmixi_as(m, mean, 4, B, 1, H, N));
+    score = mmix_affine(m, mmix_sum_axis(m, score, 3), 1 / sqrt((double)N), 0);
+    mmix_tensor *alpha = mmix_affine(m, mmix_softmax(m, score, 1), count, 0);
+    o->k = mmix_mul(m, o->k, mmixi_as(m, alpha, 4, B, L, H, 1));
+}
+
 /* What proj reads, (B, L, D). Nothing may be recorded if there is a state. */
 static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
                                           mmix_tensor *x, mmix_mix_state *state, size_t slot)
@@ -17640,7 +17774,14 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     mixer.q = mmix_slice(m, qk, 2, 0, H);
     mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, N);
-    return mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
+    if (layer->augment && state)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_forward: found a state, "
+                                    "expected none, as augmented attention reads all tokens"));
+    if (layer->augment & MMIX_AUGMENT_KEYS) mmixi_attention_augment_keys(m, &mixer);
+    mmix_tensor *y = state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
+    y = mmixi_join_heads(m, y);
+    if (!(layer->augment & MMIX_AUGMENT_OUTPUT)) return y;
+    return mmix_mul(m, y, mmix_linear(m, x, layer->gate_weight, layer->gate_bias));
 }
 
 MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
@@ -19372,6 +19513,8 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
                       (int)i, cells, start, end, low, (double)L);
             return 0;
         }
+        double time = frames * s->frame_step;
+        if (mmixi_within(m, who, "frames · frame_step", time, 0, 1 << 24)) return 0;
     }
     return 1;
 }
@@ -19441,15 +19584,22 @@ static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], 
     *is_grid = in_frame < plane;
 }
 
+/* How far a frame's position on the first of three axes is from the span's start.
+   transformers: get_vision_position_ids, whose time_interval is a float32 */
+static size_t mmixi_span_time(const mmix_span *s, size_t frame)
+{
+    float time = (float)frame * (float)s->frame_step;
+    return s->frame_step > 0 ? (size_t)time : frame;
+}
 /* How far the positions of the text behind a span are from the span's start, on all three axes. */
 static size_t mmixi_span_longest(const mmix_span *s)
 {
     size_t longest = mmixi_max(s->grid[1], s->grid[2]);
-    return mmixi_max(s->grid[0], longest);
+    return mmixi_max(mmixi_span_time(s, s->grid[0] - 1) + 1, longest);
 }
 
 /* Puts every token into its lists. Unless positions are given they begin at *next, which moves on.
-   With three axes a token of a span has the position (frame, row, column) behind the span's
+   With three axes a token of a span has the position (time, row, column) behind the span's
    start. */
 static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t axes, size_t *next)
 {
@@ -19461,8 +19611,10 @@ static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t 
         int is_grid = 0;
         size_t place[3] = { 0, 0, 0 };
         int32_t position[3];
-        if (in_span)
+        if (in_span) {
             mmixi_span_place(s, t - s->start, place, &is_grid);
+            place[0] = mmixi_span_time(s, place[0]);
+        }
         for (size_t axis = 0; axis < axes; axis++) {
             size_t at = *next + (axes == 3 ? place[axis] : 0);
             position[axis] = given ? mmixi_index(given, axis * a->L + t) : (int32_t)at;
@@ -19904,17 +20056,25 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     return mmixi_fuse(m, f, forward, reverse, u, a);
 }
 
+/* The mixer of a layer of causal attention. */
+static mmix_mixer mmixi_attention_of(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
+    if (f->reach) {
+        attention.mask = MMIX_MASK_BAND;
+        attention.left = f->reach - 1;
+    }
+    return attention;
+}
+
 /* What o_proj reads, (B, L, H·P), from causal attention or from Flex-MA. */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
     mmix_mark mark = mmix_mark_here(m);
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
-        mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
-        if (f->reach) {
-            attention.mask = MMIX_MASK_BAND;
-            attention.left = f->reach - 1;
-        }
+        mmix_mixer attention = mmixi_attention_of(m, f, x, a);
         mmix_tensor *heads = mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0);
         return mmixi_join_heads(m, heads);
     }
@@ -20636,6 +20796,8 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_SIZE_OF(mmix_vision_config, classes, 0, INT32_MAX, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, pool, 0, MMIX_POOL_REGISTERS, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, neck, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, augment, 0, MMIX_AUGMENT_KEYS | MMIX_AUGMENT_OUTPUT,
+                 MMIXI_IN_NEWER),
     MMIXI_SETTINGS_END
 };
 
@@ -20785,6 +20947,8 @@ static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
     b->attention.options.normalize = c->normalize;
     b->attention.options.feature = c->feature;
     b->attention.no_key_bias = c->positions == MMIX_POSITIONS_AXIAL;
+    if (c->augment && kind == MMIX_BLOCK_LINEAR)
+        mmix_attention_augment(&b->attention, v->params, part, c->augment);
 }
 
 /* SwiGLU. DINOv3 stores w1 and w2 apart, DINOv2 both in one matrix w12. */
@@ -20938,6 +21102,12 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
         if (c->blocks[i] >= MMIX_BLOCK_MMATE && c->class_token == MMIX_CLASS_FIRST)
             c->class_token = MMIX_CLASS_LAST;
     }
+    int is_linear = c->mixer == MMIX_MIXER_LINEAR;
+    for (size_t i = 0; i < c->depth && i < MMIX_VISION_BLOCKS; i++)
+        is_linear |= c->blocks[i] == MMIX_BLOCK_LINEAR;
+    if (c->augment && !is_linear)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: augment is %d, expected 0 without linear attention",
+                  who, c->augment);
     if (!vim && c->class_token != MMIX_CLASS_FIRST && c->class_token != MMIX_CLASS_LAST)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected "
                   "MMIX_CLASS_FIRST or _LAST with attention", who, c->class_token, c->mixer);
@@ -21504,6 +21674,7 @@ static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_bl
     mmixi_vision_block b = *block;
     b.attention.qkv_weight = mmixi_packed(m, b.attention.qkv_weight);
     b.attention.proj_weight = mmixi_packed(m, b.attention.proj_weight);
+    b.attention.gate_weight = mmixi_packed(m, b.attention.gate_weight);
     b.mlp.fc1_weight = mmixi_packed(m, b.mlp.fc1_weight);
     b.mlp.fc2_weight = mmixi_packed(m, b.mlp.fc2_weight);
     b.mamba.in_proj = mmixi_packed(m, b.mamba.in_proj);
@@ -22028,6 +22199,7 @@ typedef struct mmixi_decoder_pass {
     const mmixi_decoder_layer *l;    /* that layer */
     int half;                        /* of the layer: 0 its mixer, 1 its feed-forward */
     mmix_tensor *x;                  /* what the layer reads */
+    const mmix_prune *prune;         /* or NULL, as where there are no spans */
 } mmixi_decoder_pass;
 
 /* Token t of sequence b, or 0 after mmix_fail. */
@@ -22162,6 +22334,180 @@ static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, 
     return mmixi_keep_only(m, s->mark, x);
 }
 
+/* A score of what has this label. */
+typedef struct mmixi_scored { double score, label; } mmixi_scored;
+/* Defined with the metrics: sorts n of them by falling score, equal ones by rising label, with the
+   room b; returns a or b, whichever holds them then. */
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);
+
+/* ---- fewer media tokens ---- */
+
+/* A sequence that is being pruned. */
+typedef struct mmixi_pruning {
+    const mmix_prune *how;
+    const mmix_real *score;                      /* (L): what the last token reads of each token */
+    int32_t *kept;                               /* the tokens that go on, in their new order */
+    size_t count;
+    mmix_span *spans;                            /* of the new order */
+    size_t n_spans;
+} mmixi_pruning;
+
+/* Checks what a sequence asks for, if it has spans to prune. Returns 0, or -1. */
+static int mmixi_prune_check(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
+                             const mmix_prune *how)
+{
+    const mmix_decoder_options *o = &s->o;
+    double last = (double)s->d->config.depth - 1;
+    int has_cell = how->cell[0] && how->cell[1];
+    if (mmixi_within(m, who, "prune.layer", (double)how->layer, 1, last)) return -1;
+    int mixer = s->d->layer[how->layer - 1].kind.mixer;
+    if (!(how->keep >= 0 && how->keep <= 1) || (how->keep > 0) == has_cell)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune.keep is %g with cells of %.0f x %.0f, "
+                         "expected 0 to 1, and either keep or cell above 0", who, how->keep,
+                         (double)how->cell[0], (double)how->cell[1]);
+    if (mixer != MMIX_DECODER_ATTENTION)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune.layer is %.0f, whose mixer is number "
+                         "%d, expected attention, number %d", who, (double)how->layer, mixer,
+                         MMIX_DECODER_ATTENTION);
+    if (s->a.B != 1 || s->a.seen)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune with %.0f sequences that have read %.0f "
+                         "tokens, expected 1 sequence that begins", who, (double)s->a.B,
+                         (double)s->a.seen);
+    if (o->mixed || o->outputs || o->normed || o->inputs)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune with options, expected NULL", who);
+    return 0;
+}
+
+/* The mean over the heads of M's last row in the layer that is next, which reads x: (L). NULL on
+   error. */
+static const mmix_real *mmixi_prune_scores(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
+{
+    const mmix_mmate_layer *l = &s->l->mmate;
+    size_t last = s->a.L - 1;
+    int record = mmix_record(m, 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *u = mmix_rms_norm(m, x, s->l->norm[0], s->d->config.eps);
+    u = mmixi_scaled(m, u, s->d->config.scale.attention_in);
+    mmix_mixer attention = mmixi_attention_of(m, l, u, &s->a);
+    mmix_tensor *rows = mmix_mix_rows_mean(m, &attention, &last, 1);     /* (1, H, L) */
+    rows = mmixi_keep_only(m, mark, mmix_sum_axis(m, rows, 1));
+    mmix_record(m, record);
+    s->mark = mmix_mark_here(m);                 /* they stay */
+    return mmix_data(rows);
+}
+/* Lists the token of cell (y, x) of a frame, whose first token is `frame`, that is read most. */
+static void mmixi_prune_cell(mmixi_pruning *p, const mmix_span *s, size_t frame, size_t y, size_t x)
+{
+    size_t bottom = mmixi_min(y + p->how->cell[0], s->grid[1]);
+    size_t right = mmixi_min(x + p->how->cell[1], s->grid[2]);
+    size_t best = frame + y * s->grid[2] + x;
+    for (size_t row = y; row < bottom; row++)
+        for (size_t column = x; column < right; column++) {
+            size_t token = frame + row * s->grid[2] + column;
+            if (p->score[token] > p->score[best]) best = token;
+        }
+    p->kept[p->count++] = (int32_t)best;
+}
+/* Lists what goes on of a span, and the span that it becomes. */
+static void mmixi_prune_span(mmixi_pruning *p, const mmix_span *s)
+{
+    mmix_span *after = &p->spans[p->n_spans++];
+    size_t cells = s->grid[1] * s->grid[2];
+    *after = *s;
+    after->start = p->count;
+    after->grid[1] = mmixi_ceil_div(s->grid[1], p->how->cell[0]);
+    after->grid[2] = mmixi_ceil_div(s->grid[2], p->how->cell[1]);
+    for (size_t t = 0; t < s->grid[0]; t++) {
+        size_t frame = s->start + t * (cells + s->separators);
+        for (size_t y = 0; y < s->grid[1]; y += p->how->cell[0])
+            for (size_t x = 0; x < s->grid[2]; x += p->how->cell[1])
+                mmixi_prune_cell(p, s, frame, y, x);
+        for (size_t k = 0; k < s->separators; k++)
+            p->kept[p->count++] = (int32_t)(frame + cells + k);
+    }
+}
+/* Lists the text, and of each span what its cells keep. */
+static void mmixi_prune_cells(mmixi_pruning *p, const mmixi_layout *a)
+{
+    size_t token = 0;
+    for (size_t i = 0; i <= a->of.n_spans; i++) {
+        const mmix_span *s = &a->of.spans[i];
+        size_t end = i < a->of.n_spans ? s->start : a->L;
+        for (; token < end; token++) p->kept[p->count++] = (int32_t)token;
+        if (i == a->of.n_spans) break;
+        mmixi_prune_span(p, s);
+        token += mmixi_span_tokens(s);
+    }
+}
+/* Lists the text and the share of the media tokens that is read most, in the old order. */
+static void mmixi_prune_share(mmix_ctx *m, mmixi_pruning *p, const mmixi_layout *a)
+{
+    size_t n = mmix_count(a->grid.tokens);
+    size_t most = (size_t)ceil(p->how->keep * (double)n);
+    mmixi_scored *all = (mmixi_scored *)mmixi_step(m, 2 * n * sizeof *all);
+    char *goes = (char *)mmixi_step(m, a->L);
+    if (!all || !goes) return;
+    memset(goes, 1, a->L);
+    for (size_t i = 0; i < n; i++) {
+        int32_t token = mmix_data_i32(a->grid.tokens)[i];
+        all[i].score = (double)p->score[token];
+        all[i].label = token;
+    }
+    all = mmixi_scored_sort(all, all + n, n);
+    for (size_t i = most; i < n; i++) goes[(size_t)all[i].label] = 0;
+    for (size_t t = 0; t < a->L; t++)
+        if (goes[t]) p->kept[p->count++] = (int32_t)t;
+}
+/* The layout of x anew, at the old positions, for layers from `slot` on, which may have seen fewer
+   tokens than those before. x has the tokens of the old layout, or those of p that were kept. 0, or
+   -1. */
+static int mmixi_prune_layout(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t slot,
+                              mmix_tensor *x, const mmixi_pruning *p)
+{
+    const mmix_tensor *old = s->a.of.positions;
+    mmix_layout of = s->a.of;
+    if (p) {
+        size_t axes = mmix_ndim(old) == 2 ? 3 : 1;
+        const size_t shape[2] = { axes, p->count };
+        of.positions = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape)
+                                 : mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
+        if (!of.positions) return -1;
+        for (size_t i = 0; i < axes * p->count; i++) {
+            size_t from = i / p->count * s->a.L + (size_t)p->kept[i % p->count];
+            mmix_data_i32(of.positions)[i] = mmixi_index(old, from);
+        }
+        of.spans = p->spans;
+        of.n_spans = p->n_spans;
+    }
+    of.slot = slot;
+    int bad = mmixi_layout_begin(m, who, &s->a, &of, "x BLD", x, NULL, NULL);
+    s->mark = mmix_mark_here(m);                 /* the new layout stays */
+    return bad;
+}
+/* Drops the media tokens of these scores that layer s->i read least. Returns what is left of x (1,
+   L, D), which it made; NULL on error. */
+static mmix_tensor *mmixi_prune(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                                const mmix_real *score, mmix_tensor *x)
+{
+    const mmixi_layout *a = &s->a;
+    mmixi_pruning p;
+    memset(&p, 0, sizeof p);
+    p.how = s->prune;
+    p.score = score;
+    if (!score) return NULL;
+    mmix_tensor *kept = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+    p.spans = (mmix_span *)mmixi_step(m, a->of.n_spans * sizeof *p.spans);
+    if (!kept || !p.spans) return NULL;
+    p.kept = mmix_data_i32(kept);
+    if (p.how->keep > 0) mmixi_prune_share(m, &p, a);
+    else mmixi_prune_cells(&p, a);
+    if (m->error_kind) return NULL;
+    x = mmix_take_rows(m, mmixi_flat(m, x), mmix_slice(m, kept, 0, 0, p.count));
+    x = mmixi_as(m, x, 3, 1, p.count, s->d->config.dim, 0);
+    if (!x || mmixi_prune_layout(m, who, s, 2 * s->i + 2, x, &p)) return NULL;
+    return x;
+}
+
 /* Takes x through the layers before `end`. NULL on error. */
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                          size_t end)
@@ -22173,7 +22519,13 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
             x = o->inputs[s->i];
         if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x))
             return NULL;
+        const mmix_mix_state *state = s->a.of.state;
+        int is_pruned = state && state->slot[2 * s->i].tokens != s->a.seen;
+        int prunes = s->prune && s->i + 1 == s->prune->layer;
+        if (is_pruned && mmixi_prune_layout(m, who, s, 2 * s->i, x, NULL)) return NULL;
+        const mmix_real *score = prunes ? mmixi_prune_scores(m, s, x) : NULL;
         s->x = mmixi_decoder_layer_run(m, s, x);
+        if (prunes) s->x = mmixi_prune(m, who, s, score, s->x);
         mmixi_layer_tap(o->outputs, s->i, s->x);
     }
     return s->x;
@@ -22215,6 +22567,8 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     static const char spec[] = "tokens:i32 BL";
     if (mmixi_layout_begin(m, who, &s->a, &layout, spec, q->tokens, NULL, next))
         return NULL;
+    if (q->prune && q->n_spans) s->prune = q->prune;
+    if (s->prune && mmixi_prune_check(m, who, s, s->prune)) return NULL;
     mmixi_decoder_asked(m, s);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_scaled(m, mmixi_decoder_embed(m, who, s, q), d->config.scale.embedding);
@@ -22321,11 +22675,6 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
 
 /* ---- drawing the next token ---- */
 
-/* A score of what has this label. */
-typedef struct mmixi_scored { double score, label; } mmixi_scored;
-/* Defined with the metrics: sorts n of them by falling score, equal ones by rising label, with the
-   room b; returns a or b, whichever holds them then. */
-static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);
 /* The index of the largest logit, or of the first that is not a number. Of equal ones it is the
    first. */
 static size_t mmixi_sample_best(const mmix_real *logits, size_t K)
@@ -22946,17 +23295,227 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
 /* Defined with the images: mmix_image_resized with these means and deviations. */
 static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_plan r,
                                      const double *mean, const double *deviation);
+MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, size_t height)
+{
+    mmix_box all = { 0, 0, height, width };
+    mmix_resize_plan r;
+    memset(&r, 0, sizeof r);                     /* which no picture can be resized to */
+    if (!t || !width || !height) return r;
+    size_t side = t->config.picture.side;
+    if (t->config.crop) r = mmix_resize_plan_center_crop(width, height, side, side);
+    else r = mmix_resize_plan_box(all, side, side);
+    r.filter = t->config.filter;
+    if (t->config.crop == 1 && r.width) {        /* Hugging Face rounds down */
+        r.to.top = (r.height - side) / 2;
+        r.to.left = (r.width - side) / 2;
+    }
+    return r;
+}
 MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
                                        size_t width, size_t height)
 {
     mmix_picture in = { rgb, width, height };
-    mmix_box all = { 0, 0, height, width };
     if (!mmixi_given(m, "mmix_towers_image", "*towers", t)) return NULL;
-    const mmix_towers_config *c = &t->config;
-    size_t side = c->picture.side;
-    mmix_resize_plan r = mmix_resize_plan_box(all, side, side);
-    if (c->crop) r = mmix_resize_plan_center_crop(width, height, side, side);
-    return mmixi_image_made(m, in, r, c->mean, c->deviation);
+    mmix_resize_plan r = mmix_towers_plan(t, width, height);
+    return mmixi_image_made(m, in, r, t->config.mean, t->config.deviation);
+}
+
+/* ==== >>qwen vision ==================================================================
+   the tower of Qwen2-VL and Qwen2.5-VL: x = patches;  x += attn(norm1 x), x += mlp(norm2 x);
+   features = mlp(merge(norm x))
+
+   Frames that make a patch go together, and the others are a batch: x (T, n, C) has n patches in
+   raster order. The released program keeps the patches of a window together, which changes the
+   order of tokens but no number; here attention finds the windows on the grid.
+   ==================================================================================== */
+
+typedef struct mmixi_qwen_layer {
+    mmixi_norm_pair norm[2];
+    mmix_attention_layer attention;
+    mmix_swiglu_layer swiglu;                    /* of Qwen2.5-VL */
+    mmix_mlp_layer mlp;                          /* of Qwen2-VL */
+} mmixi_qwen_layer;
+typedef struct mmixi_qwen {
+    const mmix_qwen_config *config;
+    mmix_tensor *patch;                          /* (C, 3, frames, patch, patch) */
+    mmixi_norm_pair norm;
+    mmix_mlp_layer merger;                       /* from merge² C to merge² C to D */
+    mmixi_qwen_layer *layer;
+} mmixi_qwen;
+
+/* ---- creation ---- */
+
+/* The second half of a block. */
+static void mmixi_qwen_declare_mlp(const mmix_qwen_config *c, mmixi_qwen_layer *l, mmix_params *p,
+                                   const char *prefix)
+{
+    static const char *const biases[3] = { "gate_proj.bias", "up_proj.bias", "down_proj.bias" };
+    const size_t wide[3] = { c->ffn, c->ffn, c->dim };
+    if (!c->newer) {
+        mmix_mlp_init(&l->mlp, p, prefix, c->dim, c->ffn, c->dim);
+        l->mlp.activation = c->activation;
+        return;
+    }
+    mmix_swiglu_init(&l->swiglu, p, prefix, c->dim, c->ffn);
+    for (int i = 0; i < 3; i++)
+        l->swiglu.bias[i] = mmixi_param_vector(p, prefix, biases[i], mmixi_start_zeros(), wide[i]);
+}
+/* A tower whose features are D wide. */
+static void mmixi_qwen_declare(mmixi_qwen *t, mmix_params *p, size_t D)
+{
+    static const char merger[] = "visual.merger.mlp.";
+    const mmix_qwen_config *c = t->config;
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    const size_t patch[5] = { c->dim, 3, c->frames, c->patch, c->patch };
+    size_t merged = c->merge * c->merge * c->dim;
+    int bias = !c->newer;                        /* of the norms */
+    t->patch = mmixi_param(p, "visual.patch_embed.", "proj.weight", normal, 5, patch);
+    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
+        mmixi_qwen_layer *l = &t->layer[i];
+        char norm[2][64], attention[64], mlp[64];
+        snprintf(norm[0], sizeof norm[0], "visual.blocks.%d.norm1.", (int)i);
+        snprintf(norm[1], sizeof norm[1], "visual.blocks.%d.norm2.", (int)i);
+        snprintf(attention, sizeof attention, "visual.blocks.%d.attn.", (int)i);
+        snprintf(mlp, sizeof mlp, "visual.blocks.%d.mlp.", (int)i);
+        mmixi_norm_init(&l->norm[0], p, norm[0], c->dim, bias);
+        mmix_attention_init(&l->attention, p, attention, c->dim, c->heads, MMIX_MIXER_SOFTMAX, 1);
+        mmixi_norm_init(&l->norm[1], p, norm[1], c->dim, bias);
+        mmixi_qwen_declare_mlp(c, l, p, mlp);
+    }
+    mmixi_norm_init(&t->norm, p, "visual.merger.ln_q.", c->dim, bias);
+    t->merger.fc1_weight = mmixi_param_matrix(p, merger, "0.weight", normal, merged, merged);
+    t->merger.fc1_bias = mmixi_param_vector(p, merger, "0.bias", zeros, merged);
+    t->merger.fc2_weight = mmixi_param_matrix(p, merger, "2.weight", normal, D, merged);
+    t->merger.fc2_bias = mmixi_param_vector(p, merger, "2.bias", zeros, D);
+}
+/* Whether a tower has sensible sizes; else there is an error. */
+static int mmixi_qwen_check(mmix_ctx *m, const char *who, const mmix_qwen_config *c)
+{
+    const double most = 1e12;                    /* pixels: sides are far below 2²⁴ */
+    if (mmixi_within(m, who, "qwen.dim", (double)c->dim, 1, 65536)
+        || mmixi_within(m, who, "qwen.depth", (double)c->depth, 1, MMIX_VISION_BLOCKS)
+        || mmixi_within(m, who, "qwen.heads", (double)c->heads, 1, (double)c->dim)
+        || mmixi_within(m, who, "qwen.ffn", (double)c->ffn, 1, INT32_MAX)
+        || mmixi_within(m, who, "qwen.patch", (double)c->patch, 1, 1024)
+        || mmixi_within(m, who, "qwen.frames", (double)c->frames, 1, 64)
+        || mmixi_within(m, who, "qwen.merge", (double)c->merge, 1, 64)
+        || mmixi_within(m, who, "qwen.activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
+        || mmixi_within(m, who, "qwen.window", (double)c->window, 0, 65536)
+        || mmixi_within(m, who, "qwen.most", (double)c->most, 1, most)
+        || mmixi_within(m, who, "qwen.least", (double)c->least, 1, (double)c->most)
+        || mmixi_within(m, who, "qwen.film_most", (double)c->film_most, 1, most)
+        || mmixi_within(m, who, "qwen.film_least", (double)c->film_least, 1, (double)c->film_most)
+        || mmixi_within(m, who, "qwen.rate", c->rate, 0, 1e6))
+        return 0;
+    if (c->dim % (4 * c->heads) == 0) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: qwen.dim %.0f and %.0f heads, expected heads whose "
+              "width is a multiple of 4: half of it turns by the row, half by the column", who,
+              (double)c->dim, (double)c->heads);
+    return 0;
+}
+
+/* ---- forward ---- */
+
+/* About how many patches go through the blocks at once, if nothing is recorded. */
+enum { MMIXI_QWEN_PATCHES = MMIXI_SIZE(4096, 16) };
+/* A film on its way through the blocks. */
+typedef struct mmixi_qwen_pass {
+    const mmixi_qwen *t;
+    mmix_tensor *angles;                         /* (n, N/2) */
+    size_t grid[2];                              /* rows and columns of patches */
+    size_t i;                                    /* the block that runs */
+} mmixi_qwen_pass;
+
+/* The angles by which the heads of the patches turn, (n, N/2). */
+static mmix_tensor *mmixi_qwen_angles(mmix_ctx *m, const mmixi_qwen_pass *s)
+{
+    const mmix_qwen_config *c = s->t->config;
+    size_t quarter = c->dim / c->heads / 4, n = s->grid[0] * s->grid[1];
+    mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
+    for (size_t i = 0; angles && i < quarter; i++) {
+        double turn = mmixi_exp(-mmixi_log(10000) * (double)i / (double)quarter);
+        for (size_t k = 0; k < n; k++) {
+            mmix_real *at = mmixi_of(angles) + k * 2 * quarter + i;
+            at[0] = (mmix_real)((double)(k / s->grid[1]) * turn);
+            at[quarter] = (mmix_real)((double)(k % s->grid[1]) * turn);
+        }
+    }
+    return angles;
+}
+static mmix_tensor *mmixi_qwen_normed(mmix_ctx *m, mmixi_norm_pair norm, mmix_tensor *x)
+{
+    const double eps = 1e-6;
+    if (norm.bias) return mmix_layer_norm(m, x, norm.weight, norm.bias, eps);
+    return mmix_rms_norm(m, x, norm.weight, eps);
+}
+/* What block s->i makes of x[0] (T, n, C). */
+static mmix_tensor *mmixi_qwen_block(mmix_ctx *m, const void *user, mmix_tensor **x)
+{
+    const mmixi_qwen_pass *s = (const mmixi_qwen_pass *)user;
+    const mmix_qwen_config *c = s->t->config;
+    const mmixi_qwen_layer *l = &s->t->layer[s->i];
+    const size_t window[2] = { c->window, c->window };
+    mmix_attention_layer attention = l->attention;
+    attention.angles = s->angles;
+    if (c->window && !c->full[s->i])
+        mmix_mixer_windows(&attention.options, 2, s->grid, window, 0);
+    mmix_tensor *u = mmixi_qwen_normed(m, l->norm[0], x[0]);
+    mmix_tensor *y = mmix_attention_forward(m, &attention, u, x[0], NULL, NULL, 0);
+    u = mmixi_qwen_normed(m, l->norm[1], y);
+    if (c->newer) return mmix_swiglu_forward(m, &l->swiglu, u, y, NULL);
+    return mmix_mlp_forward(m, &l->mlp, u, y, NULL);
+}
+/* Features (T, n / merge², D) of patches x (T, n, C): the numbers of merge x merge patches stand
+   one behind the other, row by row. */
+static mmix_tensor *mmixi_qwen_merge(mmix_ctx *m, const mmixi_qwen_pass *s, mmix_tensor *x)
+{
+    static const int rows_inside[5] = { 0, 1, 3, 2, 4 };
+    const mmix_qwen_config *c = s->t->config;
+    size_t e = c->merge, T = mmix_shape(x, 0), down = s->grid[0] / e, across = s->grid[1] / e;
+    const size_t cut[5] = { T, down, e, across, e * c->dim };
+    x = mmixi_qwen_normed(m, s->t->norm, x);
+    x = mmix_permute(m, mmix_reshape(m, x, 5, cut), rows_inside);
+    x = mmixi_as(m, x, 3, T, down * across, e * e * c->dim, 0);
+    return mmix_mlp_forward(m, &s->t->merger, x, NULL, NULL);
+}
+/* The features of film[0] (T, 3, frames, Y, X). */
+static mmix_tensor *mmixi_qwen_run(mmix_ctx *m, const void *user, mmix_tensor **film)
+{
+    mmixi_qwen_pass s = *(const mmixi_qwen_pass *)user;
+    const mmix_qwen_config *c = s.t->config;
+    const size_t p = c->patch, channels = 3 * c->frames, filters[4] = { c->dim, channels, p, p };
+    size_t T = mmix_shape(film[0], 0), Y = s.grid[0] * p, X = s.grid[1] * p;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *image = mmixi_as(m, film[0], 4, T, channels, Y, X);
+    mmix_tensor *x = mmix_patch_embed(m, image, mmix_reshape(m, s.t->patch, 4, filters), NULL);
+    for (; s.i < c->depth; s.i++)
+        x = mmixi_keep_only(m, mark, mmixi_layer(m, mmixi_qwen_block, &s, sizeof s, &x, 1));
+    return mmixi_keep_only(m, mark, mmixi_qwen_merge(m, &s, x));
+}
+/* The features (T, n, D) of a film (T, 3, frames, Y, X), in raster order of its rows and columns of
+   merge x merge patches. If nothing is recorded a few frames go at a time. */
+static mmix_tensor *mmixi_qwen_features(mmix_ctx *m, const mmixi_qwen *t, mmix_tensor *film)
+{
+    const mmix_qwen_config *c = t->config;
+    mmixi_qwen_pass s;
+    memset(&s, 0, sizeof s);
+    s.t = t;
+    s.grid[0] = mmix_shape(film, 3) / c->patch;
+    s.grid[1] = mmix_shape(film, 4) / c->patch;
+    size_t n = s.grid[0] * s.grid[1], T = mmix_shape(film, 0);
+    size_t together = mmixi_max(1, MMIXI_QWEN_PATCHES / n);
+    if (!mmixi_infers(m) || together >= T) {
+        s.angles = mmixi_qwen_angles(m, &s);
+        return mmixi_qwen_run(m, &s, &film);
+    }
+    size_t D = mmix_shape(t->merger.fc2_weight, 0);
+    mmix_tensor *y = mmix_new3(m, T, n / (c->merge * c->merge), D);
+    mmix_tensor *in[3] = { film, NULL, NULL };
+    mmix_mark mark = mmix_mark_here(m);
+    s.angles = mmixi_qwen_angles(m, &s);
+    if (y) mmixi_pieces(m, mmixi_qwen_run, &s, in, together, y);
+    mmix_rewind(m, mark);
+    return y;
 }
 
 /* ==== >>vlm ==========================================================================
@@ -22978,12 +23537,14 @@ struct mmix_vlm {
     mmixi_norm_pair norm;                        /* of MMIX_PROJECTOR_NORM_MLP */
     mmix_mlp_layer mlp;
     mmix_tensor *newline;                        /* (D), of MMIX_VLM_LLAVA: ends a row */
+    mmixi_qwen qwen;                             /* of MMIX_VLM_QWEN, in the place of the others */
     mmix_decoder *decoder;
 };
 
 /* ---- creation ---- */
 
 static int mmixi_vlm_is_llava(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_LLAVA; }
+static int mmixi_vlm_is_qwen(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_QWEN; }
 /* Rows or columns of patches in a tile, and of the tokens that they become. */
 static size_t mmixi_vlm_patches(const mmix_vlm_config *c) { return c->tile / c->tower.patch; }
 static size_t mmixi_vlm_side(const mmix_vlm_config *c)
@@ -22997,6 +23558,10 @@ static void mmixi_vlm_declare(mmix_vlm *v)
     mmix_params *p = v->params;
     mmix_init normal = mmixi_start_normal(p);
     size_t D = c->decoder.dim, from = c->merge * c->merge * c->tower.dim;
+    if (mmixi_vlm_is_qwen(c)) {
+        mmixi_qwen_declare(&v->qwen, p, D);
+        return;
+    }
     mmixi_tower_declare(&v->tower, p, "vision_model.");
     v->tower_count = p->count;
     if (c->projector == MMIX_PROJECTOR_NORM_MLP)
@@ -23017,11 +23582,6 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
                   "of merge, %.0f", who, (double)side, (double)side, (double)c->merge);
         return 0;
     }
-    if (mmixi_within(m, who, "filter", c->filter, MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS)
-        || mmixi_within(m, who, "scale", c->scale, 0, 1)) return 0;
-    for (int i = 0; i < 3; i++)
-        if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
-            || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
     if (c->kind == MMIX_VLM_IDEFICS3)
         return !mmixi_within(m, who, "longest", (double)c->longest, 1, 65536);
     if (mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.side,
@@ -23038,28 +23598,44 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
     }
     return 1;
 }
-/* Whether the parts fit; else there is an error. */
-static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
+/* Whether tower and joint have sensible sizes; else there is an error. */
+static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
-    static const char who[] = "mmix_vlm_create";
     if (c->tower.vocabulary) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: tower.vocabulary is %.0f, expected 0", who,
                   (double)c->tower.vocabulary);
         return 0;
     }
-    return !mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_NVILA)
-        && mmixi_tower_sizes(m, who, &c->tower)
+    return mmixi_tower_sizes(m, who, &c->tower)
         && !mmixi_within(m, who, "tower.pool", c->tower.pool, MMIX_TOWER_PROBE, MMIX_TOWER_TOKENS)
         && !mmixi_within(m, who, "layers", (double)c->layers, 0, (double)c->tower.depth)
         && !mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
         && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_NORM_MLP)
         && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
-        && !mmixi_within(m, who, "decoder.dim", (double)c->decoder.dim, 1, 65536)
-        && !mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
-        && !mmixi_within(m, who, "image_token", c->image_token, 0,
-                         (double)c->decoder.vocabulary - 1)
         && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
         && mmixi_vlm_check_pictures(m, who, c);
+}
+/* Whether the parts fit; else there is an error. */
+static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
+{
+    static const char who[] = "mmix_vlm_create";
+    double last = (double)c->decoder.vocabulary - 1;
+    if (mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_NVILA)
+        || mmixi_within(m, who, "decoder.dim", (double)c->decoder.dim, 1, 65536)
+        || mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
+        || mmixi_within(m, who, "image_token", c->image_token, 0, last)
+        || mmixi_within(m, who, "filter", c->filter, MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS)
+        || mmixi_within(m, who, "scale", c->scale, 0, 1)) return 0;
+    for (int i = 0; i < 3; i++)
+        if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
+            || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
+    if (!mmixi_vlm_is_qwen(c)) return mmixi_vlm_check_tower(m, who, c);
+    if (!mmixi_qwen_check(m, who, &c->qwen)) return 0;
+    if (mmixi_within(m, who, "qwen.film_token", c->qwen.film_token, 0, last)) return 0;
+    if (c->qwen.film_token != c->image_token) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: image_token and qwen.film_token are both %d", who,
+              (int)c->image_token);
+    return 0;
 }
 
 /* `start` and `dtype` as in mmixi_vision_create. */
@@ -23072,12 +23648,15 @@ static mmix_vlm *mmixi_vlm_create(mmix_ctx *m, mmix_vlm_config c, int start, int
     }
     mmix_params *p = mmix_params_create(m);
     size_t layers = c.tower.depth * sizeof(mmixi_tower_layer);
+    if (mmixi_vlm_is_qwen(&c)) layers = c.qwen.depth * sizeof(mmixi_qwen_layer);
     mmix_vlm *v = (mmix_vlm *)mmixi_own(p, sizeof *v + layers);
     if (v) {
         v->params = p;
         v->config = c;
         v->tower.config = &v->config.tower;
         v->tower.layer = (mmixi_tower_layer *)(v + 1);
+        v->qwen.config = &v->config.qwen;
+        v->qwen.layer = (mmixi_qwen_layer *)(v + 1);     /* a model has one of the two */
         p->dtype = dtype;
         mmixi_vlm_declare(v);
     }
@@ -23236,16 +23815,85 @@ static int mmixi_llava_plan(const mmix_vlm_config *c, size_t width, size_t heigh
     plan->tokens = side * side + plan->grid[0] * (plan->grid[1] + 1);
     return 0;
 }
+
+/* The multiple of `unit` that a side becomes: the nearest one (of two the even one), or with `way`
+   -1 the next one below, but at least one, and with 1 the next one above. */
+static size_t mmixi_qwen_side(double side, size_t unit, int way)
+{
+    double units = side / (double)unit;
+    if (way < 0) units = fmax(1, floor(units));
+    else if (way > 0) units = ceil(units);
+    else units = rint(units);
+    return (size_t)units * unit;
+}
+/* The operations come in the processor's order, so that no side is rounded otherwise. 0, or -1.
+   transformers: smart_resize */
+static int mmixi_qwen_plan(mmix_ctx *m, const char *who, const mmix_qwen_config *c, size_t width,
+                           size_t height, size_t frames, mmix_vlm_plan *plan)
+{
+    int is_film = frames > 0, way = 0;
+    double least = (double)(is_film ? c->film_least : c->least);
+    double most = (double)(is_film ? c->film_most : c->most);
+    double w = (double)width, h = (double)height;
+    size_t unit = c->patch * c->merge;
+    if (mmixi_within(m, who, "the longer side over the shorter", fmax(w, h) / fmin(w, h), 1, 200))
+        return -1;
+    double pixels = (double)mmixi_qwen_side(h, unit, 0) * (double)mmixi_qwen_side(w, unit, 0);
+    if (pixels > most) {
+        double shrink = sqrt(h * w / most);
+        way = -1;
+        w /= shrink;
+        h /= shrink;
+    } else if (pixels < least) {
+        double grow = sqrt(least / (h * w));
+        way = 1;
+        w *= grow;
+        h *= grow;
+    }
+    plan->width = mmixi_qwen_side(w, unit, way);
+    plan->height = mmixi_qwen_side(h, unit, way);
+    plan->grid[0] = plan->height / unit;
+    plan->grid[1] = plan->width / unit;
+    plan->frames = is_film ? (frames + c->frames - 1) / c->frames : 1;
+    plan->tiles = 1;
+    plan->tokens = plan->frames * plan->grid[0] * plan->grid[1];
+    return 0;
+}
+/* Whether a picture has sides that can be planned for; else there is an error. */
+static int mmixi_vlm_sides(mmix_ctx *m, const char *who, size_t width, size_t height)
+{
+    return !mmixi_within(m, who, "width", (double)width, 1, 1 << 24)
+        && !mmixi_within(m, who, "height", (double)height, 1, 1 << 24);
+}
+/* Whether a model reads films; else there is an error. */
+static int mmixi_vlm_reads_films(mmix_ctx *m, const char *who, const mmix_vlm *v)
+{
+    if (mmixi_vlm_is_qwen(&v->config)) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: this model reads no films, expected one of Qwen2-VL or "
+              "Qwen2.5-VL; give it frames as pictures", who);
+    return 0;
+}
+MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
+                               size_t count, mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_plan_film";
+    if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_vlm_sides(m, who, width, height)
+        || mmixi_within(m, who, "count", (double)count, 1, INT32_MAX)) return -1;
+    memset(plan, 0, sizeof *plan);
+    return mmixi_qwen_plan(m, who, &v->config.qwen, width, height, count, plan);
+}
 MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                   size_t count, mmix_vlm_plan *plan)
 {
     static const char who[] = "mmix_vlm_plan_picture";
     if (!mmixi_given(m, who, "*v, *plan, count", v, plan, count)) return -1;
-    if (mmixi_within(m, who, "width", (double)width, 1, 1 << 24)
-        || mmixi_within(m, who, "height", (double)height, 1, 1 << 24)) return -1;
+    if (!mmixi_vlm_sides(m, who, width, height)) return -1;
     const mmix_vlm_config *c = &v->config;
-    size_t side = mmixi_vlm_side(c);
     memset(plan, 0, sizeof *plan);
+    plan->frames = 1;
+    if (mmixi_vlm_is_qwen(c)) return mmixi_qwen_plan(m, who, &c->qwen, width, height, 0, plan);
+    size_t side = mmixi_vlm_side(c);
     if (c->kind == MMIX_VLM_IDEFICS3) mmixi_idefics3_plan(c, width, height, plan);
     else if (c->kind == MMIX_VLM_NVILA || count > 1) {
         plan->tiles = 1;
@@ -23293,18 +23941,23 @@ static mmix_picture mmixi_vlm_framed(mmix_ctx *m, mmix_picture in, size_t height
     out.rgb = rgb;
     return out;
 }
-/* Writes a T x T part of a picture to out (3, T, T), normalized in float as numpy does it. */
+/* What becomes of the levels of a channel, normalized in float as numpy does it. */
+static void mmixi_vlm_levels(const mmix_vlm_config *c, size_t channel, mmix_real of[256])
+{
+    for (int level = 0; level < 256; level++) {
+        float x = (float)(level * c->scale);
+        float away = x - (float)c->mean[channel];
+        of[level] = (mmix_real)(away / (float)c->deviation[channel]);
+    }
+}
+/* Writes a T x T part of a picture to out (3, T, T). */
 static void mmixi_vlm_tile(const mmix_vlm_config *c, mmix_picture in, size_t top, size_t left,
                            mmix_real *out)
 {
     size_t T = c->tile;
     for (size_t channel = 0; channel < 3; channel++) {
         mmix_real of[256];
-        for (int level = 0; level < 256; level++) {
-            float x = (float)(level * c->scale);
-            float away = x - (float)c->mean[channel];
-            of[level] = (mmix_real)(away / (float)c->deviation[channel]);
-        }
+        mmixi_vlm_levels(c, channel, of);
         for (size_t y = 0; y < T; y++) {
             const uint8_t *line = in.rgb + 3 * ((top + y) * in.width + left) + channel;
             for (size_t x = 0; x < T; x++) *out++ = of[line[3 * x]];
@@ -23360,6 +24013,8 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
     static const char who[] = "mmix_vlm_pixels";
     if (!mmixi_given(m, who, "*v, *plan, *picture", v, plan, picture.rgb)) return NULL;
     const mmix_vlm_config *c = &v->config;
+    const mmix_film still = { &picture, 1, 0 };
+    if (mmixi_vlm_is_qwen(c)) return mmix_vlm_film_pixels(m, v, &still, plan);
     mmix_tensor *pixels = mmix_new4(m, plan->tiles, 3, c->tile, c->tile);
     mmix_mark mark = mmix_mark_here(m);
     if (!pixels) return NULL;
@@ -23369,6 +24024,53 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
         : mmixi_llava_pixels(m, c, picture, plan, to);
     mmix_rewind(m, mark);
     return bad ? NULL : pixels;
+}
+
+/* Writes frame i of a film, which has its size, to pixels (T, 3, F, height, width). */
+static void mmixi_qwen_frame(const mmix_vlm_config *c, mmix_picture in, size_t i, mmix_real *pixels)
+{
+    size_t F = c->qwen.frames, plane = in.height * in.width;
+    for (size_t channel = 0; channel < 3; channel++) {
+        mmix_real of[256], *out = pixels + ((i / F * 3 + channel) * F + i % F) * plane;
+        mmixi_vlm_levels(c, channel, of);
+        for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
+    }
+}
+/* Whether a film has frames of one size; else there is an error. */
+static int mmixi_film_check(mmix_ctx *m, const char *who, const mmix_film *film)
+{
+    const mmix_picture *first = film->frames;
+    if (!mmixi_given(m, who, "*film.frames, film.count", first, film->count)) return 0;
+    for (size_t i = 0; i < film->count; i++) {
+        const mmix_picture *in = &film->frames[i];
+        if (!mmixi_given(m, who, "*film.frames[].rgb", in->rgb)) return 0;
+        if (in->width == first->width && in->height == first->height) continue;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: frame %.0f has %.0f x %.0f pixels, expected %.0f x "
+                  "%.0f as the first", who, (double)i, (double)in->width, (double)in->height,
+                  (double)first->width, (double)first->height);
+        return 0;
+    }
+    return 1;
+}
+MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
+                                          const mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_film_pixels";
+    if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_check(m, who, film)) return NULL;
+    const mmix_vlm_config *c = &v->config;
+    size_t frames = plan->frames * c->qwen.frames;
+    const size_t shape[5] = { plan->frames, 3, c->qwen.frames, plan->height, plan->width };
+    mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
+    for (size_t i = 0; pixels && i < frames; i++) {
+        mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
+        mmix_mark mark = mmix_mark_here(m);
+        in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
+        if (!in.rgb) return NULL;
+        mmixi_qwen_frame(c, in, i, mmixi_of(pixels));
+        mmix_rewind(m, mark);
+    }
+    return pixels;
 }
 
 /* ---- features ---- */
@@ -23497,9 +24199,15 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
     mmixi_dims d;
     d.B = plan->tiles;
     d.S = v->config.tile;
-    if (!mmixi_expect(m, who, &d, "+pixels B3SS", pixels)) return NULL;
+    d.T = plan->frames;
+    d.F = v->config.qwen.frames;
+    d.Y = plan->height;
+    d.X = plan->width;
+    int is_qwen = mmixi_vlm_is_qwen(&v->config);
+    if (!mmixi_expect(m, who, &d, is_qwen ? "+film T3FYX" : "+pixels B3SS", pixels)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = mmixi_vlm_tiles(m, v, pixels);
+    mmix_tensor *x = is_qwen ? mmixi_qwen_features(m, &v->qwen, pixels)
+        : mmixi_vlm_tiles(m, v, pixels);
     if (mmixi_vlm_is_llava(&v->config)) x = mmixi_llava_pack(m, v, x, plan);
     else x = mmixi_flat(m, x);
     return mmixi_keep_only(m, mark, x);
@@ -23507,119 +24215,216 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
 
 /* ---- a text with pictures ---- */
 
-/* Grid number i of a picture's tokens as rows and columns: 1, or 0 if it has fewer. */
+/* Grid number i of a medium's tokens as rows and columns: 1, or 0 if it has fewer. */
 static int mmixi_vlm_grid(const mmix_vlm_config *c, const mmix_vlm_plan *plan, size_t i,
                           size_t grid[2])
 {
+    memcpy(grid, plan->grid, sizeof plan->grid);
+    if (mmixi_vlm_is_qwen(c)) return !i;
     size_t side = mmixi_vlm_side(c);
-    grid[0] = side;
-    grid[1] = side;
-    if (!mmixi_vlm_is_llava(c)) return i < plan->tiles;
-    if (!i) return 1;
-    grid[0] = plan->rows ? plan->grid[0] : 1;
-    grid[1] = plan->grid[1] + 1;
+    if (i == 0 || !mmixi_vlm_is_llava(c)) {
+        grid[0] = side;
+        grid[1] = side;
+        return i < plan->tiles;
+    }
+    if (!plan->rows) grid[0] = 1;
+    grid[1]++;
     return i == 1 && grid[0];
 }
+/* A picture, which is a film of one frame here, or a film; and what stands in the text for it. */
+typedef struct mmixi_vlm_medium {
+    mmix_film film;
+    int is_film;
+    mmix_vlm_plan plan;
+} mmixi_vlm_medium;
 /* What mmix_vlm_sequence has at hand. */
 typedef struct mmixi_vlm_text {
     const mmix_vlm *v;
     const int32_t *ids;
     size_t n, at;
-    const mmix_picture *pictures;
-    const mmix_vlm_plan *plans;
-    size_t count;
+    mmixi_vlm_medium *media, **order;            /* pictures, then films; in the text's order */
+    size_t pictures, count;                      /* of the media */
+    double tokens[2], found[2];                  /* of pictures and films: expected, in the text */
     mmix_span *spans;
     size_t n_spans, room;
 } mmixi_vlm_text;
-/* Plans of all pictures, in step memory, and how many tokens and spans they have. NULL on error. */
-static mmix_vlm_plan *mmixi_vlm_plans(mmix_ctx *m, const mmixi_vlm_text *t, double *tokens,
-                                      size_t *spans)
+/* What stands for a picture, or for a film; -1, which no id is, for a film that is not read. */
+static int32_t mmixi_vlm_token(const mmix_vlm_config *c, int is_film)
 {
-    mmix_vlm_plan *plans = (mmix_vlm_plan *)mmixi_step_array(m, t->count, 1, sizeof *plans);
-    *tokens = 0;
-    *spans = 0;
-    for (size_t i = 0; plans && i < t->count; i++) {
-        const mmix_picture *p = &t->pictures[i];
-        size_t grid[2], n = 0;
-        if (mmix_vlm_plan_picture(m, t->v, p->width, p->height, t->count, &plans[i])) return NULL;
-        *tokens += (double)plans[i].tokens;
-        while (mmixi_vlm_grid(&t->v->config, &plans[i], n, grid)) n++;
-        *spans += n;
-    }
-    return plans;
+    if (!is_film) return c->image_token;
+    return mmixi_vlm_is_qwen(c) ? c->qwen.film_token : -1;
 }
-/* Finds the spans of picture i, whose image tokens come next. 0, or -1 after mmix_fail. */
-static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t, size_t i)
+/* Plans all media, in step memory. 0, or -1. */
+static int mmixi_vlm_plans(mmix_ctx *m, mmixi_vlm_text *t, const mmix_picture *pictures,
+                           const mmix_film *films)
 {
-    int32_t image = t->v->config.image_token;
+    t->media = (mmixi_vlm_medium *)mmixi_step_array(m, t->count, 1, sizeof *t->media);
+    t->order = (mmixi_vlm_medium **)mmixi_step_array(m, t->count, 1, sizeof *t->order);
+    if (!t->order) return -1;
+    for (size_t i = 0; i < t->count; i++) {
+        mmixi_vlm_medium *medium = &t->media[i];
+        mmix_film *film = &medium->film;
+        size_t grid[2], n = 0;
+        memset(medium, 0, sizeof *medium);
+        medium->is_film = i >= t->pictures;
+        film->count = 1;
+        if (medium->is_film) *film = films[i - t->pictures];
+        else film->frames = &pictures[i];
+        if (!mmixi_film_check(m, "mmix_vlm_sequence", film)) return -1;
+        size_t width = film->frames->width, height = film->frames->height;
+        if (medium->is_film ? mmix_vlm_plan_film(m, t->v, width, height, film->count, &medium->plan)
+            : mmix_vlm_plan_picture(m, t->v, width, height, t->pictures, &medium->plan)) return -1;
+        t->tokens[medium->is_film] += (double)medium->plan.tokens;
+        while (mmixi_vlm_grid(&t->v->config, &medium->plan, n, grid)) n++;
+        t->room += n;
+    }
+    return 0;
+}
+/* How far frames of features are apart on the axis of time, as floats are rounded; 0: 1. */
+static double mmixi_vlm_frame_step(const mmix_vlm_config *c, const mmixi_vlm_medium *medium)
+{
+    if (!medium->is_film || !(c->qwen.rate > 0)) return 0;
+    float seconds = (float)((double)c->qwen.frames / medium->film.rate);
+    float step = (float)c->qwen.rate * seconds;
+    return (double)step;
+}
+/* Finds the spans of medium number i, whose tokens come next. 0, or -1 after mmix_fail. */
+static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
+                          const mmixi_vlm_medium *medium)
+{
+    const mmix_vlm_config *c = &t->v->config;
+    int32_t token = mmixi_vlm_token(c, medium->is_film);
     size_t grid[2];
-    for (size_t k = 0; mmixi_vlm_grid(&t->v->config, &t->plans[i], k, grid); k++) {
+    for (size_t k = 0; mmixi_vlm_grid(c, &medium->plan, k, grid); k++) {
         mmix_span *span = &t->spans[t->n_spans++];
-        size_t tokens = grid[0] * grid[1], found = 0;
-        while (t->ids[t->at] != image) t->at++;
-        while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == image) found++;
-        if (found < tokens)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of picture %.0f has %.0f tokens, "
+        size_t tokens = medium->plan.frames * grid[0] * grid[1], found = 0;
+        while (t->ids[t->at] != token) t->at++;
+        while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == token) found++;
+        if (found < tokens) {
+            size_t i = (size_t)(medium - t->media);
+            if (medium->is_film) i -= t->pictures;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, "
                              "and from %.0f on %.0f image tokens stand together", who, (double)k,
-                             (double)i, (double)tokens, (double)t->at, (double)found);
+                             medium->is_film ? "film" : "picture", (double)i, (double)tokens,
+                             (double)t->at, (double)found);
+        }
         memset(span, 0, sizeof *span);
         span->start = t->at;
-        span->grid[0] = 1;
+        span->grid[0] = medium->plan.frames;
         span->grid[1] = grid[0];
         span->grid[2] = grid[1];
+        span->frame_step = mmixi_vlm_frame_step(c, medium);
         t->at += tokens;
     }
     return 0;
 }
-/* The features of all pictures, (1, tokens, D). */
-static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t, size_t tokens)
+/* Finds the spans of all media, and their order. 0, or -1. */
+static int mmixi_vlm_find_all(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
 {
+    const mmix_vlm_config *c = &t->v->config;
+    int32_t film = mmixi_vlm_token(c, 1);
+    size_t next[2] = { 0, t->pictures };
+    for (size_t i = 0; i < t->count; i++) {
+        while (t->ids[t->at] != c->image_token && t->ids[t->at] != film) t->at++;
+        int is_film = t->ids[t->at] == film;
+        t->order[i] = &t->media[next[is_film]++];
+        if (mmixi_vlm_find(m, who, t, t->order[i])) return -1;
+    }
+    return 0;
+}
+/* The features of a film, (tokens, D), some frames after the others for the sake of memory. */
+enum { MMIXI_QWEN_FRAMES = MMIXI_SIZE(16, 2) };
+static mmix_tensor *mmixi_vlm_film(mmix_ctx *m, const mmixi_vlm_text *t,
+                                   const mmixi_vlm_medium *medium)
+{
+    mmix_film film = medium->film;
+    mmix_vlm_plan plan = medium->plan;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *all = NULL;
+    for (size_t i = 0; i < medium->plan.frames && !m->error_kind; i += MMIXI_QWEN_FRAMES) {
+        size_t before = i * t->v->config.qwen.frames;
+        plan.frames = mmixi_min(MMIXI_QWEN_FRAMES, medium->plan.frames - i);
+        film.frames = medium->film.frames + before;
+        film.count = medium->film.count - before;
+        mmix_tensor *x = mmix_vlm_film_pixels(m, t->v, &film, &plan);
+        x = mmix_vlm_features(m, t->v, x, &plan);
+        all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
+    }
+    return all;
+}
+/* The features of all media, (1, tokens, D). */
+static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t)
+{
+    const size_t tokens = (size_t)(t->tokens[0] + t->tokens[1]);
     const size_t shape[3] = { 1, tokens, t->v->config.decoder.dim };
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *all = NULL;
     for (size_t i = 0; i < t->count && !m->error_kind; i++) {
-        mmix_tensor *x = mmix_vlm_pixels(m, t->v, t->pictures[i], &t->plans[i]);
-        x = mmix_vlm_features(m, t->v, x, &t->plans[i]);
+        const mmixi_vlm_medium *medium = t->order[i];
+        const mmix_vlm_plan *plan = &medium->plan;
+        mmix_tensor *x;
+        if (medium->is_film) x = mmixi_vlm_film(m, t, medium);
+        else {
+            x = mmix_vlm_pixels(m, t->v, *medium->film.frames, plan);
+            x = mmix_vlm_features(m, t->v, x, plan);
+        }
         all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
     }
     return mmix_reshape(m, all, 3, shape);
 }
-MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
-                              const mmix_picture *pictures, size_t count, mmix_sequence *out)
+/* Whether a text has as many tokens of media as these need, and not too many in all. 0, or -1. */
+static int mmixi_vlm_counts(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
+{
+    static const char *const what[2] = { "image", "film" };
+    const mmix_vlm_config *c = &t->v->config;
+    for (size_t i = 0; i < t->n; i++)
+        for (int is_film = 0; is_film < 2; is_film++)
+            t->found[is_film] += t->ids[i] == mmixi_vlm_token(c, is_film);
+    for (int is_film = 0; is_film < 2; is_film++) {
+        double count = (double)(is_film ? t->count - t->pictures : t->pictures);
+        if (fabs(t->found[is_film] - t->tokens[is_film]) > 0)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f of the ids are %s tokens, expected "
+                             "%.0f for %.0f %ss", who, t->found[is_film], what[is_film],
+                             t->tokens[is_film], count, is_film ? "film" : "picture");
+    }
+    if (c->positions && t->n > c->positions)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, %.0f of them of %.0f pictures, "
+                         "expected at most the %.0f that the model reads", who, (double)t->n,
+                         t->tokens[0] + t->tokens[1], (double)t->count, (double)c->positions);
+    return 0;
+}
+MMIXDEF int mmix_vlm_sequence_films(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                                    const mmix_picture *pictures, size_t count,
+                                    const mmix_film *films, size_t n_films, mmix_sequence *out)
 {
     static const char who[] = "mmix_vlm_sequence";
     if (!mmixi_given(m, who, "*v, *ids, n, *out", v, ids, n, out)) return -1;
     if (count && !mmixi_given(m, who, "*pictures", pictures)) return -1;
-    const mmix_vlm_config *c = &v->config;
+    if (n_films && !mmixi_given(m, who, "*films", films)) return -1;
     mmixi_vlm_text t;
     const size_t shape[2] = { 1, n };
-    double tokens, found = 0;
     memset(out, 0, sizeof *out);
     memset(&t, 0, sizeof t);
     t.v = v;
     t.ids = ids;
     t.n = n;
-    t.pictures = pictures;
-    t.count = count;
-    for (size_t i = 0; i < n; i++) found += ids[i] == c->image_token;
-    t.plans = mmixi_vlm_plans(m, &t, &tokens, &t.room);
-    if (!t.plans) return -1;
-    if (fabs(found - tokens) > 0)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f of the ids are image tokens, expected "
-                         "%.0f for %.0f pictures", who, found, tokens, (double)count);
-    if (c->positions && n > c->positions)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, %.0f of them of %.0f pictures, "
-                         "expected at most the %.0f that the model reads", who, (double)n, tokens,
-                         (double)count, (double)c->positions);
+    t.pictures = count;
+    t.count = count + n_films;
+    for (size_t i = 0; i < n_films && v->config.qwen.rate > 0; i++)
+        if (mmixi_within(m, who, "the rate of a film", films[i].rate, 1e-6, 1e6)) return -1;
+    if (mmixi_vlm_plans(m, &t, pictures, films) || mmixi_vlm_counts(m, who, &t)) return -1;
     out->tokens = mmix_from_i32(m, 2, shape, ids);
     t.spans = (mmix_span *)mmixi_step_array(m, t.room, 1, sizeof *t.spans);
-    if (!t.spans) return -1;
-    for (size_t i = 0; i < count; i++)
-        if (mmixi_vlm_find(m, who, &t, i)) return -1;
+    if (!t.spans || mmixi_vlm_find_all(m, who, &t)) return -1;
     out->spans = t.spans;
     out->n_spans = t.n_spans;
-    if (count) out->media = mmixi_vlm_media(m, &t, (size_t)tokens);
+    if (t.count) out->media = mmixi_vlm_media(m, &t);
     return m->error_kind ? -1 : 0;
+}
+MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
+                              const mmix_picture *pictures, size_t count, mmix_sequence *out)
+{
+    return mmix_vlm_sequence_films(m, v, ids, n, pictures, count, NULL, 0, out);
 }
 
 /* ==== >>dino =========================================================================
@@ -27426,17 +28231,17 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - s f + 1/2⌋ ≤ j < ⌊c + s f + 1/2⌋,
 
-   k is the cubic of Keys 1981 with a = -1/2 and s = 2, or Lanczos' sinc(x) sinc(x/3) and s = 3. The
-   w_j of the inputs that exist add up to 1, and each is rounded to a multiple of 2⁻²². The rows are
-   resized first, then the columns, with 8 bits between the two. So does Pillow up to 12.3, with
-   which the systems were trained. (From 13.0 on it takes the columns first where the height shrinks
-   by more than twice what the width does.)
+   k is the cubic of Keys 1981 with a = -1/2 and s = 2, Lanczos' sinc(x) sinc(x/3) and s = 3, or 1 -
+   |x| and s = 1. The w_j of the inputs that exist add up to 1, and each is rounded to a multiple of
+   2⁻²². The rows are resized first, then the columns, with 8 bits between the two. So does Pillow
+   up to 12.3, with which the systems were trained. (From 13.0 on it takes the columns first where
+   the height shrinks by more than twice what the width does.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
    -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
-/* Lanczos' filter, which mmix_interpolate does not know. */
-enum { MMIXI_RESIZE_LANCZOS = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1 };
+/* Filters of pictures alone, behind MMIX_RESIZE_…: Lanczos', and bilinear with antialiasing. */
+enum { MMIXI_RESIZE_LANCZOS = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1, MMIXI_RESIZE_TRIANGLE };
 static double mmixi_sinc(double x)
 {
     const double pi = 3.14159265358979323846;
@@ -27448,6 +28253,7 @@ static double mmixi_resize_kernel(int filter, double x)
     double a = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
     if (filter == MMIXI_RESIZE_LANCZOS) return x < 3 ? mmixi_sinc(x) * mmixi_sinc(x / 3) : 0;
     if (filter == MMIX_RESIZE_BILINEAR) return 1 - x;
+    if (filter == MMIXI_RESIZE_TRIANGLE) return fmax(1 - x, 0);
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
     return 0;
@@ -27457,7 +28263,8 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
 {
     int smooth = filter >= MMIX_RESIZE_BICUBIC_ANTIALIAS;
     double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
-    double reach = filter == MMIX_RESIZE_BILINEAR ? 1 : 2 * f;
+    double reach = 2 * f;
+    if (filter == MMIX_RESIZE_BILINEAR || filter == MMIXI_RESIZE_TRIANGLE) reach = f;
     if (filter == MMIXI_RESIZE_LANCZOS) reach = 3 * f;
     double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
     double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
@@ -27498,6 +28305,7 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, int pillow, size_t
     double ratio = (double)n / (double)m, reach = is_lanczos ? 3 : 2;
     mmixi_taps t;
     if (is_lanczos) filter = MMIXI_RESIZE_LANCZOS;
+    if (pillow == MMIX_PILLOW_BILINEAR) filter = MMIXI_RESIZE_TRIANGLE;
     t.tap = tap;
     t.step = (size_t)ceil(reach * fmax(ratio, 1)) * 2 + 3;
     t.count = count;
@@ -27612,7 +28420,7 @@ MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r)
     uint64_t of_side = r.filter == MMIX_PILLOW_LANCZOS ? 48 : 40;
     uint64_t bytes = of_side * sides + 8 + 3 * r.to.width * rows;
     int fits = (size_t)bytes == bytes;
-    if (r.filter != MMIX_PILLOW_BICUBIC && r.filter != MMIX_PILLOW_LANCZOS) return 0;
+    if (r.filter < 0 || r.filter > MMIX_PILLOW_BILINEAR) return 0;
     if (!mmixi_sides_ok(r.from.width, r.from.height)) return 0;
     if (!mmixi_sides_ok(r.width, r.height)) return 0;
     if (!mmixi_box_ok(r.to, r.width, r.height)) return 0;
@@ -31229,10 +32037,48 @@ static const mmixi_renaming mmixi_names_granite[] = {
     { "mlp.down_proj", "shared_mlp.output_linear" },
     { NULL, NULL }
 };
-/* CLIP, SigLIP. */
+/* CLIP, SigLIP: Hugging Face's; OpenAI's and OpenCLIP's, whose texts may have a module of their own;
+   then OpenCLIP's pictures that timm makes (SigLIP). */
 static const mmixi_renaming mmixi_names_towers[] = {
     { "attn.qkv", "self_attn.q_proj|self_attn.k_proj|self_attn.v_proj" },
     { "attn.proj", "self_attn.out_proj" },
+    { NULL, NULL }
+};
+#define MMIXI_NAMES_OPENCLIP(text)                                                                 \
+    { "text_model.final_layer_norm", text "ln_final" },                                            \
+    { "attn.qkv.", "attn.in_proj_" },                                                              \
+    { "attn.proj", "attn.out_proj" },                                                              \
+    { "layer_norm", "ln_" },                                                                       \
+    { "mlp.fc1", "mlp.c_fc" },                                                                     \
+    { "mlp.fc2", "mlp.c_proj" },                                                                   \
+    { "vision_model.embeddings.class_embedding", "visual.class_embedding" },                       \
+    { "vision_model.embeddings.patch_embedding", "visual.conv1" },                                 \
+    { "vision_model.embeddings.position_embedding.weight", "visual.positional_embedding" },        \
+    { "vision_model.pre_layrnorm", "visual.ln_pre" },                                              \
+    { "vision_model.encoder.layers", "visual.transformer.resblocks" },                             \
+    { "vision_model.post_layernorm", "visual.ln_post" },                                           \
+    { "visual_projection.weight", "visual.proj" },                                                 \
+    { "text_model.embeddings.token_embedding", text "token_embedding" },                           \
+    { "text_model.embeddings.position_embedding.weight", text "positional_embedding" },            \
+    { "text_model.encoder.layers", text "transformer.resblocks" },                                 \
+    { "text_projection.weight", text "text_projection" },                                          \
+    { "text_model.head.", text "text_projection." },                                               \
+    { NULL, NULL }
+static const mmixi_renaming mmixi_names_openclip[] = { MMIXI_NAMES_OPENCLIP("") };
+static const mmixi_renaming mmixi_names_openclip_text[] = { MMIXI_NAMES_OPENCLIP("text.") };
+#undef MMIXI_NAMES_OPENCLIP
+static const mmixi_renaming mmixi_names_trunk[] = {
+    { "layer_norm", "norm" },
+    { "vision_model.embeddings.patch_embedding", "visual.trunk.patch_embed.proj" },
+    { "vision_model.embeddings.position_embedding.weight", "visual.trunk.pos_embed" },
+    { "vision_model.encoder.layers", "visual.trunk.blocks" },
+    { "vision_model.post_layernorm", "visual.trunk.norm" },
+    { "vision_model.head.probe", "visual.trunk.attn_pool.latent" },
+    { "vision_model.head.attention.in_proj_",
+      "visual.trunk.attn_pool.q.|visual.trunk.attn_pool.kv." },
+    { "vision_model.head.attention.out_proj", "visual.trunk.attn_pool.proj" },
+    { "vision_model.head.layernorm", "visual.trunk.attn_pool.norm" },
+    { "vision_model.head.mlp", "visual.trunk.attn_pool.mlp" },
     { NULL, NULL }
 };
 static const mmixi_renaming mmixi_names_gemma[] = {
@@ -31277,6 +32123,8 @@ static const mmixi_renaming mmixi_names_gguf_single[] = { MMIXI_NAMES_GGUF("attn
 typedef struct mmixi_names {
     const mmix_archive *a;
     const mmixi_renaming *renamings;             /* NULL: a file's names are the parameters' */
+    const mmixi_renaming *trunk;                 /* of "vision_model.", if they are others */
+    int openclip;                                /* projections are W of x W, not of x Wᵀ */
     int huggingface;                             /* the renamings are Hugging Face's */
     int no_key_bias;                             /* q and v have biases in the file, k has none */
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
@@ -31317,8 +32165,9 @@ static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
         return;
     }
     snprintf(f->full, sizeof f->full, "%s%.255s", f->prefix, name);
-    if (!f->renamings) return;
-    for (const mmixi_renaming *r = f->renamings; r->ours; r++) {
+    const mmixi_renaming *list = f->renamings;
+    if (f->trunk && !strncmp(name, "vision_model.", 13)) list = f->trunk;
+    for (const mmixi_renaming *r = list; r && r->ours; r++) {
         char rest[MMIXI_PART_NAME];
         char *at = strstr(f->full + strlen(f->prefix), r->ours);
         const char *word = mmixi_piece_word(r->theirs, piece);
@@ -31395,6 +32244,19 @@ static int mmixi_names_contain(const mmix_archive *a, const char *part)
         if (strstr(a->entries[i].name, part)) return 1;
     return 0;
 }
+/* OpenAI's and OpenCLIP's towers. */
+static void mmixi_names_openclip_find(mmixi_names *f)
+{
+    f->openclip = 1;
+    f->renamings = mmixi_names_openclip;
+    if (mmixi_names_contain(f->a, "text.token_embedding.weight"))
+        f->renamings = mmixi_names_openclip_text;
+    if (mmixi_names_contain(f->a, "visual.trunk.")) f->trunk = mmixi_names_trunk;
+}
+static int mmixi_names_are_openclip(const mmix_archive *a)
+{
+    return mmixi_names_contain(a, "visual.conv1.weight") || mmixi_names_contain(a, "visual.trunk.");
+}
 /* Finds out from the names which system wrote the file. */
 static void mmixi_names_recognise(mmixi_names *f)
 {
@@ -31428,6 +32290,7 @@ static void mmixi_names_recognise(mmixi_names *f)
             f->renamings = mmixi_names_gemma;
         else if (mmixi_names_contain(f->a, "vision_model.embeddings.patch_embedding.weight"))
             f->renamings = mmixi_names_towers;
+        else if (mmixi_names_are_openclip(f->a)) mmixi_names_openclip_find(f);
         else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
@@ -31498,14 +32361,15 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
     return f;
 }
 /* Whether an array belongs to no formula here and is left alone: other heads than a classifier's,
-   tokens of masked patches, constants, and what only training reads (DINOv3's norm of local crops,
-   MAE's decoder). */
+   tokens of masked patches, constants (three of OpenAI's CLIP are sizes), and what only training
+   reads (DINOv3's norm of local crops, MAE's decoder). */
 static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
         "head.", "lm_head.", "pooler.", "mask_token", "embeddings.mask_token",
         "rope_embed.periods", "rope_freqs.", "local_cls_norm.", "fc_norm.", "decoder_embed.",
-        "decoder_pos_embed", "decoder_blocks.", "decoder_norm.", "decoder_pred."
+        "decoder_pos_embed", "decoder_blocks.", "decoder_norm.", "decoder_pred.",
+        "input_resolution", "context_length", "vocab_size"
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strncmp(name, known[i], strlen(known[i]))) return 1;
@@ -31524,6 +32388,7 @@ static int mmixi_entry_unused(const char *name)
 typedef struct mmixi_stored {
     const mmix_entry *entry, *scale, *minimum;
     mmix_tensor expected;
+    int turned;                                  /* the file has the transposed matrix */
 } mmixi_stored;
 /* The array NAME.WHAT beside NAME, or NULL. */
 static const mmix_entry *mmixi_stored_beside(const mmix_archive *a, const mmix_entry *e,
@@ -31547,7 +32412,16 @@ static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int pie
     mmixi_stored part;
     part.entry = mmixi_entry(f, q->name, piece);
     part.expected = *q->tensor;
-    part.expected.shape[0] /= (size_t)f->pieces;
+    size_t *shape = part.expected.shape;
+    int is_probe = f->trunk && strstr(f->full, "attn_pool.") && f->pieces == 2;
+    if (is_probe) shape[0] = shape[0] / 3 * (size_t)(piece + 1);         /* q; k and v */
+    else shape[0] /= (size_t)f->pieces;
+    part.turned = f->openclip && (!strcmp(q->name, "visual_projection.weight")
+                                  || !strcmp(q->name, "text_projection.weight"));
+    if (part.turned) {
+        shape[0] = q->tensor->shape[1];
+        shape[1] = q->tensor->shape[0];
+    }
     part.scale = mmixi_stored_beside(f->a, part.entry, "scale");
     part.minimum = mmixi_stored_beside(f->a, part.entry, "minimum");
     if (mmixi_stored_bare(f, q, part.entry)) part.expected.shape[1]--;
@@ -31574,6 +32448,8 @@ static int mmixi_stored_fits(const mmixi_names *f, const mmixi_stored *part)
             && mmixi_shape_is(part->minimum, 2, O, blocks);
     if (e->dtype == MMIX_FILE_I8 && (!is_matrix || !mmixi_shape_is(part->scale, 1, O, 1))) return 0;
     int is_number = mmix_count(&part->expected) == 1;    /* which may have no axis in the file */
+    if (f->trunk && strstr(e->name, "trunk.pos_embed") && e->ndim == 3 && e->shape[0] == 1)
+        return e->shape[1] == O && e->shape[2] == part->expected.shape[1];
     if (is_number || (f->gguf && strstr(e->name, ".ssm_") && !is_matrix))
         return mmixi_same_numbers(e, &part->expected);
     return e->ndim == part->expected.ndim
@@ -31872,6 +32748,22 @@ static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
     mmix_rewind(m, mark);
     return job.bad ? -1 : 0;
 }
+/* Reads a matrix (O, D) that the file has as (D, O). 0, or -1. */
+static int mmixi_turned_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_stored part = mmixi_stored_of(f, q, 0);
+    mmix_tensor *to = q->tensor;
+    size_t O = to->shape[0], D = to->shape[1];
+    mmix_real *file = mmixi_reals(m, D, O), *rows = mmixi_of(to);
+    if (mmixi_is_narrow(to)) rows = mmixi_reals(m, O, D);
+    if (!file || !rows || mmixi_stored_rows(m, f->a, &part, 0, D, file)) return -1;
+    for (size_t o = 0; o < O; o++)
+        for (size_t d = 0; d < D; d++) rows[o * D + d] = file[d * O + o];
+    if (mmixi_is_narrow(to)) mmixi_narrow_rows(to->dtype, mmixi_panels_of(to), 0, O, rows, D);
+    mmix_rewind(m, mark);
+    return 0;
+}
 /* Gemma's norms multiply by 1 + w. */
 static void mmixi_gemma_norm(const mmix_param *q)
 {
@@ -31895,6 +32787,7 @@ static int mmixi_gguf_rates(mmix_ctx *m, const mmixi_names *f, const mmix_param 
 /* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
 static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
+    if (mmixi_stored_of(f, q, 0).turned) return mmixi_turned_param_read(m, f, q);
     if (mmixi_is_narrow(q->tensor)) return mmixi_narrow_param_read(m, f, q);
     int type = MMIX_FILE_REAL;
     size_t size = sizeof(mmix_real), done = 0;
@@ -33009,6 +33902,12 @@ static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_r
     const char *kind = "rope_type";
     if (!mmixi_json_find(scaling, kind)) kind = "type";          /* an older name */
     const char *word = mmixi_json_word(scaling, kind, "default");
+    const char *sections = mmixi_json_find(scaling, "mrope_section");
+    if (sections && mmixi_json_sizes(sections, rope->sections, 3) != 3)
+        mmixi_hf_refuse(h, scaling, "mrope_section", "three sizes");
+    if (mmixi_json_flag(mmixi_json_find(scaling, "mrope_interleaved"), 0))
+        mmixi_hf_refuse(h, scaling, "mrope_interleaved", "false");
+    if (!strcmp(word, "mrope") && rope->sections[0]) return;     /* three axes, and no scaling */
     mmixi_hf_word(h, scaling, kind, "default", "default, linear, llama3, yarn");
     if (!strcmp(word, "default") || h->m->error_kind) return;
     static const char original[] = "original_max_position_embeddings";
@@ -33869,10 +34768,11 @@ static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t di
     c.activation = mmixi_hf_activation(h, "hidden_act", siglip ? "gelu_pytorch_tanh" : "quick_gelu");
     return c;
 }
+/* Mean and deviation of CLIP's pictures (Radford et al. 2021). */
+static const double mmixi_clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
+static const double mmixi_clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
 static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
 {
-    static const double clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
-    static const double clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
     int siglip = mmixi_hf_is(h, "siglip");
     mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = mmixi_hf_part(h, "text_config");
     mmixi_hf_word(h, h->json, "model_type", "none", "clip, siglip");
@@ -33908,9 +34808,22 @@ static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_tower
     c->picture.depth = mmixi_min(c->picture.depth, a->count);
     c->text.depth = mmixi_min(c->text.depth, a->count);
     for (int i = 0; i < 3; i++) {
-        c->mean[i] = siglip ? 0.5 : clip_mean[i];
-        c->deviation[i] = siglip ? 0.5 : clip_deviation[i];
+        c->mean[i] = siglip ? 0.5 : mmixi_clip_mean[i];
+        c->deviation[i] = siglip ? 0.5 : mmixi_clip_deviation[i];
     }
+}
+/* The filter of the processor's resizing, which has Pillow's number; `otherwise` where it is left
+   out. */
+static int mmixi_hf_filter(const mmixi_hf *h, int otherwise)
+{
+    static const int filters[4] = {
+        -1, MMIX_PILLOW_LANCZOS, MMIX_PILLOW_BILINEAR, MMIX_PILLOW_BICUBIC
+    };
+    double number = mmixi_hf_real(h, h->json, "resample", otherwise);
+    for (int i = 1; i < 4; i++)
+        if (fabs(number - i) <= 0) return filters[i];
+    mmixi_hf_refuse(h, h->json, "resample", "1 (Lanczos), 2 (bilinear) or 3 (bicubic)");
+    return -1;
 }
 /* What preprocessor_config.json beside the archive says of pictures, if it is there. */
 static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
@@ -33923,11 +34836,275 @@ static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config 
     if (!side) side = size;                      /* an older form: the number itself */
     if (side && fabs(mmixi_json_number(side, 0) - (double)c->picture.side) > 0)
         mmixi_hf_refuse(&h, h.json, "size", "the image_size of config.json");
-    if (fabs(mmixi_hf_real(&h, h.json, "resample", 3) - 3) > 0)
-        mmixi_hf_refuse(&h, h.json, "resample", "3 (bicubic)");
+    c->filter = mmixi_hf_filter(&h, 3);
     c->crop = mmixi_hf_flag(&h, "do_center_crop", c->crop);
     mmixi_hf_reals(&h, "image_mean", c->mean, 3);
     mmixi_hf_reals(&h, "image_std", c->deviation, 3);
+}
+
+/* ---- towers: OpenCLIP's open_clip_config.json, and OpenAI's files ----
+   model_cfg holds what open_clip.CLIP is made with, so that what is left out has its defaults. */
+
+/* Refuses members that are none of `known`, which ends with NULL, and not off. */
+static void mmixi_hf_known(const mmixi_hf *h, const char *const *known)
+{
+    const char *key, *v;
+    for (v = mmixi_json_next(h->json, h->json, &key); v; v = mmixi_json_next(h->json, v, &key)) {
+        const char *const *k = known;
+        while (*k && strcmp(key, *k)) k++;
+        if (!*k) mmixi_hf_off(h, key, "none");
+    }
+}
+/* The number in an object of one number, such as norm_kwargs; `otherwise` where it is left out. */
+static double mmixi_openclip_eps(const mmixi_hf *h)
+{
+    static const char *const known[] = { "eps", NULL };
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, "norm_kwargs");
+    if (!inner.json || *inner.json != '{') return 1e-5;
+    mmixi_hf_known(&inner, known);
+    return mmixi_hf_real(&inner, inner.json, "eps", 1e-5);
+}
+static int mmixi_openclip_activation(const mmixi_hf *h, int quick)
+{
+    static const char *const known[] = { "approximate", NULL };
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, "act_kwargs");
+    int is_told = inner.json && *inner.json == '{' && mmixi_json_find(inner.json, "approximate");
+    if (quick && is_told) mmixi_hf_refuse(h, h->json, "act_kwargs", "none beside quick_gelu");
+    if (!is_told) return quick ? MMIX_ACTIVATION_QUICK_GELU : MMIX_ACTIVATION_GELU;
+    mmixi_hf_known(&inner, known);
+    mmixi_hf_word(&inner, inner.json, "approximate", "none", "none, tanh");
+    int is_tanh = !strcmp(mmixi_json_word(inner.json, "approximate", "none"), "tanh");
+    return is_tanh ? MMIX_ACTIVATION_GELU_TANH : MMIX_ACTIVATION_GELU;
+}
+/* What a tower of pictures and one of texts say alike. */
+static mmix_tower_config mmixi_openclip_tower(const mmixi_hf *h, size_t dim, int quick)
+{
+    mmix_tower_config c;
+    memset(&c, 0, sizeof c);
+    c.dim = mmixi_hf_size_or(h, "width", dim);
+    c.depth = mmixi_hf_size_or(h, "layers", 12);
+    double ffn = (double)c.dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4);
+    if (ffn < 1 || ffn > INT32_MAX) mmixi_hf_refuse(h, h->json, "mlp_ratio", "a width of 1 or more");
+    else c.ffn = (size_t)ffn;
+    c.eps = mmixi_openclip_eps(h);
+    c.activation = mmixi_openclip_activation(h, quick);
+    c.projection = 1;
+    return c;
+}
+static mmix_tower_config mmixi_openclip_picture(const mmixi_hf *h, int quick)
+{
+    static const char *const known[] = {
+        "layers", "width", "head_width", "mlp_ratio", "patch_size", "image_size", "act_kwargs",
+        "norm_kwargs", "no_ln_pre", "pool_type", "final_ln_after_pool", "pos_embed_type",
+        "output_tokens", "patch_dropout", "attn_pooler_queries", "attn_pooler_heads",
+        "timm_model_pretrained", "timm_pool", "timm_proj", "timm_proj_bias", "timm_drop",
+        "timm_drop_path", NULL
+    };
+    const char *layers = mmixi_json_find(h->json, "layers");
+    mmix_tower_config c;
+    memset(&c, 0, sizeof c);
+    if (layers && *layers == '[')
+        mmixi_hf_refuse(h, h->json, "layers", "a number (lists belong to ResNets, which have no "
+                        "tokens)");
+    mmixi_hf_known(h, known);
+    if (h->m->error_kind) return c;
+    c = mmixi_openclip_tower(h, 768, quick);
+    c.heads = c.dim / mmixi_hf_size_or(h, "head_width", 64);
+    c.patch = mmixi_hf_size_or(h, "patch_size", 16);
+    c.side = mmixi_hf_size_or(h, "image_size", 224);
+    c.pre_norm = !mmixi_hf_flag(h, "no_ln_pre", 0);
+    mmixi_hf_word(h, h->json, "pool_type", "tok", "tok");
+    return c;
+}
+/* SigLIP's pictures, which timm makes: vit_SIZE_patchP_siglip_S. Sizes are those of the arrays;
+   heads and the activation go by the name. */
+static mmix_tower_config mmixi_openclip_trunk(const mmixi_hf *h, const mmix_archive *a)
+{
+    static const char *const known[] = {
+        "image_size", "timm_model_name", "timm_model_pretrained", "timm_pool", "timm_proj",
+        "timm_proj_bias", "timm_drop", "timm_drop_path", "patch_dropout", NULL
+    };
+    static const struct { const char *size; size_t heads; } sizes[] = {
+        { "vit_base_", 12 }, { "vit_large_", 16 }, { "vit_so400m_", 16 }, { "vit_giantopt_", 16 }
+    };
+    static const char *const by_tanh[] = {
+        "vit_base_patch32_siglip_256", "vit_large_patch16_siglip_512",
+        "vit_so400m_patch16_siglip_256", "vit_so400m_patch16_siglip_384",
+        "vit_so400m_patch16_siglip_512", "vit_giantopt_patch16_siglip_256",
+        "vit_giantopt_patch16_siglip_384"
+    };
+    const char *name = mmixi_json_word(h->json, "timm_model_name", "none");
+    mmix_tower_config c;
+    memset(&c, 0, sizeof c);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!strncmp(name, sizes[i].size, strlen(sizes[i].size))) c.heads = sizes[i].heads;
+    if (!c.heads || !strstr(name, "_siglip_") || strstr(name, "_gap_"))
+        mmixi_hf_refuse(h, h->json, "timm_model_name",
+                        "vit_base_…, vit_large_…, vit_so400m_… or vit_giantopt_… of …_siglip_…");
+    mmixi_hf_known(h, known);
+    mmixi_hf_word(h, h->json, "timm_pool", "avg", "map");
+    mmixi_hf_word(h, h->json, "timm_proj", "linear", "none");
+    mmixi_names f = mmixi_names_of(a, NULL, "vision_model.embeddings.patch_embedding.weight");
+    c.dim = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 0);
+    c.patch = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 3);
+    c.ffn = mmixi_entry_size(&f, "vision_model.encoder.layers.0.mlp.fc1.weight", 0);
+    c.depth = mmixi_found_depth(&f, "vision_model.encoder.layers", "layer_norm1.weight");
+    c.side = mmixi_hf_size_or(h, "image_size", 224);
+    c.eps = 1e-6;
+    c.patch_bias = 1;
+    c.pool = MMIX_TOWER_PROBE;
+    for (size_t i = 0; i < sizeof by_tanh / sizeof *by_tanh; i++)
+        if (!strcmp(name, by_tanh[i])) c.activation = MMIX_ACTIVATION_GELU_TANH;
+    return c;
+}
+static mmix_tower_config mmixi_openclip_text(const mmixi_hf *h, int quick)
+{
+    static const char *const known[] = {
+        "context_length", "vocab_size", "width", "heads", "layers", "mlp_ratio", "act_kwargs",
+        "norm_kwargs", "no_causal_mask", "pool_type", "eos_id", "pad_id", "proj_bias", "proj_type",
+        "output_tokens", "hf_tokenizer_name", "tokenizer_kwargs", "tokenizer_mode",
+        "hf_model_pretrained", "hf_proj_type", "hf_pooler_type", NULL
+    };
+    mmixi_hf_known(h, known);
+    mmix_tower_config c = mmixi_openclip_tower(h, 512, quick);
+    c.heads = mmixi_hf_size_or(h, "heads", 8);
+    c.vocabulary = mmixi_hf_size_or(h, "vocab_size", 49408);
+    c.positions = mmixi_hf_size_or(h, "context_length", 77);
+    c.causal = !mmixi_hf_flag(h, "no_causal_mask", 0);
+    mmixi_hf_word(h, h->json, "pool_type", "argmax", "argmax, eos, last");
+    const char *pool = mmixi_json_word(h->json, "pool_type", "argmax");
+    c.pool = !strcmp(pool, "last") ? MMIX_TOWER_LAST : MMIX_TOWER_END;
+    c.end = -1;
+    double end = mmixi_hf_real(h, h->json, "eos_id", 2);
+    if (end > INT32_MAX) mmixi_hf_refuse(h, h->json, "eos_id", "a token");
+    else if (!strcmp(pool, "eos")) c.end = (int)end;
+    mmixi_hf_word(h, h->json, "proj_type", "linear", "linear, none");
+    if (mmixi_hf_flag(h, "proj_bias", 0)) c.projection = 2;
+    if (!strcmp(mmixi_json_word(h->json, "proj_type", "linear"), "none")) c.projection = 0;
+    return c;
+}
+/* OpenAI's pictures: the shorter side resized, the middle as torchvision cuts it. */
+static void mmixi_openai_processor(mmix_towers_config *c)
+{
+    static const double mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
+    static const double deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
+    c->crop = 2;
+    for (int i = 0; i < 3; i++) {
+        c->mean[i] = mean[i];
+        c->deviation[i] = deviation[i];
+    }
+}
+static void mmixi_openclip_processor(const mmixi_hf *h, mmix_towers_config *c)
+{
+    mmixi_hf p = *h;
+    mmixi_openai_processor(c);
+    p.json = mmixi_json_find(h->json, "preprocess_cfg");
+    if (!p.json || *p.json != '{') return;
+    static const char *const known[] = {
+        "size", "mode", "mean", "std", "interpolation", "resize_mode", "fill_color", NULL
+    };
+    mmixi_hf_known(&p, known);
+    const char *size = mmixi_json_find(p.json, "size"), *key;
+    if (size && *size == '[') size = mmixi_json_next(size, size, &key);
+    if (size && *size != 'n' && fabs(mmixi_json_number(size, 0) - (double)c->picture.side) > 0)
+        mmixi_hf_refuse(&p, p.json, "size", "the image_size of vision_cfg");
+    mmixi_hf_word(&p, p.json, "mode", "RGB", "RGB");
+    mmixi_hf_word(&p, p.json, "interpolation", "bicubic", "bicubic, bilinear");
+    int is_bilinear = !strcmp(mmixi_json_word(p.json, "interpolation", "bicubic"), "bilinear");
+    c->filter = is_bilinear ? MMIX_PILLOW_BILINEAR : MMIX_PILLOW_BICUBIC;
+    mmixi_hf_word(&p, p.json, "resize_mode", "shortest", "shortest, squash");
+    if (!strcmp(mmixi_json_word(p.json, "resize_mode", "shortest"), "squash")) c->crop = 0;
+    mmixi_hf_reals(&p, "mean", c->mean, 3);
+    mmixi_hf_reals(&p, "std", c->deviation, 3);
+}
+/* Takes open_clip_config.json. */
+static void mmixi_openclip_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
+{
+    static const char *const known[] = {
+        "embed_dim", "vision_cfg", "text_cfg", "quick_gelu", "custom_text", "init_logit_bias",
+        "init_logit_scale", "nonscalar_logit_scale", "output_dict", NULL
+    };
+    mmixi_hf model = mmixi_hf_part(h, "model_cfg");
+    if (h->m->error_kind) return;
+    mmixi_hf picture = mmixi_hf_part(&model, "vision_cfg"), text = mmixi_hf_part(&model, "text_cfg");
+    int quick = mmixi_hf_flag(&model, "quick_gelu", 0);
+    if (h->m->error_kind) return;
+    mmixi_hf_known(&model, known);
+    c->width = mmixi_hf_size(&model, "embed_dim");
+    int is_trunk = *mmixi_json_word(picture.json, "timm_model_name", "") != 0;
+    c->picture = is_trunk ? mmixi_openclip_trunk(&picture, a)
+        : mmixi_openclip_picture(&picture, quick);
+    if (!h->m->error_kind) c->text = mmixi_openclip_text(&text, quick);
+    c->bias = mmixi_names_contain(a, "logit_bias");
+    c->picture.depth = mmixi_min(c->picture.depth, a->count);
+    c->text.depth = mmixi_min(c->text.depth, a->count);
+    mmixi_openclip_processor(h, c);
+}
+/* OpenAI's own files have sizes alone: heads are 64 wide, and the activation is the quick one. */
+static void mmixi_openai_towers(mmix_ctx *m, const mmix_archive *a, mmix_towers_config *c)
+{
+    mmixi_names f = mmixi_names_of(a, NULL, "vision_model.embeddings.patch_embedding.weight");
+    mmix_tower_config *p = &c->picture, *t = &c->text;
+    if (!mmixi_names_begin(&f, "input_resolution")) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected open_clip_config.json beside it, which says "
+                  "how many heads it has, or input_resolution among its arrays, as OpenAI's files "
+                  "have it; found neither", a->path);
+        return;
+    }
+    p->dim = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 0);
+    p->patch = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 3);
+    size_t places = mmixi_entry_size(&f, "vision_model.embeddings.position_embedding.weight", 0);
+    p->side = p->patch * mmixi_square_root(mmixi_max(places, 1) - 1);
+    t->dim = mmixi_entry_size(&f, "text_model.embeddings.token_embedding.weight", 1);
+    t->vocabulary = mmixi_entry_size(&f, "text_model.embeddings.token_embedding.weight", 0);
+    t->positions = mmixi_entry_size(&f, "text_model.embeddings.position_embedding.weight", 0);
+    c->width = mmixi_entry_size(&f, "text_projection.weight", 1);
+    mmix_tower_config *const towers[2] = { p, t };
+    static const char *const parts[2] = { "vision_model.encoder.layers",
+                                          "text_model.encoder.layers" };
+    for (int i = 0; i < 2; i++) {
+        char first[64];
+        snprintf(first, sizeof first, "%s.0.mlp.fc1.weight", parts[i]);
+        towers[i]->depth = mmixi_found_depth(&f, parts[i], "layer_norm1.weight");
+        towers[i]->ffn = mmixi_entry_size(&f, first, 0);
+        towers[i]->heads = towers[i]->dim / 64;
+        towers[i]->eps = 1e-5;
+        towers[i]->activation = MMIX_ACTIVATION_QUICK_GELU;
+        towers[i]->projection = 1;
+    }
+    if (!p->depth)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected visual.transformer.resblocks.0 of a ViT, found "
+                  "none: ResNets have no tokens", a->path);
+    p->pre_norm = 1;
+    t->pool = MMIX_TOWER_END;
+    t->causal = 1;
+    t->end = -1;
+    mmixi_openai_processor(c);
+}
+/* Finds the config of a file of OpenAI's or OpenCLIP's. */
+static void mmixi_openclip_config(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
+{
+    mmixi_hf h;
+    memset(&h, 0, sizeof h);
+    h.m = m;
+    mmixi_path_beside(a, "open_clip_config.json", h.path);
+    if (!mmixi_file_there(h.path)) {
+        mmixi_openai_towers(m, a, c);
+        return;
+    }
+    mmixi_file_bytes file = mmixi_file_read(m, "mmix_towers_load", h.path);
+    h.json = mmixi_file_json(a, h.path, &file);
+    mmixi_file_free(m, &file);
+    if (h.json) mmixi_openclip_towers(&h, a, c);
+}
+/* Finds the config of Hugging Face's files. */
+static void mmixi_hf_towers_config(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
+{
+    mmixi_hf h = mmixi_hf_open(m, a, "mmix_towers_load");
+    if (h.json) mmixi_hf_towers(&h, a, c);
+    if (!m->error_kind) mmixi_hf_processor(m, a, c);
 }
 MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtype)
 {
@@ -33937,9 +35114,8 @@ MMIXDEF mmix_towers *mmix_towers_load_as(mmix_ctx *m, const char *path, int dtyp
     mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;
     memset(&c, 0, sizeof c);
-    mmixi_hf h = mmixi_hf_open(m, a, "mmix_towers_load");
-    if (h.json) mmixi_hf_towers(&h, a, &c);
-    if (!m->error_kind) mmixi_hf_processor(m, a, &c);
+    if (mmixi_names_are_openclip(a)) mmixi_openclip_config(m, a, &c);
+    else mmixi_hf_towers_config(m, a, &c);
     if (!m->error_kind) t = mmixi_towers_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
     if (t) mmix_params_read(t->params, a, NULL);
     mmix_archive_close(a);
@@ -33965,6 +35141,9 @@ static const mmixi_vlm_word mmixi_vlm_of_tower[] = {
     { "multi_modal_projector.fc2.", "multi_modal_projector.linear_2.", "weight" },
     { "image_newline", "image_newline", "" }
 };
+static const mmixi_vlm_word mmixi_vlm_of_qwen[] = {
+    { "visual.", "visual.", "patch_embed.proj.weight" }
+};
 static const mmixi_vlm_word mmixi_vlm_of_decoder[] = {
     { "model.", "", "embed_tokens.weight" },
     { "lm_head.", "lm_head.", "weight" }
@@ -33989,9 +35168,11 @@ static void mmixi_vlm_word_find(const mmix_archive *a, const mmixi_vlm_word *w, 
         return;
     }
 }
-/* The parameters of a part with the names that the archive has for them; `names` is room. */
+/* The parameters of a part with the names that the archive has for them; `names` is room. What is
+   `split` has q, k and v in three arrays. */
 static mmixi_listed mmixi_vlm_listed(mmix_params *p, const mmix_archive *a,
-                                     const mmixi_vlm_word *word, size_t n, mmixi_vlm_names *names)
+                                     const mmixi_vlm_word *word, size_t n, int split,
+                                     mmixi_vlm_names *names)
 {
     mmixi_listed part;
     memset(&part, 0, sizeof part);
@@ -34001,7 +35182,7 @@ static mmixi_listed mmixi_vlm_listed(mmix_params *p, const mmix_archive *a,
         names->renamings[i].ours = word[i].ours;
         names->renamings[i].theirs = names->theirs[i];
     }
-    memcpy(names->renamings + n, mmixi_names_towers, sizeof mmixi_names_towers);
+    if (split) memcpy(names->renamings + n, mmixi_names_towers, sizeof mmixi_names_towers);
     part.p = p;
     part.count = p->count;
     part.names.a = a;
@@ -34015,8 +35196,10 @@ static int mmixi_vlm_read(mmix_ctx *m, mmix_vlm *v, const mmix_archive *a)
     mmix_params *decoder = v->decoder->params;
     mmixi_vlm_names names[2];
     mmixi_listed part[2];
-    part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_tower, of_tower, &names[0]);
-    part[1] = mmixi_vlm_listed(decoder, a, mmixi_vlm_of_decoder, of_decoder, &names[1]);
+    if (mmixi_vlm_is_qwen(&v->config))
+        part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_qwen, 1, 0, &names[0]);
+    else part[0] = mmixi_vlm_listed(v->params, a, mmixi_vlm_of_tower, of_tower, 1, &names[0]);
+    part[1] = mmixi_vlm_listed(decoder, a, mmixi_vlm_of_decoder, of_decoder, 0, &names[1]);
     return mmixi_parts_read(m, part, 2, 0);
 }
 
@@ -34109,18 +35292,93 @@ static void mmixi_hf_llava(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_co
     if (!strncmp(ratio, most, sizeof most - 1)) c->most = (size_t)atoi(ratio + sizeof most - 1);
     if (!c->most) mmixi_hf_refuse(h, h->json, "vision_aspect_ratio", "anyres_max_ and a number");
 }
+/* The tower of Qwen2-VL and Qwen2.5-VL alike. */
+static void mmixi_hf_qwen_tower(const mmixi_hf *h, const mmix_archive *a, mmix_qwen_config *c)
+{
+    const char *rope = mmixi_json_find(h->json, "rope_parameters");
+    const char *channels = mmixi_json_find(h->json, "in_chans") ? "in_chans" : "in_channels";
+    c->depth = mmixi_min(mmixi_hf_size_or(h, "depth", 32), a->count);    /* the file lacks others */
+    c->heads = mmixi_hf_size_or(h, "num_heads", 16);
+    c->patch = mmixi_hf_size_or(h, "patch_size", 14);
+    c->merge = mmixi_hf_size_or(h, "spatial_merge_size", 2);
+    c->frames = mmixi_hf_size_or(h, "temporal_patch_size", 2);
+    if (mmixi_hf_size_or(h, channels, 3) != 3) mmixi_hf_refuse(h, h->json, channels, "3");
+    if (mmixi_hf_size_or(h, "spatial_patch_size", c->patch) != c->patch)
+        mmixi_hf_refuse(h, h->json, "spatial_patch_size", "patch_size");
+    mmixi_hf_word(h, rope, "rope_type", "axial", "axial");
+    if (fabs(mmixi_hf_real(h, rope, "rope_theta", 10000) - 10000) > 0)
+        mmixi_hf_refuse(h, rope, "rope_theta", "10000");
+}
+/* Qwen2.5-VL's windows. */
+static void mmixi_hf_qwen_windows(const mmixi_hf *h, mmix_qwen_config *c)
+{
+    static const char field[] = "fullatt_block_indexes";
+    size_t full[MMIX_VISION_BLOCKS] = { 7, 15, 23, 31 };
+    const char *list = mmixi_json_find(h->json, field);
+    int n = 4;
+    size_t pixels = mmixi_hf_size_or(h, "window_size", 112);
+    if (h->m->error_kind) return;
+    c->window = pixels / c->merge / c->patch * c->merge;
+    if (!c->window) mmixi_hf_refuse(h, h->json, "window_size", "at least patch_size · merge_size");
+    if (list) n = mmixi_json_sizes(list, full, MMIX_VISION_BLOCKS);
+    if (n < 0) mmixi_hf_refuse(h, h->json, field, "a list of at most 48 numbers of blocks");
+    for (int i = 0; i < n; i++)
+        if (full[i] < MMIX_VISION_BLOCKS) c->full[full[i]] = 1;
+}
+/* What the two have under other names, or only one of them has. */
+static void mmixi_hf_qwen_kind(const mmixi_hf *h, size_t width, mmix_qwen_config *c)
+{
+    const char *wide = c->newer ? "out_hidden_size" : "hidden_size";
+    if (mmixi_hf_size_or(h, wide, 3584) != width)
+        mmixi_hf_refuse(h, h->json, wide, "the decoder's hidden_size");
+    if (!c->newer) {
+        c->dim = mmixi_hf_size_or(h, "embed_dim", 1280);
+        c->ffn = (size_t)((double)c->dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4));
+        c->activation = mmixi_hf_activation(h, "hidden_act", "quick_gelu");
+        return;
+    }
+    c->dim = mmixi_hf_size_or(h, "hidden_size", 3584);
+    c->ffn = mmixi_hf_size_or(h, "intermediate_size", 3420);
+    c->rate = (double)mmixi_hf_size_or(h, "tokens_per_second", 4);
+    mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
+    mmixi_hf_qwen_windows(h, c);
+}
+/* Released configs have the language half's fields beside the tower's object, transformers 5 writes
+   an object of its own for them. */
+static void mmixi_hf_qwen(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_config *c)
+{
+    static const size_t sections[3] = { 16, 24, 24 };
+    static const char kv[] = "num_key_value_heads";
+    mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = *h;
+    if (mmixi_json_find(h->json, "text_config")) text = mmixi_hf_part(h, "text_config");
+    mmixi_hf_word(&text, text.json, "model_type", "qwen2_vl",
+                  "qwen2_vl, qwen2_5_vl, qwen2_vl_text, qwen2_5_vl_text");
+    if (h->m->error_kind) return;
+    mmix_decoder_config *d = &c->decoder;
+    d->rope.theta = 1e6;
+    memcpy(d->rope.sections, sections, sizeof sections);
+    mmixi_hf_transformer(&text, a, d);
+    d->eps = mmixi_hf_real(&text, text.json, "rms_norm_eps", 1e-5);
+    d->bias = 1;
+    if (!mmixi_json_find(text.json, kv)) d->kv_heads = 8;
+    if (mmixi_hf_flag(h, "tie_word_embeddings", 0)) d->tied = 1;
+    c->kind = MMIX_VLM_QWEN;
+    c->positions = mmixi_hf_size_or(&text, "max_position_embeddings", 32768);
+    c->image_token = (int32_t)mmixi_hf_size_or(h, "image_token_id", 151655);
+    c->qwen.film_token = (int32_t)mmixi_hf_size_or(h, "video_token_id", 151656);
+    c->qwen.newer = mmixi_hf_is(h, "qwen2_5_vl");
+    mmixi_hf_qwen_tower(&picture, a, &c->qwen);
+    mmixi_hf_qwen_kind(&picture, d->dim, &c->qwen);
+}
 
-/* What is said of pictures: of both kinds alike. */
+/* What is said of pictures: of all kinds alike. */
 static void mmixi_hf_vlm_pictures(const mmixi_hf *h, int resample, double mean, mmix_vlm_config *c)
 {
     static const char *const steps[] = { "do_resize", "do_rescale", "do_normalize" };
-    double filter = mmixi_hf_real(h, h->json, "resample", resample);
     for (size_t i = 0; i < 3; i++)
         if (!mmixi_hf_flag(h, steps[i], 1)) mmixi_hf_refuse(h, h->json, steps[i], "true");
     mmixi_hf_off(h, "do_center_crop", "false: the whole picture is seen");
-    if (fabs(filter - 1) > 0 && fabs(filter - 3) > 0)
-        mmixi_hf_refuse(h, h->json, "resample", "1 (Lanczos) or 3 (bicubic)");
-    c->filter = filter > 2 ? MMIX_PILLOW_BICUBIC : MMIX_PILLOW_LANCZOS;
+    c->filter = mmixi_hf_filter(h, resample);
     c->scale = mmixi_hf_real(h, h->json, "rescale_factor", 1 / 255.0);
     for (int i = 0; i < 3; i++) {
         c->mean[i] = mean;
@@ -34167,13 +35425,64 @@ static void mmixi_hf_llava_pictures(const mmixi_hf *h, mmix_vlm_config *c)
     if (n != c->n_shapes || memcmp(shapes, c->shapes, n * sizeof *shapes))
         mmixi_hf_refuse(h, h->json, "image_grid_pinpoints", "those of config.json");
 }
-/* The processor's config: an object of processor_config.json, or preprocessor_config.json. */
-static mmixi_hf mmixi_hf_vlm_processor(mmix_ctx *m, mmix_archive *a, const char *who)
+/* Pixels of a prepared picture or frame: min_pixels and max_pixels, or those of `size`. */
+static void mmixi_hf_qwen_pixels(const mmixi_hf *h, size_t *least, size_t *most)
+{
+    mmixi_hf inner = *h;
+    inner.json = mmixi_json_find(h->json, "size");
+    if (inner.json && *inner.json != '{') mmixi_hf_refuse(h, h->json, "size", "an object");
+    *least = mmixi_hf_size_or(&inner, "shortest_edge", *least);
+    *most = mmixi_hf_size_or(&inner, "longest_edge", *most);
+    *least = mmixi_hf_size_or(h, "min_pixels", *least);
+    *most = mmixi_hf_size_or(h, "max_pixels", *most);
+}
+static void mmixi_hf_qwen_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    mmix_qwen_config *q = &c->qwen;
+    mmixi_hf_vlm_pictures(h, 3, 0, c);
+    if (!mmixi_json_find(h->json, "image_mean"))
+        memcpy(c->mean, mmixi_clip_mean, sizeof c->mean);
+    if (!mmixi_json_find(h->json, "image_std"))
+        memcpy(c->deviation, mmixi_clip_deviation, sizeof c->deviation);
+    if (mmixi_hf_size_or(h, "patch_size", 14) != q->patch)
+        mmixi_hf_refuse(h, h->json, "patch_size", "that of config.json");
+    if (mmixi_hf_size_or(h, "merge_size", 2) != q->merge)
+        mmixi_hf_refuse(h, h->json, "merge_size", "spatial_merge_size of config.json");
+    if (mmixi_hf_size_or(h, "temporal_patch_size", 2) != q->frames)
+        mmixi_hf_refuse(h, h->json, "temporal_patch_size", "that of config.json");
+    q->least = 56 * 56;
+    q->most = 28 * 28 * 1280;
+    mmixi_hf_qwen_pixels(h, &q->least, &q->most);
+    q->film_least = q->least;                    /* unless the films' config says otherwise */
+    q->film_most = q->most;
+}
+/* The processor's config: an object of processor_config.json, or a file of its own, which has to be
+   there if it is `needed`; else json is NULL without it. */
+static mmixi_hf mmixi_hf_vlm_processor(mmix_ctx *m, mmix_archive *a, const char *who,
+                                       const char *object, const char *file, int needed)
 {
     mmixi_hf h = mmixi_hf_beside(m, a, who, "processor_config.json", 0);
-    if (h.json) h.json = mmixi_json_find(h.json, "image_processor");
+    if (h.json) h.json = mmixi_json_find(h.json, object);
     if (h.json || m->error_kind) return h;
-    return mmixi_hf_beside(m, a, who, "preprocessor_config.json", 1);
+    return mmixi_hf_beside(m, a, who, file, needed);
+}
+/* What is said of films beside pictures: how many pixels a frame has. */
+static void mmixi_hf_qwen_films(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm_config *c)
+{
+    mmixi_hf h = mmixi_hf_vlm_processor(m, a, who, "video_processor",
+                                        "video_preprocessor_config.json", 0);
+    mmix_vlm_config films = *c;
+    if (!h.json) return;
+    mmixi_hf_qwen_pictures(&h, &films);
+    int same = films.filter == c->filter && fabs(films.scale - c->scale) <= 0
+        && !memcmp(films.mean, c->mean, sizeof c->mean)
+        && !memcmp(films.deviation, c->deviation, sizeof c->deviation);
+    if (!same)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: resample, rescale_factor, image_mean and image_std of "
+                  "films: expected those of pictures, found others", h.path);
+    c->qwen.film_least = 128 * 28 * 28;
+    c->qwen.film_most = 768 * 28 * 28;
+    mmixi_hf_qwen_pixels(&h, &c->qwen.film_least, &c->qwen.film_most);
 }
 /* Takes the config of the folder where the archive lies. */
 static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm_config *c)
@@ -34185,21 +35494,25 @@ static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm
     } kinds[] = {
         { "idefics3", mmixi_hf_idefics3, mmixi_hf_idefics3_pictures },
         { "smolvlm", mmixi_hf_idefics3, mmixi_hf_idefics3_pictures },
-        { "llava_onevision", mmixi_hf_llava, mmixi_hf_llava_pictures }
+        { "llava_onevision", mmixi_hf_llava, mmixi_hf_llava_pictures },
+        { "qwen2_vl", mmixi_hf_qwen, mmixi_hf_qwen_pictures },
+        { "qwen2_5_vl", mmixi_hf_qwen, mmixi_hf_qwen_pictures }
     };
     size_t i = 0, n = sizeof kinds / sizeof *kinds;
     mmixi_hf h = mmixi_hf_open(m, a, who);
     if (!h.json) return;
     while (i < n && !mmixi_hf_is(&h, kinds[i].type)) i++;
     if (i == n) {
-        mmixi_hf_refuse(&h, h.json, "model_type", "idefics3, smolvlm or llava_onevision");
+        mmixi_hf_refuse(&h, h.json, "model_type", "idefics3, smolvlm, llava_onevision, qwen2_vl or "
+                        "qwen2_5_vl");
         return;
     }
     mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
     kinds[i].take(&h, a, c);
     if (m->error_kind) return;
-    h = mmixi_hf_vlm_processor(m, a, who);
+    h = mmixi_hf_vlm_processor(m, a, who, "image_processor", "preprocessor_config.json", 1);
     if (h.json) kinds[i].pictures(&h, c);
+    if (mmixi_vlm_is_qwen(c) && !m->error_kind) mmixi_hf_qwen_films(m, a, who, c);
 }
 /* The file of weights in a folder: 0, or -1 if there is none. */
 static int mmixi_folder_weights(mmix_ctx *m, const char *who, const char *folder,
@@ -34262,7 +35575,8 @@ static void mmixi_nvila_read(mmix_ctx *m, mmix_vlm *v, mmix_archive *const *a)
 {
     mmix_params *p = v->params;
     mmixi_vlm_names names;
-    mmixi_listed part = mmixi_vlm_listed(p, a[MMIXI_NVILA_TOWER], mmixi_vlm_of_tower, 1, &names);
+    mmix_archive *of_tower = a[MMIXI_NVILA_TOWER];
+    mmixi_listed part = mmixi_vlm_listed(p, of_tower, mmixi_vlm_of_tower, 1, 1, &names);
     part.count = v->tower_count;
     if (mmixi_parts_read(m, &part, 1, 0)) return;
     part = mmixi_listed_of(p, a[MMIXI_NVILA_JOINT], "");

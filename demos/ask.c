@@ -2,10 +2,12 @@
 
        cc -O2 demos/ask.c -o ask -lm -lpthread && ./ask folder cat.jpg "What is this?"
        ./ask folder one.jpg two.jpg "What is different?"
+       ./ask folder frame*.jpg "What happens?" --film 2
 
-   The folder is one of Hugging Face's, as it is downloaded: SmolVLM and Idefics3, LLaVA-OneVision
-   (docs/models.md lists them). JPEG and PNG need stb_image.h (Debian: libstb-dev), PPM nothing.
-   Frames of a film are pictures in their order.
+   The folder is one of Hugging Face's, as it is downloaded: SmolVLM and Idefics3, LLaVA-OneVision,
+   Qwen2-VL and Qwen2.5-VL (docs/models.md lists them). JPEG and PNG need stb_image.h (Debian:
+   libstb-dev), PPM nothing. Frames of a film are pictures in their order; with --film Qwen reads
+   them as one film.
 
    What happens: the model's rules say into which tiles a picture is cut and how many tokens it
    becomes (mmix_vlm_plan_picture). The prompt is written as the model was taught, with so many
@@ -29,11 +31,12 @@ static const char help[] =
     "ask - a vision-language model answers\n\n"
     "  ask FOLDER PICTURE... QUESTION   FOLDER: model.safetensors (or its index), config.json,\n"
     "                                   preprocessor_config.json and tokenizer.json of a SmolVLM,\n"
-    "                                   an Idefics3 or a LLaVA-OneVision\n\n"
+    "                                   an Idefics3, a LLaVA-OneVision or a Qwen2-VL or 2.5-VL\n\n"
     "  --type NAME        float, bf16, f16, int8 or q4: how weights are held; q4 is fastest,\n"
     "                     float the most exact                                (float)\n"
     "  --longest N        SmolVLM, Idefics3: pixels of a picture's longer side; with 512 it is\n"
     "                     one tile and soon read                              (the model's)\n"
+    "  --film RATE        Qwen: the pictures are the frames of a film, so many a second\n"
     "  --count N          an answer's length at most, in tokens               (256)\n"
     "  --temperature T    0: always the likeliest token                       (0)\n"
     "  --top-p P          of the likeliest with together P; 0: all            (0)\n"
@@ -49,7 +52,7 @@ enum { MOST_PICTURES = 1000 };
 typedef struct settings {
     const char *folder, *question, *type;
     const char *path[MOST_PICTURES];
-    double temperature, top_p, count, seed, threads, longest;
+    double temperature, top_p, count, seed, threads, longest, film;
     size_t pictures;
     int plain, show;
 } settings;
@@ -59,7 +62,7 @@ typedef struct ask {
     const settings *o;
     mmix_vlm *v;
     mmix_picture *picture;                       /* in the order of the question */
-    mmix_vlm_plan *plan;
+    mmix_vlm_plan *plan;                         /* with --film only the first */
     tokenizer_text prompt;
     double first;                                /* seconds to the first token */
 } ask;
@@ -70,12 +73,13 @@ static int say(tokenizer_text *text, const char *words)
 {
     return tokenizer_text_add(text, words, strlen(words));
 }
-static int say_images(tokenizer_text *text, size_t n)
+static int say_often(tokenizer_text *text, const char *words, size_t n)
 {
     int bad = 0;
-    while (n-- && !bad) bad = say(text, "<image>");
+    while (n-- && !bad) bad = say(text, words);
     return bad;
 }
+static int say_images(tokenizer_text *text, size_t n) { return say_often(text, "<image>", n); }
 /* What stands for a picture of Idefics3: each tile with its row and column, line by line, and the
    whole picture. transformers: _prompt_split_image, _prompt_single_image */
 static int say_tiles(tokenizer_text *text, const mmix_vlm_plan *plan)
@@ -95,8 +99,17 @@ static int say_tiles(tokenizer_text *text, const mmix_vlm_plan *plan)
     bad |= say(text, "<fake_token_around_image><global-img>") || say_images(text, tile);
     return bad || say(text, "<fake_token_around_image>");
 }
+/* What stands for a picture or a film of Qwen2-VL. */
+static int say_qwen(const ask *a, tokenizer_text *text, size_t i)
+{
+    const char *pad = a->o->film > 0 ? "<|video_pad|>" : "<|image_pad|>";
+    size_t tokens = a->o->show ? 1 : a->plan[i].tokens;
+    int bad = say(text, "<|vision_start|>") || say_often(text, pad, tokens);
+    return bad || say(text, "<|vision_end|>");
+}
 static int say_picture(const ask *a, tokenizer_text *text, size_t i)
 {
+    if (mmix_vlm_config_of(a->v)->kind == MMIX_VLM_QWEN) return say_qwen(a, text, i);
     if (a->o->show) return say(text, "<image>");
     if (mmix_vlm_config_of(a->v)->kind == MMIX_VLM_IDEFICS3) return say_tiles(text, &a->plan[i]);
     return say_images(text, a->plan[i].tokens);
@@ -114,6 +127,9 @@ static const manner manners[] = {
       "<|im_end|><|im_start|>assistant\n" },
     { MMIX_VLM_LLAVA, "'<|im_start|>' + message['role'] + '\\n'", "<|im_start|>user\n", "\n",
       "<|im_end|><|im_start|>assistant\n" },
+    { MMIX_VLM_QWEN, "<|vision_start|><|image_pad|><|vision_end|>",
+      "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n", "",
+      "<|im_end|>\n<|im_start|>assistant\n" },
 };
 /* Whether a template, as a file holds it, has the words: \n stands there as it is, or escaped. */
 static int has_words(const char *template, const char *words)
@@ -156,7 +172,8 @@ static int write_prompt(ask *a)
     const manner *how = find_manner(a);
     if (!how) return fail("its chat template is not done; --plain gives it pictures and text");
     int bad = say(&a->prompt, how->before);
-    for (size_t i = 0; i < a->o->pictures && !bad; i++) bad = say_picture(a, &a->prompt, i);
+    size_t media = a->o->film > 0 ? 1 : a->o->pictures;
+    for (size_t i = 0; i < media && !bad; i++) bad = say_picture(a, &a->prompt, i);
     /* without a picture Idefics3's template has a space there */
     if (!a->o->pictures && how->kind == MMIX_VLM_IDEFICS3 && *how->before)
         bad |= say(&a->prompt, " ");
@@ -171,6 +188,7 @@ static int read_options(settings *o, int argc, char **argv)
 {
     const talk_option known[] = {
         { "--type", NULL, 0, &o->type }, { "--longest", &o->longest, 65536, NULL },
+        { "--film", &o->film, 1000, NULL },
         { "--count", &o->count, 1e6, NULL }, { "--temperature", &o->temperature, 100, NULL },
         { "--top-p", &o->top_p, 1, NULL }, { "--seed", &o->seed, 9e15, NULL },
         { "--threads", &o->threads, 64, NULL },
@@ -210,9 +228,13 @@ static int read_pictures(ask *a)
         mmix_picture *p = &a->picture[i];
         p->rgb = picture_pixels(a->k.m, a->o->path[i], &p->width, &p->height, why, sizeof why);
         if (!p->rgb) return fail(why);
+        if (a->o->film > 0) continue;
         if (mmix_vlm_plan_picture(a->k.m, a->v, p->width, p->height, n, &a->plan[i]))
             return fail(mmix_error(a->k.m));
     }
+    const mmix_picture *first = a->picture;
+    if (a->o->film > 0 && mmix_vlm_plan_film(a->k.m, a->v, first->width, first->height, n, a->plan))
+        return fail(mmix_error(a->k.m));
     return 0;
 }
 /* Opens the model and its tokenizer. 0, or 1 after a message. */
@@ -234,11 +256,13 @@ static int open_model(ask *a)
     k->t = tokenizer_load(a->o->folder, error);
     if (!k->t) return fail(error);
     if (check_vocabulary(k)) return 1;
-    if (tokenizer_find(k->t, "<image>") != c->image_token)
-        return fail("the tokenizer's <image> is not the model's image token");
+    int is_qwen = c->kind == MMIX_VLM_QWEN, is_idefics = c->kind == MMIX_VLM_IDEFICS3;
+    if (tokenizer_find(k->t, is_qwen ? "<|image_pad|>" : "<image>") != c->image_token)
+        return fail("the tokenizer's image token is not the model's");
+    if (is_qwen && tokenizer_find(k->t, "<|video_pad|>") != c->qwen.film_token)
+        return fail("the tokenizer's <|video_pad|> is not the model's");
     int bad = read_configs(k, a->o->folder) || tokenizer_ids_add(&k->ends, tokenizer_end(k->t));
-    int32_t end = tokenizer_find(k->t, c->kind == MMIX_VLM_LLAVA ? "<|im_end|>" :
-                                 "<end_of_utterance>");
+    int32_t end = tokenizer_find(k->t, is_idefics ? "<end_of_utterance>" : "<|im_end|>");
     return bad || (end >= 0 && tokenizer_ids_add(&k->ends, end)) ? fail("out of memory") : 0;
 }
 
@@ -255,7 +279,10 @@ static int answer(ask *a)
     if (tokenizer_encode(k->t, a->prompt.at, a->prompt.count, 0, &ids)) return fail("out of memory");
     double start = now();
     k->state = mmix_decoder_state_create(k->decoder);
-    int bad = mmix_vlm_sequence(k->m, a->v, ids.at, ids.count, a->picture, a->o->pictures, &question);
+    const mmix_film film = { a->picture, a->o->pictures, a->o->film };
+    size_t films = a->o->film > 0, pictures = films ? 0 : a->o->pictures;
+    int bad = mmix_vlm_sequence_films(k->m, a->v, ids.at, ids.count, a->picture, pictures, &film,
+                                      films, &question);
     if (!bad && k->state) logits = read_piece(k, &question, ids.at, ids.count);
     a->first = now() - start;
     k->read = ids.count;

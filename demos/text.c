@@ -38,7 +38,7 @@ static double learn(mmix_ctx *m, mmix_decoder *d, mmix_optimizer *adamw, size_t 
 {
     int32_t in[B * L], next[B * L];
     size_t shape[2] = { B, L };
-    mmix_sequence q = { NULL, NULL, 0, NULL };
+    mmix_sequence q = { NULL, NULL, 0, NULL, NULL };
     mmix_adamw options = mmix_adamw_config_default();
     for (size_t i = 0; i < B * L; i++) {
         size_t start = mmix_random_u32(m, 1, step, i / L) % (length - L);
@@ -65,7 +65,7 @@ static const char *write_on(mmix_ctx *m, const mmix_decoder *d, const char *begi
     int32_t tokens[256], made[WRITTEN];
     size_t shape[2] = { 1, strlen(begin) }, n;
     mmix_sampling sampling = { 0 };
-    mmix_sequence q = { NULL, NULL, 0, NULL };
+    mmix_sequence q = { NULL, NULL, 0, NULL, NULL };
     sampling.temperature = warm;
     for (size_t i = 0; i < shape[1]; i++) tokens[i] = (unsigned char)begin[i];
     q.tokens = mmix_from_i32(m, 2, shape, tokens);

@@ -23,14 +23,17 @@
      tokenizer.model    SentencePiece's: BPE and unigram models
      *.gguf             the values tokenizer.ggml.*: gpt2 (BPE of bytes), llama (SentencePiece's
                         BPE)
-     a folder           its tokenizer.json, else its tokenizer.model; the chat template and the
-                        names of the tokens that begin and end a text from tokenizer_config.json
-                        and chat_template.jinja beside it
+     spiece.model       SigLIP's, where tokenizer_config.json says so; else as tokenizer.model
+     vocab.json         CLIP's, with merges.txt beside it
+     a folder           the first that is there of spiece.model, tokenizer.json, tokenizer.model,
+                        vocab.json; the chat template and the names of the tokens that begin, end
+                        and fill up a text from tokenizer_config.json and chat_template.jinja
 
    HOW A TEXT BECOMES IDS
      1. Tokens with a meaning of their own ("<|im_end|>") are found in the text, the leftmost and
         longest first. What lies between them goes on.
-     2. A normalizer changes characters: NFC, "▁" before the text and for each space.
+     2. A normalizer changes characters: NFC, small letters, SentencePiece's map of characters, "▁"
+        before the text and for each space.
      3. Pre-tokenizers cut it into words, most by a regular expression. >>regex runs the expressions
         that the files hold (GPT-2's, Llama 3's, Qwen2's, DeepSeek's, …) rather than knowing them.
      4. The model cuts each word into tokens. BPE (Sennrich et al. 2016) begins with single
@@ -39,7 +42,8 @@
         largest sum of scores (Viterbi). What is in no piece becomes its bytes, or an unknown token.
 
    Of a file everything counts that changes an id. What is not done here (other normalizers,
-   dropout, word pieces, truncation, …) is refused with a message that names it.
+   dropout, word pieces, …) is refused with a message that names it. How long a text may be and what
+   fills it up is the caller's, as it is with transformers: tokenizer_encode_to.
 
    Ids equal those of Hugging Face's tokenizers 0.22 and of SentencePiece 0.2: tests/tokenizer.py
    compares. Text that is no UTF-8 is read as they get it from Python's errors="replace": U+FFFD for
@@ -95,9 +99,11 @@ int32_t tokenizer_find(const tokenizer *t, const char *text);
 const char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *n);
 /* Returns 1 for a token such as "<|im_end|>", which is no part of what is said. */
 int tokenizer_is_special(const tokenizer *t, int32_t id);
-/* Return the token that begins or ends a text, as the file says; -1: it has none. */
+/* Return the token that begins or ends a text, or fills it up, as the file says; -1: it has
+   none. */
 int32_t tokenizer_begin(const tokenizer *t);
 int32_t tokenizer_end(const tokenizer *t);
+int32_t tokenizer_pad(const tokenizer *t);
 
 enum {
     /* encode: tokens around the text as the file wants them (template, add_bos_token; of a
@@ -106,10 +112,19 @@ enum {
     /* encode: special tokens are not looked for, "<|im_end|>" is eleven characters like others */
     TOKENIZER_LITERAL = 2,
     /* decode: special tokens are left out */
-    TOKENIZER_SAID = 4
+    TOKENIZER_SAID = 4,
+    /* encode: capital letters become small ones first, whatever the file says (SigLIP 2, whose file
+       is Gemma's) */
+    TOKENIZER_LOWER = 8
 };
 /* Appends the ids of n bytes of text. Returns 0, or -1 without memory. */
 int tokenizer_encode(const tokenizer *t, const char *text, size_t n, int flags, tokenizer_ids *ids);
+/* Appends `length` ids, as networks of pictures and texts want them: the text cut at its end, so
+   that it fits, TOKENIZER_BEGIN's tokens around it if they are asked for, filled up with
+   tokenizer_pad (if there is none tokenizer_end, else 0). Returns 0; -1 without memory, or if not
+   even those tokens fit. */
+int tokenizer_encode_to(const tokenizer *t, const char *text, size_t n, int flags, size_t length,
+                        tokenizer_ids *ids);
 /* Appends the bytes of ids. Returns 0, or -1 without memory. Numbers that are no token give no
    bytes. */
 int tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, int flags,
@@ -198,9 +213,9 @@ int32_t tokenizer_chat_end(const tokenizer *t);
 extern "C" {
 #endif
 
-/* CONTENTS   >>lists   >>unicode   >>nfc   >>regex   >>words   >>pieces   >>bpe   >>unigram
-              >>encode   >>decode   >>json   >>tokenizer.json   >>gguf   >>sentencepiece
-              >>files   >>chat   >>tables */
+/* CONTENTS   >>lists   >>unicode   >>nfc   >>small letters   >>character map   >>regex   >>words
+              >>pieces   >>bpe   >>unigram   >>encode   >>decode   >>json   >>tokenizer.json
+              >>gguf   >>sentencepiece   >>files   >>chat   >>tables */
 
 /* ==== >>lists ========================================================================
    memory, lists that grow, and what a tokenizer is made of
@@ -322,14 +337,25 @@ typedef struct tk_regex {
     size_t ops, op_room;
 } tk_regex;
 
+/* SentencePiece's map of characters: a trie of texts, and what they become; see >>character map. */
+typedef struct tk_map {
+    const unsigned char *trie;                   /* units of four bytes */
+    size_t units;
+    const char *texts;                           /* each ends with a 0, the last one, too */
+    size_t bytes;                                /* 0: there is no map */
+} tk_map;
+
 /* One step on the way from a text to words. */
-enum { TK_NFC, TK_PREPEND, TK_REPLACE, TK_METASPACE, TK_SPLIT, TK_PREFIX };
+enum { TK_NFC, TK_PREPEND, TK_REPLACE, TK_EXCHANGE, TK_LOWER, TK_STRIP, TK_MAP, TK_METASPACE,
+       TK_SPLIT, TK_PREFIX };
 enum { TK_ISOLATED, TK_REMOVED, TK_CONTIGUOUS, TK_WITH_PREVIOUS, TK_WITH_NEXT };
 enum { TK_ALWAYS, TK_FIRST, TK_NEVER };          /* when TK_METASPACE puts "▁" before a text */
 typedef struct tk_step {
     int what, behaviour, inverted, prepend, split;
-    const char *from, *to;                       /* of TK_REPLACE; TK_PREPEND: to */
-    tk_regex regex;
+    const char *from, *to;                       /* of TK_REPLACE; TK_PREPEND, TK_EXCHANGE: to */
+    int left, right;                             /* of TK_STRIP */
+    tk_map map;                                  /* of TK_MAP */
+    tk_regex regex;                              /* of TK_SPLIT, TK_EXCHANGE */
 } tk_step;
 typedef struct tk_steps {
     tk_step *at;
@@ -372,7 +398,8 @@ struct tokenizer {
     tk_unicode unicode;
     tk_token *token;
     size_t count, token_room;
-    int32_t begin, end, unknown;
+    int32_t begin, end, unknown, pad;
+    int pads_left;                               /* 1: what fills up stands before the text */
     tokenizer_ids before, after;                 /* what TOKENIZER_BEGIN puts around a text */
 
     tk_added_list added, added_normal;           /* found before and after the normalizer */
@@ -381,14 +408,19 @@ struct tokenizer {
     int model;                                   /* TK_BPE_RANKED, … */
     int of_bytes;                                /* words are bytes; else characters */
     int byte_fallback, fuse_unknown, whole_words;
+    const char *mark;                            /* of a word's last character, "</w>", or NULL */
     tk_table table;                              /* the words of the model */
     tk_words words;                              /* the same for TK_UNIGRAM */
     tk_merges merges;
     int32_t byte[256];                           /* the token of each byte, -1: none */
+    int32_t last[256];                           /* the same of a word's last byte, with the mark */
     double worst, best;                          /* score */
     int single;                                  /* sums of scores are floats */
     int spm;                                     /* SentencePiece's normalizer comes first */
     int dummy_prefix, squeeze, suffix;
+    tk_map map;
+    int siglip, keeps_case;                      /* SigLIP's way with texts comes before it */
+    int canonical;                               /* OpenCLIP's comes first of all */
     tk_words user;                               /* its user-defined symbols */
 
     int drop_spaces;                             /* so many at a text's beginning, decoding */
@@ -759,6 +791,203 @@ static int tk_nfc(const tk_unicode *u, const char *text, size_t n, tokenizer_tex
         bad = tokenizer_text_add(to, bytes, tk_write(marks.at[i].point, bytes));
     tk_release(marks.at);
     return bad;
+}
+
+/* ==== >>small letters ================================================================
+   letter by letter, as Rust does it, or as Python does, where a sigma that ends a word is ς
+   ==================================================================================== */
+
+/* Runs of capital letters: the first, how many, from one to the next, and what makes one small. */
+static const int32_t (*tk_lower_runs(size_t *count))[4];
+
+/* The small letter of a capital one; else the character itself. İ, which becomes two, is none. */
+static uint32_t tk_small(uint32_t c)
+{
+    size_t count, low = 0;
+    const int32_t (*run)[4] = tk_lower_runs(&count);
+    size_t high = count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if ((uint32_t)run[middle][0] <= c) low = middle;
+        else high = middle;
+    }
+    int32_t past = (int32_t)c - run[low][0];
+    if (past < 0 || past % run[low][2] || past / run[low][2] >= run[low][1]) return c;
+    return (uint32_t)((int32_t)c + run[low][3]);
+}
+/* Whether a character is in one of n ranges that rise. */
+static int tk_in_ranges(uint32_t c, const uint32_t (*range)[2], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (c >= range[i][0] && c <= range[i][1]) return 1;
+    return 0;
+}
+static int tk_is_category(const tk_unicode *u, uint32_t c, const char *names)
+{
+    const char *name = tk_category_names + 2 * tk_runs_find(&u->categories, c);
+    for (; *names; names += 2)
+        if (!strncmp(name, names, 2)) return 1;
+    return 0;
+}
+/* Unicode's Cased: letters of both sizes, and Other_Lowercase and Other_Uppercase. */
+static int tk_is_cased(const tk_unicode *u, uint32_t c)
+{
+    static const uint32_t others[][2] = { { 0xAA, 0xAA }, { 0xBA, 0xBA }, { 0x2B0, 0x2B8 },
+        { 0x2C0, 0x2C1 }, { 0x2E0, 0x2E4 }, { 0x345, 0x345 }, { 0x37A, 0x37A }, { 0x10FC, 0x10FC },
+        { 0x1D2C, 0x1D6A }, { 0x1D78, 0x1D78 }, { 0x1D9B, 0x1DBF }, { 0x2071, 0x2071 },
+        { 0x207F, 0x207F }, { 0x2090, 0x209C }, { 0x2160, 0x217F }, { 0x24B6, 0x24E9 },
+        { 0x2C7C, 0x2C7D }, { 0xA69C, 0xA69D }, { 0xA770, 0xA770 }, { 0xA7F2, 0xA7F4 },
+        { 0xA7F8, 0xA7F9 }, { 0xAB5C, 0xAB5F }, { 0xAB69, 0xAB69 }, { 0x10780, 0x10780 },
+        { 0x10783, 0x10785 }, { 0x10787, 0x107B0 }, { 0x107B2, 0x107BA }, { 0x1E030, 0x1E06D },
+        { 0x1F130, 0x1F149 }, { 0x1F150, 0x1F169 }, { 0x1F170, 0x1F189 } };
+    return tk_is_category(u, c, "LlLuLt")
+        || tk_in_ranges(c, others, sizeof others / sizeof *others);
+}
+/* Unicode's Case_Ignorable: marks, and what may stand within a word. */
+static int tk_is_case_ignorable(const tk_unicode *u, uint32_t c)
+{
+    static const uint32_t others[][2] = { { 0x27, 0x27 }, { 0x2E, 0x2E }, { 0x3A, 0x3A },
+        { 0xB7, 0xB7 }, { 0x387, 0x387 }, { 0x55F, 0x55F }, { 0x5F4, 0x5F4 }, { 0x2018, 0x2019 },
+        { 0x2024, 0x2024 }, { 0x2027, 0x2027 }, { 0xFE13, 0xFE13 }, { 0xFE52, 0xFE52 },
+        { 0xFE55, 0xFE55 }, { 0xFF07, 0xFF07 }, { 0xFF0E, 0xFF0E }, { 0xFF1A, 0xFF1A } };
+    return tk_is_category(u, c, "MnMeCfLmSk")
+        || tk_in_ranges(c, others, sizeof others / sizeof *others);
+}
+/* Whether the sigma at text[at] ends a word: a letter with a size comes before it, none behind. */
+static int tk_is_final_sigma(const tk_unicode *u, const char *text, size_t n, size_t at)
+{
+    size_t i = at, length;
+    int before = 0;
+    while (i && !before) {
+        for (i--; tk_is_tail(text[i]); i--) {}
+        uint32_t c = tk_point(text + i, &length);
+        if (tk_is_case_ignorable(u, c)) continue;
+        before = tk_is_cased(u, c);
+        if (!before) return 0;
+    }
+    if (!before) return 0;
+    tk_point(text + at, &length);
+    for (i = at + length; i < n; i += length) {
+        uint32_t c = tk_point(text + i, &length);
+        if (!tk_is_case_ignorable(u, c)) return !tk_is_cased(u, c);
+    }
+    return 1;
+}
+/* Appends n bytes of valid text in small letters; `words`: sigmas at the ends of words are ς. */
+static int tk_lower(const tk_unicode *u, const char *text, size_t n, int words, tokenizer_text *to)
+{
+    char bytes[4];
+    size_t length;
+    for (size_t i = 0; i < n; i += length) {
+        uint32_t c = tk_point(text + i, &length), small = tk_small(c);
+        if (words && c == 0x3A3 && tk_is_final_sigma(u, text, n, i)) small = 0x3C2;
+        int bad = c == 0x130 ? tk_say(to, "i\xCC\x87")
+            : tokenizer_text_add(to, bytes, tk_write(small, bytes));
+        if (bad) return -1;
+    }
+    return 0;
+}
+
+/* ==== >>character map ================================================================
+   SentencePiece's map of characters (nmt_nfkc and the like): texts, and what takes their place
+
+   The map begins with the bytes of a trie, a double array (Aoe 1989) as Darts-clone lays it out:
+   from a node with offset o byte b leads to node ^ o ^ b, if that is labelled b. A leaf has the
+   place of a text behind the trie. SentencePiece takes the longest text that fits, again and again.
+   Hugging Face's tokenizers take for each cluster of less than six bytes the shortest one with
+   which it begins, in the place of all of it, and else go character by character.
+   ==================================================================================== */
+
+static uint32_t tk_unit(const tk_map *map, size_t i)
+{
+    const unsigned char *p = map->trie + 4 * i;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+/* The text of the longest or shortest key with which `text` begins, and its length; NULL: none. */
+static const char *tk_map_find(const tk_map *map, const char *text, size_t n, int longest,
+                               size_t *length)
+{
+    const char *found = NULL;
+    size_t node = 0;
+    uint32_t unit = map->units ? tk_unit(map, 0) : 0;
+    for (size_t i = 0; i < n && map->units; i++) {
+        node ^= (size_t)(unit >> 10) << ((unit & 0x200) >> 6) ^ (unsigned char)text[i];
+        if (node >= map->units) break;
+        unit = tk_unit(map, node);
+        if ((unit & 0x800000FF) != (unsigned char)text[i]) break;
+        if (!(unit >> 8 & 1)) continue;
+        size_t leaf = node ^ (size_t)(unit >> 10) << ((unit & 0x200) >> 6);
+        size_t at = leaf < map->units ? tk_unit(map, leaf) & 0x7FFFFFFF : map->bytes;
+        if (at >= map->bytes) break;
+        found = map->texts + at;
+        *length = i + 1;
+        if (!longest) break;
+    }
+    return found;
+}
+/* Takes a map's bytes, which are kept. Returns 0, or -1. */
+static int tk_map_read(tokenizer *t, tk_map *map, const char *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    uint32_t trie = 0;
+    for (size_t i = 0; i < 4 && n > 4; i++) trie |= (uint32_t)p[i] << 8 * i;
+    if (n < 9 || trie < 4 || trie % 4 || trie > n - 5 || bytes[n - 1])
+        return tk_refuse(t, "expected a map of characters, a trie and texts, found %.0f bytes",
+                         (double)n);
+    const char *own = tk_keep(t, bytes, n);
+    if (!own) return -1;
+    map->trie = (const unsigned char *)own + 4;
+    map->units = trie / 4;
+    map->texts = own + 4 + trie;
+    map->bytes = n - 4 - trie;
+    if (!tk_is_valid(map->texts, map->bytes))
+        return tk_refuse(t, "expected UTF-8 in a map of characters");
+    return 0;
+}
+/* Whether a character goes on with the cluster that the ones before it began (Unicode Standard
+   Annex 29), as far as clusters of less than six bytes go. */
+static int tk_goes_on(const tk_unicode *u, uint32_t before, uint32_t c)
+{
+    static const uint32_t more[][2] = { { 0xE33, 0xE33 }, { 0xEB3, 0xEB3 }, { 0x200C, 0x200D },
+        { 0xFF9E, 0xFF9F }, { 0x1F3FB, 0x1F3FF }, { 0xE0020, 0xE007F } };
+    static const uint32_t apart[][2] = { { 0x102B, 0x102C }, { 0x1038, 0x1038 },
+        { 0x1062, 0x1064 }, { 0x1067, 0x106D }, { 0x1083, 0x1083 }, { 0x1087, 0x108C },
+        { 0x108F, 0x108F }, { 0x109A, 0x109C }, { 0x1A61, 0x1A61 }, { 0x1A63, 0x1A64 },
+        { 0xAA7B, 0xAA7B }, { 0xAA7D, 0xAA7D }, { 0x11720, 0x11721 } };
+    static const uint32_t prefix[][2] = { { 0x600, 0x605 }, { 0x6DD, 0x6DD }, { 0x70F, 0x70F },
+        { 0x890, 0x891 }, { 0x8E2, 0x8E2 }, { 0xD4E, 0xD4E }, { 0x110BD, 0x110BD },
+        { 0x110CD, 0x110CD } };
+    int is_control = tk_is_category(u, c, "CcCfZlZp") && !tk_in_ranges(c, more, 6)
+        && !tk_in_ranges(c, prefix, 8);
+    if (before == '\r' && c == '\n') return 1;
+    if (tk_in_ranges(before, prefix, 8) && !is_control) return 1;
+    if (tk_is_category(u, before, "CcCfZlZp") && before != 0x200C && before != 0x200D) return 0;
+    if (tk_in_ranges(c, more, 6)) return 1;
+    return tk_is_category(u, c, "MnMeMc") && !tk_in_ranges(c, apart, 13);
+}
+/* Appends n bytes of valid text as Hugging Face's tokenizers map them. */
+static int tk_map_clusters(const tk_unicode *u, const tk_map *map, const char *text, size_t n,
+                           tokenizer_text *to)
+{
+    for (size_t i = 0; i < n;) {
+        size_t first, next = 0, length = 0, unused;
+        uint32_t before = tk_point(text + i, &first);
+        for (length = first; i + length < n; length += next) {
+            uint32_t c = tk_point(text + i + length, &next);
+            if (!tk_goes_on(u, before, c)) break;
+            before = c;
+        }
+        size_t part = length < 6 ? length : 0;
+        const char *found = part ? tk_map_find(map, text + i, part, 0, &unused) : NULL;
+        if (found && tk_say(to, found)) return -1;
+        for (size_t k = 0; k < length && !found; k += next) {
+            tk_point(text + i + k, &next);
+            const char *one = tk_map_find(map, text + i + k, next, 0, &unused);
+            if (one ? tk_say(to, one) : tokenizer_text_add(to, text + i + k, next)) return -1;
+        }
+        i += length;
+    }
+    return 0;
 }
 
 /* ==== >>regex ========================================================================
@@ -1504,6 +1733,45 @@ static int tk_replace(const char *text, size_t n, const char *from, const char *
     }
     return tokenizer_text_add(to, text + begin, n - begin);
 }
+/* Appends a text with `step->to` for each match of the expression. */
+static int tk_exchange(const tk_step *step, tk_frames *frames, const char *text, size_t n,
+                       tokenizer_text *to)
+{
+    size_t begin = 0, length, end = 0;
+    for (size_t at = 0; at < n;) {
+        int found = tk_regex_match(&step->regex, frames, 0, text, n, at, &end);
+        if (found < 0) return -1;
+        if (!found) {
+            tk_point(text + at, &length);
+            at += length;
+            continue;
+        }
+        if (tokenizer_text_add(to, text + begin, at - begin) || tk_say(to, step->to)) return -1;
+        at = end;
+        begin = end;
+    }
+    return tokenizer_text_add(to, text + begin, n - begin);
+}
+/* Python's white space has four characters more than Unicode's. */
+static int tk_is_blank(uint32_t c, int python)
+{
+    return tk_is_white(c) || (python && c >= 0x1C && c <= 0x1F);
+}
+/* Takes white space from the ends of a text. */
+static void tk_trim(const char **text, size_t *n, int left, int right, int python)
+{
+    size_t length;
+    while (left && *n && tk_is_blank(tk_point(*text, &length), python)) {
+        *text += length;
+        *n -= length;
+    }
+    while (right && *n) {
+        size_t last = *n - 1;
+        while (tk_is_tail((*text)[last])) last--;
+        if (!tk_is_blank(tk_point(*text + last, &length), python)) break;
+        *n = last;
+    }
+}
 /* "▁" for each space, and before the text. */
 static int tk_metaspace(const tk_step *step, const char *text, size_t n, int first,
                         tk_pieces *to)
@@ -1526,6 +1794,19 @@ static int tk_step_piece(const tokenizer *t, const tk_step *step, tk_frames *fra
         break;
     case TK_REPLACE:
         bad = tk_replace(text, n, step->from, step->to, &to->text);
+        break;
+    case TK_EXCHANGE:
+        bad = tk_exchange(step, frames, text, n, &to->text);
+        break;
+    case TK_LOWER:
+        bad = tk_lower(&t->unicode, text, n, 0, &to->text);
+        break;
+    case TK_STRIP:
+        tk_trim(&text, &n, step->left, step->right, 0);
+        bad = tokenizer_text_add(&to->text, text, n);
+        break;
+    case TK_MAP:
+        bad = tk_map_clusters(&t->unicode, &step->map, text, n, &to->text);
         break;
     case TK_METASPACE:
         bad = tk_metaspace(step, text, n, first, to);
@@ -1568,28 +1849,102 @@ static int tk_pieces_set(tk_pieces *p, const char *text, size_t n)
 
 static const char tk_low_bar[] = "\xE2\x96\x81";         /* ▁, which stands for a space */
 
-/* What SentencePiece does with spaces: "▁" for each and before the text (dummy_prefix) or behind
-   it (suffix), or none but single ones between words (squeeze). A user-defined symbol stays as
-   it is. */
+/* The next characters of a text as SentencePiece's normalizer gives them: a user-defined symbol or
+   one character as it is, or what the map has for the longest text there. *length bytes are read,
+   *shown are what they become. */
+static const char *tk_spm_next(const tokenizer *t, const char *text, size_t n, size_t *length,
+                               size_t *shown)
+{
+    const char *found = NULL;
+    if (tk_words_longest(&t->user, text, n, length) < 0) {
+        found = tk_map_find(&t->map, text, n, 1, length);
+        if (!found) tk_point(text, length);
+    }
+    *shown = found ? strlen(found) : *length;
+    return found ? found : text;
+}
+/* What SentencePiece does with a text: its map of characters; "▁" for each space and before the
+   text (dummy_prefix) or behind it (suffix), or none but single ones between words (squeeze). */
 static int tk_spm_normalize(const tokenizer *t, const char *text, size_t n, tokenizer_text *to)
 {
-    size_t length = 0, i = 0;
+    size_t i = 0, length = 0, shown = 0;
     int after_space = t->squeeze;
     to->count = 0;
-    while (t->squeeze && i < n && text[i] == ' ') i++;
+    while (after_space && i < n) {
+        const char *part = tk_spm_next(t, text + i, n - i, &length, &shown);
+        if (shown != 1 || *part != ' ') break;
+        i += length;
+    }
     if (i == n) return 0;
     if (t->dummy_prefix && !t->suffix && tk_say(to, tk_low_bar)) return -1;
     for (; i < n; i += length) {
-        int whole = tk_words_longest(&t->user, text + i, n - i, &length) >= 0;
-        if (!whole) tk_point(text + i, &length);
-        int space = !whole && text[i] == ' ';
-        if (space && t->squeeze && after_space) continue;
-        after_space = space || text[i + length - 1] == ' ';
-        if (space ? tk_say(to, tk_low_bar) : tokenizer_text_add(to, text + i, length)) return -1;
+        const char *part = tk_spm_next(t, text + i, n - i, &length, &shown);
+        int as_it_is = part == text + i && tk_words_longest(&t->user, part, n - i, &length) >= 0;
+        while (after_space && shown && *part == ' ' && !as_it_is) {
+            part++;
+            shown--;
+        }
+        if (shown) after_space = part[shown - 1] == ' ' && t->squeeze;
+        for (size_t k = 0; k < shown; k++) {
+            int space = part[k] == ' ' && !as_it_is;
+            if (space ? tk_say(to, tk_low_bar) : tokenizer_text_add(to, part + k, 1)) return -1;
+        }
     }
     while (t->squeeze && to->count >= 3 && !memcmp(to->at + to->count - 3, tk_low_bar, 3))
         to->count -= 3;
     return t->dummy_prefix && t->suffix ? tk_say(to, tk_low_bar) : 0;
+}
+/* Appends a text without punctuation of ASCII, with one space for white space, and none at the
+   ends. */
+static int tk_plain_words(const char *text, size_t n, tokenizer_text *to)
+{
+    static const char punctuation[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+    tokenizer_text words = { NULL, 0, 0 };
+    size_t length;
+    int bad = 0;
+    for (size_t i = 0; !bad && i < n; i += length) {
+        uint32_t c = tk_point(text + i, &length);
+        int is_space = words.count && words.at[words.count - 1] == ' ';
+        if (c < 128 && c && strchr(punctuation, (int)c)) continue;
+        if (!tk_is_blank(c, 1)) bad = tokenizer_text_add(&words, text + i, length);
+        else if (!is_space) bad = tk_say(&words, " ");
+    }
+    const char *at = words.at;
+    size_t count = words.count;
+    if (!bad) tk_trim(&at, &count, 1, 1, 1);
+    if (!bad) bad = tokenizer_text_add(to, at, count);
+    tokenizer_text_free(&words);
+    return bad ? -1 : 0;
+}
+/* SigLIP's way with a text before that (SiglipTokenizer of transformers): small letters, plain
+   words, "▁" if it is the first. The unknown token stands before it as a text; see
+   tk_siglip_encode. */
+static int tk_siglip_text(const tokenizer *t, const char *text, size_t n, int first,
+                          tokenizer_text *to)
+{
+    tokenizer_text spaced = { NULL, 0, 0 }, small = { NULL, 0, 0 };
+    int bad = tk_replace(text, n, tk_low_bar, " ", &spaced);
+    if (!bad && first) bad = tk_say(&small, tk_low_bar);
+    if (!bad && t->keeps_case) bad = tokenizer_text_add(&small, spaced.at, spaced.count);
+    else if (!bad) bad = tk_lower(&t->unicode, spaced.at, spaced.count, 1, &small);
+    to->count = 0;
+    if (!bad) bad = tk_say(to, t->token[t->unknown].text);
+    if (!bad) bad = tk_plain_words(small.at, small.count, to);
+    tokenizer_text_free(&spaced);
+    tokenizer_text_free(&small);
+    return bad ? -1 : 0;
+}
+/* OpenCLIP's "canonicalize", which comes before the tokenizer: a space for each "_", small letters,
+   plain words. (It also mends wrong encodings and reads entities of HTML, which is not done.) */
+static int tk_canonical(const tokenizer *t, const char *text, size_t n, tokenizer_text *to)
+{
+    tokenizer_text spaced = { NULL, 0, 0 }, small = { NULL, 0, 0 };
+    int bad = tk_replace(text, n, "_", " ", &spaced);
+    if (!bad) bad = tk_lower(&t->unicode, spaced.at, spaced.count, 1, &small);
+    if (!bad) bad = tk_plain_words(small.at, small.count, to);
+    tokenizer_text_free(&spaced);
+    tokenizer_text_free(&small);
+    return bad ? -1 : 0;
 }
 
 /* ==== >>bpe ==========================================================================
@@ -1716,7 +2071,8 @@ static int tk_begin_ranked(const tokenizer *t, tk_work *w, const char *word, siz
     size_t length = 1;
     for (size_t i = 0; i < n; i += length) {
         if (!t->of_bytes) tk_point(word + i, &length);
-        int32_t id = t->of_bytes ? t->byte[(unsigned char)word[i]] :
+        const int32_t *byte = t->mark && i + 1 == n ? t->last : t->byte;
+        int32_t id = t->of_bytes ? byte[(unsigned char)word[i]] :
             tk_table_find(&t->table, word + i, length);
         if (id >= 0 ? tk_node_add(w, i, i + length, id, 0) :
             tk_node_unknown(t, w, word, i, i + length)) return -1;
@@ -1934,6 +2290,25 @@ static int tk_encode_normal(const tokenizer *t, tk_work *w, int first, int flags
     tokenizer_text_free(&text);
     return bad;
 }
+/* Encodes a text of SigLIP's behind the unknown token as a text, and drops the tokens which that
+   has alone. So SentencePiece does not take the text for the beginning of one. */
+static int tk_siglip_encode(const tokenizer *t, tk_work *w, const char *text, size_t n, int first,
+                            tokenizer_ids *ids)
+{
+    const tk_token *unknown = &t->token[t->unknown];
+    tokenizer_ids alone = { NULL, 0, 0 }, all = { NULL, 0, 0 };
+    tokenizer_text *normal = &w->from.text;
+    int bad = tk_spm_normalize(t, unknown->text, unknown->n, normal)
+        || tk_word_encode(t, w, normal->at, normal->count, &alone)
+        || tk_siglip_text(t, text, n, first, &w->to.text)
+        || tk_spm_normalize(t, w->to.text.at, w->to.text.count, normal)
+        || tk_word_encode(t, w, normal->at, normal->count, &all);
+    for (size_t i = alone.count; i < all.count && !bad; i++)
+        bad = tokenizer_ids_add(ids, all.at[i]);
+    tokenizer_ids_free(&alone);
+    tokenizer_ids_free(&all);
+    return bad ? -1 : 0;
+}
 static int tk_encode_part(const tokenizer *t, tk_work *w, const char *text, size_t n, int first,
                           int flags, tokenizer_ids *ids)
 {
@@ -1942,6 +2317,7 @@ static int tk_encode_part(const tokenizer *t, tk_work *w, const char *text, size
         if (tk_pieces_set(&w->from, text, n)) return -1;
         return tk_encode_normal(t, w, first, flags, ids);
     }
+    if (t->siglip) return tk_siglip_encode(t, w, text, n, first, ids);
     if (tk_spm_normalize(t, text, n, &w->from.text)) return -1;
     return tk_word_encode(t, w, w->from.text.at, w->from.text.count, ids);
 }
@@ -1960,6 +2336,18 @@ static int tk_encode(const tokenizer *t, tk_work *w, int flags, tokenizer_ids *i
         if (tokenizer_ids_add(ids, t->added.at[found].id)) return -1;
     }
 }
+/* A text in w->valid: U+FFFD for what is broken, in small letters if that is asked for. */
+static int tk_valid_text(const tokenizer *t, tk_work *w, const char *text, size_t n, int flags)
+{
+    int lower = (flags & TOKENIZER_LOWER) && !t->siglip;         /* which has its own way */
+    if (!lower && !t->canonical) return tk_add_valid(&w->valid, text, n);
+    tokenizer_text valid = { NULL, 0, 0 };
+    int bad = tk_add_valid(&valid, text, n);
+    if (!bad && t->canonical) bad = tk_canonical(t, valid.at, valid.count, &w->valid);
+    else if (!bad) bad = tk_lower(&t->unicode, valid.at, valid.count, 0, &w->valid);
+    tokenizer_text_free(&valid);
+    return bad;
+}
 int tokenizer_encode(const tokenizer *t, const char *text, size_t n, int flags, tokenizer_ids *ids)
 {
     tk_work w;
@@ -1968,10 +2356,40 @@ int tokenizer_encode(const tokenizer *t, const char *text, size_t n, int flags, 
     memset(&w, 0, sizeof w);
     for (size_t i = 0; i < t->before.count && (flags & TOKENIZER_BEGIN) && !bad; i++)
         bad = tokenizer_ids_add(ids, t->before.at[i]);
-    if (!bad && n) bad = tk_add_valid(&w.valid, text, n) || tk_encode(t, &w, flags, ids);
+    if (!bad && n) bad = tk_valid_text(t, &w, text, n, flags) || tk_encode(t, &w, flags, ids);
     for (size_t i = 0; i < t->after.count && (flags & TOKENIZER_BEGIN) && !bad; i++)
         bad = tokenizer_ids_add(ids, t->after.at[i]);
     tk_work_free(&w);
+    return bad ? -1 : 0;
+}
+
+static int tk_ids_append(tokenizer_ids *ids, const int32_t *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tokenizer_ids_add(ids, from[i])) return -1;
+    return 0;
+}
+int tokenizer_encode_to(const tokenizer *t, const char *text, size_t n, int flags, size_t length,
+                        tokenizer_ids *ids)
+{
+    tokenizer_ids all = { NULL, 0, 0 };
+    static const tokenizer_ids none = { NULL, 0, 0 };
+    int begins = flags & TOKENIZER_BEGIN;
+    if (!t) return -1;
+    const tokenizer_ids *before = begins ? &t->before : &none, *after = begins ? &t->after : &none;
+    size_t around = before->count + after->count;
+    if (length < around || tokenizer_encode(t, text, n, flags & ~TOKENIZER_BEGIN, &all)) return -1;
+    size_t count = all.count < length - around ? all.count : length - around;
+    size_t fill = length - around - count;
+    int32_t pad = t->pad >= 0 ? t->pad : t->end;
+    int bad = 0;
+    if (pad < 0) pad = 0;
+    for (size_t i = 0; i < fill && t->pads_left && !bad; i++) bad = tokenizer_ids_add(ids, pad);
+    if (!bad) bad = tk_ids_append(ids, before->at, before->count);
+    if (!bad) bad = tk_ids_append(ids, all.at, count);
+    if (!bad) bad = tk_ids_append(ids, after->at, after->count);
+    for (size_t i = 0; i < fill && !t->pads_left && !bad; i++) bad = tokenizer_ids_add(ids, pad);
+    tokenizer_ids_free(&all);
     return bad ? -1 : 0;
 }
 
@@ -1984,6 +2402,7 @@ enum { TK_DROP_FIRST = -1 };             /* drop_spaces: all that the first toke
 size_t tokenizer_count(const tokenizer *t) { return t ? t->count : 0; }
 int32_t tokenizer_begin(const tokenizer *t) { return t ? t->begin : -1; }
 int32_t tokenizer_end(const tokenizer *t) { return t ? t->end : -1; }
+int32_t tokenizer_pad(const tokenizer *t) { return t ? t->pad : -1; }
 static const tk_token *tk_token_of(const tokenizer *t, int32_t id)
 {
     if (!t || id < 0 || (size_t)id >= t->count || !t->token[id].type) return NULL;
@@ -2286,6 +2705,16 @@ static tk_step *tk_step_add(tokenizer *t, tk_steps *steps, int what)
     at->what = what;
     return at;
 }
+/* A step before the others of the normalizer. */
+static int tk_steps_begin(tokenizer *t, int what)
+{
+    tk_steps *steps = &t->normalizer;
+    if (!tk_step_add(t, steps, what)) return -1;
+    tk_step step = steps->at[steps->count - 1];
+    memmove(steps->at + 1, steps->at, (steps->count - 1) * sizeof step);
+    steps->at[0] = step;
+    return 0;
+}
 static int tk_split_add(tokenizer *t, const char *pattern, int itself, int behaviour)
 {
     tk_step *step = tk_step_add(t, &t->cuts, TK_SPLIT);
@@ -2294,6 +2723,61 @@ static int tk_split_add(tokenizer *t, const char *pattern, int itself, int behav
     return tk_regex_compile(t, &step->regex, pattern, itself);
 }
 
+/* The value of a digit of base 64, -1 for another character. */
+static int tk_base64(char c)
+{
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    if (c == '+') return 62;
+    return c == '/' ? 63 : -1;
+}
+/* A map of characters, in base 64. */
+static int tk_json_map(tokenizer *t, tk_step *step, const tk_json *text)
+{
+    tokenizer_text bytes = { NULL, 0, 0 };
+    uint32_t bits = 0;
+    int count = 0, bad = 0;
+    for (size_t i = 0; i < text->n && text->text[i] != '=' && !bad; i++) {
+        int digit = tk_base64(text->text[i]);
+        if (digit < 0) bad = tk_refuse(t, "expected base 64 as precompiled_charsmap");
+        bits = bits << 6 | (uint32_t)(digit & 63);
+        count += 6;
+        if (count < 8 || bad) continue;
+        count -= 8;
+        char byte = (char)(bits >> count & 0xFF);
+        bad = tokenizer_text_add(&bytes, &byte, 1) ? tk_no_memory(t) : 0;
+    }
+    if (!bad) bad = tk_map_read(t, &step->map, bytes.at ? bytes.at : "", bytes.count);
+    tokenizer_text_free(&bytes);
+    return bad;
+}
+/* Normalizers that are a step of their own. 1: it is none of them. */
+static int tk_json_normalizer_step(tokenizer *t, const tk_document *d, const tk_json *n)
+{
+    const char *type = tk_get_text(d, n, "type", "");
+    const char *regex = tk_get_text(d, tk_get(d, n, "pattern"), "Regex", NULL);
+    const char *to = tk_get_text(d, n, "content", NULL);
+    const tk_json *map = tk_get(d, n, "precompiled_charsmap");
+    int what = -1;
+    if (!strcmp(type, "NFC")) what = TK_NFC;
+    if (!strcmp(type, "Lowercase")) what = TK_LOWER;
+    if (!strcmp(type, "Strip")) what = TK_STRIP;
+    if (!strcmp(type, "Replace") && regex && to) what = TK_EXCHANGE;
+    if (!strcmp(type, "Precompiled") && map && map->type == '"') what = TK_MAP;
+    if (what < 0) return 1;
+    if (what == TK_MAP && !map->n) return 0;     /* none */
+    tk_step *step = tk_step_add(t, &t->normalizer, what);
+    if (!step) return -1;
+    if (what == TK_NFC) return tk_nfc_read(t);
+    step->left = tk_get_flag(d, n, "strip_left", 1);
+    step->right = tk_get_flag(d, n, "strip_right", 1);
+    if (what == TK_MAP) return tk_json_map(t, step, map);
+    if (what != TK_EXCHANGE) return 0;
+    step->to = tk_keep(t, to, strlen(to));
+    if (!step->to) return -1;
+    return tk_regex_compile(t, &step->regex, regex, 0);
+}
 static int tk_json_normalizer(tokenizer *t, const tk_document *d, const tk_json *n, int depth)
 {
     const char *type = tk_get_text(d, n, "type", "");
@@ -2304,10 +2788,8 @@ static int tk_json_normalizer(tokenizer *t, const tk_document *d, const tk_json 
             if (tk_json_normalizer(t, d, item, depth + 1)) return -1;
         return 0;
     }
-    if (!strcmp(type, "NFC")) {
-        if (!tk_step_add(t, &t->normalizer, TK_NFC)) return -1;
-        return tk_nfc_read(t);
-    }
+    int taken = tk_json_normalizer_step(t, d, n);
+    if (taken <= 0) return taken;
     const char *from = tk_get_text(d, tk_get(d, n, "pattern"), "String", NULL);
     const char *to = tk_get_text(d, n, "prepend", NULL);
     int what = TK_PREPEND;
@@ -2315,8 +2797,8 @@ static int tk_json_normalizer(tokenizer *t, const tk_document *d, const tk_json 
         what = TK_REPLACE;
         to = tk_get_text(d, n, "content", NULL);
     } else if (strcmp(type, "Prepend")) to = NULL;
-    if (!to) return tk_refuse(t, "the normalizer \"%.40s\"%s is not done (NFC, Prepend, Replace of "
-                              "a text are)", type, strcmp(type, "Replace") ? "" : " of a Regex");
+    if (!to) return tk_refuse(t, "the normalizer \"%.40s\" is not done (Lowercase, NFC, "
+                              "Precompiled, Prepend, Replace, Strip are)", type);
     tk_step *step = tk_step_add(t, &t->normalizer, what);
     if (!step) return -1;
     step->to = tk_keep(t, to, strlen(to));
@@ -2508,12 +2990,15 @@ static int tk_json_merges(tokenizer *t, const tk_document *d, const tk_json *lis
     return 0;
 }
 /* Finds the token of each byte: a word of it alone, or one named "<0x0A>". All 256 are needed
-   where characters fall back to bytes. */
+   where characters fall back to bytes. Where a word's last byte has a mark it is another token. */
 static int tk_bytes_find(tokenizer *t)
 {
-    char name[8];
+    char name[8], marked[16];
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
+        int n = snprintf(marked, sizeof marked, "x%s", t->mark ? t->mark : "");
+        marked[0] = byte;
+        t->last[i] = tk_table_find(&t->table, marked, (size_t)n);
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)i);
         t->byte[i] = t->of_bytes ? tk_table_find(&t->table, &byte, 1) :
             tk_table_find(&t->table, name, 6);
@@ -2525,13 +3010,16 @@ static int tk_bytes_find(tokenizer *t)
 static int tk_json_bpe(tokenizer *t, const tk_document *d, const tk_json *model,
                        tokenizer_text *room)
 {
-    static const char *const affix[] = { "continuing_subword_prefix", "end_of_word_suffix" };
+    const char *mark = tk_get_text(d, model, "end_of_word_suffix", "");
     const tk_json *vocabulary = tk_get(d, model, "vocab"), *dropout = tk_get(d, model, "dropout");
     const char *unknown = tk_get_text(d, model, "unk_token", NULL);
     size_t entries = tk_json_count(d, vocabulary);
-    for (int i = 0; i < 2; i++)
-        if (*tk_get_text(d, model, affix[i], ""))
-            return tk_refuse(t, "a %s in a BPE model is not done", affix[i]);
+    if (*tk_get_text(d, model, "continuing_subword_prefix", ""))
+        return tk_refuse(t, "a continuing_subword_prefix in a BPE model is not done");
+    if (*mark && (strcmp(mark, "</w>") || !t->of_bytes))
+        return tk_refuse(t, "the end_of_word_suffix \"%.40s\" is not done (\"</w>\" of a ByteLevel "
+                         "model is)", mark);
+    if (*mark) t->mark = "</w>";
     if (dropout && strtod(dropout->text, NULL) != 0) return tk_refuse(t, "dropout is not done");
     if (!entries || vocabulary->type != '{') return tk_refuse(t, "expected a vocab, found none");
     t->model = TK_BPE_RANKED;
@@ -2662,15 +3150,32 @@ static int tk_json_template(tokenizer *t, const tk_document *d, const tk_json *p
     if (t->before.count) t->begin = t->before.at[0];
     return 0;
 }
+/* "cls" before a text and "sep" behind it, each a text and an id. */
+static int tk_json_roberta(tokenizer *t, const tk_document *d, const tk_json *processor)
+{
+    static const char *const name[] = { "cls", "sep" };
+    tokenizer_ids *const to[] = { &t->before, &t->after };
+    for (int i = 0; i < 2; i++) {
+        const tk_json *text = tk_first(d, tk_get(d, processor, name[i]));
+        int32_t id = tk_json_id(text ? tk_next(d, text) : NULL);
+        if (id < 0 || (size_t)id >= t->count)
+            return tk_refuse(t, "expected a token's id as %s of RobertaProcessing", name[i]);
+        if (tokenizer_ids_add(to[i], id)) return tk_no_memory(t);
+    }
+    t->begin = t->before.at[0];
+    t->end = t->after.at[0];
+    return 0;
+}
 static int tk_json_processor(tokenizer *t, const tk_document *d, const tk_json *processor,
                              int depth)
 {
     const char *type = tk_get_text(d, processor, "type", "");
     if (!processor || !strcmp(type, "ByteLevel")) return 0;      /* that changes offsets, no ids */
     if (!strcmp(type, "TemplateProcessing")) return tk_json_template(t, d, processor);
+    if (!strcmp(type, "RobertaProcessing")) return tk_json_roberta(t, d, processor);
     if (strcmp(type, "Sequence") || depth > 3)
-        return tk_refuse(t, "the post_processor \"%.40s\" is not done (ByteLevel, Sequence, "
-                         "TemplateProcessing are)", type);
+        return tk_refuse(t, "the post_processor \"%.40s\" is not done (ByteLevel, "
+                         "RobertaProcessing, Sequence, TemplateProcessing are)", type);
     const tk_json *item = tk_first(d, tk_get(d, processor, "processors"));
     for (; item; item = tk_next(d, item))
         if (tk_json_processor(t, d, item, depth + 1)) return -1;
@@ -2734,6 +3239,24 @@ static int tk_json_decoder_part(tokenizer *t, const tk_document *d, const tk_jso
     return tk_refuse(t, "the decoder \"%.40s\" is not done (ByteFallback, ByteLevel, Fuse, "
                      "Metaspace, Replace, Sequence, Strip of spaces are)", type);
 }
+/* A space for the mark that ends a word. */
+static int tk_show_marks(tokenizer *t)
+{
+    size_t n = t->mark ? strlen(t->mark) : 0;
+    for (size_t i = 0; i < t->count && n; i++) {
+        tk_token *token = &t->token[i];
+        size_t rest = token->shown_n - n;
+        if (!token->type || token->shown_n <= n) continue;
+        if (memcmp(token->shown + rest, t->mark, n)) continue;
+        char *own = tk_keep(t, token->shown, rest + 1);
+        if (!own) return -1;
+        own[rest] = ' ';
+        own[rest + 1] = 0;
+        token->shown = own;
+        token->shown_n = rest + 1;
+    }
+    return 0;
+}
 static int tk_json_decoder(tokenizer *t, const tk_document *d, const tk_json *decoder)
 {
     const char *type = tk_get_text(d, decoder, "type", "none"), *bar = "";
@@ -2741,7 +3264,7 @@ static int tk_json_decoder(tokenizer *t, const tk_document *d, const tk_json *de
     if (of_bytes != t->of_bytes)
         return tk_refuse(t, "the decoder \"%.40s\" %s the pre_tokenizer ByteLevel is not done",
                          type, t->of_bytes ? "of" : "without");
-    if (t->of_bytes) return 0;
+    if (t->of_bytes) return tk_show_marks(t);
     const tk_json *item = sequence ? tk_first(d, tk_get(d, decoder, "decoders")) : decoder;
     for (; item; item = sequence ? tk_next(d, item) : NULL)
         if (tk_json_decoder_part(t, d, item, &bar, &bytes)) return -1;
@@ -2757,8 +3280,6 @@ static int tk_json_tokenizer(tokenizer *t, const tk_document *d, tk_work *w)
     const char *type = tk_get_text(d, model, "type", "");
     int bad;
     if (!model) return tk_refuse(t, "expected a tokenizer.json, found JSON without a model");
-    if (tk_get(d, root, "truncation")) return tk_refuse(t, "truncation is not done");
-    if (tk_get(d, root, "padding")) return tk_refuse(t, "padding is not done");
     if (tk_json_normalizer(t, d, tk_get(d, root, "normalizer"), 0)) return -1;
     if (tk_json_cuts(t, d, tk_get(d, root, "pre_tokenizer"), 0)) return -1;
     if (!strcmp(type, "BPE") || (!*type && tk_get(d, model, "merges")))
@@ -2772,6 +3293,9 @@ static int tk_json_tokenizer(tokenizer *t, const tk_document *d, tk_work *w)
     tk_words_sort(&t->added.words);
     tk_words_sort(&t->added_normal.words);
     if (tk_json_processor(t, d, tk_get(d, root, "post_processor"), 0)) return -1;
+    t->pad = tk_json_id(tk_get(d, tk_get(d, root, "padding"), "pad_id"));
+    if (t->pad >= 0 && (size_t)t->pad >= t->count)
+        return tk_refuse(t, "expected a token's id as pad_id of padding");
     return tk_json_decoder(t, d, tk_get(d, root, "decoder"));
 }
 static int tk_read_json(tokenizer *t, const void *bytes, size_t size)
@@ -3071,7 +3595,7 @@ static int tk_read_gguf(tokenizer *t, const void *bytes, size_t size)
    SentencePiece's tokenizer.model: a message of protocol buffers
 
    ModelProto: 1 pieces { 1 text, 2 score, 3 type }, 2 trainer { 3 kind, 24 suffix, 35 bytes,
-   40 to 42 ids }, 3 normalizer { 2 map, 3 dummy prefix, 4 squeeze, 5 escape }.
+   40 to 43 ids }, 3 normalizer { 2 map, 3 dummy prefix, 4 squeeze, 5 escape }.
    ==================================================================================== */
 
 typedef struct tk_field {
@@ -3147,7 +3671,8 @@ static int tk_spm_options(tokenizer *t, tk_bytes trainer, tk_bytes normalizer)
 {
     tk_field f;
     uint64_t kind = 1;
-    int escape = 1, tail = 0;
+    int escape = 1;
+    tk_bytes map = { NULL, NULL, 0 };
     t->unknown = 0;
     t->begin = 1;
     t->end = 2;
@@ -3159,18 +3684,19 @@ static int tk_spm_options(tokenizer *t, tk_bytes trainer, tk_bytes normalizer)
         if (f.number == 40) t->unknown = id;
         if (f.number == 41) t->begin = id;
         if (f.number == 42) t->end = id;
+        if (f.number == 43) t->pad = id;
     }
     t->dummy_prefix = 1;
     t->squeeze = 1;
     while (tk_field_next(&normalizer, &f)) {
-        if (f.number == 2 && f.kind == 2) tail = f.bytes.end > f.bytes.at;
+        if (f.number == 2 && f.kind == 2) map = f.bytes;
         if (f.number == 3 && f.kind == 0) t->dummy_prefix = f.value != 0;
         if (f.number == 4 && f.kind == 0) t->squeeze = f.value != 0;
         if (f.number == 5 && f.kind == 0) escape = f.value != 0;
     }
     if (trainer.cut || normalizer.cut) return tk_refuse(t, "expected options, found a broken end");
-    if (tail) return tk_refuse(t, "a normalizer with a map of characters (nmt_nfkc, …) is not "
-                               "done; identity is");
+    size_t size = (size_t)(map.end - map.at);
+    if (size && tk_map_read(t, &t->map, (const char *)map.at, size)) return -1;
     if (!escape) return tk_refuse(t, "a normalizer without escape_whitespaces is not done");
     if (kind != 1 && kind != 2) return tk_refuse(t, "a model of type %.0f is not done (1 unigram "
                                                  "and 2 BPE are)", (double)kind);
@@ -3200,8 +3726,8 @@ static int tk_read_spm(tokenizer *t, const void *bytes, size_t size)
     if (tk_table_open(t, &t->table, entries)) return -1;
     while (tk_field_next(&again, &f))
         if (f.number == 1 && f.kind == 2 && tk_spm_piece(t, f.bytes, id++, entries)) return -1;
-    int32_t *const ids[] = { &t->unknown, &t->begin, &t->end };
-    for (int i = 0; i < 3; i++)
+    int32_t *const ids[] = { &t->unknown, &t->begin, &t->end, &t->pad };
+    for (int i = 0; i < 4; i++)
         if ((size_t)*ids[i] >= entries) *ids[i] = -1;
     if (t->unknown < 0 || t->token[t->unknown].type != TK_UNKNOWN)
         return tk_refuse(t, "expected an unknown piece, found none at %.0f", (double)t->unknown);
@@ -3259,6 +3785,7 @@ tokenizer *tokenizer_from(const char *name, const void *bytes, size_t size, char
     t->begin = -1;
     t->end = -1;
     t->unknown = -1;
+    t->pad = -1;
     bad = tk_runs_read(t, &t->unicode.categories, tk_rows(TK_CATEGORIES), NULL);
     while (space < size && strchr(" \t\r\n", text[space]) && text[space]) space++;
     int gguf = size >= 4 && !memcmp(text, "GGUF", 4), json = space < size && text[space] == '{';
@@ -3303,6 +3830,100 @@ static char *tk_file_read(const char *path, size_t most, size_t *size, int *more
     errno = error;
     return NULL;
 }
+/* ---- CLIP's vocab.json and merges.txt ---- */
+
+static int tk_say_json(tokenizer_text *text, const char *bytes, size_t n)
+{
+    int bad = tk_say(text, "\"");
+    for (size_t i = 0; i < n && !bad; i++) {
+        if (bytes[i] == '"' || bytes[i] == '\\') bad = tk_say(text, "\\");
+        if (!bad) bad = tokenizer_text_add(text, bytes + i, 1);
+    }
+    return bad || tk_say(text, "\"") ? -1 : 0;
+}
+/* The lines of merges.txt as a list of JSON, without the one that says a version. */
+static int tk_say_merges(tokenizer_text *text, const char *lines, size_t n)
+{
+    int bad = tk_say(text, "["), first = 1;
+    for (size_t i = 0; i < n && !bad;) {
+        const char *end = (const char *)memchr(lines + i, '\n', n - i);
+        size_t length = end ? (size_t)(end - lines) - i : n - i, shown = length;
+        if (shown && lines[i + shown - 1] == '\r') shown--;
+        if (shown && !tk_begins(lines + i, shown, "#version")) {
+            bad = (!first && tk_say(text, ",")) || tk_say_json(text, lines + i, shown);
+            first = 0;
+        }
+        i += length + 1;
+    }
+    return bad || tk_say(text, "]") ? -1 : 0;
+}
+/* What CLIP's tokenizer.json says around its vocabulary (CLIPTokenizer of transformers), with ` for
+   ". %d: the ids of the tokens that begin, end, fill up, and again begin and end a text. */
+static const char tk_clip_json[] =
+    "{`normalizer`:{`type`:`Sequence`,`normalizers`:[{`type`:`NFC`},{`type`:`Replace`,`pattern`:"
+    "{`Regex`:`\\\\s+`},`content`:` `},{`type`:`Lowercase`}]},`pre_tokenizer`:{`type`:`Sequence`,"
+    "`pretokenizers`:[{`type`:`Split`,`pattern`:{`Regex`:`<\\\\|startoftext\\\\|>|"
+    "<\\\\|endoftext\\\\|>|'s|'t|'re|'ve|'m|'ll|'d|[\\\\p{L}]+|[\\\\p{N}]|"
+    "[^\\\\s\\\\p{L}\\\\p{N}]+`},`behavior`:`Removed`,`invert`:true},{`type`:`ByteLevel`,"
+    "`add_prefix_space`:false}]},`decoder`:{`type`:`ByteLevel`},`post_processor`:{`type`:"
+    "`RobertaProcessing`,`cls`:[`<|startoftext|>`,%d],`sep`:[`<|endoftext|>`,%d]},"
+    "`padding`:{`pad_id`:%d},`added_tokens`:[{`id`:%d,`content`:`<|startoftext|>`,"
+    "`special`:true},{`id`:%d,`content`:`<|endoftext|>`,`special`:true}],"
+    "`model`:{`type`:`BPE`,`end_of_word_suffix`:`</w>`,`unk_token`:`<|endoftext|>`,`vocab`:";
+
+static tokenizer *tk_from_clip(const char *path, const char *vocab, size_t size,
+                               const char *merges, size_t merges_size, char *error)
+{
+    static const char *const around[] = { "<|startoftext|>", "<|endoftext|>" };
+    tokenizer_text text = { NULL, 0, 0 };
+    tokenizer messages;
+    tk_document d;
+    char head[2048];
+    int32_t id[2] = { -1, -1 };
+    memset(&messages, 0, sizeof messages);
+    messages.name = path;
+    messages.error = error;
+    int bad = tk_json_open(&messages, &d, vocab, size);
+    for (int i = 0; i < 2 && !bad; i++) id[i] = tk_json_id(tk_get(&d, &d.node[0], around[i]));
+    tk_json_close(&d);
+    if (!bad && (id[0] < 0 || id[1] < 0))
+        bad = tk_refuse(&messages, "expected CLIP's vocabulary, with <|startoftext|> and "
+                        "<|endoftext|>; other tokenizers are read from their tokenizer.json");
+    if (bad) return NULL;
+    snprintf(head, sizeof head, tk_clip_json, (int)id[0], (int)id[1], (int)id[1], (int)id[0],
+             (int)id[1]);
+    for (char *c = head; *c; c++)
+        if (*c == '`') *c = '"';
+    bad = tk_say(&text, head) || tokenizer_text_add(&text, vocab, size)
+        || tk_say(&text, ",\"merges\":") || tk_say_merges(&text, merges, merges_size)
+        || tk_say(&text, "}}");
+    if (bad) tk_no_memory(&messages);
+    tokenizer *t = bad ? NULL : tokenizer_from(path, text.at, text.count, error);
+    tokenizer_text_free(&text);
+    return t;
+}
+/* Opens a vocab.json with the merges.txt beside it. */
+static tokenizer *tk_load_clip(const char *path, char *error)
+{
+    char beside[1024];
+    size_t size = 0, merges_size = 0, n = strlen(path) - strlen("vocab.json");
+    int more;
+    snprintf(beside, sizeof beside, "%.*smerges.txt", n < 900 ? (int)n : 900, path);
+    const char *missing = path;
+    char *vocab = tk_file_read(path, SIZE_MAX, &size, &more), *merges = NULL;
+    if (vocab) {
+        missing = beside;
+        merges = tk_file_read(beside, SIZE_MAX, &merges_size, &more);
+    }
+    tokenizer *t = NULL;
+    if (merges) t = tk_from_clip(path, vocab, size, merges, merges_size, error);
+    else
+        snprintf(error, TOKENIZER_ERROR, "%.120s: %s", missing,
+                 errno ? strerror(errno) : "out of memory");
+    tk_release(vocab);
+    tk_release(merges);
+    return t;
+}
 /* Of a GGUF the beginning is read, up to where its values end. */
 static tokenizer *tk_load_file(const char *path, char *error)
 {
@@ -3334,9 +3955,42 @@ static int32_t tk_config_token(const tokenizer *t, const tk_document *d, const c
     if (value && value->type == '"') text = value->text;
     return text ? tokenizer_find(t, text) : -1;
 }
+/* SigLIP's texts end with "</s>", which also fills them up. */
+static int tk_siglip_begin(tokenizer *t, const tk_document *d)
+{
+    t->siglip = 1;
+    t->keeps_case = !tk_get_flag(d, &d->node[0], "do_lower_case", 1);
+    t->before.count = 0;
+    t->after.count = 0;
+    int32_t end = tk_config_token(t, d, "eos_token"), pad = tk_config_token(t, d, "pad_token");
+    t->end = end >= 0 ? end : tokenizer_find(t, "</s>");
+    t->pad = pad >= 0 ? pad : t->end;
+    if (t->end < 0) return tk_refuse(t, "expected a token that ends a text, found none");
+    /* no other token is found in a text */
+    const int32_t found[] = { t->end, t->pad, t->unknown };
+    t->added.count = 0;
+    t->added.words.count = 0;
+    memset(t->added.first, 0, sizeof t->added.first);
+    for (int i = 0; i < 3; i++) {
+        const tk_token *token = &t->token[found[i]];
+        if (tk_added_add(t, &t->added, token->text, token->n, found[i])) return -1;
+        t->added.at[i].left = 1;
+        t->added.at[i].right = 1;
+    }
+    tk_words_sort(&t->added.words);
+    return tokenizer_ids_add(&t->after, t->end) ? tk_no_memory(t) : 0;
+}
 /* Takes the template and the tokens from tokenizer_config.json. A list of templates has names. */
 static int tk_config_take(tokenizer *t, const tk_document *d)
 {
+    const char *class_name = tk_get_text(d, &d->node[0], "tokenizer_class", "");
+    int32_t pad = tk_config_token(t, d, "pad_token");
+    if (pad >= 0) t->pad = pad;
+    t->pads_left = !strcmp(tk_get_text(d, &d->node[0], "padding_side", "right"), "left");
+    if (t->spm && !strcmp(class_name, "SiglipTokenizer") && tk_siglip_begin(t, d)) return -1;
+    int lowers = !strcmp(class_name, "Siglip2Tokenizer");
+    if (lowers && !t->spm && tk_steps_begin(t, TK_LOWER)) return -1;
+
     const tk_json *chat = tk_get(d, &d->node[0], "chat_template");
     int32_t begin = tk_config_token(t, d, "bos_token"), end = tk_config_token(t, d, "eos_token");
     if (begin >= 0) t->begin = begin;
@@ -3348,24 +4002,35 @@ static int tk_config_take(tokenizer *t, const tk_document *d)
     if (text) t->chat = tk_keep(t, text, strlen(text));
     return text && !t->chat ? -1 : 0;
 }
-/* Reads tokenizer_config.json and chat_template.jinja in `folder` (its slash included), where they
-   are there. */
+/* Takes from open_clip_config.json how texts are cleaned. */
+static int tk_openclip_take(tokenizer *t, const tk_document *d)
+{
+    const tk_json *text = tk_get(d, tk_get(d, &d->node[0], "model_cfg"), "text_cfg");
+    const char *clean = tk_get_text(d, tk_get(d, text, "tokenizer_kwargs"), "clean", "lower");
+    t->canonical = !strcmp(clean, "canonicalize");
+    if (t->canonical || !strcmp(clean, "lower") || !strcmp(clean, "whitespace")) return 0;
+    return tk_refuse(t, "clean \"%.40s\" is not done (canonicalize, lower, whitespace are)", clean);
+}
+/* Reads tokenizer_config.json, open_clip_config.json and chat_template.jinja in `folder` (its slash
+   included), where they are there. */
 static int tk_load_beside(tokenizer *t, const char *folder, char *error)
 {
-    static const char *const name[] = { "tokenizer_config.json", "chat_template.jinja" };
+    static const char *const name[] = { "tokenizer_config.json", "open_clip_config.json",
+                                        "chat_template.jinja" };
     char path[1024];
     tk_document d;
     int bad = 0, more;
     t->error = error;
     t->name = path;
-    for (int i = 0; i < 2 && !bad; i++) {
+    for (int i = 0; i < 3 && !bad; i++) {
         size_t size;
         snprintf(path, sizeof path, "%.900s%s", folder, name[i]);
         char *bytes = tk_file_read(path, SIZE_MAX, &size, &more);
         if (!bytes && !errno) bad = tk_no_memory(t);
         if (!bytes) continue;
-        if (i == 0) {
-            bad = tk_json_open(t, &d, bytes, size) || tk_config_take(t, &d);
+        if (i < 2) {
+            bad = tk_json_open(t, &d, bytes, size)
+                || (i ? tk_openclip_take(t, &d) : tk_config_take(t, &d));
             tk_json_close(&d);
         } else if (tk_is_valid(bytes, size)) {
             t->chat = tk_keep(t, bytes, size);
@@ -3379,7 +4044,8 @@ static int tk_load_beside(tokenizer *t, const char *folder, char *error)
 }
 tokenizer *tokenizer_load(const char *path, char *error)
 {
-    static const char *const names[] = { "/tokenizer.json", "/tokenizer.model" };
+    static const char *const names[] = { "/spiece.model", "/tokenizer.json", "/tokenizer.model",
+                                         "/vocab.json" };
     char file[1024];
     FILE *f = NULL;
     size_t n = path ? strlen(path) : 0;
@@ -3389,14 +4055,15 @@ tokenizer *tokenizer_load(const char *path, char *error)
         return NULL;
     }
     while (n > 1 && path[n - 1] == '/') n--;
-    for (int i = 0; i < 2 && !f; i++) {          /* a folder has one of them */
+    for (int i = 0; i < 4 && !f; i++) {          /* a folder has one of them */
         snprintf(file, sizeof file, "%.*s%s", n < 900 ? (int)n : 900, path, names[i]);
         f = fopen(file, "rb");
     }
     if (f) fclose(f);
     else snprintf(file, sizeof file, "%s", path);
-    tokenizer *t = tk_load_file(file, error);
     n = strlen(file);
+    int is_clip = n >= 10 && !strcmp(file + n - 10, "vocab.json");
+    tokenizer *t = is_clip ? tk_load_clip(file, error) : tk_load_file(file, error);
     while (n && file[n - 1] != '/' && file[n - 1] != '\\') n--;
     file[n] = 0;
     if (!t || t->chat || !tk_load_beside(t, file, error)) return t;
@@ -4028,7 +4695,9 @@ int32_t tokenizer_chat_end(const tokenizer *t)
    Categories and combining classes are runs (see >>unicode). Of the others each number is three
    digits of base 64 (tk_digits): what a character is made of, one number or two. Where a character
    does not follow the one before, "!" and its code point stand before it. Those of tk_unicode_apart
-   are taken apart and never put together.
+   are taken apart and never put together. Runs of capital letters (tk_unicode_lower) are numbers:
+   the first letter, how many there are, the step from one to the next, and what is added to make it
+   small.
    ==================================================================================== */
 
 static const char *const tk_unicode_categories[] = {
@@ -4257,6 +4926,52 @@ static const char *const tk_unicode_apart[] = {
     ";DfVDg=DfV",
     NULL
 };
+static const int32_t tk_unicode_lower[][4] = {
+    { 65, 26, 1, 32 }, { 192, 23, 1, 32 }, { 216, 7, 1, 32 }, { 256, 24, 2, 1 }, { 306, 3, 2, 1 },
+    { 313, 8, 2, 1 }, { 330, 23, 2, 1 }, { 376, 1, 1, -121 }, { 377, 3, 2, 1 }, { 385, 1, 1, 210 },
+    { 386, 2, 2, 1 }, { 390, 1, 1, 206 }, { 391, 1, 1, 1 }, { 393, 2, 1, 205 }, { 395, 1, 1, 1 },
+    { 398, 1, 1, 79 }, { 399, 1, 1, 202 }, { 400, 1, 1, 203 }, { 401, 1, 1, 1 },
+    { 403, 1, 1, 205 }, { 404, 1, 1, 207 }, { 406, 1, 1, 211 }, { 407, 1, 1, 209 },
+    { 408, 1, 1, 1 }, { 412, 1, 1, 211 }, { 413, 1, 1, 213 }, { 415, 1, 1, 214 }, { 416, 3, 2, 1 },
+    { 422, 1, 1, 218 }, { 423, 1, 1, 1 }, { 425, 1, 1, 218 }, { 428, 1, 1, 1 }, { 430, 1, 1, 218 },
+    { 431, 1, 1, 1 }, { 433, 2, 1, 217 }, { 435, 2, 2, 1 }, { 439, 1, 1, 219 }, { 440, 1, 1, 1 },
+    { 444, 1, 1, 1 }, { 452, 1, 1, 2 }, { 453, 1, 1, 1 }, { 455, 1, 1, 2 }, { 456, 1, 1, 1 },
+    { 458, 1, 1, 2 }, { 459, 9, 2, 1 }, { 478, 9, 2, 1 }, { 497, 1, 1, 2 }, { 498, 2, 2, 1 },
+    { 502, 1, 1, -97 }, { 503, 1, 1, -56 }, { 504, 20, 2, 1 }, { 544, 1, 1, -130 },
+    { 546, 9, 2, 1 }, { 570, 1, 1, 10795 }, { 571, 1, 1, 1 }, { 573, 1, 1, -163 },
+    { 574, 1, 1, 10792 }, { 577, 1, 1, 1 }, { 579, 1, 1, -195 }, { 580, 1, 1, 69 },
+    { 581, 1, 1, 71 }, { 582, 5, 2, 1 }, { 880, 2, 2, 1 }, { 886, 1, 1, 1 }, { 895, 1, 1, 116 },
+    { 902, 1, 1, 38 }, { 904, 3, 1, 37 }, { 908, 1, 1, 64 }, { 910, 2, 1, 63 }, { 913, 17, 1, 32 },
+    { 931, 9, 1, 32 }, { 975, 1, 1, 8 }, { 984, 12, 2, 1 }, { 1012, 1, 1, -60 }, { 1015, 1, 1, 1 },
+    { 1017, 1, 1, -7 }, { 1018, 1, 1, 1 }, { 1021, 3, 1, -130 }, { 1024, 16, 1, 80 },
+    { 1040, 32, 1, 32 }, { 1120, 17, 2, 1 }, { 1162, 27, 2, 1 }, { 1216, 1, 1, 15 },
+    { 1217, 7, 2, 1 }, { 1232, 48, 2, 1 }, { 1329, 38, 1, 48 }, { 4256, 38, 1, 7264 },
+    { 4295, 1, 1, 7264 }, { 4301, 1, 1, 7264 }, { 5024, 80, 1, 38864 }, { 5104, 6, 1, 8 },
+    { 7305, 1, 1, 1 }, { 7312, 43, 1, -3008 }, { 7357, 3, 1, -3008 }, { 7680, 75, 2, 1 },
+    { 7838, 1, 1, -7615 }, { 7840, 48, 2, 1 }, { 7944, 8, 1, -8 }, { 7960, 6, 1, -8 },
+    { 7976, 8, 1, -8 }, { 7992, 8, 1, -8 }, { 8008, 6, 1, -8 }, { 8025, 4, 2, -8 },
+    { 8040, 8, 1, -8 }, { 8072, 8, 1, -8 }, { 8088, 8, 1, -8 }, { 8104, 8, 1, -8 },
+    { 8120, 2, 1, -8 }, { 8122, 2, 1, -74 }, { 8124, 1, 1, -9 }, { 8136, 4, 1, -86 },
+    { 8140, 1, 1, -9 }, { 8152, 2, 1, -8 }, { 8154, 2, 1, -100 }, { 8168, 2, 1, -8 },
+    { 8170, 2, 1, -112 }, { 8172, 1, 1, -7 }, { 8184, 2, 1, -128 }, { 8186, 2, 1, -126 },
+    { 8188, 1, 1, -9 }, { 8486, 1, 1, -7517 }, { 8490, 1, 1, -8383 }, { 8491, 1, 1, -8262 },
+    { 8498, 1, 1, 28 }, { 8544, 16, 1, 16 }, { 8579, 1, 1, 1 }, { 9398, 26, 1, 26 },
+    { 11264, 48, 1, 48 }, { 11360, 1, 1, 1 }, { 11362, 1, 1, -10743 }, { 11363, 1, 1, -3814 },
+    { 11364, 1, 1, -10727 }, { 11367, 3, 2, 1 }, { 11373, 1, 1, -10780 }, { 11374, 1, 1, -10749 },
+    { 11375, 1, 1, -10783 }, { 11376, 1, 1, -10782 }, { 11378, 1, 1, 1 }, { 11381, 1, 1, 1 },
+    { 11390, 2, 1, -10815 }, { 11392, 50, 2, 1 }, { 11499, 2, 2, 1 }, { 11506, 1, 1, 1 },
+    { 42560, 23, 2, 1 }, { 42624, 14, 2, 1 }, { 42786, 7, 2, 1 }, { 42802, 31, 2, 1 },
+    { 42873, 2, 2, 1 }, { 42877, 1, 1, -35332 }, { 42878, 5, 2, 1 }, { 42891, 1, 1, 1 },
+    { 42893, 1, 1, -42280 }, { 42896, 2, 2, 1 }, { 42902, 10, 2, 1 }, { 42922, 1, 1, -42308 },
+    { 42923, 1, 1, -42319 }, { 42924, 1, 1, -42315 }, { 42925, 1, 1, -42305 },
+    { 42926, 1, 1, -42308 }, { 42928, 1, 1, -42258 }, { 42929, 1, 1, -42282 },
+    { 42930, 1, 1, -42261 }, { 42931, 1, 1, 928 }, { 42932, 8, 2, 1 }, { 42948, 1, 1, -48 },
+    { 42949, 1, 1, -42307 }, { 42950, 1, 1, -35384 }, { 42951, 2, 2, 1 }, { 42955, 1, 1, -42343 },
+    { 42956, 8, 2, 1 }, { 42972, 1, 1, -42561 }, { 42997, 1, 1, 1 }, { 65313, 26, 1, 32 },
+    { 66560, 40, 1, 40 }, { 66736, 36, 1, 40 }, { 66928, 11, 1, 39 }, { 66940, 15, 1, 39 },
+    { 66956, 7, 1, 39 }, { 66964, 2, 1, 39 }, { 68736, 51, 1, 64 }, { 68944, 22, 1, 32 },
+    { 71840, 32, 1, 32 }, { 93760, 32, 1, 32 }, { 93856, 25, 1, 27 }, { 125184, 34, 1, 34 }
+};
 static const char *const *tk_rows(int which)
 {
     switch (which) {
@@ -4268,6 +4983,11 @@ static const char *const *tk_rows(int which)
     }
 }
 static const unsigned char *tk_class_values(void) { return tk_unicode_class; }
+static const int32_t (*tk_lower_runs(size_t *count))[4]
+{
+    *count = sizeof tk_unicode_lower / sizeof *tk_unicode_lower;
+    return tk_unicode_lower;
+}
 
 #ifdef __cplusplus
 }

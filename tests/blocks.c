@@ -172,7 +172,7 @@ static void windows(void)
         p->deviation = 0.5;
         mmix_mmate_init(&l, p, "x.", D, HEADS, HEADS, D / HEADS, index, 2, &o);
         CHECK(mmix_params_allocate(p) == 0);
-        const mmix_span span = {0, {1, GH, GW}, others};
+        const mmix_span span = {0, {1, GH, GW}, others, 0};
         mmix_layout layout;
         memset(&layout, 0, sizeof layout);
         layout.spans = &span;
@@ -639,7 +639,7 @@ static void refuses(void)
     mmix_mmate_layer l;
     mmix_mmate_init(&l, p, "x.", D, HEADS, HEADS, D / HEADS, 0, 2, NULL);
     mmix_params_allocate(p);
-    const mmix_span span[2] = {{0, {1, 2, 2}, 0}, {4, {1, 2, 2}, 0}};
+    const mmix_span span[2] = {{0, {1, 2, 2}, 0, 0}, {4, {1, 2, 2}, 0, 0}};
     mmix_layout layout;
     memset(&layout, 0, sizeof layout);
     layout.spans = span;
@@ -679,6 +679,44 @@ static void adapters_of_any_name(void)
     mmix_destroy(m);
 }
 
+/* A LinearViT with rank augmentation: portions and a file give the same, each option does
+   something, the gate's cost is counted. */
+static void augmented(void)
+{
+    mmix_ctx *m = context(2, 0);
+    mmix_vision *plain = teacher(m, 0, 0, 1);
+    mmix_tensor *seen = mmix_vision_forward(m, plain, image(m, 3), NULL).patches;
+    const double flops = mmix_vision_flops(plain, 28, 28);
+    for (int augment = 1; augment < 4; augment++) {
+        mmix_vision_config c = *mmix_vision_config_of(plain);
+        c.augment = augment;
+        mmix_vision *v = mmix_vision_create(m, c);
+        CHECK(!mmix_vision_save(m, v, PATH));
+        mmix_vision *loaded = mmix_vision_load(m, PATH);
+        CHECK(loaded && mmix_vision_config_of(loaded)->augment == augment);
+        mmix_tensor *all = mmix_vision_forward(m, v, image(m, 3), NULL).patches;
+        mmix_tensor *again = mmix_vision_forward(m, loaded, image(m, 3), NULL).patches;
+        NEAR(distance(all, again), 0, 0);
+        CHECK(distance(all, seen) > 1e-3);
+        mmix_tensor *first = mmix_slice(m, image(m, 3), 0, 0, 1);
+        mmix_tensor *one = mmix_vision_forward(m, v, first, NULL).patches;
+        NEAR(distance(one, mmix_slice(m, all, 0, 0, 1)), 0, TOL * 10);
+        const double gates = augment & MMIX_AUGMENT_OUTPUT ? 2.0 * DEPTH * 50 * D * D : 0;
+        NEAR(mmix_vision_flops(v, 28, 28) - flops, gates, 0);
+        FINE(m);
+        mmix_vision_destroy(loaded);
+        mmix_vision_destroy(v);
+    }
+    mmix_vision_config c = *mmix_vision_config_of(plain);
+    c.augment = 4;
+    REFUSED(m, !mmix_vision_create(m, c), "augment is 4, expected 0 to 3");
+    c.augment = 1;
+    c.mixer = MMIX_MIXER_SOFTMAX;
+    REFUSED(m, !mmix_vision_create(m, c), "augment is 1, expected 0 without linear attention");
+    mmix_vision_destroy(plain);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)
 {
     static const section all[] = { { "equals_teacher", equals_teacher },
@@ -691,6 +729,7 @@ int main(int argc, char **argv)
                                    { "stages", stages },
                                    { "adapters", adapters },
                                    { "adapters_of_any_name", adapters_of_any_name },
+                                   { "augmented", augmented },
                                    { "refuses", refuses } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -161,7 +161,7 @@ else skipped=$((skipped + 1)); echo "skipped: no tcc here"; fi
 
 # the demos know Windows' names, too
 if command -v "${MINGW:=x86_64-w64-mingw32-gcc}" >/dev/null 2>&1; then
-    for f in dino features linmu linear mixers tables decode typeseg smol; do try "Windows, $f" "$MINGW" -std=gnu99 -DMMIX_LINKED -fsyntax-only demos/studies/$f.c; done
+    for f in dino features linmu linear mixers tables decode typeseg smol vqa; do try "Windows, $f" "$MINGW" -std=gnu99 -DMMIX_LINKED -fsyntax-only demos/studies/$f.c; done
 else skipped=$((skipped + 1)); echo "skipped: no $MINGW here"; fi
 
 # names: everything that leaves the object begins with mmix_, no data can be written, float and double do not link

@@ -126,10 +126,13 @@ typedef struct cuda_host_fiber {
     int done, waits;                             /* waits: 0, 1 for its warp, 2 for the block */
     unsigned generation;
 } cuda_host_fiber;
+typedef uint32_t cuda_host_slot[10];             /* what a lane hands in where its warp meets */
 typedef struct cuda_host_warp {
     unsigned arrived, lanes, generation;
+    unsigned multiplied;                         /* the meeting that `product` is of */
     const char *kind;
-    uint32_t slot[2][32][8];
+    cuda_host_slot slot[2][32];
+    float product[16 * 8];
 } cuda_host_warp;
 static cuda_host_fiber cuda_host_fibers[CUDA_HOST_THREADS];
 static cuda_host_warp cuda_host_warps[CUDA_HOST_THREADS / 32];
@@ -318,7 +321,8 @@ static inline void __syncthreads(void)
 }
 /* All lanes of a warp meet; returns the warp's slots that were filled before. The other half of
    the slots is for the next meeting, so that nobody writes where somebody still reads. */
-static inline uint32_t (*cuda_host_meet(const char *kind, const uint32_t *mine, int words))[8]
+static inline const cuda_host_slot *cuda_host_meet(const char *kind, const uint32_t *mine,
+                                                   int words)
 {
     const unsigned at = cuda_host_block.at, lane = at % 32;
     cuda_host_warp *w = &cuda_host_warps[at / 32];
@@ -393,34 +397,55 @@ static inline void cuda_host_wait(void)
     pending.clear();
 }
 
-/* The sum of n numbers as tensor cores are reported to make it (Fasi, Higham, Mikaitis & Pranesh
-   2021, "Numerical behavior of NVIDIA tensor cores"): products are exact, each term is cut at the
-   last of the 24 bits of the largest one, and so is their sum. Newer ones keep a bit or two more;
-   without them the error is the largest. The sanitizers leave it out: most of the time goes here,
-   and nothing that is tested. */
-__attribute__((no_sanitize("address"), no_sanitize("undefined")))
-static inline float cuda_host_sum(const double *v, int n)
+#define CUDA_HOST_UNCHECKED __attribute__((no_sanitize("address"), no_sanitize("undefined")))
+#if defined(__clang__)
+#define CUDA_HOST_QUICK                          /* has no word for it, and needs none */
+#else
+#define CUDA_HOST_QUICK __attribute__((optimize("O3")))
+#endif
+/* A row of a product, c (8) += a (depth) b (depth, 8), each sum as tensor cores are reported to
+   make it (Fasi, Higham, Mikaitis & Pranesh 2021, "Numerical behavior of NVIDIA tensor cores"):
+   products are exact, each term is cut at the last of the 24 bits of the largest one, and so is
+   their sum. Newer ones keep a bit or two more; without them the error is the largest. Most of the
+   time of a test goes here: the loops over columns become vector instructions, and the sanitizers
+   leave it out, since nothing that is tested is in it. */
+CUDA_HOST_QUICK CUDA_HOST_UNCHECKED
+static void cuda_host_row(float *c, const double *a, const double (*b)[8], unsigned depth)
 {
-    double sum = 0, most = 0, unit;
-    int32_t units = 0;                           /* of terms below 2^24, at most 17 */
-    uint64_t bits;
-    for (int i = 0; i < n; i++) {
-        sum += v[i];
-        most = fabs(v[i]) > most ? fabs(v[i]) : most;
+    double terms[17][8], sum[8], most[8], unit[8], each[8];
+    int32_t units[8] = { 0 };                    /* of terms below 2^24, at most 17 */
+    uint64_t bits[8];
+    for (unsigned i = 0; i < 8; i++) {
+        terms[0][i] = sum[i] = (double)c[i];
+        most[i] = fabs(sum[i]);
     }
-    if (cuda_host.exact || most == 0 || !(fabs(sum) < HUGE_VAL)) return (float)sum;
-    memcpy(&bits, &most, 8);
-    /* 2^23 less than the power of two in `most` */
-    bits = (bits >> 52 << 52) - ((uint64_t)23 << 52);
-    memcpy(&unit, &bits, 8);
-    const double each = 1 / unit;
-    for (int i = 0; i < n; i++) units += (int32_t)(v[i] * each);
-    sum = (double)units * unit;
-    memcpy(&bits, &sum, 8);
-    bits = bits >> 29 << 29;                     /* 24 of a double's 53 bits */
-    memcpy(&sum, &bits, 8);
-    return (float)sum;
+    for (unsigned k = 0; k < depth; k++)
+        for (unsigned i = 0; i < 8; i++) {
+            const double term = a[k] * b[k][i], size = fabs(term);
+            terms[k + 1][i] = term;
+            sum[i] += term;
+            most[i] = size > most[i] ? size : most[i];
+        }
+    for (unsigned i = 0; i < 8; i++) {           /* what is not cut counts no units */
+        c[i] = (float)sum[i];
+        if (!cuda_host.exact && fabs(sum[i]) < HUGE_VAL) continue;
+        for (unsigned k = 0; k <= depth; k++) terms[k][i] = 0;
+        most[i] = 0;
+    }
+    /* a unit is 2^23 less than the power of two in `most` */
+    memcpy(bits, most, sizeof bits);
+    for (unsigned i = 0; i < 8; i++) bits[i] = (bits[i] >> 52 << 52) - ((uint64_t)23 << 52);
+    memcpy(unit, bits, sizeof unit);
+    for (unsigned i = 0; i < 8; i++) each[i] = most[i] > 0 ? 1 / unit[i] : 0;
+    for (unsigned k = 0; k <= depth; k++)
+        for (unsigned i = 0; i < 8; i++) units[i] += (int32_t)(terms[k][i] * each[i]);
+    for (unsigned i = 0; i < 8; i++) sum[i] = (double)units[i] * unit[i];
+    memcpy(bits, sum, sizeof bits);
+    for (unsigned i = 0; i < 8; i++) bits[i] = bits[i] >> 29 << 29;      /* 24 of 53 bits */
+    memcpy(sum, bits, sizeof sum);
+    for (unsigned i = 0; i < 8; i++) c[i] = most[i] > 0 ? (float)sum[i] : c[i];
 }
+
 /* ---- ldmatrix and mma.sync: who holds what, as the PTX manual says it, or as CUTLASS does ---- */
 
 #ifdef MMIX_CUDA_LAYOUTS
@@ -434,7 +459,7 @@ static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transpos
     if ((uintptr_t)row % 16)
         cuda_host_die("a row that does not begin on 16 bytes", cuda_host_is_ldmatrix);
     memcpy(mine, row, sizeof mine);
-    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
+    const cuda_host_slot *s = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
     const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (unsigned i = 0; i < 4; i++) {
         const unsigned shift = g % 2 * 16;
@@ -443,49 +468,68 @@ static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transpos
         r[i] = transposed ? (low & 0xffff) | high << 16 : s[8 * i + g][t];
     }
 }
-/* The product of two floats' bits; of so few bits it is exact. */
-__attribute__((no_sanitize("address"), no_sanitize("undefined")))
-static inline double cuda_host_product(uint32_t a, uint32_t b)
+/* The numbers of a word, `step` apart: one tf32, of which the hardware reads 19 bits, or two bf16,
+   the lower column or row in its lower half. */
+template <int TF32> CUDA_HOST_UNCHECKED
+static inline void cuda_host_numbers(double *to, unsigned step, uint32_t word)
 {
-    return (double)__uint_as_float(a) * (double)__uint_as_float(b);
+    to[0] = (double)__uint_as_float(TF32 ? word & 0xffffe000u : word << 16);
+    if (!TF32) to[step] = (double)__uint_as_float(word & 0xffff0000u);
 }
-/* c (16, 8) += a (16, 8 words) b (8 words, 8), a word being one tf32, or two bf16, the lower
-   column or row in its lower half. Lane l, with g = l / 4 and t = l % 4, holds the words a (g, t),
-   (g+8, t), (g, t+4), (g+8, t+4) and b (t, g), (t+4, g), and the numbers c (g, 2t), (g, 2t+1),
-   (g+8, 2t), (g+8, 2t+1) (PTX ISA, m16n8k8 .tf32 and m16n8k16 .bf16). */
-__attribute__((no_sanitize("address"), no_sanitize("undefined")))
+/* a (16, 8 words) and b (8 words, 8) of what the lanes handed in. Lane l, with g = l / 4 and
+   t = l % 4, holds the words a (g, t), (g+8, t), (g, t+4), (g+8, t+4) and b (t, g), (t+4, g) (PTX
+   ISA, m16n8k8 .tf32 and m16n8k16 .bf16). */
+template <int TF32> CUDA_HOST_UNCHECKED
+static inline void cuda_host_gather(const cuda_host_slot *s, double (*a)[16], double (*b)[8])
+{
+    const unsigned per = TF32 ? 1 : 2;
+    for (unsigned lane = 0; lane < 32; lane++) {
+        const unsigned g = lane / 4, t = lane % 4;
+        cuda_host_numbers<TF32>(&a[g][per * t], 1, s[lane][0]);
+        cuda_host_numbers<TF32>(&a[g + 8][per * t], 1, s[lane][1]);
+        cuda_host_numbers<TF32>(&a[g][per * (t + 4)], 1, s[lane][2]);
+        cuda_host_numbers<TF32>(&a[g + 8][per * (t + 4)], 1, s[lane][3]);
+        cuda_host_numbers<TF32>(&b[per * t][g], 8, s[lane][4]);
+        cuda_host_numbers<TF32>(&b[per * (t + 4)][g], 8, s[lane][5]);
+    }
+}
+/* Where in c (16, 8) number i of a lane is, of (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1). */
+static inline unsigned cuda_host_place(unsigned lane, unsigned i)
+{
+    const unsigned row = lane / 4 + 8 * (i / 2);
+    return 8 * row + 2 * (lane % 4) + i % 2;
+}
+#endif
+
+/* c (16, 8) += a b. The lane that comes last makes the product for all of them. */
+template <int TF32> CUDA_HOST_UNCHECKED
 static inline void cuda_host_mma(const char *kind, float *c, const uint32_t *a, uint32_t b0,
                                  uint32_t b1)
 {
-    const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
-    uint32_t (*s)[8] = cuda_host_meet(kind, mine, 6);
-    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    for (unsigned e = 0; e < 4; e++) {
-        const unsigned half = e / 2, col = 2 * t + e % 2;
-        double v[17] = { c[e] };
-        int n = 1;
-        for (unsigned w = 0; w < 8; w++) {
-            const uint32_t x = s[4 * g + w % 4][half + 2 * (w / 4)];
-            const uint32_t y = s[4 * col + w % 4][4 + w / 4];
-            if (kind == cuda_host_is_tf32)
-                v[n++] = cuda_host_product(x & 0xffffe000u, y & 0xffffe000u);
-            else {
-                v[n++] = cuda_host_product(x << 16, y << 16);
-                v[n++] = cuda_host_product(x & 0xffff0000u, y & 0xffff0000u);
-            }
-        }
-        c[e] = cuda_host_sum(v, n);
+    uint32_t mine[10] = { a[0], a[1], a[2], a[3], b0, b1 };
+    for (unsigned i = 0; i < 4; i++) mine[6 + i] = __float_as_uint(c[i]);
+    const cuda_host_slot *s = cuda_host_meet(kind, mine, 10);
+    cuda_host_warp *w = &cuda_host_warps[threadIdx.x / 32];
+    if (w->multiplied != w->generation) {
+        double left[16][16], right[16][8];
+        w->multiplied = w->generation;
+        cuda_host_gather<TF32>(s, left, right);
+        for (unsigned lane = 0; lane < 32; lane++)
+            for (unsigned i = 0; i < 4; i++)
+                w->product[cuda_host_place(lane, i)] = __uint_as_float(s[lane][6 + i]);
+        for (unsigned row = 0; row < 16; row++)
+            cuda_host_row(w->product + 8 * row, left[row], right, TF32 ? 8 : 16);
     }
+    for (unsigned i = 0; i < 4; i++) c[i] = w->product[cuda_host_place(threadIdx.x % 32, i)];
 }
 static inline void cuda_host_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
-    cuda_host_mma(cuda_host_is_tf32, c, a, b0, b1);
+    cuda_host_mma<1>(cuda_host_is_tf32, c, a, b0, b1);
 }
 static inline void cuda_host_mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
-    cuda_host_mma(cuda_host_is_bf16, c, a, b0, b1);
+    cuda_host_mma<0>(cuda_host_is_bf16, c, a, b0, b1);
 }
-#endif
 
 /* ---- the runtime ---- */
 

@@ -62,7 +62,7 @@ static inline void cuda_host_ldmatrix(uint32_t *registers, const void *row, int 
     uint32_t mine[4];
     if ((uintptr_t)row % 16) cuda_host_die("a row that does not begin on 16 bytes", cuda_host_is_ldmatrix);
     memcpy(mine, row, sizeof mine);
-    uint32_t (*rows)[8] = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
+    const cuda_host_slot *rows = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
     for (unsigned i = 0; i < 4; i++) {
         registers[i] = 0;
         for (unsigned bit = 0; bit < 32; bit++) {
@@ -107,29 +107,20 @@ static inline double cuda_tf32_of(const uint32_t *registers, unsigned value)
 {
     return (double)__uint_as_float(registers[value] & 0xffffe000u);
 }
-template <class NUMBER>
-static inline void cuda_mma_from_layouts(const char *kind, const cuda_mma_form &form, NUMBER number, float *c,
-                                         const uint32_t *a, uint32_t b0, uint32_t b1)
+template <int TF32>
+static inline void cuda_host_gather(const cuda_host_slot *all, double (*a)[16], double (*b)[8])
 {
-    const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
-    uint32_t (*all)[8] = cuda_host_meet(kind, mine, 6);
-    const unsigned lane = threadIdx.x % 32;
-    for (unsigned value = 0; value < 4; value++) {
-        const unsigned place = cuda_c_thread.at(lane) + cuda_c_value.at(value);
-        double terms[17] = { (double)c[value] };
-        for (unsigned k = 0; k < form.depth; k++) {
-            const cuda_mma_form::holder left = form.a[place % 16][k];
-            const cuda_mma_form::holder right = form.b[k][place / 16];
-            terms[1 + k] = number(all[left.thread], left.value) * number(all[right.thread] + 4, right.value);
-        }
-        c[value] = cuda_host_sum(terms, (int)form.depth + 1);
+    const cuda_mma_form &form = TF32 ? cuda_tf32_form : cuda_bf16_form;
+    double (*number)(const uint32_t *, unsigned) = TF32 ? cuda_tf32_of : cuda_bf16_of;
+    for (unsigned k = 0; k < form.depth; k++) {
+        for (unsigned row = 0; row < 16; row++)
+            a[row][k] = number(all[form.a[row][k].thread], form.a[row][k].value);
+        for (unsigned column = 0; column < 8; column++)
+            b[k][column] = number(all[form.b[k][column].thread] + 4, form.b[k][column].value);
     }
 }
-static inline void cuda_host_mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+static inline unsigned cuda_host_place(unsigned lane, unsigned value)
 {
-    cuda_mma_from_layouts(cuda_host_is_bf16, cuda_bf16_form, cuda_bf16_of, c, a, b0, b1);
-}
-static inline void cuda_host_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
-{
-    cuda_mma_from_layouts(cuda_host_is_tf32, cuda_tf32_form, cuda_tf32_of, c, a, b0, b1);
+    const unsigned place = cuda_c_thread.at(lane) + cuda_c_value.at(value);
+    return 8 * (place % 16) + place / 16;
 }

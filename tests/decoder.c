@@ -427,13 +427,261 @@ static void media_as_they_are(void)
     mmix_destroy(m);
 }
 
+/* ---- fewer media tokens behind a layer ---- */
+
+enum { BEHIND_ATTENTION, BEHIND_AXES, BEHIND_MMATE, BEHIND_MAMBA, BEHINDS };
+/* Two layers of attention, and two of another kind behind them. */
+static mmix_decoder *pruned_decoder(mmix_ctx *m, int behind)
+{
+    mmix_decoder_config c = small(MMIX_DECODER_LISTED);
+    c.mamba2.head_dim = 8;
+    if (behind == BEHIND_AXES)
+        c.rope.sections[0] = c.rope.sections[1] = c.rope.sections[2] = 1;
+    for (int i = 2; i < 4; i++) {
+        if (behind == BEHIND_MMATE) c.layers[i].mixer = MMIX_DECODER_MMATE;
+        if (behind == BEHIND_MAMBA) c.layers[i].mixer = MMIX_DECODER_MAMBA2;
+    }
+    snprintf(about, sizeof about, "pruned, behind attention number %d", behind);
+    return shaken(m, c);
+}
+/* The first of the two sequences. */
+static mmix_sequence one_sequence(mmix_ctx *m)
+{
+    mmix_sequence s = sequence(m, 1, 4);
+    s.tokens = mmix_slice(m, s.tokens, 0, 0, 1);
+    s.media = mmix_slice(m, s.media, 0, 0, 1);
+    return s;
+}
+
+/* What the last token reads of each in a layer, the heads' sum. */
+static void last_row(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *s, size_t layer,
+                     double *row)
+{
+    mmix_tensor *M = mmix_decoder_matrix(m, d, s, layer);
+    const size_t H = mmix_shape(M, 1), L = mmix_shape(M, 2);
+    for (size_t j = 0; j < L; j++) {
+        row[j] = 0;
+        for (size_t h = 0; h < H; h++) row[j] += (double)mmix_data(M)[(h * L + L - 1) * L + j];
+    }
+}
+/* Lists the tokens that go on by keep: ranks are counted. */
+static size_t expect_share(const double *row, double keep, size_t *kept)
+{
+    size_t n = 0;
+    for (size_t t = 0; t < TOKENS; t++) {
+        double before = 0;
+        for (size_t u = 0; u < TOKENS; u++)
+            before += feature_of(u) >= 0 && (row[u] > row[t] || (row[u] >= row[t] && u < t));
+        if (feature_of(t) < 0 || before < ceil(keep * GRID)) kept[n++] = t;
+    }
+    return n;
+}
+/* The same by cells of Y x X. */
+static size_t expect_cells(const double *row, size_t Y, size_t X, size_t *kept)
+{
+    size_t n = 0;
+    for (size_t t = 0; t < TOKENS;) {
+        const int k = span_of(t);
+        if (k < 0) {
+            kept[n++] = t++;
+            continue;
+        }
+        const mmix_span *s = &spans[k];
+        for (size_t f = 0; f < s->grid[0]; f++) {
+            const size_t first = s->start + f * frame(s), cells = s->grid[1] * s->grid[2];
+            for (size_t y = 0; y < s->grid[1]; y += Y)
+                for (size_t x = 0; x < s->grid[2]; x += X) {
+                    size_t best = TOKENS;
+                    for (size_t i = 0; i < cells; i++) {
+                        const size_t cy = i / s->grid[2], cx = i % s->grid[2];
+                        const int is_in = cy >= y && cy < y + Y && cx >= x && cx < x + X;
+                        if (is_in && (best == TOKENS || row[first + i] > row[best])) best = first + i;
+                    }
+                    kept[n++] = best;
+                }
+            for (size_t i = 0; i < s->separators; i++) kept[n++] = first + cells + i;
+        }
+        t = behind(s);
+    }
+    return n;
+}
+/* In the layer behind, the rows of the text after the media are those of the whole sequence, cut to
+   what went on and made to sum to 1 again: so the right tokens went on, at their old positions. */
+static void pruned_rows(mmix_ctx *m, const mmix_decoder *d, const mmix_prune *how)
+{
+    double row[TOKENS], worst = 0;
+    size_t kept[TOKENS];
+    mmix_sequence s = one_sequence(m);
+    last_row(m, d, &s, how->layer - 1, row);
+    const size_t n = how->keep > 0 ? expect_share(row, how->keep, kept)
+                                   : expect_cells(row, how->cell[0], how->cell[1], kept);
+    mmix_tensor *whole = mmix_decoder_matrix(m, d, &s, how->layer);
+    s.prune = how;
+    mmix_tensor *M = mmix_decoder_matrix(m, d, &s, how->layer);
+    const size_t H = mmix_shape(whole, 1), text = TOKENS - behind(&spans[SPANS - 1]);
+    CHECK_AT(M && mmix_shape(M, 2) == n && n < TOKENS, about);
+    for (size_t h = 0; M && mmix_shape(M, 2) == n && h < H; h++)
+        for (size_t i = n - text; i < n; i++) {
+            const mmix_real *from = mmix_data(whole) + (h * TOKENS + TOKENS - n + i) * TOKENS;
+            double sum = 0;
+            for (size_t j = 0; j <= i; j++) sum += (double)from[kept[j]];
+            for (size_t j = 0; j <= i; j++) {
+                const double found = (double)mmix_data(M)[(h * n + i) * n + j];
+                worst = fmax(worst, fabs(found - (double)from[kept[j]] / sum));
+            }
+        }
+    CHECK_AT(worst < TOL, about);
+    FINE(m);
+}
+/* A pruned piece, then the text one token at a time or at once, and what the slots have seen. */
+static void pruned_steps(mmix_ctx *m, const mmix_decoder *d, const mmix_prune *how)
+{
+    const size_t end = behind(&spans[SPANS - 1]) + 1;
+    mmix_mix_state *each = mmix_decoder_state_create(d), *once = mmix_decoder_state_create(d);
+    mmix_sequence all = one_sequence(m), p;
+    mmix_span room[SPANS];
+    p = piece(m, &all, 0, end, room);
+    p.prune = how;
+    mmix_tensor *y = mmix_decoder_step(m, d, &p, each), *z = mmix_decoder_step(m, d, &p, once);
+    CHECK_AT(y && gap(y, z) <= 0, about);
+    for (size_t i = end; i < TOKENS; i++) {
+        p = piece(m, &all, i, i + 1, room);
+        y = mmix_decoder_step(m, d, &p, each);
+    }
+    p = piece(m, &all, end, TOKENS, room);
+    z = mmix_decoder_step(m, d, &p, once);
+    CHECK_AT(y && gap(y, z) < TOL * 10, about);
+    for (size_t i = 0; i < 4; i++) {
+        const size_t seen = mmix_mix_state_tokens(each, 2 * i);
+        CHECK_AT(i < how->layer ? seen == TOKENS : seen < TOKENS && seen > TOKENS - GRID, about);
+        CHECK_AT(seen == mmix_mix_state_tokens(once, 2 * i), about);
+    }
+    mmix_mix_state *copy = mmix_mix_state_copy(each);
+    p = piece(m, &all, 0, 1, room);
+    y = mmix_decoder_step(m, d, &p, each);
+    CHECK_AT(y && gap(y, mmix_decoder_step(m, d, &p, copy)) <= 0, about);
+    p = piece(m, &all, 0, end, room);
+    p.prune = how;
+    REFUSED(m, !mmix_decoder_step(m, d, &p, each), "expected 1 sequence that begins");
+    FINE(m);
+    mmix_mix_state_destroy(copy);
+    mmix_mix_state_destroy(each);
+    mmix_mix_state_destroy(once);
+}
+/* If all tokens go on, nothing changes. */
+static void pruned_of_nothing(mmix_ctx *m, const mmix_decoder *d, mmix_prune how)
+{
+    mmix_sequence s = one_sequence(m);
+    mmix_tensor *whole = mmix_decoder_forward(m, d, &s, NULL);
+    s.prune = &how;
+    mmix_tensor *y = mmix_decoder_forward(m, d, &s, NULL);
+    CHECK_AT(mmix_shape(y, 1) == TOKENS && gap(y, whole) <= 0, about);
+    mmix_mix_state *state = mmix_decoder_state_create(d);
+    y = mmix_decoder_step(m, d, &s, state);
+    mmix_tensor *last = mmix_slice(m, mmix_decoder_logits(m, d, whole), 1, TOKENS - 1, 1);
+    CHECK_AT(most(mmix_data(y), mmix_data(last) + 0 * mmix_stride(last, 0), WORDS) < TOL * 10, about);
+    FINE(m);
+    mmix_mix_state_destroy(state);
+}
+/* The gradient of media, those that are dropped included, against differences. */
+static void pruned_gradient(mmix_ctx *m, const mmix_decoder *d, const mmix_prune *how)
+{
+    const size_t shape[3] = { 1, GRID, FEATURES };
+    mmix_real *media = copied(one_sequence(m).media);
+    double loss[3];
+    mmix_real *gradient = NULL;
+    for (int k = 0; k < 3; k++) {                /* as it is; moved along its gradient, both ways */
+        mmix_reset(m);
+        mmix_sequence s = one_sequence(m);
+        s.media = mmix_from(m, 3, shape, media);
+        for (size_t i = 0; k && i < GRID * FEATURES; i++)
+            mmix_data(s.media)[i] += (mmix_real)((k == 1 ? 1e-5 : -1e-5) * (double)gradient[i]);
+        mmix_require_grad(s.media);
+        s.prune = how;
+        mmix_record(m, 1);
+        mmix_tensor *y = mmix_decoder_forward(m, d, &s, NULL);
+        y = mmix_sum(m, mmix_mul(m, y, y));
+        mmix_record(m, 0);
+        loss[k] = (double)mmix_data(y)[0];
+        if (k) continue;
+        mmix_backward(m, y);
+        gradient = copied(mmix_grad(s.media));
+    }
+    double square = 0;
+    for (size_t i = 0; i < GRID * FEATURES; i++) {
+        CHECK_AT(fabs((double)gradient[i]) > 0, about);
+        square += (double)gradient[i] * (double)gradient[i];
+    }
+    const double slope = (loss[1] - loss[2]) / 2e-5;
+    CHECK_AT(sizeof(mmix_real) == 4 || fabs(slope - square) < 1e-5 * square, about);
+    FINE(m);
+    free(gradient);
+    free(media);
+}
+static void pruned(void)
+{
+    for (int kind = 0; kind < BEHINDS; kind++) {
+        mmix_ctx *m = context(2, 0);
+        mmix_decoder *d = pruned_decoder(m, kind);
+        const mmix_prune share = { 2, 0.3, { 0, 0 } }, cells = { 2, 0, { 2, 2 } };
+        const mmix_prune all = { 2, 1, { 0, 0 } }, each = { 2, 0, { 1, 1 } };
+        if (kind <= BEHIND_AXES) {
+            pruned_rows(m, d, &share);
+            pruned_rows(m, d, &cells);
+            const mmix_prune early = { 1, 0, { 1, 3 } };
+            pruned_rows(m, d, &early);
+        }
+        if (kind != BEHIND_MMATE) pruned_of_nothing(m, d, all);
+        pruned_of_nothing(m, d, each);
+        pruned_steps(m, d, &share);
+        pruned_steps(m, d, &cells);
+        pruned_gradient(m, d, &cells);
+        mmix_sequence s = one_sequence(m);
+        mmix_prune bad = cells;
+        s.prune = &bad;
+        bad.layer = 0;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "prune.layer is 0, expected 1 to 3");
+        bad.layer = 4;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "prune.layer is 4, expected 1 to 3");
+        bad.layer = 3;
+        if (kind >= BEHIND_MMATE)
+            REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "expected attention, number 0");
+        bad.layer = 2;
+        bad.keep = 0.5;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "prune.keep is 0.5 with cells of 2 x 2");
+        bad.keep = NAN;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "prune.keep is nan");
+        bad.keep = 0;
+        bad.cell[1] = 0;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "either keep or cell above 0");
+        s.prune = &cells;
+        mmix_tensor *taps[4] = { NULL, NULL, NULL, NULL };
+        mmix_decoder_options options;
+        memset(&options, 0, sizeof options);
+        options.outputs = taps;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, &options), "prune with options");
+        s = sequence(m, 1, 4);
+        s.prune = &cells;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "prune with 2 sequences");
+        s = one_sequence(m);                     /* a text has nothing to prune */
+        s.media = NULL;
+        s.n_spans = 0;
+        mmix_tensor *y = mmix_decoder_forward(m, d, &s, NULL);
+        s.prune = &cells;
+        CHECK_AT(y && gap(y, mmix_decoder_forward(m, d, &s, NULL)) <= 0, about);
+        FINE(m);
+        mmix_decoder_destroy(d);
+        mmix_destroy(m);
+    }
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "perturbation", perturbation },       { "steps", steps },
         { "memory", constant_memory },          { "sampling", sampling },
         { "sampling of all", sampling_of_all }, { "not finite", not_finite },
-        { "media as they are", media_as_they_are }
+        { "media as they are", media_as_they_are }, { "pruned", pruned }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

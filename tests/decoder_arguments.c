@@ -250,6 +250,9 @@ static void bad_arguments(void)
     BENT(bent[0].grid[0] = 0, "span 0");
     BENT(bent[0].grid[2] = SIZE_MAX / 2, "span 0");
     BENT(bent[0].separators = SIZE_MAX, "span 0");
+    BENT(bent[1].frame_step = -1, "frame_step is -1");
+    BENT(bent[2].frame_step = NAN, "frame_step is");
+    BENT(bent[2].frame_step = 1e7, "frame_step is 20000000");
     BENT(s.media = mmix_slice(m, s.media, 1, 0, GRID - 1), "media");
     BENT(s.media = mmix_slice(m, s.media, 2, 0, FEATURES - 1), "media");
     BENT(s.media = mmix_slice(m, s.media, 0, 0, 1), "media");

@@ -75,7 +75,9 @@ SHARED int same_lists(const mmix_params *a, const mmix_params *b)
 /* ---- a sequence: texts around two images of a size, one with a separator, and a video ---- */
 
 enum { TOKENS = 32, SPANS = 3, GRID = 20, FEATURES = 5, WORDS = 23, BATCH = 2 };
-static const mmix_span spans[SPANS] = {{2, {1, 2, 3}, 0}, {10, {1, 2, 3}, 1}, {19, {2, 2, 2}, 1}};
+static const mmix_span spans[SPANS] = {
+    {2, {1, 2, 3}, 0, 0}, {10, {1, 2, 3}, 1, 0}, {19, {2, 2, 2}, 1, 0}
+};
 
 SHARED size_t frame(const mmix_span *s) { return s->grid[1] * s->grid[2] + s->separators; }
 SHARED size_t behind(const mmix_span *s) { return s->start + s->grid[0] * frame(s); }

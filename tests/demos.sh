@@ -8,17 +8,18 @@ passed=0 failed=0 skipped=0
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; head -n 5 "${2:-/dev/null}"; }
 
-# builds NAME: by its own line, with -std, warnings and the place of the program added. The first, and one that has doubles,
-# compile the header, too. The others are linked to an object of it in its place.
-object=build/mamba_mix.o
-make -s $object || exit 1
+# builds NAME: by its own line, with -std, warnings and the place of the program added. The first compiles the header, too. The
+# others are linked to an object of it in its place.
+make -s build/mamba_mix.o build/mamba_mix_f64.o || exit 1
+linked() { sed 's/^#define MAMBA_MIX_IMPLEMENTATION$//' demos/$1.c >$t/$1.c; }
 builds()
 {
     line=$(sed -n "s/^ *\(cc .*demos\/$1\.c .*\) && \.\/$1.*/\1/p" demos/$1.c | head -n 1)
     if [ -z "$line" ]; then no "$1: no cc line at its head"; return 1; fi
     from=demos/$1.c
-    if [ $1 != mix ] && ! grep -q MMIX_REAL $from; then      # the object's reals are floats
-        sed 's/^#define MAMBA_MIX_IMPLEMENTATION$//' demos/$1.c >$t/$1.c
+    if [ $1 != mix ]; then
+        object=build/mamba_mix.o; if grep -q 'MMIX_REAL double' $from; then object=build/mamba_mix_f64.o; fi
+        linked $1
         from="-Idemos $t/$1.c $object"
     fi
     set -- "$1" $(echo "$line" | sed "s/^cc //; s| demos/$1.c | $from |; s| -o $1 | -o $t/$1 |")
@@ -77,8 +78,7 @@ refuses 'no switch for thinking$' $t/model x --think 1
 refuses '^chat: --plain has no --think$' $t/model x --think 1 --plain
 # ask answers what transformers does, by the model's template, and says in one line what is missing
 runs ask '^SmolVLM +640 x 480   3 x 4 tiles and the whole:  832 tokens$' '^That is right'
-for model in smolvlm idefics3 llava-few; do
-    folder=tests/golden/vlm/$model
+for folder in tests/golden/vlm/smolvlm tests/golden/vlm/idefics3 tests/golden/vlm/llava-few tests/golden/qwen/qwen2 tests/golden/qwen/qwen2.5-flat; do
     [ -x $t/ask ] || continue
     if $t/ask $folder $folder/picture.ppm "what is this?" --count 8 2>$t/ask.err | cmp -s - $folder/answer.txt; then ok
     else no "ask $folder: another answer than transformers'" $t/ask.err; fi
@@ -90,8 +90,16 @@ asked 'missing\.ppm: missing, or not to be read' tests/golden/vlm/smolvlm $t/mis
 asked '101 pictures, expected at most the 900' tests/golden/vlm/smolvlm $(for i in $(seq 101); do echo tests/golden/vlm/smolvlm/picture.ppm; done) x
 asked '^ask: --type: give float' tests/golden/vlm/smolvlm x --type int3
 asked 'mmix_vlm_longest: kind is 1, expected MMIX_VLM_IDEFICS3' tests/golden/vlm/llava-few x --longest 28
+asked 'this model reads no films' tests/golden/vlm/smolvlm tests/golden/vlm/smolvlm/picture.ppm x --film 2
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
+runs search '^12 of 12 pictures find themselves$' '^"A Dog" is 7 8 6 8 8 8 8 8$'
+if [ -x $t/search ] && command -v "${PYTHON:-python3}" >/dev/null; then
+    "${PYTHON:-python3}" tests/search.py $t/search >$t/search-python.txt 2>&1
+    grep -v -E '^[0-9]+ passed' $t/search-python.txt
+    set -- $(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' $t/search-python.txt | tr -dc '0-9 ')
+    if [ $# -eq 3 ]; then passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3)); else no "tests/search.py ends without a result"; fi
+else echo "skipped: searches among pictures (no ${PYTHON:-python3})"; skipped=$((skipped + 1)); fi
 # every program of the folder is run here and named in its README
 for f in demos/*.c; do
     name=$(basename $f .c)
@@ -100,9 +108,11 @@ for f in demos/*.c; do
 done
 # and where a program is wrong, it is noticed
 if [ -x $t/vit ]; then
-    sed 's/normed, x, NULL);/normed, NULL, NULL);/' demos/vit.c >demos/vit-wrong.c
-    "${CC:-cc}" -O1 demos/vit-wrong.c -o $t/vit-wrong -lm -lpthread 2>$t/wrong.cc; rm -f demos/vit-wrong.c
-    if $t/vit-wrong >$t/wrong.txt 2>&1; then no "a ViT without its residual passes"; else ok; fi
+    linked vit
+    sed 's/normed, x, NULL);/normed, NULL, NULL);/' $t/vit.c >$t/vit-wrong.c
+    if ! "${CC:-cc}" -O1 -Idemos $t/vit-wrong.c build/mamba_mix.o -o $t/vit-wrong -lm -lpthread 2>$t/wrong.cc; then
+        no "a ViT without its residual is not built" $t/wrong.cc
+    elif $t/vit-wrong >$t/wrong.txt 2>&1; then no "a ViT without its residual passes"; else ok; fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

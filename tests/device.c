@@ -352,7 +352,7 @@ static uint64_t ops(mmix_ctx *m)
 
 static uint64_t mmate(mmix_ctx *m)
 {
-    static const mmix_span spans[1] = { { 2, { 1, 2, 3 }, 0 } };
+    static const mmix_span spans[1] = { { 2, { 1, 2, 3 }, 0, 0 } };
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer layer;
     mmix_layout layout;

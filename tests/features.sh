@@ -48,6 +48,8 @@ refused "a block that is not there" $tiny --block 3,12
 refused "blocks that do not rise" $tiny --block 3,3
 refused "a threshold that is none" $tiny --threshold 2
 refused "a threshold below all" $tiny --threshold -1
+refused "a level that is none" $tiny --level 1.5
+refused "a level and a threshold" $tiny --level 0.2 --threshold 0.5
 refused "a measure that is none" $tiny --measure knn,rank
 refused "no measure" $tiny --measure ""
 refused "more blocks than there are" $tiny --blocks-read 13
@@ -191,15 +193,17 @@ bytes $t/s/mambareg_tiny-registers.npy $((128 + 4 * 12 * 256 * 4))
 for section in '<h2>Costs' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2>Binary-AUC' 'nearness to the middle' '<svg' \
     '<h2>Measures' 'by the 20 pictures with the most similar class tokens (k-NN)</td><td>0' '<th>best baseline</th>' 'histograms of edges' '&plusmn;' \
     'vit_tiny (random): what the class token reads, head by head' 'vit_tiny (random): the nearest pictures' \
-    'Otsu' '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 3: last block' 'block 5 after the final norm' \
+    'Otsu' '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 11: last block' '<td>register 11</td><td>0' 'have a correlation of' 'block 5 after the final norm' \
     'foreground: where the first principal component' '<h2>Files' '</html>'; do holds "the report" $t/s/report.html "$section"; done
 ordered $t/s/report.html 'is better than every baseline in' 'interval of the difference from the best of them lies above 0' '<h2>Pictures' '<h2>Measures' 'by the 20 pictures' \
     'the same for both, 2000 times' 'difference from the best baseline</th>' '<h2>Binary-AUC' '<h2>Costs'
 readable $t/s/report.html $t/s-report
 [ "$(head -n 1 $t/err)" = "opening 2 networks" ] && ok || no "it does not say first what it does"
-# of 3 pictures: picture, mask, 2 x (map, read, components, segmentation); picture, map, 2 blocks; picture, mean, 4
+run "one level for all" $tiny --limit 4 --show 2 --measure none --level 0.1 --out $t/lv
+holds "one level for all" $t/lv/report.html 'brought to length 1, is at least 0.1, the same for all networks'
+# of 3 pictures: picture, mask, 2 x (map, read, components, segmentation); picture, map, 2 blocks; picture, mean, 12
 # registers, 2 blocks; picture, 2 x (3 heads, mean); picture, 2 x (8 heads, mean); 2 x (picture, 4 nearest)
-[ "$(grep -o 'data:image/png' $t/s/report.html | wc -l)" -eq $((3 * (10 + 4 + 8 + 9 + 19 + 10))) ] && ok || no "the report has not all pictures"
+[ "$(grep -o 'data:image/png' $t/s/report.html | wc -l)" -eq $((3 * (10 + 4 + 16 + 9 + 19 + 10))) ] && ok || no "the report has not all pictures"
 if command -v python3 >/dev/null; then
     python3 -c '
 import struct, sys

@@ -76,9 +76,9 @@ if command -v pkg-config >/dev/null 2>&1; then
     if (cd $t && gcc -O0 main.c -o program $flags && ./program) >$t/said.txt 2>&1; then good; else bad "pkg-config: $flags" $t/said.txt; fi
 else skipped=$((skipped + 1)); echo "skipped: pkg-config (none here)"; fi
 
-# the program of docs/models.md that opens a photograph, by its own line, on a picture and weights that are here
+# the program of docs/models.md that opens a photograph, by its own line but without optimization, on a picture and weights that are here
 awk '$0 == "```c photograph.c" { on = 1; next } /^```/ { on = 0 } on' docs/models.md >$t/photograph.c
-command=$(sed -n "s|^    cc \(.*\) photograph.c -o photograph |gcc -std=c99 \1 $t/photograph.c -o $t/photograph |p" docs/models.md)
+command=$(sed -n "s|^    cc \(.*\) photograph.c -o photograph |gcc -std=c99 \1 $t/photograph.c -o $t/photograph |p" docs/models.md | sed 's/ -O2 / -O0 /')
 if ! echo '#include <stb_image.h>' | gcc -I/usr/include/stb -fsyntax-only -x c - 2>/dev/null; then
     skipped=$((skipped + 1)); echo "skipped: docs/models.md's photograph.c (no stb_image.h here)"
 elif $command >$t/said.txt 2>&1 && $t/photograph docs/tiny/vit.safetensors docs/tiny/scene.ppm >$t/said.txt &&

@@ -915,7 +915,7 @@ static void run_llama(Case *c)
         memset(&greedy, 0, sizeof greedy);
         greedy.stop = 1;
         const size_t count = whole(c, "count", 0), shape[2] = {1, n};
-        const mmix_sequence text = {mmix_from_i32(c->m, 2, shape, tokens), NULL, 0, NULL};
+        const mmix_sequence text = {mmix_from_i32(c->m, 2, shape, tokens), NULL, 0, NULL, NULL };
         const size_t made = n + count > ROOM
                                 ? 0
                                 : mmix_decoder_generate(c->m, d, &text, &greedy, tokens + n, count);

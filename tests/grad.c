@@ -1303,7 +1303,7 @@ static mmix_tensor *f_ssd_plain(int o)
 /* ---- Flex-MA, and the same made of gather, linear, mix, mul, … ---- */
 
 enum { FLEX_L = 14, FLEX_D = 5, FLEX_H = 4, FLEX_G = 2, FLEX_N = 3 };
-static const mmix_span flex_spans[2] = { { 2, { 2, 1, 2 }, 1 }, { 9, { 1, 2, 2 }, 0 } };
+static const mmix_span flex_spans[2] = { { 2, { 2, 1, 2 }, 1, 0 }, { 9, { 1, 2, 2 }, 0, 0 } };
 /* o: directions + 3 · one dt for both + 6 · skip; the layer is o mod 4 */
 static mmix_mmate_layer flex_layer(int o)
 {
@@ -1449,9 +1449,9 @@ typedef struct model {
 enum { ATTENTION, MLP, MAMBA, MAMBA1, VISION, HEAD, DINO, MMATE, CAUSAL, DECODER };
 static model *now;
 /* of 24 tokens */
-static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0 },
-                                          { 8, { 2, 1, 2 }, 1 },
-                                          { 15, { 2, 2, 2 }, 0 } };
+static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0, 0 },
+                                          { 8, { 2, 1, 2 }, 1, 0 },
+                                          { 15, { 2, 2, 2 }, 0, 0 } };
 
 /* A layer of Mamba-1 with a residual and a scale, alone, packed, or with states carried. */
 static mmix_tensor *mamba1_model(int o, mmix_tensor *x, mmix_tensor *last, mmix_tensor *s)
@@ -1650,6 +1650,17 @@ static void layers(void)
         mmix_params_allocate(x.list[0]);
         if (k == 3) x.attention.options.normalize = 1;
         check_model("attention layer", &x, k == 2 ? 4 : k, 5);
+        mmix_params_destroy(x.list[0]);
+    }
+    /* linear attention whose keys, output or both are augmented */
+    for (int k = 0; k < 6; k++) {
+        x.kind = ATTENTION;
+        x.list[0] = mmix_params_create(m);
+        mmix_attention_init(&x.attention, x.list[0], "a.", 10, 2, MMIX_MIXER_LINEAR, 1);
+        mmix_attention_augment(&x.attention, x.list[0], "a.", 1 + k % 3);
+        x.attention.options.feature = k < 3 ? MMIX_FEATURE_SOFTMAX_BOTH : MMIX_FEATURE_ELU1;
+        mmix_params_allocate(x.list[0]);
+        check_model("augmented attention layer", &x, k, 5);
         mmix_params_destroy(x.list[0]);
     }
     for (int k = 0; k < 2; k++) {

@@ -583,7 +583,7 @@ static void config_tables(void)
     static mmix_dino_config c;
     static mmix_distill_config l;
     const struct { const mmixi_setting *table; size_t begin, size; const char *last;
-    } all[] = { { mmixi_vision_settings, 0, sizeof v, "neck" },
+    } all[] = { { mmixi_vision_settings, 0, sizeof v, "augment" },
                 { mmixi_decoder_settings, 0, sizeof d, "layers" },
                 { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c,
                   "mask_part" },
@@ -736,6 +736,71 @@ static void many_tokens(void)
     NEAR(mmix_item(mmixi_unlike(m, x, x)), 0, 4 * EPS);
     FINE(m);
     mmix_destroy(m);
+}
+
+/* ---- positions of media on three axes ---- */
+
+/* The positions (3, L) of a text with spans. */
+static const int32_t *positions_of(mmix_ctx *m, const mmix_span *spans, size_t n, size_t L)
+{
+    mmixi_layout a;
+    mmix_layout layout;
+    size_t next = 0;
+    const size_t shape[2] = { 1, L };
+    memset(&layout, 0, sizeof layout);
+    layout.spans = spans;
+    layout.n_spans = n;
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (mmixi_layout_begin(m, "test", &a, &layout, "tokens:i32 BL", tokens, NULL, &next))
+        return NULL;
+    return mmix_data_i32(a.all.positions);
+}
+/* Those of a golden model of Qwen2-VL, whose frames are `rate` apart a second; 0: one apart. */
+static void golden_positions(const char *path, float rate)
+{
+    enum { SPANS = 3 };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_archive *a = mmix_archive_open(m, path);
+    const mmix_entry *positions = mmix_archive_find(a, "positions");
+    mmix_span span[SPANS];
+    int32_t at[SPANS][5], expected[3 * 256];
+    float seconds[SPANS];
+    size_t n = mmix_archive_find(a, "spans")->shape[0], L = positions->shape[1];
+    mmix_archive_read(m, a, mmix_archive_find(a, "spans"), MMIX_FILE_I32, at, 5 * n);
+    mmix_archive_read(m, a, mmix_archive_find(a, "seconds"), MMIX_FILE_F32, seconds, n);
+    mmix_archive_read(m, a, positions, MMIX_FILE_I32, expected, 3 * L);
+    memset(span, 0, sizeof span);
+    for (size_t i = 0; i < n; i++) {
+        span[i].start = (size_t)at[i][0];
+        for (int axis = 0; axis < 3; axis++) span[i].grid[axis] = (size_t)at[i][1 + axis];
+        if (at[i][4]) span[i].frame_step = (double)(rate * seconds[i]);
+    }
+    const int32_t *found = positions_of(m, span, n, L);
+    CHECK_AT(found && !memcmp(found, expected, 3 * L * sizeof *found), path);
+    FINE(m);
+    mmix_archive_close(a);
+    mmix_destroy(m);
+}
+static void media_positions(void)
+{
+    /* a word, three times 2 x 2 tokens that are 50 apart, two words: behind the largest */
+    static const mmix_span film = { 1, { 3, 2, 2 }, 0, 50 };
+    static const mmix_span thirds = { 0, { 4, 1, 1 }, 0, 4.0 / 3 };
+    static const int32_t expected[3][15] = {
+        { 0, 1, 1, 1, 1, 51, 51, 51, 51, 101, 101, 101, 101, 102, 103 },
+        { 0, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 102, 103 },
+        { 0, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 102, 103 }
+    };
+    static const int32_t rounded_down[5] = { 0, 1, 2, 4, 5 };
+    mmix_ctx *m = mmix_create(NULL);
+    const int32_t *found = positions_of(m, &film, 1, 15);
+    CHECK(found && !memcmp(found, expected, sizeof expected));
+    found = positions_of(m, &thirds, 1, 5);
+    CHECK(found && !memcmp(found, rounded_down, sizeof rounded_down));
+    FINE(m);
+    mmix_destroy(m);
+    golden_positions("tests/golden/qwen/qwen2/expected.safetensors", 0);
+    golden_positions("tests/golden/qwen/qwen2.5-flat/expected.safetensors", 3);
 }
 
 /* ---- the mixers beside the plain loops that define them ----
@@ -1711,6 +1776,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
         { "best scores", best_scores },
         { "orthogonal rows", orthogonal_rows },
         { "many tokens", many_tokens },
+        { "media positions", media_positions },
         { "plain softmax attention", plain_softmax_attention },
         { "plain linear attention", plain_linear_attention },
         { "plain ssd", plain_ssd },

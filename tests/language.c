@@ -34,7 +34,7 @@ static void in_pieces(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens, m
     size_t L = mmix_shape(tokens, 1), at = 0, piece = L / 2;
     mmix_mix_state *state = mmix_decoder_state_create(d);
     while (at < L && !mmix_error(m)) {
-        mmix_sequence q = { NULL, NULL, 0, NULL };
+        mmix_sequence q = { NULL, NULL, 0, NULL, NULL };
         if (at) piece = L - STEPS - at;
         if (at >= L - STEPS) piece = 1;
         q.tokens = mmix_slice(m, tokens, 1, at, piece);
@@ -49,7 +49,7 @@ static void in_pieces(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens, m
 static void gradients(mmix_ctx *m, mmix_decoder *d, mmix_tensor *tokens, mmix_tensor *loss,
                       const char *path)
 {
-    mmix_sequence q = { tokens, NULL, 0, NULL };
+    mmix_sequence q = { tokens, NULL, 0, NULL, NULL };
     size_t B = mmix_shape(tokens, 0), L = mmix_shape(tokens, 1), count = B * (L - 1);
     mmix_decoder *expected = mmix_decoder_create(m, d->config);
     mmix_archive *a = mmix_archive_open(m, path);
@@ -83,7 +83,7 @@ static void gradients(mmix_ctx *m, mmix_decoder *d, mmix_tensor *tokens, mmix_te
    is attention. */
 static void matrices(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens)
 {
-    mmix_sequence q = { mmix_slice(m, tokens, 0, 0, 1), NULL, 0, NULL };
+    mmix_sequence q = { mmix_slice(m, tokens, 0, 0, 1), NULL, 0, NULL, NULL };
     for (size_t i = 0; i < d->config.depth; i++) {
         mmix_decoder_kind kind = d->config.layers[i];
         int mixer = d->config.mixer == MMIX_DECODER_LISTED ? kind.mixer : d->config.mixer;
@@ -119,7 +119,7 @@ static void compare(mmix_ctx *m, mmix_decoder *d, const mmix_archive *expected, 
     char path[512];
     mmix_tensor *tokens = array(m, expected, "tokens");
     mmix_tensor *logits = array(m, expected, "logits");
-    mmix_sequence q = { tokens, NULL, 0, NULL };
+    mmix_sequence q = { tokens, NULL, 0, NULL, NULL };
     mmix_tensor *found = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &q, NULL));
     logits_beside(found, logits, "logits");
     in_pieces(m, d, tokens, logits);
@@ -303,7 +303,7 @@ static int opened(const mmix_options *o, void *user)     /* a path */
     if (!m) return MMIX_ERROR_MEMORY;
     mmix_decoder *d = mmix_decoder_load(m, (const char *)user);
     mmix_mix_state *state = mmix_decoder_state_create(d);
-    mmix_sequence q = { NULL, NULL, 0, NULL };
+    mmix_sequence q = { NULL, NULL, 0, NULL, NULL };
     if (d && state) {
         q.tokens = mmix_from_i32(m, 2, shape, words);
         mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &q, NULL));

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Random language models that transformers writes, with --towers towers of pictures and texts, with --vlm vision-language models, and
-# what it computes with them, beside the library in float and double.
+# Random language models that transformers writes, with --towers towers of pictures and texts, with --vlm vision-language models, with
+# --qwen those of Qwen, and what it computes with them, beside the library in float and double.
 #   [PYTHON=...] sh tests/language.sh build/language build/language_f64
-#   [PYTHON=...] sh tests/language.sh --towers build/towers build/towers_f64
+#   [PYTHON=...] sh tests/language.sh --towers build/towers build/towers_f64      --openclip: open_clip's
 #   [PYTHON=...] sh tests/language.sh --vlm build/vlm build/vlm_f64
+#   [PYTHON=...] sh tests/language.sh --qwen build/qwen build/qwen_f64
 set -u
 what=language
-case $1 in --towers | --vlm) what=${1#--}; shift ;; esac
+case $1 in --towers | --openclip | --vlm | --qwen) what=${1#--}; shift ;; esac
 t=build/$what-cases
 rm -rf $t
 "${PYTHON:-python3}" tests/${what}_cases.py $t >$t.txt 2>&1; status=$?

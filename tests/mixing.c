@@ -1031,13 +1031,143 @@ static void retention(void)
     mmix_destroy(m);
 }
 
+/* ---- rank augmentation of linear attention, as a loop ---- */
+
+enum { AUG_L = 7, AUG_H = 2, AUG_N = 3, AUG_D = AUG_H * AUG_N };
+static double feature_of(const double *x, size_t n, int feature)         /* one of AUG_N numbers */
+{
+    double sum = 0;
+    if (feature == MMIX_FEATURE_NONE) return x[n];
+    if (feature == MMIX_FEATURE_RELU) return x[n] > 0 ? x[n] : 0;
+    if (feature == MMIX_FEATURE_ELU1) return x[n] > 0 ? x[n] + 1 : exp(x[n]);
+    for (size_t i = 0; i < AUG_N; i++) sum += exp(x[i]);
+    return exp(x[n]) / sum;
+}
+/* row r of W x + b */
+static double row_of(const mmix_tensor *W, const mmix_tensor *b, size_t r, const real *x)
+{
+    double sum = b ? (double)mmix_data(b)[r] : 0;
+    for (size_t i = 0; i < AUG_D; i++)
+        sum += (double)mmix_data(W)[r * AUG_D + i] * (double)x[i];
+    return sum;
+}
+/* What proj reads of one head of a sequence x (L, D). */
+static void augmented_head(const mmix_attention_layer *l, const real *x, size_t h, double *y)
+{
+    double q[AUG_L][AUG_N], k[AUG_L][AUG_N], f[AUG_L][AUG_N], g[AUG_L][AUG_N], alpha[AUG_L];
+    const int feature = l->options.feature;
+    for (size_t t = 0; t < AUG_L; t++)
+        for (size_t n = 0; n < AUG_N; n++) {
+            q[t][n] = row_of(l->qkv_weight, l->qkv_bias, h * AUG_N + n, x + t * AUG_D);
+            k[t][n] = row_of(l->qkv_weight, l->qkv_bias, AUG_D + h * AUG_N + n, x + t * AUG_D);
+        }
+    for (size_t t = 0; t < AUG_L; t++)
+        for (size_t n = 0; n < AUG_N; n++) {
+            double over_tokens = 0;
+            for (size_t s = 0; s < AUG_L; s++) over_tokens += exp(k[s][n]);
+            f[t][n] = feature_of(q[t], n, feature);
+            g[t][n] = feature_of(k[t], n, feature);
+            if (feature == MMIX_FEATURE_EFFICIENT) g[t][n] = exp(k[t][n]) / over_tokens;
+        }
+    double all = 0;
+    for (size_t t = 0; t < AUG_L; t++) {
+        double score = 0;
+        for (size_t n = 0; n < AUG_N; n++)
+            for (size_t s = 0; s < AUG_L; s++) score += f[s][n] / AUG_L * g[t][n];
+        alpha[t] = AUG_L * exp(score / sqrt((double)AUG_N));
+        all += alpha[t] / AUG_L;
+    }
+    for (size_t t = 0; t < AUG_L; t++)
+        alpha[t] = l->augment & MMIX_AUGMENT_KEYS ? alpha[t] / all : 1;
+    const int divided = l->options.normalize > 0 || feature == MMIX_FEATURE_ELU1
+                     || feature == MMIX_FEATURE_RELU;
+    for (size_t i = 0; i < AUG_L; i++)
+        for (size_t p = 0; p < AUG_N; p++) {
+            double sum = 0, whole = 1e-6;
+            const size_t at = h * AUG_N + p;
+            for (size_t j = 0; j < AUG_L; j++) {
+                double M = 0;
+                for (size_t n = 0; n < AUG_N; n++) M += f[i][n] * alpha[j] * g[j][n];
+                sum += M * row_of(l->qkv_weight, l->qkv_bias, 2 * AUG_D + at, x + j * AUG_D);
+                whole += M;
+            }
+            if (divided) sum /= whole;
+            if (l->augment & MMIX_AUGMENT_OUTPUT)
+                sum *= row_of(l->gate_weight, l->gate_bias, at, x + i * AUG_D);
+            y[i * AUG_D + at] = sum;
+        }
+}
+static void augmented_layer(int feature, int augment, int normalize)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_params *p = mmix_params_create(m);
+    mmix_attention_layer l;
+    mmix_attention_init(&l, p, "a.", AUG_D, AUG_H, MMIX_MIXER_LINEAR, 1);
+    CHECK(!mmix_attention_augment(&l, p, "a.", augment) && l.augment == augment);
+    CHECK(!mmix_params_find(p, "a.gate.weight") == !(augment & MMIX_AUGMENT_OUTPUT));
+    mmix_params_allocate(p);
+    for (size_t i = 0; i < p->count; i++) mmix_fill_normal(m, p->at[i].tensor, 0.7, i);
+    l.options.feature = feature;
+    l.options.normalize = normalize;
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 2, AUG_L, AUG_D), 1, 99);
+    mmix_tensor *y = mmix_attention_forward(m, &l, x, NULL, NULL, NULL, 0);
+    double worst = 0;
+    for (size_t b = 0; b < 2 && y; b++) {
+        double heads[AUG_L * AUG_D];
+        for (size_t h = 0; h < AUG_H; h++)
+            augmented_head(&l, mmix_data(x) + b * AUG_L * AUG_D, h, heads);
+        for (size_t t = 0; t < AUG_L; t++)
+            for (size_t r = 0; r < AUG_D; r++) {
+                double sum = (double)mmix_data(l.proj_bias)[r];
+                for (size_t i = 0; i < AUG_D; i++)
+                    sum += (double)mmix_data(l.proj_weight)[r * AUG_D + i] * heads[t * AUG_D + i];
+                const double found = (double)mmix_data(y)[(b * AUG_L + t) * AUG_D + r];
+                worst = fmax(worst, fabs(found - sum) / (1 + fabs(sum)));
+            }
+    }
+    snprintf(about, sizeof about, "feature %d augment %d normalize %d: %.1e apart", feature, augment,
+             normalize, worst);
+    CHECK_AT(y && worst < (sizeof(real) == 8 ? 1e-12 : 2e-5), about);
+    FINE(m);
+    mmix_params_destroy(p);
+    mmix_destroy(m);
+}
+static void augmented(void)
+{
+    for (int feature = MMIX_FEATURE_SOFTMAX_BOTH; feature < MMIX_FEATURE_NONE; feature++)
+        for (int augment = 0; augment < 4; augment++)
+            for (int normalize = 0; normalize < 2; normalize++)
+                augmented_layer(feature, augment, normalize);
+    augmented_layer(MMIX_FEATURE_NONE, 3, 0);
+    mmix_ctx *m = context(1, 0);
+    mmix_params *p = mmix_params_create(m);
+    mmix_attention_layer l;
+    mmix_attention_init(&l, p, "s.", AUG_D, AUG_H, MMIX_MIXER_SOFTMAX, 1);
+    REFUSED(m, mmix_attention_augment(&l, p, "s.", 1), "kind 0 with mask 0, expected");
+    mmix_attention_init(&l, p, "a.", AUG_D, AUG_H, MMIX_MIXER_LINEAR, 1);
+    REFUSED(m, mmix_attention_augment(&l, p, "a.", 4), "augment is 4, expected 0 to 3");
+    REFUSED(m, mmix_attention_augment(NULL, p, "a.", 1), "layer is NULL");
+    l.options.mask = MMIX_MASK_CAUSAL;
+    REFUSED(m, mmix_attention_augment(&l, p, "a.", 1), "kind 1 with mask 1");
+    l.options.mask = MMIX_MASK_NONE;
+    CHECK(!mmix_attention_augment(&l, p, "a.", MMIX_AUGMENT_KEYS));
+    mmix_params_allocate(p);
+    mmix_mix_state *state = mmix_mix_state_create(m, 1);
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 2, AUG_D), 1);
+    REFUSED(m, !mmix_attention_forward(m, &l, x, NULL, NULL, state, 0), "expected none");
+    mmix_mix_state_destroy(state);
+    mmix_params_destroy(p);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "attention", attention_invariants }, { "ssd", ssd_invariants },
         { "selective", selective_invariants }, { "watching", watching },
         { "exactness", exactness }, { "finite", not_finite },
-        { "retention", retention }, { "steps", softmax_steps }
+        { "retention", retention }, { "steps", softmax_steps },
+        { "augmented", augmented }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -350,6 +350,41 @@ static void conversion_of_adapters(void)
     mmix_decoder_destroy(teacher);
     mmix_destroy(m);
 }
+/* Layers that keep their attention compute what the teacher's do; those that are named do not. */
+static void some_layers(void)
+{
+    static const int replace[4] = { 0, 1, 0, 1 };
+    mmix_ctx *m = context(1, 0);
+    mmix_decoder *teacher = shaken(m, small(MMIX_DECODER_ATTENTION));
+    mmix_decoder *student = mmix_decoder_student_some(teacher, NULL, replace);
+    mmix_sequence s = sequence(m, 1, 5);
+    mmix_tensor *made[4], *mixed[2][4];
+    mmix_decoder_options look;
+    snprintf(about, sizeof about, "some layers");
+    memset(&look, 0, sizeof look);
+    look.outputs = made;
+    look.mixed = mixed[0];
+    mmix_decoder_forward(m, teacher, &s, &look);
+    look.outputs = NULL;
+    look.mixed = mixed[1];
+    mmix_tensor *read[4] = { NULL, made[0], made[1], made[2] };      /* all read what the teacher's do */
+    look.inputs = read;
+    mmix_decoder_forward(m, student, &s, &look);
+    FINE(m);
+    CHECK(student && student->config.mixer == MMIX_DECODER_LISTED);
+    for (size_t l = 0; student && l < 4; l++) {
+        CHECK(student->config.layers[l].mixer
+              == (replace[l] ? MMIX_DECODER_MMATE : MMIX_DECODER_ATTENTION));
+        const double off = gap(mixed[1][l], mixed[0][l]);
+        CHECK_AT(replace[l] ? off > 1e-2 : off <= 0, about);
+    }
+    const int none[4] = { 0, 0, 0, 0 };
+    REFUSED(m, !mmix_decoder_student_some(teacher, NULL, none), "layers of attention alone");
+    CHECK(!mmix_decoder_student_some(NULL, NULL, replace));
+    mmix_decoder_destroy(student);
+    mmix_decoder_destroy(teacher);
+    mmix_destroy(m);
+}
 /* The places that mmix_decoder_forward fills, and inputs in place of the layer before. */
 static void inside(void)
 {
@@ -406,6 +441,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
                                    { "neutral", neutral },
                                    { "faces", layer_faces },
                                    { "conversion", conversion },
+                                   { "some layers", some_layers },
                                    { "inside", inside },
                                    { "adapted", conversion_of_adapters } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);

@@ -790,21 +790,23 @@ static double rounding_of(int dtype, size_t D)
 static int near_reals(int dtype, const mmix_tensor *x, const mmix_tensor *w, const mmix_tensor *y,
                       const mmix_tensor *expected)
 {
-    const size_t D = mmix_shape(w, 1), O = mmix_shape(w, 0);
-    int near = 1;
-    for (size_t r = 0; r < mmix_count(y) / O; r++) {
-        const real *row = mmix_data(x) + r * D;
-        double most = 0;
+    const size_t D = mmix_shape(w, 1), O = mmix_shape(w, 0), rows = mmix_count(y) / O;
+    const real *numbers = mmix_data(x), *weight = mmix_data(w);
+    const real *got = mmix_data(y), *wanted = mmix_data(expected);
+    double *most = (double *)calloc(rows, sizeof *most);
+    int near = most != NULL;
+    for (size_t i = 0; near && i < rows * D; i++)
+        most[i / D] = fmax(most[i / D], fabs((double)numbers[i]));
+    for (size_t o = 0; near && o < O; o++) {
+        double size = 0;
         for (size_t i = 0; i < D; i++)
-            most = fmax(most, fabs((double)row[i]));
-        for (size_t o = 0; o < O; o++) {
-            double bound = 1e-6;
-            for (size_t i = 0; i < D; i++)
-                bound += fabs((double)mmix_data(w)[o * D + i]) * most * rounding_of(dtype, D);
-            const double a = (double)mmix_data(y)[r * O + o];
-            near &= fabs(a - (double)mmix_data(expected)[r * O + o]) <= bound;
+            size += fabs((double)weight[o * D + i]);
+        for (size_t r = 0; r < rows; r++) {
+            const double off = fabs((double)got[r * O + o] - (double)wanted[r * O + o]);
+            if (!(off <= 1e-6 + size * most[r] * rounding_of(dtype, D))) near = 0;
         }
     }
+    free(most);
     return near;
 }
 /* y, with 1, 2, 3 and 5 threads and row by row; the hash of its bits is returned. */
@@ -968,15 +970,16 @@ static void outliers(mmix_ctx *m, size_t D, size_t O, size_t count)
     const mmix_tensor *y = mmix_linear(m, x, w, NULL);
     if (!CHECK(y != NULL)) return;
     const double half_step = (count > MMIXI_I8_OUTLIERS ? 1000.0 : 1.0) / 254;
+    const real *numbers = mmix_data(x), *weight = mmix_data(reals);
     int near = 1;
     for (size_t r = 0; r < rows; r++)
         for (size_t o = 0; o < O; o++) {
             wide sum = 0, size = 0, all = 0;
             for (size_t i = 0; i < D; i++) {
-                const wide part = (wide)mmix_data(x)[r * D + i] * (wide)mmix_data(reals)[o * D + i];
+                const wide part = (wide)numbers[r * D + i] * (wide)weight[o * D + i];
                 sum += part;
                 all += size_of(part);
-                size += size_of((wide)mmix_data(reals)[o * D + i]);
+                size += size_of((wide)weight[o * D + i]);
             }
             const wide off = size_of((wide)mmix_data(y)[r * O + o] - sum);
             near &= off <= size * half_step * 1.001 + all * 1e-6;

@@ -77,10 +77,10 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files language towers vlm llama2c text tokenizer decoder_arguments internals video device tiny narrow"
+        mmate decoder_files language towers vlm qwen llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
-        build/tables build/decode build/typeseg build/typeseg_san build/smol build/bench build/play_native
+        build/tables build/ranks build/decode build/typeseg build/typeseg_san build/smol build/vqa build/bench build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -171,7 +171,9 @@ else
     run "report of the features" sh tests/features.sh build/features build/dino
     run "attention out of a backbone" sh tests/linear.sh build/linear build/dino
     run "a decoder in fewer bits" sh tests/decode.sh build/decode
+    run "ranks and sizes of pictures" sh tests/ranks.sh build/ranks
     run "attention out of a language model" sh tests/smol.sh build/smol
+    run "a language model that sees" sh tests/vqa.sh build/vqa
     if [ -n "$mpi" ]; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
     else echo "skipped: one run on several processes (no mpirun)"; skipped=$((skipped + 1)); fi
     chain page
@@ -201,8 +203,10 @@ else
         run "networks of transformers" sh tests/transformers.sh build/transformers
         run "language models of transformers" sh tests/language.sh build/language build/language_f64
         run "towers of transformers" sh tests/language.sh --towers build/towers build/towers_f64
+        run "towers of OpenCLIP" sh tests/language.sh --openclip build/towers build/towers_f64
         run "vision-language models of transformers" sh tests/language.sh --vlm build/vlm build/vlm_f64
-    else echo "skipped: networks, language models, towers and vision-language models of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 4)); fi
+        run "Qwen2-VL of transformers" sh tests/language.sh --qwen build/qwen build/qwen_f64
+    else echo "skipped: networks, language models, towers, towers of OpenCLIP, vision-language models and Qwen2-VL of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 6)); fi
     go
     if [ -n "$nvcc" ]; then
         wait $report

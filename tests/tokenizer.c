@@ -3,11 +3,12 @@
    long words, memory that runs out
 
        build/tokenizer
-       build/tokenizer --encode FILE LINES OUT FLAGS
+       build/tokenizer --encode FILE LINES OUT FLAGS LENGTH
        build/tokenizer --chat TEMPLATE CONVERSATIONS OUT THINK DATE
 
    These are for tests/tokenizer.py. LINES holds a length of 4 bytes and the bytes of each line; OUT
-   gets a count and the ids, a length and the decoded bytes. CONVERSATIONS holds a count of messages
+   gets a count and the ids, a length and the decoded bytes. LENGTH is 0, or that of
+   tokenizer_encode_to. CONVERSATIONS holds a count of messages
    of 4 bytes, and for each its role (0 system, 1 user, 2 assistant), its length and its bytes; OUT
    gets 1 for an error, a length, and the text or the error. DATE is as 2025-3-7. */
 #include "test.h"
@@ -572,7 +573,7 @@ static void check_spm_refused(void)
     put(&more, file.at, file.size);
     put_message(&map, 2, "abc", 3);
     put_message(&more, 3, map.at, map.size);
-    says_what("map of characters", more.at, more.size, __LINE__);
+    says_what("a trie and texts, found 3 bytes", more.at, more.size, __LINE__);
     free(more.at);
     more.at = NULL;
     more.size = 0;
@@ -721,24 +722,33 @@ static void check_refused(void)
 #define MODEL "'model':{'type':'BPE','vocab':{'a':0,'b':1,'ab':2},'merges':['a b']}"
     doing("refused by name");
     WRONG("NFKC", "{'normalizer':{'type':'NFKC'}," BYTE_LEVEL MODEL "}");
-    WRONG("Lowercase", "{'normalizer':{'type':'Sequence','normalizers':[{'type':"
-            "'Lowercase'}]}," BYTE_LEVEL MODEL "}");
-    WRONG("of a Regex", "{'normalizer':{'type':'Replace','pattern':{'Regex':'a'},"
+    WRONG("StripAccents", "{'normalizer':{'type':'Sequence','normalizers':[{'type':"
+            "'Lowercase'},{'type':'StripAccents'}]}," BYTE_LEVEL MODEL "}");
+    WRONG("such a (?", "{'normalizer':{'type':'Replace','pattern':{'Regex':'(?<=a)b'},"
             "'content':'b'}," BYTE_LEVEL MODEL "}");
+    WRONG("base 64", "{'normalizer':{'type':'Precompiled','precompiled_charsmap':'a-b'},"
+            BYTE_LEVEL MODEL "}");
+    WRONG("a trie and texts", "{'normalizer':{'type':'Precompiled','precompiled_charsmap':'AAAA'},"
+            BYTE_LEVEL MODEL "}");
     WRONG("Whitespace", "{'pre_tokenizer':{'type':'Whitespace'}," MODEL "}");
     WRONG("behind ByteLevel", "{'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type'"
             ":'ByteLevel'},{'type':'Digits'}]}," MODEL "}");
-    WRONG("RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing'},"
+    WRONG("as cls of RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing'},"
             BYTE_LEVEL MODEL "}");
+    WRONG("as sep of RobertaProcessing", "{'post_processor':{'type':'RobertaProcessing',"
+            "'cls':['a',0],'sep':['c',3]}," BYTE_LEVEL MODEL "}");
+    WRONG("BertProcessing", "{'post_processor':{'type':'BertProcessing'}," BYTE_LEVEL MODEL "}");
     WRONG("WordPiece", "{'decoder':{'type':'WordPiece'}," MODEL "}");
     WRONG("WordPiece", "{" BYTE_LEVEL "'model':{'type':'WordPiece'}}");
     WRONG("decoder", "{" MODEL "}");
-    WRONG("truncation", "{'truncation':{'max_length':5}," BYTE_LEVEL MODEL "}");
-    WRONG("padding", "{'padding':{}," BYTE_LEVEL MODEL "}");
+    WRONG("pad_id", "{'padding':{'pad_id':3}," BYTE_LEVEL MODEL "}");
     WRONG("single_word", "{'added_tokens':[{'id':3,'content':'x','single_word':true}],"
             BYTE_LEVEL MODEL "}");
     WRONG("dropout", "{" BYTE_LEVEL "'model':{'dropout':0.1,'vocab':{'a':0},'merges':[]}}");
-    WRONG("suffix", "{" BYTE_LEVEL "'model':{'end_of_word_suffix':'</w>','vocab':{'a':0},"
+    WRONG("suffix", "{" BYTE_LEVEL "'model':{'end_of_word_suffix':'@','vocab':{'a':0},"
+            "'merges':[]}}");
+    WRONG("suffix", "{'model':{'end_of_word_suffix':'</w>','vocab':{'a':0},'merges':[]}}");
+    WRONG("prefix", "{" BYTE_LEVEL "'model':{'continuing_subword_prefix':'##','vocab':{'a':0},"
             "'merges':[]}}");
     WRONG("<0x00>", "{'model':{'byte_fallback':true,'vocab':{'a':0},'merges':[]}}");
     WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['a b']}}");
@@ -1131,9 +1141,208 @@ static void check_folder(void)
     remove("build/tokenizer_folder");
 }
 
+/* ---- networks of pictures and texts ---- */
+
+/* "a" 0 "b" 1 "a</w>" 2 "b</w>" 3 "ab" 4 "ab</w>" 5 "ba" 6, and what begins and ends. */
+#define CLIP_VOCAB "{'a':0,'b':1,'a</w>':2,'b</w>':3,'ab':4,'ab</w>':5,'ba':6,'<|startoftext|>':7," \
+    "'<|endoftext|>':8}"
+#define CLIP_AROUND "'normalizer':{'type':'Sequence','normalizers':[{'type':'NFC'},{'type':" \
+    "'Replace','pattern':{'Regex':'\\\\s+'},'content':' '},{'type':'Lowercase'}]}," \
+    "'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'Split','pattern':{'Regex':" \
+    "'[\\\\p{L}]+|[\\\\p{N}]|[^\\\\s\\\\p{L}\\\\p{N}]+'},'behavior':'Removed','invert':true},{" \
+    "'type':'ByteLevel','add_prefix_space':false}]},'decoder':{'type':'ByteLevel'}," \
+    "'post_processor':{'type':'RobertaProcessing','cls':['<|startoftext|>',7],'sep':[" \
+    "'<|endoftext|>',8]},'added_tokens':[{'id':7,'content':'<|startoftext|>','special':true}," \
+    "{'id':8,'content':'<|endoftext|>','special':true}],"
+#define CLIP_MODEL "'model':{'type':'BPE','end_of_word_suffix':'</w>','unk_token':" \
+    "'<|endoftext|>','vocab':" CLIP_VOCAB ",'merges':['a b</w>','a b','b a']}"
+/* The ids of exactly so many. */
+static const char *ids_to(const tokenizer *t, const char *text, size_t length, int flags)
+{
+    static char list[512];
+    tokenizer_ids ids = { NULL, 0, 0 };
+    size_t at = 0;
+    list[0] = 0;
+    if (tokenizer_encode_to(t, text, strlen(text), flags, length, &ids)) return "an error";
+    for (size_t i = 0; i < ids.count; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, i ? " %d" : "%d", (int)ids.at[i]);
+    tokenizer_ids_free(&ids);
+    return list;
+}
+static void check_clip_ids(const tokenizer *t)
+{
+    IDS(t, "a", "2");
+    IDS(t, "AB  ab\n", "5 5");                   /* small letters, white space */
+    IDS(t, "abab", "4 5");                       /* "a b</w>" comes first */
+    IDS(t, "aba", "4 2");
+    IDS(t, "ba", "1 2");                         /* no "b a</w>" */
+    IDS(t, "a1b", "2 8 3");                      /* unknown: each byte is the token that ends */
+    IDS(t, "ab<|endoftext|>b", "5 8 3");
+    AGAIN(t, "ab b", "ab b ");
+    TEXT_IS(ids_of(t, "ab", 2, TOKENIZER_BEGIN), "7 5 8");
+    TEXT_IS(ids_to(t, "ab", 6, TOKENIZER_BEGIN), "7 5 8 8 8 8");
+    TEXT_IS(ids_to(t, "ab a b a b", 5, TOKENIZER_BEGIN), "7 5 2 3 8");
+    TEXT_IS(ids_to(t, "ab", 2, TOKENIZER_BEGIN), "7 8");
+    TEXT_IS(ids_to(t, "ab", 1, TOKENIZER_BEGIN), "an error");
+    TEXT_IS(ids_to(t, "ab", 3, 0), "5 8 8");
+    CHECK(tokenizer_begin(t) == 7 && tokenizer_end(t) == 8);
+}
+static void check_clip(void)
+{
+    doing("CLIP");
+    tokenizer *t = opened("{" CLIP_AROUND CLIP_MODEL "}");
+    check_clip_ids(t);
+    tokenizer_free(t);
+    doing("CLIP, vocab.json and merges.txt");
+    mkdir("build", 0777);
+    mkdir("build/tokenizer_clip", 0777);
+    write_json("build/tokenizer_clip/vocab.json", CLIP_VOCAB);
+    CHECK(!tokenizer_load("build/tokenizer_clip", error) && strstr(error, "clip/merges.txt: "));
+    write_json("build/tokenizer_clip/merges.txt", "#version: 0.2\na b</w>\r\na b\nb a\n");
+    t = tokenizer_load("build/tokenizer_clip", error);
+    if (CHECK_AT(t != NULL, error)) check_clip_ids(t);
+    CHECK(tokenizer_pad(t) == 8);
+    tokenizer_free(t);
+    write_json("build/tokenizer_clip/tokenizer_config.json",
+               "{'pad_token':'b','padding_side':'left'}");
+    t = tokenizer_load("build/tokenizer_clip/vocab.json", error);
+    if (CHECK_AT(t != NULL, error)) TEXT_IS(ids_to(t, "ab", 5, TOKENIZER_BEGIN), "1 1 7 5 8");
+    tokenizer_free(t);
+    long before = held;
+    int good = 0;
+    for (long n = 1; n < 400 && !good; n++) {
+        taken = 0;
+        fails_at = n;
+        t = tokenizer_load("build/tokenizer_clip", error);
+        good = t != NULL;
+        CHECK(good == (taken < n) && (good || strstr(error, "out of memory")));
+        tokenizer_free(t);
+        CHECK(held == before);
+    }
+    fails_at = 0;
+    write_json("build/tokenizer_clip/vocab.json", "{'a':0}");
+    CHECK(!tokenizer_load("build/tokenizer_clip", error) && strstr(error, "CLIP's vocabulary"));
+    write_json("build/tokenizer_clip/merges.txt", "a b c");
+    write_json("build/tokenizer_clip/vocab.json", CLIP_VOCAB);
+    CHECK(!tokenizer_load("build/tokenizer_clip", error) && strstr(error, "merge 0"));
+    remove("build/tokenizer_clip/vocab.json");
+    remove("build/tokenizer_clip/merges.txt");
+    remove("build/tokenizer_clip/tokenizer_config.json");
+    remove("build/tokenizer_clip");
+}
+/* Pieces with a map: "H" becomes "he", U+3000 a space, "\1" nothing. */
+static bytes spm_mapped(void)
+{
+    enum { UNITS = 0x400 };
+    static const struct { unsigned node, label, next, leaf; } units[] = {
+        { 0x100 ^ 'H', 'H', 0x100 ^ 'H' ^ 0x300, 0x300 },
+        { 0x100 ^ 1, 1, 0x100 ^ 1 ^ 0x301, 0x301 },
+        { 0x100 ^ 0xE3, 0xE3, 0x200 ^ 0x100 ^ 0xE3, 0 },
+        { 0x200 ^ 0x80, 0x80, 0x280 ^ 0x200 ^ 0x80, 0 },
+        { 0x280 ^ 0x80, 0x80, 0x280 ^ 0x80 ^ 0x302, 0x302 }
+    };
+    static const char texts[] = "he\0\0 ";
+    static const unsigned at[] = { 0, 3, 4 };
+    uint32_t trie[UNITS] = { 0x100u << 10 };
+    const spm unigram = { 1, 1, 1, 0 };
+    bytes file = spm_file(unigram, 0), map = { NULL, 0 }, normalizer = { NULL, 0 };
+    for (unsigned i = 0, leaf = 0; i < 5; i++) {
+        trie[units[i].node] = units[i].next << 10 | units[i].label;
+        if (!units[i].leaf) continue;
+        trie[units[i].node] |= 1u << 8;
+        trie[units[i].leaf] = 1u << 31 | at[leaf++];
+    }
+    put_number(&map, sizeof trie, 4);
+    for (size_t i = 0; i < UNITS; i++) put_number(&map, trie[i], 4);
+    put(&map, texts, sizeof texts);
+    put_message(&normalizer, 2, map.at, map.size);
+    put_message(&file, 3, normalizer.at, normalizer.size);
+    free(map.at);
+    free(normalizer.at);
+    return file;
+}
+static void check_siglip(void)
+{
+    bytes file = spm_mapped();
+    doing("a map of characters");
+    tokenizer *t = tokenizer_from("test", file.at, file.size, error);
+    CHECK_AT(t != NULL, error);
+    IDS(t, "He", "8 4");                         /* "▁hee" */
+    IDS(t, "he\xE3\x80\x80\xE3\x80\x80he ", "8 8");
+    IDS(t, "h\1e", "8");
+    IDS(t, "\xE3\x80\x81", "5 0");              /* it begins as U+3000 does */
+    tokenizer_free(t);
+    doing("SigLIP");
+    mkdir("build/tokenizer_siglip", 0777);
+    FILE *f = fopen("build/tokenizer_siglip/spiece.model", "wb");
+    if (CHECK(f != NULL)) {
+        fwrite(file.at, 1, file.size, f);
+        fclose(f);
+    }
+    free(file.at);
+    t = tokenizer_load("build/tokenizer_siglip", error);
+    if (CHECK_AT(t != NULL, error)) IDS(t, "h-E", "6 0");
+    tokenizer_free(t);
+    write_json("build/tokenizer_siglip/tokenizer_config.json",
+               "{'tokenizer_class':'SiglipTokenizer'}");
+    t = tokenizer_load("build/tokenizer_siglip", error);
+    if (CHECK_AT(t != NULL, error)) {
+        IDS(t, "h-E", "8");
+        IDS(t, "<s>", "5 0");                    /* no token of its own: "s" */
+        TEXT_IS(ids_to(t, " H.E!  hE ", 6, TOKENIZER_BEGIN), "5 8 8 2 2 2");
+        CHECK(tokenizer_pad(t) == 2 && tokenizer_end(t) == 2);
+    }
+    tokenizer_free(t);
+    long before = held;
+    int good = 0;
+    for (long n = 1; n < 400 && !good; n++) {
+        tokenizer_ids ids = { NULL, 0, 0 };
+        taken = 0;
+        fails_at = n;
+        t = tokenizer_load("build/tokenizer_siglip", error);
+        good = t && !tokenizer_encode_to(t, "He h, he", 8, TOKENIZER_BEGIN, 9, &ids);
+        CHECK(good == (taken < n));
+        tokenizer_ids_free(&ids);
+        tokenizer_free(t);
+        CHECK(held == before);
+    }
+    fails_at = 0;
+    remove("build/tokenizer_siglip/spiece.model");
+    remove("build/tokenizer_siglip/tokenizer_config.json");
+    remove("build/tokenizer_siglip");
+    doing("OpenCLIP's way with texts");
+    mkdir("build/tokenizer_open", 0777);
+    write_json("build/tokenizer_open/tokenizer.json", "{" BYTE_LEVEL HELLO "}");
+    write_json("build/tokenizer_open/open_clip_config.json", "{'model_cfg':{'text_cfg':{"
+               "'tokenizer_kwargs':{'clean':'canonicalize'}}}}");
+    t = tokenizer_load("build/tokenizer_open", error);
+    if (CHECK_AT(t != NULL, error)) IDS(t, " HE_L-lo, ", "5 4 6 3");
+    tokenizer_free(t);
+    write_json("build/tokenizer_open/open_clip_config.json", "{'model_cfg':{'text_cfg':{"
+               "'tokenizer_kwargs':{'clean':'other'}}}}");
+    CHECK(!tokenizer_load("build/tokenizer_open", error) && strstr(error, "clean \"other\""));
+    remove("build/tokenizer_open/tokenizer.json");
+    remove("build/tokenizer_open/open_clip_config.json");
+    remove("build/tokenizer_open");
+    doing("small letters");
+    t = opened("{'normalizer':{'type':'Lowercase'}," BYTE_LEVEL HELLO "}");
+    IDS(t, "HELLO \xC3\x89", "7 3 4 10 11");    /* É */
+    tokenizer_free(t);
+    t = opened("{" BYTE_LEVEL HELLO "}");
+    TEXT_IS(ids_of(t, "HELLO", 5, TOKENIZER_LOWER), "7 3");
+    char small[64];
+    tokenizer_text to = { NULL, 0, 0 };
+    static const char sigmas[] = "\xCE\x9F\xCE\x94\xCE\x9F\xCE\xA3 \xCE\xA3 \xC4\xB0'\xCE\xA3.\xCE\xA3";
+    CHECK(!tk_lower(&t->unicode, sigmas, sizeof sigmas - 1, 1, &to));
+    snprintf(small, sizeof small, "%s", to.at);
+    TEXT_IS(small, "\xCE\xBF\xCE\xB4\xCE\xBF\xCF\x82 \xCF\x83 i\xCC\x87'\xCF\x83.\xCF\x82");
+    tokenizer_text_free(&to);
+    tokenizer_free(t);
+}
+
 /* ---- memory that runs out, files that are broken ---- */
 
-enum { FILES = 7 };
+enum { FILES = 9 };
 static bytes file_of(int i)
 {
     const spm bpe = { 2, 1, 0, 0 }, unigram = { 1, 1, 1, 0 };
@@ -1147,6 +1356,8 @@ static bytes file_of(int i)
     if (i == 4) b = spm_file(unigram, 0);
     if (i == 5) b = gguf_bpe("llama-bpe", 3);
     if (i == 6) b = gguf_llama();
+    if (i == 7) put_json(&b, "{" CLIP_AROUND CLIP_MODEL "}");
+    if (i == 8) b = spm_mapped();
     return b;
 }
 /* Opens, encodes, decodes. 1 if all of it went well. */
@@ -1231,7 +1442,10 @@ static int encode_file(char **argv)
         line = (char *)realloc(line, n + 1);
         if (!line || fread(line, 1, n, in) != n) return 1;
         begin = clock();
-        if (tokenizer_encode(t, line, n, atoi(argv[5]), &ids)) return 1;
+        int flags = atoi(argv[5]);
+        size_t length = (size_t)atoi(argv[6]);
+        if (length ? tokenizer_encode_to(t, line, n, flags, length, &ids)
+            : tokenizer_encode(t, line, n, flags, &ids)) return 1;
         encoding += (double)(clock() - begin) / CLOCKS_PER_SEC;
         if (tokenizer_decode(t, ids.at, ids.count, 0, &back)) return 1;
         n = (uint32_t)ids.count;
@@ -1315,9 +1529,9 @@ int main(int argc, char **argv)
         { "gguf", check_gguf }, { "refused", check_refused }, { "broken", check_broken },
         { "long", check_long }, { "chat", check_chat },
         { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
-        { "memory", check_memory }, { "fuzz", check_fuzz },
+        { "clip", check_clip }, { "siglip", check_siglip }, { "memory", check_memory }, { "fuzz", check_fuzz },
     };
-    if (argc == 6 && !strcmp(argv[1], "--encode")) return encode_file(argv);
+    if (argc == 7 && !strcmp(argv[1], "--encode")) return encode_file(argv);
     if (argc == 7 && !strcmp(argv[1], "--chat")) return converse(argv);
     const int bad = sections(all, sizeof all / sizeof all[0], argc, argv);
     return bad || held;

@@ -14,13 +14,18 @@ for each line and each conversation.
 """
 import argparse
 import datetime
+import gzip
+import importlib.util
 import json
 import os
 import random
+import re
+import string
 import struct
 import subprocess
 import sys
 import time
+import unicodedata
 
 sys.path.pop(0)                                     # this file has the package's name
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers,
@@ -133,12 +138,12 @@ class Check:
         self.passed = self.failed = self.skipped = self.ids = 0
         self.texts = [l.decode("utf-8", errors="replace") for l in lines]
 
-    def ours(self, path, flags):
+    def ours(self, path, flags, length=0):
         lines, out = FOLDER + "/lines", FOLDER + "/ids"
         with open(lines, "wb") as f:
             for l in self.lines:
                 f.write(struct.pack("<I", len(l)) + l)
-        got = subprocess.run([self.program, "--encode", path, lines, out, str(flags)],
+        got = subprocess.run([self.program, "--encode", path, lines, out, str(flags), str(length)],
                              capture_output=True, text=True, check=False)
         if got.returncode:
             return None, (got.stdout + got.stderr).strip()
@@ -154,10 +159,10 @@ class Check:
             at += 4 + n
         return result, got.stdout.strip()
 
-    def compare(self, name, path, encode, decode, flags=0, ties=0):
+    def compare(self, name, path, encode, decode, flags=0, ties=0, length=0):
         if self.only and self.only not in name:
             return
-        result, said = self.ours(path, flags)
+        result, said = self.ours(path, flags, length)
         if result is None:
             self.failed += 1
             print("FAILED %s: %s" % (name, said))
@@ -309,6 +314,143 @@ def trained(check, texts):
     check.hugging_face("unigram", unigram(texts, False))
 
 
+# ---- networks of pictures and texts: CLIP, SigLIP, SigLIP 2 ----
+
+CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+BEGIN, END = "<|startoftext|>", "<|endoftext|>"
+
+
+def clip_of(vocab, merges):
+    """CLIPTokenizer of transformers, as it makes itself of a vocabulary."""
+    t = Tokenizer(models.BPE(vocab, merges, continuing_subword_prefix="", end_of_word_suffix="</w>", fuse_unk=False,
+                             unk_token=END))
+    t.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "),
+                                         normalizers.Lowercase()])
+    t.pre_tokenizer = sequence(pre_tokenizers.Split(Regex(CLIP), "removed", invert=True),
+                               pre_tokenizers.ByteLevel(add_prefix_space=False))
+    t.decoder = decoders.ByteLevel()
+    t.add_special_tokens([AddedToken(BEGIN, special=True), AddedToken(END, special=True)])
+    t.post_processor = processors.RobertaProcessing((END, t.token_to_id(END)), (BEGIN, t.token_to_id(BEGIN)), False, False)
+    return t
+
+
+def clip_vocabulary(merges):
+    level = pre_tokenizers.ByteLevel.alphabet()
+    words = sorted(level) + [c + "</w>" for c in sorted(level)] + [a + b for a, b in merges] + [BEGIN, END]
+    return {w: i for i, w in enumerate(dict.fromkeys(words))}
+
+
+def clip_trained(texts):
+    t = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    t.normalizer = clip_of({END: 0, BEGIN: 1}, []).normalizer
+    t.pre_tokenizer = clip_of({END: 0, BEGIN: 1}, []).pre_tokenizer
+    t.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=3000, end_of_word_suffix="</w>", show_progress=False,
+                                                     initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return [tuple(m) for m in json.loads(t.to_str())["model"]["merges"]]
+
+
+def clip_real():
+    """The merges of CLIP's own vocabulary, where the package open_clip_torch is installed; else None."""
+    for folder in sys.path:
+        path = os.path.join(folder, "open_clip", "bpe_simple_vocab_16e6.txt.gz")
+        if os.path.exists(path):
+            with gzip.open(path, "rt", encoding="utf-8") as f:
+                lines = f.read().split("\n")[1:49152 - 256 - 2 + 1]
+            return [tuple(line.split()) for line in lines]
+    return None
+
+
+def towers(check, texts):
+    for name, merges in (("CLIP", clip_trained(texts)), ("CLIP's own", clip_real())):
+        if merges is None:
+            print("skipped: CLIP's own vocabulary (no package open_clip_torch)")
+            check.skipped += 1
+            continue
+        vocab = clip_vocabulary(merges)
+        t = clip_of(vocab, merges)
+        def said(ids, t=t):
+            return t.decode(ids, skip_special_tokens=False).replace("</w>", " ")
+        def encoded(texts, t=t):
+            return [e.ids for e in t.encode_batch(texts)]
+        path = FOLDER + "/clip.json"
+        t.save(path)
+        check.compare(name, path, encoded, said, 1)
+        folder = FOLDER + "/clip"
+        os.makedirs(folder, exist_ok=True)
+        with open(folder + "/vocab.json", "w", encoding="utf-8") as f:
+            json.dump(vocab, f, ensure_ascii=name == "CLIP")
+        with open(folder + "/merges.txt", "w", encoding="utf-8") as f:
+            f.write("#version: 0.2\n" + "".join(a + " " + b + "\n" for a, b in merges))
+        check.compare(name + ", vocab.json and merges.txt", folder, encoded, said, 1)
+        t.enable_truncation(77)
+        t.enable_padding(length=77, pad_id=t.token_to_id(END), pad_token=END)
+        check.compare(name + ", 77 tokens", folder, encoded, None, 1, length=77)
+    letters = "".join(chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) in ("Lu", "Lt", "Ll"))
+    every = Check(check.program, [letters[i:i + 50].encode() for i in range(0, len(letters), 50)], check.only)
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    every.hugging_face("every letter small", byte_level(normalizers.Lowercase(), level, ["a b"]))
+    stripped = normalizers.Sequence([normalizers.Lowercase(), normalizers.Strip(), normalizers.Replace(Regex(r"[!-/:-@]"), ""),
+                                     normalizers.Replace(Regex(r"\s+"), " ")])
+    check.hugging_face("Strip and Replace of a Regex", byte_level(stripped, level, texts))
+    gemma = metaspace_bpe(texts, True, normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(" ", BAR)]),
+                          pre_tokenizers.Split(" ", "merged_with_previous"),
+                          decoders.Sequence([decoders.Replace(BAR, " "), decoders.ByteFallback(), decoders.Fuse()]))
+    gemma.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
+    check.hugging_face("SigLIP 2", gemma, begin=True)
+    data = json.loads(gemma.to_str())
+    data["normalizer"] = data["normalizer"]["normalizers"][1]       # Gemma's own; the flag makes small letters
+    with open(FOLDER + "/gemma.json", "w", encoding="utf-8") as f:
+        json.dump(data, f)
+    gemma.enable_truncation(64)
+    gemma.enable_padding(length=64, pad_id=0, pad_token="<unk>")
+    data["padding"] = json.loads(gemma.to_str())["padding"]
+    with open(FOLDER + "/gemma.json", "w", encoding="utf-8") as f:
+        json.dump(data, f)
+    check.compare("SigLIP 2, Gemma's file, 64 tokens", FOLDER + "/gemma.json",
+                  lambda texts: [e.ids for e in gemma.encode_batch(texts)], None, 1 + 8, length=64)
+    for name, c in (("every", every),):
+        check.passed += c.passed
+        check.failed += c.failed
+
+
+def siglip_text(text):
+    """What SiglipTokenizer of transformers makes of a text without special tokens before it asks SentencePiece."""
+    text = (BAR + text.replace(BAR, " ")).lower().translate(str.maketrans("", "", string.punctuation))
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def siglip(check, path):
+    """SiglipTokenizer over a spiece.model, and T5's tokenizer.json of the same pieces."""
+    folder = FOLDER + "/siglip"
+    os.makedirs(folder, exist_ok=True)
+    with open(path, "rb") as f:
+        data = f.read()
+    with open(folder + "/spiece.model", "wb") as f:
+        f.write(data)
+    with open(folder + "/tokenizer_config.json", "w", encoding="utf-8") as f:
+        json.dump({"tokenizer_class": "SiglipTokenizer", "do_lower_case": True, "pad_token": "</s>", "eos_token": "</s>"}, f)
+    p = sentencepiece.SentencePieceProcessor(model_file=path)
+    plain = Check(check.program, [l for l, t in zip(check.lines, check.texts) if "</s>" not in t and "<unk>" not in t], check.only)
+    skip = len(p.encode("<unk>"))
+    end = p.piece_to_id("</s>")
+
+    def encode(texts, most=10 ** 9):
+        return [p.encode("<unk>" + siglip_text(t))[skip:][:most - 1] + [end] for t in texts]
+
+    plain.compare("SigLIP", folder, encode, None, 1 + 2)
+    plain.compare("SigLIP, 64 tokens", folder, lambda texts: [x + [end] * (64 - len(x)) for x in encode(texts, 64)], None, 1 + 2,
+                  length=64)
+    if importlib.util.find_spec("transformers"):
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        from transformers import SiglipTokenizer
+        theirs = SiglipTokenizer(folder + "/spiece.model")
+        few = Check(check.program, plain.lines[:1000], check.only)
+        few.compare("SigLIP, transformers", folder, lambda texts: [theirs(t).input_ids for t in texts], None, 1)
+        plain.passed, plain.failed = plain.passed + few.passed, plain.failed + few.failed
+    check.passed += plain.passed
+    check.failed += plain.failed
+
+
 # ---- SentencePiece's ----
 
 def spm_compare(check, name, path):
@@ -320,6 +462,50 @@ def spm_compare(check, name, path):
                   lambda ids: None if control & set(ids) else p.decode(ids), 2,
                   # behind a unigram model's user-defined symbol a few ties fall otherwise
                   ties=len(check.lines) // 2000 if "unigram user" in name else 0)
+
+
+def mapped(check, path):
+    """A tokenizer.json with the map of characters of a model."""
+    with open(path, "rb") as f:
+        data = f.read()
+    charsmap = spm_map(data)
+    t = unigram(check.texts[:3000], True)
+    t.normalizer = normalizers.Precompiled(charsmap)
+    check.hugging_face("unigram with a map of characters", t)
+    t.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Precompiled(charsmap)])
+    marks = [chr(c) for c in range(0x300, 0x370)] + list("\u200c\u200d\ufe0f\u0903\u093e\u0e33\uff9e\u0600\u06dd\r\n\u00ad")
+    letters = "aeAE\u00e9\u0391\u0430\u05d0\u0627\uff71\u30cf\u00bd\u2460\ufb01 \u3000\u00a0"
+    r = random.Random(5)
+    lines = ["".join(r.choice(letters if r.random() < 0.5 else marks) for _ in range(r.randint(1, 40))).encode() for _ in range(3000)]
+    clusters = Check(check.program, lines, check.only)
+    clusters.hugging_face("map of characters, clusters", t)
+    check.passed += clusters.passed
+    check.failed += clusters.failed
+
+
+def spm_map(data):
+    """precompiled_charsmap of a ModelProto: field 2 of its field 3."""
+    def fields(data):
+        at = 0
+        while at < len(data):
+            key = n = shift = 0
+            while True:
+                key |= (data[at] & 127) << shift
+                shift, at = shift + 7, at + 1
+                if data[at - 1] < 128:
+                    break
+            shift = 0
+            if key & 7 in (0, 2):
+                while True:
+                    n |= (data[at] & 127) << shift
+                    shift, at = shift + 7, at + 1
+                    if data[at - 1] < 128:
+                        break
+            if key & 7 == 2:
+                yield key >> 3, data[at:at + n]
+                at += n
+            at += {1: 8, 5: 4}.get(key & 7, 0)
+    return next(v for k, v in fields(next(v for k, v in fields(data) if k == 3)) if k == 2)
 
 
 def spm_gguf(path, out):
@@ -352,7 +538,8 @@ def sentencepieces(check, texts):
     with open(corpus, "w", encoding="utf-8") as f:
         for t in texts:
             f.write(" ".join(t.split()).replace("\0", "") + "\n")
-    cases = [("unigram", {}), ("bpe", {}), ("unigram", {"byte_fallback": False}),
+    nfkc = {"normalization_rule_name": "nmt_nfkc", "remove_extra_whitespaces": True}
+    cases = [("unigram", nfkc), ("bpe", nfkc), ("unigram", dict(nfkc, byte_fallback=False)), ("unigram", {}), ("bpe", {}), ("unigram", {"byte_fallback": False}),
              ("bpe", {"byte_fallback": False}), ("unigram", {"remove_extra_whitespaces": True}),
              ("bpe", {"remove_extra_whitespaces": True}), ("bpe", {"add_dummy_prefix": False}),
              ("unigram", {"user_defined_symbols": ["<x>", "<y>", "ab", "the of"]}),
@@ -363,7 +550,7 @@ def sentencepieces(check, texts):
         name = "SentencePiece %s %s" % (kind, " ".join("%s=%s" % o for o in options.items()))
         if check.only and check.only not in name:
             continue
-        prefix = FOLDER + "/" + name.replace(" ", "_").replace("/", "_").replace("'", "")[:80]
+        prefix = FOLDER + "/" + re.sub("[ /']", "_", name)[:80]
         all_options = {"byte_fallback": True, "normalization_rule_name": "identity",
                        "remove_extra_whitespaces": False, "character_coverage": 0.98,
                        "vocab_size": 5000, "hard_vocab_limit": False, "minloglevel": 2,
@@ -372,6 +559,9 @@ def sentencepieces(check, texts):
         sentencepiece.SentencePieceTrainer.train(input=corpus, model_prefix=prefix, model_type=kind,
                                                  **all_options)
         spm_compare(check, name.strip(), prefix + ".model")
+        if kind == "unigram" and options == nfkc:
+            siglip(check, prefix + ".model")
+            mapped(check, prefix + ".model")
         if kind == "bpe" and not options:
             spm_gguf(prefix + ".model", prefix + ".gguf")
             p = sentencepiece.SentencePieceProcessor(model_file=prefix + ".model")
@@ -700,6 +890,7 @@ def main():
             spm_compare(check, name, path)
     texts = check.texts[:3000]
     trained(check, texts)
+    towers(check, texts)
     sentencepieces(check, texts)
     templates(check)
     print("%d ids" % check.ids)

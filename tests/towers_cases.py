@@ -5,7 +5,8 @@
 
 build/towers DIR (tests/towers.c) reads the folder. Each is a folder in DIR with model.safetensors and config.json in float32, and
 expected.safetensors: image (B, 3, S, S) and tokens (T, L); in float64 pictures (B, E) and texts (T, E), the vectors of length 1,
-logits (B, T), and gradient.NAME, the gradient of Σ weight · logits for the parameter of the file's NAME; weight (B, T).
+logits (B, T), and gradient.NAME, the gradient of Σ weight · logits for the parameter of the file's NAME; weight (B, T). In
+pixels.safetensors rgb (H, W, 3) is a picture, and pixels (1, 3, S, S) what the processor that works with Pillow makes of it.
 """
 import os, sys, zlib
 
@@ -14,6 +15,8 @@ try:
     import torch
     import transformers
     from safetensors.torch import save_file
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+    from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
     from transformers_double import Double, random_weights
 except ImportError as missing:
     print(f"skipped: towers of transformers, which this Python does not have whole ({missing})")
@@ -35,6 +38,14 @@ TOWERS = {
     "clip-old": ("CLIP", dict(towers(16, 2, 32, 24, 8, 40, 9, dict(eos_token_id=2), hidden_act="gelu"), projection_dim=12)),
     "siglip": ("Siglip", towers(24, 3, 40, 32, 8, 40, 8, dict(projection_size=24, eos_token_id=2))),
 }
+
+
+def picture(kind, side, random):
+    """A wide picture whose width leaves a rest that is odd."""
+    rgb = torch.randint(0, 256, (45, 72, 3), generator=random).to(torch.uint8)
+    processor = (CLIPImageProcessorPil(size=dict(shortest_edge=side), crop_size=dict(height=side, width=side)) if kind == "CLIP"
+                 else SiglipImageProcessorPil(size=dict(height=side, width=side), resample=2))
+    return processor, dict(rgb=rgb, pixels=processor(rgb.numpy(), return_tensors="pt", input_data_format="channels_last").pixel_values)
 
 
 def main(folder):
@@ -71,6 +82,10 @@ def main(folder):
                       texts=out.text_embeds.detach(), logits=out.logits_per_image.detach())
         arrays.update({"gradient." + key: p.grad for key, p in wide.named_parameters()})
         save_file({key: x.contiguous() for key, x in arrays.items()}, os.path.join(where, "expected.safetensors"))
+        processor, pixels = picture(kind, side, random)
+        save_file(pixels, os.path.join(where, "pixels.safetensors"))
+        if kind == "Siglip":
+            processor.save_pretrained(where)
         for other in os.listdir(where):
             os.chmod(os.path.join(where, other), 0o644)
         written += 1

@@ -401,7 +401,7 @@ static void refused_configs(void)
     static const char config[] = "config.json", pictures[] = "preprocessor_config.json";
     static const struct { const char *model, *file, *from, *to, *message; } of[] = {
         { "smolvlm", config, "\"model_type\": \"smolvlm\"", "\"model_type\": \"paligemma\"",
-          "model_type: expected idefics3, smolvlm or llava_onevision, found paligemma" },
+          "qwen2_vl or qwen2_5_vl, found paligemma" },
         { "smolvlm", config, "\"vision_config\"", "\"other_config\"",
           "vision_config: expected an object, found none" },
         { "smolvlm", config, "\"text_config\"", "\"other_config\"", "text_config" },
@@ -415,8 +415,8 @@ static void refused_configs(void)
           "image_token is 155, expected 0 to 77" },
         { "smolvlm", config, "\"use_cache\": true,\n  \"vision",
           "\"quantization_config\": {\"bits\": 4},\n  \"vision", "quantization_config" },
-        { "smolvlm", pictures, "\"resample\": 1", "\"resample\": 2",
-          "resample: expected 1 (Lanczos) or 3 (bicubic), found 2" },
+        { "smolvlm", pictures, "\"resample\": 1", "\"resample\": 0",
+          "resample: expected 1 (Lanczos), 2 (bilinear) or 3 (bicubic), found 0" },
         { "smolvlm", pictures, "\"do_normalize\": true", "\"do_normalize\": false",
           "do_normalize: expected true, found false" },
         { "smolvlm", pictures, "\"longest_edge\": 16", "\"shortest_edge\": 16", "longest_edge" },

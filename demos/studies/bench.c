@@ -269,7 +269,7 @@ static mmix_tensor *decoder_layer(run *r)
 {
     mmix_ctx *m = r->m;
     const size_t *s = r->c->size;
-    mmix_span span = {0, {0, 0, 0}, 0};
+    mmix_span span = {0, {0, 0, 0}, 0, 0};
     mmix_layout layout = {0};
     mmix_tensor *x = in(r, 0);
     mmix_tensor *u = mmix_rms_norm(m, x, r->norm[0], 1e-6);

@@ -41,7 +41,7 @@
 #include <signal.h>
 #include <time.h>
 
-enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16,
+enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 16, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16,
       ALIKE = 5 };
 enum { SCENES_FIRST = 1500, SCENES_ALL = 1000 };         /* dino.c trains on those before */
 enum { LEVELS = 20 };
@@ -78,6 +78,9 @@ static const char help[] =
     "patches,\n"
     "                  at most 16 N\n"
     "  --block K[,K]   maps of these blocks, too, counted from 0; up to 4\n"
+    "  --level T       the foreground of the components' colours begins where the first component of "
+    "patches\n"
+    "                  brought to length 1 is T, -1 ... 1, the same for all pictures and networks\n"
     "  --threshold T   the foreground of the components' colours begins at this share of each "
     "picture's\n"
     "                  range, 0 ... 1                              (Otsu's threshold for each "
@@ -198,6 +201,11 @@ typedef struct model {
     /* Maps against masks, sums over the pictures: AUC; IoU of map and 1 - map at thresholds 0,
        0.05 … 0.95; those with the objects brighter; AUC of each class. */
     maps auc;
+    /* AUC of each register's map; sum of the correlations of two registers' maps over the pixels,
+       of `likened` pairs. */
+    maps of_register[REGISTERS];
+    double likeness;
+    size_t likened;
     double iou[2][LEVELS];
     size_t brighter;
     struct {
@@ -217,7 +225,8 @@ typedef struct settings {
     int whole, square, list, json, patches, simd;       /* patches: written to a file */
     int ask, asked;                                      /* measures, ASK_…; whether by --measure */
     uint64_t seed;
-    double threshold;                                    /* -1: Otsu's */
+    double threshold;                                    /* -1: Otsu's, or level */
+    double level;                                        /* NAN: not asked for */
 } settings;
 
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
@@ -323,6 +332,7 @@ static int read_options(settings *o, int argc, char **argv)
 {
     static const char *const simd_name[] = {"auto", "none", "avx2", "avx512", "neon"};
     const char *simd = "auto", *seed = "1", *threshold = NULL, *blocks = NULL, *about = NULL;
+    const char *level = NULL;
     const char *measures = NULL;
     memset(o, 0, sizeof *o);
     o->out = "build/features-out";
@@ -349,6 +359,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--blocks-read", NULL, &o->blocks_read, 1, 64, NULL},
         {"--square", NULL, NULL, 0, 0, &o->square},
         {"--threshold", &threshold, NULL, 0, 0, NULL},
+        {"--level", &level, NULL, 0, 0, NULL},
         {"--simd", &simd, NULL, 0, 0, NULL},
         {"--seed", &seed, NULL, 0, 0, NULL},
         {"--limit", NULL, &o->limit, 0, 100000000, NULL},
@@ -387,6 +398,10 @@ static int read_options(settings *o, int argc, char **argv)
     o->threshold = threshold ? strtod(threshold, &end) : -1;
     if (threshold && (*end || end == threshold || !(o->threshold >= 0 && o->threshold <= 1)))
         return fail("--threshold %s: give a number from 0 to 1", threshold);
+    o->level = level ? strtod(level, &end) : NAN;
+    if (level && (*end || end == level || !(fabs(o->level) <= 1)))
+        return fail("--level %s: give a number from -1 to 1", level);
+    if (level && threshold) return fail("--level and --threshold: give one of them");
     while (o->simd < 5 && strcmp(simd, simd_name[o->simd])) o->simd++;       /* MMIX_SIMD_AUTO, … */
     if (o->simd == 5) return fail("--simd %s: give auto, none, avx2, avx512 or neon", simd);
     if (read_blocks(o, blocks) || read_measures(o, measures)) return 2;
@@ -1165,6 +1180,8 @@ static void turn(const settings *o, const model *x, double *t)
     for (size_t i = 0; edges > insides && i < rows; i++) t[i] = -t[i];
 }
 
+static int has_level(const settings *o) { return !isnan(o->level); }
+
 /* The colours of the shown pictures' patches, in two steps as DINOv2's authors do it: a first
    component tells the foreground, the first three of the foreground's patches are red, green and
    blue. The first one is taken after each picture's own mean: what then varies most is what
@@ -1189,6 +1206,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         }
         row += n;
     }
+    if (has_level(o)) all = mmix_l2_normalize(m, all, 1e-12);
     if (!all || mmix_pca(m, all, 1, &first)) return -1;
     double *t = first.projection;
     double *sorted = (double *)malloc(rows * sizeof *sorted);
@@ -1199,6 +1217,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         size_t n = s->gh * s->gw;
         double limit = otsu(t + row, n, sorted);  /* sorted, if anything is asked of it below */
         if (o->threshold >= 0) limit = sorted[0] + o->threshold * (sorted[n - 1] - sorted[0]);
+        if (has_level(o)) limit = o->level;
         size_t before = front;
         for (size_t p = 0; p < n; p++) {  /* the foreground's rows move to the front */
             t[row + p] = t[row + p] >= limit;
@@ -1212,15 +1231,19 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         row += n;
     }
     free(sorted);
-    const char *threshold = "the given share of the picture's range";
+    char threshold[100] = "the given share of the picture's range";
     if (o->threshold < 0)
-        threshold = "the picture's own threshold (Otsu's, a tenth of the patches on either side)";
+        snprintf(threshold, sizeof threshold,
+                 "the picture's own threshold (Otsu's, a tenth of the patches on either side)");
+    if (has_level(o))
+        snprintf(threshold, sizeof threshold, "%g, the same for all networks", o->level);
     snprintf(x->components, sizeof x->components,
              "foreground: where the first principal component of the patches of all %zu pictures, "
-             "each picture's mean taken off, is at least %s; it is turned so that the pictures' "
+             "each picture's mean taken off%s, is at least %s; it is turned so that the pictures' "
              "edges are low, and %.0f%% of the patches are above. Their own first %zu components "
              "are red, green and blue, 2.5 deviations to either side",
-             o->show, threshold, 100 * (double)front / (double)rows, k);
+             o->show, has_level(o) ? " and brought to length 1" : "", threshold,
+             100 * (double)front / (double)rows, k);
     if (front < 2) return 0;
     if (mmix_pca(m, mmix_slice(m, all, 0, 0, front), k, &three)) return -1;
     const double *colour = three.projection;
@@ -1509,6 +1532,48 @@ static void wish(const settings *o, const model *x, int any, mmix_vision_options
         options->n_last = x->config.depth - o->block[0];
 }
 
+/* The correlation of two maps over n pixels; 0 where one of them is flat. */
+static double likeness_of(const mmix_real *a, const mmix_real *b, size_t n)
+{
+    double mean[2] = {0, 0}, ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        mean[0] += (double)a[i] / (double)n;
+        mean[1] += (double)b[i] / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)a[i] - mean[0], y = (double)b[i] - mean[1];
+        ab += x * y;
+        aa += x * x;
+        bb += y * y;
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+/* The map of each register of picture b of a batch against its mask, and against the other maps. 0,
+   or -1. */
+static int judge_registers(mmix_ctx *m, model *x, const batch *of, size_t b)
+{
+    const mmix_features *f = of->f;
+    const view *v = &of->views[b];
+    size_t D = x->config.dim, n = f->grid_h * f->grid_w, pixels = v->h * v->w;
+    size_t count = x->registers < REGISTERS ? x->registers : REGISTERS;
+    const size_t one[2] = {1, D}, grid[3] = {1, n, D};
+    const mmix_real *map_of[REGISTERS];
+    mmix_tensor *patches = mmix_from(m, 3, grid, of->patches + b * n * D);
+    for (size_t r = 0; r < count; r++) {
+        mmix_map map;
+        mmix_tensor *query = mmix_new(m, MMIX_DTYPE_REAL, 2, one);
+        if (!query || mmix_read(mmix_slice(m, mmix_slice(m, f->registers, 0, b, 1), 1, r, 1),
+                                mmix_data(query))) return -1;
+        if (mmix_feature_map(m, NULL, query, patches, f->grid_h, f->grid_w, v->h, v->w, &map))
+            return -1;
+        map_of[r] = mmix_data(map.map);
+        if (!maps_judge(m, &x->of_register[r], map_of[r], v->mask, v->h, v->w, NULL)) return 0;
+        for (size_t s = 0; s < r; s++, x->likened++)
+            x->likeness += likeness_of(map_of[r], map_of[s], pixels);
+    }
+    return 0;
+}
+
 /* Maps of a batch of judged pictures against their masks, and what the report keeps of them. 0,
    or -1. */
 static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_vision *v, model *x,
@@ -1530,6 +1595,7 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
         size_t k = shown_as(o, a, i);
         int judged = o->ask & ASK_AUC && views[b].mask;
         if (judged) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
+        if (judged && x->registers && judge_registers(m, x, of, b)) return -1;
         mmix_tensor *middle = judged && x == o->model ? maps_middle(m, h, w) : NULL;
         if (middle) judge(m, x + o->models + MIDDLE, mmix_data(middle), &views[b], a->at[i].label);
         if (k < o->show) {

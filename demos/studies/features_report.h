@@ -235,6 +235,26 @@ static void report_beside(report *h, const settings *o)
                    "95&nbsp;%% interval (a bootstrap over the pictures, the same for both).</p>\n");
 }
 
+/* The registers of a network, each as a map of its own. */
+static void report_registers(report *h, const model *x)
+{
+    size_t count = x->registers < REGISTERS ? x->registers : REGISTERS;
+    if (!count || !x->likened) return;
+    report_html(h, "<div class=\"wide\"><table><tr><th>%s</th><th>Binary-AUC</th><th>object "
+                   "brighter</th></tr>\n", x->label);
+    for (size_t r = 0; r < count; r++) {
+        const maps *s = &x->of_register[r];
+        report_html(h, "<tr><td>register %zu</td><td>%.3f &plusmn; %.3f</td><td>%.0f&nbsp;%%</td>"
+                       "</tr>\n",
+                    r, maps_auc(s), 1.96 * maps_error(s),
+                    100 * (double)s->alike / (double)s->judged);
+    }
+    report_html(h, "</table></div>\n<p class=\"soft\">The map of each register in place of their "
+                   "mean. Two of these maps have a correlation of %.2f over the pixels, mean over "
+                   "all pairs and pictures: near 1 all registers look at the same.</p>\n",
+                x->likeness / (double)x->likened);
+}
+
 static void report_auc(report *h, const settings *o, const album *a)
 {
     report_plot roc;
@@ -282,6 +302,7 @@ static void report_auc(report *h, const settings *o, const album *a)
     }
     report_chart(h, &roc);
     report_html(h, "</div>\n");
+    for (const model *x = o->model; x < o->model + o->models; x++) report_registers(h, x);
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */

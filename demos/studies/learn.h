@@ -31,6 +31,7 @@ typedef struct recipe {
     /* depth: blocks of a ViT, Mamba has twice as many */
     double dim, depth, heads, state, head_dim, patch;
     double normalize;                     /* 1: rows of linear attention are divided by their sums */
+    double augment;                       /* of linear attention: MMIX_AUGMENT_…, both are 3 */
     double deviation, sincos, drop;
     double read, prototypes, hidden, bottleneck;         /* of the head */
     /* crops: pixels, how many; least share of the picture */
@@ -52,6 +53,7 @@ static const struct { const char *name; size_t at; int whole; double low, high;
     WHOLE(mixer, 0, MIXERS - 1), WHOLE(place, MMIX_CLASS_FIRST, MMIX_CLASS_REGISTERS),
     WHOLE(dim, 1, 8192), WHOLE(depth, 1, 500), WHOLE(heads, 1, 1024), WHOLE(state, 1, 1024),
     WHOLE(head_dim, 1, 1024), WHOLE(patch, 1, 64), WHOLE(normalize, 0, 1),
+    WHOLE(augment, 0, MMIX_AUGMENT_KEYS | MMIX_AUGMENT_OUTPUT),
     REAL(deviation, 0, 10), REAL(sincos, 0, 10),
     REAL(drop, 0, 0.99), WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536),
     WHOLE(hidden, 1, 65536),
@@ -206,6 +208,7 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
         v->mamba.head_dim = (size_t)r->head_dim;
     } else v->mixer = mixer;
     if (mixer == MMIX_MIXER_LINEAR) v->normalize = (int)r->normalize;
+    v->augment = (int)r->augment;
     v->dim = (size_t)r->dim;
     v->heads = ssd ? 0 : (size_t)r->heads;
     v->depth = (size_t)r->depth * (ssd ? 2 : 1);

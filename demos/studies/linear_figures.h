@@ -16,7 +16,7 @@ enum { CONVERTED_SIDE = 4, CONVERTED_TOKENS = CONVERTED_SIDE * CONVERTED_SIDE + 
 static mmix_tensor *converted_matrix(mmix_ctx *m, int branch, size_t window, size_t index)
 {
     enum { D = 4 };
-    static const mmix_span span = {0, {1, CONVERTED_SIDE, CONVERTED_SIDE}, 1};
+    static const mmix_span span = {0, {1, CONVERTED_SIDE, CONVERTED_SIDE}, 1, 0};
     const mmix_layout layout = {.spans = &span, .n_spans = 1, .global = 1};
     const mmix_mmate_options o = {.branches = branch, .window = {1, window, window}};
     mmix_tensor *x = mmix_fill(mmix_new3(m, 1, CONVERTED_TOKENS, D), 1);

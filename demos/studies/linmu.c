@@ -1748,7 +1748,7 @@ static void report_stories(report *h, const job *j, const mmix_decoder *start,
     for (int k = 0; k < 3; k++) {
         const size_t shape[2] = { 1, PROMPT };
         mmix_reset(j->m);
-        const mmix_sequence text = { mmix_from_i32(j->m, 2, shape, prompt), NULL, 0, NULL };
+        const mmix_sequence text = { mmix_from_i32(j->m, 2, shape, prompt), NULL, 0, NULL, NULL };
         size_t n = mmix_decoder_generate(j->m, d[k], &text, &greedy, more, MORE);
         report_html(h, "<p><b>%s</b>: <span class=\"soft\">", who[k]);
         report_tokens(h, j, prompt, PROMPT);
@@ -1961,7 +1961,7 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
 {
     size_t shape[2] = {1, n + ASKED};
     size_t one[2] = {1, 1};
-    mmix_span span = {0, {n / FRAME_TOKENS, SIDE_TOKENS, SIDE_TOKENS}, 0};
+    mmix_span span = {0, {n / FRAME_TOKENS, SIDE_TOKENS, SIDE_TOKENS}, 0, 0};
     mmix_options options;
     double spent = 0;
     memset(&options, 0, sizeof options);

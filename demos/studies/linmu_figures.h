@@ -85,7 +85,7 @@ static void linmu_scan_orders(const char *folder)
 /* ---- spans.svg: text with an image and a video in it, its scans, and who takes from whom ---- */
 
 enum { LINMU_L = 31 };
-static const mmix_span linmu_span[2] = {{4, {1, 3, 3}, 0}, {17, {3, 2, 2}, 0}};
+static const mmix_span linmu_span[2] = {{4, {1, 3, 3}, 0, 0}, {17, {3, 2, 2}, 0, 0}};
 static int linmu_in_span(int t)  /* 0: text; else the span's number from 1 on */
 {
     for (int i = 0; i < 2; i++) {

@@ -28,9 +28,13 @@
 #include "../../mamba_mix.h"
 #define TOKENIZER_IMPLEMENTATION
 #include "../tokenizer.h"
+#include "converse.h"
 #include "judge.h"
 #include "program.h"
+#include "pace.h"
 #include "report.h"
+#include "arguments.h"
+#include "solve.h"
 
 #define fail report_refuse
 
@@ -106,13 +110,6 @@ enum { TYPES = sizeof type_dtype / sizeof *type_dtype };
 enum { CONVERTED, CALIBRATED, SILENT, SOLVED, BEGINS };
 static const char *const begin_name[BEGINS] = {"converted", "calibrated", "silent", "solved"};
 
-static int read_real(const char *option, const char *text, double most, double *number)
-{
-    char *end;
-    *number = strtod(text, &end);
-    if (end != text && !*end && *number >= 0 && *number <= most) return 0;
-    return fail("%s %s: give a number from 0 to %g", option, text, most);
-}
 static void default_settings(settings *o)
 {
     memset(o, 0, sizeof *o);
@@ -136,39 +133,6 @@ static void default_settings(settings *o)
     o->solve = 8;
     o->seed = 1;
     o->rate = 0.2;
-}
-/* An option: one of text, whole (from low to high), real (from 0 to high) and flag is where its
-   value goes. */
-typedef struct argument {
-    const char *name, **text;
-    unsigned long long *whole, low, high;
-    double *real;
-    int *flag;
-} argument;
-/* Reads the arguments behind argv[1], the command. 0, or an exit status; -1: help was asked for. */
-static int read_arguments(const argument *known, size_t all, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        size_t k = 0;
-        if (!strcmp(argv[i], "--help")) {
-            fputs(help, stdout);
-            return -1;
-        }
-        if (i == 1) continue;
-        while (k < all && strcmp(argv[i], known[k].name)) k++;
-        if (k == all) return fail("%s: no such option; --help lists them all", argv[i]);
-        if (known[k].flag) {
-            *known[k].flag = 1;
-            continue;
-        }
-        if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
-        if (known[k].text) *known[k].text = argv[i];
-        else if (known[k].real) {
-            if (read_real(known[k].name, argv[i], (double)known[k].high, known[k].real)) return 2;
-        } else if (report_whole(known[k].name, argv[i], known[k].low, known[k].high,
-                                known[k].whole)) return 2;
-    }
-    return 0;
 }
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
@@ -211,31 +175,13 @@ static int read_options(settings *o, int argc, char **argv)
         {"--bf16", NULL, NULL, 0, 0, NULL, &o->bf16},
         {"--json", NULL, NULL, 0, 0, NULL, &o->json},
     };
-    int status = read_arguments(known, sizeof known / sizeof *known, argc, argv);
+    int status = read_arguments(known, sizeof known / sizeof *known, help, argc, argv);
     if (status) return status;
     while (o->begins < BEGINS && strcmp(begin_name[o->begins], o->begin)) o->begins++;
     if (o->begins == BEGINS)
         return fail("--begin %s: give converted, calibrated, silent or solved", o->begin);
     return 0;
 }
-/* Reads whole numbers apart by commas, at most LIST. Returns how many, or 0 after a message. */
-enum { LIST = 12 };
-static size_t read_list(const char *option, const char *text, size_t *number)
-{
-    size_t n = 0;
-    for (const char *at = text; *at;) {
-        char *end;
-        unsigned long value = strtoul(at, &end, 10);
-        if (end == at || n == LIST || (*end && *end != ',')) n = LIST + 1;
-        if (n > LIST) break;
-        number[n++] = (size_t)value;
-        at = *end ? end + 1 : end;
-    }
-    if (n && n <= LIST) return n;
-    fail("%s %s: give one to %d whole numbers apart by commas", option, text, LIST);
-    return 0;
-}
-
 /* ---- questions ------------------------------------------------------------------------------- */
 
 /* What conversations begin with; the first HELD_QUESTIONS only in rows that nobody learns from. */
@@ -386,13 +332,6 @@ static int text_load(mmix_ctx *m, const char *path, text *t, size_t room)
     mmix_archive_close(a);
     return mmix_error(m) ? -1 : 0;
 }
-static int there(const char *path)                       /* whether a file can be read */
-{
-    FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    return f != NULL;
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* What stands between the parts of a conversation, as ids. */
@@ -415,27 +354,6 @@ static void marks_free(marks *k)
     tokenizer_ids_free(&k->user);
     tokenizer_ids_free(&k->assistant);
     tokenizer_free(k->t);
-}
-static int encode(mmix_ctx *m, const tokenizer *t, const char *words, tokenizer_ids *ids)
-{
-    if (!tokenizer_encode(t, words, strlen(words), 0, ids)) return 0;
-    return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for ids");
-}
-/* A folder's tokenizer lies beside the weights; a GGUF holds its own. */
-static tokenizer *open_tokenizer(mmix_ctx *m, const char *teacher)
-{
-    char error[TOKENIZER_ERROR], folder[1024];
-    size_t n = strlen(teacher);
-    snprintf(folder, sizeof folder, "%s", teacher);
-    if (n > 12 && !strcmp(teacher + n - 12, ".safetensors")) {
-        while (n && teacher[n - 1] != '/') n--;
-        snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? teacher : ".");
-    }
-    tokenizer *t = tokenizer_load(folder, error);
-    if (!t) mmix_fail(m, MMIX_ERROR_FILE, "%s", error);
-    else if (tokenizer_chat_kind(t) != TOKENIZER_CHATML)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected ChatML's conversations", folder);
-    return t;
 }
 /* 0, or -1 */
 static int marks_make(mmix_ctx *m, const char *teacher, marks *k)
@@ -816,195 +734,21 @@ static mmix_decoder *convert(const settings *o, const mmix_decoder *teacher)
 }
 /* ---- least squares --------------------------------------------------------------------------- */
 
-/* o_proj of both branches becomes what lets a layer, reading what the teacher's layer reads, say
-   what that says, as nearly as it can with the heads as they are. */
-
-/* A matrix of a layer, such as "self_attn.o_proj"; NULL if it has none. */
-static mmix_tensor *weight_of(const mmix_decoder *d, const char *matrix, size_t layer)
+/* Row i of those that least squares are taken over. 0, or -1. */
+static int solve_row(void *user, size_t i, mmix_sequence *all)
 {
-    char name[80];
-    snprintf(name, sizeof name, "layers.%u.%s.weight", (unsigned)layer, matrix);
-    for (size_t i = 0; i < d->params->count; i++) {
-        const char *at = strstr(d->params->at[i].name, "layers.");
-        if (at && !strcmp(at, name)) return d->params->at[i].tensor;
-    }
-    return NULL;
-}
-/* Sets a matrix in all layers that have it: to 0, or, an o_proj, to the unit matrix, so that the
-   layer says what its heads say. */
-static void set_outputs(const mmix_decoder *d, const char *matrix, const mmix_tensor *unit)
-{
-    for (size_t i = 0; i < d->config.depth; i++) {
-        mmix_tensor *w = weight_of(d, matrix, i);
-        if (!w) continue;
-        if (unit) mmix_write(w, mmix_data(unit));
-        else mmix_fill(w, 0);
-    }
-}
-/* Solves (A + ridge diag A) X = Y in place of Y, A (n, n) symmetric and positive, Y (n, k), by
-   Cholesky's factors, which take the place of A's lower half. */
-static void solve_system(double *A, double *Y, size_t n, size_t k, double ridge)
-{
-    for (size_t i = 0; i < n; i++) A[i * n + i] = A[i * n + i] * (1 + ridge) + 1e-12;
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j <= i; j++) {
-            double sum = A[i * n + j];
-            for (size_t c = 0; c < j; c++) sum -= A[i * n + c] * A[j * n + c];
-            A[i * n + j] = i == j ? sqrt(fmax(sum, 1e-12)) : sum / A[j * n + j];
-        }
-    for (size_t i = 0; i < n; i++) {
-        for (size_t c = 0; c < i; c++)
-            for (size_t e = 0; e < k; e++) Y[i * k + e] -= A[i * n + c] * Y[c * k + e];
-        for (size_t e = 0; e < k; e++) Y[i * k + e] /= A[i * n + i];
-    }
-    for (size_t i = n; i-- > 0;) {
-        for (size_t e = 0; e < k; e++) Y[i * k + e] /= A[i * n + i];
-        for (size_t c = 0; c < i; c++)
-            for (size_t e = 0; e < k; e++) Y[c * k + e] -= A[i * n + c] * Y[i * k + e];
-    }
-}
-/* What is added up for the layers: A = HᵀH and Y = Hᵀ R, where H (tokens, 2E) are the heads of
-   Flex-MA and Local-Swin side by side and R (tokens, D) is what the teacher's mixer says and
-   Local-Swin as it is does not. */
-typedef struct sums {
-    size_t depth, E, D;
-    double *A, *Y;                               /* (depth, 2E, 2E), (depth, 2E, D) */
-    double *square;                              /* (2E): of a layer's heads, A's diagonal */
-    mmix_tensor **said, **output, **input;       /* the teacher's, of a row */
-    mmix_tensor **heads[2];                      /* of Flex-MA and Local-Swin */
-    mmix_tensor *unit;                           /* (E, E) */
-} sums;
-static void add_to(double *to, const mmix_tensor *x)
-{
-    for (size_t i = 0; x && i < mmix_count(x); i++) to[i] += (double)mmix_data(x)[i];
-}
-/* Adds a layer's row. `own` is Local-Swin's o_proj. */
-static void add_layer(mmix_ctx *m, const sums *s, size_t i, mmix_tensor *own)
-{
-    static const int order[3] = {0, 2, 1};
-    mmix_tensor *part[2] = {s->heads[0][i], s->heads[1][i]};
-    mmix_tensor *lacks = mmix_add(m, s->said[i],
-                                  mmix_affine(m, mmix_linear(m, part[1], own, NULL), -1, 0));
-    mmix_tensor *H = mmix_concat(m, 2, part, 2);
-    mmix_tensor *columns = mmix_permute(m, H, order);
-    size_t n = 2 * s->E;
-    add_to(s->A + i * n * n, mmix_matmul(m, columns, H));
-    add_to(s->Y + i * n * s->D, mmix_matmul(m, columns, lacks));
-}
-/* Adds a row of the text: the teacher says it, then each branch alone reads what the teacher's
-   layers read. 0, or -1. */
-static int add_row(job *j, sums *s, mmix_tensor *const *own, size_t row)
-{
-    static const char *const branch[2] = {"mmate.flex.o_proj", "mmate.swin.o_proj"};
-    mmix_ctx *m = j->m;
+    const job *j = (const job *)user;
     size_t shape[2] = {1, j->t.context};
-    mmix_sequence all;
-    mmix_decoder_options taps;
-    memset(&all, 0, sizeof all);
-    memset(&taps, 0, sizeof taps);
-    all.tokens = mmix_from_i32(m, 2, shape, j->t.token + (j->t.held + row) * j->t.context);
-    taps.mixed = s->said;
-    taps.outputs = s->output;
-    mmix_decoder_forward(m, j->teacher, &all, &taps);
-    for (size_t i = 1; i < s->depth; i++) s->input[i] = s->output[i - 1];
-    memset(&taps, 0, sizeof taps);
-    taps.inputs = s->input;
-    for (int k = 0; k < 2; k++) {
-        set_outputs(j->student, branch[k], s->unit);
-        set_outputs(j->student, branch[1 - k], NULL);
-        taps.mixed = s->heads[k];
-        mmix_decoder_forward(m, j->student, &all, &taps);
-    }
-    mmix_mark mark = mmix_mark_here(m);
-    for (size_t i = 0; i < s->depth && !mmix_error(m); i++, mmix_rewind(m, mark))
-        if (own[i]) add_layer(m, s, i, own[i]);
-    return mmix_error(m) ? -1 : 0;
+    memset(all, 0, sizeof *all);
+    all->tokens = mmix_from_i32(j->m, 2, shape, j->t.token + (j->t.held + i) * j->t.context);
+    return mmix_error(j->m) ? -1 : 0;
 }
-/* Makes Flex-MA's heads as loud as Local-Swin's by their q, in which they are linear, and o_proj so
-   much quieter: the layer says the same, and one learning rate suits both branches. */
-static void balance(const job *j, const sums *s, size_t i, const double *square)
+static int solve(job *j)                                 /* 0, or -1 */
 {
-    mmix_tensor *q = weight_of(j->student, "mmate.flex.q_proj", i);
-    mmix_tensor *o = weight_of(j->student, "mmate.flex.o_proj", i);
-    size_t P = j->teacher->config.head_dim, D = s->D, E = s->E;
-    for (size_t h = 0; h < E / P; h++) {
-        double loud = 0, wanted = 0;
-        for (size_t e = h * P; e < (h + 1) * P; e++) {
-            loud += square[e];
-            wanted += square[E + e];
-        }
-        if (!(loud > 0) || !(wanted > 0)) continue;
-        mmix_real share = (mmix_real)sqrt(wanted / loud);
-        for (size_t k = h * P * D; k < (h + 1) * P * D; k++) mmix_data(q)[k] *= share;
-        for (size_t d = 0; d < D; d++)
-            for (size_t e = h * P; e < (h + 1) * P; e++) mmix_data(o)[d * E + e] /= share;
-    }
-}
-/* Writes what was found into o_proj of layer i. */
-static void take_layer(const job *j, sums *s, size_t i, const mmix_tensor *own)
-{
-    const double ridge = 0.01;                   /* times each head's own size */
-    size_t n = 2 * s->E;
-    double *A = s->A + i * n * n, *Y = s->Y + i * n * s->D;
-    mmix_tensor *flex = weight_of(j->student, "mmate.flex.o_proj", i);
-    mmix_tensor *swin = weight_of(j->student, "mmate.swin.o_proj", i);
-    for (size_t e = 0; e < n; e++) s->square[e] = A[e * n + e];
-    solve_system(A, Y, n, s->D, ridge);
-    for (size_t d = 0; d < s->D; d++)
-        for (size_t e = 0; e < s->E; e++) {
-            size_t at = d * s->E + e;
-            mmix_data(flex)[at] = (mmix_real)Y[e * s->D + d];
-            mmix_data(swin)[at] = mmix_data(own)[at] + (mmix_real)Y[(s->E + e) * s->D + d];
-        }
-    balance(j, s, i, s->square);
-}
-/* Local-Swin keeps its o_proj but for what the heads of both together do better. 0, or -1. */
-static int solve(job *j)
-{
-    mmix_ctx *m = j->m;
-    const mmix_decoder_config *c = &j->teacher->config;
-    size_t rows = (size_t)j->o->solve, train = j->t.rows - j->t.held;
-    sums s;
-    memset(&s, 0, sizeof s);
-    s.depth = c->depth;
-    s.D = c->dim;
-    s.E = c->heads * c->head_dim;
-    if (s.E != s.D)                              /* o_proj is no unit matrix then */
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--begin solved: expected heads together as wide "
-                         "as the decoder, %zu, found %zu", s.D, s.E);
-    if (rows > train) rows = train;
-    s.A = (double *)calloc(4 * s.depth * s.E * s.E, sizeof *s.A);
-    s.Y = (double *)calloc(2 * s.depth * s.E * s.D, sizeof *s.Y);
-    s.square = (double *)calloc(2 * s.E, sizeof *s.square);
-    mmix_tensor **place = (mmix_tensor **)calloc(6 * s.depth, sizeof *place), **own = place;
-    if (!s.A || !s.Y || !s.square || !place)
-        mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for least squares");
-    if (place) {
-        s.said = place + s.depth;
-        s.output = s.said + s.depth;
-        s.input = s.output + s.depth;
-        s.heads[0] = s.input + s.depth;
-        s.heads[1] = s.heads[0] + s.depth;
-        s.unit = mmix_fill(mmix_new2(m, s.E, s.E), 0);
-        for (size_t e = 0; s.unit && e < s.E; e++) mmix_data(s.unit)[e * s.E + e] = 1;
-        for (size_t i = 0; i < s.depth; i++) {
-            mmix_tensor *w = weight_of(j->student, "mmate.swin.o_proj", i);
-            own[i] = w ? mmix_affine(m, w, 1, 0) : NULL;
-        }
-    }
-    mmix_mark mark = mmix_mark_here(m);
-    for (size_t row = 0; row < rows && !mmix_error(m) && !interrupted; row++) {
-        add_row(j, &s, own, row);
-        mmix_rewind(m, mark);
-    }
-    for (size_t i = 0; i < s.depth && !mmix_error(m) && !interrupted; i++)
-        if (own[i]) take_layer(j, &s, i, own[i]);
-    free(s.A);
-    free(s.Y);
-    free(s.square);
-    free(place);
-    mmix_reset(m);
-    return mmix_error(m) ? -1 : 0;
+    size_t train = j->t.rows - j->t.held;
+    solve_lesson l = {j->m, j->teacher, j->student, (size_t)j->o->solve, solve_row, j};
+    if (l.rows > train) l.rows = train;
+    return solve_outputs(&l);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -1251,47 +995,17 @@ static int answer(mmix_ctx *m, const settings *o)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-/* On one thread the processor's time, which others on the machine hardly change. */
-static double clock_of(const mmix_ctx *m)
-{
-    if (mmix_threads(m) > 1) return now();
-    return (double)clock() / CLOCKS_PER_SEC;
-}
-typedef struct pace {
-    double read, step;                           /* seconds: of all tokens; of one more */
-    double bytes;                                /* that are remembered after all of it */
-} pace;
-/* Reads `length` tokens and writes some: the middle of their times counts. 0, or -1. */
+/* Reads `length` tokens and writes some. 0, or -1. */
 static int time_decoder(mmix_ctx *m, const mmix_decoder *d, size_t length, pace *p)
 {
-    enum { STEPS = 9 };
-    size_t shape[2] = {1, length}, one[2] = {1, 1};
-    double step[STEPS];
+    size_t shape[2] = {1, length};
     mmix_sequence piece;
-    mmix_mix_state *state = mmix_decoder_state_create(d);
     memset(&piece, 0, sizeof piece);
     piece.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; piece.tokens && i < length; i++)
         mmix_data_i32(piece.tokens)[i] = (int32_t)(mmix_random_u32(m, 9000, 0, i)
                                                    % d->config.vocabulary);
-    double start = clock_of(m);
-    mmix_tensor *logits = mmix_decoder_step(m, d, &piece, state);
-    p->read = clock_of(m) - start;
-    for (int i = 0; logits && i < STEPS; i++) {
-        int32_t token = mmix_sample_token(m, mmix_data(logits), d->config.vocabulary, NULL, 0);
-        mmix_reset(m);
-        piece.tokens = mmix_from_i32(m, 2, one, &token);
-        start = clock_of(m);
-        logits = mmix_decoder_step(m, d, &piece, state);
-        step[i] = clock_of(m) - start;
-    }
-    p->bytes = state ? (double)mmix_mix_state_bytes(state) : 0;
-    mmix_mix_state_destroy(state);
-    mmix_reset(m);
-    if (mmix_error(m)) return -1;
-    qsort(step, STEPS, sizeof *step, by_size);
-    p->step = step[STEPS / 2];
-    return 0;
+    return pace_of(m, d, &piece, p);
 }
 static void print_pace(const settings *o, const char *who, size_t length, const pace *p, int first)
 {

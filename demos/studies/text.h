@@ -2,7 +2,7 @@
 
        tokenizer *t = tokenizer_load(m, "tok512.bin");               // NULL: mmix_error(m) says why
        size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
-       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
+       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL, NULL };
        size_t made = mmix_decoder_generate(m, d, &text, NULL, more, 200);
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
        tokenizer_free(t);
