@@ -1848,7 +1848,7 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
    QWEN (Qwen2-VL, Wang et al. 2024; Qwen2.5-VL, Bai et al. 2025): nothing is cut. Both sides become
    multiples of patch · merge, with at least `least` and at most `most` pixels together, and their
    ratio stays about what it is. Films are read, too. */
-enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_QWEN, MMIX_VLM_NVILA };
+enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_NVILA, MMIX_VLM_QWEN };
 /* mmix_vlm_config.projector: what brings r² widths of the tower to the decoder's. LINEAR: a matrix.
    MLP: two with biases, and the activation between. NORM_MLP: a layer norm, and MLP. */
 enum { MMIX_PROJECTOR_LINEAR, MMIX_PROJECTOR_MLP, MMIX_PROJECTOR_NORM_MLP };
@@ -1906,8 +1906,8 @@ MMIXDEF mmix_vlm *mmix_vlm_create(mmix_ctx *m, mmix_vlm_config config);
 MMIXDEF void mmix_vlm_destroy(mmix_vlm *v);
 /* Returns a model from a folder of Hugging Face's, as it is downloaded: weights, config.json and
    preprocessor_config.json (or processor_config.json). Model types are idefics3, smolvlm,
-   llava_onevision, qwen2_vl and qwen2_5_vl; and NVILA, whose folder has three, llm, vision_tower and
-   mm_projector. What a config asks for and is not done here is an error that names it. NULL on
+   llava_onevision, qwen2_vl and qwen2_5_vl; and NVILA, whose folder has three, llm, vision_tower
+   and mm_projector. What a config asks for and is not done here is an error that names it. NULL on
    error. */
 MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
@@ -16926,15 +16926,29 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
+static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
+{
+    return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
+}
 static mmix_real *mmixi_slab(const mmix_params *p)
 {
     size_t bytes = p->slab * sizeof(mmix_real);
     return (mmix_real *)mmixi_twinned(p->m, mmixi_zeroed(p->m, bytes), bytes);
 }
-
-static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
+/* A slab that a file fills: what the file will not, the padding, is 0. To clear all of it took a
+   third of the time of opening. */
+static mmix_real *mmixi_slab_to_fill(const mmix_params *p)
 {
-    return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
+    size_t bytes = p->slab * sizeof(mmix_real);
+    mmix_real *slab = (mmix_real *)mmixi_twinned(p->m, mmixi_alloc(p->m, bytes), bytes);
+    size_t at = 0;
+    for (size_t i = 0; slab && i < p->count; i++) {
+        size_t used = mmixi_bytes(p->at[i].tensor);
+        size_t room = mmixi_slab_size(p->at[i].tensor);
+        memset((char *)(slab + at) + used, 0, room * sizeof *slab - used);
+        at += room;
+    }
+    return slab;
 }
 
 /* A linear layer's product reads a packed copy of its matrix (O, I). This is how many reals the
@@ -17074,12 +17088,12 @@ static void mmixi_start_range(void *arg, mmixi_range range)
         x[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
 
-/* The values. start 0: they are zeros, since a file's will follow. */
+/* The values. start 0: a file's will follow, and nobody looks at them before. */
 static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
-    p->values = mmixi_slab(p);
+    p->values = start ? mmixi_slab(p) : mmixi_slab_to_fill(p);
     if (!p->values) return -1;
     size_t at = 0;
     for (size_t i = 0; i < p->count; i++) {
@@ -32507,6 +32521,7 @@ static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *
 typedef struct mmixi_listed {
     mmix_params *p;
     size_t first, count;
+    int is_new;                                  /* 1: the list had no values before it was read */
     mmixi_names names;
 } mmixi_listed;
 static mmixi_listed mmixi_listed_of(mmix_params *p, const mmix_archive *a, const char *prefix)
@@ -32546,15 +32561,63 @@ MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *
     mmixi_listed part = mmixi_listed_of((mmix_params *)p, archive, prefix);
     return mmixi_parts_check(p->m, &part, 1, prefix != NULL);
 }
-/* Gives back the memory of what has been read of a mapped .safetensors: whole pages, of up to 64
-   KiB. */
+/* Gives back the memory of what has been read of a mapped .safetensors or GGUF: whole pages. */
 static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
 {
-    size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
+#if defined(MMIXI_HUGE) && defined(MMIXI_MAPS)
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t begin = (size_t)(0 - (uintptr_t)e->data) % page;
     if (!a->paged || e->bytes <= begin) return;
-#ifdef MMIXI_HUGE
-    madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
+    madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / page * page, MADV_DONTNEED);
+#else
+    (void)a, (void)e;
 #endif
+}
+/* Numbers begin … begin + n - 1 of an entry that can be read, as one axis: whole blocks of those
+   that are in blocks. */
+static mmix_entry mmixi_entry_part(const mmix_entry *e, size_t begin, size_t n)
+{
+    const mmixi_block_type *type = mmixi_block_type_of(e->dtype);
+    size_t numbers = type ? type->elements : 1;
+    size_t bytes = type ? type->bytes : mmixi_file_size(e->dtype);
+    mmix_entry part = *e;
+    part.ndim = 1;
+    part.shape[0] = n;
+    part.data = (const char *)part.data + begin / numbers * bytes;
+    part.bytes = n / numbers * bytes;
+    return part;
+}
+/* Numbers of a file that are read before their memory is given back, and how many of them a task
+   takes: whole blocks. */
+enum { MMIXI_READ_BAND = MMIXI_SIZE(1 << 19, 512), MMIXI_READ_TASK = MMIXI_SIZE(1 << 16, 256) };
+typedef struct mmixi_entry_job {
+    mmix_ctx *m;
+    const mmix_archive *a;
+    const mmix_entry *e;
+    mmix_real *to;
+} mmixi_entry_job;
+static void mmixi_entry_task(void *arg, mmixi_range range)
+{
+    mmixi_entry_job *job = (mmixi_entry_job *)arg;
+    size_t n = range.end - range.begin;
+    mmix_entry part = mmixi_entry_part(job->e, range.begin, n);
+    mmix_archive_read(job->m, job->a, &part, MMIX_FILE_REAL, job->to + range.begin, n);
+}
+/* All numbers of an entry as reals, in bands: of a mapped file no more than one is in memory beside
+   what is made of it. 0, or -1. */
+static int mmixi_entry_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, mmix_real *to)
+{
+    size_t count = mmix_entry_count(e);
+    if (e->dtype == MMIX_FILE_OTHER) return mmix_archive_read(m, a, e, MMIX_FILE_REAL, to, count);
+    for (size_t begin = 0; begin < count; begin += MMIXI_READ_BAND) {
+        size_t n = mmixi_min(count - begin, MMIXI_READ_BAND);
+        mmix_entry band = mmixi_entry_part(e, begin, n);
+        mmixi_entry_job job = { m, a, &band, to + begin };
+        mmixi_ranges(m, n, MMIXI_READ_TASK, mmixi_entry_task, &job);
+        mmixi_entry_forget(a, &band);
+    }
+    mmixi_entry_forget(a, e);
+    return 0;
 }
 /* Run `run` of 32 numbers of a row in blocks of four bits, with scale and minimum as float16: those
    of the file, except that Q4_K's are products, which are rounded. */
@@ -32607,12 +32670,10 @@ static void mmixi_take_fours(const mmix_entry *e, size_t begin, size_t end, cons
 static int mmixi_entry_rows(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, size_t begin,
                             size_t n, mmix_real *rows)
 {
-    size_t bytes = e->bytes / e->shape[0];
-    mmix_entry part = *e;
-    part.shape[0] = n;
-    part.data = (const char *)part.data + begin * bytes;
-    part.bytes = n * bytes;
-    return mmix_archive_read(m, a, &part, MMIX_FILE_REAL, rows, mmix_entry_count(&part));
+    size_t D = mmix_entry_count(e) / e->shape[0];
+    if (e->dtype == MMIX_FILE_OTHER) return mmixi_entry_read(m, a, e, rows);
+    mmix_entry part = mmixi_entry_part(e, begin * D, n * D);
+    return mmix_archive_read(m, a, &part, MMIX_FILE_REAL, rows, n * D);
 }
 /* A row of int8 or four bits in a file: the scales and minima, as they are there, and the numbers,
    D of them and in four bits whole blocks. */
@@ -32688,30 +32749,31 @@ typedef struct mmixi_narrow_read {
     const mmix_tensor *to;
     mmix_real *room;                             /* a panel's rows for each lane */
     size_t first;                                /* where the entry's rows begin in the matrix */
+    size_t band;                                 /* the row of the entry that is the task's first */
     int bad;
 } mmixi_narrow_read;
 static void mmixi_narrow_read_rows(void *arg, mmixi_range range)
 {
     mmixi_narrow_read *job = (mmixi_narrow_read *)arg;
     size_t D = job->to->shape[1];
-    size_t n = range.end - range.begin;
+    size_t n = range.end - range.begin, begin = job->band + range.begin;
+    size_t first = job->first + begin;
     mmix_real *rows = job->room + range.lane * MMIXI_PANEL * D;
     const mmixi_stored *part = job->part;
     const mmix_entry *e = part->entry;
     int stored_as = part->minimum ? MMIX_DTYPE_Q4 : MMIX_DTYPE_I8;
     int is_own = e && part->scale && job->to->dtype == stored_as;
     if (mmixi_is_four(e, job->to)) {
-        mmixi_take_fours(e, range.begin, range.end, job->to, job->first + range.begin);
+        mmixi_take_fours(e, begin, begin + n, job->to, first);
         return;
     }
     if (is_own) {
-        mmixi_stored_copy(part, range.begin, n, job->to, job->first + range.begin);
+        mmixi_stored_copy(part, begin, n, job->to, first);
         return;
     }
     memset(rows, 0, n * D * sizeof *rows);
-    if (e && mmixi_stored_rows(job->m, job->a, part, range.begin, n, rows)) job->bad = 1;
-    char *panels = mmixi_panels_of(job->to);
-    mmixi_narrow_rows(job->to->dtype, panels, job->first + range.begin, n, rows, D);
+    if (e && mmixi_stored_rows(job->m, job->a, part, begin, n, rows)) job->bad = 1;
+    mmixi_narrow_rows(job->to->dtype, mmixi_panels_of(job->to), first, n, rows, D);
 }
 /* Whether threads may share a piece of n rows: whole panels, since rows come in order, of numbers
    whose reading does not fail. */
@@ -32721,12 +32783,33 @@ static int mmixi_narrow_shared(const mmixi_narrow_read *job, size_t n)
     if (e && e->dtype == MMIX_FILE_OTHER) return 0;
     return job->first % MMIXI_PANEL == 0 && n % MMIXI_PANEL == 0;
 }
+/* Reads n rows of a piece in bands of whole panels, as mmixi_entry_read does. */
+static void mmixi_narrow_bands(mmixi_narrow_read *job, size_t n)
+{
+    const mmix_entry *e = job->part->entry;
+    size_t D = job->to->shape[1];
+    size_t rows = mmixi_round_up(mmixi_max(MMIXI_READ_BAND / D, 1), MMIXI_PANEL);
+    int shared = mmixi_narrow_shared(job, n);
+    for (job->band = 0; job->band < n; job->band += rows) {
+        size_t now = mmixi_min(n - job->band, rows);
+        if (shared) mmixi_ranges(job->m, now, MMIXI_PANEL, mmixi_narrow_read_rows, job);
+        for (size_t r = 0; !shared && r < now; r++) {
+            mmixi_range row = { r, r + 1, 0 };
+            mmixi_narrow_read_rows(job, row);
+        }
+        if (!e || e->dtype == MMIX_FILE_OTHER) continue;
+        size_t width = mmix_entry_count(e) / n;  /* of four bits in a file: half of D */
+        mmix_entry band = mmixi_entry_part(e, job->band * width, now * width);
+        mmixi_entry_forget(job->a, &band);
+    }
+    if (e) mmixi_entry_forget(job->a, e);
+}
 /* Reads a narrow matrix piece by piece. 0, or -1. */
 static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
     mmix_mark mark = mmix_mark_here(m);
     size_t D = q->tensor->shape[1];
-    mmixi_narrow_read job = { m, f->a, NULL, q->tensor, NULL, 0, 0 };
+    mmixi_narrow_read job = { m, f->a, NULL, q->tensor, NULL, 0, 0, 0 };
     job.room = mmixi_reals(m, m->lanes * MMIXI_PANEL, D);
     if (!job.room) return -1;
     int piece = 0;
@@ -32734,14 +32817,7 @@ static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
         mmixi_stored part = mmixi_stored_of(f, q, piece);
         size_t n = part.expected.shape[0];
         job.part = &part;
-        if (mmixi_narrow_shared(&job, n))
-            mmixi_ranges(m, n, MMIXI_PANEL, mmixi_narrow_read_rows, &job);
-        else
-            for (size_t r = 0; r < n; r++) {
-                mmixi_range row = { r, r + 1, 0 };
-                mmixi_narrow_read_rows(&job, row);
-            }
-        if (part.entry) mmixi_entry_forget(f->a, part.entry);
+        mmixi_narrow_bands(&job, n);
         job.first += n;
         piece++;
     } while (piece < f->pieces);
@@ -32789,22 +32865,20 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
     if (mmixi_stored_of(f, q, 0).turned) return mmixi_turned_param_read(m, f, q);
     if (mmixi_is_narrow(q->tensor)) return mmixi_narrow_param_read(m, f, q);
-    int type = MMIX_FILE_REAL;
-    size_t size = sizeof(mmix_real), done = 0;
-    char *values = (char *)mmixi_of(q->tensor);
+    size_t done = 0;
+    mmix_real *values = mmixi_of(q->tensor);
     int piece = 0;
     do {
         mmixi_stored part = mmixi_stored_of(f, q, piece);
         size_t n = mmix_count(&part.expected);
         size_t lacks = f->pieces == 1 ? mmix_count(q->tensor) - n : 0;
-        memset(values + done * size, 0, lacks * size);
+        memset(values + done, 0, lacks * sizeof *values);
         done += lacks;
-        if (!part.entry) memset(values + done * size, 0, n * size);
+        if (!part.entry) memset(values + done, 0, n * sizeof *values);
         else if (part.scale) {
-            mmix_real *rows = (mmix_real *)(void *)values + done;
-            if (mmixi_stored_rows(m, f->a, &part, 0, part.expected.shape[0], rows)) return -1;
-        } else if (mmix_archive_read(m, f->a, part.entry, type, values + done * size, n)) return -1;
-        else mmixi_entry_forget(f->a, part.entry);
+            size_t rows = part.expected.shape[0];
+            if (mmixi_stored_rows(m, f->a, &part, 0, rows, values + done)) return -1;
+        } else if (mmixi_entry_read(m, f->a, part.entry, values + done)) return -1;
         done += n;
         piece++;
     } while (piece < f->pieces);
@@ -32834,15 +32908,22 @@ static void mmixi_parts_expect(mmix_ctx *m, mmixi_listed *part, size_t n, int al
 /* Reads n parts, which have all that the archive holds. 0, or -1. */
 static int mmixi_parts_read(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
 {
+    int failed = 0;
     mmixi_parts_expect(m, part, n, all);
     for (size_t k = 0; k < n; k++) {
         mmix_params *p = part[k].p;
+        part[k].is_new = !p->values;
         if (mmixi_params_allocate(p, 0)) return -1;
         mmixi_params_changed(p);
-        for (size_t i = 0; i < part[k].count; i++)
-            if (mmixi_param_read(m, &part[k].names, &p->at[part[k].first + i])) return -1;
     }
-    return 0;
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; !failed && i < part[k].count; i++)
+            failed = mmixi_param_read(m, &part[k].names, &part[k].p->at[part[k].first + i]);
+    for (size_t k = 0; failed && k < n; k++) {
+        mmix_params *p = part[k].p;
+        if (part[k].is_new) memset(p->values, 0, p->slab * sizeof *p->values);
+    }
+    return failed;
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
@@ -35575,8 +35656,8 @@ static void mmixi_nvila_read(mmix_ctx *m, mmix_vlm *v, mmix_archive *const *a)
 {
     mmix_params *p = v->params;
     mmixi_vlm_names names;
-    mmix_archive *of_tower = a[MMIXI_NVILA_TOWER];
-    mmixi_listed part = mmixi_vlm_listed(p, of_tower, mmixi_vlm_of_tower, 1, 1, &names);
+    mmixi_listed part = mmixi_vlm_listed(p, a[MMIXI_NVILA_TOWER], mmixi_vlm_of_tower, 1, 1,
+                                         &names);
     part.count = v->tower_count;
     if (mmixi_parts_read(m, &part, 1, 0)) return;
     part = mmixi_listed_of(p, a[MMIXI_NVILA_JOINT], "");

@@ -10,11 +10,11 @@
    backbone of pictures alone, such as DINOv2, pictures are found by a picture.
 
    What happens: a network makes one vector of each picture, of length 1, and another one makes such
-   a vector of the words. The product of two vectors, the cosine of their angle, is larger the better
-   the words fit the picture, so that a search is the product of a matrix and a vector. The pictures'
-   vectors are computed once, on all cores, and kept in FOLDER/.search.safetensors. Later runs compute
-   what is new or changed (by size and time) and drop what is gone. Ctrl-C keeps what there is, and
-   the same command goes on.
+   a vector of the words. The product of two vectors, the cosine of their angle, is larger the
+   better the words fit the picture, so that a search is the product of a matrix and a vector. The
+   pictures' vectors are computed once, on all cores, and kept in FOLDER/.search.safetensors. Later
+   runs compute what is new or changed (by size and time) and drop what is gone. Ctrl-C keeps what
+   there is, and the same command goes on.
 
    Without arguments it searches among 12 drawn pictures with towers that have learned nothing: it
    finds each picture by itself, and tries a tokenizer of CLIP's kind with 9 tokens. */
@@ -146,7 +146,7 @@ static int read_options(settings *o, int argc, char **argv)
         else if (k == all) o->words[o->n_words++] = argv[i];
         else if (++i == argc) return fail("%s without its value; --help has all", argv[i - 1]);
         else if (known[k].text) *known[k].text = argv[i];
-        else if (read_number(known[k].name, argv[i], known[k].least, known[k].most, known[k].number))
+        else if (read_number(argv[i - 1], argv[i], known[k].least, known[k].most, known[k].number))
             return 1;
     }
     if (!o->folder) return fail("no folder; --help says what it needs");
@@ -278,8 +278,8 @@ static int open_tokenizer(engine *e, const settings *o)
                     (double)tokenizer_count(e->t), (double)c->vocabulary);
     int32_t end = c->end < 0 ? (int32_t)tokenizer_count(e->t) - 1 : c->end;
     if (c->pool == MMIX_TOWER_END && tokenizer_end(e->t) != end)
-        return fail("%s is another model's tokenizer: its texts end with token %d, the model's with "
-                    "%d", path, (int)tokenizer_end(e->t), (int)end);
+        return fail("%s is another model's tokenizer: its texts end with token %d, the model's "
+                    "with %d", path, (int)tokenizer_end(e->t), (int)end);
     return 0;
 }
 
@@ -315,8 +315,8 @@ static void read_picture(batch *b, mmix_ctx *m, size_t i)
         deviation = mmix_towers_config_of(e->towers)->deviation;
     }
     if (!small || picture_resize(small, in, plan))
-        snprintf(b->why[i], sizeof b->why[i], "%.300s: %.0f x %.0f pixels cannot be brought to %.0f "
-                 "x %.0f", b->path[i], (double)width, (double)height, (double)e->side,
+        snprintf(b->why[i], sizeof b->why[i], "%.300s: %.0f x %.0f pixels cannot be brought to "
+                 "%.0f x %.0f", b->path[i], (double)width, (double)height, (double)e->side,
                  (double)e->side);
     else {
         mmix_picture out = { small, e->side, e->side };
@@ -335,7 +335,10 @@ static const mmix_real *vectors_of(engine *e, mmix_tensor *image)
 {
     mmix_tensor *y;
     if (e->towers) y = mmix_towers_picture(e->m, e->towers, image);
-    else y = mmix_l2_normalize(e->m, mmix_vision_forward(e->m, e->vision, image, NULL).token, 1e-12);
+    else {
+        mmix_features f = mmix_vision_forward(e->m, e->vision, image, NULL);
+        y = mmix_l2_normalize(e->m, f.token, 1e-12);
+    }
     return y ? mmix_data(y) : NULL;
 }
 /* Room for a batch of n pictures. 0, or 1 after a message. */
@@ -352,8 +355,8 @@ static void batch_close(batch *b)
     free(b->path);
     free(b->why);
 }
-/* Makes vectors of the first n paths of a batch: row i of `rows` for picture i, unless b->why[i] says
-   why it has none. 0, or 1 after a message. */
+/* Makes vectors of the first n paths of a batch: row i of `rows` for picture i, unless b->why[i]
+   says why it has none. 0, or 1 after a message. */
 static int batch_run(engine *e, batch *b, size_t n, float *const *rows)
 {
     mmix_tensor *image = mmix_fill(mmix_new4(e->m, n, 3, e->side, e->side), 0);
@@ -461,7 +464,9 @@ static void album_close(album *a)
     free(a->vectors);
 }
 
-/* ---- the file of vectors: vectors F32 (n, width), names U8, each ended by 0, sizes and times U64 - */
+/* ---- the file of vectors ---------------------------------------------------------------------
+   vectors F32 (n, width); names U8, each ended by 0, sorted; sizes and times of the files, U64 (n)
+   ---------------------------------------------------------------------------------------------- */
 
 /* An array of the file with n elements of a type; NULL if it is another. */
 static const mmix_entry *part_of(const mmix_archive *f, const char *name, int dtype, size_t n)
@@ -512,15 +517,16 @@ static int album_parts(album *a, const engine *e, const mmix_archive *f, size_t 
     free(rows);
     return bad ? -1 : 0;
 }
-/* Opens the file of vectors, if there is one. What it has of this model and of pictures that did not
-   change is taken. 0, or 1 after a message. */
+/* Opens the file of vectors, if there is one. What it has of this model and of pictures that did
+   not change is taken. 0, or 1 after a message. */
 static int album_load(album *a, const engine *e)
 {
     a->vectors = (float *)calloc(a->count * e->width, sizeof *a->vectors);
     if (!a->vectors) return fail("out of memory");
     if (!is_there(a->index)) return 0;
     mmix_archive *f = mmix_archive_open(e->m, a->index);
-    const char *format = mmix_archive_metadata(f, "search"), *id = mmix_archive_metadata(f, "model");
+    const char *format = mmix_archive_metadata(f, "search");
+    const char *id = mmix_archive_metadata(f, "model");
     const mmix_entry *sizes = mmix_archive_find(f, "sizes");
     int is_mine = f && format && !strcmp(format, "1") && id && sizes;
     if (is_mine && strcmp(id, e->id))
@@ -587,8 +593,8 @@ static void show_progress(size_t done, size_t all, double seconds)
             on_screen() ? "\r" : "", (double)done, (double)all, speed,
             speed > 0 ? (double)(all - done) / speed : 0, on_screen() ? "" : "\n");
 }
-/* Computes the vectors of up to `most` pictures from *next on. How many were taken up, or 0 after an
-   error. */
+/* Computes the vectors of up to `most` pictures from *next on. How many were taken up, or 0 after
+   an error. */
 static size_t album_batch(album *a, engine *e, batch *b, size_t *next, size_t most)
 {
     float *rows[1024];
@@ -802,7 +808,8 @@ static int page_open(report *r, const settings *o)
     if (report_open(r, o->page, "Pictures that were found") < 0) return fail("%s", r->error);
     report_html(r, "<style>.found{display:grid;gap:1rem;grid-template-columns:repeat(auto-fill,"
                 "minmax(9rem,1fr))}.found figure{margin:0;min-width:0}.found img{width:100%%;"
-                "height:auto}.found figcaption{overflow-wrap:anywhere}</style>\n<p class=\"soft\">");
+                "height:auto}.found figcaption{overflow-wrap:anywhere}</style>\n"
+                "<p class=\"soft\">");
     report_text(r, o->folder);
     report_html(r, ", by ");
     report_text(r, o->model);
@@ -956,10 +963,10 @@ static const char small_clip[] =
     "\"Removed\",\"invert\":true},{\"type\":\"ByteLevel\",\"add_prefix_space\":false}]},"
     "\"decoder\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":\"RobertaProcessing\","
     "\"cls\":[\"<b>\",7],\"sep\":[\"<e>\",8]},\"added_tokens\":[{\"id\":7,\"content\":\"<b>\","
-    "\"special\":true},{\"id\":8,\"content\":\"<e>\",\"special\":true}],\"model\":{\"type\":\"BPE\","
-    "\"end_of_word_suffix\":\"</w>\",\"unk_token\":\"<e>\",\"vocab\":{\"d\":0,\"o\":1,\"g\":2,"
-    "\"d</w>\":3,\"g</w>\":4,\"og</w>\":5,\"dog</w>\":6,\"<b>\":7,\"<e>\":8},"
-    "\"merges\":[\"o g</w>\",\"d og</w>\"]}}";
+    "\"special\":true},{\"id\":8,\"content\":\"<e>\",\"special\":true}],\"model\":{"
+    "\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\",\"unk_token\":\"<e>\","
+    "\"vocab\":{\"d\":0,\"o\":1,\"g\":2,\"d</w>\":3,\"g</w>\":4,\"og</w>\":5,\"dog</w>\":6,"
+    "\"<b>\":7,\"<e>\":8},\"merges\":[\"o g</w>\",\"d og</w>\"]}}";
 
 enum { SMALL = 16 };
 /* Random towers: 2 layers of 32 features for pictures of 32 pixels, and for texts of 8 tokens. */
@@ -1001,8 +1008,10 @@ static int without_arguments(void)
     tokenizer *k = tokenizer_from("the small tokenizer", small_clip, sizeof small_clip - 1, error);
     mmix_tensor *part[PICTURES];
     for (size_t i = 0; i < PICTURES; i++) {              /* stripes of several widths and colours */
-        for (size_t at = 0; at < sizeof rgb; at++)
-            rgb[at] = (uint8_t)(at / 3 % WIDTH / (1 + i) % 2 * 120 + 15 * i * (at % 3 + 1) / 2 % 130);
+        for (size_t at = 0; at < sizeof rgb; at++) {
+            size_t stripe = at / 3 % WIDTH / (1 + i) % 2, colour = 15 * i * (at % 3 + 1) / 2 % 130;
+            rgb[at] = (uint8_t)(120 * stripe + colour);
+        }
         part[i] = mmix_towers_picture(m, t, mmix_towers_image(m, t, rgb, WIDTH, HEIGHT));
     }
     mmix_tensor *all = mmix_concat(m, 0, part, PICTURES);

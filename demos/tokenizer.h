@@ -2376,7 +2376,8 @@ int tokenizer_encode_to(const tokenizer *t, const char *text, size_t n, int flag
     static const tokenizer_ids none = { NULL, 0, 0 };
     int begins = flags & TOKENIZER_BEGIN;
     if (!t) return -1;
-    const tokenizer_ids *before = begins ? &t->before : &none, *after = begins ? &t->after : &none;
+    const tokenizer_ids *before = begins ? &t->before : &none;
+    const tokenizer_ids *after = begins ? &t->after : &none;
     size_t around = before->count + after->count;
     if (length < around || tokenizer_encode(t, text, n, flags & ~TOKENIZER_BEGIN, &all)) return -1;
     size_t count = all.count < length - around ? all.count : length - around;

@@ -1750,6 +1750,82 @@ static void reference(void)
     mmix_destroy(m);
 }
 
+/* A number of /proc/self/status, in bytes; 0 where there is none. */
+static size_t status(const char *key)
+{
+    char line[256];
+    size_t kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':')
+            kib = (size_t)strtoul(line + strlen(key) + 1, NULL, 10);
+    if (f) fclose(f);
+    return kib * 1024;
+}
+/* A list of one matrix and one vector; dtype MMIX_DTYPE_REAL or that of the matrix. */
+static mmix_params *two_params(mmix_ctx *m, int dtype)
+{
+    enum { ROWS = ARENA_BLOCK == 256 ? 37 : 2049, COLUMNS = ARENA_BLOCK == 256 ? 70 : 2080 };
+    static const size_t shape[2] = { ROWS, COLUMNS };
+    mmix_params *p = mmix_params_create(m);
+    if (!p) return NULL;
+    p->dtype = dtype;
+    mmix_params_add(p, "", "fc.weight", 2, shape, MMIX_INIT_NORMAL, 0.1, 0);
+    mmix_params_add(p, "", "fc.bias", 1, shape, MMIX_INIT_UNIFORM, -1, 1);
+    return p;
+}
+/* Whether two lists have the same numbers. */
+static int same_numbers(const mmix_params *a, const mmix_params *b)
+{
+    int same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++) {
+        const size_t n = mmix_count(a->at[i].tensor);
+        real *x = (real *)malloc(2 * n * sizeof *x);
+        same = x && !mmix_read(a->at[i].tensor, x) && !mmix_read(b->at[i].tensor, x + n)
+            && !memcmp(x, x + n, n * sizeof *x);
+        free(x);
+    }
+    return same;
+}
+/* Weights of several bands of a file: in each type they are what narrowing makes of them in memory,
+   and reading takes 1.15 of their memory and what a band takes, since the file's pages are given
+   back behind. */
+static void in_bands(void)
+{
+    static const int types[] = { MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8,
+                                 MMIX_DTYPE_Q4 };
+    mmix_ctx *m = context(3, 1);
+    mmix_params *p = two_params(m, MMIX_DTYPE_REAL);
+    if (!CHECK(!mmix_params_allocate(p))) return;
+    mmix_entry e[2];
+    for (size_t i = 0; i < 2; i++) e[i] = entry_of(&p->at[i]);
+    CHECK(!mmix_archive_save(m, PATH, e, 2, NULL));
+    mmix_params_destroy(p);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        mmix_params *read = two_params(m, types[t]), *want = two_params(m, MMIX_DTYPE_REAL);
+        mmix_params_allocate(want);
+        if (t) CHECK(!mmix_params_narrow(want, types[t]));
+        FILE *f = fopen("/proc/self/clear_refs", "w");
+        const int measures = f && fputs("5", f) >= 0 && !fflush(f);  /* the peak begins anew */
+        if (f) fclose(f);
+        const size_t before = status("VmRSS");
+        CHECK(!mmix_params_load(read, PATH));
+        const size_t took = status("VmHWM") - before, weights = read->slab * sizeof(mmix_real);
+        CHECK(same_numbers(read, want));
+#if defined(__linux__) && !defined(MMIX_REGRESSION) && !defined(__SANITIZE_ADDRESS__)
+        if (!measures || !before) skipped++;
+        else if (!CHECK(took < weights + weights / 100 * 15 + (4u << 20)))
+            printf("type %d: %.1f MiB for %.1f MiB of weights\n", types[t],
+                   (double)took / 1048576, (double)weights / 1048576);
+#endif
+        (void)measures, (void)took, (void)weights;
+        mmix_params_destroy(read);
+        mmix_params_destroy(want);
+    }
+    CHECK(!mmix_error(m));
+    remove(PATH);
+    mmix_destroy(m);
+}
 #endif
 
 int main(void)
@@ -1773,6 +1849,7 @@ int main(void)
           && !strcmp(mmix_file_dtype_name(MMIX_FILE_BOOL), "BOOL"));
     CHECK(!mmix_file_dtype_name(-1) && !mmix_file_dtype_name(MMIX_FILE_Q6_K + 1));
     round_trip();
+    in_bands();
     halves();
     many();
     saving_fails();

@@ -378,7 +378,7 @@ static void arguments(void)
         change;                                                 \
         BAD(mmix_vlm_create(m, wrong), text, "");               \
     } while (0)
-    WRONG(wrong.kind = MMIX_VLM_NVILA + 1, "kind is 4");
+    WRONG(wrong.kind = 4, "kind is 4");
     WRONG(wrong.qwen.depth = 49, "qwen.depth is 49");
     WRONG(wrong.qwen.dim = 20, "a multiple of 4");
     WRONG(wrong.qwen.frames = 0, "qwen.frames is 0");

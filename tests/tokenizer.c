@@ -1144,8 +1144,8 @@ static void check_folder(void)
 /* ---- networks of pictures and texts ---- */
 
 /* "a" 0 "b" 1 "a</w>" 2 "b</w>" 3 "ab" 4 "ab</w>" 5 "ba" 6, and what begins and ends. */
-#define CLIP_VOCAB "{'a':0,'b':1,'a</w>':2,'b</w>':3,'ab':4,'ab</w>':5,'ba':6,'<|startoftext|>':7," \
-    "'<|endoftext|>':8}"
+#define CLIP_VOCAB "{'a':0,'b':1,'a</w>':2,'b</w>':3,'ab':4,'ab</w>':5,'ba':6," \
+    "'<|startoftext|>':7,'<|endoftext|>':8}"
 #define CLIP_AROUND "'normalizer':{'type':'Sequence','normalizers':[{'type':'NFC'},{'type':" \
     "'Replace','pattern':{'Regex':'\\\\s+'},'content':' '},{'type':'Lowercase'}]}," \
     "'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'Split','pattern':{'Regex':" \
@@ -1261,7 +1261,7 @@ static bytes spm_mapped(void)
     free(normalizer.at);
     return file;
 }
-static void check_siglip(void)
+static void check_map(void)
 {
     bytes file = spm_mapped();
     doing("a map of characters");
@@ -1272,6 +1272,11 @@ static void check_siglip(void)
     IDS(t, "h\1e", "8");
     IDS(t, "\xE3\x80\x81", "5 0");              /* it begins as U+3000 does */
     tokenizer_free(t);
+    free(file.at);
+}
+static void check_siglip(void)
+{
+    bytes file = spm_mapped();
     doing("SigLIP");
     mkdir("build/tokenizer_siglip", 0777);
     FILE *f = fopen("build/tokenizer_siglip/spiece.model", "wb");
@@ -1280,7 +1285,7 @@ static void check_siglip(void)
         fclose(f);
     }
     free(file.at);
-    t = tokenizer_load("build/tokenizer_siglip", error);
+    tokenizer *t = tokenizer_load("build/tokenizer_siglip", error);
     if (CHECK_AT(t != NULL, error)) IDS(t, "h-E", "6 0");
     tokenizer_free(t);
     write_json("build/tokenizer_siglip/tokenizer_config.json",
@@ -1310,12 +1315,15 @@ static void check_siglip(void)
     remove("build/tokenizer_siglip/spiece.model");
     remove("build/tokenizer_siglip/tokenizer_config.json");
     remove("build/tokenizer_siglip");
+}
+static void check_openclip(void)
+{
     doing("OpenCLIP's way with texts");
     mkdir("build/tokenizer_open", 0777);
     write_json("build/tokenizer_open/tokenizer.json", "{" BYTE_LEVEL HELLO "}");
     write_json("build/tokenizer_open/open_clip_config.json", "{'model_cfg':{'text_cfg':{"
                "'tokenizer_kwargs':{'clean':'canonicalize'}}}}");
-    t = tokenizer_load("build/tokenizer_open", error);
+    tokenizer *t = tokenizer_load("build/tokenizer_open", error);
     if (CHECK_AT(t != NULL, error)) IDS(t, " HE_L-lo, ", "5 4 6 3");
     tokenizer_free(t);
     write_json("build/tokenizer_open/open_clip_config.json", "{'model_cfg':{'text_cfg':{"
@@ -1324,15 +1332,19 @@ static void check_siglip(void)
     remove("build/tokenizer_open/tokenizer.json");
     remove("build/tokenizer_open/open_clip_config.json");
     remove("build/tokenizer_open");
+}
+static void check_small(void)
+{
     doing("small letters");
-    t = opened("{'normalizer':{'type':'Lowercase'}," BYTE_LEVEL HELLO "}");
+    tokenizer *t = opened("{'normalizer':{'type':'Lowercase'}," BYTE_LEVEL HELLO "}");
     IDS(t, "HELLO \xC3\x89", "7 3 4 10 11");    /* É */
     tokenizer_free(t);
     t = opened("{" BYTE_LEVEL HELLO "}");
     TEXT_IS(ids_of(t, "HELLO", 5, TOKENIZER_LOWER), "7 3");
     char small[64];
     tokenizer_text to = { NULL, 0, 0 };
-    static const char sigmas[] = "\xCE\x9F\xCE\x94\xCE\x9F\xCE\xA3 \xCE\xA3 \xC4\xB0'\xCE\xA3.\xCE\xA3";
+    static const char sigmas[] = "\xCE\x9F\xCE\x94\xCE\x9F\xCE\xA3 \xCE\xA3 "
+        "\xC4\xB0'\xCE\xA3.\xCE\xA3";
     CHECK(!tk_lower(&t->unicode, sigmas, sizeof sigmas - 1, 1, &to));
     snprintf(small, sizeof small, "%s", to.at);
     TEXT_IS(small, "\xCE\xBF\xCE\xB4\xCE\xBF\xCF\x82 \xCF\x83 i\xCC\x87'\xCF\x83.\xCF\x82");
@@ -1529,7 +1541,9 @@ int main(int argc, char **argv)
         { "gguf", check_gguf }, { "refused", check_refused }, { "broken", check_broken },
         { "long", check_long }, { "chat", check_chat },
         { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
-        { "clip", check_clip }, { "siglip", check_siglip }, { "memory", check_memory }, { "fuzz", check_fuzz },
+        { "clip", check_clip }, { "map", check_map }, { "siglip", check_siglip },
+        { "openclip", check_openclip }, { "small", check_small },
+        { "memory", check_memory }, { "fuzz", check_fuzz },
     };
     if (argc == 7 && !strcmp(argv[1], "--encode")) return encode_file(argv);
     if (argc == 7 && !strcmp(argv[1], "--chat")) return converse(argv);

@@ -20,6 +20,7 @@ import json
 import os
 import random
 import re
+import shutil
 import string
 import struct
 import subprocess
@@ -137,6 +138,15 @@ class Check:
         self.program, self.lines, self.only = program, lines, only
         self.passed = self.failed = self.skipped = self.ids = 0
         self.texts = [l.decode("utf-8", errors="replace") for l in lines]
+
+    def of(self, lines):
+        """A check of other lines; add() counts what came of it."""
+        return Check(self.program, lines, self.only)
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.ids += other.ids
 
     def ours(self, path, flags, length=0):
         lines, out = FOLDER + "/lines", FOLDER + "/ids"
@@ -316,41 +326,45 @@ def trained(check, texts):
 
 # ---- networks of pictures and texts: CLIP, SigLIP, SigLIP 2 ----
 
-CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+CLIP = (r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d"
+        r"|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
 BEGIN, END = "<|startoftext|>", "<|endoftext|>"
 
 
 def clip_of(vocab, merges):
     """CLIPTokenizer of transformers, as it makes itself of a vocabulary."""
-    t = Tokenizer(models.BPE(vocab, merges, continuing_subword_prefix="", end_of_word_suffix="</w>", fuse_unk=False,
-                             unk_token=END))
-    t.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "),
-                                         normalizers.Lowercase()])
+    t = Tokenizer(models.BPE(vocab, merges, continuing_subword_prefix="",
+                             end_of_word_suffix="</w>", fuse_unk=False, unk_token=END))
+    t.normalizer = normalizers.Sequence([
+        normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
     t.pre_tokenizer = sequence(pre_tokenizers.Split(Regex(CLIP), "removed", invert=True),
                                pre_tokenizers.ByteLevel(add_prefix_space=False))
     t.decoder = decoders.ByteLevel()
     t.add_special_tokens([AddedToken(BEGIN, special=True), AddedToken(END, special=True)])
-    t.post_processor = processors.RobertaProcessing((END, t.token_to_id(END)), (BEGIN, t.token_to_id(BEGIN)), False, False)
+    t.post_processor = processors.RobertaProcessing(
+        (END, t.token_to_id(END)), (BEGIN, t.token_to_id(BEGIN)), False, False)
     return t
 
 
 def clip_vocabulary(merges):
-    level = pre_tokenizers.ByteLevel.alphabet()
-    words = sorted(level) + [c + "</w>" for c in sorted(level)] + [a + b for a, b in merges] + [BEGIN, END]
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = letters + [c + "</w>" for c in letters] + [a + b for a, b in merges] + [BEGIN, END]
     return {w: i for i, w in enumerate(dict.fromkeys(words))}
 
 
 def clip_trained(texts):
+    """The merges of a small vocabulary."""
+    empty = clip_of({END: 0, BEGIN: 1}, [])
     t = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
-    t.normalizer = clip_of({END: 0, BEGIN: 1}, []).normalizer
-    t.pre_tokenizer = clip_of({END: 0, BEGIN: 1}, []).pre_tokenizer
-    t.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=3000, end_of_word_suffix="</w>", show_progress=False,
-                                                     initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    t.normalizer, t.pre_tokenizer = empty.normalizer, empty.pre_tokenizer
+    t.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=3000, end_of_word_suffix="</w>", show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     return [tuple(m) for m in json.loads(t.to_str())["model"]["merges"]]
 
 
 def clip_real():
-    """The merges of CLIP's own vocabulary, where the package open_clip_torch is installed; else None."""
+    """Those of CLIP's own, where the package open_clip_torch is installed; else None."""
     for folder in sys.path:
         path = os.path.join(folder, "open_clip", "bpe_simple_vocab_16e6.txt.gz")
         if os.path.exists(path):
@@ -360,95 +374,106 @@ def clip_real():
     return None
 
 
-def towers(check, texts):
-    for name, merges in (("CLIP", clip_trained(texts)), ("CLIP's own", clip_real())):
-        if merges is None:
-            print("skipped: CLIP's own vocabulary (no package open_clip_torch)")
-            check.skipped += 1
-            continue
-        vocab = clip_vocabulary(merges)
-        t = clip_of(vocab, merges)
-        def said(ids, t=t):
-            return t.decode(ids, skip_special_tokens=False).replace("</w>", " ")
-        def encoded(texts, t=t):
-            return [e.ids for e in t.encode_batch(texts)]
-        path = FOLDER + "/clip.json"
-        t.save(path)
-        check.compare(name, path, encoded, said, 1)
-        folder = FOLDER + "/clip"
-        os.makedirs(folder, exist_ok=True)
-        with open(folder + "/vocab.json", "w", encoding="utf-8") as f:
-            json.dump(vocab, f, ensure_ascii=name == "CLIP")
-        with open(folder + "/merges.txt", "w", encoding="utf-8") as f:
-            f.write("#version: 0.2\n" + "".join(a + " " + b + "\n" for a, b in merges))
-        check.compare(name + ", vocab.json and merges.txt", folder, encoded, said, 1)
-        t.enable_truncation(77)
-        t.enable_padding(length=77, pad_id=t.token_to_id(END), pad_token=END)
-        check.compare(name + ", 77 tokens", folder, encoded, None, 1, length=77)
-    letters = "".join(chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) in ("Lu", "Lt", "Ll"))
-    every = Check(check.program, [letters[i:i + 50].encode() for i in range(0, len(letters), 50)], check.only)
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    every.hugging_face("every letter small", byte_level(normalizers.Lowercase(), level, ["a b"]))
-    stripped = normalizers.Sequence([normalizers.Lowercase(), normalizers.Strip(), normalizers.Replace(Regex(r"[!-/:-@]"), ""),
-                                     normalizers.Replace(Regex(r"\s+"), " ")])
-    check.hugging_face("Strip and Replace of a Regex", byte_level(stripped, level, texts))
-    gemma = metaspace_bpe(texts, True, normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(" ", BAR)]),
-                          pre_tokenizers.Split(" ", "merged_with_previous"),
-                          decoders.Sequence([decoders.Replace(BAR, " "), decoders.ByteFallback(), decoders.Fuse()]))
-    gemma.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
-    check.hugging_face("SigLIP 2", gemma, begin=True)
-    data = json.loads(gemma.to_str())
-    data["normalizer"] = data["normalizer"]["normalizers"][1]       # Gemma's own; the flag makes small letters
-    with open(FOLDER + "/gemma.json", "w", encoding="utf-8") as f:
-        json.dump(data, f)
-    gemma.enable_truncation(64)
-    gemma.enable_padding(length=64, pad_id=0, pad_token="<unk>")
-    data["padding"] = json.loads(gemma.to_str())["padding"]
+def clip(check, name, merges):
+    """From tokenizer.json, from vocab.json and merges.txt, and cut and filled up to 77 tokens."""
+    vocab = clip_vocabulary(merges)
+    t = clip_of(vocab, merges)
+
+    def said(ids):
+        return t.decode(ids, skip_special_tokens=False).replace("</w>", " ")
+
+    def encode(texts):
+        return [e.ids for e in t.encode_batch(texts)]
+
+    folder = FOLDER + "/clip"
+    os.makedirs(folder, exist_ok=True)
+    t.save(FOLDER + "/clip.json")
+    with open(folder + "/vocab.json", "w", encoding="utf-8") as f:
+        json.dump(vocab, f)
+    with open(folder + "/merges.txt", "w", encoding="utf-8") as f:
+        f.write("#version: 0.2\n" + "".join(a + " " + b + "\n" for a, b in merges))
+    check.compare(name, FOLDER + "/clip.json", encode, said, 1)
+    check.compare(name + ", vocab.json and merges.txt", folder, encode, said, 1)
+    t.enable_truncation(77)
+    t.enable_padding(length=77, pad_id=t.token_to_id(END), pad_token=END)
+    check.compare(name + ", 77 tokens", folder, encode, None, 1, length=77)
+
+
+def siglip2(check, texts):
+    """Gemma's steps and small letters; a file that is Gemma's own, and the flag."""
+    small = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(" ", BAR)])
+    t = metaspace_bpe(texts, True, small, pre_tokenizers.Split(" ", "merged_with_previous"),
+                      decoders.Sequence([decoders.Replace(BAR, " "), decoders.ByteFallback(),
+                                         decoders.Fuse()]))
+    t.post_processor = processors.TemplateProcessing(single="$A </s>",
+                                                     special_tokens=[("</s>", 2)])
+    check.hugging_face("SigLIP 2", t, begin=True)
+    t.enable_truncation(64)
+    t.enable_padding(length=64, pad_id=0, pad_token="<unk>")
+    data = json.loads(t.to_str())
+    data["normalizer"] = data["normalizer"]["normalizers"][1]
     with open(FOLDER + "/gemma.json", "w", encoding="utf-8") as f:
         json.dump(data, f)
     check.compare("SigLIP 2, Gemma's file, 64 tokens", FOLDER + "/gemma.json",
-                  lambda texts: [e.ids for e in gemma.encode_batch(texts)], None, 1 + 8, length=64)
-    for name, c in (("every", every),):
-        check.passed += c.passed
-        check.failed += c.failed
+                  lambda texts: [e.ids for e in t.encode_batch(texts)], None, 1 + 8, length=64)
+
+
+def towers(check, texts):
+    clip(check, "CLIP", clip_trained(texts))
+    real = clip_real()
+    if real:
+        clip(check, "CLIP's own", real)
+    else:
+        print("skipped: CLIP's own vocabulary (no package open_clip_torch)")
+        check.skipped += 1
+    letters = "".join(c for c in map(chr, range(0x110000))
+                      if unicodedata.category(c) in ("Lu", "Lt", "Ll"))
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    every = check.of([letters[i:i + 50].encode() for i in range(0, len(letters), 50)])
+    every.hugging_face("every letter small", byte_level(normalizers.Lowercase(), level, ["a b"]))
+    check.add(every)
+    steps = normalizers.Sequence([
+        normalizers.Lowercase(), normalizers.Strip(),
+        normalizers.Replace(Regex(r"[!-/:-@]"), ""), normalizers.Replace(Regex(r"\s+"), " ")])
+    check.hugging_face("Strip and Replace of a Regex", byte_level(steps, level, texts))
+    siglip2(check, texts)
 
 
 def siglip_text(text):
-    """What SiglipTokenizer of transformers makes of a text without special tokens before it asks SentencePiece."""
-    text = (BAR + text.replace(BAR, " ")).lower().translate(str.maketrans("", "", string.punctuation))
+    """What SiglipTokenizer of transformers makes of a text before it asks SentencePiece."""
+    no_marks = str.maketrans("", "", string.punctuation)
+    text = (BAR + text.replace(BAR, " ")).lower().translate(no_marks)
     return re.sub(r"\s+", " ", text).strip()
 
 
 def siglip(check, path):
-    """SiglipTokenizer over a spiece.model, and T5's tokenizer.json of the same pieces."""
+    """SiglipTokenizer over a spiece.model: its steps, and, where transformers is, itself."""
     folder = FOLDER + "/siglip"
     os.makedirs(folder, exist_ok=True)
-    with open(path, "rb") as f:
-        data = f.read()
-    with open(folder + "/spiece.model", "wb") as f:
-        f.write(data)
+    shutil.copy(path, folder + "/spiece.model")
     with open(folder + "/tokenizer_config.json", "w", encoding="utf-8") as f:
-        json.dump({"tokenizer_class": "SiglipTokenizer", "do_lower_case": True, "pad_token": "</s>", "eos_token": "</s>"}, f)
+        json.dump({"tokenizer_class": "SiglipTokenizer", "pad_token": "</s>",
+                   "eos_token": "</s>"}, f)
     p = sentencepiece.SentencePieceProcessor(model_file=path)
-    plain = Check(check.program, [l for l, t in zip(check.lines, check.texts) if "</s>" not in t and "<unk>" not in t], check.only)
-    skip = len(p.encode("<unk>"))
-    end = p.piece_to_id("</s>")
+    skip, end = len(p.encode("<unk>")), p.piece_to_id("</s>")
+    plain = check.of([l for l in check.lines if b"</s>" not in l and b"<unk>" not in l])
 
     def encode(texts, most=10 ** 9):
         return [p.encode("<unk>" + siglip_text(t))[skip:][:most - 1] + [end] for t in texts]
 
     plain.compare("SigLIP", folder, encode, None, 1 + 2)
-    plain.compare("SigLIP, 64 tokens", folder, lambda texts: [x + [end] * (64 - len(x)) for x in encode(texts, 64)], None, 1 + 2,
-                  length=64)
+    plain.compare("SigLIP, 64 tokens", folder,
+                  lambda texts: [x + [end] * (64 - len(x)) for x in encode(texts, 64)], None,
+                  1 + 2, length=64)
+    check.add(plain)
     if importlib.util.find_spec("transformers"):
         os.environ["HF_HUB_OFFLINE"] = "1"
         from transformers import SiglipTokenizer
         theirs = SiglipTokenizer(folder + "/spiece.model")
-        few = Check(check.program, plain.lines[:1000], check.only)
-        few.compare("SigLIP, transformers", folder, lambda texts: [theirs(t).input_ids for t in texts], None, 1)
-        plain.passed, plain.failed = plain.passed + few.passed, plain.failed + few.failed
-    check.passed += plain.passed
-    check.failed += plain.failed
+        few = check.of(plain.lines[:1000])
+        few.compare("SigLIP, transformers", folder,
+                    lambda texts: [theirs(t).input_ids for t in texts], None, 1)
+        check.add(few)
 
 
 # ---- SentencePiece's ----
@@ -464,48 +489,47 @@ def spm_compare(check, name, path):
                   ties=len(check.lines) // 2000 if "unigram user" in name else 0)
 
 
+def varint(data, at):
+    n = shift = 0
+    while True:
+        n |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            return n, at
+
+
+def field(data, number):
+    """The first field of that number in a message, as bytes."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        n = {1: 8, 5: 4}.get(key & 7, 0)
+        if key & 7 in (0, 2):
+            value, at = varint(data, at)
+            n = value if key & 7 == 2 else 0
+        if key >> 3 == number:
+            return data[at:at + n]
+        at += n
+    return b""
+
+
 def mapped(check, path):
-    """A tokenizer.json with the map of characters of a model."""
+    """A tokenizer.json with the map of characters of a model: field 2 of its field 3."""
     with open(path, "rb") as f:
-        data = f.read()
-    charsmap = spm_map(data)
+        charsmap = normalizers.Precompiled(field(field(f.read(), 3), 2))
     t = unigram(check.texts[:3000], True)
-    t.normalizer = normalizers.Precompiled(charsmap)
+    t.normalizer = charsmap
     check.hugging_face("unigram with a map of characters", t)
-    t.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Precompiled(charsmap)])
-    marks = [chr(c) for c in range(0x300, 0x370)] + list("\u200c\u200d\ufe0f\u0903\u093e\u0e33\uff9e\u0600\u06dd\r\n\u00ad")
+    t.normalizer = normalizers.Sequence([normalizers.Lowercase(), charsmap])
+    marks = [chr(c) for c in range(0x300, 0x370)]
+    marks += "\u200c\u200d\ufe0f\u0903\u093e\u0e33\uff9e\u0600\u06dd\r\n\u00ad"
     letters = "aeAE\u00e9\u0391\u0430\u05d0\u0627\uff71\u30cf\u00bd\u2460\ufb01 \u3000\u00a0"
     r = random.Random(5)
-    lines = ["".join(r.choice(letters if r.random() < 0.5 else marks) for _ in range(r.randint(1, 40))).encode() for _ in range(3000)]
-    clusters = Check(check.program, lines, check.only)
+    lines = ["".join(r.choice(letters if r.random() < 0.5 else marks)
+                     for _ in range(r.randint(1, 40))).encode() for _ in range(3000)]
+    clusters = check.of(lines)
     clusters.hugging_face("map of characters, clusters", t)
-    check.passed += clusters.passed
-    check.failed += clusters.failed
-
-
-def spm_map(data):
-    """precompiled_charsmap of a ModelProto: field 2 of its field 3."""
-    def fields(data):
-        at = 0
-        while at < len(data):
-            key = n = shift = 0
-            while True:
-                key |= (data[at] & 127) << shift
-                shift, at = shift + 7, at + 1
-                if data[at - 1] < 128:
-                    break
-            shift = 0
-            if key & 7 in (0, 2):
-                while True:
-                    n |= (data[at] & 127) << shift
-                    shift, at = shift + 7, at + 1
-                    if data[at - 1] < 128:
-                        break
-            if key & 7 == 2:
-                yield key >> 3, data[at:at + n]
-                at += n
-            at += {1: 8, 5: 4}.get(key & 7, 0)
-    return next(v for k, v in fields(next(v for k, v in fields(data) if k == 3)) if k == 2)
+    check.add(clusters)
 
 
 def spm_gguf(path, out):
@@ -539,7 +563,8 @@ def sentencepieces(check, texts):
         for t in texts:
             f.write(" ".join(t.split()).replace("\0", "") + "\n")
     nfkc = {"normalization_rule_name": "nmt_nfkc", "remove_extra_whitespaces": True}
-    cases = [("unigram", nfkc), ("bpe", nfkc), ("unigram", dict(nfkc, byte_fallback=False)), ("unigram", {}), ("bpe", {}), ("unigram", {"byte_fallback": False}),
+    cases = [("unigram", nfkc), ("bpe", nfkc), ("unigram", {}), ("bpe", {}),
+             ("unigram", {"byte_fallback": False}),
              ("bpe", {"byte_fallback": False}), ("unigram", {"remove_extra_whitespaces": True}),
              ("bpe", {"remove_extra_whitespaces": True}), ("bpe", {"add_dummy_prefix": False}),
              ("unigram", {"user_defined_symbols": ["<x>", "<y>", "ab", "the of"]}),
