@@ -89,7 +89,7 @@ asked '^ask: no question; --help says' tests/golden/vlm/smolvlm
 asked 'missing\.ppm: missing, or not to be read' tests/golden/vlm/smolvlm $t/missing.ppm x
 asked '101 pictures, expected at most the 900' tests/golden/vlm/smolvlm $(for i in $(seq 101); do echo tests/golden/vlm/smolvlm/picture.ppm; done) x
 asked '^ask: --type: give float' tests/golden/vlm/smolvlm x --type int3
-asked 'mmix_vlm_longest: kind is 1' tests/golden/vlm/llava-few x --longest 28
+asked 'mmix_vlm_longest: kind is 1, expected MMIX_VLM_IDEFICS3' tests/golden/vlm/llava-few x --longest 28
 asked 'this model reads no films' tests/golden/vlm/smolvlm tests/golden/vlm/smolvlm/picture.ppm x --film 2
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'

@@ -281,6 +281,7 @@ static void arguments(void)
     BAD_INT(mmix_vlm_plan_picture(m, v, 0, 5, 1, &plan), "mmix_vlm_plan_picture", "width is 0");
     BAD_INT(mmix_vlm_plan_picture(m, v, 5, 1 << 25, 1, &plan), "height is", "1 to 16777216");
     BAD_INT(mmix_vlm_plan_picture(m, v, 5, 5, 0, &plan), "count", "");
+    BAD_INT(mmix_vlm_longest(v, 28), "mmix_vlm_longest: kind is 1", "MMIX_VLM_IDEFICS3");
     BAD_INT(mmix_vlm_plan_picture(m, NULL, 5, 5, 1, &plan), "mmix_vlm_plan_picture", "v");
     CHECK(!mmix_vlm_plan_picture(m, v, 12, 7, 1, &plan));
     BAD(mmix_vlm_pixels(m, v, none, &plan), "picture", "NULL");
