@@ -23634,7 +23634,7 @@ static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
 {
     static const char who[] = "mmix_vlm_create";
     double last = (double)c->decoder.vocabulary - 1;
-    if (mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_NVILA)
+    if (mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_QWEN)
         || mmixi_within(m, who, "decoder.dim", (double)c->decoder.dim, 1, 65536)
         || mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
         || mmixi_within(m, who, "image_token", c->image_token, 0, last)

@@ -60,7 +60,7 @@ else
     run "a ViT of random numbers" train $all --random --run random --steps 20 --out $t/whole
     run "several questions about a picture" train $all --ask 3 --run three-asked --steps 20 --out $t/whole
 
-    convert="convert $all --out $t/whole --student-steps 90 --batch 4 --solve 24"
+    convert="convert $all --out $t/whole --student-steps 90 --batch 4 --solve 24 --rate 0.2"
     run "three stages" $convert --json
     holds "what is judged" "[s['after'] for s in x['scores']] == ['converted', 'least squares', 'stage 1', 'stage 2', 'stage 3']"
     holds "the teacher teaches" "x['scores'][4]['same'] > x['scores'][0]['same'] + 0.2 and x['teacher']['right'] > 0.1"

@@ -61,7 +61,7 @@ static const char help[] =
     "  --ask N           questions about each of them, in one row             (1)\n"
     "  --judge N         questions of a judgement, about pictures never seen  (300)\n"
     "  --rate R          train: the highest learning rate (1e-3); convert: times the learning\n"
-    "                    rates of mmix_distill_config_linmu (0.2)\n"
+    "                    rates of mmix_distill_config_linmu (0.02)\n"
     "  --minutes N       so long at most; then it is saved as after Ctrl-C    (no end)\n"
     "  --bf16            products are of bf16; needs AVX512-BF16\n"
     "  --threads N       (all cores)\n"
@@ -1427,7 +1427,7 @@ static int finish_student(job *j)
 /* An exit status. */
 static int convert(mmix_ctx *m, const settings *given)
 {
-    const settings own = with_defaults(given, "three", given->student_steps, 0.2), *o = &own;
+    const settings own = with_defaults(given, "three", given->student_steps, 0.02), *o = &own;
     job j;
     char path[1200];
     int status = run_ready(m, o, &j);
