@@ -1665,6 +1665,8 @@ static int prune(mmix_ctx *m, const settings *given)
     char path[1200], name[40];
     job j;
     if (!layers || !keeps) return 2;
+    for (size_t i = 0; i < keeps; i++)
+        if (keep[i] > 100) return fail("--keep %zu: give shares of 1 to 100 percent", keep[i]);
     int status = run_ready(m, o, &j);
     if (status) return status;
     path_of(o, o->run, ".safetensors", path);
@@ -1674,8 +1676,9 @@ static int prune(mmix_ctx *m, const settings *given)
     free(j.said);
     j.said = (int32_t *)calloc(o->judge, sizeof *j.said);
     if (!bad && !j.said) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for answers");
-    if (o->json) putchar('[');
-    else printf("%-14s %8s %8s %15s %9s\n", "patches", "after", "asked", "right, %", "same, %");
+    if (!bad && o->json) putchar('[');
+    else if (!bad) printf("%-14s %8s %8s %15s %9s\n", "patches", "after", "asked", "right, %",
+                          "same, %");
     if (!bad) bad = judge_pruned(&j, NULL, "all");
     for (size_t i = 0; i < layers * (keeps + 1) && !bad && !interrupted; i++) {
         size_t k = i % (keeps + 1);
@@ -1688,7 +1691,7 @@ static int prune(mmix_ctx *m, const settings *given)
         }
         bad = judge_pruned(&j, &how, name);
     }
-    if (o->json) puts("]");
+    if (!bad && o->json) puts("]");
     job_free(&j);
     return 0;
 }
