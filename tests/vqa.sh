@@ -76,6 +76,11 @@ else
     holds "of three" "[r['who'] for r in x] == ['encoder', 'teacher', 'student'] * 2 and x[4]['state_bytes'] > x[1]['state_bytes']"
     run "the same without new ones" speed $model --lengths 4,16 --out $t/whole
     [ "$(wc -l <$t/whole/speed.txt)" -eq 6 ] && ok || no "times were taken twice"
+    run "fewer patches" prune $all --out $t/whole --after 1 --keep 100,25 --json
+    holds "all patches, all of them once more, a quarter, one of four" "[r['after'] for r in x] == ['all', '100 %', '25 %', 'one of 2 x 2']"
+    holds "of which the second changes nothing" "x[0]['same'] == x[1]['same'] == 1 and x[0]['right'] == x[1]['right'] > 0.1"
+    refused "more patches than there are" "1 to 100 percent" prune $all --out $t/whole --after 1 --keep 200
+    refused "patches of a run that is not there" "train it" prune $all --out $t/whole --run none
     run "a page" report $all --out $t/whole
     [ "$(grep -c 'data:image/png' $t/whole/report.html)" -ge 4 ] && grep -q 'three stages: stage 3' $t/whole/report.html && ok || no "report.html"
     python3 -c "import xml.dom.minidom as d; d.parse('$t/whole/vqa.svg')" && grep -q 'random ViT' $t/whole/vqa.svg && ok || no "vqa.svg"

@@ -50,7 +50,7 @@
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "vqa all|train|convert|speed|report - a language model answers questions about pictures\n\n"
+    "vqa all|train|convert|speed|prune|report - a language model answers questions about pictures\n\n"
     "  --decoder FILE    .gguf, or .safetensors with config.json and tokenizer.json beside it\n"
     "  --vision FILE     a ViT                  (../shared/data/vit-s14/model.safetensors)\n"
     "  --data DIR        questions and pictures as easy-VQA's      (../shared/data/easy-vqa)\n"
@@ -90,11 +90,16 @@ static const char help[] =
     "speed: seconds of seeing and reading many pictures in one sequence, tokens a second after\n"
     "them. What stands in speed.txt is not timed again.\n"
     "  --lengths LIST    media tokens                              (1024,4096,16384)\n\n"
+    "prune: the trained model again, whose later layers have fewer patches (mmix_prune), on\n"
+    "--judge questions: all patches, then after each layer of --after each share of --keep, and\n"
+    "one patch of each 2 x 2.\n"
+    "  --after LIST      layers                                     (3,10,20)\n"
+    "  --keep LIST       shares of the patches in percent           (50,25,10)\n\n"
     "report: report.html and vqa.svg, of what there is in --out.\n\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *decoder, *vision, *data, *out, *run, *trained, *branches, *lengths;
+    const char *decoder, *vision, *data, *out, *run, *trained, *branches, *lengths, *after, *keep;
     unsigned long long size, steps, batch, ask, every, judge, last, minutes, threads, seed;
     double rate;
     unsigned long long stages, window, solve, student_steps;
@@ -117,6 +122,8 @@ static void default_settings(settings *o)
     o->trained = "trained";
     o->branches = "both";
     o->lengths = "1024,4096,16384";
+    o->after = "3,10,20";
+    o->keep = "50,25,10";
     o->stages = 3;
     o->window = 128;
     o->solve = 64;
@@ -144,6 +151,8 @@ static int read_options(settings *o, int argc, char **argv)
         {"--trained", &o->trained, NULL, 0, 0, NULL, NULL},
         {"--branches", &o->branches, NULL, 0, 0, NULL, NULL},
         {"--lengths", &o->lengths, NULL, 0, 0, NULL, NULL},
+        {"--after", &o->after, NULL, 0, 0, NULL, NULL},
+        {"--keep", &o->keep, NULL, 0, 0, NULL, NULL},
         {"--stages", NULL, &o->stages, 1, 3, NULL, NULL},
         {"--student-steps", NULL, &o->student_steps, 1, 100000000, NULL, NULL},
         {"--window", NULL, &o->window, 1, 65536, NULL, NULL},
@@ -1593,6 +1602,100 @@ static int speed(mmix_ctx *m, const settings *o)
     return 0;
 }
 
+/* ---- fewer patches --------------------------------------------------------------------------- */
+
+/* Whether question q is answered rightly, said greedily, token by token, from a state that has read
+   it with these patches pruned. The first token goes to *first. -1 on error. */
+static int answer_pruned(job *j, const question *q, const mmix_prune *prune, int32_t *first)
+{
+    mmix_ctx *m = j->m;
+    const mmix_decoder *d = j->decoder;
+    const question *one[1] = {q};
+    const tokenizer_ids *answer = &j->e.answer.at[q->answer].ids;
+    lesson_plan plan = {&j->e, j->features, "test", one, 1, 1};
+    lesson l;
+    int right = 1;
+    if (lesson_make(m, &plan, &l)) return -1;
+    mmix_sequence piece = l.input;
+    piece.tokens = mmix_slice(m, l.input.tokens, 1, 0, l.L - answer->count);
+    piece.media = project(m, &j->p, l.features);
+    piece.prune = prune;
+    mmix_mix_state *state = mmix_decoder_state_create(d);
+    for (size_t k = 0; state && k < answer->count && right; k++) {
+        const mmix_real *logits = mmix_data(mmix_decoder_step(m, d, &piece, state));
+        if (!logits) break;
+        int32_t said = mmix_sample_token(m, logits, d->config.vocabulary, NULL, 0);
+        if (!k) *first = said;
+        right = said == answer->at[k];
+        memset(&piece, 0, sizeof piece);
+        piece.tokens = mmix_slice(m, l.input.tokens, 1, l.L - answer->count + k, 1);
+    }
+    mmix_mix_state_destroy(state);
+    return mmix_error(m) ? -1 : right;
+}
+/* Judges the model with these patches pruned, or all (NULL), and prints a line. said holds the first
+   tokens with all patches, and is filled by that. 0, or -1. */
+static int judge_pruned(job *j, const mmix_prune *prune, const char *name)
+{
+    score s;
+    memset(&s, 0, sizeof s);
+    snprintf(s.name, sizeof s.name, "%s", name);
+    s.step = prune ? prune->layer : 0;
+    for (size_t i = 0; i < j->o->judge && !interrupted; i++, mmix_reset(j->m)) {
+        const question *q = test_question(&j->e, i, j->o->judge);
+        int kind = kind_of(j->e.answer.at[q->answer].words);
+        int32_t first = 0;
+        int right = answer_pruned(j, q, prune, &first);
+        if (right < 0) return -1;
+        if (!prune) j->said[i] = first;
+        s.same += first == j->said[i];
+        s.asked[kind]++;
+        s.right[kind] += (size_t)right;
+    }
+    print_score(j->o, &s, !prune);
+    fflush(stdout);
+    return 0;
+}
+/* An exit status. */
+static int prune(mmix_ctx *m, const settings *given)
+{
+    const settings own = with_defaults(given, "trained", 0, 1e-3), *o = &own;
+    size_t layer[LIST], layers = read_list("--after", o->after, layer);
+    size_t keep[LIST], keeps = read_list("--keep", o->keep, keep);
+    char path[1200], name[40];
+    job j;
+    if (!layers || !keeps) return 2;
+    for (size_t i = 0; i < keeps; i++)
+        if (keep[i] > 100) return fail("--keep %zu: give shares of 1 to 100 percent", keep[i]);
+    int status = run_ready(m, o, &j);
+    if (status) return status;
+    path_of(o, o->run, ".safetensors", path);
+    int bad = job_ready(&j) || mmix_adamw_init(&j.adamw, j.p.params);
+    if (!bad && !there(path)) bad = mmix_fail(m, MMIX_ERROR_FILE, "%s: missing; train it", path);
+    if (!bad) bad = restore(m, path, &j.p, &j.adamw, &j.r);
+    free(j.said);
+    j.said = (int32_t *)calloc(o->judge, sizeof *j.said);
+    if (!bad && !j.said) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for answers");
+    if (!bad && o->json) putchar('[');
+    else if (!bad) printf("%-14s %8s %8s %15s %9s\n", "patches", "after", "asked", "right, %",
+                          "same, %");
+    if (!bad) bad = judge_pruned(&j, NULL, "all");
+    for (size_t i = 0; i < layers * (keeps + 1) && !bad && !interrupted; i++) {
+        size_t k = i % (keeps + 1);
+        mmix_prune how = {layer[i / (keeps + 1)], 0, {2, 2}};
+        snprintf(name, sizeof name, "one of 2 x 2");
+        if (k < keeps) {
+            how.keep = (double)keep[k] / 100;
+            how.cell[0] = how.cell[1] = 0;
+            snprintf(name, sizeof name, "%zu %%", keep[k]);
+        }
+        bad = judge_pruned(&j, &how, name);
+    }
+    if (!bad && o->json) puts("]");
+    job_free(&j);
+    return 0;
+}
+
 #include "vqa_report.h"
 
 /* ---- everything ------------------------------------------------------------------------------ */
@@ -1630,6 +1733,7 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(mmix_ctx *m, const settings *o);  /* an exit status */
     } command[] = {{"train", train}, {"convert", convert}, {"speed", speed},
+                   {"prune", prune},
                    {"report", make_report}, {"all", all}};
     size_t commands = sizeof command / sizeof *command, k = 0;
     settings o;
@@ -1638,7 +1742,7 @@ int main(int argc, char **argv)
     if (status) return status < 0 ? 0 : status;
     while (argc > 1 && k < commands && strcmp(argv[1], command[k].name)) k++;
     if (argc < 2 || k == commands)
-        return fail("%s: give all, train, convert, speed or report; --help says more",
+        return fail("%s: give all, train, convert, speed, prune or report; --help says more",
                     argc < 2 ? "nothing to do" : argv[1]);
     if (!o.decoder) return fail("%s: give --decoder", argv[1]);
     memset(&options, 0, sizeof options);
