@@ -132,7 +132,7 @@ mmix_vision_options { size_t n_last; ptr dense; size_t n_dense; int dense_norm, 
                       ptr mixed, outputs, inputs; int class_last; ptr masked, mask_token; }
 mmix_features { ptr token, registers, patches, tokens, intermediate, dense; size_t grid_h, grid_w; }
 mmix_map { ptr similarity, scaled, map; char how[320]; }
-mmix_sequence { ptr tokens, spans; size_t n_spans; ptr media; }
+mmix_sequence { ptr tokens, spans; size_t n_spans; ptr media, prune; }
 mmix_sampling { double temperature, top_p; uint64_t stream; int32_t stop; size_t top_k; }
 """
 
