@@ -21318,7 +21318,8 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *
         return at;
     double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
     double scale_h = ((double)h + more) / (double)g, scale_w = ((double)w + more) / (double)g;
-    int filter = c->positions == MMIX_POSITIONS_ANTIALIAS ? MMIX_RESIZE_BICUBIC_ANTIALIAS : MMIX_RESIZE_BICUBIC;
+    int is_smooth = c->positions == MMIX_POSITIONS_ANTIALIAS;
+    int filter = is_smooth ? MMIX_RESIZE_BICUBIC_ANTIALIAS : MMIX_RESIZE_BICUBIC;
     at = mmix_interpolate(m, mmixi_vision_planes(m, at, g, g), filter, h, w, scale_h, scale_w);
     return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
 }

@@ -345,6 +345,54 @@ static int opened(const mmix_options *o, void *user)     /* a folder */
     mmix_destroy(m);
     return kind;
 }
+/* Towers of random numbers: vectors of length 1, the same from the same seed, and sizes that do not
+   fit are refused. */
+static void created(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_towers_config c;
+    memset(&c, 0, sizeof c);
+    c.picture.dim = c.text.dim = 12;
+    c.picture.depth = c.text.depth = 2;
+    c.picture.heads = c.text.heads = 3;
+    c.picture.ffn = c.text.ffn = 20;
+    c.picture.eps = c.text.eps = 1e-5;
+    c.picture.patch = 4;
+    c.picture.side = 8;
+    c.picture.projection = c.text.projection = 1;
+    c.text.vocabulary = 9;
+    c.text.positions = 6;
+    c.text.pool = MMIX_TOWER_LAST;
+    c.width = 5;
+    mmix_towers *t = mmix_towers_create(m, c), *again = mmix_towers_create(m, c);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 8, 8), 1, 3);
+    const int32_t ids[6] = { 1, 2, 3, 4, 5, 6 };
+    const size_t shape[2] = { 2, 3 };
+    mmix_tensor *v[2] = { mmix_towers_picture(m, t, image),
+                          mmix_towers_text(m, t, mmix_from_i32(m, 2, shape, ids)) };
+    for (int k = 0; k < 2; k++)
+        for (size_t b = 0; v[k] && b < 2; b++) {
+            double square = 0;
+            for (size_t i = 0; i < 5; i++)
+                square += pow((double)mmix_data(v[k])[b * 5 + i], 2);
+            CHECK(fabs(square - 1) < 1e-5);
+        }
+    CHECK(v[0] && v[1] && gap(v[0], mmix_towers_picture(m, again, image)) <= 0);
+    mmix_tensor *logits = mmix_towers_logits(m, t, v[0], v[1]);
+    CHECK(logits && mmix_shape(logits, 0) == 2 && mmix_shape(logits, 1) == 2);
+    FINE(m);
+    mmix_towers_destroy(t);
+    mmix_towers_destroy(again);
+    c.picture.heads = 0;
+    REFUSED(m, !mmix_towers_create(m, c), "heads is 0");
+    c.picture.heads = 5;
+    REFUSED(m, !mmix_towers_create(m, c), "5 heads");
+    c.picture.heads = 3;
+    c.text.projection = 0;
+    c.text.pool = MMIX_TOWER_CLASS;
+    REFUSED(m, !mmix_towers_create(m, c), "pool is 0");
+    mmix_destroy(m);
+}
 static void allocations(void)
 {
     static char folders[][64] = { GOLDEN "/clip", GOLDEN "/siglip", GOLDEN "/openclip",
@@ -361,6 +409,7 @@ int main(int argc, char **argv)
     mkdir(FOLDER, 0777);
     each_in(argc == 2 ? argv[1] : GOLDEN, towers);
     if (argc != 2) {
+        created();
         refused_huggingface();
         refused_openclip();
         broken_openclip();
