@@ -13,21 +13,8 @@
 #include "theirs.h"
 
 enum { STEPS = 5 };
-static double worst, worst_gradient;             /* of the model at hand */
-static double within;                            /* what is allowed now */
+static double worst_gradient;                    /* of the model at hand */
 
-static double beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
-{
-    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return 0;
-    const double error = apart(found, expected);
-    near_to(error, 0, within, __FILE__, __LINE__, what);
-    return error;
-}
-static void logits_beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
-{
-    double error = beside(found, expected, what);
-    if (error > worst) worst = error;
-}
 /* The sequences in pieces: half of the tokens, then all but the last few, then one by one. */
 static void in_pieces(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens, mmix_tensor *logits)
 {
@@ -41,7 +28,7 @@ static void in_pieces(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *tokens, m
         at += piece;
         mmix_tensor *expected = mmix_slice(m, logits, 1, at - 1, 1);
         expected = mmix_affine(m, expected, 1, 0);
-        logits_beside(mmix_decoder_step(m, d, &q, state), expected, "a step");
+        beside(mmix_decoder_step(m, d, &q, state), expected, "a step");
     }
     mmix_mix_state_destroy(state);
 }
@@ -63,7 +50,7 @@ static void gradients(mmix_ctx *m, mmix_decoder *d, mmix_tensor *tokens, mmix_te
         mmix_data_i32(next)[i] = mmix_data_i32(tokens)[i / (L - 1) * L + i % (L - 1) + 1];
     size_t shape[2] = { count, d->config.vocabulary };
     mmix_tensor *found = mmix_cross_entropy(m, mmix_reshape(m, x, 2, shape), next, -1);
-    logits_beside(found, loss, "loss");
+    beside(found, loss, "loss");
     mmix_backward(m, found);
     mmix_record(m, 0);
     for (size_t i = 0; i < d->params->count && !mmix_error(m); i++) {
@@ -71,7 +58,7 @@ static void gradients(mmix_ctx *m, mmix_decoder *d, mmix_tensor *tokens, mmix_te
         mmix_real *slope = mmix_data(expected->params->at[i].tensor);
         int is_more = d->config.post_norms && strstr(p->name, "norm");   /* Gemma's 1 + w */
         for (size_t k = 0; is_more && k < mmix_count(p->tensor); k++) slope[k] -= 1;
-        double error = beside(mmix_grad(p->tensor), expected->params->at[i].tensor, p->name);
+        double error = error_beside(mmix_grad(p->tensor), expected->params->at[i].tensor, p->name);
         if (error > worst_gradient) worst_gradient = error;
     }
     FINE(m);
@@ -109,7 +96,7 @@ static void in_gguf(mmix_ctx *m, const char *path, mmix_sequence *q, mmix_tensor
     FINE(m);
     double strict = within;
     within = fmax(within, 1e-6);
-    logits_beside(mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, q, NULL)), logits, "GGUF");
+    beside(mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, q, NULL)), logits, "GGUF");
     within = strict;
     mmix_decoder_destroy(d);
     FINE(m);
@@ -121,7 +108,7 @@ static void compare(mmix_ctx *m, mmix_decoder *d, const mmix_archive *expected, 
     mmix_tensor *logits = array(m, expected, "logits");
     mmix_sequence q = { tokens, NULL, 0, NULL, NULL };
     mmix_tensor *found = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &q, NULL));
-    logits_beside(found, logits, "logits");
+    beside(found, logits, "logits");
     in_pieces(m, d, tokens, logits);
     matrices(m, d, tokens);
     snprintf(path, sizeof path, "%.400s/gradient.safetensors", folder);
@@ -156,7 +143,6 @@ static void model(const char *folder, const char *name)
     mmix_decoder *d = mmix_decoder_load(m, weights);
     mmix_archive *expected = mmix_archive_open(m, answers);
     worst = worst_gradient = 0;
-    within = WITHIN;
     FINE(m);
     if (d && expected) compare(m, d, expected, where);
     printf("%-20s logits %.1e, gradients %.1e apart\n", name, worst, worst_gradient);
@@ -319,13 +305,11 @@ static int opened(const mmix_options *o, void *user)     /* a path */
 }
 static void allocations(void)
 {
-    static char paths[][96] = { GOLDEN "/falcon-h1/model.safetensors", GOLDEN "/bamba/model.gguf",
-                                GOLDEN "/mamba2-ssm/pytorch_model.bin" };
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        doing(paths[i]);
-        CHECK(memory_fails(opened, paths[i], 0, ARENA_BLOCK == 256 ? 7 : 1) > 30);
-    }
-    doing("");
+    static const char *const paths[] = {
+        GOLDEN "/falcon-h1/model.safetensors", GOLDEN "/bamba/model.gguf",
+        GOLDEN "/mamba2-ssm/pytorch_model.bin"
+    };
+    each_memory_fails(opened, paths, sizeof paths / sizeof *paths, ARENA_BLOCK == 256 ? 7 : 1);
 }
 int main(int argc, char **argv)
 {

@@ -12,16 +12,6 @@
 #define GOLDEN "tests/golden/qwen"
 #define FOLDER "build/qwen_test"
 enum { MOST_MEDIA = 4, MOST_FRAMES = 40, FRAMES = 2 };
-static double worst;
-
-static void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
-{
-    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return;
-    double error = apart(found, expected);
-    if (error > worst) worst = error;
-    near_to(error, 0, WITHIN, __FILE__, __LINE__, what);
-}
-
 /* ---- what a model is asked ---- */
 
 typedef struct question {
@@ -471,12 +461,8 @@ static int asked(const mmix_options *o, void *user)      /* a folder */
 }
 static void allocations(void)
 {
-    static char folders[][64] = { GOLDEN "/qwen2", GOLDEN "/qwen2.5-flat" };
-    for (size_t i = 0; i < 2; i++) {
-        doing(folders[i]);
-        CHECK(memory_fails(asked, folders[i], 0, ARENA_BLOCK == 256 ? 7 : 1) > 30);
-    }
-    doing("");
+    static const char *const folders[] = { GOLDEN "/qwen2", GOLDEN "/qwen2.5-flat" };
+    each_memory_fails(asked, folders, sizeof folders / sizeof *folders, ARENA_BLOCK == 256 ? 7 : 1);
 }
 int main(int argc, char **argv)
 {

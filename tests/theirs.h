@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 enum { MAX_FOLDERS = 64 };
-static const double WITHIN = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;
 
 SHARED int there(const char *path)
 {
@@ -25,6 +24,35 @@ SHARED mmix_tensor *array(mmix_ctx *m, const mmix_archive *a, const char *name)
     if (is_whole) mmix_archive_read(m, a, e, MMIX_FILE_I32, mmix_data_i32(t), mmix_count(t));
     else mmix_archive_read(m, a, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t));
     return t;
+}
+static double worst;                             /* error of the model at hand */
+static double within = sizeof(mmix_real) == 8 ? 1e-9 : 2e-4;         /* what is allowed now */
+
+/* Compares numbers with those that are expected. Returns their error. */
+SHARED double error_beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
+{
+    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return 0;
+    const double error = apart(found, expected);
+    near_to(error, 0, within, __FILE__, __LINE__, what);
+    return error;
+}
+/* The same, and remembers the worst. */
+SHARED void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
+{
+    const double error = error_beside(found, expected, what);
+    if (error > worst) worst = error;
+}
+/* Does `opened` with each of n paths while its allocations fail (memory_fails); it makes more than 30
+   of them. */
+SHARED void each_memory_fails(work *opened, const char *const *paths, size_t n, size_t step)
+{
+    for (size_t i = 0; i < n; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s", paths[i]);
+        doing(path);
+        CHECK(memory_fails(opened, path, 0, step) > 30);
+    }
+    doing("");
 }
 /* A whole file as a text; its length. */
 SHARED size_t text_of(const char *path, char *text, size_t room)

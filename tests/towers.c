@@ -11,15 +11,6 @@
 
 #define GOLDEN "tests/golden/towers"
 #define FOLDER "build/towers_test"
-static double worst;
-
-static void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
-{
-    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return;
-    double error = apart(found, expected);
-    if (error > worst) worst = error;
-    near_to(error, 0, WITHIN, __FILE__, __LINE__, what);
-}
 /* The file's name of a parameter; of q, k and v, which are one here, number `part`. */
 static void file_name(const char *name, int part, char out[192])
 {
@@ -395,13 +386,10 @@ static void created(void)
 }
 static void allocations(void)
 {
-    static char folders[][64] = { GOLDEN "/clip", GOLDEN "/siglip", GOLDEN "/openclip",
-                                  GOLDEN "/openclip-siglip" };
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        doing(folders[i]);
-        CHECK(memory_fails(opened, folders[i], 0, ARENA_BLOCK == 256 ? 7 : 1) > 30);
-    }
-    doing("");
+    static const char *const folders[] = {
+        GOLDEN "/clip", GOLDEN "/siglip", GOLDEN "/openclip", GOLDEN "/openclip-siglip"
+    };
+    each_memory_fails(opened, folders, sizeof folders / sizeof *folders, ARENA_BLOCK == 256 ? 7 : 1);
 }
 int main(int argc, char **argv)
 {

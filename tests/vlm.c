@@ -12,16 +12,6 @@
 #define GOLDEN "tests/golden/vlm"
 #define FOLDER "build/vlm_test"
 enum { MOST_PICTURES = 4 };
-static double worst;
-
-static void beside(mmix_tensor *found, mmix_tensor *expected, const char *what)
-{
-    if (!CHECK_AT(found && expected && mmix_count(found) == mmix_count(expected), what)) return;
-    double error = apart(found, expected);
-    if (error > worst) worst = error;
-    near_to(error, 0, WITHIN, __FILE__, __LINE__, what);
-}
-
 /* ---- a question ---- */
 
 typedef struct question {
@@ -586,12 +576,8 @@ static int opened(const mmix_options *o, void *user)     /* a folder */
 }
 static void allocations(void)
 {
-    static char of[][64] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila" };
-    for (size_t i = 0; i < 3; i++) {
-        doing(of[i]);
-        CHECK(memory_fails(opened, of[i], 0, ARENA_BLOCK == 256 ? 11 : 1) > 30);
-    }
-    doing("");
+    static const char *const of[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila" };
+    each_memory_fails(opened, of, sizeof of / sizeof *of, ARENA_BLOCK == 256 ? 11 : 1);
 }
 
 int main(int argc, char **argv)
