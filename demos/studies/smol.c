@@ -35,6 +35,7 @@
 #include "report.h"
 #include "arguments.h"
 #include "solve.h"
+#include "stages.h"
 
 #define fail report_refuse
 
@@ -675,24 +676,8 @@ static void head_of(job *j)
    L_sup once more: it is left out. */
 static mmix_distill_config plan(const job *j)
 {
-    const mmix_distill_config three = mmix_distill_config_linmu();
-    mmix_distill_config c = three;
-    size_t n = (size_t)j->o->stages;
-    c.stages = n;
-    c.calibrate = 0;                             /* done before, and judged */
-    for (size_t i = 0; i < n; i++) {
-        mmix_stage *s = &c.stage[i];
-        *s = three.stage[3 - n + i];
-        s->sequence = 0;
-        s->steps = j->r.total * (i + 1) / n - j->r.total * i / n;
-        s->warmup = s->steps / 20 + 1;
-        if (n == 1) {
-            s->hidden = three.stage[0].hidden;
-            s->lr = three.stage[0].lr;
-        }
-        s->lr *= j->o->rate;
-    }
-    if (j->o->apart && n == 3) {
+    mmix_distill_config c = stages_of((size_t)j->o->stages, j->r.total, j->o->rate);
+    if (j->o->apart && c.stages == 3) {
         c.stage[0].teacher_inputs = 1;
         c.stage[0].token = 0;                    /* what only the last layer could change */
     }

@@ -44,6 +44,7 @@
 #include "report.h"
 #include "arguments.h"
 #include "solve.h"
+#include "stages.h"
 
 #define fail report_refuse
 
@@ -1218,24 +1219,8 @@ static void student_head(job *j, size_t taught)
    nearly always the true ones, which L_sup has. */
 static mmix_distill_config plan(const job *j)
 {
-    const mmix_distill_config three = mmix_distill_config_linmu();
-    mmix_distill_config c = three;
-    size_t n = (size_t)j->o->stages;
-    c.stages = n;
-    c.calibrate = 0;                             /* least squares have done more */
-    for (size_t i = 0; i < n; i++) {
-        mmix_stage *s = &c.stage[i];
-        *s = three.stage[3 - n + i];
-        s->sequence = 0;
-        s->steps = j->r.total * (i + 1) / n - j->r.total * i / n;
-        s->warmup = s->steps / 20 + 1;
-        if (n == 1) {
-            s->hidden = three.stage[0].hidden;
-            s->lr = three.stage[0].lr;
-        }
-        if (j->o->no_hidden) s->hidden = 0;
-        s->lr *= j->o->rate;
-    }
+    mmix_distill_config c = stages_of((size_t)j->o->stages, j->r.total, j->o->rate);
+    for (size_t i = 0; i < c.stages && j->o->no_hidden; i++) c.stage[i].hidden = 0;
     return c;
 }
 static int exercise(const job *j, uint64_t number, lesson *l, mmix_distill_batch *batch)
