@@ -28259,7 +28259,7 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 enum { MMIXI_RESIZE_LANCZOS = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1, MMIXI_RESIZE_TRIANGLE };
 static double mmixi_sinc(double x)
 {
-    const double pi = 3.14159265358979323846;
+    const double pi = MMIXI_TURN / 2;
     return x > 0 ? mmixi_sin(pi * x) / (pi * x) : 1;
 }
 /* k(x) for x >= 0 within its reach. */
@@ -35070,12 +35070,10 @@ static mmix_tower_config mmixi_openclip_text(const mmixi_hf *h, int quick)
 /* OpenAI's pictures: the shorter side resized, the middle as torchvision cuts it. */
 static void mmixi_openai_processor(mmix_towers_config *c)
 {
-    static const double mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
-    static const double deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
     c->crop = 2;
     for (int i = 0; i < 3; i++) {
-        c->mean[i] = mean[i];
-        c->deviation[i] = deviation[i];
+        c->mean[i] = mmixi_clip_mean[i];
+        c->deviation[i] = mmixi_clip_deviation[i];
     }
 }
 static void mmixi_openclip_processor(const mmixi_hf *h, mmix_towers_config *c)
