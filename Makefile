@@ -103,6 +103,8 @@ $(eval $(call configuration,_win,$(MINGW),-static,.exe))
 $(eval $(call configuration,_i686,$(I686),-static -msse2 -mfpmath=sse))
 $(eval $(call configuration,_x87,$(I686),-static -std=gnu17))
 build/mamba_mix_win.o: CFLAGS += -include windows.h
+build/narrow_amx: tests/narrow.c tests/amx.h mamba_mix.h tests/test.h tests/models.h | build
+	$(CC) $(CFLAGS) -DEMULATED_AMX -o $@ $< $(LIBS)
 # tests/tiny.c holds the programs of docs/tiny
 build/tiny build/tiny_f64 build/tiny_reg: $(wildcard docs/tiny/*.c)
 

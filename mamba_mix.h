@@ -274,7 +274,7 @@ typedef struct mmix_mixer {
     mmix_tensor *bias;
     /* 1: q, k, v and M become bf16 where they are multiplied, which takes half the time; scores,
        sums and exponentials stay float. That is so in what is not recorded and has more than one
-       query, on processors with AVX512-BF16; all else computes as with 0. And mmix_mix_step
+       query, where mmix_has_bf16 says 1; all else computes as with 0. And mmix_mix_step
        remembers k and v as bf16, on every processor, in half the memory. */
     int bf16;
     /* 0 for all but mmix_mix_step: the width P of v, where k and v are what it remembers as bf16.
@@ -427,8 +427,9 @@ typedef struct mmix_options {
     /* How many threads work. 0: as many as the cores that this process may use (its affinity,
        taskset, a container's cpuset), at most 64. */
     int threads;
-    /* MMIX_SIMD_…. AUTO: what MMIX_SIMD=none or avx2 says in the environment, or else the best
-       level that the machine has. A level that it does not have falls to the next lower one. */
+    /* MMIX_SIMD_…. AUTO: what MMIX_SIMD=none, avx2 or avx512 says in the environment, or else the
+       best level that the machine has, AMX among them. A level that it does not have falls to the
+       next lower one. */
     int simd;
     uint64_t seed;                           /* of all random numbers */
     /* Threads of the caller's in place of the built-in pool, or NULL. It calls task(arg, i) for
@@ -495,7 +496,8 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 
 /* Returns how many threads work. */
 MMIXDEF int mmix_threads(const mmix_ctx *m);
-/* Returns the SIMD level in words, such as "avx512". */
+/* Returns the SIMD level in words: "none", "avx2", "avx512", "amx" (which is AVX-512 with AMX's
+   tiles for bf16 and int8) or "neon". */
 MMIXDEF const char *mmix_simd_name(const mmix_ctx *m);
 
 /* Calls task(arg, i) for each i < count on the context's threads and returns when all are done.
@@ -600,10 +602,11 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on);
    are on, mmix_linear and mmix_matmul round what they multiply to bf16, in the forward and in the
    backward, and add in float: about half the time of large products. Weights, gradients, moments
    and everything else stay float. It is to be the same in a forward and its backward, and holds for
-   mmix_dino_step and mmix_distill_step, too. Without AVX512-BF16 it changes nothing; see
-   mmix_has_bf16. */
+   mmix_dino_step and mmix_distill_step, too. Where the processor does not multiply bf16, it changes
+   nothing; see mmix_has_bf16. */
 MMIXDEF int mmix_multiply_bf16(mmix_ctx *m, int on);
-/* Whether this processor multiplies bf16 at the level that the context runs at: 1 or 0. */
+/* Whether this processor multiplies bf16 at the level that the context runs at: 1 with AMX, or with
+   AVX512-BF16 if it is not Intel's, which is slower than floats; else 0. */
 MMIXDEF int mmix_has_bf16(const mmix_ctx *m);
 /* Asks for the gradient of a leaf, a tensor that no recorded op returned. Returns t. For parameters
    there is mmix_params_require_grad. */
@@ -1115,8 +1118,8 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
    is computed stay real, states and residuals included. The reals of the matrices are gone then:
    nothing can be trained, and saving writes what they have become.
 
-       MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. With AVX512-BF16 products round
-                         what comes in, too, and are twice as fast as with float
+       MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. Where mmix_has_bf16 says 1, products
+                         round what comes in, too, and are twice as fast as with float
        MMIX_DTYPE_F16    2 bytes, 11 bits of precision, nothing above 65504; products widen it, so
                          it takes as long as float where numbers are many, and half as long where
                          the memory is the limit, as for one token of a decoder
@@ -4416,7 +4419,7 @@ typedef struct mmixi_selective_chunk {
 /* Tiles of a product with a narrow matrix (>>narrow): c = a bᵀ + bias, at most narrow_rows rows of
    a, and whole panels of b. */
 typedef struct mmixi_narrow_tile {
-    size_t rows, panels;                         /* 8, 6, 4, 2 or 1; 3 or 1 */
+    size_t rows, panels;                         /* 8, 6, 4, 2 or 1; 3 or 1; for AMX any number */
     size_t depth;
     const char *a;                               /* rows of a, a_row bytes apart */
     size_t a_row;
@@ -4488,11 +4491,13 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
 /* One table for each SIMD level. */
+enum { MMIXI_AMX_ROWS = 32, MMIXI_AMX_PANELS = 2 };      /* … which like multiples of these */
 typedef struct mmixi_kernels {
     char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
     size_t narrow_rows, narrow_panels;           /* the same of narrow tiles */
     int bf16_products;                           /* 1: bf16_tile reads a as bf16, not as reals */
+    int amx;                                     /* 1: bf16_tile and i8_tile are those of AMX, … */
     MMIXI_KERNELS(MMIXI_FIELD_V, MMIXI_FIELD_R)
 } mmixi_kernels;
 
@@ -4517,6 +4522,14 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
 #define MMIXI_AVX_VNNI "avxvnni"
 #define MMIXI_DPBUSD _mm256_dpbusd_avx_epi32
 #define MMIXI_HAS_AVX_VNNI() mmixi_has_avx_vnni()
+#endif
+/* AMX, which Linux lends to a process that asks for it. Whoever defines these two has its
+   intrinsics by another name. */
+#if !defined(MMIXI_AMX) && defined(__linux__) && defined(__LP64__) \
+    && ((defined(__clang__) && __clang_major__ >= 12) \
+        || (!defined(__clang__) && __GNUC__ >= 11))
+#define MMIXI_AMX "amx-tile,amx-bf16,amx-int8"
+#define MMIXI_HAS_AMX() mmixi_has_amx()
 #endif
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 #define MMIXI_ARM                                /* every such machine has NEON */
@@ -6356,6 +6369,177 @@ MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_q4_native(const mmixi_narrow_tile *
     MMIXI_NARROW_FORMS(mmixi_q4_native_of)
 }
 
+#ifdef MMIXI_AMX
+
+/* AMX has eight tiles, each of 16 rows of 64 bytes at most. One instruction multiplies a tile of
+   rows of a by 16 steps of a panel of b, which lie there as it wants them, and adds 16 x 16 sums of
+   32 products of bf16, or of 64 of bytes. Tiles 0 … 3 are the sums of 32 rows and 2 panels, row
+   after row; 4 and 5 are a, 6 and 7 are b. Intel 2024, "Architectures Software Developer's Manual",
+   volume 1, chapter 18.
+
+   The kernels here take any number of rows and panels. Of the depth they take a part at a time, so
+   long that it lies in the first cache for 32 rows of a, past which b flows from the second; the
+   sums wait in c meanwhile, those of bytes as int32. */
+enum { MMIXI_AMX_STEPS = 16, MMIXI_AMX_PART = 16 * MMIXI_AMX_STEPS };
+
+/* What LDTILECFG reads: the shape of each tile. One without rows must have no bytes either. */
+typedef struct mmixi_amx_shapes {
+    uint8_t palette, start_row, zeros[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} mmixi_amx_shapes;
+
+static inline void mmixi_amx_tile_shape(mmixi_amx_shapes *s, int tile, size_t rows, size_t row_bytes)
+{
+    s->rows[tile] = (uint8_t)rows;
+    s->row_bytes[tile] = (uint16_t)(rows ? row_bytes : 0);
+}
+/* Tiles for `rows` rows, and for `steps` steps at a time. */
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_shape(size_t rows, size_t steps)
+{
+    size_t high = rows < 16 ? rows : 16;
+    size_t low = rows - high;
+    mmixi_amx_shapes s;
+    memset(&s, 0, sizeof s);
+    s.palette = 1;
+    for (int panel = 0; panel < 2; panel++) {
+        mmixi_amx_tile_shape(&s, panel, high, 64);
+        mmixi_amx_tile_shape(&s, 2 + panel, low, 64);
+        mmixi_amx_tile_shape(&s, 6 + panel, steps, 64);
+    }
+    mmixi_amx_tile_shape(&s, 4, high, 4 * steps);
+    mmixi_amx_tile_shape(&s, 5, low, 4 * steps);
+    _tile_loadconfig(&s);
+}
+
+/* 32 rows and 2 panels, or what is left of both; `each` steps at a time. */
+typedef struct mmixi_amx_block {
+    size_t rows, panels;
+    const char *a, *b;
+    size_t a_row, b_panel;
+    size_t steps, each;
+    char *c;
+    size_t c_row;
+} mmixi_amx_block;
+
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_load(const mmixi_amx_block *t)
+{
+    const char *low = t->c + 16 * t->c_row;
+    _tile_loadd(0, t->c, t->c_row);
+    if (t->panels > 1) _tile_loadd(1, t->c + 64, t->c_row);
+    if (t->rows > 16) _tile_loadd(2, low, t->c_row);
+    if (t->rows > 16 && t->panels > 1) _tile_loadd(3, low + 64, t->c_row);
+}
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_zero(const mmixi_amx_block *t)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    if (t->rows > 16) _tile_zero(2);
+    if (t->rows > 16) _tile_zero(3);
+}
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_store(const mmixi_amx_block *t)
+{
+    char *low = t->c + 16 * t->c_row;
+    _tile_stored(0, t->c, t->c_row);
+    if (t->panels > 1) _tile_stored(1, t->c + 64, t->c_row);
+    if (t->rows > 16) _tile_stored(2, low, t->c_row);
+    if (t->rows > 16 && t->panels > 1) _tile_stored(3, low + 64, t->c_row);
+}
+/* Adds the block's products to the sums in the tiles. */
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_multiply(const int bytes, const mmixi_amx_block *t)
+{
+#define MMIXI_AMX_ADD(sums, a, b)                       \
+    do {                                                \
+        if (bytes) _tile_dpbssd(sums, a, b);            \
+        else _tile_dpbf16ps(sums, a, b);                \
+    } while (0)
+    int low = t->rows > 16;
+    int both = t->panels > 1;
+    for (size_t k = 0; k < t->steps; k += t->each) {
+        const char *a = t->a + 4 * k;
+        const char *b = t->b + 64 * k;
+        _tile_loadd(6, b, 64);
+        _tile_loadd(4, a, t->a_row);
+        MMIXI_AMX_ADD(0, 4, 6);
+        if (both) {
+            _tile_loadd(7, b + t->b_panel, 64);
+            MMIXI_AMX_ADD(1, 4, 7);
+        }
+        if (low) {
+            _tile_loadd(5, a + 16 * t->a_row, t->a_row);
+            MMIXI_AMX_ADD(2, 5, 6);
+            if (both) MMIXI_AMX_ADD(3, 5, 7);
+        }
+    }
+#undef MMIXI_AMX_ADD
+}
+
+/* What makes floats of a block's sums, which begins at row r and panel p of the tile. */
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_finish_bf16(const mmixi_narrow_tile *t, size_t r, size_t p)
+{
+    if (!t->bias) return;
+    const __m512 sum = _mm512_loadu_ps(t->c + (ptrdiff_t)r * t->ldc + 16 * p);
+    mmixi_narrow_store_avx512(t, r, 16 * p, sum);
+}
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_finish_bytes(const mmixi_narrow_tile *t, size_t r, size_t p)
+{
+    size_t steps = (t->depth + 3) / 4;
+    const __m512 scales = _mm512_loadu_ps(t->b + p * t->b_panel + 64 * steps);
+    const __m512i sum = _mm512_loadu_si512(t->c + (ptrdiff_t)r * t->ldc + 16 * p);
+    float scale;
+    memcpy(&scale, t->a + r * t->a_row + 4 * steps, sizeof scale);
+    const __m512 both = scales * _mm512_set1_ps(scale);
+    mmixi_narrow_store_avx512(t, r, 16 * p, _mm512_cvtepi32_ps(sum) * both);
+}
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_tile(const int bytes, const mmixi_narrow_tile *t)
+{
+    size_t steps = bytes ? (t->depth + 3) / 4 : (t->depth + 1) / 2;
+    size_t whole = steps / MMIXI_AMX_STEPS * MMIXI_AMX_STEPS;
+    size_t shaped_rows = 0;
+    size_t shaped_steps = 0;
+    mmixi_amx_block block;
+    block.a_row = t->a_row;
+    block.b_panel = t->b_panel;
+    block.c_row = (size_t)t->ldc * sizeof(float);
+    for (size_t from = 0; from < steps; from += block.steps) {
+        size_t left = from < whole ? whole - from : steps - from;
+        block.steps = left < MMIXI_AMX_PART ? left : MMIXI_AMX_PART;
+        block.each = from < whole ? MMIXI_AMX_STEPS : left;
+        for (size_t r = 0; r < t->rows; r += MMIXI_AMX_ROWS) {
+            block.rows = t->rows - r < MMIXI_AMX_ROWS ? t->rows - r : MMIXI_AMX_ROWS;
+            block.a = t->a + r * t->a_row + 4 * from;
+            if (block.rows != shaped_rows || block.each != shaped_steps)
+                mmixi_amx_shape(block.rows, block.each);
+            shaped_rows = block.rows;
+            shaped_steps = block.each;
+            for (size_t p = 0; p < t->panels; p += MMIXI_AMX_PANELS) {
+                block.panels = t->panels - p < MMIXI_AMX_PANELS ? 1 : MMIXI_AMX_PANELS;
+                block.b = t->b + p * t->b_panel + 64 * from;
+                block.c = (char *)(t->c + (ptrdiff_t)r * t->ldc + 16 * p);
+                if (from || t->add) mmixi_amx_load(&block);
+                else mmixi_amx_zero(&block);
+                mmixi_amx_multiply(bytes, &block);
+                mmixi_amx_store(&block);
+                if (from + block.steps < steps) continue;
+                for (size_t i = 0; i < block.rows; i++)
+                    for (size_t j = 0; j < block.panels; j++)
+                        if (bytes) mmixi_amx_finish_bytes(t, r + i, p + j);
+                        else mmixi_amx_finish_bf16(t, r + i, p + j);
+            }
+        }
+    }
+    _tile_release();
+}
+MMIXI_NATIVE_KERNEL(MMIXI_AMX) void mmixi_bf16_amx(const mmixi_narrow_tile *t)
+{
+    mmixi_amx_tile(0, t);
+}
+MMIXI_NATIVE_KERNEL(MMIXI_AMX) void mmixi_i8_amx(const mmixi_narrow_tile *t)
+{
+    mmixi_amx_tile(1, t);
+}
+#endif
+
 #undef MMIXI_BASE
 #undef MMIXI_NATIVE
 #undef MMIXI_NATIVE_KERNEL
@@ -6507,6 +6691,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     k->narrow_rows = MMIXI_NARROW_ROWS;
     k->narrow_panels = MMIXI_NARROW_PANELS;
     k->bf16_products = 0;
+    k->amx = 0;
     MMIXI_KERNELS(MMIXI_ENTRY, MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
@@ -6578,7 +6763,7 @@ MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 
 #if defined(MMIXI_X86) || defined(MMIXI_ARM)
 /* The level that mmix_options asks for; where it leaves the choice, MMIX_SIMD in the environment
-   may lower it. */
+   may lower it: avx512 is without AMX. */
 static int mmixi_level_asked(int simd)
 {
     const char *word;
@@ -6586,6 +6771,7 @@ static int mmixi_level_asked(int simd)
     word = getenv("MMIX_SIMD");
     if (word && !strcmp(word, "none")) return MMIX_SIMD_NONE;
     if (word && !strcmp(word, "avx2")) return MMIX_SIMD_AVX2;
+    if (word && !strcmp(word, "avx512")) return MMIX_SIMD_AVX512;
     return MMIX_SIMD_AUTO;
 }
 #endif
@@ -6630,7 +6816,9 @@ static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
 {
     mmixi_fill_avx512(k);
 #ifdef MMIXI_X86_NARROW
-    if (__builtin_cpu_supports("avx512bf16")) {
+    /* Intel's processors multiply floats at 1.8 times the rate of pairs of bf16: there bf16 become
+       floats, unless AMX multiplies them. */
+    if (__builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel")) {
         k->bf16_tile = mmixi_bf16_native;
         k->bf16_row = mmixi_bf16_row_native;
         k->bf16_products = 1;
@@ -6641,6 +6829,40 @@ static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
         k->q4_tile = mmixi_q4_native;
         k->q4_row = mmixi_q4_row_native;
     }
+#endif
+}
+#ifdef MMIXI_AMX
+/* Whether the processor has AMX and the system lets this process have its tiles, which are 8 KiB
+   more for it to save of a thread: Linux wants to be asked, by arch_prctl(ARCH_REQ_XCOMP_PERM,
+   XFEATURE_XTILE_DATA). Once is enough, and more do no harm. */
+static inline int mmixi_has_amx(void)
+{
+    enum { ARCH_PRCTL = 158, REQUEST = 0x1023, TILE_DATA = 18 };
+    enum { BF16 = 22, TILE = 24, INT8 = 25 };
+    unsigned a, b, c, d;
+    long refused;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (!(d >> BF16 & d >> TILE & d >> INT8 & 1)) return 0;
+    __asm__ volatile("syscall" : "=a"(refused)
+                     : "0"((long)ARCH_PRCTL), "D"((long)REQUEST), "S"((long)TILE_DATA)
+                     : "rcx", "r11", "memory");
+    return !refused;
+}
+#endif
+/* The same table with AMX, where it is there. */
+static void mmixi_kernels_add_amx(mmixi_kernels *k)
+{
+#ifdef MMIXI_AMX
+    if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vnni")) return;
+    if (!MMIXI_HAS_AMX()) return;
+    strcpy(k->name, "amx");
+    k->amx = 1;
+    k->bf16_tile = mmixi_bf16_amx;
+    k->bf16_row = mmixi_bf16_row_native;
+    k->bf16_products = 1;
+    k->i8_tile = mmixi_i8_amx;
+#else
+    (void)k;
 #endif
 }
 #endif
@@ -6682,8 +6904,10 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
     int asked = mmixi_level_asked(simd);
     int best = asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
-    if (best && mmixi_has_avx512()) mmixi_kernels_fill_avx512(k);
-    else if ((best || asked == MMIX_SIMD_AVX2) && mmixi_has_avx2()) mmixi_kernels_fill_avx2(k);
+    if (best && mmixi_has_avx512()) {
+        mmixi_kernels_fill_avx512(k);
+        if (asked == MMIX_SIMD_AUTO) mmixi_kernels_add_amx(k);
+    } else if ((best || asked == MMIX_SIMD_AVX2) && mmixi_has_avx2()) mmixi_kernels_fill_avx2(k);
     else mmixi_fill_none(k);
 #else
     (void)simd;
@@ -7274,8 +7498,14 @@ static inline size_t mmixi_narrow_bytes(int dtype, size_t O, size_t D)
     return mmixi_mul(mmixi_ceil_div(O, MMIXI_PANEL), mmixi_narrow_panel(dtype, D));
 }
 
-/* Bytes of a row of D numbers of bf16, with room for pairs. */
-static inline size_t mmixi_bf16_row_bytes(size_t D) { return mmixi_round_up(2 * D, MMIXI_ALIGN); }
+/* From one row of `bytes` to the next: an odd number of cache lines, so that rows which are read
+   together lie in different sets of the cache. */
+static inline size_t mmixi_narrow_stride(size_t bytes)
+{
+    return mmixi_round_up(bytes, MMIXI_ALIGN) | MMIXI_ALIGN;
+}
+/* The same of D numbers of bf16, with room for pairs. */
+static inline size_t mmixi_bf16_row_bytes(size_t D) { return mmixi_narrow_stride(2 * D); }
 
 /* ---- packing and unpacking ---- */
 
@@ -7462,7 +7692,10 @@ typedef struct mmixi_narrow_plan {
     char *a;                                     /* the rows of g->a as the kernels read them */
     size_t a_row;                                /* bytes from one of them to the next */
     mmix_real *room;                             /* of int8 (lanes, D) */
-    size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
+    int amx;                                     /* 1: a tile has any number of rows and panels */
+    size_t tile_rows, tile_panels;               /* of a tile; at most, if not by AMX */
+    size_t row_unit, panel_unit;                 /* a task has multiples of these, … */
+    size_t row_parts, panel_parts;               /* … one part of the first, one of the second */
 } mmixi_narrow_plan;
 
 /* A plan for the product g, whose rows lie in `a` as the kernels read them. */
@@ -7479,6 +7712,11 @@ static mmixi_narrow_plan mmixi_narrow_plan_of(const mmixi_kernels *k, const mmix
     plan.panel_bytes = panel_bytes;
     plan.a = (char *)(uintptr_t)a;
     plan.a_row = a_row;
+    plan.amx = k->amx && (dtype == MMIX_DTYPE_BF16 || dtype == MMIX_DTYPE_I8);
+    plan.tile_rows = plan.amx ? MMIXI_AMX_ROWS : k->narrow_rows;
+    plan.tile_panels = plan.amx ? MMIXI_AMX_PANELS : k->narrow_panels;
+    plan.row_unit = plan.amx ? MMIXI_AMX_ROWS : 1;
+    plan.panel_unit = plan.amx ? MMIXI_AMX_PANELS : 1;
     return plan;
 }
 
@@ -7572,7 +7810,7 @@ static void mmixi_narrow_tile_run(const mmixi_narrow_plan *plan, const mmixi_nar
 static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t rows, size_t panel,
                               size_t panels)
 {
-    enum { ROWS = 8, PANELS = 3 };
+    enum { ROWS = MMIXI_AMX_ROWS, PANELS = 3 };
     const mmixi_gemm *g = plan->g;
     size_t column = panel * MMIXI_PANEL;
     size_t width = mmixi_min(panels * MMIXI_PANEL, g->c.cols - column);
@@ -7611,35 +7849,56 @@ static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t 
         }
 }
 
+/* Rows of the next tile, `most` at most, where `left` are left. */
+static size_t mmixi_narrow_height(size_t most, size_t left)
+{
+    size_t height = most;
+    if (height > left && height > 4) height = 4;
+    while (height > left) height /= 2;
+    return height;
+}
 /* Rows row … row + rows - 1 of c in the columns of `count` panels from the first one on. */
 static void mmixi_narrow_parts(const mmixi_narrow_plan *plan, size_t row, size_t rows,
                                size_t first, size_t count)
 {
-    const mmixi_kernels *k = plan->k;
     size_t panels = 1;
-    for (size_t p = first; p < first + count; p += panels) {
+    size_t end = first + count;
+    size_t whole = mmixi_min(end, plan->g->c.cols / MMIXI_PANEL);
+    if (plan->amx && first < whole) {
+        mmixi_narrow_part(plan, row, rows, first, whole - first);
+        first = whole;
+    }
+    for (size_t p = first; p < end; p += panels) {
         size_t height;
-        panels = k->narrow_panels;
-        if (p + panels > first + count) panels = 1;
+        panels = plan->tile_panels;
+        if (p + panels > end) panels = 1;
         for (size_t r = 0; r < rows; r += height) {
-            height = k->narrow_rows;
-            if (height > rows - r && height > 4) height = 4;
-            while (height > rows - r) height /= 2;
+            height = mmixi_min(plan->tile_rows, rows - r);
+            if (!plan->amx) height = mmixi_narrow_height(plan->tile_rows, rows - r);
             mmixi_narrow_part(plan, row + r, height, p, panels);
         }
     }
+}
+/* Part i of n of `total` things, which are cut at multiples of `unit`: how many, from *at on. */
+static size_t mmixi_narrow_span(size_t total, size_t unit, size_t i, size_t n, size_t *at)
+{
+    size_t count = unit * mmixi_span(mmixi_ceil_div(total, unit), i, n, at);
+    *at *= unit;
+    return mmixi_min(count, total - *at);
 }
 static void mmixi_narrow_task(void *arg, mmixi_range range)
 {
     const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
     const mmixi_gemm *g = plan->g;
     size_t cols = g->c.cols;
+    size_t panels = mmixi_ceil_div(cols, MMIXI_PANEL);
     size_t first_row, first;
     size_t row_part = range.begin % plan->row_parts;
     size_t panel_part = range.begin / plan->row_parts;
-    size_t rows = mmixi_span(g->c.rows, row_part, plan->row_parts, &first_row);
-    size_t count = mmixi_span(mmixi_ceil_div(cols, MMIXI_PANEL), panel_part, plan->panel_parts,
-                              &first);
+    size_t rows = mmixi_narrow_span(g->c.rows, plan->row_unit, row_part, plan->row_parts,
+                                    &first_row);
+    size_t count = mmixi_narrow_span(panels, plan->panel_unit, panel_part, plan->panel_parts,
+                                     &first);
     mmixi_narrow_parts(plan, first_row, rows, first, count);
     size_t begin = first * MMIXI_PANEL;
     size_t end = mmixi_min((first + count) * MMIXI_PANEL, cols);
@@ -7653,12 +7912,12 @@ static void mmixi_narrow_tiles(mmix_ctx *m, mmixi_narrow_plan *plan)
     const mmixi_gemm *g = plan->g;
     size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
     double work = (double)g->c.rows * (double)g->c.cols * (double)g->a.cols;
-    work /= 2 * (int)MMIXI_TASK_WORK;
+    work /= (plan->amx ? 8 : 2) * (int)MMIXI_TASK_WORK;  /* the quicker, the more is worth a task */
     size_t wanted = (size_t)(work < 64 ? work : 64);
-    plan->row_parts = mmixi_ceil_div(g->c.rows, MMIXI_MC);
+    plan->row_parts = mmixi_ceil_div(g->c.rows, (plan->amx ? 2 : 1) * MMIXI_MC);
     plan->panel_parts = 1;
     while (plan->row_parts * plan->panel_parts < wanted
-           && plan->panel_parts * 2 * m->k->narrow_panels <= all_panels) plan->panel_parts *= 2;
+           && plan->panel_parts * 2 * plan->tile_panels <= all_panels) plan->panel_parts *= 2;
     mmixi_ranges(m, plan->row_parts * plan->panel_parts, 1, mmixi_narrow_task, plan);
 }
 
@@ -7681,6 +7940,7 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
         /* a row of int8 is no longer than one of q4; its outliers stand behind it */
         if (dtype == MMIX_DTYPE_I8)
             plan.a_row += mmixi_round_up(sizeof(mmixi_outliers), MMIXI_ALIGN);
+        plan.a_row = mmixi_narrow_stride(plan.a_row);
         plan.a = (char *)mmixi_step(m, mmixi_mul(rows, plan.a_row));
         plan.room = dtype == MMIX_DTYPE_I8 ? mmixi_reals(m, m->lanes, D) : NULL;
         if (!plan.a || (dtype == MMIX_DTYPE_I8 && !plan.room)) {

@@ -8,6 +8,9 @@
 #define MMIXI_HAS_AVX_VNNI() \
     (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
 #endif
+#ifdef EMULATED_AMX                              /* a program that tries the level of AMX alone */
+#include "amx.h"
+#endif
 #include "models.h"
 
 #define PATH "build/narrow.safetensors"
@@ -20,7 +23,7 @@ typedef double wide;
 typedef long double wide;
 #endif
 
-enum { TYPES = 4, LEVELS = 6 };
+enum { TYPES = 4, LEVELS = 7, AMX = LEVELS - 1 };
 static const int type_of[TYPES] = {
     MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8, MMIX_DTYPE_Q4
 };
@@ -63,13 +66,14 @@ static mmix_tensor *packed(mmix_ctx *m, int dtype, size_t O, size_t D, const rea
 /* ---- levels ---- */
 
 /* Table `at`: plain C, AVX2 and AVX-512 without their younger instructions, AVX-512 and AVX2 with
-   them, NEON. 0: it is not here. */
+   them, NEON, AMX. 0: it is not here. */
 static int level(int at, mmixi_kernels *table)
 {
     static const int simd[LEVELS] = { MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512,
-                                      MMIX_SIMD_AVX512, MMIX_SIMD_AVX2, MMIX_SIMD_NEON };
+                                      MMIX_SIMD_AVX512, MMIX_SIMD_AVX2, MMIX_SIMD_NEON,
+                                      MMIX_SIMD_AUTO };
     static const char *const name[LEVELS] = { "none", "avx2", "avx512", "avx512", "avx2",
-                                              "neon" };
+                                              "neon", "amx" };
     mmixi_kernels_fill(table, simd[at]);
     if (strcmp(table->name, name[at])) return 0;
 #ifdef MMIXI_X86
@@ -82,8 +86,12 @@ static int level(int at, mmixi_kernels *table)
 static void levels(void (*run)(void))
 {
     static mmixi_kernels table;
+#ifdef EMULATED_AMX
+    if (level(AMX, &table)) run();
+#else
     for (int at = 0; at < LEVELS; at++)
         if (level(at, &table)) run();
+#endif
 }
 static mmix_ctx *at_level(int threads)
 {
@@ -336,7 +344,7 @@ static void definition(void)
 
 /* ---- tiles ---- */
 
-enum { MOST = 3008, ROWS = 8, COLUMNS = 48, GUARD = 64 };
+enum { MOST = 3008, ROWS = 69, COLUMNS = 48, GUARD = 64 };
 static real tile_x[ROWS * MOST], tile_w[COLUMNS * MOST], tile_bias[COLUMNS];
 static real tile_c[(ROWS + 2) * (COLUMNS + 5)];
 /* A product's operands as the kernels read them; dtype 0: not set. */
@@ -518,20 +526,33 @@ static void tile_form(const operands *o, size_t rows, size_t panels, int biased,
     CHECK(right);
     CHECK(intact);
 }
+/* The next form with fewer rows. AMX takes any number: around its tiles of 16, two of which are a
+   block. */
+static size_t tile_rows_below(size_t rows, int amx)
+{
+    static const size_t some[] = { ROWS, 64, 48, 33, 32, 31, 17, 16, 15, 5, 1, 0 };
+    if (!amx) return rows == 6 ? 4 : rows / 2;
+    size_t at = 0;
+    while (some[at] != rows) at++;
+    return some[at + 1];
+}
 static void tile_depth(int dtype, size_t D)
 {
     static wide y[ROWS * COLUMNS], error[ROWS * COLUMNS];
     doing_type("tile", dtype, D);
+    const int amx = k->amx && (dtype == MMIX_DTYPE_BF16 || dtype == MMIX_DTYPE_I8);
+    const size_t most_rows = amx ? ROWS : k->narrow_rows;
+    const size_t most_panels = amx ? COLUMNS / 16 : k->narrow_panels;
     weights(tile_w, COLUMNS * D);
-    weights(tile_x, ROWS * D);
-    for (size_t i = 0; i < D; i++)
+    weights(tile_x, most_rows * D);
+    for (size_t i = 0; i < D && most_rows > 1; i++)
         tile_x[D + i] = 3 + tile_x[i];           /* its sums are large */
     weights(tile_bias, COLUMNS);
-    operands o = operands_of(dtype, D, ROWS, COLUMNS, tile_x, tile_w);
-    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+    operands o = operands_of(dtype, D, most_rows, COLUMNS, tile_x, tile_w);
+    for (size_t i = 0; i < most_rows * COLUMNS; i++)
         y[i] = product_of(&o, i / COLUMNS, i % COLUMNS, &error[i]);
-    for (size_t rows = k->narrow_rows; rows; rows = rows == 6 ? 4 : rows / 2)
-        for (size_t panels = 1; panels <= k->narrow_panels; panels += 2)
+    for (size_t rows = most_rows; rows; rows = tile_rows_below(rows, amx))
+        for (size_t panels = 1; panels <= most_panels; panels += amx ? 1 : 2)
             for (int biased = 0; biased < 2; biased++)
                 tile_form(&o, rows, panels, biased, y, error);
     operands_free(&o);
@@ -550,7 +571,7 @@ static void tiles(void)
 
 /* ---- products ---- */
 
-enum { HIGH = 20, WIDE = 50, SPAN = WIDE + 3 };
+enum { HIGH = 37, WIDE = 50, SPAN = WIDE + 3 };
 static real product_c[(HIGH + 2) * SPAN], product_all[HIGH * WIDE];
 /* The first rows and columns of a product, in the middle of values that stay. */
 static void product_part(mmix_ctx *m, const operands *o, const real *x, const real *bias,
@@ -605,6 +626,7 @@ static void products(void)
         for (int biased = 0; biased < 2; biased++) {
             product(m, type_of[t], 1, biased ? bias : NULL);
             product(m, type_of[t], 37, biased ? bias : NULL);
+            product(m, type_of[t], 165, biased ? bias : NULL);
         }
     FINE(m);
     mmix_destroy(m);

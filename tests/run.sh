@@ -84,6 +84,8 @@ else
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
+    amx=''
+    if [ "$(uname -m)" = x86_64 ]; then amx=1 list="$list build/narrow_amx"; fi
     mpi=''
     if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then mpi=1 list="$list build/dino_mpi"; fi
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/narrow_neon build/golden_neon"
@@ -126,6 +128,9 @@ else
         run $n build/$n
         run "$n double" build/${n}_f64
     done
+    chain amx
+    if [ "$amx" ]; then run "narrow weights, AMX in plain C" build/narrow_amx tiles products linear attention multiply
+    else echo "skipped: AMX (this is no x86)"; skipped=$((skipped + 1)); fi
     for n in $plain; do
         chain $n
         run $n build/$n

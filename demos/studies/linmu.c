@@ -144,7 +144,7 @@ static const char help[] =
     "they were\n"
     "  --threads N       (all cores)\n"
     "  --bf16            steps multiply bf16 and add in float: half the time of large products; "
-    "needs AVX512-BF16\n"
+    "needs AMX or AMD's AVX512-BF16\n"
     "  --json            results as JSON on stdout\n"
     "  --help\n\n"
     "`figures` draws how M-MATE finds its tokens, four .svg files in DIR, and nothing else.\n"
@@ -2291,7 +2291,7 @@ int main(int argc, char **argv)
     if (!m) return fail("%s", mmix_error(NULL));
     if (o.bf16 && !mmix_has_bf16(m)) {
         mmix_destroy(m);
-        return fail("--bf16: this processor has no products of bf16 (AVX512-BF16); leave it out");
+        return fail("--bf16: this processor has no products of bf16 (AMX, or AMD's AVX512-BF16); leave it out");
     }
     if (report_open(&h, path, "Attention out, M-MATE in: LinMU's three stages")) {
         mmix_destroy(m);

@@ -46,7 +46,7 @@ static const char help[] =
     "  --teacher FILE    .gguf, or .safetensors with config.json and tokenizer.json beside it\n"
     "  --threads N       (all cores)\n"
     "  --seed N          of what is drawn                                     (1)\n"
-    "  --bf16            products of training are of bf16; needs AVX512-BF16\n"
+    "  --bf16            products of training are of bf16, with AMX or AMD's AVX512-BF16\n"
     "  --json            results as JSON on stdout\n\n"
     "write: the teacher holds conversations. If the file is there it goes on with it.\n"
     "  --text FILE       the tokens, a .safetensors                           (text.safetensors)\n"

@@ -64,7 +64,7 @@ static const char help[] =
     "  --rate R          train: the highest learning rate (1e-3); convert: times the learning\n"
     "                    rates of mmix_distill_config_linmu (0.02)\n"
     "  --minutes N       so long at most; then it is saved as after Ctrl-C    (no end)\n"
-    "  --bf16            products are of bf16; needs AVX512-BF16\n"
+    "  --bf16            products are of bf16, with AMX or AMD's AVX512-BF16\n"
     "  --threads N       (all cores)\n"
     "  --seed N          of what is drawn                                     (1)\n"
     "  --json            results as JSON on stdout\n\n"
