@@ -4416,10 +4416,10 @@ typedef struct mmixi_selective_chunk {
     (size_t channels, size_t n, int grows, const mmix_real *A, const mmix_real *delta, \
      const mmix_real *step, const mmix_real *b, mmix_real *h)
 
-/* Tiles of a product with a narrow matrix (>>narrow): c = a bᵀ + bias, at most narrow_rows rows of
-   a, and whole panels of b. */
+/* A product with a narrow matrix (>>narrow), or a tile of it: c = a bᵀ + bias, of whole panels of b.
+   The kernels take tiles, and those of AMX any product. */
 typedef struct mmixi_narrow_tile {
-    size_t rows, panels;                         /* 8, 6, 4, 2 or 1; 3 or 1; for AMX any number */
+    size_t rows, panels;                         /* of a tile 8, 6, 4, 2 or 1; 3 or 1 */
     size_t depth;
     const char *a;                               /* rows of a, a_row bytes apart */
     size_t a_row;
@@ -4430,13 +4430,14 @@ typedef struct mmixi_narrow_tile {
     const mmix_real *bias;                       /* (16 panels), or NULL */
     int add;                                     /* 1: to c; bf16 alone, by processors that do it */
 } mmixi_narrow_tile;
+enum { MMIXI_AMX_ROWS = 32, MMIXI_AMX_PANELS = 2 };      /* of a tile of AMX, at most */
 #define MMIXI_ARGS_bf16_tile (const mmixi_narrow_tile *t)
 #define MMIXI_ARGS_f16_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_i8_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_q4_tile MMIXI_ARGS_bf16_tile
 /* A row of a for these tiles, n reals: as bf16; as whole numbers -127 … 127 with their scale
    behind; as such numbers in blocks of 32, behind them for each block its scale and scale times
-   sum. The numbers are int8 for VNNI and NEON's dot products, int16 for all other kernels. */
+   sum. The numbers are int8 for VNNI, AMX, NEON's dot products and AVX2's four bits, else int16. */
 #define MMIXI_ARGS_bf16_row (size_t n, const mmix_real *x, char *to)
 #define MMIXI_ARGS_i8_row MMIXI_ARGS_bf16_row
 #define MMIXI_ARGS_q4_row MMIXI_ARGS_bf16_row
@@ -4458,19 +4459,34 @@ static inline void mmixi_row_to_bytes(char *row, size_t whole, size_t tail)
     for (size_t i = 0; i < whole; i++) to[i] = (int8_t)from[i];
     memmove(row + whole, row + 2 * whole, tail);
 }
-/* A tile in pieces of at most 4 rows and a panel, for a kernel that has no larger ones. */
-static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
+/* The tile of a product that begins at this row and panel: at most so many rows, or else 4, 2 or 1,
+   and as many panels as it may have, or else one. */
+static inline mmixi_narrow_tile mmixi_narrow_cut(const mmixi_narrow_tile *t, size_t row,
+                                                 size_t panel, size_t most_rows,
+                                                 size_t most_panels)
+{
+    mmixi_narrow_tile part = *t;
+    size_t left = t->rows - row;
+    part.rows = most_rows;
+    if (part.rows > left && part.rows > 4) part.rows = 4;
+    while (part.rows > left) part.rows /= 2;
+    part.panels = t->panels - panel < most_panels ? 1 : most_panels;
+    part.a = t->a + row * t->a_row;
+    part.b = t->b + panel * t->b_panel;
+    part.c = t->c + (ptrdiff_t)row * t->ldc + panel * MMIXI_PANEL;
+    if (t->bias) part.bias = t->bias + panel * MMIXI_PANEL;
+    return part;
+}
+
+/* A product tile by tile. */
+static inline void mmixi_narrow_each(const mmixi_narrow_tile *t, size_t most_rows,
+                                     size_t most_panels,
                                      void (*kernel)(const mmixi_narrow_tile *t))
 {
     mmixi_narrow_tile part = *t;
-    part.panels = 1;
-    part.rows = t->rows < 4 ? t->rows : 4;
-    for (size_t r = 0; r < t->rows; r += part.rows)
-        for (size_t p = 0; p < t->panels; p++) {
-            part.a = t->a + r * t->a_row;
-            part.b = t->b + p * t->b_panel;
-            part.c = t->c + (ptrdiff_t)r * t->ldc + p * MMIXI_PANEL;
-            part.bias = t->bias ? t->bias + p * MMIXI_PANEL : NULL;
+    for (size_t panel = 0; panel < t->panels; panel += part.panels)
+        for (size_t row = 0; row < t->rows; row += part.rows) {
+            part = mmixi_narrow_cut(t, row, panel, most_rows, most_panels);
             kernel(&part);
         }
 }
@@ -4491,13 +4507,12 @@ static inline void mmixi_narrow_each(const mmixi_narrow_tile *t,
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
 /* One table for each SIMD level. */
-enum { MMIXI_AMX_ROWS = 32, MMIXI_AMX_PANELS = 2 };      /* … which like multiples of these */
 typedef struct mmixi_kernels {
     char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
     size_t narrow_rows, narrow_panels;           /* the same of narrow tiles */
     int bf16_products;                           /* 1: bf16_tile reads a as bf16, not as reals */
-    int amx;                                     /* 1: bf16_tile and i8_tile are those of AMX, … */
+    int amx;                                     /* 1: bf16_tile and i8_tile are those of AMX */
     MMIXI_KERNELS(MMIXI_FIELD_V, MMIXI_FIELD_R)
 } mmixi_kernels;
 
@@ -4510,6 +4525,7 @@ typedef struct mmixi_kernels {
 #include <cpuid.h>
 /* int32 in vectors: in arrays of __m256i and __m512i GCC keeps sums in memory, not in registers. */
 typedef int32_t mmixi_lanes8 __attribute__((vector_size(32)));
+typedef int16_t mmixi_shorts16 __attribute__((vector_size(32)));
 typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
 /* From here on compilers know AVX512-BF16 and VNNI. */
 #if (defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10)
@@ -5871,6 +5887,9 @@ MMIXI_KERNEL(void, q4_row)
         for (size_t i = 0; i < some; i++) sum += number[i];
         scale[1] = scale[0] * (float)sum;
     }
+#if MMIXI_LEVEL == 2
+    mmixi_row_to_bytes(to, blocks * MMIXI_Q4, blocks * 2 * sizeof(float));
+#endif
 }
 
 #else
@@ -6051,6 +6070,16 @@ MMIXI_INLINE __m256 MMIXI_NAME(eight_halves)(const char *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
+/* Bytes of a, four of them eight times. */
+MMIXI_INLINE __m256i MMIXI_NAME(bytes_of)(const char *a)
+{
+    int32_t bits;
+    memcpy(&bits, a, sizeof bits);
+    return _mm256_set1_epi32(bits);
+}
+/* Half a panel, 8 outputs, at a time. One instruction multiplies unsigned bytes, which are b's, by
+   signed ones and adds two products to 16 bits. b's numbers are at most 15, so there is room for
+   the sum of a block: 16 · 15 · 127 = 30,480. */
 MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
                                          const mmixi_narrow_tile *t)
 {
@@ -6066,29 +6095,28 @@ MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
             const char *b = block + 4 * MMIXI_PANEL + 32 * half;
             const __m256 scales = MMIXI_NAME(eight_halves)(block + 16 * half);
             const __m256 minima = MMIXI_NAME(eight_halves)(block + 2 * MMIXI_PANEL + 16 * half);
-            mmixi_lanes8 low[MMIXI_NARROW_ROWS], high[MMIXI_NARROW_ROWS];
+            mmixi_shorts16 pairs[MMIXI_NARROW_ROWS];
             MMIXI_UNROLL
             for (size_t r = 0; r < rows; r++)
-                low[r] = high[r] = (mmixi_lanes8)_mm256_setzero_si256();
-            for (size_t i = 0; i < 8; i++) {     /* steps of four; two of them share their bytes */
-                __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)(b + i / 2 * 64));
-                if (i % 2) both = _mm256_srli_epi16(both, 4);
-                both = _mm256_and_si256(both, nibble);
-                const __m256i b_low = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(both));
-                const __m256i b_high = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(both, 1));
+                pairs[r] = (mmixi_shorts16)_mm256_setzero_si256();
+            for (size_t i = 0; i < 4; i++) {     /* two steps of four numbers share their bytes */
+                const __m256i two = _mm256_loadu_si256((const __m256i *)(const void *)(b + 64 * i));
+                const __m256i low = _mm256_and_si256(two, nibble);
+                const __m256i high = _mm256_and_si256(_mm256_srli_epi16(two, 4), nibble);
                 MMIXI_UNROLL
                 for (size_t r = 0; r < rows; r++) {
-                    const char *from = t->a + r * t->a_row + 2 * k * MMIXI_Q4 + 8 * i;
-                    const __m256i a = MMIXI_NAME(four_of)(from);
-                    low[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_low);
-                    high[r] += (mmixi_lanes8)_mm256_madd_epi16(a, b_high);
+                    const char *a = t->a + r * t->a_row + k * MMIXI_Q4 + 8 * i;
+                    const __m256i first = MMIXI_NAME(bytes_of)(a);
+                    const __m256i second = MMIXI_NAME(bytes_of)(a + 4);
+                    pairs[r] += (mmixi_shorts16)_mm256_maddubs_epi16(low, first);
+                    pairs[r] += (mmixi_shorts16)_mm256_maddubs_epi16(high, second);
                 }
             }
             MMIXI_UNROLL
             for (size_t r = 0; r < rows; r++) {
-                const char *a = t->a + r * t->a_row + 2 * blocks * MMIXI_Q4;
+                const char *a = t->a + r * t->a_row + blocks * MMIXI_Q4;
                 const float *scale = (const float *)(const void *)a + 2 * k;
-                const __m256i sum = MMIXI_NAME(pair_sums)((__m256i)low[r], (__m256i)high[r]);
+                const __m256i sum = _mm256_madd_epi16((__m256i)pairs[r], _mm256_set1_epi16(1));
                 y[r] = MMIXI_FMA(_mm256_cvtepi32_ps(sum), scales * MMIXI_SET(scale[0]), y[r]);
                 y[r] = MMIXI_FMA(minima, MMIXI_SET(scale[1]), y[r]);
             }
@@ -6203,12 +6231,6 @@ static MMIXI_TARGET void mmixi_i8_row_avx_vnni MMIXI_ARGS_i8_row
 {
     mmixi_i8_row_avx2(n, x, to);
     mmixi_row_to_bytes(to, (n + 3) / 4 * 4, sizeof(float));
-}
-static MMIXI_TARGET void mmixi_q4_row_avx_vnni MMIXI_ARGS_q4_row
-{
-    size_t blocks = (n + MMIXI_Q4 - 1) / MMIXI_Q4;
-    mmixi_q4_row_avx2(n, x, to);
-    mmixi_row_to_bytes(to, blocks * MMIXI_Q4, blocks * 2 * sizeof(float));
 }
 #undef MMIXI_NATIVE
 #undef MMIXI_NATIVE_KERNEL
@@ -6377,9 +6399,9 @@ MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_q4_native(const mmixi_narrow_tile *
    after row; 4 and 5 are a, 6 and 7 are b. Intel 2024, "Architectures Software Developer's Manual",
    volume 1, chapter 18.
 
-   The kernels here take any number of rows and panels. Of the depth they take a part at a time, so
-   long that it lies in the first cache for 32 rows of a, past which b flows from the second; the
-   sums wait in c meanwhile, those of bytes as int32. */
+   Of the depth the kernels take a part at a time, so long that it lies in the first cache for 32
+   rows of a, past which b flows from the second; the sums wait in c meanwhile, those of bytes as
+   int32. */
 enum { MMIXI_AMX_STEPS = 16, MMIXI_AMX_PART = 16 * MMIXI_AMX_STEPS };
 
 /* What LDTILECFG reads: the shape of each tile. One without rows must have no bytes either. */
@@ -6675,8 +6697,8 @@ static void mmixi_q4_row_native MMIXI_ARGS_q4_row
 #define MMIXI_NARROW_OTHER(name) mmixi_##name##_none
 #endif
 #ifdef MMIXI_NARROW_OTHER
-MMIXI_KERNEL(void, i8_tile) { mmixi_narrow_each(t, MMIXI_NARROW_OTHER(i8_tile)); }
-MMIXI_KERNEL(void, q4_tile) { mmixi_narrow_each(t, MMIXI_NARROW_OTHER(q4_tile)); }
+MMIXI_KERNEL(void, i8_tile) { mmixi_narrow_each(t, 4, 1, MMIXI_NARROW_OTHER(i8_tile)); }
+MMIXI_KERNEL(void, q4_tile) { mmixi_narrow_each(t, 4, 1, MMIXI_NARROW_OTHER(q4_tile)); }
 #undef MMIXI_NARROW_OTHER
 #endif
 
@@ -6801,7 +6823,6 @@ static void mmixi_kernels_fill_avx2(mmixi_kernels *k)
         k->i8_tile = mmixi_i8_avx_vnni;
         k->i8_row = mmixi_i8_row_avx_vnni;
         k->q4_tile = mmixi_q4_avx_vnni;
-        k->q4_row = mmixi_q4_row_avx_vnni;
     }
 #endif
 }
@@ -7692,9 +7713,8 @@ typedef struct mmixi_narrow_plan {
     char *a;                                     /* the rows of g->a as the kernels read them */
     size_t a_row;                                /* bytes from one of them to the next */
     mmix_real *room;                             /* of int8 (lanes, D) */
-    int amx;                                     /* 1: a tile has any number of rows and panels */
-    size_t tile_rows, tile_panels;               /* of a tile; at most, if not by AMX */
-    size_t row_unit, panel_unit;                 /* a task has multiples of these, … */
+    int amx;
+    size_t tile_rows, tile_panels;               /* of a tile: tasks have multiples of these, … */
     size_t row_parts, panel_parts;               /* … one part of the first, one of the second */
 } mmixi_narrow_plan;
 
@@ -7715,8 +7735,6 @@ static mmixi_narrow_plan mmixi_narrow_plan_of(const mmixi_kernels *k, const mmix
     plan.amx = k->amx && (dtype == MMIX_DTYPE_BF16 || dtype == MMIX_DTYPE_I8);
     plan.tile_rows = plan.amx ? MMIXI_AMX_ROWS : k->narrow_rows;
     plan.tile_panels = plan.amx ? MMIXI_AMX_PANELS : k->narrow_panels;
-    plan.row_unit = plan.amx ? MMIXI_AMX_ROWS : 1;
-    plan.panel_unit = plan.amx ? MMIXI_AMX_PANELS : 1;
     return plan;
 }
 
@@ -7792,30 +7810,24 @@ static void mmixi_narrow_a_rows(void *arg, mmixi_range range)
     }
 }
 
-/* The tile by the kernel of its type. */
-static void mmixi_narrow_tile_run(const mmixi_narrow_plan *plan, const mmixi_narrow_tile *t)
+/* A product by the kernel of its type. */
+static void mmixi_narrow_multiply(const mmixi_narrow_plan *plan, const mmixi_narrow_tile *t)
 {
     const mmixi_kernels *k = plan->k;
-    if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_tile(t);
-    else if (plan->dtype == MMIX_DTYPE_F16) k->f16_tile(t);
-    else if (plan->dtype == MMIX_DTYPE_Q4) k->q4_tile(t);
-    else {
-        k->i8_tile(t);
-        mmixi_outliers_add(k, t);
-    }
+    void (*kernel)(const mmixi_narrow_tile *t) = k->bf16_tile;
+    if (plan->dtype == MMIX_DTYPE_F16) kernel = k->f16_tile;
+    if (plan->dtype == MMIX_DTYPE_I8) kernel = k->i8_tile;
+    if (plan->dtype == MMIX_DTYPE_Q4) kernel = k->q4_tile;
+    if (plan->amx) kernel(t);
+    else mmixi_narrow_each(t, plan->tile_rows, plan->tile_panels, kernel);
+    if (plan->dtype == MMIX_DTYPE_I8) mmixi_outliers_add(k, t);
 }
-
-/* A tile that begins at row `row` and panel `panel`. Kernels write whole panels: if the last one
-   has fewer columns, by way of a place of its own. */
-static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t rows, size_t panel,
-                              size_t panels)
+/* Rows row … row + rows - 1 and panels panel … panel + panels - 1 of the plan's product. */
+static mmixi_narrow_tile mmixi_narrow_tile_of(const mmixi_narrow_plan *plan, size_t row,
+                                              size_t rows, size_t panel, size_t panels)
 {
-    enum { ROWS = MMIXI_AMX_ROWS, PANELS = 3 };
     const mmixi_gemm *g = plan->g;
     size_t column = panel * MMIXI_PANEL;
-    size_t width = mmixi_min(panels * MMIXI_PANEL, g->c.cols - column);
-    mmix_real *c = mmixi_mat_at(g->c, row, column);
-    mmix_real whole[ROWS * PANELS * MMIXI_PANEL];
     mmixi_narrow_tile t;
     t.rows = rows;
     t.panels = panels;
@@ -7824,60 +7836,50 @@ static void mmixi_narrow_part(const mmixi_narrow_plan *plan, size_t row, size_t 
     t.a_row = plan->a_row;
     t.b = plan->panels + panel * plan->panel_bytes;
     t.b_panel = plan->panel_bytes;
-    t.c = c;
+    t.c = mmixi_mat_at(g->c, row, column);
     t.ldc = g->c.rs;
     t.bias = g->bias ? g->bias + column : NULL;
     t.add = g->add;
-    if (width == panels * MMIXI_PANEL) {
-        mmixi_narrow_tile_run(plan, &t);
-        return;
-    }
-    t.c = whole;
-    t.ldc = PANELS * MMIXI_PANEL;
+    return t;
+}
+/* The last panel, if c has fewer columns there. Kernels write whole panels, so it is made in a place
+   of its own: for 32 rows at most. */
+enum { MMIXI_NARROW_LAST = 32 };
+static void mmixi_narrow_last(const mmixi_narrow_plan *plan, size_t row, size_t rows, size_t panel)
+{
+    mmix_real whole[MMIXI_NARROW_LAST][MMIXI_PANEL];
+    mmixi_narrow_tile t = mmixi_narrow_tile_of(plan, row, rows, panel, 1);
+    size_t width = plan->g->c.cols - panel * MMIXI_PANEL;
+    mmix_real *c = t.c;
+    ptrdiff_t ldc = t.ldc;
+    const mmix_real *bias = t.bias;
+    t.c = whole[0];
+    t.ldc = MMIXI_PANEL;
     t.bias = NULL;
-    if (g->add) {
+    if (t.add) {
         memset(whole, 0, sizeof whole);
         for (size_t r = 0; r < rows; r++)
-            memcpy(whole + (ptrdiff_t)r * t.ldc, c + (ptrdiff_t)r * g->c.rs, width * sizeof *c);
+            memcpy(whole[r], c + (ptrdiff_t)r * ldc, width * sizeof *c);
     }
-    mmixi_narrow_tile_run(plan, &t);
+    mmixi_narrow_multiply(plan, &t);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < width; j++) {
-            mmix_real y = whole[(ptrdiff_t)r * t.ldc + (ptrdiff_t)j];
-            if (g->bias) y += g->bias[column + j];
-            c[(ptrdiff_t)r * g->c.rs + (ptrdiff_t)j] = y;
+            mmix_real y = whole[r][j];
+            if (bias) y += bias[j];
+            c[(ptrdiff_t)r * ldc + (ptrdiff_t)j] = y;
         }
-}
-
-/* Rows of the next tile, `most` at most, where `left` are left. */
-static size_t mmixi_narrow_height(size_t most, size_t left)
-{
-    size_t height = most;
-    if (height > left && height > 4) height = 4;
-    while (height > left) height /= 2;
-    return height;
 }
 /* Rows row … row + rows - 1 of c in the columns of `count` panels from the first one on. */
 static void mmixi_narrow_parts(const mmixi_narrow_plan *plan, size_t row, size_t rows,
                                size_t first, size_t count)
 {
-    size_t panels = 1;
-    size_t end = first + count;
-    size_t whole = mmixi_min(end, plan->g->c.cols / MMIXI_PANEL);
-    if (plan->amx && first < whole) {
-        mmixi_narrow_part(plan, row, rows, first, whole - first);
-        first = whole;
+    size_t whole = mmixi_min(first + count, plan->g->c.cols / MMIXI_PANEL);
+    if (first < whole) {
+        mmixi_narrow_tile t = mmixi_narrow_tile_of(plan, row, rows, first, whole - first);
+        mmixi_narrow_multiply(plan, &t);
     }
-    for (size_t p = first; p < end; p += panels) {
-        size_t height;
-        panels = plan->tile_panels;
-        if (p + panels > end) panels = 1;
-        for (size_t r = 0; r < rows; r += height) {
-            height = mmixi_min(plan->tile_rows, rows - r);
-            if (!plan->amx) height = mmixi_narrow_height(plan->tile_rows, rows - r);
-            mmixi_narrow_part(plan, row + r, height, p, panels);
-        }
-    }
+    for (size_t r = 0; r < rows && whole < first + count; r += MMIXI_NARROW_LAST)
+        mmixi_narrow_last(plan, row + r, mmixi_min(MMIXI_NARROW_LAST, rows - r), whole);
 }
 /* Part i of n of `total` things, which are cut at multiples of `unit`: how many, from *at on. */
 static size_t mmixi_narrow_span(size_t total, size_t unit, size_t i, size_t n, size_t *at)
@@ -7895,9 +7897,9 @@ static void mmixi_narrow_task(void *arg, mmixi_range range)
     size_t first_row, first;
     size_t row_part = range.begin % plan->row_parts;
     size_t panel_part = range.begin / plan->row_parts;
-    size_t rows = mmixi_narrow_span(g->c.rows, plan->row_unit, row_part, plan->row_parts,
+    size_t rows = mmixi_narrow_span(g->c.rows, plan->tile_rows, row_part, plan->row_parts,
                                     &first_row);
-    size_t count = mmixi_narrow_span(panels, plan->panel_unit, panel_part, plan->panel_parts,
+    size_t count = mmixi_narrow_span(panels, plan->tile_panels, panel_part, plan->panel_parts,
                                      &first);
     mmixi_narrow_parts(plan, first_row, rows, first, count);
     size_t begin = first * MMIXI_PANEL;

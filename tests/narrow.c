@@ -344,7 +344,7 @@ static void definition(void)
 
 /* ---- tiles ---- */
 
-enum { MOST = 3008, ROWS = 69, COLUMNS = 48, GUARD = 64 };
+enum { MOST = 3008, ROWS = 69, COLUMNS = 64, GUARD = 64 };
 static real tile_x[ROWS * MOST], tile_w[COLUMNS * MOST], tile_bias[COLUMNS];
 static real tile_c[(ROWS + 2) * (COLUMNS + 5)];
 /* A product's operands as the kernels read them; dtype 0: not set. */
@@ -364,11 +364,12 @@ static int32_t q4_number(const char *block, size_t row, size_t i)
     return i / 4 % 2 ? both >> 4 : both & 15;
 }
 /* Bytes of a whole number of a row: 1 or, where products take 16 bits, 2. */
-static size_t number_bytes(const mmixi_kernels *by)
+static size_t number_bytes(const mmixi_kernels *by, int dtype)
 {
     const real x[4] = { 1, 1, 1, 1 };
-    char row[16] = { 0 };
-    by->i8_row(4, x, row);
+    char row[2 * MMIXI_Q4 + 2 * sizeof(float)] = { 0 };
+    if (dtype == MMIX_DTYPE_Q4) by->q4_row(4, x, row);
+    else by->i8_row(4, x, row);
     return row[1] == 127 ? 1 : 2;
 }
 static int32_t row_number(const char *a, size_t i, size_t bytes)
@@ -479,7 +480,7 @@ static operands operands_of(int dtype, size_t D, size_t rows, size_t columns, co
     o.dtype = dtype;
     o.D = D;
     o.a_row = mmixi_round_up(mmixi_max((D + 31) / 32 * 72, D * sizeof *x), 64);
-    o.bytes = number_bytes(k);
+    o.bytes = number_bytes(k, dtype);
     o.panel = mmixi_narrow_panel(dtype, D);
     o.a = (char *)malloc(rows * o.a_row);
     o.b = (char *)malloc((columns + 15) / 16 * o.panel);
@@ -696,7 +697,7 @@ static void row(int dtype, size_t n, const real *x, int numbers)
 {
     static mmixi_kernels plain;
     mmixi_fill_none(&plain);
-    const size_t bytes[2] = { number_bytes(&plain), number_bytes(k) };
+    const size_t bytes[2] = { number_bytes(&plain, dtype), number_bytes(k, dtype) };
     const size_t end[2] = { numbers_size(dtype, n, bytes[0]), numbers_size(dtype, n, bytes[1]) };
     const size_t behind = scales_size(dtype, n);
     int same = 1, after = 1, padding = 1;
