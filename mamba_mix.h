@@ -4459,36 +4459,31 @@ static inline void mmixi_row_to_bytes(char *row, size_t whole, size_t tail)
     for (size_t i = 0; i < whole; i++) to[i] = (int8_t)from[i];
     memmove(row + whole, row + 2 * whole, tail);
 }
-/* The tile of a product that begins at this row and panel: at most so many rows, or else 4, 2 or 1,
-   and as many panels as it may have, or else one. */
-static inline mmixi_narrow_tile mmixi_narrow_cut(const mmixi_narrow_tile *t, size_t row,
-                                                 size_t panel, size_t most_rows,
-                                                 size_t most_panels)
+/* Rows of the next tile, `most` at most, where `left` are left. */
+static inline size_t mmixi_narrow_height(size_t most, size_t left)
 {
-    mmixi_narrow_tile part = *t;
-    size_t left = t->rows - row;
-    part.rows = most_rows;
-    if (part.rows > left && part.rows > 4) part.rows = 4;
-    while (part.rows > left) part.rows /= 2;
-    part.panels = t->panels - panel < most_panels ? 1 : most_panels;
-    part.a = t->a + row * t->a_row;
-    part.b = t->b + panel * t->b_panel;
-    part.c = t->c + (ptrdiff_t)row * t->ldc + panel * MMIXI_PANEL;
-    if (t->bias) part.bias = t->bias + panel * MMIXI_PANEL;
-    return part;
+    size_t height = most;
+    if (height > left && height > 4) height = 4;
+    while (height > left) height /= 2;
+    return height;
 }
-
-/* A product tile by tile. */
+/* A product tile by tile, each with so many rows and panels at most. */
 static inline void mmixi_narrow_each(const mmixi_narrow_tile *t, size_t most_rows,
                                      size_t most_panels,
                                      void (*kernel)(const mmixi_narrow_tile *t))
 {
     mmixi_narrow_tile part = *t;
-    for (size_t panel = 0; panel < t->panels; panel += part.panels)
+    for (size_t panel = 0; panel < t->panels; panel += part.panels) {
+        part.panels = t->panels - panel < most_panels ? 1 : most_panels;
+        part.b = t->b + panel * t->b_panel;
+        if (t->bias) part.bias = t->bias + panel * MMIXI_PANEL;
         for (size_t row = 0; row < t->rows; row += part.rows) {
-            part = mmixi_narrow_cut(t, row, panel, most_rows, most_panels);
+            part.rows = mmixi_narrow_height(most_rows, t->rows - row);
+            part.a = t->a + row * t->a_row;
+            part.c = t->c + (ptrdiff_t)row * t->ldc + panel * MMIXI_PANEL;
             kernel(&part);
         }
+    }
 }
 
 /* The list of all micro-kernels: those in V return nothing, those in R return a real. */
