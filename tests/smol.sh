@@ -81,6 +81,9 @@ else
     holds "what width buys" "[r['rank'] for r in x][1] <= 4 < x[2]['rank'] <= 12 and x[3]['error_solved'] < x[1]['error_solved'] + 0.2"
     holds "more width, the same scores" "abs(x[3]['error_solved'] - x[2]['error_solved']) < 1e-3"
     refused "a layer that is none" rank $text --layers 4
+    refused "decays that are none" rank $text --layers 1 --decays fixed,slow
+    run "decays" rank $text --layers 1 --widths 16 --decays none,fixed,learned --steps 40 --json
+    holds "what decays do" "[r['decays'] for r in x] == ['-', 'none', 'fixed', 'learned'] and x[3]['error_fitted'] < x[2]['error_fitted'] < x[1]['error_fitted']"
     run "a figure" figure --runs $t/three,$t/kept --names "three stages,one" --out $t
     python3 -c "import xml.dom.minidom as d; d.parse('$t/smol.svg')" && grep -q 'three stages' $t/smol.svg && ok || no "smol.svg"
 fi

@@ -66,7 +66,7 @@ static const char help[] =
     "  --stages N        3: Flex-MA, then both branches, then LoRA besides; 1: all at once (3)\n"
     "  --keep N          every Nth layer keeps its attention; 0: none         (0)\n"
     "  --window N        tokens that Local-Swin sees                          (64)\n"
-    "  --rate R          times the learning rates of mmix_distill_config_linmu (0.2)\n"
+    "  --rate R          times the learning rates of mmix_distill_config_linmu (0.02)\n"
     "  --begin NAME      converted; calibrated by the library; silent: Flex-MA says nothing, the\n"
     "                    student is its windows; solved: o_proj by least squares (solved)\n"
     "  --solve N         rows of the text that least squares are taken over   (8)\n"
@@ -86,6 +86,8 @@ static const char help[] =
     "  --text FILE, --window N, --bf16\n"
     "  --layers LIST     (3,15,27)\n"
     "  --widths LIST     (16,32,64,128)\n"
+    "  --decays LIST     of none, fixed and learned: linear attention, which forgets nothing;\n"
+    "                    a decay for each head; steps that depend on the token (learned)\n"
     "  --steps N         of fitting a layer                                   (200)\n\n"
     "figure: the losses of runs against the tokens that they learned from.\n"
     "  --runs LIST       names of runs: NAME.txt is read\n"
@@ -95,7 +97,7 @@ static const char help[] =
 
 typedef struct settings {
     const char *teacher, *text, *run, *student, *question, *begin, *lengths, *type, *layers;
-    const char *widths, *runs, *names, *out;
+    const char *widths, *decays, *runs, *names, *out;
     unsigned long long rows, held, judge, context, batch, start, tokens, stages, keep, window;
     unsigned long long minutes, count, steps, threads, seed, solve;
     double rate, temperature;
@@ -121,6 +123,7 @@ static void default_settings(settings *o)
     o->type = "bf16";
     o->layers = "3,15,27";
     o->widths = "16,32,64,128";
+    o->decays = "learned";
     o->out = ".";
     o->rows = 512;
     o->held = 16;
@@ -133,7 +136,7 @@ static void default_settings(settings *o)
     o->steps = 200;
     o->solve = 8;
     o->seed = 1;
-    o->rate = 0.2;
+    o->rate = 0.02;
 }
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
@@ -150,6 +153,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--type", &o->type, NULL, 0, 0, NULL, NULL},
         {"--layers", &o->layers, NULL, 0, 0, NULL, NULL},
         {"--widths", &o->widths, NULL, 0, 0, NULL, NULL},
+        {"--decays", &o->decays, NULL, 0, 0, NULL, NULL},
         {"--runs", &o->runs, NULL, 0, 0, NULL, NULL},
         {"--names", &o->names, NULL, 0, 0, NULL, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL, NULL},
@@ -1033,12 +1037,18 @@ static int speed(mmix_ctx *m, const settings *o)
     return 0;
 }
 
-/* ---- rank: what the width N of the state buys ------------------------------------------------ */
+/* ---- rank: what the width N of the state buys, and what decays do ---------------------------- */
+
+/* What a head forgets of a token's step: nothing, which is linear attention; the same of each, more
+   or less by the head; or as much as the token says. */
+enum { NONE, FIXED, LEARNED, DECAYS };
+static const char *const decay_name[DECAYS] = {"none", "fixed", "learned"};
 
 /* Flex-MA of one layer with keys and queries of any width N, from the teacher's matrices. */
 typedef struct flex {
     size_t H, G, N, P, D;
-    mmix_params *params;
+    int decays;
+    mmix_params *params, *fixed;                 /* what learns, and what does not */
     mmix_tensor *q, *k, *v, *o;                  /* (HN, D), (GN, D), (GP, D), (D, HP) */
     mmix_tensor *dt, *dt_bias, *A_log;           /* (H, D), (H), (H) */
 } flex;
@@ -1054,7 +1064,7 @@ static mmix_tensor *flex_heads(mmix_ctx *m, const flex *f, mmix_tensor *x, mmix_
 {
     size_t L = mmix_shape(x, 1), q[4] = {1, L, f->H, f->N}, k[4] = {1, L, f->G, f->N};
     size_t v[4] = {1, L, f->G, f->P}, all[3] = {1, L, f->H * f->P};
-    mmix_tensor *A = mmix_affine(m, mmix_exp(m, f->A_log), -1, 0);
+    mmix_tensor *A = mmix_affine(m, mmix_exp(m, f->A_log), f->decays == NONE ? 0 : -1, 0);
     mmix_mixer ssd = mmix_mixer_ssd(mmix_reshape(m, mmix_linear(m, x, f->v, NULL), 4, v),
                                     mmix_linear(m, x, f->dt, NULL), A,
                                     mmix_reshape(m, mmix_linear(m, x, f->k, NULL), 4, k),
@@ -1117,7 +1127,8 @@ static int fill_width(mmix_ctx *m, flex *f, const mmix_real *q, const mmix_real 
     return mmix_error(m) ? -1 : 0;
 }
 /* 0, or -1 */
-static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N, flex *f)
+static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N, int decays,
+                     flex *f)
 {
     const mmix_decoder_config *c = &d->config;
     mmix_tensor *q = weight_of(d, "self_attn.q_proj", layer);
@@ -1130,7 +1141,10 @@ static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N,
     f->N = N;
     f->P = c->head_dim;
     f->D = c->dim;
+    f->decays = decays;
     f->params = mmix_params_create(m);
+    f->fixed = mmix_params_create(m);
+    mmix_params *rates = decays == LEARNED ? f->params : f->fixed;
     size_t of_q[2] = {f->H * N, f->D}, of_k[2] = {f->G * N, f->D}, of_v[2] = {f->G * f->P, f->D};
     size_t of_o[2] = {f->D, f->H * f->P}, of_dt[2] = {f->H, f->D};
     const int zero = MMIX_INIT_CONSTANT;
@@ -1138,13 +1152,14 @@ static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N,
     f->k = mmix_params_add(f->params, "", "k", 2, of_k, zero, 0, 0);
     f->v = mmix_params_add(f->params, "", "v", 2, of_v, zero, 0, 0);
     f->o = mmix_params_add(f->params, "", "o", 2, of_o, zero, 0, 0);
-    f->dt = mmix_params_add(f->params, "", "dt", 2, of_dt, zero, 0, 0);
-    f->dt_bias = mmix_params_add(f->params, "", "dt.bias", 1, of_dt, zero, 0, 0);
-    f->A_log = mmix_params_add(f->params, "", "A_log", 1, of_dt, zero, 0, 0);
+    f->dt = mmix_params_add(rates, "", "dt", 2, of_dt, zero, 0, 0);
+    f->dt_bias = mmix_params_add(rates, "", "dt.bias", 1, of_dt, zero, 0, 0);
+    f->A_log = mmix_params_add(rates, "", "A_log", 1, of_dt, zero, 0, 0);
     if (!q || !k || !v || !o)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "layer %zu of the teacher has no attention",
                          layer);
     if (mmix_params_allocate(f->params)) return -1;
+    if (decays != LEARNED && mmix_params_allocate(f->fixed)) return -1;
     mmix_write(f->v, mmix_data(v));
     mmix_write(f->o, mmix_data(o));
     for (size_t h = 0; h < f->H; h++) {          /* steps from 0.001 to 0.1, as Flex-MA's */
@@ -1257,11 +1272,11 @@ typedef struct width {
 } width;
 /* One layer at one width. 0, or -1. */
 static int rank_one(mmix_ctx *m, const settings *o, const mmix_decoder *d, const lesson *l,
-                    size_t layer, size_t N, width *w)
+                    size_t layer, size_t N, int decays, width *w)
 {
     const size_t held = 2;
     flex f;
-    int bad = flex_make(m, d, layer, N, &f);
+    int bad = flex_make(m, d, layer, N, decays, &f);
     if (!bad) bad = flex_solve(m, &f, l, held);
     if (!bad) {
         w->before = flex_error(m, &f, l, held);
@@ -1272,24 +1287,27 @@ static int rank_one(mmix_ctx *m, const settings *o, const mmix_decoder *d, const
         off_diagonal(m, M, w->rank);
     }
     mmix_params_destroy(f.params);
+    mmix_params_destroy(f.fixed);
     mmix_reset(m);
     return mmix_error(m) ? -1 : 0;
 }
-static void print_width(const settings *o, size_t layer, const char *what, const width *w,
-                        int first)
+static void print_width(const settings *o, size_t layer, const char *what, const char *decays,
+                        const width *w, int first)
 {
     if (o->json)
-        printf("%s{\"layer\": %zu, \"width\": \"%s\", \"rank\": %.2f, \"effective\": %.3f, "
-               "\"error_solved\": %.5f, \"error_fitted\": %.5f, \"seconds\": %.4f}",
-               first ? "[" : ",\n ", layer, what, w->rank[0], w->rank[1], w->before, w->after,
-               w->seconds);
-    else printf("%5zu %9s %8.1f %10.2f %10.4f %10.4f %10.4f\n", layer, what, w->rank[0], w->rank[1],
-                w->before, w->after, w->seconds);
+        printf("%s{\"layer\": %zu, \"width\": \"%s\", \"decays\": \"%s\", \"rank\": %.2f, "
+               "\"effective\": %.3f, \"error_solved\": %.5f, \"error_fitted\": %.5f, "
+               "\"seconds\": %.4f}",
+               first ? "[" : ",\n ", layer, what, decays, w->rank[0], w->rank[1], w->before,
+               w->after, w->seconds);
+    else printf("%5zu %9s %8s %8.1f %10.2f %10.4f %10.4f %10.4f\n", layer, what, decays, w->rank[0],
+                w->rank[1], w->before, w->after, w->seconds);
     fflush(stdout);
 }
-/* All widths of a layer. 0, or -1. */
+/* All widths of a layer, with each of the decays. 0, or -1. */
 static int rank_layer(mmix_ctx *m, const settings *o, const mmix_decoder *d, const text *t,
-                      size_t layer, const size_t *N, size_t widths, int first)
+                      size_t layer, const size_t *N, size_t widths, const int *decays, size_t kinds,
+                      int first)
 {
     lesson l;
     width w;
@@ -1301,18 +1319,39 @@ static int rank_layer(mmix_ctx *m, const settings *o, const mmix_decoder *d, con
     l.rows = t->rows < 34 ? t->rows : 34;        /* two of them to judge */
     row.tokens = mmix_from_i32(m, 2, shape, t->token);
     off_diagonal(m, mmix_decoder_matrix(m, d, &row, layer), w.rank);
-    print_width(o, layer, "attention", &w, first);
+    print_width(o, layer, "attention", "-", &w, first);
     mmix_reset(m);
     if (!learn_from(m, d, t, layer, &l))
-        for (size_t i = 0; i < widths && !interrupted; i++) {
+        for (size_t i = 0; i < widths * kinds && !interrupted; i++) {
+            size_t width_N = N[i / kinds];
+            int decay = decays[i % kinds];
             char name[24];
-            snprintf(name, sizeof name, "%zu", N[i]);
-            if (rank_one(m, o, d, &l, layer, N[i], &w)) break;
-            print_width(o, layer, name, &w, 0);
+            snprintf(name, sizeof name, "%zu", width_N);
+            if (rank_one(m, o, d, &l, layer, width_N, decay, &w)) break;
+            print_width(o, layer, name, decay_name[decay], &w, 0);
         }
     free(l.read);
     free(l.said);
     return mmix_error(m) ? -1 : 0;
+}
+/* What --decays lists. How many, or 0 after an error message. */
+static size_t read_decays(const settings *o, int decays[LIST])
+{
+    size_t kinds = 0;
+    for (const char *at = o->decays; at && *at && kinds < LIST; kinds++) {
+        size_t n = strcspn(at, ",");
+        int kind = 0;
+        while (kind < DECAYS && (strlen(decay_name[kind]) != n || strncmp(decay_name[kind], at, n)))
+            kind++;
+        if (kind == DECAYS) {
+            fail("--decays %s: give none, fixed or learned, with commas between", o->decays);
+            return 0;
+        }
+        decays[kinds] = kind;
+        at += n + (at[n] == ',');
+    }
+    if (!kinds) fail("--decays: give none, fixed or learned");
+    return kinds;
 }
 /* An exit status. */
 static int rank(mmix_ctx *m, const settings *o)
@@ -1320,7 +1359,9 @@ static int rank(mmix_ctx *m, const settings *o)
     text t = {NULL, NULL, 0, 0, 0, 0, 0, 0};
     size_t layer[LIST], N[LIST], layers = read_list("--layers", o->layers, layer);
     size_t widths = layers ? read_list("--widths", o->widths, N) : 0;
-    if (!widths) return 2;
+    int decays[LIST];
+    size_t kinds = widths ? read_decays(o, decays) : 0;
+    if (!kinds) return 2;
     mmix_multiply_bf16(m, o->bf16);
     mmix_decoder *d = mmix_decoder_load(m, o->teacher);
     if (d) text_load(m, o->text, &t, 0);
@@ -1331,9 +1372,9 @@ static int rank(mmix_ctx *m, const settings *o)
     if (d && !mmix_error(m) && t.rows < 3)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected at least 3 rows", o->text);
     if (!mmix_error(m) && !o->json)
-        printf("layer     width     rank  effective     solved     fitted    seconds\n");
+        printf("layer     width   decays     rank  effective     solved     fitted    seconds\n");
     for (size_t i = 0; i < layers && !mmix_error(m) && !interrupted; i++)
-        rank_layer(m, o, d, &t, layer[i], N, widths, !i);
+        rank_layer(m, o, d, &t, layer[i], N, widths, decays, kinds, !i);
     if (!mmix_error(m) && o->json) puts("]");
     mmix_decoder_destroy(d);
     text_free(&t);
