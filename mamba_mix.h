@@ -4416,10 +4416,10 @@ typedef struct mmixi_selective_chunk {
     (size_t channels, size_t n, int grows, const mmix_real *A, const mmix_real *delta, \
      const mmix_real *step, const mmix_real *b, mmix_real *h)
 
-/* A product with a narrow matrix (>>narrow), or a tile of it: c = a bᵀ + bias, of whole panels of b.
-   The kernels take tiles, and those of AMX any product. */
+/* The product of rows with a narrow matrix (>>narrow), or a tile of it: c = a bᵀ + bias, where b
+   has whole panels. AMX's kernels take any product, all others a tile. */
 typedef struct mmixi_narrow_tile {
-    size_t rows, panels;                         /* of a tile 8, 6, 4, 2 or 1; 3 or 1 */
+    size_t rows, panels;                         /* of a tile 8, 6, 4, 2 or 1; and 3 or 1 */
     size_t depth;
     const char *a;                               /* rows of a, a_row bytes apart */
     size_t a_row;
@@ -4430,7 +4430,7 @@ typedef struct mmixi_narrow_tile {
     const mmix_real *bias;                       /* (16 panels), or NULL */
     int add;                                     /* 1: to c; bf16 alone, by processors that do it */
 } mmixi_narrow_tile;
-enum { MMIXI_AMX_ROWS = 32, MMIXI_AMX_PANELS = 2 };      /* of a tile of AMX, at most */
+enum { MMIXI_AMX_ROWS = 32, MMIXI_AMX_PANELS = 2 };      /* of a block of AMX's sums, at most */
 #define MMIXI_ARGS_bf16_tile (const mmixi_narrow_tile *t)
 #define MMIXI_ARGS_f16_tile MMIXI_ARGS_bf16_tile
 #define MMIXI_ARGS_i8_tile MMIXI_ARGS_bf16_tile
@@ -4540,7 +4540,7 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
     && ((defined(__clang__) && __clang_major__ >= 12) \
         || (!defined(__clang__) && __GNUC__ >= 11))
 #define MMIXI_AMX "amx-tile,amx-bf16,amx-int8"
-#define MMIXI_HAS_AMX() mmixi_has_amx()
+#define MMIXI_AMX_GRANTED() mmixi_amx_granted()
 #endif
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 #define MMIXI_ARM                                /* every such machine has NEON */
@@ -6065,16 +6065,16 @@ MMIXI_INLINE __m256 MMIXI_NAME(eight_halves)(const char *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
-/* Bytes of a, four of them eight times. */
+/* Four bytes of a, eight times. */
 MMIXI_INLINE __m256i MMIXI_NAME(bytes_of)(const char *a)
 {
     int32_t bits;
     memcpy(&bits, a, sizeof bits);
     return _mm256_set1_epi32(bits);
 }
-/* Half a panel, 8 outputs, at a time. One instruction multiplies unsigned bytes, which are b's, by
-   signed ones and adds two products to 16 bits. b's numbers are at most 15, so there is room for
-   the sum of a block: 16 · 15 · 127 = 30,480. */
+/* Half a panel, 8 outputs, at a time. One instruction multiplies b's bytes, which are unsigned, by
+   a's, which have signs, and adds neighbouring products in 16 bits. They hold the sums of a block:
+   a lane adds 16 products, at most 16 · 15 · 127 = 30,480. */
 MMIXI_INLINE void MMIXI_NAME(q4_tile_of)(const size_t rows, const size_t panels,
                                          const mmixi_narrow_tile *t)
 {
@@ -6128,12 +6128,6 @@ MMIXI_KERNEL(void, q4_tile) { MMIXI_NARROW_FORMS(MMIXI_NAME(q4_tile_of)) }
     static inline __attribute__((always_inline, target("avx2,fma,f16c," MMIXI_AVX_VNNI)))
 #define MMIXI_NATIVE_KERNEL static __attribute__((target("avx2,fma,f16c," MMIXI_AVX_VNNI)))
 
-MMIXI_NATIVE __m256i mmixi_avx_vnni_four(const char *p)
-{
-    int32_t four;
-    memcpy(&four, p, sizeof four);
-    return _mm256_set1_epi32(four);
-}
 /* As mmixi_i8_native_of of AVX-512, where it is explained, with half the width. */
 MMIXI_NATIVE void mmixi_i8_avx_vnni_of(const size_t rows, const size_t panels,
                                        const mmixi_narrow_tile *t)
@@ -6150,7 +6144,7 @@ MMIXI_NATIVE void mmixi_i8_avx_vnni_of(const size_t rows, const size_t panels,
         const __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(b + 32));
         MMIXI_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            const __m256i four = mmixi_avx_vnni_four(t->a + r * t->a_row + 4 * k);
+            const __m256i four = mmixi_bytes_of_avx2(t->a + r * t->a_row + 4 * k);
             const __m256i a = _mm256_xor_si256(four, above);
             s[r][0] = (mmixi_lanes8)MMIXI_DPBUSD((__m256i)s[r][0], a, low);
             s[r][1] = (mmixi_lanes8)MMIXI_DPBUSD((__m256i)s[r][1], a, high);
@@ -6206,7 +6200,7 @@ MMIXI_NATIVE void mmixi_q4_avx_vnni_of(const size_t rows, const size_t panels,
                 mmixi_lanes8 sum = (mmixi_lanes8)_mm256_setzero_si256();
                 MMIXI_UNROLL
                 for (size_t i = 0; i < 8; i++) {
-                    const __m256i four = mmixi_avx_vnni_four(a + k * MMIXI_Q4 + 4 * i);
+                    const __m256i four = mmixi_bytes_of_avx2(a + k * MMIXI_Q4 + 4 * i);
                     sum = (mmixi_lanes8)MMIXI_DPBUSD((__m256i)sum, v[i], four);
                 }
                 const __m256 each = scales * _mm256_set1_ps(scale[0]);
@@ -6394,9 +6388,9 @@ MMIXI_NATIVE_KERNEL("avx512vnni") void mmixi_q4_native(const mmixi_narrow_tile *
    after row; 4 and 5 are a, 6 and 7 are b. Intel 2024, "Architectures Software Developer's Manual",
    volume 1, chapter 18.
 
-   Of the depth the kernels take a part at a time, so long that it lies in the first cache for 32
-   rows of a, past which b flows from the second; the sums wait in c meanwhile, those of bytes as
-   int32. */
+   The depth is cut into parts of 256 steps. So much of 32 rows of a is 32 KiB, which stay in the L1
+   cache while all panels of b pass by from L2. From part to part the sums wait in c, those of bytes
+   as int32. */
 enum { MMIXI_AMX_STEPS = 16, MMIXI_AMX_PART = 16 * MMIXI_AMX_STEPS };
 
 /* What LDTILECFG reads: the shape of each tile. One without rows must have no bytes either. */
@@ -6406,13 +6400,14 @@ typedef struct mmixi_amx_shapes {
     uint8_t rows[16];
 } mmixi_amx_shapes;
 
-static inline void mmixi_amx_tile_shape(mmixi_amx_shapes *s, int tile, size_t rows, size_t row_bytes)
+static inline void mmixi_amx_shape_one(mmixi_amx_shapes *s, int tile, size_t rows,
+                                       size_t row_bytes)
 {
     s->rows[tile] = (uint8_t)rows;
     s->row_bytes[tile] = (uint16_t)(rows ? row_bytes : 0);
 }
 /* Tiles for `rows` rows, and for `steps` steps at a time. */
-MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_shape(size_t rows, size_t steps)
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_configure(size_t rows, size_t steps)
 {
     size_t high = rows < 16 ? rows : 16;
     size_t low = rows - high;
@@ -6420,16 +6415,20 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_shape(size_t rows, size_t steps)
     memset(&s, 0, sizeof s);
     s.palette = 1;
     for (int panel = 0; panel < 2; panel++) {
-        mmixi_amx_tile_shape(&s, panel, high, 64);
-        mmixi_amx_tile_shape(&s, 2 + panel, low, 64);
-        mmixi_amx_tile_shape(&s, 6 + panel, steps, 64);
+        mmixi_amx_shape_one(&s, panel, high, 64);
+        mmixi_amx_shape_one(&s, 2 + panel, low, 64);
+        mmixi_amx_shape_one(&s, 6 + panel, steps, 64);
     }
-    mmixi_amx_tile_shape(&s, 4, high, 4 * steps);
-    mmixi_amx_tile_shape(&s, 5, low, 4 * steps);
+    mmixi_amx_shape_one(&s, 4, high, 4 * steps);
+    mmixi_amx_shape_one(&s, 5, low, 4 * steps);
+    /* GCC's intrinsic says that it reads 8 bytes of s (PR target/114098, in 11 to 13): without this
+       the stores to the others may be left out. */
+    __asm__ volatile("" : : "r"(&s) : "memory");
     _tile_loadconfig(&s);
 }
 
-/* 32 rows and 2 panels, or what is left of both; `each` steps at a time. */
+/* A block: 32 rows and 2 panels, or what is left of both, and `steps` of the depth, `each` to a
+   tile. */
 typedef struct mmixi_amx_block {
     size_t rows, panels;
     const char *a, *b;
@@ -6439,7 +6438,8 @@ typedef struct mmixi_amx_block {
     size_t c_row;
 } mmixi_amx_block;
 
-MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_load(const mmixi_amx_block *t)
+/* Tiles 0 … 3, which are the block's sums: from c, zeros, to c. */
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_sums_load(const mmixi_amx_block *t)
 {
     const char *low = t->c + 16 * t->c_row;
     _tile_loadd(0, t->c, t->c_row);
@@ -6447,14 +6447,14 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_load(const mmixi_amx_block *t)
     if (t->rows > 16) _tile_loadd(2, low, t->c_row);
     if (t->rows > 16 && t->panels > 1) _tile_loadd(3, low + 64, t->c_row);
 }
-MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_zero(const mmixi_amx_block *t)
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_sums_zero(const mmixi_amx_block *t)
 {
     _tile_zero(0);
     _tile_zero(1);
     if (t->rows > 16) _tile_zero(2);
     if (t->rows > 16) _tile_zero(3);
 }
-MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_store(const mmixi_amx_block *t)
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_sums_store(const mmixi_amx_block *t)
 {
     char *low = t->c + 16 * t->c_row;
     _tile_stored(0, t->c, t->c_row);
@@ -6491,7 +6491,8 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_multiply(const int bytes, const mmixi_amx
 #undef MMIXI_AMX_ADD
 }
 
-/* What makes floats of a block's sums, which begins at row r and panel p of the tile. */
+/* The 16 sums of row r in panel p when all of the depth is in them: those of bf16 get the bias,
+   those of bytes become floats first. */
 MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_finish_bf16(const mmixi_narrow_tile *t, size_t r, size_t p)
 {
     if (!t->bias) return;
@@ -6508,7 +6509,8 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_finish_bytes(const mmixi_narrow_tile *t, 
     const __m512 both = scales * _mm512_set1_ps(scale);
     mmixi_narrow_store_avx512(t, r, 16 * p, _mm512_cvtepi32_ps(sum) * both);
 }
-MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_tile(const int bytes, const mmixi_narrow_tile *t)
+/* The whole product; a depth of 0 does not come here. */
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_product(const int bytes, const mmixi_narrow_tile *t)
 {
     size_t steps = bytes ? (t->depth + 3) / 4 : (t->depth + 1) / 2;
     size_t whole = steps / MMIXI_AMX_STEPS * MMIXI_AMX_STEPS;
@@ -6519,24 +6521,28 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_tile(const int bytes, const mmixi_narrow_
     block.b_panel = t->b_panel;
     block.c_row = (size_t)t->ldc * sizeof(float);
     for (size_t from = 0; from < steps; from += block.steps) {
-        size_t left = from < whole ? whole - from : steps - from;
-        block.steps = left < MMIXI_AMX_PART ? left : MMIXI_AMX_PART;
-        block.each = from < whole ? MMIXI_AMX_STEPS : left;
+        size_t left = steps - from;
+        block.each = left;
+        if (from < whole) {
+            left = whole - from;
+            block.each = MMIXI_AMX_STEPS;
+        }
+        block.steps = mmixi_min(left, MMIXI_AMX_PART);
         for (size_t r = 0; r < t->rows; r += MMIXI_AMX_ROWS) {
-            block.rows = t->rows - r < MMIXI_AMX_ROWS ? t->rows - r : MMIXI_AMX_ROWS;
+            block.rows = mmixi_min(t->rows - r, MMIXI_AMX_ROWS);
             block.a = t->a + r * t->a_row + 4 * from;
             if (block.rows != shaped_rows || block.each != shaped_steps)
-                mmixi_amx_shape(block.rows, block.each);
+                mmixi_amx_configure(block.rows, block.each);
             shaped_rows = block.rows;
             shaped_steps = block.each;
             for (size_t p = 0; p < t->panels; p += MMIXI_AMX_PANELS) {
-                block.panels = t->panels - p < MMIXI_AMX_PANELS ? 1 : MMIXI_AMX_PANELS;
+                block.panels = mmixi_min(t->panels - p, MMIXI_AMX_PANELS);
                 block.b = t->b + p * t->b_panel + 64 * from;
                 block.c = (char *)(t->c + (ptrdiff_t)r * t->ldc + 16 * p);
-                if (from || t->add) mmixi_amx_load(&block);
-                else mmixi_amx_zero(&block);
+                if (from || t->add) mmixi_amx_sums_load(&block);
+                else mmixi_amx_sums_zero(&block);
                 mmixi_amx_multiply(bytes, &block);
-                mmixi_amx_store(&block);
+                mmixi_amx_sums_store(&block);
                 if (from + block.steps < steps) continue;
                 for (size_t i = 0; i < block.rows; i++)
                     for (size_t j = 0; j < block.panels; j++)
@@ -6549,11 +6555,11 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_tile(const int bytes, const mmixi_narrow_
 }
 MMIXI_NATIVE_KERNEL(MMIXI_AMX) void mmixi_bf16_amx(const mmixi_narrow_tile *t)
 {
-    mmixi_amx_tile(0, t);
+    mmixi_amx_product(0, t);
 }
 MMIXI_NATIVE_KERNEL(MMIXI_AMX) void mmixi_i8_amx(const mmixi_narrow_tile *t)
 {
-    mmixi_amx_tile(1, t);
+    mmixi_amx_product(1, t);
 }
 #endif
 
@@ -6780,7 +6786,7 @@ MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 
 #if defined(MMIXI_X86) || defined(MMIXI_ARM)
 /* The level that mmix_options asks for; where it leaves the choice, MMIX_SIMD in the environment
-   may lower it: avx512 is without AMX. */
+   may lower it. avx512 there means AVX-512 without AMX. */
 static int mmixi_level_asked(int simd)
 {
     const char *word;
@@ -6832,8 +6838,9 @@ static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
 {
     mmixi_fill_avx512(k);
 #ifdef MMIXI_X86_NARROW
-    /* Intel's processors multiply floats at 1.8 times the rate of pairs of bf16: there bf16 become
-       floats, unless AMX multiplies them. */
+    /* Emerald Rapids, the one of Intel's that was measured, multiplies pairs of bf16 more slowly
+       than floats: 85 GFLOPS a core, not 145. So on Intel's processors bf16 become floats, unless
+       AMX multiplies them. */
     if (__builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel")) {
         k->bf16_tile = mmixi_bf16_native;
         k->bf16_row = mmixi_bf16_row_native;
@@ -6848,10 +6855,11 @@ static void mmixi_kernels_fill_avx512(mmixi_kernels *k)
 #endif
 }
 #ifdef MMIXI_AMX
-/* Whether the processor has AMX and the system lets this process have its tiles, which are 8 KiB
-   more for it to save of a thread: Linux wants to be asked, by arch_prctl(ARCH_REQ_XCOMP_PERM,
-   XFEATURE_XTILE_DATA). Once is enough, and more do no harm. */
-static inline int mmixi_has_amx(void)
+/* Whether the processor has AMX and Linux grants it. It has to be asked, because a thread that uses
+   tiles has 8 KiB more to save: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA). The grant is
+   for the whole process, and to ask again does no harm. From then on sigaltstack refuses stacks
+   that have no room for the tiles; where a thread has such a stack already, Linux refuses. */
+static inline int mmixi_amx_granted(void)
 {
     enum { ARCH_PRCTL = 158, REQUEST = 0x1023, TILE_DATA = 18 };
     enum { BF16 = 22, TILE = 24, INT8 = 25 };
@@ -6865,12 +6873,13 @@ static inline int mmixi_has_amx(void)
     return !refused;
 }
 #endif
-/* The same table with AMX, where it is there. */
+/* Puts AMX's kernels into the table of AVX-512, where the processor has them and Linux grants
+   them. */
 static void mmixi_kernels_add_amx(mmixi_kernels *k)
 {
-#ifdef MMIXI_AMX
+#if defined(MMIXI_AMX) && defined(MMIXI_X86_NARROW)
     if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vnni")) return;
-    if (!MMIXI_HAS_AMX()) return;
+    if (!MMIXI_AMX_GRANTED()) return;
     strcpy(k->name, "amx");
     k->amx = 1;
     k->bf16_tile = mmixi_bf16_amx;
@@ -7708,9 +7717,9 @@ typedef struct mmixi_narrow_plan {
     char *a;                                     /* the rows of g->a as the kernels read them */
     size_t a_row;                                /* bytes from one of them to the next */
     mmix_real *room;                             /* of int8 (lanes, D) */
-    int amx;
-    size_t tile_rows, tile_panels;               /* of a tile: tasks have multiples of these, … */
-    size_t row_parts, panel_parts;               /* … one part of the first, one of the second */
+    int amx;                                     /* 1: the kernel takes a task's product whole */
+    size_t tile_rows, tile_panels;               /* tasks begin at multiples of them */
+    size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
 } mmixi_narrow_plan;
 
 /* A plan for the product g, whose rows lie in `a` as the kernels read them. */
@@ -7728,8 +7737,12 @@ static mmixi_narrow_plan mmixi_narrow_plan_of(const mmixi_kernels *k, const mmix
     plan.a = (char *)(uintptr_t)a;
     plan.a_row = a_row;
     plan.amx = k->amx && (dtype == MMIX_DTYPE_BF16 || dtype == MMIX_DTYPE_I8);
-    plan.tile_rows = plan.amx ? MMIXI_AMX_ROWS : k->narrow_rows;
-    plan.tile_panels = plan.amx ? MMIXI_AMX_PANELS : k->narrow_panels;
+    plan.tile_rows = k->narrow_rows;
+    plan.tile_panels = k->narrow_panels;
+    if (plan.amx) {
+        plan.tile_rows = MMIXI_AMX_ROWS;
+        plan.tile_panels = MMIXI_AMX_PANELS;
+    }
     return plan;
 }
 
@@ -7772,7 +7785,7 @@ static const mmix_real *mmixi_outliers_find(const mmixi_kernels *k, size_t D, co
     for (size_t n = 0; n < out->count; n++) room[out->at[n]] = 0;
     return room;
 }
-/* Adds their products to a tile. */
+/* Adds their products to c. */
 static void mmixi_outliers_add(const mmixi_kernels *k, const mmixi_narrow_tile *t)
 {
     for (size_t r = 0; r < t->rows; r++) {
@@ -7837,12 +7850,12 @@ static mmixi_narrow_tile mmixi_narrow_tile_of(const mmixi_narrow_plan *plan, siz
     t.add = g->add;
     return t;
 }
-/* The last panel, if c has fewer columns there. Kernels write whole panels, so it is made in a place
-   of its own: for 32 rows at most. */
-enum { MMIXI_NARROW_LAST = 32 };
+enum { MMIXI_LAST_ROWS = 32 };                   /* of the last panel, at a time */
+/* The last panel, if c has fewer columns there. Kernels write whole panels, so it is made in a
+   place of its own and copied. */
 static void mmixi_narrow_last(const mmixi_narrow_plan *plan, size_t row, size_t rows, size_t panel)
 {
-    mmix_real whole[MMIXI_NARROW_LAST][MMIXI_PANEL];
+    mmix_real whole[MMIXI_LAST_ROWS][MMIXI_PANEL];
     mmixi_narrow_tile t = mmixi_narrow_tile_of(plan, row, rows, panel, 1);
     size_t width = plan->g->c.cols - panel * MMIXI_PANEL;
     mmix_real *c = t.c;
@@ -7873,8 +7886,8 @@ static void mmixi_narrow_parts(const mmixi_narrow_plan *plan, size_t row, size_t
         mmixi_narrow_tile t = mmixi_narrow_tile_of(plan, row, rows, first, whole - first);
         mmixi_narrow_multiply(plan, &t);
     }
-    for (size_t r = 0; r < rows && whole < first + count; r += MMIXI_NARROW_LAST)
-        mmixi_narrow_last(plan, row + r, mmixi_min(MMIXI_NARROW_LAST, rows - r), whole);
+    for (size_t r = 0; r < rows && whole < first + count; r += MMIXI_LAST_ROWS)
+        mmixi_narrow_last(plan, row + r, mmixi_min(MMIXI_LAST_ROWS, rows - r), whole);
 }
 /* Part i of n of `total` things, which are cut at multiples of `unit`: how many, from *at on. */
 static size_t mmixi_narrow_span(size_t total, size_t unit, size_t i, size_t n, size_t *at)
@@ -7909,9 +7922,15 @@ static void mmixi_narrow_tiles(mmix_ctx *m, mmixi_narrow_plan *plan)
     const mmixi_gemm *g = plan->g;
     size_t all_panels = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
     double work = (double)g->c.rows * (double)g->c.cols * (double)g->a.cols;
-    work /= (plan->amx ? 8 : 2) * (int)MMIXI_TASK_WORK;  /* the quicker, the more is worth a task */
+    double least = 2 * (double)MMIXI_TASK_WORK;
+    size_t most_rows = MMIXI_MC;
+    if (plan->amx) {                             /* it is quicker, so its tasks have more work */
+        least *= 4;
+        most_rows *= 2;
+    }
+    work /= least;
     size_t wanted = (size_t)(work < 64 ? work : 64);
-    plan->row_parts = mmixi_ceil_div(g->c.rows, (plan->amx ? 2 : 1) * MMIXI_MC);
+    plan->row_parts = mmixi_ceil_div(g->c.rows, most_rows);
     plan->panel_parts = 1;
     while (plan->row_parts * plan->panel_parts < wanted
            && plan->panel_parts * 2 * plan->tile_panels <= all_panels) plan->panel_parts *= 2;
@@ -7932,11 +7951,11 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     int is_read_as_real = dtype == MMIX_DTYPE_F16 || is_wide_bf16;
     if (!is_read_as_real) {
         size_t block = MMIXI_Q4 * sizeof(int16_t) + 2 * sizeof(float);
-        plan.a_row = mmixi_round_up(mmixi_q4_blocks(D) * block, MMIXI_ALIGN);
-        if (dtype == MMIX_DTYPE_BF16) plan.a_row = mmixi_bf16_row_bytes(D);
+        size_t outliers = mmixi_round_up(sizeof(mmixi_outliers), MMIXI_ALIGN);
+        plan.a_row = mmixi_q4_blocks(D) * block;
+        if (dtype == MMIX_DTYPE_BF16) plan.a_row = 2 * D;
         /* a row of int8 is no longer than one of q4; its outliers stand behind it */
-        if (dtype == MMIX_DTYPE_I8)
-            plan.a_row += mmixi_round_up(sizeof(mmixi_outliers), MMIXI_ALIGN);
+        if (dtype == MMIX_DTYPE_I8) plan.a_row = mmixi_round_up(plan.a_row, MMIXI_ALIGN) + outliers;
         plan.a_row = mmixi_narrow_stride(plan.a_row);
         plan.a = (char *)mmixi_step(m, mmixi_mul(rows, plan.a_row));
         plan.room = dtype == MMIX_DTYPE_I8 ? mmixi_reals(m, m->lanes, D) : NULL;
@@ -12742,11 +12761,12 @@ static void mmixi_pass_sum(const mmixi_pass *p, int input, size_t n, size_t part
 
 /* The SIMD level of raw calls: mmixi_kernels_fill lowers it to what this machine has. With
    MMIX_SIMD_AUTO it would also ask the environment, at each call, and getenv in one thread does not
-   go together with setenv in another. */
+   go together with setenv in another. It is without AMX, for which Linux would be asked at each
+   call. */
 #ifdef MMIXI_ARM
-enum { MMIXI_SIMD_BEST = MMIX_SIMD_NEON };
+enum { MMIXI_SIMD_RAW = MMIX_SIMD_NEON };
 #else
-enum { MMIXI_SIMD_BEST = MMIX_SIMD_AVX512 };
+enum { MMIXI_SIMD_RAW = MMIX_SIMD_AVX512 };
 #endif
 
 MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x)
@@ -12764,7 +12784,7 @@ static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 {
     mmixi_pass p;
     mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIXI_SIMD_BEST);
+    mmixi_kernels_fill(&k, MMIXI_SIMD_RAW);
     mmixi_pass_begin(&p, *x, back, NULL);
     p.k = &k;
     mmixi_pass_start(&p, scratch);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MMIXI_AMX "avx512bf16,avx512vnni"
-#define MMIXI_HAS_AMX() 1
+#define MMIXI_AMX_GRANTED() 1
 
 /* The eight tiles, and their shapes: the first 64 bytes are those of LDTILECFG. */
 static __thread struct amx_shapes {
@@ -83,19 +83,20 @@ static float amx_bf16(const char *from)
     memcpy(&x, &bits, sizeof x);
     return x;
 }
-/* TDPBF16PS: the sum of a row is made of its own first, then added to c. */
+/* TDPBF16PS: the products of the first and of the second numbers of pairs are summed apart, from 0;
+   the sum of both is added to c. Unlike here, subnormals count as 0. */
 static void amx_multiply_bf16(int c, int a, int b)
 {
     amx_want_product(c, a, b);
     for (size_t m = 0; m < amx_shape.rows[c]; m++)
         for (size_t n = 0; n < amx_shape.row_bytes[c] / 4u; n++) {
-            float sum = 0, old;
+            float sum[2] = { 0, 0 }, old;
             for (size_t k = 0; k < amx_shape.rows[b]; k++)
                 for (size_t i = 0; i < 2; i++)
-                    sum = fmaf(amx_bf16(&amx_tile[a][m][4 * k + 2 * i]),
-                               amx_bf16(&amx_tile[b][k][4 * n + 2 * i]), sum);
+                    sum[i] = fmaf(amx_bf16(&amx_tile[a][m][4 * k + 2 * i]),
+                                  amx_bf16(&amx_tile[b][k][4 * n + 2 * i]), sum[i]);
             memcpy(&old, &amx_tile[c][m][4 * n], sizeof old);
-            old += sum;
+            old += sum[0] + sum[1];
             memcpy(&amx_tile[c][m][4 * n], &old, sizeof old);
         }
 }

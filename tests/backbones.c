@@ -633,7 +633,7 @@ static mmix_tensor *through(mmix_ctx *m, const mmix_vision *v, mmix_tensor *imag
     mmix_record(m, 0);
     return dx ? NULL : y;
 }
-/* Whether products with bf16 round x to bf16, too: with AVX512-BF16 1.00390625, between two of
+/* Whether products with bf16 round x to bf16, too: where the processor multiplies bf16, 1.00390625, between two of
    them, becomes 1. */
 static int rounds_x(mmix_ctx *m)
 {

@@ -84,8 +84,8 @@ else
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
-    amx=''
-    if [ "$(uname -m)" = x86_64 ]; then amx=1 list="$list build/narrow_amx"; fi
+    amx=''                                       # its tiles are in plain C there, what is around them is AVX-512
+    if grep -q avx512_bf16 /proc/cpuinfo && grep -q avx512_vnni /proc/cpuinfo; then amx=1 list="$list build/narrow_amx"; fi
     mpi=''
     if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then mpi=1 list="$list build/dino_mpi"; fi
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/narrow_neon build/golden_neon"
@@ -130,7 +130,7 @@ else
     done
     chain amx
     if [ "$amx" ]; then run "narrow weights, AMX in plain C" build/narrow_amx tiles products linear attention multiply
-    else echo "skipped: AMX (this is no x86)"; skipped=$((skipped + 1)); fi
+    else echo "skipped: AMX (no AVX512-BF16, no VNNI)"; skipped=$((skipped + 1)); fi
     for n in $plain; do
         chain $n
         run $n build/$n
@@ -138,7 +138,9 @@ else
     done
     chain golden
     run "golden float" build/golden "$@"
-    for level in none avx2; do
+    levels="none avx2"
+    if grep -q amx_int8 /proc/cpuinfo; then levels="$levels avx512"; fi
+    for level in $levels; do
         run "golden float MMIX_SIMD=$level" env MMIX_SIMD=$level build/golden "$@"
     done
     chain golden_f64

@@ -70,7 +70,7 @@ static const char help[] =
     "  --json            results as JSON on stdout\n\n"
     "all: the runs trained, random, three, one, no-hidden, flex and swin, speed, and the report.\n"
     "What is done already is not done again, so that the same command goes on after Ctrl-C.\n"
-    "Its budget is about two hours and a half of a core with AVX512-BF16: 35 minutes for each of\n"
+    "Its budget is about two hours and a half of a core of AMD's with AVX512-BF16: 35 minutes for each of\n"
     "two ViTs (1.9 seconds a step, 0.13 a question judged), 15 for each of five students (0.6\n"
     "seconds a question, least squares before), 3 for times.\n\n"
     "train: the projector learns. If the run's file is there it goes on with it.\n"
