@@ -7916,6 +7916,9 @@ static void mmixi_narrow_task(void *arg, mmixi_range range)
     mmixi_gemm_finish(plan->k, g, c, first_row, begin, end);
 }
 
+/* So few rows, as in a step of a decoder, wait for b, of which several cores read more at a time than
+   one. */
+enum { MMIXI_FEW_ROWS = 4 };
 /* The tiles of a product whose rows and panels are ready, by all threads. */
 static void mmixi_narrow_tiles(mmix_ctx *m, mmixi_narrow_plan *plan)
 {
@@ -7924,8 +7927,10 @@ static void mmixi_narrow_tiles(mmix_ctx *m, mmixi_narrow_plan *plan)
     double work = (double)g->c.rows * (double)g->c.cols * (double)g->a.cols;
     double least = 2 * (double)MMIXI_TASK_WORK;
     size_t most_rows = MMIXI_MC;
-    if (plan->amx) {                             /* it is quicker, so its tasks have more work */
-        least *= 4;
+    if (g->c.rows <= MMIXI_FEW_ROWS) {
+        least /= 16;
+    } else if (plan->amx) {
+        least *= 4;                              /* it is quicker, so its tasks have more work */
         most_rows *= 2;
     }
     work /= least;
