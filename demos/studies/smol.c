@@ -1041,7 +1041,7 @@ static int speed(mmix_ctx *m, const settings *o)
 
 /* What a head forgets of a token's step: nothing, which is linear attention; the same of each, more
    or less by the head; or as much as the token says. */
-enum { NONE, FIXED, LEARNED, DECAYS };
+enum { DECAY_NONE, DECAY_FIXED, DECAY_LEARNED, DECAYS };
 static const char *const decay_name[DECAYS] = {"none", "fixed", "learned"};
 
 /* Flex-MA of one layer with keys and queries of any width N, from the teacher's matrices. */
@@ -1064,7 +1064,7 @@ static mmix_tensor *flex_heads(mmix_ctx *m, const flex *f, mmix_tensor *x, mmix_
 {
     size_t L = mmix_shape(x, 1), q[4] = {1, L, f->H, f->N}, k[4] = {1, L, f->G, f->N};
     size_t v[4] = {1, L, f->G, f->P}, all[3] = {1, L, f->H * f->P};
-    mmix_tensor *A = mmix_affine(m, mmix_exp(m, f->A_log), f->decays == NONE ? 0 : -1, 0);
+    mmix_tensor *A = mmix_affine(m, mmix_exp(m, f->A_log), f->decays == DECAY_NONE ? 0 : -1, 0);
     mmix_mixer ssd = mmix_mixer_ssd(mmix_reshape(m, mmix_linear(m, x, f->v, NULL), 4, v),
                                     mmix_linear(m, x, f->dt, NULL), A,
                                     mmix_reshape(m, mmix_linear(m, x, f->k, NULL), 4, k),
@@ -1144,7 +1144,7 @@ static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N,
     f->decays = decays;
     f->params = mmix_params_create(m);
     f->fixed = mmix_params_create(m);
-    mmix_params *rates = decays == LEARNED ? f->params : f->fixed;
+    mmix_params *rates = decays == DECAY_LEARNED ? f->params : f->fixed;
     size_t of_q[2] = {f->H * N, f->D}, of_k[2] = {f->G * N, f->D}, of_v[2] = {f->G * f->P, f->D};
     size_t of_o[2] = {f->D, f->H * f->P}, of_dt[2] = {f->H, f->D};
     const int zero = MMIX_INIT_CONSTANT;
@@ -1159,7 +1159,7 @@ static int flex_make(mmix_ctx *m, const mmix_decoder *d, size_t layer, size_t N,
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "layer %zu of the teacher has no attention",
                          layer);
     if (mmix_params_allocate(f->params)) return -1;
-    if (decays != LEARNED && mmix_params_allocate(f->fixed)) return -1;
+    if (decays != DECAY_LEARNED && mmix_params_allocate(f->fixed)) return -1;
     mmix_write(f->v, mmix_data(v));
     mmix_write(f->o, mmix_data(o));
     for (size_t h = 0; h < f->H; h++) {          /* steps from 0.001 to 0.1, as Flex-MA's */
