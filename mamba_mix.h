@@ -7916,8 +7916,8 @@ static void mmixi_narrow_task(void *arg, mmixi_range range)
     mmixi_gemm_finish(plan->k, g, c, first_row, begin, end);
 }
 
-/* So few rows, as in a step of a decoder, wait for b, of which several cores read more at a time than
-   one. */
+/* So few rows, as in a step of a decoder, wait for b, of which several cores read more at a time
+   than one. */
 enum { MMIXI_FEW_ROWS = 4 };
 /* The tiles of a product whose rows and panels are ready, by all threads. */
 static void mmixi_narrow_tiles(mmix_ctx *m, mmixi_narrow_plan *plan)
