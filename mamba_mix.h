@@ -6509,6 +6509,15 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_finish_bytes(const mmixi_narrow_tile *t, 
     const __m512 both = scales * _mm512_set1_ps(scale);
     mmixi_narrow_store_avx512(t, r, 16 * p, _mm512_cvtepi32_ps(sum) * both);
 }
+/* The same of a whole block, which begins at row r and panel p. */
+MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_finish(const int bytes, const mmixi_narrow_tile *t,
+                                              const mmixi_amx_block *block, size_t r, size_t p)
+{
+    for (size_t i = 0; i < block->rows; i++)
+        for (size_t j = 0; j < block->panels; j++)
+            if (bytes) mmixi_amx_finish_bytes(t, r + i, p + j);
+            else mmixi_amx_finish_bf16(t, r + i, p + j);
+}
 /* The whole product; a depth of 0 does not come here. */
 MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_product(const int bytes, const mmixi_narrow_tile *t)
 {
@@ -6543,11 +6552,7 @@ MMIXI_NATIVE(MMIXI_AMX) void mmixi_amx_product(const int bytes, const mmixi_narr
                 else mmixi_amx_sums_zero(&block);
                 mmixi_amx_multiply(bytes, &block);
                 mmixi_amx_sums_store(&block);
-                if (from + block.steps < steps) continue;
-                for (size_t i = 0; i < block.rows; i++)
-                    for (size_t j = 0; j < block.panels; j++)
-                        if (bytes) mmixi_amx_finish_bytes(t, r + i, p + j);
-                        else mmixi_amx_finish_bf16(t, r + i, p + j);
+                if (from + block.steps == steps) mmixi_amx_finish(bytes, t, &block, r, p);
             }
         }
     }

@@ -266,7 +266,8 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
 static inline const char *recipe_beyond(const mmix_ctx *m, const recipe *r)
 {
     if (r->bf16 > 0 && !mmix_has_bf16(m))
-        return "bf16=1: this processor has no products of bf16 (AMX, or AMD's AVX512-BF16); leave it out";
+        return "bf16=1: this processor has no products of bf16 (AMX, or AMD's AVX512-BF16); "
+               "leave it out";
     return NULL;
 }
 

@@ -2291,7 +2291,8 @@ int main(int argc, char **argv)
     if (!m) return fail("%s", mmix_error(NULL));
     if (o.bf16 && !mmix_has_bf16(m)) {
         mmix_destroy(m);
-        return fail("--bf16: this processor has no products of bf16 (AMX, or AMD's AVX512-BF16); leave it out");
+        return fail("--bf16: this processor has no products of bf16 (AMX, or AMD's AVX512-BF16); "
+                    "leave it out");
     }
     if (report_open(&h, path, "Attention out, M-MATE in: LinMU's three stages")) {
         mmix_destroy(m);

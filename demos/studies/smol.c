@@ -187,6 +187,19 @@ static int read_options(settings *o, int argc, char **argv)
         return fail("--begin %s: give converted, calibrated, silent or solved", o->begin);
     return 0;
 }
+/* Copies part number i of a list apart by commas, at most room - 1 letters. 1, or 0: there is
+   none. */
+static int part_of(const char *list, size_t i, char *part, size_t room)
+{
+    for (; list && i; i--) {
+        list = strchr(list, ',');
+        if (list) list++;
+    }
+    if (!list) return 0;
+    snprintf(part, room, "%.*s", (int)strcspn(list, ","), list);
+    return 1;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 /* What conversations begin with; the first HELD_QUESTIONS only in rows that nobody learns from. */
@@ -1337,20 +1350,18 @@ static int rank_layer(mmix_ctx *m, const settings *o, const mmix_decoder *d, con
 /* What --decays lists. How many, or 0 after an error message. */
 static size_t read_decays(const settings *o, int decays[LIST])
 {
+    char name[24];
     size_t kinds = 0;
-    for (const char *at = o->decays; at && *at && kinds < LIST; kinds++) {
-        size_t n = strcspn(at, ",");
+    for (; part_of(o->decays, kinds, name, sizeof name); kinds++) {
         int kind = 0;
-        while (kind < DECAYS && (strlen(decay_name[kind]) != n || strncmp(decay_name[kind], at, n)))
-            kind++;
-        if (kind == DECAYS) {
-            fail("--decays %s: give none, fixed or learned, with commas between", o->decays);
+        while (kind < DECAYS && strcmp(decay_name[kind], name)) kind++;
+        if (kind == DECAYS || kinds == LIST) {
+            fail("--decays %s: give none, fixed or learned, with commas between, at most %d",
+                 o->decays, LIST);
             return 0;
         }
         decays[kinds] = kind;
-        at += n + (at[n] == ',');
     }
-    if (!kinds) fail("--decays: give none, fixed or learned");
     return kinds;
 }
 /* An exit status. */
@@ -1383,18 +1394,6 @@ static int rank(mmix_ctx *m, const settings *o)
 
 /* ---- figure ---------------------------------------------------------------------------------- */
 
-/* Copies part number i of a list apart by commas, at most room - 1 letters. 1, or 0: there is
-   none. */
-static int part_of(const char *list, size_t i, char *part, size_t room)
-{
-    for (; list && i; i--) {
-        list = strchr(list, ',');
-        if (list) list++;
-    }
-    if (!list) return 0;
-    snprintf(part, room, "%.*s", (int)strcspn(list, ","), list);
-    return 1;
-}
 typedef struct frame {
     double left, top, wide, high, most;          /* of the plot; tokens at its right end */
 } frame;
