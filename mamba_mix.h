@@ -8390,7 +8390,7 @@ static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim,
     if (!bytes) return NULL;
     t->data = bytes <= sizeof t->scalar ? &t->scalar : mmixi_step(m, bytes);
     if (!t->data) return NULL;
-    if (values) memmove(t->data, values, bytes);
+    if (values && values != t->data) memmove(t->data, values, bytes);
     return t;
 }
 /* A tensor of x's shape; NULL if x is NULL. */
@@ -9292,8 +9292,8 @@ MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n,
 
 enum { MMIXI_KEEP = 8 };
 
-/* Whether the one tensor that survives comes to lie lower in its own block: then it is just moved
-   there. */
+/* Whether the one tensor that survives lies at the low end of step memory: then it comes to lie
+   there or lower, and is just moved. */
 static int mmixi_keep_falls(const mmix_ctx *m, const mmix_mark *mark, const void *data, size_t n)
 {
 #if defined(MMIX_REGRESSION) || defined(MMIXI_ASAN)  /* where what is dropped is overwritten */
@@ -9303,12 +9303,14 @@ static int mmixi_keep_falls(const mmix_ctx *m, const mmix_mark *mark, const void
     (void)n;
     return 0;
 #else
-    const mmixi_block *b;
-    size_t low;
-    if (n != 1 || !m->step.count) return 0;
-    b = &m->step.block[mark->step.block];
-    low = mmixi_max(mark->step.low, b->base);
-    return (size_t)data - low < b->low - low;
+    if (n != 1) return 0;
+    for (size_t i = mark->step.block; i < m->step.count; i++) {
+        const mmixi_block *b = &m->step.block[i];
+        size_t low = b->base;
+        if (i == mark->step.block) low = mmixi_max(mark->step.low, low);
+        if ((size_t)data - low < b->low - low) return 1;
+    }
+    return 0;
 #endif
 }
 /* Copies the survivors `was` to the high end of step memory (a hole there would be dropped). 0,
@@ -17937,8 +17939,8 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
         for (int i = 0; i < 3; i++)
             part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
         mmix_tensor *made = f(m, user, part);
-        if (made)
-            memcpy(mmixi_of(y) + at * mmix_stride(y, 0), mmixi_of(made), mmixi_bytes(made));
+        mmix_real *to = mmixi_of(y) + at * mmix_stride(y, 0);
+        if (made && mmixi_of(made) != to) memcpy(to, mmixi_of(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
         at += n;
     }
