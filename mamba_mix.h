@@ -6987,7 +6987,7 @@ typedef struct mmixi_gemm {
     ptrdiff_t ldr;
     const mmix_real *row_scale;
     size_t rows_per_scale;
-    int gelu;                                    /* 1: at last c = gelu(c) */
+    void (*activation) MMIXI_ARGS_gelu;          /* at last c = activation(c); or NULL */
     const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b */
 } mmixi_gemm;
 
@@ -7331,12 +7331,12 @@ static void mmixi_gemm_dots(const mmixi_gemm_plan *plan, mmixi_mat c, mmixi_mat 
 }
 
 /* What follows the product in columns j_begin … j_end - 1 of c, whose first row is row `first` of
-   g: the scale and the residual, then gelu. */
+   g: the scale and the residual, then the activation. */
 static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi_mat c,
                               size_t first, size_t j_begin, size_t j_end)
 {
     size_t n = j_end - j_begin;
-    if (!g->residual && !g->row_scale && !g->gelu) return;
+    if (!g->residual && !g->row_scale && !g->activation) return;
     for (size_t i = 0; i < c.rows; i++) {
         mmix_real *row = mmixi_mat_at(c, i, j_begin);
         const mmix_real *residual = NULL;
@@ -7347,7 +7347,7 @@ static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi
         if (g->row_scale)
             scale = g->row_scale[of_g / g->rows_per_scale];
         if (residual || g->row_scale) k->finish(n, scale, residual, row);
-        if (g->gelu) k->gelu(n, row, row);
+        if (g->activation) g->activation(n, row, row);
     }
 }
 
@@ -7377,6 +7377,22 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     else mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first_panel, last_panel, plan->packed,
                            copy, MMIXI_WHOLE, NULL);
     mmixi_gemm_finish(k, g, c, first_row, j_begin, j_end);
+}
+
+/* The product g, whose b is packed, by this thread. What follows it does so while some columns of c
+   are in the cache. */
+static void mmixi_gemm_serial(const mmixi_kernels *k, const mmixi_gemm *g)
+{
+    enum { TOGETHER = 4 };                       /* panels */
+    size_t cols = g->c.cols;
+    size_t panels = mmixi_panels(k, cols);
+    for (size_t first = 0; first < panels; first += TOGETHER) {
+        size_t last = mmixi_min(first + TOGETHER, panels);
+        size_t end = mmixi_min(mmixi_panel(k, cols, last), cols);
+        mmixi_gemm_panels(k, g->c, g->a, g->b, 0, g->bias, first, last, g->packed_b, NULL,
+                          MMIXI_WHOLE, NULL);
+        mmixi_gemm_finish(k, g, g->c, 0, mmixi_panel(k, cols, first), end);
+    }
 }
 
 /* Whether b is packed for this product alone. */
@@ -7806,21 +7822,37 @@ static void mmixi_outliers_add(const mmixi_kernels *k, const mmixi_narrow_tile *
     }
 }
 
+/* Bytes of a row of x of D numbers as the kernels of this type read it; 0 if they read reals. */
+static size_t mmixi_narrow_row_bytes(const mmixi_kernels *k, int dtype, size_t D)
+{
+    size_t block = MMIXI_Q4 * sizeof(int16_t) + 2 * sizeof(float);
+    size_t bytes = mmixi_q4_blocks(D) * block;
+    size_t outliers = mmixi_round_up(sizeof(mmixi_outliers), MMIXI_ALIGN);
+    if (dtype == MMIX_DTYPE_F16) return 0;
+    if (dtype == MMIX_DTYPE_BF16) return k->bf16_products ? mmixi_bf16_row_bytes(D) : 0;
+    /* a row of int8 is no longer than one of q4; its outliers stand behind it */
+    if (dtype == MMIX_DTYPE_I8) bytes = mmixi_round_up(bytes, MMIXI_ALIGN) + outliers;
+    return mmixi_narrow_stride(bytes);
+}
+/* Makes row r of the plan's. `room` (D) is for int8. */
+static void mmixi_narrow_a_row(const mmixi_narrow_plan *plan, size_t r, mmix_real *room)
+{
+    const mmixi_kernels *k = plan->k;
+    const mmix_real *x = mmixi_mat_at(plan->g->a, r, 0);
+    char *to = plan->a + r * plan->a_row;
+    size_t D = plan->g->a.cols;
+    if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_row(D, x, to);
+    if (plan->dtype == MMIX_DTYPE_Q4) k->q4_row(D, x, to);
+    if (plan->dtype == MMIX_DTYPE_I8) {
+        mmixi_outliers *out = mmixi_outliers_of(to, plan->a_row);
+        k->i8_row(D, mmixi_outliers_find(k, D, x, room, out), to);
+    }
+}
 static void mmixi_narrow_a_rows(void *arg, mmixi_range range)
 {
     const mmixi_narrow_plan *plan = (const mmixi_narrow_plan *)arg;
-    const mmixi_kernels *k = plan->k;
-    for (size_t r = range.begin; r < range.end; r++) {
-        const mmix_real *x = mmixi_mat_at(plan->g->a, r, 0);
-        char *to = plan->a + r * plan->a_row;
-        size_t D = plan->g->a.cols;
-        if (plan->dtype == MMIX_DTYPE_BF16) k->bf16_row(D, x, to);
-        if (plan->dtype == MMIX_DTYPE_Q4) k->q4_row(D, x, to);
-        if (plan->dtype == MMIX_DTYPE_I8) {
-            mmixi_outliers *out = mmixi_outliers_of(to, plan->a_row);
-            k->i8_row(D, mmixi_outliers_find(k, D, x, plan->room + range.lane * D, out), to);
-        }
-    }
+    mmix_real *room = plan->room + range.lane * plan->g->a.cols;
+    for (size_t r = range.begin; r < range.end; r++) mmixi_narrow_a_row(plan, r, room);
 }
 
 /* A product by the kernel of its type. */
@@ -7957,19 +7989,12 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, g, dtype, (const char *)g->a.p,
                                                   (size_t)g->a.rs * sizeof(mmix_real), panels,
                                                   mmixi_narrow_panel(dtype, D));
-    int is_wide_bf16 = dtype == MMIX_DTYPE_BF16 && !m->k->bf16_products;
-    int is_read_as_real = dtype == MMIX_DTYPE_F16 || is_wide_bf16;
-    if (!is_read_as_real) {
-        size_t block = MMIXI_Q4 * sizeof(int16_t) + 2 * sizeof(float);
-        size_t outliers = mmixi_round_up(sizeof(mmixi_outliers), MMIXI_ALIGN);
-        plan.a_row = mmixi_q4_blocks(D) * block;
-        if (dtype == MMIX_DTYPE_BF16) plan.a_row = 2 * D;
-        /* a row of int8 is no longer than one of q4; its outliers stand behind it */
-        if (dtype == MMIX_DTYPE_I8) plan.a_row = mmixi_round_up(plan.a_row, MMIXI_ALIGN) + outliers;
-        plan.a_row = mmixi_narrow_stride(plan.a_row);
-        plan.a = (char *)mmixi_step(m, mmixi_mul(rows, plan.a_row));
-        plan.room = dtype == MMIX_DTYPE_I8 ? mmixi_reals(m, m->lanes, D) : NULL;
-        if (!plan.a || (dtype == MMIX_DTYPE_I8 && !plan.room)) {
+    size_t row_bytes = mmixi_narrow_row_bytes(m->k, dtype, D);
+    if (row_bytes) {
+        plan.a_row = row_bytes;
+        plan.a = (char *)mmixi_step(m, mmixi_mul(rows, row_bytes));
+        plan.room = mmixi_reals(m, m->lanes, D);
+        if (!plan.a || !plan.room) {
             mmix_rewind(m, mark);
             return -1;
         }
@@ -7978,6 +8003,34 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     mmixi_narrow_tiles(m, &plan);
     mmix_rewind(m, mark);
     return 0;
+}
+
+/* ---- the same by one thread ----
+
+   `rows` has room for a's rows, mmixi_narrow_row_bytes of each, and `room` for D reals. What follows
+   the product does so while some columns of c are in the cache. */
+static void mmixi_narrow_serial(const mmixi_kernels *k, const mmixi_gemm *g, int dtype,
+                                const char *panels, char *rows, mmix_real *room)
+{
+    enum { TOGETHER = 6 };                       /* panels; whole tiles of all kernels */
+    size_t D = g->a.cols;
+    size_t all = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
+    size_t row_bytes = mmixi_narrow_row_bytes(k, dtype, D);
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(k, g, dtype, (const char *)g->a.p,
+                                                  (size_t)g->a.rs * sizeof(mmix_real), panels,
+                                                  mmixi_narrow_panel(dtype, D));
+    if (row_bytes) {
+        plan.a = rows;
+        plan.a_row = row_bytes;
+        for (size_t r = 0; r < g->c.rows; r++) mmixi_narrow_a_row(&plan, r, room);
+    }
+    for (size_t first = 0; first < all; first += TOGETHER) {
+        size_t count = mmixi_min(TOGETHER, all - first);
+        size_t begin = first * MMIXI_PANEL;
+        size_t end = mmixi_min(begin + count * MMIXI_PANEL, g->c.cols);
+        mmixi_narrow_parts(&plan, 0, g->c.rows, first, count);
+        mmixi_gemm_finish(k, g, g->c, 0, begin, end);
+    }
 }
 
 /* ---- products of matrices that are bf16 for one product alone ---- */
@@ -8123,7 +8176,7 @@ static void mmixi_bf16_piece_run(mmix_ctx *m, const mmixi_gemm *g, mmixi_bf16_pi
     if (at + depth < g->a.cols) {                /* … and the last what follows */
         part.residual = NULL;
         part.row_scale = NULL;
-        part.gelu = 0;
+        part.activation = NULL;
     }
     mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, &part, MMIX_DTYPE_BF16, p->rows,
                                                   p->row_bytes, p->panels, p->panel_bytes);
@@ -11322,7 +11375,7 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 
    x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows, which dy is
    multiplied by first. All three products are one GEMM each, on x where it lies; bias, residual, s
-   and (where nothing is recorded) gelu are its epilogue. A weight with an adapter (LoRA) gives y +
+   and (where nothing is recorded) gelu or gelu_tanh are its epilogue. A weight with an adapter (LoRA) gives y +
    alpha/r (x Aᵀ) Bᵀ, two more of these layers; Hu et al. 2022, eq. 3.
    torch: F.linear(x, W, b)
    ==================================================================================== */
@@ -11363,7 +11416,7 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_
     }
 }
 
-/* in: x, W, b, residual, s; size[0]: gelu at the end */
+/* in: x, W, b, residual, s; size[0]: at the end 1 gelu, 2 gelu_tanh */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *w = c->in[1];
@@ -11373,7 +11426,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     mmixi_mat y = mmixi_values(c->out[0]);
     mmixi_gemm g = mmixi_product_of(y, x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
-    g.gelu = c->size[0] != 0;
+    if (c->size[0]) g.activation = c->size[0] == 1 ? m->k->gelu : m->k->gelu_tanh;
     /* one or two rows are dot products, which read W as it is */
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2)
         g.packed_b = w->packed;
@@ -11486,7 +11539,8 @@ static int mmixi_linear_fits(mmix_ctx *m, const char *who, const mmix_tensor *x,
 }
 /* The layer without an adapter. */
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
-                                 mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s, int gelu)
+                                 mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s,
+                                 size_t activation)
 {
     const char *who = residual || s ? "mmix_linear_residual" : "mmix_linear";
     mmix_call call = mmixi_call(x, weight, bias);
@@ -11502,7 +11556,7 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     call.in[4] = s;
     call.constant = 1u << 4;
     call.passed = residual ? 4 : 0;              /* its gradient is dy itself */
-    call.size[0] = (size_t)gelu;
+    call.size[0] = activation;
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = d.O;
     return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
@@ -17021,13 +17075,15 @@ static void mmixi_softmax_windows(mmixi_pass *p)
     s->L = tokens;
     s->S = tokens;
 }
-/* How many queries a task takes. With less than 16 heads the forward cuts each of them into runs of
-   whole blocks, for about 16 tasks in all: threads need work, and queries do not meet. */
+/* How many queries a task takes. If there are less than 16 heads, and not as many for each thread,
+   the forward cuts them into runs of whole blocks, for about 16 tasks in all: threads need work, and
+   queries do not meet. */
 static size_t mmixi_softmax_run(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
     size_t heads = r->B * r->H;
-    if (p->back || p->o.window[0] || heads >= 16) return p->softmax.L;
+    int is_fair = heads >= 16 || heads % p->lanes == 0;
+    if (p->back || p->o.window[0] || is_fair) return p->softmax.L;
     size_t wanted = mmixi_ceil_div(r->L * heads, 16);
     size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, wanted);
     return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), r->L);
@@ -17876,6 +17932,18 @@ static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, 
     return mmixi_as(m, x, 4, mmix_shape(x, 0), mmix_shape(x, 1), heads, width);
 }
 
+/* A view of x (B, H, L, N) as (B, L, H, N). */
+static mmix_tensor *mmixi_tokens_of_heads(mmix_ctx *m, mmix_tensor *x)
+{
+    mmix_tensor *v = mmixi_view(m, x, 0);
+    if (!v) return NULL;
+    for (int i = 1; i < 3; i++) {
+        v->shape[i] = x->shape[3 - i];
+        v->stride[i] = x->stride[3 - i];
+    }
+    return v;
+}
+
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
     size_t width = mmix_shape(x, 2) * mmix_shape(x, 3);
@@ -17922,7 +17990,7 @@ static int mmixi_infers(const mmix_ctx *m)
 
 /* How many tokens go at a time. For SwiGLU this does not depend on the number of threads, so that
    neither do the bits; for a backbone it is the number for each thread. */
-enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
+enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(384, 16) };
 /* y = f(in[0], in[1], in[2]), where the inputs are NULL or have y's first axis. `rows` of that axis
    go at a time, so that the temporaries of f are small and stay in the caches. y may be in[0]. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user,
@@ -18056,33 +18124,39 @@ static void mmixi_attention_augment_keys(mmix_ctx *m, mmix_mixer *o)
     o->k = mmix_mul(m, o->k, mmixi_as(m, alpha, 4, B, L, H, 1));
 }
 
+/* Mixes the heads of qkv (B, L, 3H, N): (B, L, D). */
+static mmix_tensor *mmixi_attention_mix(mmix_ctx *m, const mmix_attention_layer *layer,
+                                        mmix_tensor *qkv, mmix_mix_state *state, size_t slot)
+{
+    mmix_mixer mixer = layer->options;
+    size_t H = layer->heads;
+    mixer.bf16 |= mmixi_mixes_bf16(layer->qkv_weight);
+    mmix_tensor *qk = mmix_slice(m, qkv, 2, 0, 2 * H);
+    mmix_tensor *at = mmixi_attention_positions(m, layer, mmix_shape(qkv, 1), state, slot);
+    if (at)
+        qk = mmix_rope(m, qk, at, &layer->rope);
+    mixer.q = mmix_slice(m, qk, 2, 0, H);
+    mixer.k = mmix_slice(m, qk, 2, H, H);
+    mixer.v = mmix_slice(m, qkv, 2, 2 * H, H);
+    if (layer->augment & MMIX_AUGMENT_KEYS) mmixi_attention_augment_keys(m, &mixer);
+    mmix_tensor *y = state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
+    return mmixi_join_heads(m, y);
+}
 /* What proj reads, (B, L, D). Nothing may be recorded if there is a state. */
 static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
                                           mmix_tensor *x, mmix_mix_state *state, size_t slot)
 {
-    mmix_mixer mixer = layer->options;
-    size_t H = layer->heads;
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_attention_forward", &d, "x BLD", x))
         return NULL;
     if (state && !mmixi_slot_check(m, "mmix_attention_forward", state, slot))
         return NULL;
-    size_t N = d.D / H;
-    mixer.bf16 |= mmixi_mixes_bf16(layer->qkv_weight);
-    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, mmixi_attention_bias(m, layer, d.D));
-    mmix_tensor *qk = mmixi_split_heads(m, qkv, 0, 2 * H, N);
-    mmix_tensor *at = mmixi_attention_positions(m, layer, d.L, state, slot);
-    if (at)
-        qk = mmix_rope(m, qk, at, &layer->rope);
-    mixer.q = mmix_slice(m, qk, 2, 0, H);
-    mixer.k = mmix_slice(m, qk, 2, H, H);
-    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, N);
     if (layer->augment && state)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_forward: found a state, "
                                     "expected none, as augmented attention reads all tokens"));
-    if (layer->augment & MMIX_AUGMENT_KEYS) mmixi_attention_augment_keys(m, &mixer);
-    mmix_tensor *y = state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
-    y = mmixi_join_heads(m, y);
+    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, mmixi_attention_bias(m, layer, d.D));
+    qkv = mmixi_split_heads(m, qkv, 0, 3 * layer->heads, d.D / layer->heads);
+    mmix_tensor *y = mmixi_attention_mix(m, layer, qkv, state, slot);
     if (!(layer->augment & MMIX_AUGMENT_OUTPUT)) return y;
     return mmix_mul(m, y, mmix_linear(m, x, layer->gate_weight, layer->gate_bias));
 }
@@ -18124,15 +18198,21 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
     return p->m->error_kind ? -1 : 0;
 }
 
+/* What mmixi_linear makes of fc1's output in inference; 0 if that is needed as it is, as by an
+   adapter. */
+static size_t mmixi_mlp_activation(const mmix_mlp_layer *layer)
+{
+    if (mmixi_lora_of(layer->fc1_weight)) return 0;
+    if (layer->activation == MMIX_ACTIVATION_GELU) return 1;
+    return layer->activation == MMIX_ACTIVATION_GELU_TANH ? 2 : 0;
+}
 MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                               mmix_tensor *residual, mmix_tensor *s)
 {
     if (!mmixi_given(m, "mmix_mlp_forward", "*layer", layer)) return NULL;
-    /* gelu is part of the product, unless its input is needed: by its backward, or by an
-       adapter. */
-    int is_gelu = layer->activation == MMIX_ACTIVATION_GELU;
-    if (is_gelu && mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight))
-        x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
+    size_t activation = mmixi_mlp_activation(layer);
+    if (activation && mmixi_infers(m))
+        x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, activation);
     else {
         x = mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias);
         x = mmixi_activate(m, layer->activation, x);
@@ -18191,6 +18271,251 @@ MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *l
     in[1] = mmixi_flat(m, residual);
     mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, y);
     return mmixi_as(m, y, 3, d.B, d.L, mmix_shape(y, 1), 0);
+}
+
+/* A layer norm's, or an RMS norm's, which has no bias. */
+typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
+
+/* ---- what a layer does with each token alone ----
+
+   In inference a thread takes some tokens through all of it: what stands between the products then
+   stays in its own cache, is rounded there to what the next product reads, and is dropped. */
+
+/* y = onto + γ ∘ (W₁ f(W₀ u + b₀) + b₁) with u = norm x, or without W₁ onto + γ ∘ (W₀ u + b₀).
+   Without norm.weight, γ (O) or onto it goes without that. y may be onto, and x. The tensors are
+   (B, L, …) or rows, and contiguous. */
+typedef struct mmixi_token_step {
+    mmix_tensor *x, *onto, *y;
+    mmixi_norm_pair norm;
+    double eps;
+    mmix_tensor *weight[2], *bias[2];
+    size_t activation;                           /* f: 1 gelu, 2 gelu_tanh */
+    mmix_tensor *gamma;
+} mmixi_token_step;
+
+/* The half of a block that is an MLP: x += γ ∘ mlp(norm x). */
+static mmixi_token_step mmixi_token_mlp(mmix_tensor *x, mmixi_norm_pair norm, double eps,
+                                        const mmix_mlp_layer *layer, mmix_tensor *gamma)
+{
+    mmixi_token_step s;
+    memset(&s, 0, sizeof s);
+    s.x = s.onto = s.y = x;
+    s.norm = norm;
+    s.eps = eps;
+    s.weight[0] = layer->fc1_weight;
+    s.weight[1] = layer->fc2_weight;
+    s.bias[0] = layer->fc1_bias;
+    s.bias[1] = layer->fc2_bias;
+    s.activation = mmixi_mlp_activation(layer);
+    s.gamma = gamma;
+    return s;
+}
+/* A linear layer: y = onto + γ ∘ (W norm(x) + b). */
+static mmixi_token_step mmixi_token_linear(mmix_tensor *y, mmix_tensor *x, mmix_tensor *weight,
+                                           mmix_tensor *bias, mmix_tensor *onto,
+                                           mmix_tensor *gamma)
+{
+    mmixi_token_step s;
+    memset(&s, 0, sizeof s);
+    s.x = x;
+    s.onto = onto;
+    s.y = y;
+    s.weight[0] = weight;
+    s.bias[0] = bias;
+    s.gamma = gamma;
+    return s;
+}
+
+/* Steps one behind the other, by all threads. */
+typedef struct mmixi_token_job {
+    const mmixi_kernels *k;
+    const mmixi_token_step *step;
+    size_t steps;
+    size_t rows, unit, parts;                    /* all rows are cut at multiples of the unit */
+    size_t most;                                 /* rows of a part */
+    size_t widest, row_bytes;                    /* numbers of a row; bytes for a product */
+    mmix_real *scratch;
+    size_t lane_size;                            /* reals of each thread */
+} mmixi_token_job;
+/* The scratch of a thread: for what goes to and fro, for what the products read, and for a row. */
+typedef struct mmixi_token_places {
+    mmix_real *reals[2];                         /* (most, widest) */
+    char *rows;
+    mmix_real *row;                              /* (widest) */
+} mmixi_token_places;
+static void mmixi_token_layout(const mmixi_token_job *j, mmixi_token_places *at, mmixi_room *room)
+{
+    for (int i = 0; i < 2; i++) at->reals[i] = mmixi_room_reals(room, j->most * j->widest);
+    at->rows = (char *)mmixi_room_bytes(room, j->most * j->row_bytes);
+    at->row = mmixi_room_reals(room, j->widest);
+}
+
+enum { MMIXI_TOKENS = MMIXI_SIZE(64, 8) };       /* so many are about to be in a part */
+
+/* Rows first … first + n - 1 of x, with the norm of the step in `room` if it has one. */
+static mmixi_mat mmixi_token_normed(const mmixi_token_job *j, const mmixi_token_step *s,
+                                    size_t first, size_t n, mmix_real *room)
+{
+    mmixi_norm_pass p;
+    size_t D = mmixi_cols(s->x);
+    mmixi_mat x = mmixi_part(mmixi_values(s->x), first, 0, n, D);
+    if (!s->norm.weight) return x;
+    memset(&p, 0, sizeof p);
+    p.k = j->k;
+    p.D = p.width = D;
+    p.groups = 1;
+    p.center = s->norm.bias != NULL;
+    p.eps = s->eps;
+    p.w = mmixi_of(s->norm.weight);
+    p.b = mmixi_of(s->norm.bias);
+    p.y = mmixi_matrix(room, n, D, (ptrdiff_t)D);
+    for (size_t r = 0; r < n; r++) mmixi_norm_row(&p, r, mmixi_row(x, r));
+    return p.y;
+}
+/* y of rows first … from u, which is overwritten. */
+static void mmixi_token_finish(const mmixi_token_job *j, const mmixi_token_step *s, size_t first,
+                               mmixi_mat u)
+{
+    const mmixi_kernels *k = j->k;
+    mmixi_mat y = mmixi_values(s->y);
+    for (size_t i = 0; i < u.rows; i++) {
+        mmix_real *row = mmixi_row(u, i);
+        mmix_real *to = mmixi_row(y, first + i);
+        if (s->gamma) k->mul(u.cols, row, mmixi_of(s->gamma), row);
+        if (s->onto) k->add(u.cols, mmixi_row_values(s->onto, first + i), row, to);
+        else memcpy(to, row, u.cols * sizeof *to);
+    }
+}
+/* The same of a y (B, heads, L, N). */
+static void mmixi_token_part_heads(const mmixi_token_step *s, size_t first, mmixi_mat u)
+{
+    size_t heads = s->y->shape[1], L = s->y->shape[2], N = s->y->shape[3];
+    for (size_t i = 0; i < u.rows; i++) {
+        size_t b = (first + i) / L, t = (first + i) % L;
+        const mmix_real *from = mmixi_row(u, i);
+        mmix_real *to = mmixi_of(s->y) + (b * heads * L + t) * N;
+        for (size_t h = 0; h < heads; h++, from += N, to += L * N) memcpy(to, from, N * sizeof *to);
+    }
+}
+/* A step for rows first … first + n - 1. Products go to and fro between two places. */
+static void mmixi_token_step_run(const mmixi_token_job *j, const mmixi_token_step *s, size_t first,
+                                 size_t n, const mmixi_token_places *at)
+{
+    const mmixi_kernels *k = j->k;
+    mmixi_mat a = mmixi_token_normed(j, s, first, n, at->reals[0]);
+    for (size_t i = 0; i < 2 && s->weight[i]; i++) {
+        const mmix_tensor *w = s->weight[i];
+        size_t O = w->shape[0];
+        mmixi_mat c = mmixi_matrix(at->reals[1 - i], n, O, (ptrdiff_t)O);
+        mmixi_gemm g = mmixi_product_of(c, a, mmixi_t(mmixi_values(w)), 0);
+        g.bias = mmixi_of(s->bias[i]);
+        if (i == 0 && s->weight[1]) g.activation = s->activation == 1 ? k->gelu : k->gelu_tanh;
+        g.packed_b = w->packed;
+        if (g.packed_b) mmixi_gemm_serial(k, &g);
+        else mmixi_narrow_serial(k, &g, w->dtype, mmixi_panels_of(w), at->rows, at->row);
+        a = c;
+    }
+    if (mmix_ndim(s->y) == 4) mmixi_token_part_heads(s, first, a);
+    else mmixi_token_finish(j, s, first, a);
+}
+static void mmixi_token_task(void *arg, mmixi_range range)
+{
+    const mmixi_token_job *j = (const mmixi_token_job *)arg;
+    mmixi_token_places at;
+    mmixi_room room = { j->scratch + range.lane * j->lane_size, 0 };
+    mmixi_token_layout(j, &at, &room);
+    for (size_t part = range.begin; part < range.end; part++) {
+        size_t first;
+        size_t n = mmixi_narrow_span(j->rows, j->unit, part, j->parts, &first);
+        for (size_t i = 0; i < j->steps && n; i++)
+            mmixi_token_step_run(j, &j->step[i], first, n, &at);
+    }
+}
+
+/* Rows are cut at multiples of it. */
+static size_t mmixi_token_unit(const mmix_ctx *m)
+{
+    return m->k->amx ? MMIXI_AMX_ROWS : m->k->narrow_rows;
+}
+/* Whether steps on so many rows pay: every thread reads all matrices, so it needs tiles enough. */
+static int mmixi_tokens_suffice(const mmix_ctx *m, size_t rows)
+{
+    return mmixi_infers(m) && rows >= 4 * mmixi_token_unit(m) * m->lanes;
+}
+/* Runs them. 0, or -1. */
+static int mmixi_token_steps(mmix_ctx *m, const mmixi_token_step *step, size_t n)
+{
+    mmixi_token_job j;
+    mmixi_token_places at;
+    mmixi_room room = { NULL, 0 };
+    mmix_mark mark = mmix_mark_here(m);
+    if (m->error_kind) return -1;
+    memset(&j, 0, sizeof j);
+    j.k = m->k;
+    j.step = step;
+    j.steps = n;
+    j.rows = mmixi_rows(step[0].x);
+    j.unit = mmixi_token_unit(m);
+    j.parts = mmixi_round_up(mmixi_ceil_div(j.rows, MMIXI_TOKENS), m->lanes);
+    j.most = j.unit * mmixi_ceil_div(mmixi_ceil_div(j.rows, j.unit), j.parts);
+    for (size_t s = 0; s < n; s++)
+        for (size_t i = 0; i < 2 && step[s].weight[i]; i++) {
+            const mmix_tensor *w = step[s].weight[i];
+            size_t bytes = 0;
+            if (mmixi_is_narrow(w)) bytes = mmixi_narrow_row_bytes(m->k, w->dtype, w->shape[1]);
+            j.widest = mmixi_max(j.widest, mmixi_max(w->shape[0], w->shape[1]));
+            j.row_bytes = mmixi_max(j.row_bytes, bytes);
+        }
+    mmixi_token_layout(&j, &at, &room);
+    j.lane_size = room.used;
+    j.scratch = mmixi_reals(m, m->lanes, j.lane_size);
+    if (j.scratch) mmixi_ranges(m, j.parts, 1, mmixi_token_task, &j);
+    mmix_rewind(m, mark);
+    return m->error_kind ? -1 : 0;
+}
+
+/* A block of attention and an MLP, which replaces x (B, L, D):
+
+       x += γ₀ ∘ proj(mix(qkv norm₀ x)),   x += γ₁ ∘ mlp(norm₁ x) */
+typedef struct mmixi_token_block {
+    mmixi_norm_pair norm[2];
+    double eps;
+    mmix_attention_layer attention;
+    mmix_mlp_layer mlp;
+    mmix_tensor *gamma[2];                       /* (D), or NULL */
+} mmixi_token_block;
+
+/* Whether it can run so on so many rows. */
+static int mmixi_token_block_fits(const mmix_ctx *m, const mmixi_token_block *b, size_t rows)
+{
+    const mmix_attention_layer *a = &b->attention;
+    mmix_tensor *weight[4] = { a->qkv_weight, a->proj_weight, b->mlp.fc1_weight, b->mlp.fc2_weight };
+    for (int i = 0; i < 4; i++)
+        if (mmixi_lora_of(weight[i])) return 0;
+    return !m->multiply_bf16 && !a->augment && mmixi_mlp_activation(&b->mlp) && mmixi_tokens_suffice(m, rows);
+}
+/* 0, or -1. */
+static int mmixi_token_block_run(mmix_ctx *m, const mmixi_token_block *b, mmix_tensor *x)
+{
+    const mmix_attention_layer *a = &b->attention;
+    mmix_mlp_layer mlp = b->mlp;
+    mlp.fc1_weight = mmixi_packed(m, mlp.fc1_weight);
+    mlp.fc2_weight = mmixi_packed(m, mlp.fc2_weight);
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), D = mmix_shape(x, 2);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_token_step step[2];
+    mmix_tensor *qkv = mmix_new4(m, B, 3 * a->heads, L, D / a->heads);
+    mmix_tensor *bias = mmixi_attention_bias(m, a, D);
+    step[0] = mmixi_token_linear(qkv, x, mmixi_packed(m, a->qkv_weight), bias, NULL, NULL);
+    step[0].norm = b->norm[0];
+    step[0].eps = b->eps;
+    if (mmixi_token_steps(m, step, 1)) return -1;
+    mmix_tensor *u = mmixi_attention_mix(m, a, mmixi_tokens_of_heads(m, qkv), NULL, 0);
+    step[0] = mmixi_token_linear(x, u, mmixi_packed(m, a->proj_weight), a->proj_bias, x, b->gamma[0]);
+    step[1] = mmixi_token_mlp(x, b->norm[1], b->eps, &mlp, b->gamma[1]);
+    if (mmixi_token_steps(m, step, 2)) return -1;
+    mmix_rewind(m, mark);
+    return 0;
 }
 
 /* ---- Mamba-2 ----
@@ -20904,8 +21229,6 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
    of each block are dropped as it ends.
    ==================================================================================== */
 
-/* A layer norm's, or an RMS norm's, which has no bias. */
-typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];                     /* of the two halves: the mixer, the MLP */
     mmix_attention_layer attention;              /* or, without heads, M-MATE */
@@ -21794,6 +22117,25 @@ static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
     r->taken += n;
 }
 
+/* The block as one that runs in place. It does not if what stands between is asked for. */
+static int mmixi_vision_token_block(const mmix_ctx *m, const mmixi_vision_run *r, size_t rows,
+                                    mmixi_token_block *block)
+{
+    const mmixi_vision_block *b = r->b;
+    const mmix_vision_options *o = &r->o;
+    if (o->train || o->mixed || o->inputs || !b->attention.heads || !b->mlp.fc1_weight) return 0;
+    memset(block, 0, sizeof *block);
+    for (int half = 0; half < 2; half++) {
+        block->norm[half] = b->norm[half];
+        block->gamma[half] = b->gamma[half];
+    }
+    block->eps = r->v->config.eps;
+    block->attention = b->attention;
+    block->attention.angles = r->angles;
+    block->mlp = b->mlp;
+    return mmixi_token_block_fits(m, block, rows);
+}
+
 /* A block. in: x, and for each half its s (B) or NULL. The features are the class tokens of the
    block's output, in Mamba of the mixer's. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -21802,6 +22144,12 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     const mmixi_vision_block *b = r->b;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = in[0], *u;
+    mmixi_token_block block;
+    if (mmixi_vision_token_block(m, r, mmixi_rows(x), &block)) {
+        if (mmixi_token_block_run(m, &block, x)) return NULL;
+        if (r->take) mmixi_vision_take(m, r, x);
+        return x;
+    }
     int adds_itself = mmixi_vision_adds_itself(r, in[1]);
 
     mmix_tensor *onto = adds_itself ? x : NULL;
@@ -23479,13 +23827,19 @@ static mmix_tensor *mmixi_tower_patches(mmix_ctx *m, const mmixi_tower *t, mmix_
     }
     return x;
 }
-/* Takes x (B, n, D) through the first `depth` layers. */
+/* Takes x (B, n, D) through the first `depth` layers. x may be replaced. */
 static mmix_tensor *mmixi_tower_layers(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *x,
                                        size_t depth)
 {
     for (size_t i = 0; i < depth; i++) {
         const mmixi_tower_layer *l = &t->layer[i];
         mmix_mark mark = mmix_mark_here(m);
+        mmixi_token_block block = { { l->norm[0], l->norm[1] }, t->config->eps, l->attention, l->mlp,
+                                    { NULL, NULL } };
+        if (x && mmixi_token_block_fits(m, &block, mmixi_rows(x))) {
+            if (mmixi_token_block_run(m, &block, x)) return NULL;
+            continue;
+        }
         mmix_tensor *u = mmixi_tower_normed(m, t, l->norm[0], x);
         x = mmix_attention_forward(m, &l->attention, u, x, NULL, NULL, 0);
         u = mmixi_tower_normed(m, t, l->norm[1], x);

@@ -1623,6 +1623,113 @@ static void files(void)
     remove(OTHER);
 }
 
+/* ---- blocks that run in place ----
+
+   A context whose linear layer is another one's runs each op by itself, and must find the same
+   bits. */
+
+static int linear_of_others(mmix_ctx *m, mmix_call *c) { return mmixi_linear_forward(m, c); }
+static uint64_t hash_tensor(const mmix_tensor *t, uint64_t h)
+{
+    return t ? hash_of(mmix_data((mmix_tensor *)(uintptr_t)t), mmix_count(t), h) : h;
+}
+/* The same of vectors, as norms', biases and γ. */
+static void random_vectors(mmix_ctx *m, mmix_params *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        for (size_t e = 0; mmix_ndim(t) == 1 && e < mmix_count(t); e++)
+            mmix_data(t)[e] = (real)(0.5 + mmix_random_uniform(m, 1, i, e));
+    }
+}
+/* All that a backbone says of 13 pictures. */
+static uint64_t hash_vision(const mmix_vision_config *c, int dtype, int threads, int by_ops)
+{
+    mmix_ctx *m = at_level(threads);
+    mmix_vision *v = mmix_vision_create(m, *c);
+    random_values(m, mmix_vision_params(v));
+    random_vectors(m, mmix_vision_params(v));
+    if (dtype) CHECK(!mmix_params_narrow(mmix_vision_params(v), dtype));
+    if (by_ops) m->table[MMIX_OP_LINEAR].forward = linear_of_others;
+    else CHECK(mmixi_tokens_suffice(m, (size_t)13 * 26));
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 13, 3, 20, 20), 1, 3), *outputs[4];
+    const size_t dense[1] = { 1 };
+    mmix_vision_options o;
+    memset(&o, 0, sizeof o);
+    o.n_last = 2;
+    o.dense = dense;
+    o.n_dense = 1;
+    o.outputs = outputs;
+    const mmix_features f = mmix_vision_forward(m, v, image, &o);
+    uint64_t h = hash_tensor(f.tokens, 1);
+    h = hash_tensor(f.intermediate, h);
+    h = hash_tensor(f.dense ? f.dense[0] : NULL, h);
+    for (size_t i = 0; i < c->depth; i++) h = hash_tensor(outputs[i], h);
+    h = hash_tensor(mmix_vision_forward(m, v, image, NULL).tokens, h);
+    FINE(m);
+    mmix_vision_destroy(v);
+    mmix_destroy(m);
+    return h;
+}
+static uint64_t hash_towers(int activation, int dtype, int threads, int by_ops)
+{
+    mmix_ctx *m = at_level(threads);
+    mmix_towers_config c;
+    memset(&c, 0, sizeof c);
+    c.picture.dim = c.text.dim = 24;
+    c.picture.depth = c.text.depth = 2;
+    c.picture.heads = c.text.heads = 3;
+    c.picture.ffn = c.text.ffn = 40;
+    c.picture.activation = c.text.activation = activation;
+    c.picture.eps = c.text.eps = 1e-5;
+    c.picture.patch = 4;
+    c.picture.side = 16;
+    c.picture.projection = c.text.projection = 1;
+    c.text.vocabulary = 9;
+    c.text.positions = 12;
+    c.text.causal = 1;
+    c.text.pool = MMIX_TOWER_LAST;
+    c.width = 5;
+    mmix_towers *t = mmix_towers_create(m, c);
+    random_values(m, mmix_towers_params(t));
+    random_vectors(m, mmix_towers_params(t));
+    if (dtype) CHECK(!mmix_params_narrow(mmix_towers_params(t), dtype));
+    if (by_ops) m->table[MMIX_OP_LINEAR].forward = linear_of_others;
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 17, 3, 16, 16), 1, 3);
+    int32_t ids[30 * 11];
+    const size_t shape[2] = { 30, 11 };
+    for (size_t i = 0; i < 30 * 11; i++) ids[i] = (int32_t)(i * 7 % 9);
+    uint64_t h = hash_tensor(mmix_towers_picture(m, t, image), 1);
+    h = hash_tensor(mmix_towers_text(m, t, mmix_from_i32(m, 2, shape, ids)), h);
+    FINE(m);
+    mmix_towers_destroy(t);
+    mmix_destroy(m);
+    return h;
+}
+static void blocks_of(int dtype)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        mmix_vision_config c = odd_vision(kind % 2 ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX);
+        c.depth = 3;
+        c.layer_scale = kind > 1;
+        doing_type("a backbone in place", dtype, (size_t)kind);
+        uint64_t h = hash_vision(&c, dtype, 1, 1);
+        CHECK(hash_vision(&c, dtype, 1, 0) == h);
+        CHECK(hash_vision(&c, dtype, 2, 0) == h);
+    }
+    for (int a = MMIX_ACTIVATION_GELU; a <= MMIX_ACTIVATION_QUICK_GELU; a++) {
+        doing_type("towers in place", dtype, (size_t)a);
+        uint64_t h = hash_towers(a, dtype, 1, 1);
+        CHECK(hash_towers(a, dtype, 1, 0) == h);
+        CHECK(hash_towers(a, dtype, 2, 0) == h);
+    }
+}
+static void blocks(void)
+{
+    blocks_of(MMIX_DTYPE_REAL);
+    for (int t = 0; t < TYPES; t++) blocks_of(type_of[t]);
+}
+
 /* ---- memory ---- */
 
 static int linear_run(const mmix_options *o, void *user)
@@ -1650,7 +1757,7 @@ static int load_run(const mmix_options *o, void *user)
     if (!m) return MMIX_ERROR_MEMORY;
     mmix_vision *v = mmix_vision_load_as(m, PATH, *(const int *)user);
     if (v) {
-        mmix_tensor *image = mmix_new4(m, 1, 3, 16, 16);
+        mmix_tensor *image = mmix_new4(m, 13, 3, 16, 16);    /* enough to run in place */
         mmix_vision_forward(m, v, image ? mmix_fill(image, 1) : NULL, NULL);
         mmix_vision_save(m, v, OTHER);
     }
@@ -1685,6 +1792,7 @@ static void all_products(void) { levels(products); }
 static void all_rows(void) { levels(rows); }
 static void all_multiplications(void) { levels(multiplications); }
 static void all_attentions(void) { levels(attentions); }
+static void all_blocks(void) { levels(blocks); }
 static void all_linears(void)
 {
     levels(linears);
@@ -1696,6 +1804,7 @@ int main(int argc, char **argv)
                                    { "products", all_products }, { "rows", all_rows },
                                    { "linear", all_linears },    { "attention", all_attentions },
                                    { "multiply", all_multiplications },
+                                   { "blocks", all_blocks },
                                    { "files", files },
                                    { "memory", memory } };
     return sections(all, sizeof all / sizeof *all, argc, argv);
