@@ -11416,7 +11416,16 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_
     }
 }
 
-/* in: x, W, b, residual, s; size[0]: at the end 1 gelu, 2 gelu_tanh */
+/* What a layer may do to its output, by number; 0: nothing. */
+enum { MMIXI_GELU = 1, MMIXI_GELU_TANH };
+typedef void mmixi_activation MMIXI_ARGS_gelu;
+static mmixi_activation *mmixi_activation_of(const mmixi_kernels *k, size_t number)
+{
+    if (number == MMIXI_GELU) return k->gelu;
+    return number == MMIXI_GELU_TANH ? k->gelu_tanh : NULL;
+}
+
+/* in: x, W, b, residual, s; size[0]: the activation at the end */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *w = c->in[1];
@@ -11426,7 +11435,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     mmixi_mat y = mmixi_values(c->out[0]);
     mmixi_gemm g = mmixi_product_of(y, x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
-    if (c->size[0]) g.activation = c->size[0] == 1 ? m->k->gelu : m->k->gelu_tanh;
+    g.activation = mmixi_activation_of(m->k, c->size[0]);
     /* one or two rows are dot products, which read W as it is */
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2)
         g.packed_b = w->packed;
@@ -18203,8 +18212,8 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 static size_t mmixi_mlp_activation(const mmix_mlp_layer *layer)
 {
     if (mmixi_lora_of(layer->fc1_weight)) return 0;
-    if (layer->activation == MMIX_ACTIVATION_GELU) return 1;
-    return layer->activation == MMIX_ACTIVATION_GELU_TANH ? 2 : 0;
+    if (layer->activation == MMIX_ACTIVATION_GELU) return MMIXI_GELU;
+    return layer->activation == MMIX_ACTIVATION_GELU_TANH ? MMIXI_GELU_TANH : 0;
 }
 MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                               mmix_tensor *residual, mmix_tensor *s)
@@ -18282,20 +18291,20 @@ typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
    stays in its own cache, is rounded there to what the next product reads, and is dropped. */
 
 /* y = onto + γ ∘ (W₁ f(W₀ u + b₀) + b₁) with u = norm x, or without W₁ onto + γ ∘ (W₀ u + b₀).
-   Without norm.weight, γ (O) or onto it goes without that. y may be onto, and x. The tensors are
-   (B, L, …) or rows, and contiguous. */
+   norm.weight, γ (O) and onto may be NULL, and y may be onto or x. All are (B, L, …) and contiguous;
+   a y without γ and onto may be (B, H, L, N), of H heads that W₀ makes N numbers for each. */
 typedef struct mmixi_token_step {
     mmix_tensor *x, *onto, *y;
     mmixi_norm_pair norm;
     double eps;
     mmix_tensor *weight[2], *bias[2];
-    size_t activation;                           /* f: 1 gelu, 2 gelu_tanh */
+    size_t activation;                           /* f: MMIXI_GELU or MMIXI_GELU_TANH */
     mmix_tensor *gamma;
 } mmixi_token_step;
 
-/* The half of a block that is an MLP: x += γ ∘ mlp(norm x). */
+/* The half of a block that is an MLP: x += mlp(norm x). */
 static mmixi_token_step mmixi_token_mlp(mmix_tensor *x, mmixi_norm_pair norm, double eps,
-                                        const mmix_mlp_layer *layer, mmix_tensor *gamma)
+                                        const mmix_mlp_layer *layer)
 {
     mmixi_token_step s;
     memset(&s, 0, sizeof s);
@@ -18307,22 +18316,18 @@ static mmixi_token_step mmixi_token_mlp(mmix_tensor *x, mmixi_norm_pair norm, do
     s.bias[0] = layer->fc1_bias;
     s.bias[1] = layer->fc2_bias;
     s.activation = mmixi_mlp_activation(layer);
-    s.gamma = gamma;
     return s;
 }
-/* A linear layer: y = onto + γ ∘ (W norm(x) + b). */
+/* A linear layer: y = W x + b. */
 static mmixi_token_step mmixi_token_linear(mmix_tensor *y, mmix_tensor *x, mmix_tensor *weight,
-                                           mmix_tensor *bias, mmix_tensor *onto,
-                                           mmix_tensor *gamma)
+                                           mmix_tensor *bias)
 {
     mmixi_token_step s;
     memset(&s, 0, sizeof s);
     s.x = x;
-    s.onto = onto;
     s.y = y;
     s.weight[0] = weight;
     s.bias[0] = bias;
-    s.gamma = gamma;
     return s;
 }
 
@@ -18409,7 +18414,7 @@ static void mmixi_token_step_run(const mmixi_token_job *j, const mmixi_token_ste
         mmixi_mat c = mmixi_matrix(at->reals[1 - i], n, O, (ptrdiff_t)O);
         mmixi_gemm g = mmixi_product_of(c, a, mmixi_t(mmixi_values(w)), 0);
         g.bias = mmixi_of(s->bias[i]);
-        if (i == 0 && s->weight[1]) g.activation = s->activation == 1 ? k->gelu : k->gelu_tanh;
+        if (i == 0 && s->weight[1]) g.activation = mmixi_activation_of(k, s->activation);
         g.packed_b = w->packed;
         if (g.packed_b) mmixi_gemm_serial(k, &g);
         else mmixi_narrow_serial(k, &g, w->dtype, mmixi_panels_of(w), at->rows, at->row);
@@ -18494,25 +18499,37 @@ static int mmixi_token_block_fits(const mmix_ctx *m, const mmixi_token_block *b,
         if (mmixi_lora_of(weight[i])) return 0;
     return !m->multiply_bf16 && !a->augment && mmixi_mlp_activation(&b->mlp) && mmixi_tokens_suffice(m, rows);
 }
+/* The heads of all tokens, (B, L, 3H, N). Matrices of reals are packed as long as they are read. */
+static mmix_tensor *mmixi_token_block_qkv(mmix_ctx *m, const mmixi_token_block *b, mmix_tensor *x)
+{
+    const mmix_attention_layer *a = &b->attention;
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), D = mmix_shape(x, 2);
+    mmix_tensor *qkv = mmix_new4(m, B, 3 * a->heads, L, D / a->heads);
+    mmix_tensor *bias = mmixi_attention_bias(m, a, D);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_token_step step = mmixi_token_linear(qkv, x, mmixi_packed(m, a->qkv_weight), bias);
+    step.norm = b->norm[0];
+    step.eps = b->eps;
+    if (mmixi_token_steps(m, &step, 1)) return NULL;
+    mmix_rewind(m, mark);
+    return mmixi_tokens_of_heads(m, qkv);
+}
 /* 0, or -1. */
 static int mmixi_token_block_run(mmix_ctx *m, const mmixi_token_block *b, mmix_tensor *x)
 {
     const mmix_attention_layer *a = &b->attention;
-    mmix_mlp_layer mlp = b->mlp;
-    mlp.fc1_weight = mmixi_packed(m, mlp.fc1_weight);
-    mlp.fc2_weight = mmixi_packed(m, mlp.fc2_weight);
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), D = mmix_shape(x, 2);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_token_step step[2];
-    mmix_tensor *qkv = mmix_new4(m, B, 3 * a->heads, L, D / a->heads);
-    mmix_tensor *bias = mmixi_attention_bias(m, a, D);
-    step[0] = mmixi_token_linear(qkv, x, mmixi_packed(m, a->qkv_weight), bias, NULL, NULL);
-    step[0].norm = b->norm[0];
-    step[0].eps = b->eps;
-    if (mmixi_token_steps(m, step, 1)) return -1;
-    mmix_tensor *u = mmixi_attention_mix(m, a, mmixi_tokens_of_heads(m, qkv), NULL, 0);
-    step[0] = mmixi_token_linear(x, u, mmixi_packed(m, a->proj_weight), a->proj_bias, x, b->gamma[0]);
-    step[1] = mmixi_token_mlp(x, b->norm[1], b->eps, &mlp, b->gamma[1]);
+    mmix_mlp_layer mlp = b->mlp;
+    mmix_tensor *qkv = mmixi_token_block_qkv(m, b, x);
+    mmix_tensor *u = mmixi_attention_mix(m, a, qkv, NULL, 0);
+    mlp.fc1_weight = mmixi_packed(m, mlp.fc1_weight);
+    mlp.fc2_weight = mmixi_packed(m, mlp.fc2_weight);
+    step[0] = mmixi_token_linear(x, u, mmixi_packed(m, a->proj_weight), a->proj_bias);
+    step[0].onto = x;
+    step[0].gamma = b->gamma[0];
+    step[1] = mmixi_token_mlp(x, b->norm[1], b->eps, &mlp);
+    step[1].gamma = b->gamma[1];
     if (mmixi_token_steps(m, step, 2)) return -1;
     mmix_rewind(m, mark);
     return 0;
