@@ -17998,8 +17998,10 @@ static int mmixi_infers(const mmix_ctx *m)
 }
 
 /* How many tokens go at a time. For SwiGLU this does not depend on the number of threads, so that
-   neither do the bits; for a backbone it is the number for each thread. */
-enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(384, 16) };
+   neither do the bits; for a backbone it is the number for each thread. What lies between Mamba's
+   layers is larger than what lies between those of attention, so fewer of its tokens are best. */
+enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3) };
+enum { MMIXI_VISION_ROWS = MMIXI_SIZE(384, 16), MMIXI_MAMBA_ROWS = MMIXI_SIZE(192, 16) };
 /* y = f(in[0], in[1], in[2]), where the inputs are NULL or have y's first axis. `rows` of that axis
    go at a time, so that the temporaries of f are small and stay in the caches. y may be in[0]. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user,
@@ -22288,7 +22290,9 @@ static size_t mmixi_vision_together(const mmix_ctx *m, const mmixi_vision_run *r
     const mmix_vision_options *o = &r->o;
     if (o->train || o->mixed || o->inputs || !mmixi_infers(m))
         return r->B;
-    return mmixi_max(1, (MMIXI_VISION_ROWS * m->lanes + L / 2) / L);
+    size_t rows = m->lanes * MMIXI_VISION_ROWS;
+    if (mmixi_vision_is_mamba(&r->v->config)) rows = m->lanes * MMIXI_MAMBA_ROWS;
+    return mmixi_max(1, (rows + L / 2) / L);
 }
 
 /* Checks the arguments and plans the run. Returns x before the first block, NULL on error. */
