@@ -960,7 +960,7 @@ typedef struct mmix_archive mmix_archive;
    - PyTorch's .pth (1.6 and later), where the keys of dictionaries are joined by dots
      ("teacher.backbone.cls_token"). The pickle in it is read, never run. What stands beside the
      weights is left alone if torch.load(weights_only=True) knows it, or if it is an array of
-     NumPy, a path or a time. Other names are refused;
+     NumPy, a path or a time. Other names are refused. A program of TorchScript is its weights;
    - GGUF, versions 2 and 3.
    What is no file, such as a fifo, is refused, too. Arrays that cannot be read (complex numbers,
    float8, texts, sparse and quantized tensors, other blocks of GGUF than those of MMIX_FILE_…) are
@@ -1799,7 +1799,7 @@ MMIXDEF const mmix_towers_config *mmix_towers_config_of(const mmix_towers *t);
 MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t);
 /* Returns towers from a file of a CLIP or SigLIP: Hugging Face's with its config.json, and
    preprocessor_config.json if there is one, in the same folder; OpenCLIP's with its
-   open_clip_config.json; a state_dict() of OpenAI's. NULL on error. */
+   open_clip_config.json; OpenAI's, which has none. NULL on error. */
 MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
@@ -30874,6 +30874,10 @@ static int mmixi_npz(mmix_archive *a, const mmixi_zip *zip)
    weights: those that torch.load(weights_only=True) allows, NumPy's arrays, paths and times. Other
    names are refused.
 
+   A program of TorchScript (torch.jit.save; OpenAI's CLIP) has its weights in such a pickle, too: of
+   objects whose classes it brings along, in __torch__. What a dictionary tells an object it has is
+   what it is here; its program is never looked at.
+
    Values are cells of one array, chained by their numbers: from the top of the stack down, or from
    a list's first item on. An instruction makes at most one. So the instructions are counted before
    the first one is taken, and what the machine needs is there from the beginning. */
@@ -30891,6 +30895,7 @@ enum {
     MMIXI_PY_FUNCTION,                       /* integer: what a call of it makes */
     MMIXI_PY_LIST,                           /* or a tuple */
     MMIXI_PY_DICT,                           /* key, value, key, … */
+    MMIXI_PY_OBJECT,                         /* of TorchScript; a dictionary once it has its state */
     MMIXI_PY_STORAGE,                        /* its id: "storage", type, key, device, elements */
     MMIXI_PY_TENSOR,                         /* _rebuild_tensor_v2: storage, offset, size, … */
     MMIXI_PY_TENSOR_TYPED,                   /* _rebuild_tensor_v3: the same, with a dtype */
@@ -30933,6 +30938,11 @@ static const mmixi_py_name mmixi_py_names[] = {
     { "torch.nn.parameter.Parameter", MMIXI_PY_FIRST },
     { "torch.nn.parameter.Buffer", MMIXI_PY_FIRST },
     { "torch.Size", MMIXI_PY_FIRST },
+    { "torch.jit._pickle.restore_type_tag", MMIXI_PY_OPAQUE },
+    { "torch.jit._pickle.build_intlist", MMIXI_PY_OPAQUE },
+    { "torch.jit._pickle.build_doublelist", MMIXI_PY_OPAQUE },
+    { "torch.jit._pickle.build_boollist", MMIXI_PY_OPAQUE },
+    { "torch.jit._pickle.build_tensorlist", MMIXI_PY_OPAQUE },
     { "torch.Tensor", MMIXI_PY_OPAQUE },
     { "torch.device", MMIXI_PY_OPAQUE },
     { "torch.serialization._get_layout", MMIXI_PY_OPAQUE },
@@ -30999,6 +31009,11 @@ static mmixi_py mmixi_py_named(const char *module, const char *name)
         made.kind = MMIXI_PY_TYPE;
         return made;
     }
+    if (!strncmp(module, "__torch__", 9)) {
+        made.kind = MMIXI_PY_FUNCTION;
+        made.as.integer = MMIXI_PY_OBJECT;
+        return made;
+    }
     snprintf(whole, sizeof whole, "%s.%s", mmixi_py_module(module), name);
     for (size_t i = 0; i < sizeof mmixi_py_names / sizeof *mmixi_py_names; i++) {
         if (strcmp(whole, mmixi_py_names[i].name)) continue;
@@ -31020,6 +31035,7 @@ enum {                                           /* what an instruction does bes
     MMIXI_DO_LINES,                              /* a name: two lines, its module and itself */
     MMIXI_DO_NAME,                               /* a name, both taken from the stack */
     MMIXI_DO_APPEND,                             /* to the list that is then on top */
+    MMIXI_DO_STATE,                              /* gives it to the object that is then on top */
     MMIXI_DO_CALL                                /* a function with a list of arguments */
 };
 enum { MMIXI_TRUE = 0x88, MMIXI_TO_MARK = -1 };  /* takes all values down to the last mark */
@@ -31077,7 +31093,7 @@ static const mmixi_py_code mmixi_py_codes[] = {
     { 'R', 0, 2, MMIXI_DO_CALL, MMIXI_PY_OPAQUE },
     { 0x81, 0, 2, MMIXI_DO_CALL, MMIXI_PY_OPAQUE },
     { '0', 0, 1, MMIXI_DO_NOTHING, MMIXI_PY_NONE },
-    { 'b', 0, 1, MMIXI_DO_NOTHING, MMIXI_PY_NONE }               /* the state of what is below */
+    { 'b', 0, 1, MMIXI_DO_STATE, MMIXI_PY_NONE }
 };
 typedef struct mmixi_py_step {                   /* an instruction with what follows it */
     const mmixi_py_code *code;
@@ -31216,6 +31232,17 @@ static const char *mmixi_pickle_append(mmixi_pickle *vm, const mmixi_py *taken)
     top->as.list.last = taken->as.list.last;
     return NULL;
 }
+/* Gives the value below the state that was taken: an object of TorchScript becomes its dictionary;
+   that of others, such as an OrderedDict's version, says nothing of weights. */
+static const char *mmixi_pickle_state(mmixi_pickle *vm, const mmixi_py *state)
+{
+    mmixi_py *top = &vm->cell[vm->top];
+    if (!vm->top) return "gives a state to an empty stack";
+    if (top->kind != MMIXI_PY_OBJECT || state->kind != MMIXI_PY_DICT) return NULL;
+    top->kind = MMIXI_PY_DICT;
+    top->as.list = state->as.list;
+    return NULL;
+}
 /* What a call of a function with a list of arguments makes. */
 static const char *mmixi_pickle_call(const mmixi_pickle *vm, const mmixi_py *function,
                                      const mmixi_py *arguments, mmixi_py *made)
@@ -31266,6 +31293,8 @@ static const char *mmixi_pickle_do(mmixi_pickle *vm, const mmixi_py_step *step)
         return mmixi_pickle_put(vm, step);
     case MMIXI_DO_APPEND:
         return mmixi_pickle_append(vm, &taken);
+    case MMIXI_DO_STATE:
+        return mmixi_pickle_state(vm, first);
     case MMIXI_DO_MAKE:
         mmixi_pickle_make(step, &taken, &made);
         break;
@@ -31553,9 +31582,6 @@ static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *
     memset(&vm, 0, sizeof vm);
     if (mmixi_big_endian_here() || (order && (order->size < 6 || memcmp(order->data, "little", 6))))
         return mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
-    if (mmixi_pth_member(zip, "constants.pkl", ""))
-        return mmixi_refuse(a, NULL, "a dictionary of tensors, found a program of TorchScript: "
-                            "save its state_dict() with torch.save");
     if (file->method)
         return mmixi_refuse(a, file->name, "it stored, not compressed, found method %d",
                             file->method);

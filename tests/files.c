@@ -725,14 +725,13 @@ static pickle pickle_begin(void)
     say(&p, "\x80\x02}(");
     return p;
 }
-/* The archive of a pickle that ends its dictionary; storages 0: two floats 1 and 2, 1: 0 and 1 in a
-   byte each, 2: 255, 255, 1, 0, 3: the same with 12 bytes more. */
-static mmix_archive *pickled(mmix_ctx *m, pickle *p)
+/* The archive of a pickle; storages 0: two floats 1 and 2, 1: 0 and 1 in a byte each, 2: 255, 255,
+   1, 0, 3: the same with 12 bytes more. */
+static mmix_archive *archived(mmix_ctx *m, const pickle *p)
 {
     static const float two[2] = { 1, 2 };
     static const unsigned char bytes[16] = { 255, 255, 1, 0, 2 };
     static zip z;
-    say(p, "u.");
     memset(&z, 0, sizeof z);
     zip_add(&z, "a/data.pkl", p->bytes, p->size);
     zip_add(&z, "a/data/0", two, sizeof two);
@@ -741,6 +740,12 @@ static mmix_archive *pickled(mmix_ctx *m, pickle *p)
     zip_add(&z, "a/data/3", bytes, 16);
     zip_end(&z);
     return mmix_archive_open_memory(m, "memory", z.bytes, z.size);
+}
+/* The same, which ends its dictionary first. */
+static mmix_archive *pickled(mmix_ctx *m, pickle *p)
+{
+    say(p, "u.");
+    return archived(m, p);
 }
 static int unread(mmix_ctx *m, const mmix_archive *a, const char *name, const char *says_what)
 {
@@ -821,6 +826,43 @@ static void torch_negative(void)
     a = pickled(m, &p);
     CHECK_AT(a && one_value(m, a, "i", 0) == 1 && one_value(m, a, "i", 1) == -1, mmix_error(m));
     mmix_archive_close(a);
+    mmix_destroy(m);
+}
+/* Objects of TorchScript have what their state says, at any depth; one without a dictionary has
+   nothing, and the state of others is none of them. */
+static void torch_script(void)
+{
+    mmix_ctx *m = small_ctx();
+    pickle p;
+    memset(&p, 0, sizeof p);
+    say(&p, "\x80\2c__torch__\nNet\n)\x81}(\"training\"\x89\"fc\"");
+    say(&p, "c__torch__.torch.nn.modules.linear.___torch_mangle_1\nLinear\n)\x81q\1}(\"weight\"");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "");
+    say(&p, "\"bias\"N\"sizes\"ctorch.jit._pickle\nbuild_intlist\n](K\1K\2e\x85R");
+    say(&p, "ub\"again\"h\1\"packed\"c__torch__.torch.classes\nPacked\n)\x81K\1\x85" "b");
+    say(&p, "\"bare\"c__torch__\nBare\n)\x81\"w\"");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "");
+    say(&p, "ub.");
+    mmix_archive *a = archived(m, &p);
+    CHECK_AT(mmix_archive_count(a) == 3, mmix_error(m));
+    CHECK(one_value(m, a, "fc.weight", 1) == 2 && one_value(m, a, "again.weight", 0) == 1);
+    CHECK(one_value(m, a, "w", 1) == 2);
+    mmix_archive_close(a);
+    p = pickle_begin();
+    say(&p, "\"other\"ccollections\nOrderedDict\n)R}(\"_metadata\"");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "");
+    say(&p, "ub");
+    a = pickled(m, &p);
+    CHECK_AT(a && !mmix_archive_count(a), mmix_error(m));
+    mmix_archive_close(a);
+    static const char *const bad[] = { "\x80\2K\1b.", "\x80\2c__torch__\nNet\n)\x81.",
+                                       "\x80\2c__torch__\nNet\n}b." };
+    for (int i = 0; i < 3; i++) {
+        memset(&p, 0, sizeof p);
+        say(&p, bad[i]);
+        REFUSED_AS(MMIX_ERROR_FILE, m, !archived(m, &p), "the pickle of a file of weights",
+                   i ? "holds no dictionary" : "empty stack");
+    }
     mmix_destroy(m);
 }
 /* Each of these beside a tensor leaves it readable; what is a tensor, but not of plain numbers,
@@ -1836,6 +1878,7 @@ int main(void)
     proportion();
     torch_types();
     torch_negative();
+    torch_script();
     torch_beside();
     other_types();
     many_small_json();
