@@ -18444,10 +18444,22 @@ static size_t mmixi_token_unit(const mmix_ctx *m)
 {
     return m->k->amx ? MMIXI_AMX_ROWS : m->k->narrow_rows;
 }
+/* Whether the ops that steps stand for are the library's own. */
+static int mmixi_token_ops_are_own(const mmix_ctx *m)
+{
+    const mmix_op_functions *op = m->table;
+    return op[MMIX_OP_LAYER_NORM].forward == mmixi_norm_forward
+        && op[MMIX_OP_RMS_NORM].forward == mmixi_norm_forward
+        && op[MMIX_OP_GELU].forward == mmixi_unary_forward
+        && op[MMIX_OP_GELU_TANH].forward == mmixi_unary_forward
+        && op[MMIX_OP_ADD].forward == mmixi_binary_forward
+        && op[MMIX_OP_MUL].forward == mmixi_binary_forward;
+}
 /* Whether steps on so many rows pay: every thread reads all matrices, so it needs tiles enough. */
 static int mmixi_tokens_suffice(const mmix_ctx *m, size_t rows)
 {
-    return mmixi_infers(m) && rows >= 4 * mmixi_token_unit(m) * m->lanes;
+    if (!mmixi_infers(m) || !mmixi_token_ops_are_own(m)) return 0;
+    return rows >= 4 * mmixi_token_unit(m) * m->lanes;
 }
 /* Runs them. 0, or -1. */
 static int mmixi_token_steps(mmix_ctx *m, const mmixi_token_step *step, size_t n)

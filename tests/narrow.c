@@ -1650,8 +1650,9 @@ static uint64_t hash_vision(const mmix_vision_config *c, int dtype, int threads,
     random_values(m, mmix_vision_params(v));
     random_vectors(m, mmix_vision_params(v));
     if (dtype) CHECK(!mmix_params_narrow(mmix_vision_params(v), dtype));
+    CHECK(mmixi_tokens_suffice(m, (size_t)13 * 26));
     if (by_ops) m->table[MMIX_OP_LINEAR].forward = linear_of_others;
-    else CHECK(mmixi_tokens_suffice(m, (size_t)13 * 26));
+    CHECK(mmixi_tokens_suffice(m, (size_t)13 * 26) == !by_ops);
     mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 13, 3, 20, 20), 1, 3), *outputs[4];
     const size_t dense[1] = { 1 };
     mmix_vision_options o;
