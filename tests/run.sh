@@ -129,7 +129,7 @@ else
         run "$n double" build/${n}_f64
     done
     chain amx
-    if [ "$amx" ]; then run "narrow weights, AMX in plain C" build/narrow_amx tiles products linear attention multiply
+    if [ "$amx" ]; then run "narrow weights, AMX in plain C" build/narrow_amx tiles products linear attention multiply blocks
     else echo "skipped: AMX (no AVX512-BF16, no VNNI)"; skipped=$((skipped + 1)); fi
     for n in $plain; do
         chain $n
