@@ -7379,6 +7379,7 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     mmixi_gemm_finish(k, g, c, first_row, j_begin, j_end);
 }
 
+#ifndef MMIX_MIXERS_ONLY
 /* The product g, whose b is packed, by this thread. What follows it does so while some columns of c
    are in the cache. */
 static void mmixi_gemm_serial(const mmixi_kernels *k, const mmixi_gemm *g)
@@ -7394,6 +7395,7 @@ static void mmixi_gemm_serial(const mmixi_kernels *k, const mmixi_gemm *g)
         mmixi_gemm_finish(k, g, g->c, 0, mmixi_panel(k, cols, first), end);
     }
 }
+#endif
 
 /* Whether b is packed for this product alone. */
 static int mmixi_gemm_packs(const mmixi_gemm *g)
@@ -8005,6 +8007,7 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     return 0;
 }
 
+#ifndef MMIX_MIXERS_ONLY
 /* ---- the same by one thread ----
 
    `rows` has room for a's rows, mmixi_narrow_row_bytes of each, and `room` for D reals. What follows
@@ -8032,6 +8035,7 @@ static void mmixi_narrow_serial(const mmixi_kernels *k, const mmixi_gemm *g, int
         mmixi_gemm_finish(k, g, g->c, 0, begin, end);
     }
 }
+#endif
 
 /* ---- products of matrices that are bf16 for one product alone ---- */
 
@@ -11375,8 +11379,8 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 
    x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows, which dy is
    multiplied by first. All three products are one GEMM each, on x where it lies; bias, residual, s
-   and (where nothing is recorded) gelu or gelu_tanh are its epilogue. A weight with an adapter (LoRA) gives y +
-   alpha/r (x Aᵀ) Bᵀ, two more of these layers; Hu et al. 2022, eq. 3.
+   and (where nothing is recorded) gelu or gelu_tanh are its epilogue. A weight with an adapter (LoRA)
+   gives y + alpha/r (x Aᵀ) Bᵀ, two more of these layers; Hu et al. 2022, eq. 3.
    torch: F.linear(x, W, b)
    ==================================================================================== */
 
@@ -18442,7 +18446,8 @@ static void mmixi_token_task(void *arg, mmixi_range range)
 /* Rows are cut at multiples of it. */
 static size_t mmixi_token_unit(const mmix_ctx *m)
 {
-    return m->k->amx ? MMIXI_AMX_ROWS : m->k->narrow_rows;
+    if (m->k->amx) return MMIXI_AMX_ROWS;
+    return m->k->narrow_rows;
 }
 /* Whether the ops that steps stand for are the library's own. */
 static int mmixi_token_ops_are_own(const mmix_ctx *m)
@@ -18508,10 +18513,12 @@ typedef struct mmixi_token_block {
 static int mmixi_token_block_fits(const mmix_ctx *m, const mmixi_token_block *b, size_t rows)
 {
     const mmix_attention_layer *a = &b->attention;
-    mmix_tensor *weight[4] = { a->qkv_weight, a->proj_weight, b->mlp.fc1_weight, b->mlp.fc2_weight };
+    const mmix_mlp_layer *f = &b->mlp;
+    mmix_tensor *weight[4] = { a->qkv_weight, a->proj_weight, f->fc1_weight, f->fc2_weight };
     for (int i = 0; i < 4; i++)
         if (mmixi_lora_of(weight[i])) return 0;
-    return !m->multiply_bf16 && !a->augment && mmixi_mlp_activation(&b->mlp) && mmixi_tokens_suffice(m, rows);
+    if (m->multiply_bf16 || a->augment || !mmixi_mlp_activation(f)) return 0;
+    return mmixi_tokens_suffice(m, rows);
 }
 /* The heads of all tokens, (B, L, 3H, N). Matrices of reals are packed as long as they are read. */
 static mmix_tensor *mmixi_token_block_qkv(mmix_ctx *m, const mmixi_token_block *b, mmix_tensor *x)
