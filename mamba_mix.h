@@ -6974,6 +6974,7 @@ MMIXI_PLAIN void mmixi_plain_gemm(mmix_real *c, const mmix_real *a, const mmix_r
     }
 }
 
+typedef void mmixi_activation MMIXI_ARGS_gelu;
 /* c = or += a b + bias, and then what a layer does to c. The rows of c are contiguous; a and b
    have any strides. */
 typedef struct mmixi_gemm {
@@ -6987,7 +6988,7 @@ typedef struct mmixi_gemm {
     ptrdiff_t ldr;
     const mmix_real *row_scale;
     size_t rows_per_scale;
-    void (*activation) MMIXI_ARGS_gelu;          /* at last c = activation(c); or NULL */
+    mmixi_activation *activation;                /* at last c = activation(c); or NULL */
     const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b */
 } mmixi_gemm;
 
@@ -11422,7 +11423,6 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_
 
 /* What a layer may do to its output, by number; 0: nothing. */
 enum { MMIXI_GELU = 1, MMIXI_GELU_TANH };
-typedef void mmixi_activation MMIXI_ARGS_gelu;
 static mmixi_activation *mmixi_activation_of(const mmixi_kernels *k, size_t number)
 {
     if (number == MMIXI_GELU) return k->gelu;
@@ -18296,11 +18296,11 @@ typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
    In inference a thread takes some tokens through all of it: what stands between the products then
    stays in its own cache, is rounded there to what the next product reads, and is dropped. */
 
-/* y = onto + γ ∘ (W₁ f(W₀ u + b₀) + b₁) with u = norm x, or without W₁ onto + γ ∘ (W₀ u + b₀).
-   norm.weight, γ (O) and onto may be NULL, and y may be onto or x. All are (B, L, …) and contiguous;
-   a y without γ and onto may be (B, H, L, N), of H heads that W₀ makes N numbers for each. */
+/* y += γ ∘ (W₁ f(W₀ u + b₀) + b₁) with u = norm x, or without W₁ y += γ ∘ (W₀ u + b₀). Both are
+   (B, L, …) and contiguous, y may be x, and norm.weight and γ (O) may be NULL. A y (B, H, L, N) is
+   written instead, without γ: W₀ makes N numbers for each of its H heads. */
 typedef struct mmixi_token_step {
-    mmix_tensor *x, *onto, *y;
+    mmix_tensor *x, *y;
     mmixi_norm_pair norm;
     double eps;
     mmix_tensor *weight[2], *bias[2];
@@ -18314,7 +18314,7 @@ static mmixi_token_step mmixi_token_mlp(mmix_tensor *x, mmixi_norm_pair norm, do
 {
     mmixi_token_step s;
     memset(&s, 0, sizeof s);
-    s.x = s.onto = s.y = x;
+    s.x = s.y = x;
     s.norm = norm;
     s.eps = eps;
     s.weight[0] = layer->fc1_weight;
@@ -18324,7 +18324,7 @@ static mmixi_token_step mmixi_token_mlp(mmix_tensor *x, mmixi_norm_pair norm, do
     s.activation = mmixi_mlp_activation(layer);
     return s;
 }
-/* A linear layer: y = W x + b. */
+/* A linear layer, W x + b. */
 static mmixi_token_step mmixi_token_linear(mmix_tensor *y, mmix_tensor *x, mmix_tensor *weight,
                                            mmix_tensor *bias)
 {
@@ -18383,8 +18383,8 @@ static mmixi_mat mmixi_token_normed(const mmixi_token_job *j, const mmixi_token_
     for (size_t r = 0; r < n; r++) mmixi_norm_row(&p, r, mmixi_row(x, r));
     return p.y;
 }
-/* y of rows first … from u, which is overwritten. */
-static void mmixi_token_finish(const mmixi_token_job *j, const mmixi_token_step *s, size_t first,
+/* Adds u, which γ may change, to rows first … of y. */
+static void mmixi_token_add(const mmixi_token_job *j, const mmixi_token_step *s, size_t first,
                                mmixi_mat u)
 {
     const mmixi_kernels *k = j->k;
@@ -18393,11 +18393,10 @@ static void mmixi_token_finish(const mmixi_token_job *j, const mmixi_token_step 
         mmix_real *row = mmixi_row(u, i);
         mmix_real *to = mmixi_row(y, first + i);
         if (s->gamma) k->mul(u.cols, row, mmixi_of(s->gamma), row);
-        if (s->onto) k->add(u.cols, mmixi_row_values(s->onto, first + i), row, to);
-        else memcpy(to, row, u.cols * sizeof *to);
+        k->add(u.cols, to, row, to);
     }
 }
-/* The same of a y (B, heads, L, N). */
+/* Writes u to rows first … of a y (B, heads, L, N). */
 static void mmixi_token_part_heads(const mmixi_token_step *s, size_t first, mmixi_mat u)
 {
     size_t heads = s->y->shape[1], L = s->y->shape[2], N = s->y->shape[3];
@@ -18422,12 +18421,12 @@ static void mmixi_token_step_run(const mmixi_token_job *j, const mmixi_token_ste
         g.bias = mmixi_of(s->bias[i]);
         if (i == 0 && s->weight[1]) g.activation = mmixi_activation_of(k, s->activation);
         g.packed_b = w->packed;
-        if (g.packed_b) mmixi_gemm_serial(k, &g);
+        if (!mmixi_is_narrow(w)) mmixi_gemm_serial(k, &g);
         else mmixi_narrow_serial(k, &g, w->dtype, mmixi_panels_of(w), at->rows, at->row);
         a = c;
     }
     if (mmix_ndim(s->y) == 4) mmixi_token_part_heads(s, first, a);
-    else mmixi_token_finish(j, s, first, a);
+    else mmixi_token_add(j, s, first, a);
 }
 static void mmixi_token_task(void *arg, mmixi_range range)
 {
@@ -18547,7 +18546,6 @@ static int mmixi_token_block_run(mmix_ctx *m, const mmixi_token_block *b, mmix_t
     mlp.fc1_weight = mmixi_packed(m, mlp.fc1_weight);
     mlp.fc2_weight = mmixi_packed(m, mlp.fc2_weight);
     step[0] = mmixi_token_linear(x, u, mmixi_packed(m, a->proj_weight), a->proj_bias);
-    step[0].onto = x;
     step[0].gamma = b->gamma[0];
     step[1] = mmixi_token_mlp(x, b->norm[1], b->eps, &mlp);
     step[1].gamma = b->gamma[1];
