@@ -21935,6 +21935,7 @@ typedef struct mmixi_vision_run {
     mmix_tensor *x;                  /* (B, L, D): what it reads */
     size_t together;                 /* how many images are in a block at once */
     int take;                        /* 1: features of this block are taken */
+    int in_place;                    /* 1: a block may write over what it reads */
     size_t taken;                    /* how many images' features were taken, over all blocks */
     mmix_tensor *attention;          /* (B, H, gh, gw), for mmix_vision_attention */
     mmix_mark mark;                  /* what comes after it goes when a block ends */
@@ -22159,7 +22160,8 @@ static int mmixi_vision_token_block(const mmix_ctx *m, const mmixi_vision_run *r
 {
     const mmixi_vision_block *b = r->b;
     const mmix_vision_options *o = &r->o;
-    if (o->train || o->mixed || o->inputs || !b->attention.heads || !b->mlp.fc1_weight) return 0;
+    if (o->train || o->mixed || o->inputs || !r->in_place) return 0;
+    if (!b->attention.heads || !b->mlp.fc1_weight) return 0;
     memset(block, 0, sizeof *block);
     for (int half = 0; half < 2; half++) {
         block->norm[half] = b->norm[half];
@@ -22393,6 +22395,7 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
     }
     r->b = &r->v->block[r->i];
     r->take = r->i + o->n_last >= c->depth;
+    r->in_place = !m->recording;                 /* a checkpoint runs it again on what it read */
     if (r->together < r->B) {
         mmixi_vision_block packed = mmixi_vision_packed(m, r->b);
         r->b = &packed;
