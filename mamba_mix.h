@@ -754,8 +754,13 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
 
 /* A filter of mmix_interpolate. BICUBIC (a = -3/4) and BILINEAR are PyTorch's, whose indices are
    clamped to the edge. BICUBIC_ANTIALIAS (a = -1/2) is Pillow's, whose kernel widens as the picture
-   shrinks. */
-enum { MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BILINEAR, MMIX_RESIZE_BICUBIC_ANTIALIAS };
+   shrinks. AREA is the mean of all inputs that an output covers, if only in part. */
+enum {
+    MMIX_RESIZE_BICUBIC,
+    MMIX_RESIZE_BILINEAR,
+    MMIX_RESIZE_BICUBIC_ANTIALIAS,
+    MMIX_RESIZE_AREA
+};
 /* x (B, C, h, w) resized to (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (PyTorch's
    align_corners = False); a scale of 0 means out/in. */
 MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
@@ -1847,16 +1852,29 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
    there are more than `most` tiles of them, and with a token for the end of each row. Several
    pictures in one question are a tile each.
    NVILA (Liu et al. 2024): a picture is brought to one tile, whatever its shape. Of the tile r x r
-   tokens become one, with zeros where there are not as many at its right and lower edge.
+   tokens become one, with zeros where there are not as many at its right and lower edge. If `most`
+   is above 1 and it is the only picture in the question, it becomes the number of tiles from `least`
+   to `most` whose rows and columns fit its shape best; if it is not one, the picture itself comes
+   last, as one more tile. With `scales` (S2, Shi et al. 2024) the last scale is such tiles, each one
+   before it, s, is s x s of them, and the tower's tokens of all scales are joined to one grid of the
+   size that scale number `grid_scale` has, so that each becomes n_scales times as wide. Several
+   pictures are a tile each, which stands for all scales. Of `film_frames` frames of a film the mean
+   is taken.
    QWEN (Qwen2-VL, Wang et al. 2024; Qwen2.5-VL, Bai et al. 2025): nothing is cut. Both sides become
    multiples of patch · merge, with at least `least` and at most `most` pixels together, and their
    ratio stays about what it is. Films are read, too. */
 enum { MMIX_VLM_IDEFICS3, MMIX_VLM_LLAVA, MMIX_VLM_NVILA, MMIX_VLM_QWEN };
 /* mmix_vlm_config.projector: what brings r² widths of the tower to the decoder's. LINEAR: a matrix.
-   MLP: two with biases, and the activation between. NORM_MLP: a layer norm, and MLP. */
-enum { MMIX_PROJECTOR_LINEAR, MMIX_PROJECTOR_MLP, MMIX_PROJECTOR_NORM_MLP };
-/* The most shapes of MMIX_VLM_LLAVA. */
-enum { MMIX_VLM_SHAPES = 64 };
+   MLP: two with biases, and the activation between. NORM_MLP: a layer norm, and MLP. TWO_NORMS: a
+   layer norm, a matrix with a bias that leaves r widths, the activation, and NORM_MLP. */
+enum {
+    MMIX_PROJECTOR_LINEAR,
+    MMIX_PROJECTOR_MLP,
+    MMIX_PROJECTOR_NORM_MLP,
+    MMIX_PROJECTOR_TWO_NORMS
+};
+/* The most shapes of MMIX_VLM_LLAVA, and scales of NVILA. */
+enum { MMIX_VLM_SHAPES = 64, MMIX_VLM_SCALES = 4 };
 /* The tower and the joint of MMIX_VLM_QWEN. A patch is a square of `frames` frames that follow each
    other; a picture counts as so many equal ones. Tokens see those of the same frames, in
    Qwen2.5-VL's blocks with windows those of their window only, which are cut at the edges.
@@ -1876,7 +1894,6 @@ typedef struct mmix_qwen_config {
     /* How far the positions on the axis of time are apart that are a second apart. 0: those of
        frames · t and frames · (t + 1) are one apart. */
     double rate;
-    int32_t film_token;                      /* stands where a token of a film is read */
 } mmix_qwen_config;
 typedef struct mmix_vlm_config {
     int kind;                                /* MMIX_VLM_… */
@@ -1888,6 +1905,8 @@ typedef struct mmix_vlm_config {
     int activation;                          /* MMIX_ACTIVATION_… of the MLP */
     mmix_decoder_config decoder;             /* its media is 0 */
     int32_t image_token;                     /* stands where a token of a picture is read */
+    int32_t film_token;                      /* the same of a film, of QWEN and NVILA */
+    size_t film_frames;                      /* of NVILA: so many become one; 0: it reads no films */
     size_t positions;                        /* tokens that it reads at most; 0: not known */
     mmix_qwen_config qwen;                   /* of QWEN, where .tower … .activation are not read */
 
@@ -1896,7 +1915,10 @@ typedef struct mmix_vlm_config {
     int whole;                               /* 1: a picture is one tile and never cut (IDEFICS3) */
     size_t longest;                          /* of IDEFICS3, in pixels */
     size_t n_shapes, shapes[MMIX_VLM_SHAPES][2]; /* of LLAVA: (height, width) in pixels */
-    size_t most;                             /* of LLAVA, in tiles */
+    size_t least;                            /* of NVILA, in tiles */
+    size_t most;                             /* of LLAVA and NVILA, in tiles */
+    size_t n_scales, scales[MMIX_VLM_SCALES];    /* of NVILA: rows and columns of tiles; 1 is first */
+    size_t grid_scale;                       /* which of them has the size of what comes out */
     int filter;                              /* MMIX_PILLOW_… */
     double scale;                            /* of levels 0 … 255, before mean and deviation */
     double mean[3], deviation[3];
@@ -1931,9 +1953,11 @@ typedef struct mmix_vlm_plan {
     size_t height, width;                    /* in pixels, before it is cut into tiles */
     size_t rows, columns;                    /* of tiles; 0: it is not cut */
     size_t tiles;                            /* that the tower sees, the whole picture's included */
-    size_t grid[2];          /* rows and columns of tokens of a tile; LLAVA: of all tiles, at last */
+    size_t grid[2];          /* rows and columns of tokens of a tile; of all tiles at last in LLAVA
+                                and with NVILA's scales */
     size_t full[2], begin[2];    /* LLAVA: of all tiles before that; where what is kept begins */
     size_t frames;                           /* T of films; of a picture 1 */
+    size_t mean;                             /* NVILA: frames that become one; of a picture 0 */
     size_t tokens;                           /* image tokens in the text, features */
 } mmix_vlm_plan;
 /* Says what becomes of a picture of width x height pixels, one of `count` in the question. Returns
@@ -1954,7 +1978,7 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
 MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids, size_t n,
                               const mmix_picture *pictures, size_t count, mmix_sequence *out);
 
-/* ---- films, of QWEN ---- */
+/* ---- films, of QWEN and NVILA ---- */
 
 /* `count` pictures of one size, `rate` of them a second. */
 typedef struct mmix_film {
@@ -1963,11 +1987,14 @@ typedef struct mmix_film {
     double rate;
 } mmix_film;
 /* Says what becomes of a film of `count` frames of width x height pixels. With T = ⌈count/frames⌉
-   its features are a grid of T · grid[0] · grid[1]. Returns 0, or -1. */
+   its features are a grid of T · grid[0] · grid[1]. Of NVILA `count` is a multiple of film_frames,
+   and the features are T = count/film_frames grids, between which the text may have other tokens.
+   Returns 0, or -1. */
 MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                size_t count, mmix_vlm_plan *plan);
 /* Returns the film as the model's processor makes it with Pillow, (T, 3, frames, height, width),
-   where the last frame stands for those that are missing. NULL on error. */
+   where the last frame stands for those that are missing; of NVILA (count, 3, tile, tile). NULL on
+   error. */
 MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
                                           const mmix_vlm_plan *plan);
 /* Does what mmix_vlm_sequence does for a text with film tokens, too, for n_films films in their
@@ -12289,9 +12316,8 @@ MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, s
                                  size_t out_w, double scale_h, double scale_w)
 {
     static const char who[] = "mmix_interpolate";
-    const int most = MMIX_RESIZE_BICUBIC_ANTIALIAS;
     if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
-    if (mmixi_within(m, who, "filter", filter, MMIX_RESIZE_BICUBIC, most)) return NULL;
+    if (mmixi_within(m, who, "filter", filter, 0, MMIX_RESIZE_AREA)) return NULL;
     if (!mmixi_resize_ok(m, "out_w", out_w, "scale_w, if not 0,", scale_w)) return NULL;
     if (!mmixi_resize_ok(m, "out_h", out_h, "scale_h, if not 0,", scale_h)) return NULL;
     x = mmixi_resize_axis(m, x, filter, 3, out_w, scale_w);
@@ -24233,7 +24259,9 @@ struct mmix_vlm {
     mmixi_tower tower;
     size_t tower_count;                          /* the first parameters, which are the tower's */
     mmix_tensor *linear;                         /* of MMIX_PROJECTOR_LINEAR */
-    mmixi_norm_pair norm;                        /* of MMIX_PROJECTOR_NORM_MLP */
+    mmixi_norm_pair first;                       /* of MMIX_PROJECTOR_TWO_NORMS, … */
+    mmix_tensor *narrower, *narrower_bias;       /* … with the matrix that leaves r widths */
+    mmixi_norm_pair norm;                        /* of MMIX_PROJECTOR_NORM_MLP, and of TWO_NORMS */
     mmix_mlp_layer mlp;
     mmix_tensor *newline;                        /* (D), of MMIX_VLM_LLAVA: ends a row */
     mmixi_qwen qwen;                             /* of MMIX_VLM_QWEN, in the place of the others */
@@ -24244,6 +24272,17 @@ struct mmix_vlm {
 
 static int mmixi_vlm_is_llava(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_LLAVA; }
 static int mmixi_vlm_is_qwen(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_QWEN; }
+static int mmixi_vlm_is_nvila(const mmix_vlm_config *c) { return c->kind == MMIX_VLM_NVILA; }
+/* Whether it reads films. */
+static int mmixi_vlm_films(const mmix_vlm_config *c)
+{
+    return mmixi_vlm_is_qwen(c) || (mmixi_vlm_is_nvila(c) && c->film_frames);
+}
+/* Width of what the joint reads of a token: of all scales one behind the other. */
+static size_t mmixi_vlm_width(const mmix_vlm_config *c)
+{
+    return c->tower.dim * mmixi_max(c->n_scales, 1);
+}
 /* Rows or columns of patches in a tile, and of the tokens that they become. */
 static size_t mmixi_vlm_patches(const mmix_vlm_config *c) { return c->tile / c->tower.patch; }
 static size_t mmixi_vlm_side(const mmix_vlm_config *c)
@@ -24256,14 +24295,22 @@ static void mmixi_vlm_declare(mmix_vlm *v)
     const mmix_vlm_config *c = &v->config;
     mmix_params *p = v->params;
     mmix_init normal = mmixi_start_normal(p);
-    size_t D = c->decoder.dim, from = c->merge * c->merge * c->tower.dim;
+    size_t D = c->decoder.dim, from = c->merge * c->merge * mmixi_vlm_width(c);
     if (mmixi_vlm_is_qwen(c)) {
         mmixi_qwen_declare(&v->qwen, p, D);
         return;
     }
     mmixi_tower_declare(&v->tower, p, "vision_model.");
     v->tower_count = p->count;
-    if (c->projector == MMIX_PROJECTOR_NORM_MLP)
+    if (c->projector == MMIX_PROJECTOR_TWO_NORMS) {
+        static const char narrower[] = "multi_modal_projector.narrower.";
+        size_t to = from / c->merge;
+        mmixi_norm_init(&v->first, p, "multi_modal_projector.first_norm.", from, 1);
+        v->narrower = mmixi_param_matrix(p, narrower, "weight", normal, to, from);
+        v->narrower_bias = mmixi_param_vector(p, narrower, "bias", mmixi_start_zeros(), to);
+        from = to;
+    }
+    if (c->projector >= MMIX_PROJECTOR_NORM_MLP)
         mmixi_norm_init(&v->norm, p, "multi_modal_projector.norm.", from, 1);
     if (c->projector == MMIX_PROJECTOR_LINEAR)
         v->linear = mmixi_param_matrix(p, "connector.", "weight", normal, D, from);
@@ -24272,11 +24319,30 @@ static void mmixi_vlm_declare(mmix_vlm *v)
     if (mmixi_vlm_is_llava(c)) v->newline = mmixi_param_vector(p, "", "image_newline", normal, D);
 }
 
+/* Whether NVILA's tiles and scales make sense; else there is an error. */
+static int mmixi_nvila_check(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
+{
+    size_t last = c->n_scales - 1, least = 1;
+    if (mmixi_within(m, who, "n_scales", (double)c->n_scales, 0, MMIX_VLM_SCALES)
+        || mmixi_within(m, who, "film_frames", (double)c->film_frames, 0, 65536)) return 0;
+    if (c->n_scales) {
+        if (mmixi_within(m, who, "n_scales", (double)c->n_scales, 2, MMIX_VLM_SCALES)
+            || mmixi_within(m, who, "scales[0]", (double)c->scales[0], 1, 1)
+            || mmixi_within(m, who, "grid_scale", (double)c->grid_scale, 0, (double)last)) return 0;
+        for (size_t i = 1; i <= last; i++)
+            if (mmixi_within(m, who, "each scale", (double)c->scales[i],
+                             (double)(c->scales[i - 1] + 1), 16)) return 0;
+        least = c->scales[last] * c->scales[last];
+    }
+    if (c->most <= 1 && !c->n_scales) return 1;
+    return !mmixi_within(m, who, "least", (double)c->least, (double)least, 256)
+        && !mmixi_within(m, who, "most", (double)c->most, (double)c->least, 256);
+}
 /* Whether pictures can be cut so; else there is an error. */
 static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
     size_t side = mmixi_vlm_patches(c);
-    if (side % c->merge && c->kind != MMIX_VLM_NVILA) {
+    if (side % c->merge && !mmixi_vlm_is_nvila(c)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a tile has %.0f x %.0f patches, expected a multiple "
                   "of merge, %.0f", who, (double)side, (double)side, (double)c->merge);
         return 0;
@@ -24285,7 +24351,7 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
         return !mmixi_within(m, who, "longest", (double)c->longest, 1, 65536);
     if (mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.side,
                      (double)c->tower.side)) return 0;
-    if (!mmixi_vlm_is_llava(c)) return 1;
+    if (mmixi_vlm_is_nvila(c)) return mmixi_nvila_check(m, who, c);
     if (mmixi_within(m, who, "n_shapes", (double)c->n_shapes, 1, MMIX_VLM_SHAPES)
         || mmixi_within(m, who, "most", (double)c->most, 1, 65536)) return 0;
     for (size_t i = 0; i < 2 * c->n_shapes; i++) {
@@ -24309,7 +24375,7 @@ static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_co
         && !mmixi_within(m, who, "tower.pool", c->tower.pool, MMIX_TOWER_PROBE, MMIX_TOWER_TOKENS)
         && !mmixi_within(m, who, "layers", (double)c->layers, 0, (double)c->tower.depth)
         && !mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
-        && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_NORM_MLP)
+        && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_TWO_NORMS)
         && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
         && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
         && mmixi_vlm_check_pictures(m, who, c);
@@ -24328,11 +24394,13 @@ static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
     for (int i = 0; i < 3; i++)
         if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
             || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
-    if (!mmixi_vlm_is_qwen(c)) return mmixi_vlm_check_tower(m, who, c);
-    if (!mmixi_qwen_check(m, who, &c->qwen)) return 0;
-    if (mmixi_within(m, who, "qwen.film_token", c->qwen.film_token, 0, last)) return 0;
-    if (c->qwen.film_token != c->image_token) return 1;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: image_token and qwen.film_token are both %d", who,
+    int is_qwen = mmixi_vlm_is_qwen(c);
+    if (is_qwen && !mmixi_qwen_check(m, who, &c->qwen)) return 0;
+    if (!is_qwen && !mmixi_vlm_check_tower(m, who, c)) return 0;
+    if (!mmixi_vlm_films(c)) return 1;
+    if (mmixi_within(m, who, "film_token", c->film_token, 0, last)) return 0;
+    if (c->film_token != c->image_token) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: image_token and film_token are both %d", who,
               (int)c->image_token);
     return 0;
 }
@@ -24558,6 +24626,80 @@ static int mmixi_qwen_plan(mmix_ctx *m, const char *who, const mmix_qwen_config 
     plan->tokens = plan->frames * plan->grid[0] * plan->grid[1];
     return 0;
 }
+/* The rows and columns of tiles, `least` to `most` together, whose ratio is next to a picture's. Of
+   several the one with more tiles is taken if the picture has pixels for half of them.
+   VILA: find_closest_aspect_ratio */
+static void mmixi_nvila_shape(const mmix_vlm_config *c, double width, double height,
+                              mmix_vlm_plan *plan)
+{
+    double ratio = width / height, pixels = (double)(c->tile * c->tile), best = INFINITY;
+    for (size_t tiles = c->least; tiles <= c->most; tiles++)
+        for (size_t columns = 1; columns <= tiles; columns++) {
+            size_t rows = tiles / columns;
+            if (rows * columns != tiles) continue;
+            double away = fabs(ratio - (double)columns / (double)rows);
+            int takes = away < best;
+            if (!takes && away <= best) takes = width * height > 0.5 * pixels * (double)tiles;
+            if (!takes) continue;
+            best = away;
+            plan->rows = rows;
+            plan->columns = columns;
+        }
+}
+/* How many tiles there are of the scales before the last. */
+static size_t mmixi_nvila_tiles_before(const mmix_vlm_config *c)
+{
+    size_t tiles = 0;
+    for (size_t i = 0; i + 1 < c->n_scales; i++) tiles += c->scales[i] * c->scales[i];
+    return tiles;
+}
+/* How many rows and columns of tiles scale number i has. */
+static void mmixi_nvila_scale(const mmix_vlm_config *c, const mmix_vlm_plan *plan, size_t i,
+                              size_t tiles[2])
+{
+    int is_last = i + 1 == c->n_scales;
+    tiles[0] = is_last ? plan->rows : c->scales[i];
+    tiles[1] = is_last ? plan->columns : c->scales[i];
+}
+/* A picture that is one of several is one tile. */
+static void mmixi_nvila_plan(const mmix_vlm_config *c, size_t width, size_t height, int is_one,
+                             mmix_vlm_plan *plan)
+{
+    size_t side = mmixi_vlm_side(c), out[2];
+    plan->rows = 1;
+    plan->columns = 1;
+    if (!is_one) mmixi_nvila_shape(c, (double)width, (double)height, plan);
+    plan->tiles = plan->rows * plan->columns;
+    plan->height = plan->rows * c->tile;
+    plan->width = plan->columns * c->tile;
+    if (c->n_scales && !is_one) {
+        mmixi_nvila_scale(c, plan, c->grid_scale, out);
+        for (int i = 0; i < 2; i++) plan->grid[i] = out[i] * side;
+        plan->tiles += mmixi_nvila_tiles_before(c);
+        plan->tokens = plan->grid[0] * plan->grid[1];
+        return;
+    }
+    if (plan->tiles == 1) plan->rows = plan->columns = 0;
+    else plan->tiles++;
+    for (int i = 0; i < 2; i++) plan->grid[i] = side;
+    plan->tokens = plan->tiles * side * side;
+}
+/* A film's frames are a tile each. 0, or -1. */
+static int mmixi_nvila_plan_film(mmix_ctx *m, const char *who, const mmix_vlm_config *c,
+                                 size_t frames, mmix_vlm_plan *plan)
+{
+    size_t side = mmixi_vlm_side(c);
+    if (frames % c->film_frames)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: count is %.0f, expected a multiple of "
+                         "film_frames, %.0f: leave some out, or repeat the last", who,
+                         (double)frames, (double)c->film_frames);
+    plan->mean = c->film_frames;
+    plan->frames = frames / plan->mean;
+    plan->tiles = frames;
+    for (int i = 0; i < 2; i++) plan->grid[i] = side;
+    plan->tokens = plan->frames * side * side;
+    return 0;
+}
 /* Whether a picture has sides that can be planned for; else there is an error. */
 static int mmixi_vlm_sides(mmix_ctx *m, const char *who, size_t width, size_t height)
 {
@@ -24567,9 +24709,9 @@ static int mmixi_vlm_sides(mmix_ctx *m, const char *who, size_t width, size_t he
 /* Whether a model reads films; else there is an error. */
 static int mmixi_vlm_reads_films(mmix_ctx *m, const char *who, const mmix_vlm *v)
 {
-    if (mmixi_vlm_is_qwen(&v->config)) return 1;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: this model reads no films, expected one of Qwen2-VL or "
-              "Qwen2.5-VL; give it frames as pictures", who);
+    if (mmixi_vlm_films(&v->config)) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: this model reads no films, expected one of Qwen2-VL, "
+              "Qwen2.5-VL or NVILA; give it frames as pictures", who);
     return 0;
 }
 MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
@@ -24580,6 +24722,8 @@ MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, siz
     if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_vlm_sides(m, who, width, height)
         || mmixi_within(m, who, "count", (double)count, 1, INT32_MAX)) return -1;
     memset(plan, 0, sizeof *plan);
+    if (mmixi_vlm_is_nvila(&v->config))
+        return mmixi_nvila_plan_film(m, who, &v->config, count, plan);
     return mmixi_qwen_plan(m, who, &v->config.qwen, width, height, count, plan);
 }
 MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
@@ -24593,11 +24737,13 @@ MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, 
     plan->frames = 1;
     if (mmixi_vlm_is_qwen(c)) return mmixi_qwen_plan(m, who, &c->qwen, width, height, 0, plan);
     size_t side = mmixi_vlm_side(c);
+    int is_one = count > 1;
     if (c->kind == MMIX_VLM_IDEFICS3) mmixi_idefics3_plan(c, width, height, plan);
-    else if (c->kind == MMIX_VLM_NVILA || count > 1) {
+    else if (mmixi_vlm_is_nvila(c))
+        mmixi_nvila_plan(c, width, height, is_one || c->most <= 1, plan);
+    else if (is_one) {
         plan->tiles = 1;
-        plan->tokens = side * side;
-        if (mmixi_vlm_is_llava(c)) plan->tokens++;       /* what ends a row */
+        plan->tokens = side * side + 1;          /* with what ends a row */
     } else if (mmixi_llava_plan(c, width, height, plan))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a picture of %.0f x %.0f pixels is too thin "
                          "for tiles", who, (double)width, (double)height);
@@ -24663,13 +24809,13 @@ static void mmixi_vlm_tile(const mmix_vlm_config *c, mmix_picture in, size_t top
         }
     }
 }
-/* The tiles of a picture that has the plan's size; returns where the next one goes. */
-static mmix_real *mmixi_vlm_cut(const mmix_vlm_config *c, mmix_picture in,
-                                const mmix_vlm_plan *plan, mmix_real *out)
+/* The tiles of a picture that has just their size; returns where the next one goes. */
+static mmix_real *mmixi_vlm_cut(const mmix_vlm_config *c, mmix_picture in, mmix_real *out)
 {
     size_t T = c->tile;
-    for (size_t i = 0; i < plan->rows * plan->columns; i++, out += 3 * T * T)
-        mmixi_vlm_tile(c, in, i / plan->columns * T, i % plan->columns * T, out);
+    for (size_t top = 0; top < in.height; top += T)
+        for (size_t left = 0; left < in.width; left += T, out += 3 * T * T)
+            mmixi_vlm_tile(c, in, top, left, out);
     return out;
 }
 static int mmixi_idefics3_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
@@ -24679,13 +24825,12 @@ static int mmixi_idefics3_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_pic
     in = mmixi_vlm_resized(m, c, in, plan->between[0], plan->between[1]);
     in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
     if (!in.rgb) return -1;
-    out = mmixi_vlm_cut(c, in, plan, out);
+    if (plan->rows) out = mmixi_vlm_cut(c, in, out);
     in = mmixi_vlm_resized(m, c, in, T, T);
     if (!in.rgb) return -1;
     mmixi_vlm_tile(c, in, 0, 0, out);
     return 0;
 }
-/* The same, and NVILA's single tile. */
 static int mmixi_llava_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
                               const mmix_vlm_plan *plan, mmix_real *out)
 {
@@ -24694,8 +24839,7 @@ static int mmixi_llava_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_pictur
     size_t T = c->tile, longest = mmixi_max(in.width, in.height);
     mmix_picture whole = in;
     for (int i = 0; i < 3; i++) mean[i] = (uint8_t)(int)(c->mean[i] * 255);
-    if (!plan->rows && mmixi_vlm_is_llava(c))
-        whole = mmixi_vlm_framed(m, in, longest, longest, mean);
+    if (!plan->rows) whole = mmixi_vlm_framed(m, in, longest, longest, mean);
     whole = mmixi_vlm_resized(m, c, whole, T, T);
     if (!whole.rgb) return -1;
     mmixi_vlm_tile(c, whole, 0, 0, out);
@@ -24703,8 +24847,36 @@ static int mmixi_llava_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_pictur
     in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
     in = mmixi_vlm_framed(m, in, plan->rows * T, plan->columns * T, black);
     if (!in.rgb) return -1;
-    mmixi_vlm_cut(c, in, plan, out + 3 * T * T);
+    mmixi_vlm_cut(c, in, out + 3 * T * T);
     return 0;
+}
+/* The tiles of a picture as rows x columns of them, whatever its shape; where the next one goes, or
+   NULL. */
+static mmix_real *mmixi_nvila_cut(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
+                                  const size_t tiles[2], mmix_real *out)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    in = mmixi_vlm_resized(m, c, in, tiles[0] * c->tile, tiles[1] * c->tile);
+    if (!in.rgb) return NULL;
+    out = mmixi_vlm_cut(c, in, out);
+    mmix_rewind(m, mark);
+    return out;
+}
+static int mmixi_nvila_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture in,
+                              const mmix_vlm_plan *plan, mmix_real *out)
+{
+    static const size_t one[2] = { 1, 1 };
+    size_t tiles[2] = { plan->rows, plan->columns };
+    if (plan->rows && c->n_scales) {
+        for (size_t i = 0; out && i < c->n_scales; i++) {
+            mmixi_nvila_scale(c, plan, i, tiles);
+            out = mmixi_nvila_cut(m, c, in, tiles, out);
+        }
+        return out ? 0 : -1;
+    }
+    if (plan->rows) out = mmixi_nvila_cut(m, c, in, tiles, out);
+    if (out) out = mmixi_nvila_cut(m, c, in, one, out);
+    return out ? 0 : -1;
 }
 MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_picture picture,
                                      const mmix_vlm_plan *plan)
@@ -24718,9 +24890,10 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
     mmix_mark mark = mmix_mark_here(m);
     if (!pixels) return NULL;
     mmix_real *to = mmixi_of(pixels);
-    int is_idefics3 = c->kind == MMIX_VLM_IDEFICS3;
-    int bad = is_idefics3 ? mmixi_idefics3_pixels(m, c, picture, plan, to)
-        : mmixi_llava_pixels(m, c, picture, plan, to);
+    int bad;
+    if (c->kind == MMIX_VLM_IDEFICS3) bad = mmixi_idefics3_pixels(m, c, picture, plan, to);
+    else if (mmixi_vlm_is_nvila(c)) bad = mmixi_nvila_pixels(m, c, picture, plan, to);
+    else bad = mmixi_llava_pixels(m, c, picture, plan, to);
     mmix_rewind(m, mark);
     return bad ? NULL : pixels;
 }
@@ -24751,6 +24924,19 @@ static int mmixi_film_check(mmix_ctx *m, const char *who, const mmix_film *film)
     }
     return 1;
 }
+/* A film's frames, a tile each. */
+static mmix_tensor *mmixi_nvila_film_pixels(mmix_ctx *m, const mmix_vlm_config *c,
+                                            const mmix_film *film, const mmix_vlm_plan *plan)
+{
+    static const size_t one[2] = { 1, 1 };
+    mmix_tensor *pixels = mmix_new4(m, plan->tiles, 3, c->tile, c->tile);
+    mmix_real *out = mmixi_of(pixels);
+    for (size_t i = 0; out && i < plan->tiles; i++) {
+        mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
+        out = mmixi_nvila_cut(m, c, in, one, out);
+    }
+    return out ? pixels : NULL;
+}
 MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
                                           const mmix_vlm_plan *plan)
 {
@@ -24758,6 +24944,7 @@ MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const 
     if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
     if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_check(m, who, film)) return NULL;
     const mmix_vlm_config *c = &v->config;
+    if (mmixi_vlm_is_nvila(c)) return mmixi_nvila_film_pixels(m, c, film, plan);
     size_t frames = plan->frames * c->qwen.frames;
     const size_t shape[5] = { plan->frames, 3, c->qwen.frames, plan->height, plan->width };
     mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
@@ -24824,33 +25011,111 @@ static mmix_tensor *mmixi_vlm_merge(mmix_ctx *m, mmix_tensor *x, size_t side, si
     x = mmix_permute(m, mmix_reshape(m, x, 4, cut), order);
     return mmix_reshape(m, x, 3, joined);
 }
-/* What tower and joint make of B tiles: (B, n², D). The joint's norm has PyTorch's eps. */
+/* The tower's tokens of B tiles, (B, side², C). */
 static mmix_tensor *mmixi_vlm_tower(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *tiles)
 {
-    const mmix_vlm_config *c = &v->config;
-    mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = mmixi_vlm_positions(m, v);
-    x = mmixi_tower_tokens(m, &v->tower, tiles, x, c->layers);
-    if (c->post_norm) x = mmixi_tower_normed(m, &v->tower, v->tower.post, x);
-    x = mmixi_vlm_merge(m, x, mmixi_vlm_patches(c), c->merge);
-    if (v->norm.weight) x = mmix_layer_norm(m, x, v->norm.weight, v->norm.bias, 1e-5);
-    if (v->linear) x = mmix_linear(m, x, v->linear, NULL);
-    else x = mmix_mlp_forward(m, &v->mlp, x, NULL, NULL);
-    return mmixi_keep_only(m, mark, x);
+    x = mmixi_tower_tokens(m, &v->tower, tiles, x, v->config.layers);
+    if (v->config.post_norm) x = mmixi_tower_normed(m, &v->tower, v->tower.post, x);
+    return x;
 }
-/* The same for any number of tiles, a few after the others for the sake of memory. */
-enum { MMIXI_VLM_TILES = 4 };
-static mmix_tensor *mmixi_vlm_tiles(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *pixels)
+static mmix_tensor *mmixi_vlm_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x)
 {
-    size_t tiles = mmix_shape(pixels, 0);
+    const double eps = 1e-5;                     /* PyTorch's */
+    return norm->weight ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps) : x;
+}
+/* What the joint makes of tokens (B, side², C): (B, n², D). */
+static mmix_tensor *mmixi_vlm_joint(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *x)
+{
+    const mmix_vlm_config *c = &v->config;
+    x = mmixi_vlm_merge(m, x, mmixi_vlm_patches(c), c->merge);
+    if (v->narrower) {
+        x = mmixi_vlm_norm(m, &v->first, x);
+        x = mmix_linear(m, x, v->narrower, v->narrower_bias);
+        x = mmixi_activate(m, c->activation, x);
+    }
+    x = mmixi_vlm_norm(m, &v->norm, x);
+    if (v->linear) return mmix_linear(m, x, v->linear, NULL);
+    return mmix_mlp_forward(m, &v->mlp, x, NULL, NULL);
+}
+/* Both. A tile that stands for all scales has the same tokens in each. */
+static mmix_tensor *mmixi_vlm_tower_and_joint(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *tiles)
+{
+    mmix_tensor *x = mmixi_vlm_tower(m, v, tiles), *part[MMIX_VLM_SCALES];
+    for (size_t i = 0; i < v->config.n_scales; i++) part[i] = x;
+    if (v->config.n_scales) x = mmix_concat(m, 2, part, v->config.n_scales);
+    return mmixi_vlm_joint(m, v, x);
+}
+/* What f makes of any number of tiles (tiles, …), a few after the others for the sake of memory. */
+enum { MMIXI_VLM_TILES = 4 };
+typedef mmix_tensor *mmixi_vlm_function(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *tiles);
+static mmix_tensor *mmixi_vlm_tiles(mmix_ctx *m, const mmix_vlm *v, mmixi_vlm_function *f,
+                                    mmix_tensor *x)
+{
+    size_t tiles = mmix_shape(x, 0);
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *all = NULL;
     for (size_t i = 0; i < tiles && !m->error_kind; i += MMIXI_VLM_TILES) {
         size_t n = mmixi_min(MMIXI_VLM_TILES, tiles - i);
-        mmix_tensor *some = mmixi_vlm_tower(m, v, mmix_slice(m, pixels, 0, i, n));
+        mmix_mark begin = mmix_mark_here(m);
+        mmix_tensor *some = mmixi_keep_only(m, begin, f(m, v, mmix_slice(m, x, 0, i, n)));
         all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, some));
     }
     return all;
+}
+/* Tokens of rows x columns tiles (rows · columns, side², C) as one grid (1, rows · side,
+   columns · side, C), and back. */
+static mmix_tensor *mmixi_vlm_join(mmix_ctx *m, mmix_tensor *x, const size_t tiles[2], size_t side)
+{
+    static const int order[5] = { 0, 2, 1, 3, 4 };
+    size_t C = mmix_shape(x, 2);
+    const size_t apart[5] = { tiles[0], tiles[1], side, side, C };
+    const size_t grid[4] = { 1, tiles[0] * side, tiles[1] * side, C };
+    x = mmix_permute(m, mmix_reshape(m, x, 5, apart), order);
+    return mmix_reshape(m, x, 4, grid);
+}
+static mmix_tensor *mmixi_vlm_part(mmix_ctx *m, mmix_tensor *x, const size_t tiles[2], size_t side)
+{
+    static const int order[5] = { 0, 2, 1, 3, 4 };
+    size_t C = mmix_shape(x, 3);
+    const size_t apart[5] = { tiles[0], side, tiles[1], side, C };
+    const size_t list[3] = { tiles[0] * tiles[1], side * side, C };
+    x = mmix_permute(m, mmix_reshape(m, x, 5, apart), order);
+    return mmix_reshape(m, x, 3, list);
+}
+/* NVILA's tokens of a picture's scales, (1, gh, gw, D): the tower's of each scale are joined to a
+   grid, all grids brought to the size of scale number grid_scale and laid one behind the other; the
+   joint sees the squares of a tile again.
+   VILA: merge_features_for_dynamic_s2 */
+static mmix_tensor *mmixi_nvila_scales(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *pixels,
+                                       const mmix_vlm_plan *plan)
+{
+    static const int first[4] = { 0, 3, 1, 2 }, last[4] = { 0, 2, 3, 1 };
+    const mmix_vlm_config *c = &v->config;
+    size_t side = mmixi_vlm_patches(c), at = 0, out[2];
+    mmix_tensor *x = mmixi_vlm_tiles(m, v, mmixi_vlm_tower, pixels), *grids[MMIX_VLM_SCALES];
+    mmixi_nvila_scale(c, plan, c->grid_scale, out);
+    for (size_t i = 0; i < c->n_scales; i++) {
+        size_t tiles[2];
+        mmixi_nvila_scale(c, plan, i, tiles);
+        mmix_tensor *of = mmix_slice(m, x, 0, at, tiles[0] * tiles[1]);
+        of = mmix_permute(m, mmixi_vlm_join(m, of, tiles, side), first);
+        grids[i] = mmix_interpolate(m, of, MMIX_RESIZE_AREA, out[0] * side, out[1] * side, 0, 0);
+        at += tiles[0] * tiles[1];
+    }
+    x = mmix_permute(m, mmix_concat(m, 1, grids, c->n_scales), last);
+    x = mmixi_vlm_tiles(m, v, mmixi_vlm_joint, mmixi_vlm_part(m, x, out, side));
+    return mmixi_vlm_join(m, x, out, mmixi_vlm_side(c));
+}
+/* The means of each plan->mean frames of a film, x (frames, n², D). */
+static mmix_tensor *mmixi_nvila_mean(mmix_ctx *m, mmix_tensor *x, const mmix_vlm_plan *plan)
+{
+    const size_t shape[3] = { plan->frames, plan->mean,
+                              plan->grid[0] * plan->grid[1] * mmix_shape(x, 2) };
+    if (plan->mean == 1) return x;
+    const size_t means[3] = { plan->frames, shape[2] / mmix_shape(x, 2), mmix_shape(x, 2) };
+    x = mmix_sum_axis(m, mmix_reshape(m, x, 3, shape), 1);
+    return mmix_reshape(m, mmix_affine(m, x, 1 / (double)plan->mean, 0), 3, means);
 }
 /* The tokens of LLaVA's tiles x (tiles, side², D) that see the picture, row by row, (1, gh, gw, D).
    NULL without an error if there are none. */
@@ -24905,8 +25170,12 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
     int is_qwen = mmixi_vlm_is_qwen(&v->config);
     if (!mmixi_expect(m, who, &d, is_qwen ? "+film T3FYX" : "+pixels B3SS", pixels)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = is_qwen ? mmixi_qwen_features(m, &v->qwen, pixels)
-        : mmixi_vlm_tiles(m, v, pixels);
+    int has_scales = !is_qwen && v->config.n_scales && plan->rows;
+    mmix_tensor *x;
+    if (is_qwen) x = mmixi_qwen_features(m, &v->qwen, pixels);
+    else if (has_scales) x = mmixi_nvila_scales(m, v, pixels, plan);
+    else x = mmixi_vlm_tiles(m, v, mmixi_vlm_tower_and_joint, pixels);
+    if (plan->mean) x = mmixi_nvila_mean(m, x, plan);
     if (mmixi_vlm_is_llava(&v->config)) x = mmixi_llava_pack(m, v, x, plan);
     else x = mmixi_flat(m, x);
     return mmixi_keep_only(m, mark, x);
@@ -24914,21 +25183,23 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
 
 /* ---- a text with pictures ---- */
 
-/* Grid number i of a medium's tokens as rows and columns: 1, or 0 if it has fewer. */
+/* Grid number i of a medium's tokens as frames, rows and columns: 1, or 0 if it has fewer. */
 static int mmixi_vlm_grid(const mmix_vlm_config *c, const mmix_vlm_plan *plan, size_t i,
-                          size_t grid[2])
+                          size_t grid[3])
 {
-    memcpy(grid, plan->grid, sizeof plan->grid);
-    if (mmixi_vlm_is_qwen(c)) return !i;
+    int is_qwen = mmixi_vlm_is_qwen(c);
+    grid[0] = is_qwen ? plan->frames : 1;
+    memcpy(grid + 1, plan->grid, sizeof plan->grid);
+    if (is_qwen || (c->n_scales && plan->rows)) return !i;
     size_t side = mmixi_vlm_side(c);
     if (i == 0 || !mmixi_vlm_is_llava(c)) {
-        grid[0] = side;
         grid[1] = side;
-        return i < plan->tiles;
+        grid[2] = side;
+        return i < (plan->mean ? plan->frames : plan->tiles);
     }
-    if (!plan->rows) grid[0] = 1;
-    grid[1]++;
-    return i == 1 && grid[0];
+    if (!plan->rows) grid[1] = 1;
+    grid[2]++;
+    return i == 1 && grid[1];
 }
 /* A picture, which is a film of one frame here, or a film; and what stands in the text for it. */
 typedef struct mmixi_vlm_medium {
@@ -24951,7 +25222,7 @@ typedef struct mmixi_vlm_text {
 static int32_t mmixi_vlm_token(const mmix_vlm_config *c, int is_film)
 {
     if (!is_film) return c->image_token;
-    return mmixi_vlm_is_qwen(c) ? c->qwen.film_token : -1;
+    return mmixi_vlm_films(c) ? c->film_token : -1;
 }
 /* Plans all media, in step memory. 0, or -1. */
 static int mmixi_vlm_plans(mmix_ctx *m, mmixi_vlm_text *t, const mmix_picture *pictures,
@@ -24963,7 +25234,7 @@ static int mmixi_vlm_plans(mmix_ctx *m, mmixi_vlm_text *t, const mmix_picture *p
     for (size_t i = 0; i < t->count; i++) {
         mmixi_vlm_medium *medium = &t->media[i];
         mmix_film *film = &medium->film;
-        size_t grid[2], n = 0;
+        size_t grid[3], n = 0;
         memset(medium, 0, sizeof *medium);
         medium->is_film = i >= t->pictures;
         film->count = 1;
@@ -24993,10 +25264,10 @@ static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
 {
     const mmix_vlm_config *c = &t->v->config;
     int32_t token = mmixi_vlm_token(c, medium->is_film);
-    size_t grid[2];
+    size_t grid[3];
     for (size_t k = 0; mmixi_vlm_grid(c, &medium->plan, k, grid); k++) {
         mmix_span *span = &t->spans[t->n_spans++];
-        size_t tokens = medium->plan.frames * grid[0] * grid[1], found = 0;
+        size_t tokens = grid[0] * grid[1] * grid[2], found = 0;
         while (t->ids[t->at] != token) t->at++;
         while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == token) found++;
         if (found < tokens) {
@@ -25009,9 +25280,7 @@ static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
         }
         memset(span, 0, sizeof *span);
         span->start = t->at;
-        span->grid[0] = medium->plan.frames;
-        span->grid[1] = grid[0];
-        span->grid[2] = grid[1];
+        memcpy(span->grid, grid, sizeof grid);
         span->frame_step = mmixi_vlm_frame_step(c, medium);
         t->at += tokens;
     }
@@ -25032,7 +25301,7 @@ static int mmixi_vlm_find_all(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
     return 0;
 }
 /* The features of a film, (tokens, D), some frames after the others for the sake of memory. */
-enum { MMIXI_QWEN_FRAMES = MMIXI_SIZE(16, 2) };
+enum { MMIXI_FILM_FRAMES = MMIXI_SIZE(16, 2) };
 static mmix_tensor *mmixi_vlm_film(mmix_ctx *m, const mmixi_vlm_text *t,
                                    const mmixi_vlm_medium *medium)
 {
@@ -25040,9 +25309,11 @@ static mmix_tensor *mmixi_vlm_film(mmix_ctx *m, const mmixi_vlm_text *t,
     mmix_vlm_plan plan = medium->plan;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *all = NULL;
-    for (size_t i = 0; i < medium->plan.frames && !m->error_kind; i += MMIXI_QWEN_FRAMES) {
-        size_t before = i * t->v->config.qwen.frames;
-        plan.frames = mmixi_min(MMIXI_QWEN_FRAMES, medium->plan.frames - i);
+    size_t each = plan.mean ? plan.mean : t->v->config.qwen.frames;
+    for (size_t i = 0; i < medium->plan.frames && !m->error_kind; i += MMIXI_FILM_FRAMES) {
+        size_t before = i * each;
+        plan.frames = mmixi_min(MMIXI_FILM_FRAMES, medium->plan.frames - i);
+        if (plan.mean) plan.tiles = plan.frames * plan.mean;
         film.frames = medium->film.frames + before;
         film.count = medium->film.count - before;
         mmix_tensor *x = mmix_vlm_film_pixels(m, t->v, &film, &plan);
@@ -28936,11 +29207,11 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
    up to 12.3, with which the systems were trained. (From 13.0 on it takes the columns first where
    the height shrinks by more than twice what the width does.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
-   -3/4, or is 1 - |x| for -1 < x < 1.
+   -3/4, or is 1 - |x| for -1 < x < 1. Its "area" is a mean instead.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
 /* Filters of pictures alone, behind MMIX_RESIZE_…: Lanczos', and bilinear with antialiasing. */
-enum { MMIXI_RESIZE_LANCZOS = MMIX_RESIZE_BICUBIC_ANTIALIAS + 1, MMIXI_RESIZE_TRIANGLE };
+enum { MMIXI_RESIZE_LANCZOS = MMIX_RESIZE_AREA + 1, MMIXI_RESIZE_TRIANGLE };
 static double mmixi_sinc(double x)
 {
     const double pi = MMIXI_TURN / 2;
@@ -28957,9 +29228,25 @@ static double mmixi_resize_kernel(int filter, double x)
     if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
     return 0;
 }
+/* Those of MMIX_RESIZE_AREA: all from ⌊out · ratio⌋ to below ⌈(out + 1) · ratio⌉, where products
+   that are rounded next to a whole number are that number. */
+static size_t mmixi_resize_area(size_t n, double ratio, size_t out, mmixi_tap *tap)
+{
+    const double rounding = 1e-9;
+    double begin = floor((double)out * ratio + rounding);
+    double end = ceil((double)(out + 1) * ratio - rounding);
+    size_t first = (size_t)fmin(begin, (double)(n - 1));
+    size_t count = (size_t)fmin(end, (double)n) - first;
+    for (size_t k = 0; k < count; k++) {
+        tap[k].at = first + k;
+        tap[k].weight = 1 / (double)count;
+    }
+    return count;
+}
 /* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
+    if (filter == MMIX_RESIZE_AREA) return mmixi_resize_area(n, ratio, out, tap);
     int smooth = filter >= MMIX_RESIZE_BICUBIC_ANTIALIAS;
     double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
     double reach = 2 * f;
@@ -36155,7 +36442,7 @@ static void mmixi_hf_qwen(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_con
     c->kind = MMIX_VLM_QWEN;
     c->positions = mmixi_hf_size_or(&text, "max_position_embeddings", 32768);
     c->image_token = (int32_t)mmixi_hf_size_or(h, "image_token_id", 151655);
-    c->qwen.film_token = (int32_t)mmixi_hf_size_or(h, "video_token_id", 151656);
+    c->film_token = (int32_t)mmixi_hf_size_or(h, "video_token_id", 151656);
     c->qwen.newer = mmixi_hf_is(h, "qwen2_5_vl");
     mmixi_hf_qwen_tower(&picture, a, &c->qwen);
     mmixi_hf_qwen_kind(&picture, d->dim, &c->qwen);
@@ -36335,6 +36622,119 @@ static const mmixi_renaming mmixi_names_nvila[] = {
     { "multi_modal_projector.fc2.", "layers.4." },
     { NULL, NULL }
 };
+static const mmixi_renaming mmixi_names_nvila_two_norms[] = {
+    { "multi_modal_projector.first_norm.", "layers.1." },
+    { "multi_modal_projector.narrower.", "layers.2." },
+    { "multi_modal_projector.norm.", "layers.4." },
+    { "multi_modal_projector.fc1.", "layers.5." },
+    { "multi_modal_projector.fc2.", "layers.7." },
+    { NULL, NULL }
+};
+/* What VILA's mm_projector_type names. The order of tokens under mlp_downsample differs between
+   versions of VILA; those that have scales have today's, which is that of the other two. */
+static void mmixi_hf_nvila_joint(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    const char *type = mmixi_json_word(h->json, "mm_projector_type", "none");
+    c->merge = 2;
+    c->projector = MMIX_PROJECTOR_NORM_MLP;
+    if (!strcmp(type, "mlp_downsample_2x2_fix")) return;
+    if (!strcmp(type, "mlp_downsample") && c->n_scales) return;
+    if (strcmp(type, "mlp_downsample_3x3_fix")) {
+        mmixi_hf_refuse(h, h->json, "mm_projector_type", "mlp_downsample_2x2_fix, "
+                        "mlp_downsample_3x3_fix, or mlp_downsample with dynamic_s2");
+        return;
+    }
+    c->merge = 3;
+    c->projector = MMIX_PROJECTOR_TWO_NORMS;
+}
+/* The numbers between commas in s2_scales, in pixels: ascending multiples of the first. */
+static void mmixi_hf_nvila_scales(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    const char *text = mmixi_json_word(h->json, "s2_scales", "336,672,1008");
+    const char *index = mmixi_json_find(h->json, "s2_resize_output_to_scale_idx");
+    size_t unit = 0, n = 0, before = 0;
+    int fits = 1;
+    for (; fits && *text; n++) {
+        char *end;
+        size_t pixels = (size_t)strtoul(text, &end, 10);
+        if (n == 0) unit = pixels;
+        fits = end > text && n < MMIX_VLM_SCALES && pixels > before && pixels % unit == 0;
+        if (fits) c->scales[n] = pixels / unit;
+        before = pixels;
+        text = end + strspn(end, ", ");
+    }
+    if (!fits || n < 2)
+        mmixi_hf_refuse(h, h->json, "s2_scales", "2 to 4 numbers in a text, multiples of the first "
+                        "and in order");
+    if (h->m->error_kind) return;
+    c->n_scales = n;
+    double number = mmixi_json_number(index, 0);
+    if (number < 0) number += (double)n;
+    if (number >= 0 && number < (double)n) c->grid_scale = (size_t)number;
+    else mmixi_hf_refuse(h, h->json, "s2_resize_output_to_scale_idx", "the number of a scale");
+}
+/* How pictures become tiles. */
+static void mmixi_hf_nvila_tiles(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    int has_scales = mmixi_hf_flag(h, "dynamic_s2", 0);
+    const char *expected = has_scales ? "dynamic_s2" : "resize, dynamic";
+    mmixi_hf_word(h, h->json, "image_aspect_ratio", "none", expected);
+    if (!has_scales) mmixi_hf_off(h, "s2", "false, or dynamic_s2 besides");
+    int is_one = !strcmp(mmixi_json_word(h->json, "image_aspect_ratio", "none"), "resize");
+    if (is_one || h->m->error_kind) return;
+    c->most = mmixi_hf_size_or(h, "max_tiles", 12);
+    c->least = mmixi_hf_size_or(h, "min_tiles", 1);
+    if (has_scales) {                            /* as many as a square of the last scale has */
+        mmixi_hf_nvila_scales(h, c);
+        c->least = c->scales[mmixi_max(c->n_scales, 1) - 1];
+        c->least *= c->least;
+    }
+    if (c->least > c->most)
+        mmixi_hf_refuse(h, h->json, "max_tiles", "at least min_tiles, or those of the last scale");
+}
+/* What stands around the features of a picture or a film's frame: a line's end, and that alone. */
+static void mmixi_hf_nvila_ends(const mmixi_hf *h)
+{
+    static const char *const none[] = { "start_tokens", "sep_tokens" };
+    const char *ends = mmixi_json_find(h->json, "end_tokens");
+    for (int i = 0; i < 2; i++) {
+        const char *v = mmixi_json_find(h->json, none[i]);
+        if (v && *v != 'n') mmixi_hf_refuse(h, h->json, none[i], "null");
+    }
+    if (ends && strcmp(mmixi_json_word(h->json, "end_tokens", ""), "\n"))
+        mmixi_hf_refuse(h, h->json, "end_tokens", "a line's end");
+}
+/* Films: frames as they are, or the means of some of them. */
+static void mmixi_hf_nvila_films(const mmixi_hf *h, const mmixi_hf *words, mmix_vlm_config *c)
+{
+    static const char basic[] = "llava.model.encoders.BasicVideoEncoder";
+    static const char means[] = "llava.model.encoders.TSPVideoEncoder";
+    const char *film = mmixi_json_find(words->json, "<vila/video>");
+    mmixi_hf picture = *h, video = *h;
+    size_t size[3] = { 1, 1, 1 };
+    picture.json = mmixi_json_find(h->json, "image_encoder");
+    video.json = mmixi_json_find(h->json, "video_encoder");
+    if (picture.json && *picture.json == '{') {
+        mmixi_hf_word(&picture, picture.json, "_target_", "none",
+                      "llava.model.encoders.BasicImageEncoder");
+        mmixi_hf_nvila_ends(&picture);
+    }
+    if (!film || !video.json || *video.json != '{' || h->m->error_kind) return;
+    mmixi_hf_nvila_ends(&video);
+    int is_mean = !strcmp(mmixi_json_word(video.json, "_target_", "none"), means);
+    if (!is_mean) mmixi_hf_word(&video, video.json, "_target_", "none", basic);
+    if (is_mean) {
+        const char *key, *list = mmixi_json_find(video.json, "pool_sizes");
+        const char *one = list && *list == '[' ? mmixi_json_next(list, list, &key) : NULL;
+        int fits = one && mmixi_json_sizes(one, size, 3) == 3 && size[0] && size[1] == 1
+            && size[2] == 1 && !mmixi_json_next(list, one, &key);
+        if (!fits) mmixi_hf_refuse(&video, video.json, "pool_sizes", "[[frames, 1, 1]]");
+    }
+    if (mmixi_hf_size_or(h, "video_max_tiles", 1) > 1)
+        mmixi_hf_refuse(h, h->json, "video_max_tiles", "1");
+    c->film_frames = size[0];
+    c->film_token = (int32_t)mmixi_hf_size(words, "<vila/video>");
+}
 static void mmixi_hf_nvila(mmix_ctx *m, mmix_archive *const *a, const char *who, mmix_vlm_config *c)
 {
     mmix_archive *of_tower = a[MMIXI_NVILA_TOWER];
@@ -36345,20 +36745,17 @@ static void mmixi_hf_nvila(mmix_ctx *m, mmix_archive *const *a, const char *who,
     mmixi_hf pictures = mmixi_hf_beside(m, of_tower, who, "preprocessor_config.json", 1);
     mmixi_hf words = mmixi_hf_beside(m, a[MMIXI_NVILA_LLM], who, "added_tokens.json", 1);
     if (m->error_kind) return;
-    mmixi_hf_word(&h, h.json, "image_aspect_ratio", "none", "resize");
-    mmixi_hf_off(&h, "s2", "false: pictures have one size");
-    mmixi_hf_off(&h, "dynamic_s2", "false: pictures have one size");
+    mmixi_hf_nvila_tiles(&h, c);
     mmixi_hf_word(&h, h.json, "mm_vision_select_feature", "cls_patch", "cls_patch");
     mmixi_hf_word(&tower, tower.json, "model_type", "none", "siglip_vision_model");
-    mmixi_hf_word(&joint, joint.json, "mm_projector_type", "none", "mlp_downsample_2x2_fix");
     mmixi_hf_vlm_tower(&tower, of_tower, 768, 12, 16, c);
     if (mmixi_names_contain(of_tower, "head.probe")) c->tower.pool = MMIX_TOWER_PROBE;
     mmixi_hf_feature_layer(&h, "mm_vision_select_layer", -2, c);
     mmixi_hf_vlm_decoder(&text, a[MMIXI_NVILA_LLM], c);
+    mmixi_hf_nvila_joint(&joint, c);
     c->kind = MMIX_VLM_NVILA;
-    c->merge = 2;
-    c->projector = MMIX_PROJECTOR_NORM_MLP;
     c->image_token = (int32_t)mmixi_hf_size(&words, "<image>");
+    mmixi_hf_nvila_films(&h, &words, c);
     if (!m->error_kind) mmixi_hf_siglip_pictures(&pictures, c);
 }
 static void mmixi_nvila_read(mmix_ctx *m, mmix_vlm *v, mmix_archive *const *a)
@@ -36373,6 +36770,7 @@ static void mmixi_nvila_read(mmix_ctx *m, mmix_vlm *v, mmix_archive *const *a)
     part.first = v->tower_count;
     part.count = p->count - v->tower_count;
     part.names.renamings = mmixi_names_nvila;
+    if (v->narrower) part.names.renamings = mmixi_names_nvila_two_norms;
     if (mmixi_parts_read(m, &part, 1, 0)) return;
     mmix_params_read(v->decoder->params, a[MMIXI_NVILA_LLM], NULL);
 }

@@ -5,9 +5,9 @@
        ./ask folder frame*.jpg "What happens?" --film 2
 
    The folder is one of Hugging Face's, as it is downloaded: SmolVLM and Idefics3, LLaVA-OneVision,
-   Qwen2-VL and Qwen2.5-VL (docs/models.md lists them). JPEG and PNG need stb_image.h (Debian:
-   libstb-dev), PPM nothing. Frames of a film are pictures in their order; with --film Qwen reads
-   them as one film.
+   Qwen2-VL and Qwen2.5-VL, NVILA (docs/models.md lists them). JPEG and PNG need stb_image.h (Debian:
+   libstb-dev), PPM nothing. Frames of a film are pictures in their order; with --film Qwen and NVILA
+   read them as one film.
 
    What happens: the model's rules say into which tiles a picture is cut and how many tokens it
    becomes (mmix_vlm_plan_picture). The prompt is written as the model was taught, with so many
@@ -31,12 +31,13 @@ static const char help[] =
     "ask - a vision-language model answers\n\n"
     "  ask FOLDER PICTURE... QUESTION   FOLDER: model.safetensors (or its index), config.json,\n"
     "                                   preprocessor_config.json and tokenizer.json of a SmolVLM,\n"
-    "                                   an Idefics3, a LLaVA-OneVision or a Qwen2-VL or 2.5-VL\n\n"
+    "                                   an Idefics3, a LLaVA-OneVision or a Qwen2-VL or 2.5-VL;\n"
+    "                                   or NVILA's, with llm, vision_tower and mm_projector\n\n"
     "  --type NAME        float, bf16, f16, int8 or q4: how weights are held; q4 is fastest,\n"
     "                     float the most exact                                (float)\n"
     "  --longest N        SmolVLM, Idefics3: pixels of a picture's longer side; with 512 it is\n"
     "                     one tile and soon read                              (the model's)\n"
-    "  --film RATE        Qwen: the pictures are the frames of a film, so many a second\n"
+    "  --film RATE        Qwen, NVILA: the pictures are the frames of a film, so many a second\n"
     "  --count N          an answer's length at most, in tokens               (256)\n"
     "  --temperature T    0: always the likeliest token                       (0)\n"
     "  --top-p P          of the likeliest with together P; 0: all            (0)\n"
@@ -64,6 +65,7 @@ typedef struct ask {
     mmix_picture *picture;                       /* in the order of the question */
     mmix_vlm_plan *plan;                         /* with --film only the first */
     tokenizer_text prompt;
+    char words[4096];                            /* the folder with the tokenizer */
     double first;                                /* seconds to the first token */
 } ask;
 
@@ -107,9 +109,22 @@ static int say_qwen(const ask *a, tokenizer_text *text, size_t i)
     int bad = say(text, "<|vision_start|>") || say_often(text, pad, tokens);
     return bad || say(text, "<|vision_end|>");
 }
+/* Tokens that stand together: NVILA's prompt has one mark for them, see spread_marks. */
+static size_t together(const mmix_vlm_plan *plan) { return plan->grid[0] * plan->grid[1]; }
+/* What stands for a picture or a film of NVILA. Tiles are a line each. */
+static int say_nvila(const ask *a, tokenizer_text *text, size_t i)
+{
+    const mmix_vlm_config *c = mmix_vlm_config_of(a->v);
+    int bad = 0, in_lines = c->most > 1 && !c->n_scales && a->o->pictures == 1;
+    if (a->o->film > 0) return say(text, "<vila/video>");
+    for (size_t n = a->plan[i].tokens / together(&a->plan[i]); n-- > 0 && !bad;)
+        bad = say(text, "<image>") || (in_lines && say(text, "\n"));
+    return bad;
+}
 static int say_picture(const ask *a, tokenizer_text *text, size_t i)
 {
     if (mmix_vlm_config_of(a->v)->kind == MMIX_VLM_QWEN) return say_qwen(a, text, i);
+    if (mmix_vlm_config_of(a->v)->kind == MMIX_VLM_NVILA) return say_nvila(a, text, i);
     if (a->o->show) return say(text, "<image>");
     if (mmix_vlm_config_of(a->v)->kind == MMIX_VLM_IDEFICS3) return say_tiles(text, &a->plan[i]);
     return say_images(text, a->plan[i].tokens);
@@ -130,14 +145,27 @@ static const manner manners[] = {
     { MMIX_VLM_QWEN, "<|vision_start|><|image_pad|><|vision_end|>",
       "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n", "",
       "<|im_end|>\n<|im_start|>assistant\n" },
+    { MMIX_VLM_NVILA, "system\\nYou are a helpful assistant.<|im_end|>",
+      "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n", "",
+      "<|im_end|>\n<|im_start|>assistant\n" },
+    { MMIX_VLM_NVILA, "system\\nYou are a helpful assistant<|im_end|>",
+      "<|im_start|>system\nYou are a helpful assistant<|im_end|>\n<|im_start|>user\n", "",
+      "<|im_end|>\n<|im_start|>assistant\n" },
+    { MMIX_VLM_NVILA, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+      "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+      "<|im_end|>\n<|im_start|>user\n", "", "<|im_end|>\n<|im_start|>assistant\n" },
 };
-/* Whether a template, as a file holds it, has the words: \n stands there as it is, or escaped. */
+/* Whether a template, as a file holds it, has the words. Their \n stands there as it is, escaped,
+   or as the end of a line. */
 static int has_words(const char *template, const char *words)
 {
     for (; *template; template++) {
         const char *p = template, *w = words;
-        while (*w && *p == *w) {
-            if (*w == '\\' && p[1] == '\\') p++;
+        while (*w) {
+            int is_end = *p == '\n' && w[0] == '\\' && w[1] == 'n';
+            if (*p != *w && !is_end) break;
+            if (*p == '\\' && p[1] == '\\') p++;
+            if (is_end) w++;
             p++;
             w++;
         }
@@ -158,7 +186,7 @@ static const manner *find_manner(const ask *a)
     if (a->o->plain) return &plain;
     for (size_t i = all; i-- > 0;) if (manners[i].kind == kind) first = &manners[i];
     for (int n = 0; n < 3 && !told; n++) {
-        char *text = read_beside(a->o->folder, names[n]);
+        char *text = read_beside(a->words, names[n]);
         told = text && (n == 0 || strstr(text, "\"chat_template\""));
         for (size_t i = all; told && i-- > 0;)
             if (manners[i].kind == kind && has_words(text, manners[i].sign)) found = &manners[i];
@@ -246,28 +274,72 @@ static int open_model(ask *a)
     if (type < 0) return 1;
     a->v = mmix_vlm_load_as(k->m, a->o->folder, type);
     if (!a->v) return fail(mmix_error(k->m));
-    if (mmix_vlm_config_of(a->v)->kind == MMIX_VLM_NVILA)
-        return fail("how NVILA is asked is not done here; mmix_vlm_sequence takes its tokens");
     if (a->o->longest > 0 && mmix_vlm_longest(a->v, (size_t)a->o->longest))
         return fail(mmix_error(k->m));
     const mmix_vlm_config *c = mmix_vlm_config_of(a->v);
+    int is_qwen = c->kind == MMIX_VLM_QWEN, is_nvila = c->kind == MMIX_VLM_NVILA;
     k->decoder = mmix_vlm_decoder(a->v);
     if (c->positions) k->positions = c->positions;
-    k->t = tokenizer_load(a->o->folder, error);
+    snprintf(a->words, sizeof a->words, "%.4000s%s", a->o->folder, is_nvila ? "/llm" : "");
+    k->t = tokenizer_load(a->words, error);
     if (!k->t) return fail(error);
     if (check_vocabulary(k)) return 1;
-    int is_qwen = c->kind == MMIX_VLM_QWEN, is_idefics = c->kind == MMIX_VLM_IDEFICS3;
     if (tokenizer_find(k->t, is_qwen ? "<|image_pad|>" : "<image>") != c->image_token)
         return fail("the tokenizer's image token is not the model's");
-    if (is_qwen && tokenizer_find(k->t, "<|video_pad|>") != c->qwen.film_token)
+    if (is_qwen && tokenizer_find(k->t, "<|video_pad|>") != c->film_token)
         return fail("the tokenizer's <|video_pad|> is not the model's");
-    int bad = read_configs(k, a->o->folder) || tokenizer_ids_add(&k->ends, tokenizer_end(k->t));
+    if (is_nvila && c->film_frames && tokenizer_find(k->t, "<vila/video>") != c->film_token)
+        return fail("the tokenizer's <vila/video> is not the model's");
+    int bad = read_configs(k, a->words) || tokenizer_ids_add(&k->ends, tokenizer_end(k->t));
+    int is_idefics = c->kind == MMIX_VLM_IDEFICS3;
     int32_t end = tokenizer_find(k->t, is_idefics ? "<end_of_utterance>" : "<|im_end|>");
     return bad || (end >= 0 && tokenizer_ids_add(&k->ends, end)) ? fail("out of memory") : 0;
 }
 
 /* ---- an answer -------------------------------------------------------------------------------- */
 
+/* NVILA: puts all of a mark's tokens in its place, after each grid of them the end of a line. 0, or
+   1 without memory. */
+static int spread_marks(const ask *a, const tokenizer_ids *marked, tokenizer_ids *ids)
+{
+    const mmix_vlm_config *c = mmix_vlm_config_of(a->v);
+    tokenizer_ids end = { NULL, 0, 0 };
+    size_t i = 0, seen = 0;                      /* picture i, and how many of its tokens */
+    size_t media = a->o->film > 0 ? 1 : a->o->pictures;
+    int bad = tokenizer_encode(a->k.t, "\n", 1, 0, &end);
+    for (size_t at = 0; at < marked->count && !bad; at++) {
+        int32_t id = marked->at[at];
+        int is_film = c->film_frames && id == c->film_token;
+        size_t grids = is_film ? a->plan[0].frames : 1;
+        if ((!is_film && id != c->image_token) || i == media) {
+            bad = tokenizer_ids_add(ids, id);
+            continue;
+        }
+        for (size_t grid = 0; grid < grids && !bad; grid++) {
+            for (size_t n = together(&a->plan[i]); n-- > 0 && !bad;)
+                bad = tokenizer_ids_add(ids, id);
+            for (size_t n = 0; n < end.count && !bad; n++)
+                bad = tokenizer_ids_add(ids, end.at[n]);
+            seen += together(&a->plan[i]);
+        }
+        if (seen < a->plan[i].tokens) continue;
+        seen = 0;
+        i++;
+    }
+    tokenizer_ids_free(&end);
+    return bad;
+}
+/* The prompt's tokens. 0, or 1 without memory. */
+static int prompt_ids(const ask *a, tokenizer_ids *ids)
+{
+    tokenizer_ids marked = { NULL, 0, 0 };
+    if (mmix_vlm_config_of(a->v)->kind != MMIX_VLM_NVILA)
+        return tokenizer_encode(a->k.t, a->prompt.at, a->prompt.count, 0, ids);
+    int bad = tokenizer_encode(a->k.t, a->prompt.at, a->prompt.count, 0, &marked);
+    bad = bad || spread_marks(a, &marked, ids);
+    tokenizer_ids_free(&marked);
+    return bad;
+}
 /* Reads the question and answers it. 0, or 1 after a message. */
 static int answer(ask *a)
 {
@@ -276,7 +348,7 @@ static int answer(ask *a)
     tokenizer_text words = { NULL, 0, 0 };
     mmix_sequence question;
     const mmix_real *logits = NULL;
-    if (tokenizer_encode(k->t, a->prompt.at, a->prompt.count, 0, &ids)) return fail("out of memory");
+    if (prompt_ids(a, &ids)) return fail("out of memory");
     double start = now();
     k->state = mmix_decoder_state_create(k->decoder);
     const mmix_film film = { a->picture, a->o->pictures, a->o->film };

@@ -237,7 +237,7 @@ static void bad_arguments(void)
         "smaller than a patch of 8");
     BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 2, 2, 2), NULL), "mmix_patch_embed", "weight");
     BAD(mmix_interpolate(m, x3, MMIX_RESIZE_BICUBIC, 2, 2, 0, 0), "mmix_interpolate", "(2, 5, 6)");
-    BAD(mmix_interpolate(m, x4, 3, 2, 2, 0, 0), "mmix_interpolate", "filter is 3");
+    BAD(mmix_interpolate(m, x4, 4, 2, 2, 0, 0), "mmix_interpolate", "filter is 4");
     BAD(mmix_cross_entropy(m, a, i, -1), "mmix_cross_entropy", "(2, 3)");
     BAD(mmix_cross_entropy(m, a, mmix_new2(m, 2, 4), -1), "mmix_cross_entropy", "target");
     BAD(mmix_cross_entropy(m, a, mmix_new2(m, 3, 3), -1), "mmix_cross_entropy", "(3, 3)");

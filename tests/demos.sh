@@ -83,6 +83,15 @@ for folder in tests/golden/vlm/smolvlm tests/golden/vlm/idefics3 tests/golden/vl
     if $t/ask $folder $folder/picture.ppm "what is this?" --count 8 2>$t/ask.err | cmp -s - $folder/answer.txt; then ok
     else no "ask $folder: another answer than transformers'" $t/ask.err; fi
 done
+for folder in tests/golden/vlm/nvila tests/golden/vlm/nvila-tiles tests/golden/vlm/nvila-scales; do
+    [ -x $t/ask ] || continue
+    for more in "" -two "-film --film 2"; do
+        pictures=$folder/picture.ppm; [ -z "$more" ] || pictures="$pictures $pictures"
+        set -- ${more#-two}; kind=${more%% *}; [ $# -eq 0 ] || shift
+        if $t/ask $folder $pictures "what is this?" --count 8 "$@" 2>$t/ask.err | cmp -s - $folder/answer$kind.txt; then ok
+        else no "ask $folder $more: another answer than PyTorch's" $t/ask.err; fi
+    done
+done
 asked() { refuses_by ask "$@"; }
 asked 'nowhere: expected a folder with model\.safetensors' $t/nowhere x
 asked '^ask: no question; --help says' tests/golden/vlm/smolvlm
@@ -90,6 +99,8 @@ asked 'missing\.ppm: missing, or not to be read' tests/golden/vlm/smolvlm $t/mis
 asked '101 pictures, expected at most the 900' tests/golden/vlm/smolvlm $(for i in $(seq 101); do echo tests/golden/vlm/smolvlm/picture.ppm; done) x
 asked '^ask: --type: give float' tests/golden/vlm/smolvlm x --type int3
 asked 'mmix_vlm_longest: kind is 1, expected MMIX_VLM_IDEFICS3' tests/golden/vlm/llava-few x --longest 28
+asked '13 of the ids are image tokens, expected 9 for' tests/golden/vlm/nvila tests/golden/vlm/nvila/picture.ppm 'an <image><image><image><image>'
+asked 'count is 1, expected a multiple of film_frames, 2' tests/golden/vlm/nvila tests/golden/vlm/nvila/picture.ppm x --film 2
 asked 'this model reads no films' tests/golden/vlm/smolvlm tests/golden/vlm/smolvlm/picture.ppm x --film 2
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'

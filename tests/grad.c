@@ -726,6 +726,8 @@ static mmix_tensor *t_bicubic(int o)
         return mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 3, 9, 0, 0);
     if (o == 5)
         return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC_ANTIALIAS, 2, 7, 0, 0);
+    if (o == 6)
+        return mmix_interpolate(m, x, MMIX_RESIZE_AREA, 3, 9, 0, 0);
     return mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 2, 3, 0, 0);
 }
 
@@ -1928,7 +1930,7 @@ int main(void)
     for (int k = 0; k < 8; k++)
         many("conv1d", t_conv, 10 * k + 1, 5);
     many("patch_embed", t_patch, 0, 2);
-    many("resize", t_bicubic, 0, 6);
+    many("resize", t_bicubic, 0, 7);
     many_equal("cross_entropy", t_xent, f_xent, 1);
     many_equal("cross_entropy_soft", t_xent_soft, f_xent_soft, 2);
     many_equal("dino_loss", t_dino_loss, f_dino_loss, 3);

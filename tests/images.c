@@ -302,6 +302,34 @@ static void test_resize(void)
     boxes_beyond_the_edges();
 }
 
+/* Output i of `count` is the mean of the inputs ⌊i n / count⌋ … ⌈(i + 1) n / count⌉ - 1, in whole
+   numbers. */
+static double plain_area(const mmix_real *x, size_t n, size_t count, size_t i)
+{
+    size_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
+    double sum = 0;
+    for (size_t k = begin; k < end; k++) sum += (double)x[k];
+    return sum / (double)(end - begin);
+}
+static void test_area(mmix_ctx *m)
+{
+    enum { MOST = 49 };
+    mmix_real line[MOST];
+    size_t wrong = 0;
+    for (size_t i = 0; i < MOST; i++) line[i] = (mmix_real)((i * i * 37) % 101);
+    for (size_t n = 1; n <= MOST; n++)
+        for (size_t count = 1; count <= MOST; count++) {
+            mmix_tensor *x = mmix_from(m, 4, (const size_t[4]) { 1, 1, 1, n }, line);
+            mmix_tensor *y = mmix_interpolate(m, x, MMIX_RESIZE_AREA, 2, count, 0, 0);
+            for (size_t i = 0; y && i < 2 * count; i++) {
+                double expected = plain_area(line, n, count, i % count);
+                wrong += !(fabs((double)mmix_data(y)[i] - expected) < 1e-5 * 101);
+            }
+            wrong += !y;
+            mmix_reset(m);
+        }
+    check(!wrong, "means over areas", (double)wrong);
+}
 static void test_evaluate(void)
 {
     for (size_t t = 0; t < 60; t++) {
@@ -1144,6 +1172,7 @@ int main(void)
         return 2;
     }
     test_resize();
+    test_area(m);
     test_evaluate();
     test_pixels();
     test_blur();

@@ -372,8 +372,8 @@ static void arguments(void)
     WRONG(wrong.qwen.depth = 49, "qwen.depth is 49");
     WRONG(wrong.qwen.dim = 20, "a multiple of 4");
     WRONG(wrong.qwen.frames = 0, "qwen.frames is 0");
-    WRONG(wrong.qwen.film_token = 64, "qwen.film_token is 64");
-    WRONG(wrong.qwen.film_token = wrong.image_token, "are both 60");
+    WRONG(wrong.film_token = 64, "film_token is 64");
+    WRONG(wrong.film_token = wrong.image_token, "are both 60");
     WRONG(wrong.qwen.least = 4000, "qwen.least is 4000");
     WRONG(wrong.qwen.rate = -1, "qwen.rate is -1");
     mmix_vlm *random = mmix_vlm_create(m, c);
@@ -410,7 +410,7 @@ static double taken(mmix_vlm_config c, size_t depth, size_t n)
     }
     mmix_vlm *v = mmix_vlm_create(m, c);
     CHECK(!mmix_vlm_plan_film(m, v, SIDE, SIDE, n, &plan) && plan.grid[0] == SIDE / 8);
-    for (size_t i = 0; i < plan.tokens; i++) ids[i] = c.qwen.film_token;
+    for (size_t i = 0; i < plan.tokens; i++) ids[i] = c.film_token;
     mmix_memory_use before = mmix_memory(m);
     mmix_memory_peak_clear(m);
     CHECK(!mmix_vlm_sequence_films(m, v, ids, plan.tokens, NULL, 0, &film, 1, &s));

@@ -11,7 +11,7 @@
 
 #define GOLDEN "tests/golden/vlm"
 #define FOLDER "build/vlm_test"
-enum { MOST_PICTURES = 4 };
+enum { MOST_PICTURES = 4, MOST_FRAMES = 8 };
 /* ---- a question ---- */
 
 typedef struct question {
@@ -21,6 +21,8 @@ typedef struct question {
     int number;
     mmix_picture pictures[MOST_PICTURES];
     size_t count;
+    mmix_picture frames[MOST_FRAMES];
+    mmix_film film;                              /* behind the pictures; its count is 0: none */
     mmix_tensor *ids;
 } question;
 
@@ -37,6 +39,20 @@ static mmix_tensor *numbers(const question *q, const char *what)
     snprintf(name, sizeof name, "n%d.%.40s", q->number, what);
     return array(q->m, q->expected, name);
 }
+static void film_begin(question *q)
+{
+    const mmix_entry *e = given(q, "frames");
+    memset(&q->film, 0, sizeof q->film);
+    if (!e || !CHECK(e->shape[0] <= MOST_FRAMES)) return;
+    q->film.frames = q->frames;
+    q->film.count = e->shape[0];
+    q->film.rate = 1;
+    for (size_t i = 0; i < q->film.count; i++) {
+        q->frames[i].height = e->shape[1];
+        q->frames[i].width = e->shape[2];
+        q->frames[i].rgb = (const uint8_t *)e->data + i * e->shape[1] * e->shape[2] * 3;
+    }
+}
 static int question_begin(question *q)
 {
     q->count = 0;
@@ -52,6 +68,7 @@ static int question_begin(question *q)
         q->pictures[q->count].width = e->shape[1];
         q->count++;
     }
+    film_begin(q);
     return 1;
 }
 /* The tiles beside the processor's levels, (tiles, T, T, 3), from tile *tile on, which moves on. */
@@ -73,17 +90,20 @@ static void pixels_beside(const question *q, const mmix_tensor *pixels, size_t *
     COMPARE(wrong == 0, "pixels that are not the processor's", wrong, 0);
     *tile += n;
 }
-/* Pictures one by one: plans, pixels, features. */
-static void pictures_beside(question *q)
+/* Pictures one by one, and the film: plans, pixels, features. */
+static void media_beside(question *q)
 {
     mmix_ctx *m = q->m;
     mmix_tensor *expected = numbers(q, "features");
-    size_t tile = 0, token = 0;
-    for (size_t i = 0; i < q->count; i++) {
+    size_t tile = 0, token = 0, films = q->film.count > 0;
+    for (size_t i = 0; i < q->count + films; i++) {
         mmix_vlm_plan plan;
-        mmix_picture p = q->pictures[i];
-        CHECK(!mmix_vlm_plan_picture(m, q->v, p.width, p.height, q->count, &plan));
-        mmix_tensor *pixels = mmix_vlm_pixels(m, q->v, p, &plan);
+        int is_film = i == q->count;
+        mmix_picture p = is_film ? q->frames[0] : q->pictures[i];
+        CHECK(!(is_film ? mmix_vlm_plan_film(m, q->v, p.width, p.height, q->film.count, &plan)
+                : mmix_vlm_plan_picture(m, q->v, p.width, p.height, q->count, &plan)));
+        mmix_tensor *pixels = is_film ? mmix_vlm_film_pixels(m, q->v, &q->film, &plan)
+            : mmix_vlm_pixels(m, q->v, p, &plan);
         FINE(m);
         if (!CHECK(pixels && token + plan.tokens <= mmix_shape(expected, 0))) return;
         pixels_beside(q, pixels, &tile);
@@ -92,7 +112,7 @@ static void pictures_beside(question *q)
         beside(found, mmix_affine(m, part, 1, 0), "features");
         token += plan.tokens;
     }
-    COMPARE(token == mmix_shape(expected, 0), "features of all pictures", token,
+    COMPARE(token == mmix_shape(expected, 0), "features of all media", token,
             mmix_shape(expected, 0));
 }
 /* The last logits of a question that comes in two pieces and then token by token. */
@@ -123,7 +143,8 @@ static void answer_beside(question *q)
     mmix_tensor *places = numbers(q, "places"), *logits = numbers(q, "logits");
     size_t n = mmix_count(q->ids), D = d->config.dim;
     const size_t flat[2] = { n, D };
-    int failed_now = mmix_vlm_sequence(m, q->v, mmix_data_i32(q->ids), n, q->pictures, q->count, &s);
+    int failed_now = mmix_vlm_sequence_films(m, q->v, mmix_data_i32(q->ids), n, q->pictures,
+                                             q->count, &q->film, q->film.count > 0, &s);
     FINE(m);
     if (!CHECK(!failed_now)) return;
     mmix_tensor *x = mmix_reshape(m, mmix_decoder_forward(m, d, &s, NULL), 2, flat);
@@ -151,7 +172,7 @@ static void model(const char *folder, const char *name)
         char text[160];
         snprintf(text, sizeof text, "%.100s, question %d", name, q.number);
         doing(text);
-        if (q.count) pictures_beside(&q);
+        if (q.count + q.film.count) media_beside(&q);
         answer_beside(&q);
         FINE(m);
         mmix_reset(m);
@@ -452,17 +473,44 @@ static void nvila(void)
         "mm_projector/model.safetensors"
     };
     static const struct { const char *file, *from, *to, *message; } of[] = {
-        { "config.json", "\"resize\"", "\"dynamic\"",
-          "image_aspect_ratio: expected resize, found dynamic" },
+        { "config.json", "\"resize\"", "\"pad\"",
+          "image_aspect_ratio: expected resize, dynamic, found pad" },
+        { "config.json", "\"resize\"", "\"dynamic_s2\"",
+          "image_aspect_ratio: expected resize, dynamic, found dynamic_s2" },
+        { "config.json", "\"resize\"", "\"dynamic\", \"min_tiles\": 13",
+          "max_tiles: expected at least min_tiles" },
         { "config.json", "\"s2\": false", "\"s2\": true", "s2: expected false" },
+        { "config.json", "\"s2\": false", "\"dynamic_s2\": true",
+          "image_aspect_ratio: expected dynamic_s2, found resize" },
+        { "config.json", "BasicImageEncoder", "TSPImageEncoder", "_target_: expected llava.model" },
+        { "config.json", "TSPVideoEncoder", "OtherEncoder", "_target_: expected llava.model" },
+        { "config.json", "\"\\n\"", "\"\\t\"", "end_tokens: expected a line's end" },
+        { "config.json", "\"start_tokens\": null", "\"start_tokens\": \"a\"",
+          "start_tokens: expected null, found a" },
+        { "config.json", "2,\n        1,", "2,\n        2,", "pool_sizes: expected [[frames, 1, 1]]" },
+        { "config.json", "\"s2\": false", "\"video_max_tiles\": 4", "video_max_tiles: expected 1" },
         { "config.json", "cls_patch", "patch", "mm_vision_select_feature: expected cls_patch" },
         { "config.json", "-2", "-5", "mm_vision_select_layer: expected one layer of the tower" },
         { "mm_projector/config.json", "_2x2_fix", "",
-          "mm_projector_type: expected mlp_downsample_2x2_fix, found mlp_downsample" },
+          "mm_projector_type: expected mlp_downsample_2x2_fix, mlp_downsample_3x3_fix, or" },
         { "vision_tower/config.json", "\"siglip_vision_model\"", "\"intern_vit\"",
           "model_type: expected siglip_vision_model, found intern_vit" },
         { "llm/config.json", "\"hidden_size\": 16", "\"hidden_size\": 24", "24" },
         { "llm/added_tokens.json", "<image>", "<other>", "<image>: expected 1 to" }
+    };
+    /* of NVILA with scales */
+    static const struct { const char *from, *to, *message; } scales[] = {
+        { "12,24,36", "12", "s2_scales: expected 2 to 4 numbers in a text" },
+        { "12,24,36", "12,20", "s2_scales: expected 2 to 4" },
+        { "12,24,36", "24,12", "s2_scales: expected 2 to 4" },
+        { "12,24,36", "12,24,36,48,60", "s2_scales: expected 2 to 4" },
+        { "12,24,36", "0,0", "s2_scales: expected 2 to 4" },
+        { "12,24,36", "12;24", "s2_scales: expected 2 to 4" },
+        { "12,24,36", "-12,24", "s2_scales: expected 2 to 4" },
+        { "scale_idx\": -1", "scale_idx\": 3", "s2_resize_output_to_scale_idx: expected the number" },
+        { "scale_idx\": -1", "scale_idx\": -4", "s2_resize_output_to_scale_idx: expected the" },
+        { "\"max_tiles\": 12", "\"max_tiles\": 8", "max_tiles: expected at least min_tiles, or" },
+        { "\"dynamic_s2\": true", "\"dynamic_s2\": false", "image_aspect_ratio: expected resize" }
     };
     size_t n = sizeof files / sizeof *files;
     mmix_ctx *m = mmix_create(NULL);
@@ -476,6 +524,13 @@ static void nvila(void)
         REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), of[i].message, "");
         mmix_reset(m);
     }
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        for (size_t k = 0; k < n; k++) take("nvila-scales", files[k], NULL, NULL);
+        take("nvila-scales", "config.json", scales[i].from, scales[i].to);
+        doing(scales[i].message);
+        REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, FOLDER), scales[i].message, "");
+        mmix_reset(m);
+    }
     doing("NVILA without a file");
     for (size_t k = 0; k < n; k++) {
         char path[128];
@@ -487,6 +542,79 @@ static void nvila(void)
     }
     doing("");
     remove(FOLDER "/mm_projector/config.json");
+    mmix_destroy(m);
+}
+
+/* NVILA's pictures and films, with networks of a few numbers. */
+static mmix_vlm_config released_nvila(size_t least, size_t most)
+{
+    mmix_vlm_config c = released(2);
+    c.kind = MMIX_VLM_NVILA;
+    c.merge = 3;
+    c.tower.patch = 14;
+    c.tower.side = 448;
+    c.tile = 448;
+    c.least = least;
+    c.most = most;
+    c.film_frames = 8;
+    c.film_token = 3;
+    c.image_token = 2;
+    return c;
+}
+static void nvila_plans(void)
+{
+    /* width, height; columns and rows of 1 to 12 tiles, and of at least 9 as the last scale has, by
+       find_closest_aspect_ratio of VILA */
+    static const size_t of[][6] = {
+        { 448, 448, 1, 1, 3, 3 },   { 1000, 1000, 3, 3, 3, 3 },  { 900, 800, 2, 2, 3, 3 },
+        { 640, 480, 4, 3, 4, 3 },   { 320, 240, 4, 3, 4, 3 },    { 1920, 1080, 4, 2, 4, 3 },
+        { 1080, 1920, 2, 4, 2, 5 }, { 3000, 200, 12, 1, 12, 1 }, { 1, 1, 1, 1, 3, 3 },
+        { 700, 800, 2, 2, 3, 3 },   { 350, 400, 1, 1, 3, 3 },    { 5000, 2000, 5, 2, 5, 2 }
+    };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm_config c = released_nvila(1, 12), scaled = released_nvila(9, 12), wrong;
+    mmix_vlm_plan plan;
+    scaled.n_scales = 3;
+    for (size_t i = 0; i < 3; i++) scaled.scales[i] = i + 1;
+    scaled.grid_scale = 2;
+    mmix_vlm *v = mmix_vlm_create(m, c), *s = mmix_vlm_create(m, scaled);
+    FINE(m);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        size_t tiles = of[i][2] * of[i][3];
+        CHECK(!mmix_vlm_plan_picture(m, v, of[i][0], of[i][1], 1, &plan));
+        size_t columns = plan.columns ? plan.columns : 1, rows = plan.rows ? plan.rows : 1;
+        COMPARE(columns == of[i][2] && rows == of[i][3], "columns of tiles", columns, of[i][2]);
+        CHECK(plan.tiles == tiles + (tiles > 1) && plan.tokens == plan.tiles * 11 * 11);
+        CHECK(!mmix_vlm_plan_picture(m, s, of[i][0], of[i][1], 1, &plan));
+        COMPARE(plan.columns == of[i][4] && plan.rows == of[i][5], "columns of the last scale",
+                plan.columns, of[i][4]);
+        CHECK(plan.tiles == 5 + of[i][4] * of[i][5]);
+        CHECK(plan.grid[0] == 11 * of[i][5] && plan.tokens == 121 * of[i][4] * of[i][5]);
+        CHECK(!mmix_vlm_plan_picture(m, s, of[i][0], of[i][1], 2, &plan) && plan.tiles == 1);
+    }
+    BAD_INT(mmix_vlm_plan_film(m, v, 5, 5, 12, &plan), "count is 12, expected a multiple of",
+            "film_frames, 8");
+    CHECK(!mmix_vlm_plan_film(m, v, 5, 5, 24, &plan) && plan.tokens == 3 * 121 && plan.tiles == 24);
+    mmix_vlm_destroy(v);
+    mmix_vlm_destroy(s);
+#define WRONG(change, message)                                                                     \
+    do {                                                                                           \
+        wrong = scaled;                                                                            \
+        change;                                                                                    \
+        BAD(mmix_vlm_create(m, wrong), "mmix_vlm_create", message);                                \
+    } while (0)
+    WRONG(wrong.n_scales = 5, "n_scales is 5");
+    WRONG(wrong.n_scales = 1, "n_scales is 1");
+    WRONG(wrong.scales[0] = 2, "scales[0] is 2");
+    WRONG(wrong.scales[2] = 2, "each scale is 2");
+    WRONG(wrong.grid_scale = 3, "grid_scale is 3");
+    WRONG(wrong.least = 4, "least is 4");
+    WRONG(wrong.most = 8, "most is 8");
+    WRONG(wrong.film_frames = 70000, "film_frames is 70000");
+    WRONG(wrong.film_token = wrong.image_token, "image_token and film_token are both 2");
+    WRONG(wrong.projector = 4, "projector is 4");
+#undef WRONG
+    FINE(m);
     mmix_destroy(m);
 }
 
@@ -505,10 +633,10 @@ static mmix_tensor *sum_of(mmix_ctx *m, const mmix_vlm *v, const mmix_vlm_plan *
 /* The slopes of some parameters of tower and joint beside differences, in doubles. */
 static void gradients(void)
 {
-    static const char *const models[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few",
-                                          GOLDEN "/nvila" };
+    static const char *const models[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila",
+                                          GOLDEN "/nvila-tiles", GOLDEN "/nvila-scales" };
     const mmix_real step = (mmix_real)1e-5;
-    for (int k = 0; k < 3 && sizeof(mmix_real) == 8; k++) {
+    for (int k = 0; k < 5 && sizeof(mmix_real) == 8; k++) {
         mmix_ctx *m = mmix_create(NULL);
         mmix_vlm *v = mmix_vlm_load(m, models[k]);
         mmix_vlm_plan plan;
@@ -576,7 +704,8 @@ static int opened(const mmix_options *o, void *user)     /* a folder */
 }
 static void allocations(void)
 {
-    static const char *const of[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila" };
+    static const char *const of[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila",
+                                      GOLDEN "/nvila-scales" };
     each_memory_fails(opened, of, sizeof of / sizeof *of, ARENA_BLOCK == 256 ? 11 : 1);
 }
 
@@ -592,6 +721,7 @@ int main(int argc, char **argv)
         folders();
         refused_configs();
         nvila();
+        nvila_plans();
         gradients();
         narrow();
         allocations();
