@@ -627,7 +627,10 @@ static mmix_tensor *through(mmix_ctx *m, const mmix_vision *v, mmix_tensor *imag
     mmix_record(m, dx != NULL);
     mmix_tensor *y = mmix_vision_forward(m, v, x, NULL).tokens;
     if (dx && y) {
-        mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y)));
+        /* the squares of what a norm made always have the same sum */
+        mmix_tensor *weight = mmix_new3(m, mmix_shape(y, 0), mmix_shape(y, 1), mmix_shape(y, 2));
+        mmix_fill_normal(m, weight, 1, 7);
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, y, weight)));
         *dx = mmix_grad(x);
     }
     mmix_record(m, 0);
