@@ -99,9 +99,9 @@ $(eval $(call configuration,_reg,$(CC),-DMMIX_REGRESSION $(SAN)))
 $(eval $(call configuration,_san,$(CC),-DMMIX_NO_SIMD $(SAN)))
 $(eval $(call configuration,_tsan,$(CC),-O1 -g1 -fsanitize=thread))
 $(eval $(call configuration,_neon,$(ARM),-static))
-$(eval $(call configuration,_win,$(MINGW),-static,.exe))
-$(eval $(call configuration,_i686,$(I686),-static -msse2 -mfpmath=sse))
-$(eval $(call configuration,_x87,$(I686),-static -std=gnu17))
+$(eval $(call configuration,_win,$(MINGW),-static -O1,.exe))
+$(eval $(call configuration,_i686,$(I686),-static -O1 -msse2 -mfpmath=sse))
+$(eval $(call configuration,_x87,$(I686),-static -O1 -std=gnu17))
 build/mamba_mix_win.o: CFLAGS += -include windows.h
 build/narrow_amx: tests/narrow.c tests/amx.h mamba_mix.h tests/test.h tests/models.h | build
 	$(CC) $(CFLAGS) -DEMULATED_AMX -o $@ $< $(LIBS)

@@ -5,7 +5,7 @@ set -u
 dino=$1 t=build/dino-test
 rm -rf $t; mkdir -p $t
 passed=0 failed=0 skipped=0
-small="--size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --threads 2"
+small="--size 32 --swarms 240 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --threads 2"
 
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; }
@@ -82,7 +82,7 @@ if [ -e $t/o/report.html ]; then no "a refused run wrote a report"; else ok; fi
 
 # stop and go on: the same steps and results
 "$dino" --steps 40 --mixer ssd --save $t/whole --json --out $t/w $small >$t/whole.json 2>$t/err && cp $t/err $t/err0 && ok || { no "a short run"; tail -n 2 $t/err; }
-[ "$(head -n 1 $t/err)" = "drawing 2500 swarms of 32 x 32 pixels" ] && ok || no "it does not say first what it does"
+[ "$(head -n 1 $t/err)" = "drawing 400 swarms of 32 x 32 pixels" ] && ok || no "it does not say first what it does"
 grep -q 'means nothing' $t/err && grep -q 'means nothing' $t/w/report.html && ok || no "40 steps are not called few"
 "$dino" --images $t/p --size 40 --steps 100 --mixer ssd --out $t/hundred $small >$t/out 2>$t/err && ! grep -q 'means nothing' $t/err $t/hundred/report.html && ok || no "100 steps are called few"
 "$dino" --steps 40 --mixer ssd --save $t/part --out $t/q $small >$t/part.txt 2>$t/err &

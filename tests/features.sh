@@ -26,7 +26,7 @@ picture() { printf 'P6\n%d %d\n255\n' "$2" "$3" >"$1"; head -c $(($2 * $3 * 3)) 
 
 # a run of dino.c: two small networks; without it the smallest known one stands in
 if [ -n "$dino" ]; then
-    "$dino" --steps 20 --size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --set size=32 --set local=16 --save $t/run --out $t/d >$t/out 2>$t/err && ok || no "dino"
+    "$dino" --swarms 240 --steps 20 --size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --set size=32 --set local=16 --save $t/run --out $t/d >$t/out 2>$t/err && ok || no "dino"
 fi
 
 refused "unknown option" --frobnicate

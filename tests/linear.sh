@@ -11,7 +11,7 @@ no() { failed=$((failed + 1)); echo "FAILED $1"; }
 . tests/report.sh
 
 # a teacher of three blocks, patches of 8; scenes are noise and stripes, masks one half of a picture
-tiny="--size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=3 --threads 2 --steps 20"
+tiny="--swarms 240 --size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=3 --threads 2 --steps 20"
 "$dino" $tiny --mixer softmax --save $t/t --out $t/d >$t/out 2>$t/err && ok || { no "a teacher"; tail -n 2 $t/err; }
 "$dino" $tiny --mixer ssd --save $t/t --out $t/d >$t/out 2>$t/err || no "a network without attention"
 awk -v t=$t 'BEGIN {

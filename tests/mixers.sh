@@ -71,7 +71,7 @@ cmp -s $t/t1 $t/t3 && ok || no "the numbers depend on the threads"
 
 # the run of another demo
 if [ -n "$dino" ]; then
-    "$dino" --steps 20 --size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --set size=32 --set local=16 --save $t/run --out $t/d >$t/out 2>$t/err && ok || no "dino"
+    "$dino" --swarms 240 --steps 20 --size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --set size=32 --set local=16 --save $t/run --out $t/d >$t/out 2>$t/err && ok || no "dino"
     "$mixers" --load $t/run-softmax.safetensors --load $t/run-linear.safetensors --load $t/run-ssd.safetensors --out $t/l \
         >$t/out 2>$t/err && ok || { no "--load"; head -n 3 $t/err; }
     holds "loaded weights" $t/l/report.html 'the teacher of that run'

@@ -36,7 +36,7 @@
 #include <sys/resource.h>
 #endif
 
-enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
+enum { SWARMS = 1500 };       /* to learn from; two thirds as many judge */
 enum { TILE = 104, GAP = 4, SHEET_ROWS = 5 };
 enum { SWARM_SIDE = 144, MAPS_JUDGED = 200, PLOTTED = 512 };
 enum { STEPS = 4600 };        /* of each network, if nothing else is asked for */
@@ -61,6 +61,7 @@ static const char help[] =
     "  --minutes M     in place of --steps: as many as fit into so much time, the mean over the "
     "mixers\n"
     "  --seed N        of swarms, weights, crops                      (1)\n"
+    "  --swarms N      drawn swarms to learn from; two thirds as many judge   (1500)\n"
     "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger "
     "ones (of a packed\n"
     "                  file: than it was packed with)                 (96)\n"
@@ -91,7 +92,7 @@ typedef struct settings {
     int mixers, threads, simd, json, sets;  /* mixers: bits 1 << MMIX_MIXER_SOFTMAX, … */
     uint64_t seed;
     double minutes;       /* 0: `steps` are given */
-    size_t steps, size;
+    size_t steps, size, swarms;
     size_t epoch;         /* steps of an epoch, a twentieth of those that were planned first */
     size_t more;          /* steps to take a loaded run to; 0: as many as it was planned for */
     char prefix[1000];                                   /* of the run files that are written */
@@ -133,6 +134,7 @@ static int read_options(settings *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     o->out = "build/dino-out";
     o->size = 96;
+    o->swarms = SWARMS;
     struct {
         const char *name, **text;
         size_t *number, low, high;
@@ -154,6 +156,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--threads", NULL, &threads, 1, 64, 0},
         {"--steps", NULL, &o->steps, 1, 100000000, 0},
         {"--size", NULL, &o->size, 32, 1024, 1},
+        {"--swarms", NULL, &o->swarms, 60, 1000000, 1},
     };
     unsigned long long n;
     recipe r = recipe_standard(MMIX_MIXER_SSD);
@@ -227,15 +230,16 @@ static int read_options(settings *o, int argc, char **argv)
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* Swarms in place of a folder. 0, or -1. */
-static int draw_swarms(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
+static size_t swarms_test(size_t train) { return 2 * train / 3; }
+static int draw_swarms(pictures *p, mmix_ctx *m, const settings *o)
 {
-    p->size = size;
+    p->size = o->size;
     p->class_name = (char **)calloc(SCENE_CLASSES, sizeof *p->class_name);
     if (!p->class_name) return -1;
     for (p->classes = 0; p->classes < SCENE_CLASSES; p->classes++)
         p->class_name[p->classes] = picture_join(scene_class[p->classes], "", "");
-    return swarms_draw(m, &p->train, seed, size, 0, SWARMS_TRAIN) ||
-           swarms_draw(m, &p->test, seed, size, SWARMS_TRAIN, SWARMS_TEST);
+    return swarms_draw(m, &p->train, o->seed, o->size, 0, o->swarms) ||
+           swarms_draw(m, &p->test, o->seed, o->size, o->swarms, swarms_test(o->swarms));
 }
 
 /* ---- worth ----------------------------------------------------------------------------------- */
@@ -417,8 +421,9 @@ static char *plan_text(const settings *o, uint64_t print)
     char *text = (char *)malloc(room);
     if (!text) return NULL;
     n = (size_t)snprintf(text, room,
-                         "size %zu\nseed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\nsteps %zu\n"
-                         "start %s\nset", o->size, o->seed, print, o->mixers, o->steps, start);
+                         "size %zu\nseed %" PRIu64 "\nswarms %zu\npictures %" PRIu64 "\n"
+                         "mixers %d\nsteps %zu\nstart %s\nset", o->size, o->seed, o->swarms, print,
+                         o->mixers, o->steps, start);
     for (int i = 0; i < o->sets; i++) n += (size_t)snprintf(text + n, room - n, " %s", o->set[i]);
     text[n++] = '\n';
     text[n] = 0;
@@ -570,6 +575,8 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
                               o->load, o->load);
     o->size = (size_t)note_number(o->plan, "size");
     o->seed = note_number(o->plan, "seed");
+    o->swarms = (size_t)note_number(o->plan, "swarms");
+    if (!o->swarms) o->swarms = SWARMS;          /* as an earlier version has it, and says not */
     *print = note_number(o->plan, "pictures");
     o->mixers = (int)note_number(o->plan, "mixers");
     note_value(o->plan, "start", o->kept[2], sizeof o->kept[2]);
@@ -1403,10 +1410,10 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
         return fail("cannot write %s-*: %s", o->prefix, strerror(errno));
     if (o->figures && report_try(o->figures, "first-light.png", path, sizeof path)) return 2;
     if (o->images) report_say("reading the pictures in %s", o->images);
-    else report_say("drawing %d swarms of %zu x %zu pixels", SWARMS_TRAIN + SWARMS_TEST, o->size,
-                    o->size);
+    else report_say("drawing %zu swarms of %zu x %zu pixels", o->swarms + swarms_test(o->swarms),
+                    o->size, o->size);
     if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);
-    else bad = draw_swarms(p, m, o->seed, o->size);
+    else bad = draw_swarms(p, m, o);
     if (bad) return fail("%s", *p->error ? p->error : "out of memory for the pictures");
     if (o->pack) {
         if (report_folders(o->pack)) return fail("cannot write %s: %s", o->pack, strerror(errno));
