@@ -1987,9 +1987,9 @@ typedef struct mmix_film {
     double rate;
 } mmix_film;
 /* Says what becomes of a film of `count` frames of width x height pixels. With T = ⌈count/frames⌉
-   its features are a grid of T · grid[0] · grid[1]. Of NVILA `count` is a multiple of film_frames,
-   and the features are T = count/film_frames grids, between which the text may have other tokens.
-   Returns 0, or -1. */
+   its features are a grid of T · grid[0] · grid[1]. Of NVILA `count` is a multiple of film_frames
+   and T = count/film_frames; in the text each of the T frames may be followed by the same number of
+   other tokens, which become the span's separators. Returns 0, or -1. */
 MMIXDEF int mmix_vlm_plan_film(mmix_ctx *m, const mmix_vlm *v, size_t width, size_t height,
                                size_t count, mmix_vlm_plan *plan);
 /* Returns the film as the model's processor makes it with Pillow, (T, 3, frames, height, width),
@@ -24323,8 +24323,7 @@ static void mmixi_vlm_declare(mmix_vlm *v)
 static int mmixi_nvila_check(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
     size_t last = c->n_scales - 1, least = 1;
-    if (mmixi_within(m, who, "n_scales", (double)c->n_scales, 0, MMIX_VLM_SCALES)
-        || mmixi_within(m, who, "film_frames", (double)c->film_frames, 0, 65536)) return 0;
+    if (mmixi_within(m, who, "film_frames", (double)c->film_frames, 0, 65536)) return 0;
     if (c->n_scales) {
         if (mmixi_within(m, who, "n_scales", (double)c->n_scales, 2, MMIX_VLM_SCALES)
             || mmixi_within(m, who, "scales[0]", (double)c->scales[0], 1, 1)
@@ -24366,6 +24365,7 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
 /* Whether tower and joint have sensible sizes; else there is an error. */
 static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
+    double most_scales = mmixi_vlm_is_nvila(c) ? MMIX_VLM_SCALES : 0;
     if (c->tower.vocabulary) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: tower.vocabulary is %.0f, expected 0", who,
                   (double)c->tower.vocabulary);
@@ -24378,6 +24378,7 @@ static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_co
         && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_TWO_NORMS)
         && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
         && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
+        && !mmixi_within(m, who, "n_scales", (double)c->n_scales, 0, most_scales)
         && mmixi_vlm_check_pictures(m, who, c);
 }
 /* Whether the parts fit; else there is an error. */
@@ -25187,15 +25188,15 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
 static int mmixi_vlm_grid(const mmix_vlm_config *c, const mmix_vlm_plan *plan, size_t i,
                           size_t grid[3])
 {
-    int is_qwen = mmixi_vlm_is_qwen(c);
-    grid[0] = is_qwen ? plan->frames : 1;
+    int is_one = mmixi_vlm_is_qwen(c) || plan->mean || (c->n_scales && plan->rows);
+    grid[0] = plan->frames;
     memcpy(grid + 1, plan->grid, sizeof plan->grid);
-    if (is_qwen || (c->n_scales && plan->rows)) return !i;
+    if (is_one) return !i;
     size_t side = mmixi_vlm_side(c);
     if (i == 0 || !mmixi_vlm_is_llava(c)) {
         grid[1] = side;
         grid[2] = side;
-        return i < (plan->mean ? plan->frames : plan->tiles);
+        return i < plan->tiles;
     }
     if (!plan->rows) grid[1] = 1;
     grid[2]++;
@@ -25258,43 +25259,80 @@ static double mmixi_vlm_frame_step(const mmix_vlm_config *c, const mmixi_vlm_med
     float step = (float)c->qwen.rate * seconds;
     return (double)step;
 }
-/* Finds the spans of medium number i, whose tokens come next. 0, or -1 after mmix_fail. */
+/* How many tokens stand together that are `token`, from where the text is read on; and how many
+   that are of no medium. */
+static size_t mmixi_vlm_run(const mmixi_vlm_text *t, int32_t token)
+{
+    size_t n = 0;
+    while (t->at + n < t->n && t->ids[t->at + n] == token) n++;
+    return n;
+}
+static size_t mmixi_vlm_others(const mmixi_vlm_text *t)
+{
+    const mmix_vlm_config *c = &t->v->config;
+    int32_t film = mmixi_vlm_token(c, 1);
+    size_t n = 0;
+    for (; t->at + n < t->n; n++) {
+        int32_t id = t->ids[t->at + n];
+        if (id == c->image_token || id == film) break;
+    }
+    return n;
+}
+/* Passes over the tokens of a medium's grid, `frames` runs of them with as many others behind each,
+   and counts these. 0, or -1 after mmix_fail. */
+static int mmixi_vlm_pass(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
+                          const mmixi_vlm_medium *medium, size_t k, size_t frames, size_t tokens,
+                          size_t *separators)
+{
+    int32_t token = mmixi_vlm_token(&t->v->config, medium->is_film);
+    const char *kind = medium->is_film ? "film" : "picture";
+    double i = (double)(medium - t->media);
+    if (medium->is_film) i -= (double)t->pictures;
+    for (size_t frame = 0; frame < frames; frame++) {
+        size_t found = mmixi_vlm_run(t, token);
+        if (found < tokens)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, "
+                             "and from %.0f on %.0f image tokens stand together", who, (double)k,
+                             kind, i, (double)tokens, (double)t->at, (double)found);
+        t->at += tokens;
+        size_t others = mmixi_vlm_others(t);
+        int is_last = frame + 1 == frames;
+        if (frame == 0) *separators = is_last ? 0 : others;
+        if (is_last ? others < *separators : others != *separators)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f other tokens follow frame %.0f of "
+                             "%s %.0f, expected %.0f as behind the first", who, (double)others,
+                             (double)frame, kind, i, (double)*separators);
+        t->at += *separators;
+    }
+    return 0;
+}
+/* Finds the spans of a medium, whose tokens come next. 0, or -1 after mmix_fail. */
 static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
                           const mmixi_vlm_medium *medium)
 {
     const mmix_vlm_config *c = &t->v->config;
-    int32_t token = mmixi_vlm_token(c, medium->is_film);
     size_t grid[3];
     for (size_t k = 0; mmixi_vlm_grid(c, &medium->plan, k, grid); k++) {
         mmix_span *span = &t->spans[t->n_spans++];
-        size_t tokens = grid[0] * grid[1] * grid[2], found = 0;
-        while (t->ids[t->at] != token) t->at++;
-        while (found < tokens && t->at + found < t->n && t->ids[t->at + found] == token) found++;
-        if (found < tokens) {
-            size_t i = (size_t)(medium - t->media);
-            if (medium->is_film) i -= t->pictures;
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, "
-                             "and from %.0f on %.0f image tokens stand together", who, (double)k,
-                             medium->is_film ? "film" : "picture", (double)i, (double)tokens,
-                             (double)t->at, (double)found);
-        }
+        size_t frames = medium->plan.mean ? grid[0] : 1;
+        size_t tokens = grid[0] * grid[1] * grid[2] / frames;
+        t->at += mmixi_vlm_others(t);
         memset(span, 0, sizeof *span);
         span->start = t->at;
         memcpy(span->grid, grid, sizeof grid);
         span->frame_step = mmixi_vlm_frame_step(c, medium);
-        t->at += tokens;
+        if (mmixi_vlm_pass(m, who, t, medium, k, frames, tokens, &span->separators)) return -1;
     }
     return 0;
 }
 /* Finds the spans of all media, and their order. 0, or -1. */
 static int mmixi_vlm_find_all(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
 {
-    const mmix_vlm_config *c = &t->v->config;
-    int32_t film = mmixi_vlm_token(c, 1);
+    int32_t film = mmixi_vlm_token(&t->v->config, 1);
     size_t next[2] = { 0, t->pictures };
     for (size_t i = 0; i < t->count; i++) {
-        while (t->ids[t->at] != c->image_token && t->ids[t->at] != film) t->at++;
-        int is_film = t->ids[t->at] == film;
+        t->at += mmixi_vlm_others(t);
+        int is_film = t->at < t->n && t->ids[t->at] == film;
         t->order[i] = &t->media[next[is_film]++];
         if (mmixi_vlm_find(m, who, t, t->order[i])) return -1;
     }

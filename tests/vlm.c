@@ -147,6 +147,8 @@ static void answer_beside(question *q)
                                              q->count, &q->film, q->film.count > 0, &s);
     FINE(m);
     if (!CHECK(!failed_now)) return;
+    if (q->film.count)                           /* the end of a line follows each frame */
+        CHECK(s.spans[s.n_spans - 1].separators == (s.spans[s.n_spans - 1].grid[0] > 1));
     mmix_tensor *x = mmix_reshape(m, mmix_decoder_forward(m, d, &s, NULL), 2, flat);
     beside(mmix_decoder_logits(m, d, mmix_take_rows(m, x, places)), logits, "logits");
     in_pieces(q, &s, logits);
@@ -613,8 +615,49 @@ static void nvila_plans(void)
     WRONG(wrong.film_frames = 70000, "film_frames is 70000");
     WRONG(wrong.film_token = wrong.image_token, "image_token and film_token are both 2");
     WRONG(wrong.projector = 4, "projector is 4");
+    WRONG(wrong.kind = MMIX_VLM_LLAVA, "n_scales is 3, expected 0");
 #undef WRONG
     FINE(m);
+    mmix_destroy(m);
+}
+
+/* The grid of a film of four frames, of which two become one, among other tokens. */
+static void nvila_films(void)
+{
+    enum { TOKENS = 9, N = 2 * TOKENS + 5 };
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm *v = mmix_vlm_load(m, GOLDEN "/nvila");
+    const mmix_vlm_config *c = mmix_vlm_config_of(v);
+    const mmix_picture frames[4] = { small_picture(), small_picture(), small_picture(),
+                                     small_picture() };
+    mmix_film film = { frames, 4, 1 };
+    mmix_sequence s;
+    int32_t ids[N];
+    FINE(m);
+    if (!c) return;
+    /* 7, a frame, 5 5, a frame, 5 5 */
+    for (size_t i = 0; i < N; i++) ids[i] = i && (i - 1) % (TOKENS + 2) < TOKENS ? c->film_token : 5;
+    CHECK(!mmix_vlm_sequence_films(m, v, ids, N, NULL, 0, &film, 1, &s));
+    const mmix_span *span = s.spans;
+    CHECK(s.n_spans == 1 && span->start == 1 && span->grid[0] == 2 && span->grid[1] == 3
+          && span->grid[2] == 3 && span->separators == 2);
+    CHECK(mmix_decoder_forward(m, mmix_vlm_decoder(v), &s, NULL) != NULL);
+    BAD_INT(mmix_vlm_sequence_films(m, v, ids, N - 1, NULL, 0, &film, 1, &s),
+            "1 other tokens follow frame 1 of film 0, expected 2 as behind the first", "");
+    ids[5] = 5;
+    ids[TOKENS + 2] = c->film_token;
+    BAD_INT(mmix_vlm_sequence_films(m, v, ids, N, NULL, 0, &film, 1, &s),
+            "grid 0 of film 0 has 9 tokens, and from 1 on 4 image tokens stand together", "");
+    ids[5] = c->film_token;
+    ids[TOKENS + 2] = 5;
+    for (size_t i = 0; i < TOKENS; i++) ids[i + TOKENS + 3] = c->image_token;
+    BAD_INT(mmix_vlm_sequence_films(m, v, ids, N, frames, 1, &film, 1, &s),
+            "9 of the ids are film tokens, expected 18 for 1 films", "");
+    film.count = 2;
+    CHECK(!mmix_vlm_sequence_films(m, v, ids, N, frames, 1, &film, 1, &s));
+    CHECK(s.n_spans == 2 && !s.spans[0].separators && s.spans[1].start == TOKENS + 3);
+    FINE(m);
+    mmix_vlm_destroy(v);
     mmix_destroy(m);
 }
 
@@ -722,6 +765,7 @@ int main(int argc, char **argv)
         refused_configs();
         nvila();
         nvila_plans();
+        nvila_films();
         gradients();
         narrow();
         allocations();
