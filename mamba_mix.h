@@ -1855,11 +1855,11 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
    tokens become one, with zeros where there are not as many at its right and lower edge. If `most`
    is above 1 and it is the only picture in the question, it becomes the number of tiles from `least`
    to `most` whose rows and columns fit its shape best; if it is not one, the picture itself comes
-   last, as one more tile. With `scales` (S2, Shi et al. 2024) the last scale is such tiles, each one
-   before it, s, is s x s of them, and the tower's tokens of all scales are joined to one grid of the
-   size that scale number `grid_scale` has, so that each becomes n_scales times as wide. Several
-   pictures are a tile each, which stands for all scales. Of `film_frames` frames of a film the mean
-   is taken.
+   last, as one more tile. With `scales` (S2, Shi et al. 2024) the tiles of all scales follow each
+   other, the first scale's first: s x s of scale s, of the last one as many as fit the shape best,
+   and no whole picture. The tower's tokens of all are joined to one grid of the size that scale
+   number `grid_scale` has, so that each becomes n_scales times as wide. Several pictures are a tile
+   each, which stands for all scales. Of `film_frames` frames of a film the mean is taken.
    QWEN (Qwen2-VL, Wang et al. 2024; Qwen2.5-VL, Bai et al. 2025): nothing is cut. Both sides become
    multiples of patch · merge, with at least `least` and at most `most` pixels together, and their
    ratio stays about what it is. Films are read, too. */
@@ -1904,7 +1904,8 @@ typedef struct mmix_vlm_config {
     int projector;                           /* MMIX_PROJECTOR_… */
     int activation;                          /* MMIX_ACTIVATION_… of the MLP */
     mmix_decoder_config decoder;             /* its media is 0 */
-    int32_t image_token;                     /* stands where a token of a picture is read */
+    /* Stands where a token of a picture is read; of NVILA it may be none of the vocabulary's. */
+    int32_t image_token;
     int32_t film_token;                      /* the same of a film, of QWEN and NVILA */
     size_t film_frames;                      /* of NVILA: so many become one; 0: it reads no films */
     size_t positions;                        /* tokens that it reads at most; 0: not known */
@@ -24386,6 +24387,7 @@ static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
 {
     static const char who[] = "mmix_vlm_create";
     double last = (double)c->decoder.vocabulary - 1;
+    if (mmixi_vlm_is_nvila(c)) last = INT32_MAX;         /* its marks are no words of the decoder's */
     if (mmixi_within(m, who, "kind", c->kind, MMIX_VLM_IDEFICS3, MMIX_VLM_QWEN)
         || mmixi_within(m, who, "decoder.dim", (double)c->decoder.dim, 1, 65536)
         || mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
@@ -24662,18 +24664,18 @@ static void mmixi_nvila_scale(const mmix_vlm_config *c, const mmix_vlm_plan *pla
     tiles[0] = is_last ? plan->rows : c->scales[i];
     tiles[1] = is_last ? plan->columns : c->scales[i];
 }
-/* A picture that is one of several is one tile. */
-static void mmixi_nvila_plan(const mmix_vlm_config *c, size_t width, size_t height, int is_one,
-                             mmix_vlm_plan *plan)
+/* One tile if is_one_tile; else as many as fit its shape, or those of all scales. */
+static void mmixi_nvila_plan(const mmix_vlm_config *c, size_t width, size_t height,
+                             int is_one_tile, mmix_vlm_plan *plan)
 {
     size_t side = mmixi_vlm_side(c), out[2];
     plan->rows = 1;
     plan->columns = 1;
-    if (!is_one) mmixi_nvila_shape(c, (double)width, (double)height, plan);
+    if (!is_one_tile) mmixi_nvila_shape(c, (double)width, (double)height, plan);
     plan->tiles = plan->rows * plan->columns;
     plan->height = plan->rows * c->tile;
     plan->width = plan->columns * c->tile;
-    if (c->n_scales && !is_one) {
+    if (c->n_scales && !is_one_tile) {
         mmixi_nvila_scale(c, plan, c->grid_scale, out);
         for (int i = 0; i < 2; i++) plan->grid[i] = out[i] * side;
         plan->tiles += mmixi_nvila_tiles_before(c);
@@ -24697,6 +24699,8 @@ static int mmixi_nvila_plan_film(mmix_ctx *m, const char *who, const mmix_vlm_co
     plan->mean = c->film_frames;
     plan->frames = frames / plan->mean;
     plan->tiles = frames;
+    plan->height = c->tile;
+    plan->width = c->tile;
     for (int i = 0; i < 2; i++) plan->grid[i] = side;
     plan->tokens = plan->frames * side * side;
     return 0;
@@ -24738,11 +24742,11 @@ MMIXDEF int mmix_vlm_plan_picture(mmix_ctx *m, const mmix_vlm *v, size_t width, 
     plan->frames = 1;
     if (mmixi_vlm_is_qwen(c)) return mmixi_qwen_plan(m, who, &c->qwen, width, height, 0, plan);
     size_t side = mmixi_vlm_side(c);
-    int is_one = count > 1;
+    int is_one_of_several = count > 1;
     if (c->kind == MMIX_VLM_IDEFICS3) mmixi_idefics3_plan(c, width, height, plan);
     else if (mmixi_vlm_is_nvila(c))
-        mmixi_nvila_plan(c, width, height, is_one || c->most <= 1, plan);
-    else if (is_one) {
+        mmixi_nvila_plan(c, width, height, is_one_of_several || c->most <= 1, plan);
+    else if (is_one_of_several) {
         plan->tiles = 1;
         plan->tokens = side * side + 1;          /* with what ends a row */
     } else if (mmixi_llava_plan(c, width, height, plan))
@@ -25111,10 +25115,10 @@ static mmix_tensor *mmixi_nvila_scales(mmix_ctx *m, const mmix_vlm *v, mmix_tens
 /* The means of each plan->mean frames of a film, x (frames, n², D). */
 static mmix_tensor *mmixi_nvila_mean(mmix_ctx *m, mmix_tensor *x, const mmix_vlm_plan *plan)
 {
-    const size_t shape[3] = { plan->frames, plan->mean,
-                              plan->grid[0] * plan->grid[1] * mmix_shape(x, 2) };
+    size_t n = plan->grid[0] * plan->grid[1], D = mmix_shape(x, 2);
+    const size_t shape[3] = { plan->frames, plan->mean, n * D };
+    const size_t means[3] = { plan->frames, n, D };
     if (plan->mean == 1) return x;
-    const size_t means[3] = { plan->frames, shape[2] / mmix_shape(x, 2), mmix_shape(x, 2) };
     x = mmix_sum_axis(m, mmix_reshape(m, x, 3, shape), 1);
     return mmix_reshape(m, mmix_affine(m, x, 1 / (double)plan->mean, 0), 3, means);
 }
@@ -25188,10 +25192,10 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
 static int mmixi_vlm_grid(const mmix_vlm_config *c, const mmix_vlm_plan *plan, size_t i,
                           size_t grid[3])
 {
-    int is_one = mmixi_vlm_is_qwen(c) || plan->mean || (c->n_scales && plan->rows);
+    int is_one_grid = mmixi_vlm_is_qwen(c) || plan->mean || (c->n_scales && plan->rows);
     grid[0] = plan->frames;
     memcpy(grid + 1, plan->grid, sizeof plan->grid);
-    if (is_one) return !i;
+    if (is_one_grid) return !i;
     size_t side = mmixi_vlm_side(c);
     if (i == 0 || !mmixi_vlm_is_llava(c)) {
         grid[1] = side;
@@ -25292,8 +25296,9 @@ static int mmixi_vlm_pass(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
         size_t found = mmixi_vlm_run(t, token);
         if (found < tokens)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, "
-                             "and from %.0f on %.0f image tokens stand together", who, (double)k,
-                             kind, i, (double)tokens, (double)t->at, (double)found);
+                             "and from %.0f on %.0f %s tokens stand together", who, (double)k, kind,
+                             i, (double)tokens, (double)t->at, (double)found,
+                             medium->is_film ? "film" : "image");
         t->at += tokens;
         size_t others = mmixi_vlm_others(t);
         int is_last = frame + 1 == frames;
@@ -36685,7 +36690,8 @@ static void mmixi_hf_nvila_joint(const mmixi_hf *h, mmix_vlm_config *c)
     c->merge = 3;
     c->projector = MMIX_PROJECTOR_TWO_NORMS;
 }
-/* The numbers between commas in s2_scales, in pixels: ascending multiples of the first. */
+/* The numbers between commas in s2_scales, in pixels: a tile's side and ascending multiples of
+   it. */
 static void mmixi_hf_nvila_scales(const mmixi_hf *h, mmix_vlm_config *c)
 {
     const char *text = mmixi_json_word(h->json, "s2_scales", "336,672,1008");
@@ -36701,9 +36707,9 @@ static void mmixi_hf_nvila_scales(const mmixi_hf *h, mmix_vlm_config *c)
         before = pixels;
         text = end + strspn(end, ", ");
     }
-    if (!fits || n < 2)
-        mmixi_hf_refuse(h, h->json, "s2_scales", "2 to 4 numbers in a text, multiples of the first "
-                        "and in order");
+    if (!fits || n < 2 || unit != c->tower.side)
+        mmixi_hf_refuse(h, h->json, "s2_scales", "2 to 4 numbers in a text, image_size of the tower "
+                        "and multiples of it in order");
     if (h->m->error_kind) return;
     c->n_scales = n;
     double number = mmixi_json_number(index, 0);
@@ -36730,47 +36736,58 @@ static void mmixi_hf_nvila_tiles(const mmixi_hf *h, mmix_vlm_config *c)
     if (c->least > c->most)
         mmixi_hf_refuse(h, h->json, "max_tiles", "at least min_tiles, or those of the last scale");
 }
-/* What stands around the features of a picture or a film's frame: a line's end, and that alone. */
-static void mmixi_hf_nvila_ends(const mmixi_hf *h)
+/* An encoder of pictures or films, whose _target_ is one of `targets`; what it says of itself, or
+   json is NULL where it is left to VILA's default, the first of them. Around the features of a
+   picture or a film's frame stands a line's end, and that alone. */
+static mmixi_hf mmixi_hf_nvila_encoder(const mmixi_hf *h, const char *field, const char *targets)
 {
     static const char *const none[] = { "start_tokens", "sep_tokens" };
-    const char *ends = mmixi_json_find(h->json, "end_tokens");
-    for (int i = 0; i < 2; i++) {
-        const char *v = mmixi_json_find(h->json, none[i]);
-        if (v && *v != 'n') mmixi_hf_refuse(h, h->json, none[i], "null");
+    mmixi_hf e = *h;
+    e.json = mmixi_json_find(h->json, field);
+    const char *text = mmixi_json_text(e.json);
+    if (text) {                                  /* the default is a text that holds an object */
+        size_t length = strcspn(targets, ",");
+        const char *found = strstr(text, "llava.");
+        if (!found || strncmp(found, targets, length) || strchr(text, ','))
+            mmixi_hf_refuse(h, h->json, field, "an object, or the default");
+        e.json = NULL;
     }
-    if (ends && strcmp(mmixi_json_word(h->json, "end_tokens", ""), "\n"))
-        mmixi_hf_refuse(h, h->json, "end_tokens", "a line's end");
+    if (!e.json || *e.json != '{') {
+        e.json = NULL;
+        return e;
+    }
+    mmixi_hf_word(&e, e.json, "_target_", "none", targets);
+    for (int i = 0; i < 2; i++) {
+        const char *v = mmixi_json_find(e.json, none[i]);
+        if (v && *v != 'n') mmixi_hf_refuse(&e, e.json, none[i], "null");
+    }
+    if (strcmp(mmixi_json_word(e.json, "end_tokens", "\n"), "\n"))
+        mmixi_hf_refuse(&e, e.json, "end_tokens", "a line's end");
+    return e;
+}
+/* Of how many frames pool_sizes, [[frames, 1, 1]], takes the mean. */
+static size_t mmixi_hf_nvila_mean(const mmixi_hf *e)
+{
+    const char *key, *list = mmixi_json_find(e->json, "pool_sizes");
+    const char *first = mmixi_json_next(list, list, &key);
+    size_t size[3] = { 1, 1, 1 };
+    int fits = first && mmixi_json_sizes(first, size, 3) == 3 && size[0] && size[1] == 1
+        && size[2] == 1 && !mmixi_json_next(list, first, &key);
+    if (!fits) mmixi_hf_refuse(e, e->json, "pool_sizes", "[[frames, 1, 1]]");
+    return size[0];
 }
 /* Films: frames as they are, or the means of some of them. */
 static void mmixi_hf_nvila_films(const mmixi_hf *h, const mmixi_hf *words, mmix_vlm_config *c)
 {
-    static const char basic[] = "llava.model.encoders.BasicVideoEncoder";
     static const char means[] = "llava.model.encoders.TSPVideoEncoder";
-    const char *film = mmixi_json_find(words->json, "<vila/video>");
-    mmixi_hf picture = *h, video = *h;
-    size_t size[3] = { 1, 1, 1 };
-    picture.json = mmixi_json_find(h->json, "image_encoder");
-    video.json = mmixi_json_find(h->json, "video_encoder");
-    if (picture.json && *picture.json == '{') {
-        mmixi_hf_word(&picture, picture.json, "_target_", "none",
-                      "llava.model.encoders.BasicImageEncoder");
-        mmixi_hf_nvila_ends(&picture);
-    }
-    if (!film || !video.json || *video.json != '{' || h->m->error_kind) return;
-    mmixi_hf_nvila_ends(&video);
-    int is_mean = !strcmp(mmixi_json_word(video.json, "_target_", "none"), means);
-    if (!is_mean) mmixi_hf_word(&video, video.json, "_target_", "none", basic);
-    if (is_mean) {
-        const char *key, *list = mmixi_json_find(video.json, "pool_sizes");
-        const char *one = list && *list == '[' ? mmixi_json_next(list, list, &key) : NULL;
-        int fits = one && mmixi_json_sizes(one, size, 3) == 3 && size[0] && size[1] == 1
-            && size[2] == 1 && !mmixi_json_next(list, one, &key);
-        if (!fits) mmixi_hf_refuse(&video, video.json, "pool_sizes", "[[frames, 1, 1]]");
-    }
+    mmixi_hf e = mmixi_hf_nvila_encoder(h, "video_encoder", "llava.model.encoders.BasicVideoEncoder, "
+                                        "llava.model.encoders.TSPVideoEncoder");
+    if (!mmixi_json_find(words->json, "<vila/video>") || h->m->error_kind) return;
+    c->film_frames = 1;
+    if (!strcmp(mmixi_json_word(e.json, "_target_", ""), means))
+        c->film_frames = mmixi_hf_nvila_mean(&e);
     if (mmixi_hf_size_or(h, "video_max_tiles", 1) > 1)
         mmixi_hf_refuse(h, h->json, "video_max_tiles", "1");
-    c->film_frames = size[0];
     c->film_token = (int32_t)mmixi_hf_size(words, "<vila/video>");
 }
 static void mmixi_hf_nvila(mmix_ctx *m, mmix_archive *const *a, const char *who, mmix_vlm_config *c)
@@ -36783,16 +36800,17 @@ static void mmixi_hf_nvila(mmix_ctx *m, mmix_archive *const *a, const char *who,
     mmixi_hf pictures = mmixi_hf_beside(m, of_tower, who, "preprocessor_config.json", 1);
     mmixi_hf words = mmixi_hf_beside(m, a[MMIXI_NVILA_LLM], who, "added_tokens.json", 1);
     if (m->error_kind) return;
-    mmixi_hf_nvila_tiles(&h, c);
     mmixi_hf_word(&h, h.json, "mm_vision_select_feature", "cls_patch", "cls_patch");
     mmixi_hf_word(&tower, tower.json, "model_type", "none", "siglip_vision_model");
     mmixi_hf_vlm_tower(&tower, of_tower, 768, 12, 16, c);
     if (mmixi_names_contain(of_tower, "head.probe")) c->tower.pool = MMIX_TOWER_PROBE;
     mmixi_hf_feature_layer(&h, "mm_vision_select_layer", -2, c);
     mmixi_hf_vlm_decoder(&text, a[MMIXI_NVILA_LLM], c);
+    mmixi_hf_nvila_tiles(&h, c);
     mmixi_hf_nvila_joint(&joint, c);
     c->kind = MMIX_VLM_NVILA;
     c->image_token = (int32_t)mmixi_hf_size(&words, "<image>");
+    mmixi_hf_nvila_encoder(&h, "image_encoder", "llava.model.encoders.BasicImageEncoder");
     mmixi_hf_nvila_films(&h, &words, c);
     if (!m->error_kind) mmixi_hf_siglip_pictures(&pictures, c);
 }

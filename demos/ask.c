@@ -283,7 +283,8 @@ static int open_model(ask *a)
     snprintf(a->words, sizeof a->words, "%.4000s%s", a->o->folder, is_nvila ? "/llm" : "");
     k->t = tokenizer_load(a->words, error);
     if (!k->t) return fail(error);
-    if (check_vocabulary(k)) return 1;
+    /* NVILA's marks stand behind the model's vocabulary */
+    if (!is_nvila && check_vocabulary(k)) return 1;
     if (tokenizer_find(k->t, is_qwen ? "<|image_pad|>" : "<image>") != c->image_token)
         return fail("the tokenizer's image token is not the model's");
     if (is_qwen && tokenizer_find(k->t, "<|video_pad|>") != c->film_token)

@@ -24,7 +24,7 @@
      *.gguf             the values tokenizer.ggml.*: gpt2 (BPE of bytes), llama (SentencePiece's
                         BPE)
      spiece.model       SigLIP's, where tokenizer_config.json says so; else as tokenizer.model
-     vocab.json         CLIP's, with merges.txt beside it
+     vocab.json         CLIP's and Qwen2's, with merges.txt beside it (and added_tokens.json)
      a folder           the first that is there of spiece.model, tokenizer.json, tokenizer.model,
                         vocab.json; the chat template and the names of the tokens that begin, end
                         and fill up a text from tokenizer_config.json and chat_template.jinja
@@ -3831,7 +3831,7 @@ static char *tk_file_read(const char *path, size_t most, size_t *size, int *more
     errno = error;
     return NULL;
 }
-/* ---- CLIP's vocab.json and merges.txt ---- */
+/* ---- vocab.json and merges.txt, CLIP's or Qwen2's ---- */
 
 static int tk_say_json(tokenizer_text *text, const char *bytes, size_t n)
 {
@@ -3889,7 +3889,8 @@ static tokenizer *tk_from_clip(const char *path, const char *vocab, size_t size,
     tk_json_close(&d);
     if (!bad && (id[0] < 0 || id[1] < 0))
         bad = tk_refuse(&messages, "expected CLIP's vocabulary, with <|startoftext|> and "
-                        "<|endoftext|>; other tokenizers are read from their tokenizer.json");
+                        "<|endoftext|>, or a tokenizer_config.json of Qwen2Tokenizer beside it; "
+                        "other tokenizers are read from their tokenizer.json");
     if (bad) return NULL;
     snprintf(head, sizeof head, tk_clip_json, (int)id[0], (int)id[1], (int)id[1], (int)id[0],
              (int)id[1]);
@@ -3903,26 +3904,101 @@ static tokenizer *tk_from_clip(const char *path, const char *vocab, size_t size,
     tokenizer_text_free(&text);
     return t;
 }
-/* Opens a vocab.json with the merges.txt beside it. */
-static tokenizer *tk_load_clip(const char *path, char *error)
+/* What Qwen2's tokenizer.json says around its vocabulary and its added tokens (Qwen2Tokenizer of
+   transformers), with ` for ". */
+static const char tk_qwen2_json[] =
+    "{`normalizer`:{`type`:`NFC`},`pre_tokenizer`:{`type`:`Sequence`,`pretokenizers`:[{`type`:"
+    "`Split`,`pattern`:{`Regex`:`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+    "\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|"
+    "\\\\s+`},`behavior`:`Isolated`,`invert`:false},{`type`:`ByteLevel`,`add_prefix_space`:false,"
+    "`use_regex`:false}]},`decoder`:{`type`:`ByteLevel`},`model`:{`type`:`BPE`,`vocab`:";
+
+/* The members of added_tokens.json, names with their ids, as a list of tokenizer.json. */
+static int tk_say_added(tokenizer *messages, tokenizer_text *text, const char *added, size_t size)
 {
-    char beside[1024];
-    size_t size = 0, merges_size = 0, n = strlen(path) - strlen("vocab.json");
-    int more;
-    snprintf(beside, sizeof beside, "%.*smerges.txt", n < 900 ? (int)n : 900, path);
-    const char *missing = path;
-    char *vocab = tk_file_read(path, SIZE_MAX, &size, &more), *merges = NULL;
-    if (vocab) {
-        missing = beside;
-        merges = tk_file_read(beside, SIZE_MAX, &merges_size, &more);
+    tk_document d;
+    char id[64];
+    int bad = tk_json_open(messages, &d, added, size) || tk_say(text, "[");
+    const tk_json *item = bad ? NULL : tk_first(&d, &d.node[0]);
+    for (int first = 1; item && !bad; item = tk_next(&d, item), first = 0) {
+        snprintf(id, sizeof id, "%s{\"special\":true,\"id\":%d,\"content\":", first ? "" : ",",
+                 (int)tk_json_id(item));
+        bad = tk_say(text, id) || tk_say_json(text, item->key, item->key_n) || tk_say(text, "}");
+    }
+    tk_json_close(&d);
+    return bad || tk_say(text, "]") ? -1 : 0;
+}
+
+/* The files of a tokenizer that has no tokenizer.json; the last two may be missing. */
+enum { TK_VOCAB, TK_MERGES, TK_ADDED, TK_CONFIG, TK_FILES };
+typedef struct tk_files {
+    char *bytes[TK_FILES];
+    size_t size[TK_FILES];
+} tk_files;
+static tokenizer *tk_from_qwen2(const char *path, const tk_files *f, char *error)
+{
+    tokenizer_text text = { NULL, 0, 0 };
+    tokenizer messages;
+    char head[1024];
+    memset(&messages, 0, sizeof messages);
+    messages.name = path;
+    messages.error = error;
+    snprintf(head, sizeof head, "%s", tk_qwen2_json);
+    for (char *c = head; *c; c++)
+        if (*c == '`') *c = '"';
+    int bad = tk_say(&text, head)
+        || tokenizer_text_add(&text, f->bytes[TK_VOCAB], f->size[TK_VOCAB])
+        || tk_say(&text, ",\"merges\":")
+        || tk_say_merges(&text, f->bytes[TK_MERGES], f->size[TK_MERGES]) || tk_say(&text, "}");
+    if (!bad && f->bytes[TK_ADDED])
+        bad = tk_say(&text, ",\"added_tokens\":")
+            || tk_say_added(&messages, &text, f->bytes[TK_ADDED], f->size[TK_ADDED]);
+    bad = bad || tk_say(&text, "}");
+    if (bad && !*error) tk_no_memory(&messages);
+    tokenizer *t = bad ? NULL : tokenizer_from(path, text.at, text.count, error);
+    tokenizer_text_free(&text);
+    return t;
+}
+/* Whether tokenizer_config.json is Qwen2's; -1 after a message. */
+static int tk_is_qwen2(const tk_files *f, char *error)
+{
+    tk_document d;
+    tokenizer messages;
+    memset(&messages, 0, sizeof messages);
+    messages.name = "tokenizer_config.json";
+    messages.error = error;
+    if (!f->bytes[TK_CONFIG]) return 0;
+    int bad = tk_json_open(&messages, &d, f->bytes[TK_CONFIG], f->size[TK_CONFIG]);
+    const char *name = bad ? "" : tk_get_text(&d, &d.node[0], "tokenizer_class", "");
+    int is = !strcmp(name, "Qwen2Tokenizer") || !strcmp(name, "Qwen2TokenizerFast");
+    tk_json_close(&d);
+    return bad ? -1 : is;
+}
+/* Opens a vocab.json with the files beside it. */
+static tokenizer *tk_load_vocab(const char *path, char *error)
+{
+    static const char *const names[TK_FILES] = { "vocab.json", "merges.txt", "added_tokens.json",
+                                                 "tokenizer_config.json" };
+    char name[1024];
+    tk_files f;
+    size_t n = strlen(path) - strlen(names[0]);
+    int more, bad = 0;
+    memset(&f, 0, sizeof f);
+    for (int i = 0; i < TK_FILES && !bad; i++) {
+        snprintf(name, sizeof name, "%.*s%s", n < 900 ? (int)n : 900, path, names[i]);
+        f.bytes[i] = tk_file_read(name, SIZE_MAX, &f.size[i], &more);
+        bad = !f.bytes[i] && (i <= TK_MERGES || !errno);
     }
     tokenizer *t = NULL;
-    if (merges) t = tk_from_clip(path, vocab, size, merges, merges_size, error);
-    else
-        snprintf(error, TOKENIZER_ERROR, "%.120s: %s", missing,
+    if (bad)
+        snprintf(error, TOKENIZER_ERROR, "%.120s: %s", name,
                  errno ? strerror(errno) : "out of memory");
-    tk_release(vocab);
-    tk_release(merges);
+    int is_qwen2 = bad ? -1 : tk_is_qwen2(&f, error);
+    if (is_qwen2 > 0) t = tk_from_qwen2(path, &f, error);
+    else if (is_qwen2 == 0)
+        t = tk_from_clip(path, f.bytes[TK_VOCAB], f.size[TK_VOCAB], f.bytes[TK_MERGES],
+                         f.size[TK_MERGES], error);
+    for (int i = 0; i < TK_FILES; i++) tk_release(f.bytes[i]);
     return t;
 }
 /* Of a GGUF the beginning is read, up to where its values end. */
@@ -4063,8 +4139,8 @@ tokenizer *tokenizer_load(const char *path, char *error)
     if (f) fclose(f);
     else snprintf(file, sizeof file, "%s", path);
     n = strlen(file);
-    int is_clip = n >= 10 && !strcmp(file + n - 10, "vocab.json");
-    tokenizer *t = is_clip ? tk_load_clip(file, error) : tk_load_file(file, error);
+    int is_vocab = n >= 10 && !strcmp(file + n - 10, "vocab.json");
+    tokenizer *t = is_vocab ? tk_load_vocab(file, error) : tk_load_file(file, error);
     while (n && file[n - 1] != '/' && file[n - 1] != '\\') n--;
     file[n] = 0;
     if (!t || t->chat || !tk_load_beside(t, file, error)) return t;

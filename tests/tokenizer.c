@@ -1230,6 +1230,52 @@ static void check_clip(void)
     remove("build/tokenizer_clip/tokenizer_config.json");
     remove("build/tokenizer_clip");
 }
+static void check_qwen2_files(void)
+{
+    static const char folder[] = "build/tokenizer_qwen2";
+    doing("Qwen2, vocab.json, merges.txt and added_tokens.json");
+    mkdir(folder, 0777);
+    write_json("build/tokenizer_qwen2/vocab.json",
+               "{'a':0,'b':1,'1':2,'2':3,'\xc4\xa0':4,'\xc4\x8a':5,'ab':6,'12':7,'\xc4\xa0" "ab':8,"
+               "'\xc4\x8a\xc4\x8a':9,'\xc4\x8a" "a':10}");
+    write_json("build/tokenizer_qwen2/merges.txt",
+               "#version: 0.2\na b\n1 2\n\xc4\xa0 ab\n\xc4\x8a \xc4\x8a\n\xc4\x8a a\n");
+    CHECK(!tokenizer_load(folder, error) && strstr(error, "CLIP's vocabulary"));
+    write_json("build/tokenizer_qwen2/added_tokens.json", "{'<x>':20,'<\\u00e9>':21}");
+    write_json("build/tokenizer_qwen2/tokenizer_config.json",
+               "{'tokenizer_class':'Qwen2Tokenizer','eos_token':'<x>'}");
+    tokenizer *t = tokenizer_load(folder, error);
+    if (CHECK_AT(t != NULL, error)) {
+        IDS(t, "ab ab", "6 8");
+        IDS(t, "12", "2 3");                     /* digits are words of their own */
+        IDS(t, "a\n\nb", "0 9 1");
+        IDS(t, "a\na", "0 5 0");                 /* ends of lines are no part of a word */
+        IDS(t, "a<x>b<\xc3\xa9>", "0 20 1 21");
+        CHECK(tokenizer_end(t) == 20 && tokenizer_count(t) == 22);
+    }
+    tokenizer_free(t);
+    long before = held;
+    int good = 0;
+    for (long n = 1; n < 400 && !good; n++) {
+        taken = 0;
+        fails_at = n;
+        t = tokenizer_load(folder, error);
+        good = t != NULL;
+        CHECK(good == (taken < n) && (good || strstr(error, "out of memory")));
+        tokenizer_free(t);
+        CHECK(held == before);
+    }
+    fails_at = 0;
+    write_json("build/tokenizer_qwen2/added_tokens.json", "{'<x>':");
+    CHECK(!tokenizer_load(folder, error) && strstr(error, "expected JSON"));
+    write_json("build/tokenizer_qwen2/tokenizer_config.json", "[");
+    CHECK(!tokenizer_load(folder, error) && strstr(error, "tokenizer_config.json: expected JSON"));
+    remove("build/tokenizer_qwen2/vocab.json");
+    remove("build/tokenizer_qwen2/merges.txt");
+    remove("build/tokenizer_qwen2/added_tokens.json");
+    remove("build/tokenizer_qwen2/tokenizer_config.json");
+    remove(folder);
+}
 /* Pieces with a map: "H" becomes "he", U+3000 a space, "\1" nothing. */
 static bytes spm_mapped(void)
 {
@@ -1541,7 +1587,7 @@ int main(int argc, char **argv)
         { "gguf", check_gguf }, { "refused", check_refused }, { "broken", check_broken },
         { "long", check_long }, { "chat", check_chat },
         { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
-        { "clip", check_clip }, { "map", check_map }, { "siglip", check_siglip },
+        { "clip", check_clip }, { "qwen2", check_qwen2_files }, { "map", check_map }, { "siglip", check_siglip },
         { "openclip", check_openclip }, { "small", check_small },
         { "memory", check_memory }, { "fuzz", check_fuzz },
     };

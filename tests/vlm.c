@@ -485,6 +485,8 @@ static void nvila(void)
         { "config.json", "\"s2\": false", "\"dynamic_s2\": true",
           "image_aspect_ratio: expected dynamic_s2, found resize" },
         { "config.json", "BasicImageEncoder", "TSPImageEncoder", "_target_: expected llava.model" },
+        { "config.json", "\"image_encoder\": {", "\"image_encoder\": \"llava.other\", \"a\": {",
+          "image_encoder: expected an object, or the default" },
         { "config.json", "TSPVideoEncoder", "OtherEncoder", "_target_: expected llava.model" },
         { "config.json", "\"\\n\"", "\"\\t\"", "end_tokens: expected a line's end" },
         { "config.json", "\"start_tokens\": null", "\"start_tokens\": \"a\"",
@@ -504,6 +506,7 @@ static void nvila(void)
     static const struct { const char *from, *to, *message; } scales[] = {
         { "12,24,36", "12", "s2_scales: expected 2 to 4 numbers in a text" },
         { "12,24,36", "12,20", "s2_scales: expected 2 to 4" },
+        { "12,24,36", "24,48,72", "s2_scales: expected 2 to 4" },
         { "12,24,36", "24,12", "s2_scales: expected 2 to 4" },
         { "12,24,36", "12,24,36,48,60", "s2_scales: expected 2 to 4" },
         { "12,24,36", "0,0", "s2_scales: expected 2 to 4" },
@@ -635,7 +638,7 @@ static void nvila_films(void)
     int32_t ids[N];
     FINE(m);
     if (!c) return;
-    /* 7, a frame, 5 5, a frame, 5 5 */
+    /* 5, a frame, 5 5, a frame, 5 5 */
     for (size_t i = 0; i < N; i++) ids[i] = i && (i - 1) % (TOKENS + 2) < TOKENS ? c->film_token : 5;
     CHECK(!mmix_vlm_sequence_films(m, v, ids, N, NULL, 0, &film, 1, &s));
     const mmix_span *span = s.spans;
@@ -647,7 +650,7 @@ static void nvila_films(void)
     ids[5] = 5;
     ids[TOKENS + 2] = c->film_token;
     BAD_INT(mmix_vlm_sequence_films(m, v, ids, N, NULL, 0, &film, 1, &s),
-            "grid 0 of film 0 has 9 tokens, and from 1 on 4 image tokens stand together", "");
+            "grid 0 of film 0 has 9 tokens, and from 1 on 4 film tokens stand together", "");
     ids[5] = c->film_token;
     ids[TOKENS + 2] = 5;
     for (size_t i = 0; i < TOKENS; i++) ids[i + TOKENS + 3] = c->image_token;
@@ -740,6 +743,13 @@ static int opened(const mmix_options *o, void *user)     /* a folder */
     size_t n = v ? asked(m, v, 1, ids, sizeof ids / sizeof *ids) : 0;
     if (n && !mmix_vlm_sequence(m, v, ids, n, &p, 1, &s))
         mmix_decoder_forward(m, mmix_vlm_decoder(v), &s, NULL);
+    const mmix_picture frames[2] = { p, p };
+    mmix_vlm_plan plan;
+    mmix_film film = { frames, 2, 1 };
+    if (v && mmix_vlm_config_of(v)->film_frames && !mmix_vlm_plan_film(m, v, 12, 7, 2, &plan)) {
+        mmix_tensor *x = mmix_vlm_film_pixels(m, v, &film, &plan);
+        CHECK((mmix_vlm_features(m, v, x, &plan) == NULL) == (mmix_error(m) != NULL));
+    }
     int kind = mmix_error_kind(m);
     mmix_vlm_destroy(v);
     mmix_destroy(m);
@@ -748,7 +758,7 @@ static int opened(const mmix_options *o, void *user)     /* a folder */
 static void allocations(void)
 {
     static const char *const of[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila",
-                                      GOLDEN "/nvila-scales" };
+                                      GOLDEN "/nvila-tiles", GOLDEN "/nvila-scales" };
     each_memory_fails(opened, of, sizeof of / sizeof *of, ARENA_BLOCK == 256 ? 11 : 1);
 }
 

@@ -350,12 +350,26 @@ def answer_nvila(model, llm, processor, where, seed):
             f.write(t.decode(said, skip_special_tokens=True) + "\n")
 
 
+def without_tokenizer_json(folder):
+    """The files of Qwen2's slow tokenizer, which VILA saved at its release."""
+    with open(os.path.join(folder, "tokenizer.json")) as f: whole = json.load(f)
+    os.remove(os.path.join(folder, "tokenizer.json"))
+    write_json(folder, "vocab.json", whole["model"]["vocab"])
+    write_json(folder, "added_tokens.json", {token["content"]: token["id"] for token in whole["added_tokens"]})
+    with open(os.path.join(folder, "merges.txt"), "w") as f:
+        f.write("#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in whole["model"]["merges"]))
+    with open(os.path.join(folder, "tokenizer_config.json")) as f: config = json.load(f)
+    write_json(folder, "tokenizer_config.json", dict(config, tokenizer_class="Qwen2Tokenizer"))
+
+
 def nvila(name, where, golden):
     side, patch, layer, kind, mean, options = NVILA[name]
     seed = zlib.crc32(name.encode())
     torch.set_default_dtype(torch.float32)
     vision = transformers.SiglipVisionConfig(**tower(side, patch))
-    language = transformers.Qwen2Config(**{key: x for key, x in text("qwen2").items() if key != "model_type"})
+    # as in released models the marks of media stand behind the vocabulary, but for one
+    vocabulary = VOCABULARY if name == "nvila" else IMAGE
+    language = transformers.Qwen2Config(**{key: x for key, x in text("qwen2", vocab_size=vocabulary).items() if key != "model_type"})
     wide = 16 * len(options.get("s2_scales", "1").split(","))
     nets = [transformers.Qwen2ForCausalLM(language), transformers.SiglipVisionModel(vision), Joint(kind, wide, 16)]
     arrays = {}
@@ -381,6 +395,7 @@ def nvila(name, where, golden):
     NVILA_TOKENIZER.chat_template = NVILA_CHAT
     NVILA_TOKENIZER.save_pretrained(os.path.join(where, "llm"))
     write_json(where, "llm/added_tokens.json", {"<image>": IMAGE, "<vila/video>": VIDEO})
+    if name == "nvila-tiles": without_tokenizer_json(os.path.join(where, "llm"))
     processor = SiglipImageProcessorPil(size={"height": side, "width": side}, image_mean=[0.5] * 3, image_std=[0.5] * 3)
     processor.save_pretrained(os.path.join(where, "vision_tower"))
     levels = np.broadcast_to(np.arange(256, dtype=np.uint8), (3, 1, 256)).copy()
@@ -418,8 +433,9 @@ def nvila(name, where, golden):
                 features.append(y.flatten(0, 1))
                 arrays[f"n{n}.frames"] = torch.tensor(np.stack(frames))
             ids, features = torch.tensor(ids + [7, 9, 11]), torch.cat(features)
-            embedded = llm.get_input_embeddings()(ids)
-            embedded[(ids == IMAGE) | (ids == VIDEO)] = features
+            media = (ids == IMAGE) | (ids == VIDEO)
+            embedded = llm.get_input_embeddings()(ids.masked_fill(media, 0))
+            embedded[media] = features
             logits = llm(inputs_embeds=embedded[None]).logits[0]
             at = torch.tensor([0, len(ids) // 2, len(ids) - 1], dtype=torch.int32)
             arrays.update({f"n{n}.ids": ids.to(torch.int32), f"n{n}.places": at, f"n{n}.logits": logits[at.long()],

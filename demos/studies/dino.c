@@ -229,8 +229,9 @@ static int read_options(settings *o, int argc, char **argv)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* Swarms in place of a folder. 0, or -1. */
+/* How many swarms judge. */
 static size_t swarms_test(size_t train) { return 2 * train / 3; }
+/* Swarms in place of a folder. 0, or -1. */
 static int draw_swarms(pictures *p, mmix_ctx *m, const settings *o)
 {
     p->size = o->size;
