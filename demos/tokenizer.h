@@ -3503,21 +3503,21 @@ static int tk_gguf_merges(tokenizer *t, tk_gguf *g)
     tokenizer_text_free(&room);
     return bad;
 }
+static const char tk_qwen2_pattern[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
+    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 /* How words are cut: tokenizer.ggml.pre names it. */
 static int tk_gguf_cuts(tokenizer *t, const tk_gguf *g)
 {
     static const char llama3[] =
         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
         " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-    static const char qwen2[] =
-        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
-        " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
     static const struct { const char *name, *pattern; int digits, whole_words, nfc; } known[] = {
         { "gpt-2", tk_gpt2_pattern, 0, 0, 0 }, { "smollm", tk_gpt2_pattern, 1, 0, 0 },
         { "starcoder", tk_gpt2_pattern, 1, 0, 0 }, { "refact", tk_gpt2_pattern, 1, 0, 0 },
         { "llama-bpe", llama3, 0, 1, 0 }, { "llama3", llama3, 0, 1, 0 },
-        { "llama-v3", llama3, 0, 1, 0 }, { "qwen2", qwen2, 0, 0, 1 },
-        { "deepseek-r1-qwen", qwen2, 0, 0, 1 } };
+        { "llama-v3", llama3, 0, 1, 0 }, { "qwen2", tk_qwen2_pattern, 0, 0, 1 },
+        { "deepseek-r1-qwen", tk_qwen2_pattern, 0, 0, 1 } };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (!tk_named(g->pre, g->pre_n, known[i].name)) continue;
         t->whole_words = known[i].whole_words;
@@ -3842,6 +3842,13 @@ static int tk_say_json(tokenizer_text *text, const char *bytes, size_t n)
     }
     return bad || tk_say(text, "\"") ? -1 : 0;
 }
+/* Words of JSON that have ` for ". */
+static int tk_say_quoted(tokenizer_text *text, const char *words)
+{
+    int bad = 0;
+    for (; *words && !bad; words++) bad = tokenizer_text_add(text, *words == '`' ? "\"" : words, 1);
+    return bad;
+}
 /* The lines of merges.txt as a list of JSON, without the one that says a version. */
 static int tk_say_merges(tokenizer_text *text, const char *lines, size_t n)
 {
@@ -3894,9 +3901,7 @@ static tokenizer *tk_from_clip(const char *path, const char *vocab, size_t size,
     if (bad) return NULL;
     snprintf(head, sizeof head, tk_clip_json, (int)id[0], (int)id[1], (int)id[1], (int)id[0],
              (int)id[1]);
-    for (char *c = head; *c; c++)
-        if (*c == '`') *c = '"';
-    bad = tk_say(&text, head) || tokenizer_text_add(&text, vocab, size)
+    bad = tk_say_quoted(&text, head) || tokenizer_text_add(&text, vocab, size)
         || tk_say(&text, ",\"merges\":") || tk_say_merges(&text, merges, merges_size)
         || tk_say(&text, "}}");
     if (bad) tk_no_memory(&messages);
@@ -3905,13 +3910,13 @@ static tokenizer *tk_from_clip(const char *path, const char *vocab, size_t size,
     return t;
 }
 /* What Qwen2's tokenizer.json says around its vocabulary and its added tokens (Qwen2Tokenizer of
-   transformers), with ` for ". */
-static const char tk_qwen2_json[] =
+   transformers), before its pattern and behind it, with ` for ". */
+static const char *const tk_qwen2_json[] = {
     "{`normalizer`:{`type`:`NFC`},`pre_tokenizer`:{`type`:`Sequence`,`pretokenizers`:[{`type`:"
-    "`Split`,`pattern`:{`Regex`:`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
-    "\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|"
-    "\\\\s+`},`behavior`:`Isolated`,`invert`:false},{`type`:`ByteLevel`,`add_prefix_space`:false,"
-    "`use_regex`:false}]},`decoder`:{`type`:`ByteLevel`},`model`:{`type`:`BPE`,`vocab`:";
+    "`Split`,`pattern`:{`Regex`:",
+    "},`behavior`:`Isolated`,`invert`:false},{`type`:`ByteLevel`,`add_prefix_space`:false,"
+    "`use_regex`:false}]},`decoder`:{`type`:`ByteLevel`},`model`:{`type`:`BPE`,`vocab`:"
+};
 
 /* The members of added_tokens.json, names with their ids, as a list of tokenizer.json. */
 static int tk_say_added(tokenizer *messages, tokenizer_text *text, const char *added, size_t size)
@@ -3939,14 +3944,12 @@ static tokenizer *tk_from_qwen2(const char *path, const tk_files *f, char *error
 {
     tokenizer_text text = { NULL, 0, 0 };
     tokenizer messages;
-    char head[1024];
     memset(&messages, 0, sizeof messages);
     messages.name = path;
     messages.error = error;
-    snprintf(head, sizeof head, "%s", tk_qwen2_json);
-    for (char *c = head; *c; c++)
-        if (*c == '`') *c = '"';
-    int bad = tk_say(&text, head)
+    int bad = tk_say_quoted(&text, tk_qwen2_json[0])
+        || tk_say_json(&text, tk_qwen2_pattern, strlen(tk_qwen2_pattern))
+        || tk_say_quoted(&text, tk_qwen2_json[1])
         || tokenizer_text_add(&text, f->bytes[TK_VOCAB], f->size[TK_VOCAB])
         || tk_say(&text, ",\"merges\":")
         || tk_say_merges(&text, f->bytes[TK_MERGES], f->size[TK_MERGES]) || tk_say(&text, "}");
