@@ -1121,7 +1121,8 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 /* Turns the matrices of a list (parameters of two axes: linear layers and embeddings) into narrow
    numbers, for inference in less time and memory. Vectors, convolutions, Mamba-1's A_log and what
    is computed stay real, states and residuals included. The reals of the matrices are gone then:
-   nothing can be trained, and saving writes what they have become.
+   saving writes what they have become, and nothing of the list can be trained but adapters that
+   stand beside it (mmix_params_add_lora).
 
        MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. Where mmix_has_bf16 says 1, products
                          round what comes in, too, and are twice as fast as with float
@@ -1142,7 +1143,8 @@ enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                
    SwiGLUs (FFN), those of its mixers (MIXER: q, k, v and o; of a Mamba-2 the first and the last),
    or both. A begins uniform as in a linear layer, B with 0. They are a list of their own,
    p->adapters. A linear layer takes a weight together with its adapter. Files of models hold the
-   sum of the two, files of runs hold both. Returns 0, or -1. */
+   sum of the two, files of runs hold both. Matrices may be narrow (QLoRA, Dettmers et al. 2023):
+   adapters are real, and a sum is rounded as mmix_params_narrow does. Returns 0, or -1. */
 MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets);
 /* Adds the adapters to their matrices and drops them. It is an error while a mmix_distill trains
    them. Returns 0, or -1. */
@@ -1486,7 +1488,7 @@ typedef struct mmix_vision mmix_vision;
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
 /* Returns a backbone of `config`, which has the teacher's sizes, with the teacher's weights: those
    of equal names are copied, and q, k, v and o of its attention go to both branches of what took
-   its place. NULL on error. */
+   its place. The student is of its teacher's type. NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config);
 /* Frees a backbone. NULL is allowed. */
 MMIXDEF void mmix_vision_destroy(mmix_vision *v);
@@ -1499,8 +1501,8 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
    mmix_vision_config_read, mmix_vision_create and mmix_params_read (prefix NULL). NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
-   mmix_params_narrow. A backbone of narrow matrices is not trained, but gradients pass through
-   it. */
+   mmix_params_narrow. A backbone of narrow matrices is not trained, but gradients pass through it,
+   and adapters beside it learn. */
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
 
@@ -2426,7 +2428,8 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 
 /* Returns a decoder with M-MATE in the place of the teacher's attention, in every layer that has
    attention alone. Flex-MA and Local-Swin both take its q, k, v and o; all else is copied, with the
-   teacher's adapters added. options may be NULL for the defaults. NULL on error. */
+   teacher's adapters added. Narrow matrices are copied bit for bit, so that the student is of its
+   teacher's type. options may be NULL for the defaults. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
                                            const mmix_mmate_options *options);
 /* Does the same in the layers whose number has a 1 in replace (depth); the others stay as they
@@ -2436,12 +2439,13 @@ MMIXDEF mmix_decoder *mmix_decoder_student_some(const mmix_decoder *teacher,
                                                 const int *replace);
 /* Scales the columns of each head in Flex-MA's o_proj, so that what the head brings to the layer
    has the root mean square of the teacher's on this sequence. It does so layer by layer, on the
-   teacher's inputs. Returns 0, or -1. */
+   teacher's inputs. A narrow o_proj is rounded again. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                    const mmix_sequence *sequence);
 
 /* mmix_stage.train, added up: what trains. FLEX and SWIN are the branches; a gate between them
-   belongs to both. LORA are adapters, REST is everything else. */
+   belongs to both. LORA are adapters, REST is everything else. In a student of narrow matrices
+   only LORA does. */
 enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
 typedef struct mmix_stage {
     int train;                               /* MMIX_TRAIN_… */
@@ -8713,11 +8717,19 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
     return x && mmix_count(t) == 1 ? (double)*x : (double)NAN;
 }
 
-/* The values of a narrow matrix as reals, (O, D), in step memory; NULL on error. */
+/* The values of a matrix, narrow or not, as reals (O, D) in step memory; NULL on error. */
 static mmix_real *mmixi_widened(mmix_ctx *m, const mmix_tensor *w)
 {
     mmix_real *wide = mmixi_reals(m, w->shape[0], w->shape[1]);
     if (wide) mmix_read(w, wide);
+    return wide;
+}
+/* A matrix of reals itself; of a narrow one a copy that is real, in step memory. NULL on error. */
+static mmix_tensor *mmixi_wide(mmix_ctx *m, mmix_tensor *w)
+{
+    if (!mmixi_is_narrow(w)) return w;
+    mmix_tensor *wide = mmix_new2(m, w->shape[0], w->shape[1]);
+    if (wide) mmix_read(w, mmixi_of(wide));
     return wide;
 }
 
@@ -17462,18 +17474,30 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     }
 }
 
+typedef struct mmixi_starting { const mmix_param *of; mmix_real *to; } mmixi_starting;
 static void mmixi_start_range(void *arg, mmixi_range range)
 {
-    const mmix_param *q = (const mmix_param *)arg;
-    mmix_real *x = mmixi_of(q->tensor);
+    const mmixi_starting *job = (const mmixi_starting *)arg;
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
-    for (const char *c = q->name; *c; c++)
+    for (const char *c = job->of->name; *c; c++)
         stream = (stream ^ (unsigned char)*c) * 1099511628211u;
     for (size_t i = range.begin; i < range.end; i++)
-        x[i] = (mmix_real)mmixi_start_value(q, stream, i);
+        job->to[i] = (mmix_real)mmixi_start_value(job->of, stream, i);
+}
+/* Gives a parameter its initial values. */
+static void mmixi_param_start(mmix_ctx *m, const mmix_param *q)
+{
+    mmix_tensor *t = q->tensor;
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_starting job = { q, mmixi_of(t) };
+    if (mmixi_is_narrow(t)) job.to = mmixi_reals(m, t->shape[0], t->shape[1]);
+    if (job.to) mmixi_ranges(m, mmix_count(t), 1 << 14, mmixi_start_range, &job);
+    if (job.to && mmixi_is_narrow(t)) mmix_write(t, job.to);
+    mmix_rewind(m, mark);
 }
 
-/* The values. start 0: a file's will follow, and nobody looks at them before. */
+/* The values. start 0: those of a file or of another model will follow, and nobody looks at them
+   before. */
 static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
@@ -17485,23 +17509,27 @@ static int mmixi_params_allocate(mmix_params *p, int start)
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at;
         at += mmixi_slab_size(t);
-        if (start)
-            mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
+        if (start) mmixi_param_start(p->m, p->at + i);
     }
-    return 0;
+    return p->m->error_kind ? -1 : 0;
 }
 
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
-/* The end of a model's creation. With `start` it gets its initial values; otherwise a file's will
-   follow. Returns 1 if all went well. If not, the list is freed with the model in it, and what was
-   wrong with the config counts as the file's error if the config came from a file. */
+/* How a model begins. EMPTY: without values, since those of a file will follow; what is wrong with
+   the config is the file's fault then. RANDOM: with its initial values. COPY: with room for those of
+   another model. */
+enum { MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM, MMIXI_BEGIN_COPY };
+
+/* The end of a model's creation, which begins as `start` says. Returns 1 if all went well. If not,
+   the list is freed with the model in it. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
 {
-    if (p && start) mmix_params_allocate(p);
+    int is_files = start == MMIXI_BEGIN_EMPTY;
+    if (p && !is_files) mmixi_params_allocate(p, start == MMIXI_BEGIN_RANDOM);
     if (p && !m->error_kind) return 1;
     mmix_params_destroy(p);
-    if (m && !start && m->error_kind == MMIX_ERROR_ARGUMENT)
+    if (m && is_files && m->error_kind == MMIX_ERROR_ARGUMENT)
         m->error_kind = MMIX_ERROR_FILE;
     return 0;
 }
@@ -17510,7 +17538,7 @@ static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
 
 static void mmixi_param_here(mmix_tensor *t)
 {
-    mmixi_of(t);
+    mmixi_panels_of(t);                          /* or reals */
     mmixi_grad_here(t);
 }
 
@@ -17530,8 +17558,9 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_require_grad(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_require_grad", train)) return -1;
-    if (p->dtype)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are %s",
+    if (p->dtype && train)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are %s; "
+                         "beside such ones adapters can learn (mmix_params_add_lora)",
                          mmixi_dtype_name(p->dtype));
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
@@ -17784,17 +17813,9 @@ static size_t mmixi_lora_block(mmix_params *p, size_t begin)
 MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets)
 {
     if (!mmixi_params_ready(p, "mmix_params_add_lora", 1)) return -1;
-    if (!rank || p->adapters || p->dtype || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
-        const char *more = "";
-        const char *type = "";
-        if (p->adapters) more = "; there are adapters already";
-        if (p->dtype) {                          /* then there are none */
-            more = ", of ";
-            type = mmixi_dtype_name(p->dtype);
-        }
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets "
-                         "%d%s%s", (double)rank, targets, more, type);
-    }
+    if (!rank || p->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets %d%s",
+                         (double)rank, targets, p->adapters ? "; there are adapters already" : "");
     p->lora.rank = rank;
     p->lora.alpha = alpha;
     p->lora.targets = targets;
@@ -17810,20 +17831,31 @@ MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int 
     return -1;
 }
 
-/* Adds alpha/r B A to each matrix that has an adapter, in `values`, which is laid out as the
-   slab. */
-static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
+/* The values of a parameter in `slab`, which is its list's or a copy of it: a tensor that is one
+   for reading and writing alone. */
+static mmix_tensor mmixi_param_in(const mmix_params *p, const mmix_tensor *t, mmix_real *slab)
+{
+    mmix_tensor there = *t;
+    there.data = slab + ((mmix_real *)t->data - p->values);
+    there.where = 0;
+    return there;
+}
+/* Adds alpha/r B A to each matrix that has an adapter, in a copy of the slab. A narrow one is
+   rounded again. */
+static void mmixi_lora_add(const mmix_params *p, mmix_real *copy)
 {
     mmix_ctx *m = p->m;
     for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *w = p->at[i].tensor;
-        if (!w->lora) continue;
+        mmix_tensor w = mmixi_param_in(p, p->at[i].tensor, copy);
+        if (!w.lora) continue;
         mmix_mark mark = mmix_mark_here(m);
-        mmix_real share = (mmix_real)(w->lora->alpha / (double)p->lora.rank);
-        mmix_real *to = values + (mmixi_of(w) - p->values);
-        const mmix_tensor *low = mmix_matmul(m, w->lora->B, w->lora->A);
-        if (low)
-            m->k->axpy(mmix_count(low), share, mmixi_of(low), to);
+        mmix_real share = (mmix_real)(w.lora->alpha / (double)p->lora.rank);
+        const mmix_tensor *low = mmix_matmul(m, w.lora->B, w.lora->A);
+        mmix_real *sum = mmixi_widened(m, &w);
+        if (low && sum) {
+            m->k->axpy(mmix_count(low), share, mmixi_of(low), sum);
+            mmix_write(&w, sum);
+        }
         mmix_rewind(m, mark);
     }
 }
@@ -21254,9 +21286,10 @@ static mmixi_reused mmixi_mmate_source(const char *name, int fused)
 /* Copies to the student what it takes from its teacher, whose slab lies in `values`. If
    `no_key_bias` the teacher's bias of the keys counts as 0. Returns 0, or -1 if a size differs. */
 static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
-                             const mmix_params *teacher, const mmix_real *values, int fused,
+                             const mmix_params *teacher, mmix_real *values, int fused,
                              int no_key_bias)
 {
+    if (!mmixi_params_ready(teacher, who, 1)) return -1;
     for (size_t i = 0; i < student->count; i++) {
         const mmix_param *to = &student->at[i];
         mmixi_reused source = mmixi_mmate_source(to->name, fused);
@@ -21264,16 +21297,30 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
         size_t n = mmix_count(to->tensor);
         if (!from) continue;
         if (no_key_bias && strstr(to->name, ".k_proj.bias")) continue;
-        const mmix_real *slab = mmixi_of(from);
-        if (mmix_count(from) != n * source.parts || !slab)
-            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the "
-                             "teacher it is of %.0f%s%s", who, to->name, (double)n,
-                             (double)mmix_count(from), slab ? "" : " in ",
-                             slab ? "" : mmixi_dtype_name(from->dtype));
-        const mmix_real *part = values + (slab - teacher->values) + source.part * n;
-        memcpy(mmixi_of(to->tensor), part, n * sizeof *part);
+        if (mmix_count(from) != n * source.parts)
+            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f numbers, in the "
+                             "teacher it is of %.0f", who, to->name, (double)n,
+                             (double)mmix_count(from));
+        int is_cut = source.parts > 1 && to->tensor->shape[0] % MMIXI_PANEL != 0;
+        if (is_cut && mmixi_is_narrow(from))
+            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f rows; of a matrix in "
+                             "%s only a multiple of %d can be taken", who, to->name,
+                             (double)to->tensor->shape[0], mmixi_dtype_name(from->dtype),
+                             MMIXI_PANEL);
+        mmix_tensor there = mmixi_param_in(teacher, from, values);
+        size_t bytes = mmixi_bytes(to->tensor);
+        memcpy(to->tensor->data, (const char *)there.data + source.part * bytes, bytes);
     }
     return 0;
+}
+
+/* Gives initial values to what such a student of a decoder has and its teacher has not. */
+static void mmixi_mmate_start(const mmix_params *student, const mmix_params *teacher)
+{
+    for (size_t i = 0; i < student->count; i++) {
+        mmixi_reused source = mmixi_mmate_source(student->at[i].name, 0);
+        if (!mmix_params_find(teacher, source.name)) mmixi_param_start(student->m, &student->at[i]);
+    }
 }
 
 /* ==== >>backbones ====================================================================
@@ -21816,11 +21863,7 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   (double)c->heads, more);
 }
 
-/* How a model begins. RANDOM: with its initial values. EMPTY: without values, since those of a file
-   will follow; what is wrong with the config is the file's fault then. `dtype` is that of its
-   matrices; narrow ones have no initial values. */
-enum { MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
-
+/* `start` is how it begins, `dtype` that of its matrices. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start, int dtype)
 {
     if (mmix_error(m)) return NULL;
@@ -21835,9 +21878,8 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
         p->deviation = c.deviation;
         mmixi_vision_declare(v);
     }
-    int initial = start == MMIXI_BEGIN_RANDOM;
-    if (!mmixi_model_ready(m, p, initial)) return NULL;
-    if (initial && c.sincos > 0 && v->positions)
+    if (!mmixi_model_ready(m, p, start)) return NULL;
+    if (start == MMIXI_BEGIN_RANDOM && c.sincos > 0 && v->positions)
         mmixi_vision_sincos(v);
     return v;
 }
@@ -21853,8 +21895,8 @@ MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision
     const mmix_params *from = teacher->params;
     mmix_ctx *m = from->m;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM, MMIX_DTYPE_REAL);
-    const mmix_real *values = mmixi_params_merged(from);
+    mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM, from->dtype);
+    mmix_real *values = mmixi_params_merged(from);
     int axial = config.positions == MMIX_POSITIONS_AXIAL;
     int bad = !v || m->error_kind
         || mmixi_mmate_reuse("mmix_vision_student", v->params, from, values, 1, axial);
@@ -23577,10 +23619,12 @@ MMIXDEF mmix_decoder *mmix_decoder_student_some(const mmix_decoder *teacher,
     mmixi_student_config(m, &c, replace);
     if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_real *values = mmixi_params_merged(teacher->params);
-    mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes: all can be copied */
-    if (d)
+    mmix_real *values = mmixi_params_merged(teacher->params);
+    mmix_decoder *d = mmixi_decoder_create(m, c, MMIXI_BEGIN_COPY, teacher->params->dtype);
+    if (d) {
+        mmixi_mmate_start(d->params, teacher->params);
         mmixi_mmate_reuse(who, d->params, teacher->params, values, 0, 0);
+    }
     mmix_rewind(m, mark);
     return d;
 }
@@ -23597,11 +23641,12 @@ static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *c
     return mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
 }
 
-/* Scales the columns of each head in o[1], so that what it makes of y[1] gets the size of what o[0]
-   makes of y[0]. */
-static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *const y[2],
+/* Scales the columns of each head in weight[1], so that what it makes of y[1] gets the size of what
+   weight[0] makes of y[0]. A narrow one is rounded again. */
+static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const weight[2], mmix_tensor *const y[2],
                             size_t heads)
 {
+    mmix_tensor *o[2] = { mmixi_wide(m, weight[0]), mmixi_wide(m, weight[1]) };
     size_t D = mmix_shape(o[1], 1), P = D / heads;
     for (size_t at = 0; at < D && !m->error_kind; at += P) {
         mmix_mark mark = mmix_mark_here(m);
@@ -23618,6 +23663,7 @@ static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *c
         }
         mmix_rewind(m, mark);
     }
+    if (o[1] && o[1] != weight[1]) mmix_write(weight[1], mmixi_of(o[1]));
 }
 
 /* Whether layer i of the student has M-MATE in the place of the teacher's attention. */
@@ -26351,9 +26397,11 @@ static int mmixi_param_trains(int train, const char *name, const mmix_vision *v)
     int needs = mmixi_param_needs(name, v);
     return (train & needs) == needs;
 }
-/* Whether any parameter of a list, which may be NULL, belongs to what trains. */
+/* Whether any parameter of a list, which may be NULL, belongs to what trains. Narrow matrices do
+   not. */
 static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v)
 {
+    if (p && p->dtype) return 0;
     for (size_t k = 0; p && k < p->count; k++)
         if (mmixi_param_trains(train, p->at[k].name, v))
             return 1;
@@ -26429,8 +26477,9 @@ static int mmixi_stage_check(const char *who, const mmix_distill *run, size_t i)
     if (s->steps == 0 || mmixi_stage_has(run, s)) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                      "%s: expected that it trains something that the student "
-                     "has, found train %d, and LoRA of rank %.0f at targets %d", name, s->train,
-                     (double)c->lora_rank, c->lora_targets);
+                     "has%s, found train %d, and LoRA of rank %.0f at targets %d", name,
+                     run->params->dtype ? ", of narrow matrices the adapters (MMIX_TRAIN_LORA)" : "",
+                     s->train, (double)c->lora_rank, c->lora_targets);
 }
 /* What a run's student and config have to be, whatever the models are. 0, or -1. */
 static int mmixi_distill_check(const char *who, const mmix_distill *run)
@@ -26482,7 +26531,7 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   (double)s->media, (double)t->depth, (double)t->media);
         return NULL;
     }
-    if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
+    if (!mmixi_expect(m, who, &d, "teacher.embedding:w KD, student.embedding:w KD", teacher->embedding,
                       student->embedding)) return NULL;
     memset(&draft, 0, sizeof draft);
     draft.m = m;
@@ -33987,7 +34036,7 @@ typedef struct mmixi_model_file {
     mmix_mark mark;                              /* what the walk needs comes after it */
     mmix_entry *entries;                         /* to be saved */
     size_t n, room, n_metadata;
-    const char *metadata[9];
+    const char *metadata[11];
     mmixi_text config;                           /* the one at hand: written, or checked JSON */
 } mmixi_model_file;
 
@@ -34138,6 +34187,11 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
     if (!*prefix && p->adapters) merged = mmixi_params_merged(p);
     for (size_t i = 0; !f->m->error_kind && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
+        mmix_tensor sum;
+        if (merged) {
+            sum = mmixi_param_in(p, t, merged);
+            t = &sum;
+        }
         int type = MMIX_FILE_REAL;
         void *data = mmixi_of(t);
         if (t->dtype == MMIX_DTYPE_I8 || t->dtype == MMIX_DTYPE_Q4) {
@@ -34155,9 +34209,22 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
             data = mmixi_half_rows(f->m, t);
             if (!data) return;
         }
-        if (merged) data = merged + (mmixi_of(t) - p->values);
         mmixi_model_array(f, prefix, p->at[i].name, type, t->ndim, t->shape, data);
     }
+}
+/* Walks over the type of a model's matrices. A file that does not say has reals. */
+static void mmixi_model_dtype(mmixi_model_file *f, int *dtype)
+{
+    static const char key[] = "matrices";
+    if (!f->a) {
+        if (*dtype != MMIX_DTYPE_REAL) mmixi_model_metadata(f, key, mmixi_dtype_name(*dtype));
+        return;
+    }
+    const char *name = mmixi_metadata(f->a, key);
+    for (int type = MMIX_DTYPE_BF16; type <= MMIX_DTYPE_Q4; type++)
+        if (!strcmp(name, mmixi_dtype_name(type))) *dtype = type;
+    if (*name && *dtype == MMIX_DTYPE_REAL)
+        mmixi_refuse(f->a, key, "bf16, f16, int8 or q4, found \"%.60s\"", name);
 }
 /* Walks over the n numbers that `counter` points to; in the file they are one array. */
 static void mmixi_model_counters(mmixi_model_file *f, uint64_t *const *counter, size_t n)
@@ -36938,6 +37005,8 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
 {
     mmixi_model_file *f = &w->f;
     char stage[] = "stage[0].";
+    int dtype = w->params ? w->params->dtype : MMIX_DTYPE_REAL;
+    mmixi_model_dtype(f, &dtype);
     mmixi_model_config(f, "config", "", &w->config, mmixi_distill_settings);
     for (size_t i = 0; i < w->config.stages; i++) {
         mmixi_model_config(f, NULL, stage, &w->config.stage[i], mmixi_stage_settings);
@@ -36948,14 +37017,14 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
         mmix_vision_config size = model->config;
         mmixi_model_config(f, "vision", "", &size, mmixi_vision_settings);
         if (f->a)
-            w->vision_student = mmixi_vision_create(f->m, size, MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
+            w->vision_student = mmixi_vision_create(f->m, size, MMIXI_BEGIN_EMPTY, dtype);
     }
     else {
         const mmix_decoder *model = w->student ? w->student : w->teacher;
         mmix_decoder_config size = model->config;
         mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
         if (f->a)
-            w->student = mmixi_decoder_create(f->m, size, MMIXI_BEGIN_EMPTY, MMIX_DTYPE_REAL);
+            w->student = mmixi_decoder_create(f->m, size, MMIXI_BEGIN_EMPTY, dtype);
     }
     if (w->vision_student) w->params = w->vision_student->params;
     if (w->student) w->params = w->student->params;
@@ -37031,6 +37100,7 @@ MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const c
     w.vision_teacher = run->vision_teacher;
     w.student = run->student;
     w.vision_student = run->vision_student;
+    w.params = run->params;
     w.config = run->config;
     w.f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
     return mmixi_distill_file(&w, (mmix_distill *)run, path, note) ? 0 : -1;

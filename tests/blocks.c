@@ -614,13 +614,6 @@ static void refuses(void)
     mmix_vision *more = mmix_vision_student(t, c);          /* and so do registers */
     CHECK_AT(more != NULL, mmix_error(m));
     mmix_vision_destroy(more);
-    CHECK(!mmix_vision_save(m, t, PATH));
-    mmix_vision *rounded = mmix_vision_load_as(m, PATH, MMIX_DTYPE_BF16);
-    c.registers = 0;
-    BAD(mmix_vision_student(rounded, c), "mmix_vision_student", "bf16");
-    BAD_INT(mmix_params_add_lora(mmix_vision_params(rounded), 2, 4, MMIX_LORA_FFN),
-            "mmix_params_add_lora", "bf16");
-    mmix_vision_destroy(rounded);
     c = small_vision(MMIX_MIXER_SOFTMAX);
     c.heads = 3;
     c.class_token = MMIX_CLASS_FIRST;

@@ -53,7 +53,7 @@ SHARED mmix_real *values(const mmix_params *p)
 {
     mmix_real *v = (mmix_real *)calloc(p->elements + 1, sizeof *v);
     for (size_t i = 0, at = 0; i < p->count; at += mmix_count(p->at[i++].tensor))
-        memcpy(v + at, mmix_data(p->at[i].tensor), mmix_count(p->at[i].tensor) * sizeof *v);
+        mmix_read(p->at[i].tensor, v + at);
     return v;
 }
 SHARED int same_values(const mmix_params *p, const mmix_real *v)

@@ -77,7 +77,7 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files language towers vlm qwen llama2c text tokenizer decoder_arguments internals video device tiny narrow"
+        mmate qlora decoder_files language towers vlm qwen llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/ranks build/decode build/typeseg build/typeseg_san build/smol build/vqa build/bench build/play_native
