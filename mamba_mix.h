@@ -1080,7 +1080,7 @@ typedef struct mmix_param {
 } mmix_param;
 
 /* All parameters of one model. Their values, their gradients and their moments lie in one slab
-   each, in the order of `at`. Optimizers, savers, moving averages and sums over machines all go
+   each, in the order of `at`; narrow matrices have only values. Optimizers, savers, moving averages and sums over machines all go
    through this list. */
 typedef struct mmix_params {
     mmix_ctx *m;
@@ -1090,7 +1090,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     /* The library's own: room of `at`; of a slab, with padding to 64 bytes; of `packed`. */
     size_t capacity, slab, packed_reals;
-    int dtype;                               /* of the matrices; if it is narrow, nothing trains */
+    int dtype;                       /* of the matrices; if it is narrow, only the others train */
     double deviation;                        /* std of what layers begin with at random; 0: 0.02 */
     struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
     struct { size_t rank; double alpha; int targets; } lora;
@@ -1110,8 +1110,8 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
                                      const size_t *shape, int start, double a, double b);
 /* Makes the slab with the initial values. Nothing can be added after it. Returns 0, or -1. */
 MMIXDEF int mmix_params_allocate(mmix_params *p);
-/* Makes the slab of gradients (train = 1) or frees it (0). With it, those parameters that are not
-   frozen ask for gradients. Returns 0, or -1. */
+/* Makes the slab of gradients (train = 1) or frees it (0). With it, those parameters that are neither
+   frozen nor narrow ask for gradients. Returns 0, or -1. */
 MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
 /* Copies the matrices the way products read them (pack = 1), or frees the copies (0). That is worth
    it for inference on few tokens, where copying them each time is a fifth of the work; it takes the
@@ -1121,8 +1121,8 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 /* Turns the matrices of a list (parameters of two axes: linear layers and embeddings) into narrow
    numbers, for inference in less time and memory. Vectors, convolutions, Mamba-1's A_log and what
    is computed stay real, states and residuals included. The reals of the matrices are gone then:
-   saving writes what they have become, and nothing of the list can be trained but adapters that
-   stand beside it (mmix_params_add_lora).
+   saving writes what they have become, and they cannot be trained. What stays real can, and so can
+   adapters beside the matrices (mmix_params_add_lora).
 
        MMIX_DTYPE_BF16   2 bytes a number, 8 bits of precision. Where mmix_has_bf16 says 1, products
                          round what comes in, too, and are twice as fast as with float
@@ -1501,8 +1501,8 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
    mmix_vision_config_read, mmix_vision_create and mmix_params_read (prefix NULL). NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
-   mmix_params_narrow. A backbone of narrow matrices is not trained, but gradients pass through it,
-   and adapters beside it learn. */
+   mmix_params_narrow. Narrow matrices are not trained, but gradients pass through them, and adapters
+   beside them learn. */
 MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
 /* Sets *config to the config of the backbone in an archive. Returns 0, or -1.
 
@@ -2444,8 +2444,8 @@ MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *te
                                    const mmix_sequence *sequence);
 
 /* mmix_stage.train, added up: what trains. FLEX and SWIN are the branches; a gate between them
-   belongs to both. LORA are adapters, REST is everything else. In a student of narrow matrices
-   only LORA does. */
+   belongs to both. LORA are adapters, REST is everything else. Narrow matrices do not train, but
+   adapters beside them do, and what stayed real. */
 enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
 typedef struct mmix_stage {
     int train;                               /* MMIX_TRAIN_… */
@@ -17298,10 +17298,24 @@ static void *mmixi_own(mmix_params *p, size_t bytes)
     return (char *)o + MMIXI_ALIGN;
 }
 
+static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
+{
+    return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
+}
+/* How many reals gradients take: those of all parameters that are not narrow. */
+static size_t mmixi_gradient_slab(const mmix_params *p)
+{
+    size_t reals = 0;
+    for (size_t i = 0; i < p->count; i++)
+        if (!mmixi_is_narrow(p->at[i].tensor)) reals += mmixi_slab_size(p->at[i].tensor);
+    return reals;
+}
+
 MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
     if (!p) return;
     mmix_params_destroy(p->adapters);
+    mmixi_free(p->m, p->gradients, mmixi_gradient_slab(p) * sizeof *p->gradients);
     while (p->owned) {
         mmixi_owned *o = p->owned;
         p->owned = o->next;
@@ -17309,7 +17323,6 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
     }
     mmixi_free(p->m, p->at, p->capacity * sizeof *p->at);
     mmixi_free(p->m, p->values, p->slab * sizeof *p->values);
-    mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
     mmixi_free(p->m, p, sizeof *p);
 }
@@ -17323,13 +17336,9 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
-static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
+static mmix_real *mmixi_slab(const mmix_params *p, size_t reals)
 {
-    return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
-}
-static mmix_real *mmixi_slab(const mmix_params *p)
-{
-    size_t bytes = p->slab * sizeof(mmix_real);
+    size_t bytes = reals * sizeof(mmix_real);
     return (mmix_real *)mmixi_twinned(p->m, mmixi_zeroed(p->m, bytes), bytes);
 }
 /* A slab that a file fills: what the file will not, the padding, is 0. To clear all of it took a
@@ -17502,7 +17511,7 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
-    p->values = start ? mmixi_slab(p) : mmixi_slab_to_fill(p);
+    p->values = start ? mmixi_slab(p, p->slab) : mmixi_slab_to_fill(p);
     if (!p->values) return -1;
     size_t at = 0;
     for (size_t i = 0; i < p->count; i++) {
@@ -17558,23 +17567,22 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_require_grad(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_require_grad", train)) return -1;
-    if (p->dtype && train)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are %s; "
-                         "beside such ones adapters can learn (mmix_params_add_lora)",
-                         mmixi_dtype_name(p->dtype));
+    size_t slab = mmixi_gradient_slab(p), at = 0;
     if (!train) {
-        mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
+        mmixi_free(p->m, p->gradients, slab * sizeof *p->gradients);
         p->gradients = NULL;
     } else if (!p->gradients) {
-        p->gradients = mmixi_slab(p);
+        p->gradients = mmixi_slab(p, slab);
     }
     if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
-        t->grad = train ? p->gradients + (mmixi_of(t) - p->values) : NULL;
-        t->wants = train && !p->at[i].frozen;
+        int trains = train && !mmixi_is_narrow(t);
+        t->grad = trains ? p->gradients + at : NULL;
+        t->wants = trains && !p->at[i].frozen;
         t->written = 0;
         t->grad_where = 0;
+        if (trains) at += mmixi_slab_size(t);
     }
     return 0;
 }
@@ -19846,11 +19854,11 @@ MMIXDEF mmix_sgd mmix_sgd_config_default(void)
     o.momentum = 0.9;
     return o;
 }
-/* A state is one piece of memory: m and, of AdamW alone, v, as long as the slab each; then a count
-   of steps for each parameter. */
+/* A state is one piece of memory: m and, of AdamW alone, v, as long as the gradients each; then a
+   count of steps for each parameter. */
 static size_t mmixi_moments_bytes(const mmix_params *p, size_t moments)
 {
-    return moments * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
+    return moments * mmixi_gradient_slab(p) * sizeof(mmix_real) + p->count * sizeof(uint64_t);
 }
 static int mmixi_moments_init(mmix_optimizer *state, mmix_params *p, const char *who,
                               size_t moments)
@@ -19861,8 +19869,9 @@ static int mmixi_moments_init(mmix_optimizer *state, mmix_params *p, const char 
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
     state->params = p;
-    if (moments > 1) state->v = state->m + p->slab;
-    state->steps = (uint64_t *)(void *)(state->m + moments * p->slab);
+    size_t slab = mmixi_gradient_slab(p);
+    if (moments > 1) state->v = state->m + slab;
+    state->steps = (uint64_t *)(void *)(state->m + moments * slab);
     return 0;
 }
 MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p)
@@ -19905,13 +19914,12 @@ typedef struct mmixi_piece {
 } mmixi_piece;
 static mmixi_piece mmixi_piece_of(const mmixi_adamw_job *j, mmixi_range range)
 {
-    const mmix_params *params = j->state->params;
-    ptrdiff_t first = mmixi_of(j->param->tensor) - params->values;
-    size_t at = (size_t)first + range.begin;
+    const mmix_tensor *t = j->param->tensor;
+    size_t at = (size_t)(t->grad - j->state->params->gradients) + range.begin;
     mmixi_piece piece;
     piece.n = range.end - range.begin;
-    piece.values = params->values + at;
-    piece.gradients = params->gradients + at;
+    piece.values = mmixi_of(t) + range.begin;
+    piece.gradients = t->grad + range.begin;
     piece.m = j->state->m + at;
     piece.v = NULL;
     if (j->state->v) piece.v = j->state->v + at;
@@ -26392,18 +26400,17 @@ static int mmixi_param_needs(const char *name, const mmix_vision *v)
     }
     return MMIX_TRAIN_REST;
 }
-static int mmixi_param_trains(int train, const char *name, const mmix_vision *v)
+/* Whether a parameter belongs to what trains. A narrow matrix does not. */
+static int mmixi_param_trains(int train, const mmix_param *q, const mmix_vision *v)
 {
-    int needs = mmixi_param_needs(name, v);
-    return (train & needs) == needs;
+    int needs = mmixi_param_needs(q->name, v);
+    return !mmixi_is_narrow(q->tensor) && (train & needs) == needs;
 }
-/* Whether any parameter of a list, which may be NULL, belongs to what trains. Narrow matrices do
-   not. */
+/* The same of any parameter of a list, which may be NULL. */
 static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v)
 {
-    if (p && p->dtype) return 0;
     for (size_t k = 0; p && k < p->count; k++)
-        if (mmixi_param_trains(train, p->at[k].name, v))
+        if (mmixi_param_trains(train, &p->at[k], v))
             return 1;
     return 0;
 }
@@ -26411,7 +26418,7 @@ static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision
 static void mmixi_stage_freeze(int train, mmix_params *p, const mmix_vision *v)
 {
     for (size_t k = 0; p && k < p->count; k++)
-        p->at[k].frozen = !mmixi_param_trains(train, p->at[k].name, v);
+        p->at[k].frozen = !mmixi_param_trains(train, &p->at[k], v);
 }
 /* Gives the student LoRA's adapters if `train` has them and there are none yet. 0, or -1. */
 static int mmixi_distill_adapt(mmix_distill *run, int train)
@@ -26477,9 +26484,8 @@ static int mmixi_stage_check(const char *who, const mmix_distill *run, size_t i)
     if (s->steps == 0 || mmixi_stage_has(run, s)) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                      "%s: expected that it trains something that the student "
-                     "has%s, found train %d, and LoRA of rank %.0f at targets %d", name,
-                     run->params->dtype ? ", of narrow matrices the adapters (MMIX_TRAIN_LORA)" : "",
-                     s->train, (double)c->lora_rank, c->lora_targets);
+                     "has, found train %d, and LoRA of rank %.0f at targets %d", name, s->train,
+                     (double)c->lora_rank, c->lora_targets);
 }
 /* What a run's student and config have to be, whatever the models are. 0, or -1. */
 static int mmixi_distill_check(const char *who, const mmix_distill *run)
@@ -34242,8 +34248,9 @@ static void mmixi_model_counters(mmixi_model_file *f, uint64_t *const *counter, 
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_optimizer *a)
 {
-    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, 1, &a->params->slab, a->m);
-    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &a->params->slab, a->v);
+    size_t slab = mmixi_gradient_slab(a->params);
+    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, 1, &slab, a->m);
+    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &slab, a->v);
     mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
 /* Walks over the caller's note. One that is read lies in memory that goes with the parameters. */
@@ -37064,7 +37071,8 @@ static void mmixi_distill_moments(mmixi_model_file *f, const mmix_distill *run, 
     if (!written) return;
     mmixi_params_ready(p, "", 1);
     for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-    mmixi_model_array(f, prefix, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+    size_t slab = mmixi_gradient_slab(p);
+    mmixi_model_array(f, prefix, "gradients", MMIX_FILE_REAL, 1, &slab, p->gradients);
     mmixi_model_array(f, prefix, "written", MMIX_FILE_I64, 1, &p->count, written);
     for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
 }

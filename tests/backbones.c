@@ -691,7 +691,6 @@ static void halves(void)
                 mmix_reset(m);
             }
         }
-        BAD_INT(mmix_params_require_grad(q, 1), "mmix_params_require_grad", "bf16");
         BAD(mmix_add(m, w, w), "is bf16, expected real", "");
         BAD_INT(mmix_read(w, NULL), "values is NULL", "");
         BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");

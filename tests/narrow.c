@@ -1545,7 +1545,6 @@ static void network(mmix_ctx *m, int mixer, int dtype)
     rounds_x |= dtype == MMIX_DTYPE_BF16 && k->bf16_products;
     ALIKE(b, a, rounds_x ? 0.04 : 200 * REAL_ULP);
     if (rounds_x) CHECK(apart(b, a) > 0);
-    BAD_INT(mmix_params_require_grad(q, 1), "mmix_params_require_grad", mmixi_dtype_name(dtype));
     BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");
     saved_again(m, narrow, dtype);
     FINE(m);
