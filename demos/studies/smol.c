@@ -71,6 +71,8 @@ static const char help[] =
     "                    student is its windows; solved: o_proj by least squares (solved)\n"
     "  --solve N         rows of the text that least squares are taken over   (8)\n"
     "  --apart           in the first of three stages each layer reads what the teacher's reads\n"
+    "  --type NAME       float, bf16, f16, int8 or q4: how teacher and student hold their matrices;\n"
+    "                    beside narrow ones adapters learn, of rank 16        (float)\n"
     "  --judge N         held-out rows that scores are taken from             (all)\n"
     "  --minutes N       so long at most; then it is saved as after Ctrl-C    (no end)\n\n"
     "answer: what teacher and student say.\n"
@@ -80,7 +82,7 @@ static const char help[] =
     "  --temperature T   0: always the likeliest token                        (0)\n\n"
     "speed: seconds of reading, tokens a second of writing, bytes of what is remembered.\n"
     "  --lengths LIST    tokens that are read                     (1024,2048,4096,8192)\n"
-    "  --type NAME       float, bf16, f16, int8 or q4: how weights are held   (bf16)\n"
+    "  --type NAME       as of train                                          (bf16)\n"
     "  --keep, --window  as of train\n\n"
     "rank: what the width N of the state buys, a layer at a time.\n"
     "  --text FILE, --window N, --bf16\n"
@@ -108,6 +110,15 @@ static const char *const type_name[] = {"float", "bf16", "f16", "int8", "q4"};
 static const int type_dtype[] = {MMIX_DTYPE_REAL, MMIX_DTYPE_BF16, MMIX_DTYPE_F16, MMIX_DTYPE_I8,
                                  MMIX_DTYPE_Q4};
 enum { TYPES = sizeof type_dtype / sizeof *type_dtype };
+/* The index of --type; TYPES after an error. */
+static int type_of(const settings *o, const char *unless_given)
+{
+    const char *name = o->type ? o->type : unless_given;
+    int type = 0;
+    while (type < TYPES && strcmp(type_name[type], name)) type++;
+    if (type == TYPES) fail("--type %s: give float, bf16, f16, int8 or q4", name);
+    return type;
+}
 
 /* How a student begins: each adds something to the one before. */
 enum { CONVERTED, CALIBRATED, SILENT, SOLVED, BEGINS };
@@ -120,7 +131,6 @@ static void default_settings(settings *o)
     o->run = "run";
     o->begin = "solved";
     o->lengths = "1024,2048,4096,8192";
-    o->type = "bf16";
     o->layers = "3,15,27";
     o->widths = "16,32,64,128";
     o->decays = "learned";
@@ -660,6 +670,7 @@ typedef struct job {
     mmix_decoder *teacher, *student;
     mmix_distill *run;
     record r;
+    int type;                                    /* index of how matrices are held */
     size_t judged;                               /* held-out rows that scores are taken from */
     int32_t *likeliest, *own;                    /* (judged, context): teacher's, student's */
     double start, said, saved;                   /* clocks */
@@ -684,16 +695,22 @@ static void head_of(job *j)
     j->r.total = (size_t)o->tokens / step;
     if (j->r.total < o->stages) j->r.total = (size_t)o->stages;
     snprintf(j->r.head, sizeof j->r.head, "smol %zu x %zu, steps %zu of %zu tokens, stages %llu, "
-             "keep %llu, window %llu, %s over %llu, rate %g, apart %d, bf16 %d, judge %zu, text "
-             "%016llx", c->depth, c->dim, j->r.total, step, o->stages, o->keep, o->window, o->begin,
-             o->solve, o->rate, o->apart, o->bf16, j->judged,
+             "keep %llu, window %llu, %s over %llu, rate %g, apart %d, bf16 %d, type %s, judge %zu, "
+             "text %016llx", c->depth, c->dim, j->r.total, step, o->stages, o->keep, o->window,
+             o->begin, o->solve, o->rate, o->apart, o->bf16, type_name[j->type], j->judged,
              (unsigned long long)print);
 }
 /* The paper's stages, or one with everything. The text is the teacher's own, so that L_seq would be
-   L_sup once more: it is left out. */
+   L_sup once more: it is left out. Beside narrow matrices adapters learn in every stage. */
 static mmix_distill_config plan(const job *j)
 {
     mmix_distill_config c = stages_of((size_t)j->o->stages, j->r.total, j->o->rate);
+    if (j->teacher->params->dtype) {
+        for (size_t i = 0; i < c.stages; i++) c.stage[i].train |= MMIX_TRAIN_LORA;
+        c.lora_rank = 16;
+        c.lora_alpha = 32;
+        c.lora_targets = MMIX_LORA_FFN | MMIX_LORA_MIXER;
+    }
     if (j->o->apart && c.stages == 3) {
         c.stage[0].teacher_inputs = 1;
         c.stage[0].token = 0;                    /* what only the last layer could change */
@@ -905,7 +922,7 @@ static int job_ready(job *j)
     j->likeliest = (int32_t *)calloc(n, sizeof *j->likeliest);
     j->own = (int32_t *)calloc(n, sizeof *j->own);
     if (!j->likeliest || !j->own) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for scores");
-    j->teacher = mmix_decoder_load(m, j->o->teacher);
+    j->teacher = mmix_decoder_load_as(m, j->o->teacher, type_dtype[j->type]);
     if (!j->teacher) return -1;
     head_of(j);
     return judge_held(m, j->teacher, &j->t, j->judged, NULL, j->likeliest, &j->r.teacher);
@@ -918,6 +935,8 @@ static int train(mmix_ctx *m, const settings *o)
     memset(&j, 0, sizeof j);
     j.m = m;
     j.o = o;
+    j.type = type_of(o, "float");
+    if (j.type == TYPES) return 2;
     path_of(&j, "student.safetensors", path);
     if (there(path)) {                           /* it is over */
         if (!read_record(m, o->run, &j.r)) print_record(o, &j.r);
@@ -1025,19 +1044,15 @@ static int speed(mmix_ctx *m, const settings *o)
 {
     static const char *const who[2] = {"teacher", "student"};
     size_t length[LIST], lengths = read_list("--lengths", o->lengths, length);
-    int type = 0, first = 1;
-    while (type < TYPES && strcmp(type_name[type], o->type)) type++;
-    if (type == TYPES) return fail("--type %s: give float, bf16, f16, int8 or q4", o->type);
-    if (!lengths) return 2;
+    int type = type_of(o, "bf16"), first = 1;
+    if (type == TYPES || !lengths) return 2;
     for (size_t i = 0; i < lengths; i++)
         if (!length[i]) return fail("--lengths %s: give at least 1 token", o->lengths);
-    mmix_decoder *d[2] = {mmix_decoder_load(m, o->teacher), NULL};
+    mmix_decoder *d[2] = {mmix_decoder_load_as(m, o->teacher, type_dtype[type]), NULL};
     if (d[0]) d[1] = convert(o, d[0]);
-    for (int k = 0; k < 2 && type && !mmix_error(m); k++)
-        mmix_params_narrow(d[k]->params, type_dtype[type]);
     if (!o->json && !mmix_error(m))
-        printf("%s, threads: %d\n%-8s %8s %12s %14s %14s\n", o->type, mmix_threads(m), "", "tokens",
-               "read in s", "written a s", "state in MiB");
+        printf("%s, threads: %d\n%-8s %8s %12s %14s %14s\n", type_name[type], mmix_threads(m), "",
+               "tokens", "read in s", "written a s", "state in MiB");
     for (size_t i = 0; i < 2 * lengths && !mmix_error(m) && !interrupted; i++) {
         pace p;
         if (time_decoder(m, d[i % 2], length[i / 2], &p)) break;

@@ -36,6 +36,13 @@ static mmix_tensor *weight_of(const mmix_decoder *d, const char *matrix, size_t 
     }
     return NULL;
 }
+/* A matrix as reals, in step memory, whatever it is kept as; NULL if there is none. */
+static mmix_tensor *wide_copy(mmix_ctx *m, const mmix_tensor *w)
+{
+    mmix_tensor *wide = w ? mmix_new2(m, mmix_shape(w, 0), mmix_shape(w, 1)) : NULL;
+    if (wide) mmix_read(w, mmix_data(wide));
+    return wide;
+}
 /* Sets a matrix in all layers that have it: to 0, or, an o_proj, to the unit matrix, so that the
    layer says what its heads say. */
 static void set_outputs(const mmix_decoder *d, const char *matrix, const mmix_tensor *unit)
@@ -135,10 +142,11 @@ static int add_row(const solve_lesson *l, sums *s, size_t row)
    much quieter: the layer says the same, and one learning rate suits both branches. */
 static void balance(const solve_lesson *l, const sums *s, size_t i)
 {
-    mmix_tensor *q = weight_of(l->student, "mmate.flex.q_proj", i);
-    mmix_tensor *o = weight_of(l->student, "mmate.flex.o_proj", i);
+    mmix_tensor *own_q = weight_of(l->student, "mmate.flex.q_proj", i);
+    mmix_tensor *own_o = weight_of(l->student, "mmate.flex.o_proj", i);
+    mmix_tensor *q = wide_copy(l->m, own_q), *o = wide_copy(l->m, own_o);
     size_t P = l->teacher->config.head_dim, D = s->D, E = s->E;
-    for (size_t h = 0; h < E / P; h++) {
+    for (size_t h = 0; h < E / P && q && o; h++) {
         double loud = 0, wanted = 0;
         for (size_t e = h * P; e < (h + 1) * P; e++) {
             loud += s->square[e];
@@ -150,6 +158,9 @@ static void balance(const solve_lesson *l, const sums *s, size_t i)
         for (size_t d = 0; d < D; d++)
             for (size_t e = h * P; e < (h + 1) * P; e++) mmix_data(o)[d * E + e] /= share;
     }
+    if (!q || !o) return;
+    mmix_write(own_q, mmix_data(q));
+    mmix_write(own_o, mmix_data(o));
 }
 /* Writes what was found into o_proj of layer i, if it has one. */
 static void take_layer(const solve_lesson *l, sums *s, size_t i)
@@ -161,13 +172,16 @@ static void take_layer(const solve_lesson *l, sums *s, size_t i)
     for (size_t e = 0; e < n; e++) s->square[e] = A[e * n + e];
     solve_system(A, Y, n, s->D, ridge);
     for (size_t k = 0; k < s->branches; k++) {
-        mmix_real *o = mmix_data(weight_of(l->student, solve_branch[s->branch[k]], i));
+        mmix_tensor *found = mmix_new2(l->m, s->D, E);
+        if (!found) return;
+        mmix_real *o = mmix_data(found);
         const mmix_real *own = s->branch[k] ? mmix_data(s->own[i]) : NULL;
         for (size_t d = 0; d < s->D; d++)
             for (size_t e = 0; e < E; e++) {
                 o[d * E + e] = (mmix_real)Y[(k * E + e) * s->D + d];
                 if (own) o[d * E + e] += own[d * E + e];
             }
+        mmix_write(weight_of(l->student, solve_branch[s->branch[k]], i), o);
     }
     if (s->branches == SOLVE_BRANCHES) balance(l, s, i);
 }
@@ -210,8 +224,7 @@ static int sums_make(const solve_lesson *l, sums *s)
     s->unit = mmix_fill(mmix_new2(m, s->E, s->E), 0);
     for (size_t e = 0; s->unit && e < s->E; e++) mmix_data(s->unit)[e * s->E + e] = 1;
     for (size_t i = 0; i < s->depth; i++) {
-        mmix_tensor *w = weight_of(l->student, solve_branch[SOLVE_BRANCHES - 1], i);
-        s->own[i] = w ? mmix_affine(m, w, 1, 0) : NULL;
+        s->own[i] = wide_copy(m, weight_of(l->student, solve_branch[SOLVE_BRANCHES - 1], i));
     }
     return mmix_error(m) ? -1 : 0;
 }
@@ -227,7 +240,10 @@ static int solve_outputs(const solve_lesson *l)
         bad = add_row(l, &s, row);
         mmix_rewind(m, mark);
     }
-    for (size_t i = 0; i < s.depth && !bad && !interrupted; i++) take_layer(l, &s, i);
+    for (size_t i = 0; i < s.depth && !bad && !interrupted; i++) {
+        take_layer(l, &s, i);
+        mmix_rewind(m, mark);
+    }
     sums_free(&s);
     mmix_reset(m);
     return mmix_error(m) ? -1 : 0;
