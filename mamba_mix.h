@@ -7736,30 +7736,48 @@ static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, c
     }
 }
 
+/* The D numbers of row `row` of a panel. */
+static void mmixi_widen_row_bf16(const char *panel, size_t row, mmix_real *w, size_t D)
+{
+    const uint16_t *half = (const uint16_t *)(const void *)panel;
+    for (size_t i = 0; i < D; i++) w[i] = (mmix_real)mmixi_bf16(half[mmixi_bf16_place(row, i)]);
+}
+static void mmixi_widen_row_f16(const char *panel, size_t row, mmix_real *w, size_t D)
+{
+    const uint16_t *half = (const uint16_t *)(const void *)panel;
+    for (size_t i = 0; i < D; i++)
+        w[i] = (mmix_real)mmixi_half_float(half[mmixi_f16_place(row, i)]);
+}
+static void mmixi_widen_row_i8(const char *panel, size_t row, mmix_real *w, size_t D)
+{
+    float scale = mmixi_i8_scales(panel, D)[row];
+    for (size_t i = 0; i < D; i++) {
+        int8_t n = (int8_t)panel[mmixi_i8_place(row, i)];
+        w[i] = (mmix_real)(scale * (float)n);
+    }
+}
+static void mmixi_widen_block_q4(const char *block, size_t row, mmix_real *w, size_t n)
+{
+    const uint16_t *half = (const uint16_t *)(const void *)block;
+    float step = mmixi_half_float(half[row]);
+    float least = mmixi_half_float(half[MMIXI_PANEL + row]);
+    for (size_t i = 0; i < n; i++)
+        w[i] = (mmix_real)(step * (float)mmixi_q4_at(block, row, i) + least);
+}
+static void mmixi_widen_row_q4(const char *panel, size_t row, mmix_real *w, size_t D)
+{
+    for (size_t i = 0; i < D; i += MMIXI_Q4, panel += MMIXI_Q4_BYTES)
+        mmixi_widen_block_q4(panel, row, w + i, mmixi_min(MMIXI_Q4, D - i));
+}
 /* Row o of a matrix in panels: D numbers. */
 static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *w, size_t D)
 {
     const char *panel = mmixi_panel_at(dtype, panels, o, D);
-    const uint16_t *half = (const uint16_t *)(const void *)panel;
-    const float *scale = mmixi_i8_scales(panel, D);
     size_t row = o % MMIXI_PANEL;
-    for (size_t i = 0; i < D; i++) {
-        if (dtype == MMIX_DTYPE_BF16) {
-            w[i] = (mmix_real)mmixi_bf16(half[mmixi_bf16_place(row, i)]);
-        } else if (dtype == MMIX_DTYPE_F16) {
-            w[i] = (mmix_real)mmixi_half_float(half[mmixi_f16_place(row, i)]);
-        } else if (dtype == MMIX_DTYPE_I8) {
-            int8_t n = (int8_t)panel[mmixi_i8_place(row, i)];
-            w[i] = (mmix_real)(scale[row] * (float)n);
-        } else {
-            const char *block = panel + i / MMIXI_Q4 * MMIXI_Q4_BYTES;
-            const uint16_t *of = (const uint16_t *)(const void *)block;
-            float n = (float)mmixi_q4_at(block, row, i % MMIXI_Q4);
-            float step = mmixi_half_float(of[row]);
-            float least = mmixi_half_float(of[MMIXI_PANEL + row]);
-            w[i] = (mmix_real)(step * n + least);
-        }
-    }
+    if (dtype == MMIX_DTYPE_BF16) mmixi_widen_row_bf16(panel, row, w, D);
+    else if (dtype == MMIX_DTYPE_F16) mmixi_widen_row_f16(panel, row, w, D);
+    else if (dtype == MMIX_DTYPE_I8) mmixi_widen_row_i8(panel, row, w, D);
+    else mmixi_widen_row_q4(panel, row, w, D);
 }
 
 /* ---- the product ---- */
@@ -8717,11 +8735,28 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
     return x && mmix_count(t) == 1 ? (double)*x : (double)NAN;
 }
 
-/* The values of a matrix, narrow or not, as reals (O, D) in step memory; NULL on error. */
+typedef struct mmixi_widening { const mmix_tensor *of; mmix_real *to; } mmixi_widening;
+static void mmixi_widening_rows(void *arg, mmixi_range range)
+{
+    const mmixi_widening *job = (const mmixi_widening *)arg;
+    const mmix_tensor *t = job->of;
+    size_t n = t->shape[1];
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_widen_row(t->dtype, mmixi_panels_of(t), r, job->to + r * n, n);
+}
+/* Writes the values of a matrix (O, D), narrow or not, to `to`. */
+static void mmixi_widen(mmix_ctx *m, const mmix_tensor *w, mmix_real *to)
+{
+    mmixi_widening job = { w, to };
+    if (!mmixi_is_narrow(w)) mmix_read(w, to);
+    else if (mmixi_panels_of(w))
+        mmixi_ranges(m, w->shape[0], mmixi_row_grain(w->shape[1]), mmixi_widening_rows, &job);
+}
+/* The same values as reals in step memory; NULL on error. */
 static mmix_real *mmixi_widened(mmix_ctx *m, const mmix_tensor *w)
 {
     mmix_real *wide = mmixi_reals(m, w->shape[0], w->shape[1]);
-    if (wide) mmix_read(w, wide);
+    if (wide) mmixi_widen(m, w, wide);
     return wide;
 }
 /* A matrix of reals itself; of a narrow one a copy that is real, in step memory. NULL on error. */
@@ -8729,7 +8764,7 @@ static mmix_tensor *mmixi_wide(mmix_ctx *m, mmix_tensor *w)
 {
     if (!mmixi_is_narrow(w)) return w;
     mmix_tensor *wide = mmix_new2(m, w->shape[0], w->shape[1]);
-    if (wide) mmix_read(w, mmixi_of(wide));
+    if (wide) mmixi_widen(m, w, mmixi_of(wide));
     return wide;
 }
 
