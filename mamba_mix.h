@@ -1599,9 +1599,10 @@ MMIXDEF const char *mmix_vision_class_name(const mmix_vision *v, size_t i);
    ==================================================================================== */
 
 /* Fewer media tokens in the later layers. After `layer` layers, the last of which has attention
-   alone, those tokens of the spans go on that the last token reads most: by the mean over the heads
-   of M's last row. It is for one sequence (B = 1), whose spans are in its first piece. Text and
-   separators all go on, and every token keeps its position. Either of the two: */
+   alone or M-MATE with Flex-MA, those tokens of the spans go on that the last token reads most: by
+   the mean over the heads of M's last row, in M-MATE of its sizes. It is for one sequence (B = 1),
+   whose spans are in its first piece; for M-MATE text follows them there. Text and separators all go
+   on, and every token keeps its position. Either of the two: */
 typedef struct mmix_prune {
     size_t layer;                            /* 1 … depth - 1 */
     /* The share of all media tokens that goes on, above 0 and at most 1. From there on they count as
@@ -20789,13 +20790,10 @@ static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int directi
     scan->A = mmix_affine(m, rate, -1, 0);
 }
 
-/* Scans x in the layer's order, forward over all tokens and in reverse from the first span to the
-   end of the last, and fuses the two: (B, L, H, P) in that order. */
-static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+/* The scan that goes forward over all tokens u, which are in the layer's order. */
+static mmix_mixer mmixi_flex_forward(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *u,
                                      const mmixi_layout *a)
 {
-    mmix_tensor *order = mmixi_visits(m, a, f->index, 0);
-    mmix_tensor *u = mmixi_tokens_listed(m, x, order);
     mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
     scan.kind = MMIX_MIXER_SSD;
     scan.dt_softplus = 1;
@@ -20803,6 +20801,16 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     scan.initial_state = a->of.initial_state;
     scan.final_state = a->of.final_state;
     mmixi_flex_rates(m, f, MMIX_SCAN_FORWARD, u, &scan);
+    return scan;
+}
+/* Scans x in the layer's order, forward over all tokens and in reverse from the first span to the
+   end of the last, and fuses the two: (B, L, H, P) in that order. */
+static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0);
+    mmix_tensor *u = mmixi_tokens_listed(m, x, order);
+    mmix_mixer scan = mmixi_flex_forward(m, f, u, a);
     mmix_tensor *forward = mmixi_mix_on_from(m, &scan, order, a, 0);
     if (!a->of.n_spans) return forward;
 
@@ -23165,15 +23173,20 @@ static int mmixi_prune_check(mmix_ctx *m, const char *who, const mmixi_decoder_p
     double last = (double)s->d->config.depth - 1;
     int has_cell = how->cell[0] && how->cell[1];
     if (mmixi_within(m, who, "prune.layer", (double)how->layer, 1, last)) return -1;
-    int mixer = s->d->layer[how->layer - 1].kind.mixer;
+    const mmixi_decoder_layer *l = &s->d->layer[how->layer - 1];
+    int has_rows = l->kind.mixer == MMIX_DECODER_ATTENTION || l->kind.mixer == MMIX_DECODER_MMATE;
     if (!(how->keep >= 0 && how->keep <= 1) || (how->keep > 0) == has_cell)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune.keep is %g with cells of %.0f x %.0f, "
                          "expected 0 to 1, and either keep or cell above 0", who, how->keep,
                          (double)how->cell[0], (double)how->cell[1]);
-    if (mixer != MMIX_DECODER_ATTENTION)
+    if (!has_rows || l->mmate.options.branches == MMIX_BRANCH_SWIN)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune.layer is %.0f, whose mixer is number "
-                         "%d, expected attention, number %d", who, (double)how->layer, mixer,
-                         MMIX_DECODER_ATTENTION);
+                         "%d, expected attention, number %d, or M-MATE with Flex-MA, number %d", who,
+                         (double)how->layer, l->kind.mixer, MMIX_DECODER_ATTENTION,
+                         MMIX_DECODER_MMATE);
+    if (l->kind.mixer == MMIX_DECODER_MMATE && s->a.first + s->a.n == s->a.L)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune in M-MATE of a sequence that ends with "
+                         "media, expected text behind them", who);
     if (s->a.B != 1 || s->a.seen)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune with %.0f sequences that have read %.0f "
                          "tokens, expected 1 sequence that begins", who, (double)s->a.B,
@@ -23183,18 +23196,42 @@ static int mmixi_prune_check(mmix_ctx *m, const char *who, const mmixi_decoder_p
     return 0;
 }
 
-/* The mean over the heads of M's last row in the layer that is next, which reads x: (L). NULL on
-   error. */
+/* M's last row, (1, H, L), of a layer of attention that reads u. */
+static mmix_tensor *mmixi_prune_attention(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_tensor *u)
+{
+    size_t last = s->a.L - 1;
+    mmix_mixer attention = mmixi_attention_of(m, &s->l->mmate, u, &s->a);
+    return mmix_mix_rows_mean(m, &attention, &last, 1);
+}
+/* The same of a layer of M-MATE, the numbers' sizes: of text behind all media, which Flex-MA's
+   reverse scan and Local-Swin do not let read them. */
+static mmix_tensor *mmixi_prune_flex(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_tensor *u)
+{
+    const mmix_mmate_layer *f = &s->l->mmate;
+    size_t H = f->flex.heads, L = s->a.L, last = L - 1;
+    const mmix_tensor *order = mmixi_visits(m, &s->a, f->index, 0);
+    u = mmixi_tokens_listed(m, u, order);
+    mmix_mixer scan = mmixi_flex_forward(m, f, u, &s->a);
+    scan.D = NULL;                               /* what a token reads of itself */
+    mmix_tensor *rows = mmix_mix_rows_mean(m, &scan, &last, 1);
+    mmix_tensor *sizes = mmix_new3(m, 1, H, L);
+    if (!rows || !sizes) return NULL;
+    for (size_t i = 0; i < H * L; i++) {
+        size_t token = (size_t)mmixi_index(order, i % L);
+        mmixi_of(sizes)[i / L * L + token] = (mmix_real)fabs((double)mmixi_of(rows)[i]);
+    }
+    return sizes;
+}
+/* The sum over the heads of what M's last row has in the layer that is next, which reads x: (L). NULL
+   on error. */
 static const mmix_real *mmixi_prune_scores(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
 {
-    const mmix_mmate_layer *l = &s->l->mmate;
-    size_t last = s->a.L - 1;
     int record = mmix_record(m, 0);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u = mmix_rms_norm(m, x, s->l->norm[0], s->d->config.eps);
+    mmix_tensor *u = mmix_rms_norm(m, x, s->l->norm[0], s->d->config.eps), *rows;
     u = mmixi_scaled(m, u, s->d->config.scale.attention_in);
-    mmix_mixer attention = mmixi_attention_of(m, l, u, &s->a);
-    mmix_tensor *rows = mmix_mix_rows_mean(m, &attention, &last, 1);     /* (1, H, L) */
+    if (s->l->kind.mixer == MMIX_DECODER_MMATE) rows = mmixi_prune_flex(m, s, u);
+    else rows = mmixi_prune_attention(m, s, u);
     rows = mmixi_keep_only(m, mark, mmix_sum_axis(m, rows, 1));
     mmix_record(m, record);
     s->mark = mmix_mark_here(m);                 /* they stay */

@@ -429,19 +429,29 @@ static void media_as_they_are(void)
 
 /* ---- fewer media tokens behind a layer ---- */
 
-enum { BEHIND_ATTENTION, BEHIND_AXES, BEHIND_MMATE, BEHIND_MAMBA, BEHINDS };
-/* Two layers of attention, and two of another kind behind them. */
-static mmix_decoder *pruned_decoder(mmix_ctx *m, int behind)
+enum {
+    ATTENTION_BEHIND, AXES_BEHIND, MMATE_BEHIND, MAMBA_BEHIND,       /* attention, then … */
+    MMATE_BEFORE, GATED_BEFORE, CONVOLVED_BEFORE,        /* M-MATE of three kinds, then attention */
+    ALL_MMATE, PRUNED
+};
+/* Two layers that may score, and two behind them. */
+static mmix_decoder *pruned_decoder(mmix_ctx *m, int kind)
 {
     mmix_decoder_config c = small(MMIX_DECODER_LISTED);
     c.mamba2.head_dim = 8;
-    if (behind == BEHIND_AXES)
+    if (kind == AXES_BEHIND)
         c.rope.sections[0] = c.rope.sections[1] = c.rope.sections[2] = 1;
     for (int i = 2; i < 4; i++) {
-        if (behind == BEHIND_MMATE) c.layers[i].mixer = MMIX_DECODER_MMATE;
-        if (behind == BEHIND_MAMBA) c.layers[i].mixer = MMIX_DECODER_MAMBA2;
+        if (kind == MMATE_BEHIND || kind == ALL_MMATE) c.layers[i].mixer = MMIX_DECODER_MMATE;
+        if (kind == MAMBA_BEHIND) c.layers[i].mixer = MMIX_DECODER_MAMBA2;
     }
-    snprintf(about, sizeof about, "pruned, behind attention number %d", behind);
+    for (int i = 0; i < 2 && kind >= MMATE_BEFORE; i++) c.layers[i].mixer = MMIX_DECODER_MMATE;
+    c.mmate.text_window = 3;
+    c.mmate.skip = 1;
+    if (kind == GATED_BEFORE) c.mmate.branch_gate = 1;
+    if (kind == CONVOLVED_BEFORE) c.mmate.output_gate = c.mmate.norm = 1;
+    if (kind == CONVOLVED_BEFORE) c.mmate.conv_width = 3;
+    snprintf(about, sizeof about, "pruned, kind %d", kind);
     return shaken(m, c);
 }
 /* The first of the two sequences. */
@@ -453,7 +463,7 @@ static mmix_sequence one_sequence(mmix_ctx *m)
     return s;
 }
 
-/* What the last token reads of each in a layer, the heads' sum. */
+/* What the last token reads of each in a layer, the heads' sum of sizes. */
 static void last_row(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *s, size_t layer,
                      double *row)
 {
@@ -461,7 +471,7 @@ static void last_row(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *s,
     const size_t H = mmix_shape(M, 1), L = mmix_shape(M, 2);
     for (size_t j = 0; j < L; j++) {
         row[j] = 0;
-        for (size_t h = 0; h < H; h++) row[j] += (double)mmix_data(M)[(h * L + L - 1) * L + j];
+        for (size_t h = 0; h < H; h++) row[j] += fabs((double)mmix_data(M)[(h * L + L - 1) * L + j]);
     }
 }
 /* Lists the tokens that go on by keep: ranks are counted. */
@@ -620,18 +630,19 @@ static void pruned_gradient(mmix_ctx *m, const mmix_decoder *d, const mmix_prune
 }
 static void pruned(void)
 {
-    for (int kind = 0; kind < BEHINDS; kind++) {
+    for (int kind = 0; kind < PRUNED; kind++) {
         mmix_ctx *m = context(2, 0);
         mmix_decoder *d = pruned_decoder(m, kind);
         const mmix_prune share = { 2, 0.3, { 0, 0 } }, cells = { 2, 0, { 2, 2 } };
         const mmix_prune all = { 2, 1, { 0, 0 } }, each = { 2, 0, { 1, 1 } };
-        if (kind <= BEHIND_AXES) {
+        const int is_first = kind == MMATE_BEFORE || kind == GATED_BEFORE;
+        if (kind <= AXES_BEHIND || is_first) {
             pruned_rows(m, d, &share);
             pruned_rows(m, d, &cells);
             const mmix_prune early = { 1, 0, { 1, 3 } };
-            pruned_rows(m, d, &early);
+            if (!is_first) pruned_rows(m, d, &early);
         }
-        if (kind != BEHIND_MMATE) pruned_of_nothing(m, d, all);
+        if (kind != MMATE_BEHIND && kind != ALL_MMATE) pruned_of_nothing(m, d, all);
         pruned_of_nothing(m, d, each);
         pruned_steps(m, d, &share);
         pruned_steps(m, d, &cells);
@@ -644,8 +655,14 @@ static void pruned(void)
         bad.layer = 4;
         REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "prune.layer is 4, expected 1 to 3");
         bad.layer = 3;
-        if (kind >= BEHIND_MMATE)
+        if (kind == MAMBA_BEHIND)
             REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "expected attention, number 0");
+        if (kind >= MMATE_BEFORE) {
+            mmix_span room[SPANS];
+            mmix_sequence media = piece(m, &s, 0, behind(&spans[SPANS - 1]), room);
+            media.prune = &cells;
+            REFUSED(m, !mmix_decoder_forward(m, d, &media, NULL), "ends with media");
+        }
         bad.layer = 2;
         bad.keep = 0.5;
         REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "prune.keep is 0.5 with cells of 2 x 2");

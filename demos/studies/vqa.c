@@ -94,6 +94,7 @@ static const char help[] =
     "prune: the trained model again, whose later layers have fewer patches (mmix_prune), on\n"
     "--judge questions: all patches, then after each layer of --after each share of --keep, and\n"
     "one patch of each 2 x 2.\n"
+    "  --student NAME    a student of it in its place: NAME.student.safetensors\n"
     "  --after LIST      layers                                     (3,10,20)\n"
     "  --keep LIST       shares of the patches in percent           (50,25,10)\n\n"
     "report: report.html and vqa.svg, of what there is in --out.\n\n"
@@ -101,6 +102,7 @@ static const char help[] =
 
 typedef struct settings {
     const char *decoder, *vision, *data, *out, *run, *trained, *branches, *lengths, *after, *keep;
+    const char *student;
     unsigned long long size, steps, batch, ask, every, judge, last, minutes, threads, seed;
     double rate;
     unsigned long long stages, window, solve, student_steps;
@@ -154,6 +156,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--lengths", &o->lengths, NULL, 0, 0, NULL, NULL},
         {"--after", &o->after, NULL, 0, 0, NULL, NULL},
         {"--keep", &o->keep, NULL, 0, 0, NULL, NULL},
+        {"--student", &o->student, NULL, 0, 0, NULL, NULL},
         {"--stages", NULL, &o->stages, 1, 3, NULL, NULL},
         {"--student-steps", NULL, &o->student_steps, 1, 100000000, NULL, NULL},
         {"--window", NULL, &o->window, 1, 65536, NULL, NULL},
@@ -1594,7 +1597,7 @@ static int speed(mmix_ctx *m, const settings *o)
 static int answer_pruned(job *j, const question *q, const mmix_prune *prune, int32_t *first)
 {
     mmix_ctx *m = j->m;
-    const mmix_decoder *d = j->decoder;
+    const mmix_decoder *d = j->student ? j->student : j->decoder;
     const question *one[1] = {q};
     const tokenizer_ids *answer = &j->e.answer.at[q->answer].ids;
     lesson_plan plan = {&j->e, j->features, "test", one, 1, 1};
@@ -1658,6 +1661,11 @@ static int prune(mmix_ctx *m, const settings *given)
     int bad = job_ready(&j) || mmix_adamw_init(&j.adamw, j.p.params);
     if (!bad && !there(path)) bad = mmix_fail(m, MMIX_ERROR_FILE, "%s: missing; train it", path);
     if (!bad) bad = restore(m, path, &j.p, &j.adamw, &j.r);
+    if (!bad && o->student) {
+        path_of(o, o->student, ".student.safetensors", path);
+        j.student = mmix_decoder_load(m, path);
+        bad = !j.student;
+    }
     free(j.said);
     j.said = (int32_t *)calloc(o->judge, sizeof *j.said);
     if (!bad && !j.said) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for answers");
