@@ -1080,8 +1080,8 @@ typedef struct mmix_param {
 } mmix_param;
 
 /* All parameters of one model. Their values, their gradients and their moments lie in one slab
-   each, in the order of `at`; narrow matrices have only values. Optimizers, savers, moving averages and sums over machines all go
-   through this list. */
+   each, in the order of `at`; narrow matrices have values alone. Optimizers, savers, moving averages
+   and sums over machines all go through this list. */
 typedef struct mmix_params {
     mmix_ctx *m;
     mmix_param *at;                          /* (count) */
@@ -17875,8 +17875,8 @@ MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int 
     return -1;
 }
 
-/* The values of a parameter in `slab`, which is its list's or a copy of it: a tensor that is one
-   for reading and writing alone. */
+/* A parameter whose values are those in `slab`, its list's or a copy of it: a tensor to be read and
+   written, and nothing else. */
 static mmix_tensor mmixi_param_in(const mmix_params *p, const mmix_tensor *t, mmix_real *slab)
 {
     mmix_tensor there = *t;
@@ -23203,8 +23203,8 @@ static mmix_tensor *mmixi_prune_attention(mmix_ctx *m, const mmixi_decoder_pass 
     mmix_mixer attention = mmixi_attention_of(m, &s->l->mmate, u, &s->a);
     return mmix_mix_rows_mean(m, &attention, &last, 1);
 }
-/* The same of a layer of M-MATE, the numbers' sizes: of text behind all media, which Flex-MA's
-   reverse scan and Local-Swin do not let read them. */
+/* The same of Flex-MA, the sizes of the numbers. The last token is text behind all media: neither the
+   reverse scan nor Local-Swin brings it anything of them. */
 static mmix_tensor *mmixi_prune_flex(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_tensor *u)
 {
     const mmix_mmate_layer *f = &s->l->mmate;
@@ -23706,7 +23706,9 @@ MMIXDEF mmix_decoder *mmix_decoder_student_some(const mmix_decoder *teacher,
         mmixi_mmate_reuse(who, d->params, teacher->params, values, 0, 0);
     }
     mmix_rewind(m, mark);
-    return d;
+    if (!m->error_kind) return d;
+    mmix_decoder_destroy(d);
+    return NULL;
 }
 MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
                                            const mmix_mmate_options *options)
