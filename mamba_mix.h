@@ -8760,14 +8760,6 @@ static mmix_real *mmixi_widened(mmix_ctx *m, const mmix_tensor *w)
     if (wide) mmixi_widen(m, w, wide);
     return wide;
 }
-/* A matrix of reals itself; of a narrow one a copy that is real, in step memory. NULL on error. */
-static mmix_tensor *mmixi_wide(mmix_ctx *m, mmix_tensor *w)
-{
-    if (!mmixi_is_narrow(w)) return w;
-    mmix_tensor *wide = mmix_new2(m, w->shape[0], w->shape[1]);
-    if (wide) mmixi_widen(m, w, mmixi_of(wide));
-    return wide;
-}
 
 /* ---- checking arguments ----
    Shapes are written as comments write them, and bind their letters:
@@ -23723,6 +23715,14 @@ static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *c
     return mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
 }
 
+/* A matrix of reals itself; of a narrow one a copy that is real, in step memory. NULL on error. */
+static mmix_tensor *mmixi_wide(mmix_ctx *m, mmix_tensor *w)
+{
+    if (!mmixi_is_narrow(w)) return w;
+    mmix_tensor *wide = mmix_new2(m, w->shape[0], w->shape[1]);
+    if (wide) mmixi_widen(m, w, mmixi_of(wide));
+    return wide;
+}
 /* Scales the columns of each head in weight[1], so that what it makes of y[1] gets the size of what
    weight[0] makes of y[0]. A narrow one is rounded again. */
 static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const weight[2], mmix_tensor *const y[2],
