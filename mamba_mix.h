@@ -21327,7 +21327,8 @@ static mmixi_reused mmixi_mmate_source(const char *name, int fused)
 }
 
 /* Copies to the student what it takes from its teacher, whose slab lies in `values`. If
-   `no_key_bias` the teacher's bias of the keys counts as 0. Returns 0, or -1 if a size differs. */
+   `no_key_bias` the teacher's bias of the keys counts as 0. Returns 0, or -1 if a size differs, or if
+   a part of a narrow matrix begins within a panel. */
 static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
                              const mmix_params *teacher, mmix_real *values, int fused,
                              int no_key_bias)
@@ -26611,8 +26612,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   (double)s->media, (double)t->depth, (double)t->media);
         return NULL;
     }
-    if (!mmixi_expect(m, who, &d, "teacher.embedding:w KD, student.embedding:w KD", teacher->embedding,
-                      student->embedding)) return NULL;
+    static const char spec[] = "teacher.embedding:w KD, student.embedding:w KD";
+    if (!mmixi_expect(m, who, &d, spec, teacher->embedding, student->embedding)) return NULL;
     memset(&draft, 0, sizeof draft);
     draft.m = m;
     draft.config = config;

@@ -449,8 +449,10 @@ static mmix_decoder *pruned_decoder(mmix_ctx *m, int kind)
     c.mmate.text_window = 3;
     c.mmate.skip = 1;
     if (kind == GATED_BEFORE) c.mmate.branch_gate = 1;
-    if (kind == CONVOLVED_BEFORE) c.mmate.output_gate = c.mmate.norm = 1;
-    if (kind == CONVOLVED_BEFORE) c.mmate.conv_width = 3;
+    if (kind == CONVOLVED_BEFORE) {
+        c.mmate.output_gate = c.mmate.norm = 1;
+        c.mmate.conv_width = 3;
+    }
     snprintf(about, sizeof about, "pruned, kind %d", kind);
     return shaken(m, c);
 }

@@ -1495,12 +1495,6 @@ static void matrices_are(mmix_ctx *m, const mmix_params *file, const mmix_params
         free(expected);
     }
 }
-/* The network of reals gets the numbers that the narrow one's matrices stand for. */
-static void widen(const mmix_params *narrow, const mmix_params *reals)
-{
-    for (size_t i = 0; i < narrow->count; i++)
-        CHECK(!mmix_read(narrow->at[i].tensor, mmix_data(reals->at[i].tensor)));
-}
 /* Whether two lists stand for the same numbers. */
 static void same_numbers(const mmix_params *a, const mmix_params *b)
 {

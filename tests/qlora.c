@@ -23,12 +23,6 @@ static int alike(const mmix_params *a, const mmix_params *b)
             && mmix_dtype(a->at[i].tensor) == mmix_dtype(b->at[i].tensor);
     return same;
 }
-/* The reals of `to` become the numbers that the narrow matrices of `from` stand for. */
-static void widen(const mmix_params *from, const mmix_params *to)
-{
-    for (size_t i = 0; i < from->count; i++)
-        CHECK(!mmix_read(from->at[i].tensor, mmix_data(to->at[i].tensor)));
-}
 /* |a - b| / |b| of all numbers together. */
 static double off(const mmix_tensor *a, const mmix_tensor *b)
 {

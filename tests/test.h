@@ -315,6 +315,12 @@ SHARED double gap(const mmix_tensor *a, const mmix_tensor *b)
 #define ALIKE(a, b, eps) near_to(apart(a, b), 0, eps, __FILE__, __LINE__, #a " is " #b)
 #define SAME(a, b) near_to(apart(a, b), 0, 0, __FILE__, __LINE__, #a " has the bits of " #b)
 
+/* The list of reals gets the numbers that the narrow one's matrices stand for. */
+SHARED void widen(const mmix_params *narrow, const mmix_params *reals)
+{
+    for (size_t i = 0; i < narrow->count; i++)
+        CHECK(!mmix_read(narrow->at[i].tensor, mmix_data(reals->at[i].tensor)));
+}
 SHARED mmix_entry entry_of(const mmix_param *p)    /* a parameter as it is written to a file */
 {
     mmix_entry e;

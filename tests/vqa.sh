@@ -80,7 +80,7 @@ else
     holds "all patches, all of them once more, a quarter, one of four" "[r['after'] for r in x] == ['all', '100 %', '25 %', 'one of 2 x 2']"
     holds "of which the second changes nothing" "x[0]['same'] == x[1]['same'] == 1 and x[0]['right'] == x[1]['right'] > 0.1"
     run "fewer patches of students" prune $all --out $t/whole --student three --after 1 --keep 100,25 --json
-    holds "of all patches as many" "[r['after'] for r in x] == ['all', '100 %', '25 %', 'one of 2 x 2'] and x[0]['same'] == 1"
+    holds "as many lines of them" "[r['after'] for r in x] == ['all', '100 %', '25 %', 'one of 2 x 2'] and x[0]['same'] == 1"
     refused "a student of patches that is not there" "none.student.safetensors" prune $all --out $t/whole --after 1 --student none
     refused "more patches than there are" "1 to 100 percent" prune $all --out $t/whole --after 1 --keep 200
     refused "patches of a run that is not there" "train it" prune $all --out $t/whole --run none

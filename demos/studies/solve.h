@@ -223,9 +223,8 @@ static int sums_make(const solve_lesson *l, sums *s)
     s->own = s->heads[1] + s->depth;
     s->unit = mmix_fill(mmix_new2(m, s->E, s->E), 0);
     for (size_t e = 0; s->unit && e < s->E; e++) mmix_data(s->unit)[e * s->E + e] = 1;
-    for (size_t i = 0; i < s->depth; i++) {
+    for (size_t i = 0; i < s->depth; i++)
         s->own[i] = wide_copy(m, weight_of(l->student, solve_branch[SOLVE_BRANCHES - 1], i));
-    }
     return mmix_error(m) ? -1 : 0;
 }
 /* Local-Swin keeps its o_proj but for what the heads of all branches together do better. 0, or
