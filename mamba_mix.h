@@ -307,7 +307,8 @@ typedef struct mmix_mixer {
        attention's is (B, G, P, N), and with `normalize` (B, G, P + 1, N), whose last row is for the
        sums. */
     mmix_tensor *initial_state, **final_state;
-    size_t chunk;                /* tokens of a chunk; 0: chosen. Only rounding and speed change */
+    /* Tokens of a chunk, at most 1024 count; 0: chosen. Only rounding and speed change. */
+    size_t chunk;
 
     /* ---- packing, for all but linear attention that is not causal ---- */
     /* (B, L) int32, or NULL. Each run of equal numbers is a sequence of its own, and none sees
@@ -372,7 +373,7 @@ MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
 /* Writes y, the final state, and what is kept. With L = 1 and final_state = initial_state it
    decodes one token after another. */
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
-/* Writes the gradients. It needs y and what the forward kept. */
+/* Writes the gradients. It needs y, what the forward kept, and the initial state as it was. */
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
 
 /* ####################################################################################
@@ -577,7 +578,8 @@ MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values);
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
 /* Returns a view of t with another shape; NULL on error. A view copies nothing, and gradients flow
-   into what is viewed. It is a copy if the strides leave no other way. */
+   into what is viewed. It is a copy if the strides leave no other way; of int32 that is
+   an error. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
 /* Returns a view of the elements start … start+count-1 of an axis, or t itself if these are all;
    NULL on error. */
@@ -826,7 +828,7 @@ MMIXDEF mmix_mixer mmix_mixer_selective(mmix_tensor *x, mmix_tensor *dt, mmix_te
 
 /* Gives a mixer Swin's windows (Liu et al. 2021) on a grid of 1 to 3 axes. With shifted = 1 they
    are moved by half a window on those axes that have more than one. Returns 0, or -1 if axes is
-   another number or an array is NULL: then mmix_mix refuses the mixer. */
+   another number, an array NULL or a number in it 0: then mmix_mix refuses the mixer. */
 MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid,
                                const size_t *window, int shifted);
 
@@ -845,8 +847,9 @@ MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, co
 typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *mixer);
 /* From now on look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or
    inside of layers and models, before it runs: to draw M, say, or to measure ranks. look NULL ends
-   this. While look runs nothing is recorded, and what it leaves in step memory is dropped when it
-   returns. A model that records nothing may go through a batch in parts, and look then sees the
+   this, and look itself may call it. While look runs nothing is recorded, look is not called for
+   the mixers that it runs itself, and what it leaves in step memory is dropped when it returns. A
+   model that records nothing may go through a batch in parts, and look then sees the
    parts. */
 MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
 
@@ -1011,8 +1014,8 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
 /* ==== >>api-images ===================================================================
    8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
 
-   From 13.0 on Pillow resizes along the columns first, if the height shrinks by more than twice
-   what the width does. There tall pictures differ by some levels from what is computed here and
+   From 13.0 on Pillow resizes many pictures along the columns first, mostly those whose height
+   shrinks more than their width. There they differ by some levels from what is computed here and
    from what the released weights were trained with. Single steps (resize, blur, …) are in
    >>api-expert.
    ==================================================================================== */
@@ -1428,10 +1431,10 @@ typedef struct mmix_vision_config {
     size_t heads;
     double mlp_ratio;                        /* with attention: width of the MLP over dim */
     size_t patch;                            /* a patch's side in pixels */
-    size_t grid;                             /* grid² positions are stored, or none if it is 0 */
+    size_t grid;             /* grid² positions are stored; MMIX_POSITIONS_AXIAL does not read it */
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
-    int class_token;                         /* MMIX_CLASS_…; with attention FIRST */
+    int class_token;                         /* MMIX_CLASS_…; with attention FIRST or LAST */
     /* k of MMIX_CLASS_REGISTERS, where 0 is 12. With attention: how many tokens, which nothing
        reads, stand behind the class token without positions (DINOv2, DINOv3; Darcet et al.
        2023). */
@@ -1488,7 +1491,8 @@ typedef struct mmix_vision mmix_vision;
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
 /* Returns a backbone of `config`, which has the teacher's sizes, with the teacher's weights: those
    of equal names are copied, and q, k, v and o of its attention go to both branches of what took
-   its place. The student is of its teacher's type. NULL on error. */
+   its place. What the teacher lacks, such as further blocks, begins at random. The student is of
+   its teacher's type. NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config);
 /* Frees a backbone. NULL is allowed. */
 MMIXDEF void mmix_vision_destroy(mmix_vision *v);
@@ -1818,8 +1822,8 @@ MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const 
                                        size_t width, size_t height);
 /* Returns vectors of length 1, (B, E), of such pictures, (B, 3, side, side). NULL on error. */
 MMIXDEF mmix_tensor *mmix_towers_picture(mmix_ctx *m, const mmix_towers *t, mmix_tensor *image);
-/* Returns vectors of length 1, (B, E), of texts, (B, L) int32. SigLIP's are filled up to its number
-   of positions, as its tokenizer does. NULL on error. */
+/* Returns vectors of length 1, (B, E), of texts, (B, L) int32. SigLIP's have as many tokens as it
+   has positions, filled up as its tokenizer does: another length is an error. NULL on error. */
 MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *t, mmix_tensor *tokens);
 /* Returns scale · pictures · texts + bias, (B, T), of such vectors: their softmax over T (CLIP), or
    the sigmoid of each (SigLIP), says how likely a text is. NULL on error. */
@@ -2422,8 +2426,8 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative);
 /* Returns T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k) with p =
-   softmax(teacher/T) and q = softmax(student/T), logits (B, L, K); T is the temperature. NULL on
-   error. Only the student gets a gradient. Hinton et al. 2015. */
+   softmax(teacher/T) and q = softmax(student/T), logits (B, L, K); T, at most 1000, is the
+   temperature. NULL on error. Only the student gets a gradient. Hinton et al. 2015. */
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                    mmix_tensor *mask, double temperature);
 
@@ -3005,6 +3009,12 @@ int madvise(void *address, size_t bytes, int advice);
 #define MMIXI_IS_float 0
 #define MMIXI_IS_double 1
 #define MMIXI_DOUBLE MMIXI_JOIN(MMIXI_IS_, MMIX_REAL)
+/* The largest finite real. */
+#if MMIXI_DOUBLE
+#define MMIXI_REAL_MAX DBL_MAX
+#else
+#define MMIXI_REAL_MAX FLT_MAX
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define MMIXI_ASAN 1
@@ -3130,6 +3140,7 @@ struct mmix_ctx {
 
     mmix_mix_hook_function *look;                             /* mmix_mix_hook */
     void *look_user;
+    int looking;                                 /* inside of look, which may mix, too */
 };
 
 /* ---- errors ---- */
@@ -3186,15 +3197,17 @@ static size_t mmixi_utf8_span(const char *s)
     return at;
 }
 /* Whatever a file says, a message stays one line of UTF-8: any other byte becomes a question
-   mark. */
+   mark. The message before may be among the arguments. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 {
     va_list list;
     size_t good;
+    char text[sizeof m->error];
     if (!m || m->error_kind) return -1;
     va_start(list, format);
-    vsnprintf(m->error, sizeof m->error, format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    memcpy(m->error, text, sizeof text);
     for (char *p = m->error; *p; p++)
         if ((unsigned char)*p < 32 || *p == 127) *p = '?';
     good = mmixi_utf8_span(m->error);
@@ -3203,6 +3216,7 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
         good = mmixi_utf8_span(m->error);
     }
     m->error_kind = kind;
+    if (kind == MMIX_OK) m->error_kind = MMIX_ERROR_ARGUMENT;
     return -1;
 }
 enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
@@ -3343,7 +3357,7 @@ static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need,
     size_t wanted = mmixi_max(need, *capacity ? 2 * *capacity : 8);
     void *bigger;
     if (need <= *capacity) return array;
-    bigger = mmixi_alloc(m, wanted * element);
+    bigger = mmixi_alloc(m, mmixi_mul(wanted, element));
     if (!bigger) return array;
     if (array) memcpy(bigger, array, *capacity * element);
     mmixi_free(m, array, *capacity * element);
@@ -3465,7 +3479,9 @@ static int mmixi_arena_extend(mmix_ctx *m, mmixi_arena *a, size_t bytes)
     size_t end = a->count, cut;
     while (end > a->current + 1 && mmixi_block_empty(&a->block[end - 1])) end--;
     cut = mmixi_arena_cut(m, a, end);
-    return mmixi_arena_add(m, a, bytes + mmixi_arena_spare(a, bytes, cut));
+    size_t spare = mmixi_arena_spare(a, bytes, cut);
+    if (!mmixi_may_alloc(m, bytes + spare + MMIXI_ALIGN)) spare = 0;     /* near the limit */
+    return mmixi_arena_add(m, a, bytes + spare);
 }
 /* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room
    for them, or of a new one. NULL on error. */
@@ -3624,6 +3640,7 @@ MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
    more, the high end too. */
 static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 {
+    /* an end only ever moves outward */
     for (size_t i = a->count; i-- > to.block;) {
         mmixi_block *b = &a->block[i];
         size_t low = b->base, high = b->base + b->size;
@@ -3631,7 +3648,8 @@ static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
             low = mmixi_max(to.low, low);
             high = mmixi_min(to.high, high);
         }
-        if (!drop_high) high = b->high;
+        low = mmixi_min(low, b->low);            /* a backward may have freed what lay before it */
+        high = drop_high ? mmixi_max(high, b->high) : b->high;
         if (low < b->low) mmixi_poison(low, b->low - low, 1);
         if (high > b->high) mmixi_poison(b->high, high - b->high, 1);
         a->used -= (b->low - low) + (high - b->high);
@@ -3771,8 +3789,8 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
    mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, which comes from
    shapes where sums cross ranges. Which lane gets which range is chance. A task's arithmetic
    therefore depends on its range alone and its scratch on its lane alone, and the result is the
-   same for any number of threads. Idle workers spin ten microseconds, then sleep; a caller waits
-   for tasks, not for a worker that the system parked.
+   same for any number of threads. Idle workers spin a thousand pauses, 10 to 50 microseconds, then
+   sleep; a caller waits for tasks, not for a worker that the system parked.
 
    In tasks subnormal numbers count as 0. Each would cost a hundred cycles, and states and
    gradients that fade are full of them: an SSD backward ran six times slower with gradients of
@@ -3798,12 +3816,12 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 #define MMIXI_FLOATS_GET(mode) mode = 0
 #define MMIXI_FLOATS_SET(mode) ((void)(mode))
 #endif
-/* Subnormals count as 0 from here on (or no longer do); returns what MMIXI_FLOATS_SET takes. */
-static uint64_t mmixi_flush(int on)
+/* Subnormals count as 0 from here on; MMIXI_FLOATS_SET takes back what is returned. */
+static uint64_t mmixi_flush(void)
 {
-    uint64_t bits = MMIXI_FLUSH, old;
+    uint64_t old;
     MMIXI_FLOATS_GET(old);
-    MMIXI_FLOATS_SET(on ? old | bits : old & ~bits);
+    MMIXI_FLOATS_SET(old | MMIXI_FLUSH);
     return old;
 }
 typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
@@ -3825,7 +3843,7 @@ static void mmixi_job_run(const mmixi_job *j, size_t i, size_t lane)
 static void mmixi_job_lane(void *arg, size_t lane)
 {
     const mmixi_job *j = (const mmixi_job *)arg;
-    uint64_t old = mmixi_flush(1);
+    uint64_t old = mmixi_flush();
     for (size_t i = lane; i * j->grain < j->n; i += j->lanes) mmixi_job_run(j, i, lane);
     MMIXI_FLOATS_SET(old);
 }
@@ -3951,7 +3969,7 @@ static void mmixi_pool_wake(mmixi_pool *p, mmixi_cond *cond)
 }
 static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
 {
-    uint64_t old = mmixi_flush(1);
+    uint64_t old = mmixi_flush();
     for (;;) {
         long long ticket = MMIXI_GET(&p->ticket);
         long long count = MMIXI_GET(&p->count);
@@ -4095,18 +4113,27 @@ static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *
     else mmixi_job_lane(&job, 0);
 }
 
-typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
+/* A task counts subnormals as its caller does, not as the library. */
+typedef struct mmixi_user_job { mmix_task *task; void *arg; uint64_t floats; } mmixi_user_job;
 static void mmixi_user_run(void *arg, mmixi_range range)
 {
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
-    uint64_t old = mmixi_flush(0);               /* the user's arithmetic is the user's */
+    uint64_t old;
+    MMIXI_FLOATS_GET(old);
+    MMIXI_FLOATS_SET(job->floats);
     job->task(job->arg, range.begin);
     MMIXI_FLOATS_SET(old);
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
-    mmixi_user_job job = { task, arg };
-    if (m) mmixi_ranges(m, count, 1, mmixi_user_run, &job);
+    mmixi_user_job job = { task, arg, 0 };
+    if (!m) return;
+    if (!task) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_parallel_for: task is NULL");
+        return;
+    }
+    MMIXI_FLOATS_GET(job.floats);
+    mmixi_ranges(m, count, 1, mmixi_user_run, &job);
 }
 MMIXDEF int mmix_threads(const mmix_ctx *m) { return m ? (int)m->lanes : 0; }
 
@@ -4114,8 +4141,9 @@ MMIXDEF int mmix_threads(const mmix_ctx *m) { return m ? (int)m->lanes : 0; }
    our own exp, log, sin, cos, erfc; the table of inner loops, one table for each SIMD level
    ==================================================================================== */
 
-/* libm rounds differently from system to system; these do not, and err by a unit or two in the
-   last place. For that no compiler may fuse a multiply and an add here. */
+/* libm rounds differently from system to system; these do not. exp, log, sin and cos err by a unit
+   or two in the last place, erfc by up to 90 units, and x^p by some ten times p. For that no compiler
+   may fuse a multiply and an add here. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -4198,9 +4226,13 @@ MMIXI_MATH double mmixi_pow(double x, double p)
 }
 
 /* x = q π/2 + r, |r| <= π/4, π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| <=
-   1e6. */
+   1e6. Beyond, the rounding of 2π counts. */
 MMIXI_MATH double mmixi_sin_quarter(double x, int quarters)
 {
+    if (!(fabs(x) <= 1e6)) {
+        x = fmod(x, 6.283185307179586);
+        if (!(x == x)) return x;                 /* of an infinity or a NaN */
+    }
     double q = floor(x * 0.63661977236758134 + 0.5);
     double r = x - q * 1.5707963267341256 - q * 6.077100506303966e-11 - q * 2.0222662487959506e-21;
     double z = r * r, sum = 1;
@@ -4267,8 +4299,9 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 
 /* ---- narrow matrices, as the kernels read them ----
    A matrix (O, D) of weights in few bits lies in panels of 16 rows, whatever the SIMD level; the
-   last panel and the end of each row are filled up with zeros. In a panel the rows' numbers
-   alternate in steps, of 2 (bf16), 1 (f16), 4 (int8) or 32 (four bits) along D:
+   last panel and the end of each row are filled up with zeros. In a panel the rows are interleaved:
+   the first n numbers of row 0, of row 1, … of row 15, then the next n of row 0. n numbers are a
+   step; n is 2 (bf16), 1 (f16), 4 (int8) or 32 (four bits):
 
        bf16   each step is 16 x 2 numbers, 64 bytes
        f16    each number of D is a step, 16 numbers, 32 bytes
@@ -4406,11 +4439,12 @@ static inline float mmixi_bf16(uint16_t half)
 #define MMIXI_ARGS_conv_weight                                                                     \
     (size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw, size_t ldw, \
      mmix_real *db)
-/* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = keep p - rate mo / (√v root
-   + eps) */
+/* g' = g clip; mo = b1 mo + c1 g'; v = b2 v + c2 g'²; p = keep p - rate mo / (√v root + eps). c is
+   1 - b, which of a b near 1 only the caller knows to all digits. */
 #define MMIXI_ARGS_adamw \
     (size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip, \
-     mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps)
+     mmix_real keep, mmix_real rate, mmix_real b1, mmix_real c1, mmix_real b2, mmix_real c2, \
+     mmix_real root, mmix_real eps)
 /* y[j ldy + i] = x[i ldx + j], i < rows, j < cols */
 #define MMIXI_ARGS_transpose \
     (size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y, ptrdiff_t ldy)
@@ -4480,8 +4514,8 @@ enum { MMIXI_AMX_ROWS = 32, MMIXI_AMX_PANELS = 2 };      /* of a block of AMX's 
 /* n numbers of bf16 as reals. */
 #define MMIXI_ARGS_widen (size_t n, const char *from, mmix_real *to)
 
-/* What a row's numbers are multiplied with: 127 / most. Where that is no float, below 3.7e-37, the
-   row becomes zeros. */
+/* What a row's numbers are multiplied with: 127 / most. Where that may be no float, below 1e-36,
+   the row becomes zeros. */
 #define MMIXI_I8_INVERSE(most) ((most) > 1e-36f ? 127 / (most) : 0)
 
 /* The first `whole` int16 of a row to int8; the `tail` bytes behind them follow. */
@@ -4620,8 +4654,10 @@ typedef int32_t mmixi_lanes16 __attribute__((vector_size(64)));
    MMIXI_V is a vector of MMIXI_W reals; + - * / are the compiler's, lane by lane, also with a scalar. A
    level defines the rest. A value t of MMIXI_T says which lanes are live: loads of dead lanes give 0,
    and stores leave them alone. MMIXI_EACH is the loop of every row: it runs its statements with
-   t = MMIXI_ALL at each whole vector i, and then once at what is left of n. The statements are compiled
-   twice, so that whole vectors need no masks. MMIXI_AT and MMIXI_TO load and store the vector at i. */
+   t = MMIXI_ALL at each whole vector i, and then once at what is left of n. The statements are
+   compiled twice, so that whole vectors need no masks. MMIXI_AT and MMIXI_TO load and store the
+   vector at i, and MMIXI_PICKT(t, v, other) is v in live lanes and `other` in dead ones. n, i and t
+   are the macros' own names: a kernel calls its length n. */
 #define MMIXI_NAME(name) MMIXI_JOIN(mmixi_##name##_, MMIXI_LEVEL_NAME)
 #define MMIXI_STRING2(x) #x
 #define MMIXI_STRING(x) MMIXI_STRING2(x)
@@ -4917,8 +4953,8 @@ MMIXI_VECTOR(softplus_v)(MMIXI_V x)
 }
 
 /* Φ(-a), the tail of the normal distribution, a >= 0, and e^(-a²/2); both 0 from a = 13.3 on.
-   Their quotient is a rational function, fitted by us: relative error 5e-8 where Φ is not small,
-   below 1e-6 everywhere. */
+   Their quotient is a rational function, fitted by us: relative error at most 1.3e-7 where Φ is not
+   small, below 1e-6 everywhere. */
 MMIXI_VECTOR(tail_v)(MMIXI_V a, MMIXI_V *bell)
 {
     MMIXI_V up, down, aa;
@@ -5559,8 +5595,8 @@ MMIXI_KERNEL(void, adamw)
 {
     MMIXI_EACH(
         const MMIXI_V d = MMIXI_AT(g) * MMIXI_SET(clip);
-        const MMIXI_V m1 = MMIXI_FMA(MMIXI_SET(b1), MMIXI_AT(mo), MMIXI_SET(1 - b1) * d);
-        const MMIXI_V m2 = MMIXI_FMA(MMIXI_SET(b2), MMIXI_AT(v), MMIXI_SET(1 - b2) * (d * d));
+        const MMIXI_V m1 = MMIXI_FMA(MMIXI_SET(b1), MMIXI_AT(mo), MMIXI_SET(c1) * d);
+        const MMIXI_V m2 = MMIXI_FMA(MMIXI_SET(b2), MMIXI_AT(v), MMIXI_SET(c2) * (d * d));
         const MMIXI_V root_m2 = MMIXI_FMA(MMIXI_SQRT(m2), MMIXI_SET(root), MMIXI_SET(eps));
         const MMIXI_V step = MMIXI_SET(rate) * m1 / root_m2;
         MMIXI_TO(mo, m1);
@@ -6804,6 +6840,8 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #pragma GCC push_options
 #pragma GCC optimize("align-loops=64")
 #endif
+/* The levels: 0 is portable C, 2 AVX2, 512 AVX-512, 128 NEON. Each may call functions of those
+   before it. */
 #define MMIXI_LEVEL 0
 #include MMIX_SELF
 #ifdef MMIXI_X86
@@ -7548,8 +7586,8 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
        q4     blocks of 32 along D: w_oi = s n_oi + m, n in 0 … 15, with m the least w of the block
               and s = (most - least) / 15, both rounded to float16. x is made int8 in blocks of 32
 
-   Where they lie is said in >>micro-kernels. Sums are float (bf16, q4) or int32 (int8), each in one
-   order, so any number of threads gives the same bits. Dettmers et al. 2022 (LLM.int8(): rows and
+   Where they lie is said in >>micro-kernels. Sums are float (bf16, f16, q4) or int32 (int8), each
+   in one order, so any number of threads gives the same bits. Dettmers et al. 2022 (LLM.int8(): rows and
    tokens with a scale each, and outliers); the blocks of four bits are those of GGUF's Q4_1.
    ==================================================================================== */
 
@@ -7564,7 +7602,7 @@ static inline int mmixi_dtype_is_narrow(int dtype)
 /* Blocks of four bits in a row of D numbers. */
 static inline size_t mmixi_q4_blocks(size_t D) { return mmixi_ceil_div(D, MMIXI_Q4); }
 
-/* Bytes of a panel of depth D. */
+/* Bytes of a panel of depth D, which mmixi_describe bounds. */
 static inline size_t mmixi_narrow_panel(int dtype, size_t D)
 {
     switch (dtype) {
@@ -8289,6 +8327,7 @@ struct mmix_tensor {
     int wants, written;
     mmix_real scalar;                            /* data of a single element: outlives backward */
     unsigned char lasting;                       /* a parameter, which any context may use */
+    unsigned char is_gradient;                   /* of mmix_grad: a backward may add to it */
     unsigned char where, grad_where;             /* MMIXI_HERE … */
 
     /* of a weight: what mmixi_gemm_pack made of its transpose with panels of packed_nr; its
@@ -8457,6 +8496,12 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     }
     if (ndim && !shape) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who);
+        return 0;
+    }
+    if (mmixi_dtype_is_narrow(dtype) && shape[1] > SIZE_MAX / (4 * MMIXI_PANEL)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: axis 1 has size %.0f, expected 1 to what memory has room for", who,
+                  (double)shape[1]);
         return 0;
     }
     if (dtype == MMIX_DTYPE_I8 && shape[1] > MMIXI_I8_DEPTH) {
@@ -8768,9 +8813,9 @@ static mmix_real *mmixi_widened(mmix_ctx *m, const mmix_tensor *w)
                     weight, x, bias, residual)
 
    An argument is a name, `?` if it may be NULL, a type if it is not real (`:i32`; `:w`, real or
-   bf16; `:any`), and its axes. A letter is bound where it comes first, unless it was bound before
-   the call; a digit is that size, * is any size. `...` before the letters are any leading axes,
-   `~` are the same ones again. */
+   narrow; `:any`, real or int32), and its axes. A letter is bound where it comes first, unless it
+   was bound before the call; a digit is that size, * is any size. `...` before the letters are any
+   leading axes, `~` are the same ones again. */
 
 typedef struct mmixi_dims {
     size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
@@ -8990,6 +9035,12 @@ MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 /* ---- gradients ---- */
 
 /* Takes their gradients from the leaves that got one after `until` did. */
+/* The high end stays when survivors lie there: what was made since a mark goes one by one. */
+static void mmixi_free_gradients(mmix_ctx *m, const mmix_tensor *until)
+{
+    for (const mmix_tensor *t = m->graded; t != until; t = t->next_graded)
+        if (t->written != MMIXI_LENT) mmixi_step_free(m, t->grad, mmixi_bytes(t));
+}
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
 {
     while (m->graded != until) {
@@ -9060,13 +9111,17 @@ MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
     mmix_tensor *owner, *all, *g;
     if (!mmixi_wants(t) || !mmixi_owner(t)->written) return NULL;
     owner = mmixi_owner(t);
-    all = mmixi_view(t->m, owner, 0);            /* an owner made of the gradient */
+    /* a constant of the owner's type and shape, whose memory is the owner's gradient; it wants no
+       gradient and has none */
+    all = mmixi_view(t->m, owner, 0);
     g = all ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
     if (!g) return NULL;
     all->data = mmixi_grad_here(owner)->grad;
-    all->wants = 0;
     all->where = MMIXI_HERE;
     all->base = NULL;
+    all->wants = 0;
+    all->written = 0;
+    all->is_gradient = 1;
     g->base = all;
     return g;
 }
@@ -9153,17 +9208,27 @@ static void mmixi_call_move(mmix_ctx *m, mmix_call *c, int device)
         c->dy[i] = (const mmix_real *)mmixi_other(m, c->dy[i], device);
     }
 }
+/* Runs an op's function. While it is one of the library's own, subnormals count as 0; what a caller
+   computes himself is computed as he set it. */
+static int mmixi_call_run(mmix_ctx *m, mmix_op_function *f, mmix_call *c)
+{
+    if (c->op >= MMIX_OP_COUNT || c->checkpoint) return f(m, c);
+    uint64_t floats = mmixi_flush();
+    int failed = f(m, c);
+    MMIXI_FLOATS_SET(floats);
+    return failed;
+}
 /* Runs a half of an op on the host or on the device. The ops in a checkpoint see to their own
    numbers. */
 static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
 {
     int was = m->inside, failed;
-    if (!m->twins || c->checkpoint) return f(m, c);
+    if (!m->twins || c->checkpoint) return mmixi_call_run(m, f, c);
     mmixi_call_move(m, c, device);
     if (m->error_kind) return -1;
     c->where = device;
     m->inside = device ? MMIXI_KERNEL : MMIXI_HOST;
-    failed = f(m, c);
+    failed = mmixi_call_run(m, f, c);
     m->inside = was;
     if (failed <= 0) m->calls[device][c->op]++;
     return failed;
@@ -9354,7 +9419,9 @@ static void mmixi_upstream_give(mmix_ctx *m, mmix_tensor *output, mmix_tensor *g
     g.grad = mmixi_of(gradient);
     g.grad_where = MMIXI_HERE;
     g.written = 0;
-    if (mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g)) g.written = MMIXI_LENT;
+    const mmix_tensor *owner = mmixi_owner(&g);
+    int lasts = owner->wants != MMIXI_RECORDED && !owner->is_gradient;
+    if (lasts && mmixi_contiguous(&g)) g.written = MMIXI_LENT;
     mmixi_grad_give(m, &g, output);
 }
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients,
@@ -9460,6 +9527,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
     if (n > MMIXI_KEEP)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rewind_keep: %d tensors, expected at most 8",
                          (int)n);
+    if (n && !mmixi_given(m, "mmix_rewind_keep", "*keep", keep)) return -1;
     if (m->nodes > mark.nodes)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_rewind_keep: ops were recorded since the mark");
@@ -9474,6 +9542,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
     }
     falls = n && mmixi_keep_falls(m, &mark, was[0].data, n);
     if (!falls && mmixi_keep_aside(m, was, n)) return -1;
+    if (!m->in_backward) mmixi_free_gradients(m, mark.graded);
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
         const mmix_tensor *t = &was[i];
@@ -9516,6 +9585,8 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     mmixi_rerun block;
     mmix_mark mark;
     int recording;
+    if (!f) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_checkpoint: f is NULL");
+    if (size && !mmixi_given(m, "mmix_checkpoint", "*user", user)) return NULL;
     if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
     if (!m->recording) return f(m, user, call.in);
     block.f = f;
@@ -9769,7 +9840,7 @@ MMIXI_PLAIN void mmixi_plain_mul_backward(mmix_real *da, mmix_real *db, const mm
 MMIXI_PLAIN void mmixi_plain_max(mmix_real *y, const mmix_real *a, const mmix_real *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = a[i] > b[i] ? a[i] : b[i];
+        y[i] = a[i] >= b[i] || a[i] != a[i] ? a[i] : b[i];       /* a NaN stays one */
 }
 MMIXI_PLAIN void mmixi_plain_max_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
                                           const mmix_real *a, const mmix_real *b, size_t n)
@@ -9883,7 +9954,7 @@ typedef struct mmixi_binary_gradient {
 static inline mmix_real mmixi_max_share(mmix_real x, mmix_real other)
 {
     if (x > other) return 1;
-    return x == other ? (mmix_real)0.5 : 0;
+    return x < other ? 0 : (mmix_real)0.5;       /* with a NaN both get their half of it */
 }
 /* dy times dy/dx, of one number. */
 static inline mmix_real mmixi_binary_term(const mmixi_binary_gradient *g, mmix_real dy, mmix_real x,
@@ -9907,7 +9978,7 @@ static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, 
     const mmix_real *dy = g->c->dy[0] + mmixi_row_offset(&g->y, r);
     const mmix_real *y = mmixi_row_values(&g->y, r);
     const mmix_real *x = mmixi_row_values(&g->x, r);
-    const mmix_real *other = linear ? x : mmixi_row_values(&g->other, r);    /* linear: not read */
+    const mmix_real *other = mmixi_row_values(&g->other, r);
     if (linear && dense) {
         (add ? k->axpy : k->scale)(n, (mmix_real)g->c->number[g->i], dy, dx);
         return;
@@ -9937,8 +10008,8 @@ static mmixi_binary_gradient mmixi_binary_gradient_of(const mmix_call *c, int i)
     g.i = i;
     g.y = *c->out[0];
     g.x = *c->in[i];
-    if (c->in[1])
-        g.other = *c->in[1 - i];
+    g.other = g.x;
+    if (c->in[1]) g.other = *c->in[1 - i];
     g.n = mmixi_cols(&g.y);
     g.dy_step = mmix_stride(&g.y, -1);
     g.x_step = mmix_stride(&g.x, -1);
@@ -9958,21 +10029,22 @@ static size_t mmixi_stretched_terms(const mmix_tensor *x)
         if (mmixi_stretched_along(x, a)) terms *= x->shape[a];
     return terms;
 }
-/* t, which has the output's shape, with its leading axes in another order: first those along which
-   x steps, then those along which it is stretched. An axis that t lacks is of size 1. */
+/* t, which has the output's shape, with the axes before its last in another order: first those along
+   which x steps, then those along which it is stretched. An axis that t lacks is of size 1. */
 static mmix_tensor mmixi_summed_last(const mmix_tensor *t, const mmix_tensor *x)
 {
     mmix_tensor v = *t;
     int to = 0, last = x->ndim - 1;
     v.ndim = x->ndim;
     for (int summed = 0; summed < 2; summed++) {
-        for (int a = 0; a <= last; a++) {
-            int now = a < last ? mmixi_stretched_along(x, a) == summed : summed;
-            if (!now) continue;
+        for (int a = 0; a < last; a++) {
+            if (mmixi_stretched_along(x, a) != summed) continue;
             v.shape[to] = x->shape[a];
             v.stride[to++] = mmix_stride(t, a - x->ndim);
         }
     }
+    v.shape[last] = x->shape[last];
+    v.stride[last] = mmix_stride(t, -1);
     return v;
 }
 /* The gradient of an operand that many numbers read: for each of its rows (`kept` of them) the sum
@@ -10036,8 +10108,8 @@ static int mmixi_stretched_backward(mmix_ctx *m, const mmix_call *c, int i)
     s.g = mmixi_binary_gradient_of(c, i);
     s.g.y = mmixi_summed_last(c->out[0], x);
     s.g.x = mmixi_summed_last(x, x);
-    if (c->in[1])
-        s.g.other = mmixi_summed_last(c->in[1 - i], x);
+    s.g.other = s.g.x;
+    if (c->in[1]) s.g.other = mmixi_summed_last(c->in[1 - i], x);
     s.summed = 1;
     for (int a = 0; a < x->ndim - 1; a++)
         if (mmixi_stretched_along(x, a)) s.summed *= x->shape[a];
@@ -10107,10 +10179,11 @@ MMIXDEF mmix_tensor *mmix_affine(mmix_ctx *m, mmix_tensor *x, double alpha, doub
 {
     return mmixi_binary(m, "mmix_affine", MMIX_OP_AFFINE, x, NULL, alpha, beta);
 }
-static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
+/* A row-major copy of a tensor of reals. */
+static mmix_tensor *mmixi_copied(mmix_ctx *m, const char *who, mmix_tensor *x)
 {
     if (!x) return NULL;
-    return mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_AFFINE, x, NULL, 1, 0);
+    return mmixi_binary(m, who, MMIX_OP_AFFINE, x, NULL, 1, 0);
 }
 #define MMIXI_BINARY(name, op, beta) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
@@ -10143,19 +10216,19 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
         v->shape[i] = x->shape[a];
         v->stride[i] = x->stride[a];
     }
-    return mmixi_copied(m, v);
+    return mmixi_copied(m, "a copy of a view", v);
 }
 /* x, or a copy if no single step leads from each row to the next. NULL for NULL. */
 static mmix_tensor *mmixi_strided(mmix_ctx *m, mmix_tensor *x)
 {
     size_t step;
     if (!x || mmixi_even_rows(x, &step)) return x;
-    return mmixi_copied(m, x);
+    return mmixi_copied(m, "a copy of a view", x);
 }
 /* x, or a copy if it has gaps. NULL for NULL. */
 static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 {
-    return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, x);
+    return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, "a copy of a view", x);
 }
 /* Runs an op on rows whose output has the shape of its first input. */
 static mmix_tensor *mmixi_run_like(mmix_ctx *m, const char *who, int op, mmix_call *call)
@@ -10178,7 +10251,8 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
        H, P). */
     size_t front = (size_t)(t->ndim - 1) * sizeof *shape;
     if (ndim < t->ndim || memcmp(shape, t->shape, front))
-        return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
+        return mmix_reshape(m, mmixi_copied(m, "mmix_reshape of a view with gaps", t), ndim,
+                            shape);
     memcpy(v->stride, t->stride, front);
     return v;
 }
@@ -12020,14 +12094,14 @@ static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
 static size_t mmixi_conv_grain(const mmixi_conv *j) { return mmixi_row_grain(j->D / 4); }
 /* Whether a call is one token that replaces the past in place: the final state is the initial
    one. */
-static int mmixi_conv_steps(const mmix_call *c)
+static int mmixi_conv_is_one_token(const mmix_call *c)
 {
     const mmix_real *past = mmixi_of(c->in[3]);
     return past && past == mmixi_of(c->out[1]) && c->in[0]->shape[1] == 1;
 }
 /* That token in some of the sequences. A channel is read and written as it lies, w (D, W) and past
    (B, D, W-1), which would take longer to transpose than the sums take. */
-static void mmixi_conv_step_range(void *arg, mmixi_range range)
+static void mmixi_conv_one_token(void *arg, mmixi_range range)
 {
     const mmix_call *c = (const mmix_call *)arg;
     const mmix_tensor *x_tensor = c->in[0];
@@ -12052,9 +12126,9 @@ static void mmixi_conv_step_range(void *arg, mmixi_range range)
 }
 static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
-    if (mmixi_conv_steps(c)) {
+    if (mmixi_conv_is_one_token(c)) {
         size_t grain = mmixi_row_grain(c->in[0]->shape[2]);
-        mmixi_ranges(m, c->in[0]->shape[0], grain, mmixi_conv_step_range, c);
+        mmixi_ranges(m, c->in[0]->shape[0], grain, mmixi_conv_one_token, c);
         return 0;
     }
     mmix_mark mark = mmix_mark_here(m);
@@ -12725,7 +12799,7 @@ typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
 typedef struct mmixi_scan_plan {
     int linear;                      /* linear attention: no decay, no steps, but features */
     int full;                        /* linear attention that is not causal: no chunks */
-    int step;                        /* one token of SSD, whose state is changed in place */
+    int in_place;                    /* the forward of one token, which changes its state in place */
     int reverse;                     /* from the last token to the first */
     size_t V;                        /* columns of v: P, or P + 1 with a row's sum */
     size_t NV;                       /* reals of a state */
@@ -12775,7 +12849,8 @@ typedef struct mmixi_form {
     int op;                          /* MMIX_OP_… */
     /* 1 if x is one of these, for all that is done with it; or mmix_fail and 0. */
     int (*check)(mmix_ctx *m, const char *who, const mmix_mixer *x);
-    /* Fills the defaults in and clears what this mixer does not read; N: features of a key. */
+    /* Fills the defaults in and clears steps, decay and gate where the mixer has none, so that
+       nothing reads them; N: features of a key. */
     void (*settle)(mmix_mixer *o, size_t N);
     size_t (*heads)(const mmix_mixer *x);                    /* of y */
     /* Puts the tensors that this mixer alone has into a call, and finds them there again. */
@@ -13064,6 +13139,8 @@ MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
                                const size_t *window, int shifted)
 {
     int wrong = axes < 1 || axes > 3 || !grid || !window;
+    for (int a = 0; !wrong && a < axes; a++)
+        wrong = !grid[a] || !window[a];
     int n = wrong ? 0 : axes;
     x->windows_axes = axes;
     x->windows_wrong = wrong;                    /* for mmixi_windows_check */
@@ -13219,19 +13296,19 @@ static mmix_tensor *mmixi_face_of(mmix_ctx *m, const mmix_mixer *x, mmixi_face *
 }
 MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user)
 {
+    if (!m) return;
     m->look = look;
     m->look_user = user;
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
-    mmix_mix_hook_function *watch = m->look;
-    if (watch) {
+    if (m->look && !m->looking) {
         mmix_mark mark = mmix_mark_here(m);
         int record = mmix_record(m, 0);
-        m->look = NULL;                          /* it may mix, too */
-        watch(m->look_user, m, x);
-        m->look = watch;
+        m->looking = 1;
+        m->look(m->look_user, m, x);
+        m->looking = 0;
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
@@ -13281,6 +13358,7 @@ MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *x, const 
    head after one another: their strides say so. */
 typedef struct mmixi_state_slot {
     size_t tokens;
+    int carries;                     /* MMIXI_CARRIES_…, from the first step on */
     mmix_tensor part[3];
     /* N and P of keys and values that are kept as bf16, rows of whole reals; 0: they are reals. */
     size_t wide_key, wide_value;
@@ -13292,6 +13370,7 @@ struct mmix_mix_state {
     size_t slot_count;
     mmixi_state_slot *slot;
 };
+enum { MMIXI_CARRIES_NOTHING, MMIXI_CARRIES_KEYS, MMIXI_CARRIES_STATE };
 /* The parts: keys or a state, behind them values or a convolution's inputs. */
 enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
 
@@ -13310,6 +13389,7 @@ MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s)
 }
 MMIXDEF mmix_mix_state *mmix_mix_state_create(mmix_ctx *m, size_t slot_count)
 {
+    /* a head for each slot, where one would do: then a product says whether memory can have them */
     size_t bytes = mmixi_mul(slot_count, sizeof(mmix_mix_state) + sizeof(mmixi_state_slot));
     if (!slot_count || bytes == SIZE_MAX)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_state_create: %.0f slots, expected 1 to what "
@@ -13345,6 +13425,7 @@ MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s)
     copy->next_position = s->next_position;
     for (size_t i = 0; i < s->slot_count; i++) {
         copy->slot[i].tokens = s->slot[i].tokens;
+        copy->slot[i].carries = s->slot[i].carries;
         copy->slot[i].wide_key = s->slot[i].wide_key;
         copy->slot[i].wide_value = s->slot[i].wide_value;
     }
@@ -13367,7 +13448,7 @@ MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot)
 {
     return s && slot < s->slot_count ? s->slot[slot].tokens : 0;
 }
-/* Whether rows fit to what is carried. With sees 0 they are all there is, so their number must fit,
+/* Whether rows fit what is carried. With sees 0 they are all there is, so their number must fit,
    too. */
 static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what,
                                const mmix_tensor *rows, size_t sees)
@@ -13467,7 +13548,7 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *
         return mmixi_mixer_refuse(m, who, x, "as many keys as queries, those before are in the "
                                   "state");
     if (o->mask == MMIX_MASK_PREFIX && !at->tokens && L < o->prefix)
-        return mmixi_mixer_refuse(m, who, x, "the first piece has less tokens than the prefix");
+        return mmixi_mixer_refuse(m, who, x, "the first piece has fewer tokens than the prefix");
     return 1;
 }
 /* Reals that a row of n numbers of bf16 takes. */
@@ -13559,14 +13640,21 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mi
         || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
     mmix_mixer o = mmixi_mixer_settled(mixer, mixer->k->shape[3]);
     mmixi_state_slot *at = &s->slot[slot];
-    int carries_state = mmixi_form_of(o.kind).state_shape != NULL;
+    mmix_tensor *y;
+    int carries = MMIXI_CARRIES_KEYS;
+    if (mmixi_form_of(o.kind).state_shape) carries = MMIXI_CARRIES_STATE;
     if (!mmixi_step_check(m, mixer, &o, at)) return NULL;
+    if (at->carries && at->carries != carries)
+        return mmixi_none(mmixi_mixer_refuse(m, "mmix_mix_step", mixer, carries == MMIXI_CARRIES_KEYS
+                          ? "the slot carries a state" : "the slot carries keys and values"));
     o.final_state = NULL;
+    at->carries = carries;
     int record = mmix_record(m, 0);
-    mmix_tensor *y = carries_state ? mmixi_step_state(m, &o, at) : mmixi_step_keys(m, &o, at);
+    if (carries == MMIXI_CARRIES_STATE) y = mmixi_step_state(m, &o, at);
+    else y = mmixi_step_keys(m, &o, at);
     if (y) at->tokens += o.q->shape[1];
     if (y && mixer->final_state)
-        *mixer->final_state = mmixi_copied(m, o.initial_state);
+        *mixer->final_state = mmixi_copied(m, "mmix_mix_step", o.initial_state);
     mmix_record(m, record);
     return y;
 }
@@ -13661,7 +13749,9 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    many threads there are. dB and dC, to which many heads add, are summed by a number of tasks that
    depends on the shapes alone, and then in the order of these tasks; dA, dbias and dD in that of
    sequences. Shapes and options are checked by mmixi_ssd_check; numbers are not: A should be
-   negative, since with A > 0 the state grows. A NaN or an infinity reaches all later tokens.
+   negative, since with A > 0 the state grows, and δ not, since what has faded below e⁻⁸⁰ counts as
+   0 even where a later step of the other sign would let it grow again. A NaN or an infinity reaches
+   all later tokens.
 
    torch: mamba_ssm's mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D, dt_bias=…, …)
    Tests: plain_ssd in tests/internals.c, ssd_invariants and exactness in tests/mixing.c, t_ssd in
@@ -13873,7 +13963,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     mmixi_form_of(x->kind).state_shape(x, shape);
     L = x->q->shape[1];
     int record = mmix_record(m, 0);
-    mmix_tensor *h = x->initial_state ? mmixi_copied(m, x->initial_state)
+    mmix_tensor *h = x->initial_state ? mmixi_copied(m, "mmix_ssd_reference", x->initial_state)
         : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
     mmix_call call = mmixi_mixer_call(m, &o);
     mmix_real *room = mmixi_reals(m, 2, L);
@@ -13893,14 +13983,16 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 /* ---- chunks ---- */
 
 /* Tokens of a chunk, of SSD and of causal linear attention, and of the longest sequence that is one
-   chunk; tokens of a block of linear attention that is not causal. With 64 tokens a chunk the
-   backward of SSD takes 2 to 3 % longer, that of linear attention, whose heads share no scores, 15
-   to 19 % (P = N = 64, Zen 4). With 32 SSD takes 1 to 4 % less, and with N = 128 3 % more. */
+   chunk; tokens of a block of linear attention that is not causal; the longest chunk that a caller
+   can ask for, since scratch grows with its square. With 64 tokens a chunk the backward of SSD takes
+   2 to 3 % longer, that of linear attention, whose heads share no scores, 15 to 19 % (P = N = 64,
+   Zen 4). With 32 SSD takes 1 to 4 % less, and with N = 128 3 % more. */
 enum {
     MMIXI_SSD_CHUNK = MMIXI_SIZE(48, 3),
     MMIXI_LINEAR_CHUNK = MMIXI_SIZE(32, 3),
     MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0),
-    MMIXI_LINEAR_BLOCK = MMIXI_SIZE(64, 3)
+    MMIXI_LINEAR_BLOCK = MMIXI_SIZE(64, 3),
+    MMIXI_SCAN_LONGEST = 1024
 };
 
 /* What there is of a chunk of q tokens and a head, with the letters of the formulas above; values
@@ -13949,7 +14041,7 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
     size_t linear = s->linear ? q : 0;
     size_t causal = s->full ? 0 : q;
     c->q = q;
-    c->states = mmixi_room_reals(&room, s->step ? 0 : s->heads / s->shared * s->NV);
+    c->states = mmixi_room_reals(&room, s->in_place ? 0 : s->heads / s->shared * s->NV);
     c->turned = mmixi_room_matrix(&room, V, N);
     c->in_t = c->turned;
     c->dh_t = mmixi_room_matrix(&room, V, N);
@@ -14001,6 +14093,7 @@ typedef struct mmixi_scan_task {
     int enters, leaves;              /* a state comes in; one goes out to the next chunk */
     size_t head;                     /* the one at work */
     mmixi_ahead *ahead;              /* what the next one reads and writes, or NULL */
+    mmix_real *scratch;              /* where c is laid out */
     mmixi_chunk c;
 } mmixi_scan_task;
 
@@ -14159,6 +14252,7 @@ static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *
     size_t first = index % s->blocks * s->heads;
     size_t last = mmixi_min(p->r.H, first + s->heads);
     mmixi_scan_task_place(p, index / s->blocks, first, last, t);
+    t->scratch = scratch;
     mmixi_chunk_layout(p, &t->c, 1, scratch);
 }
 /* Lays scratch out for the chunk that the task has come to. */
@@ -14166,7 +14260,7 @@ static inline void mmixi_chunk_fit(mmixi_scan_task *t)
 {
     mmixi_chunk *c = &t->c;
     if (t->q != c->q)
-        mmixi_chunk_layout(t->pass, c, t->q, c->states);
+        mmixi_chunk_layout(t->pass, c, t->q, t->scratch);
 }
 
 /* ---- SSD's part of a chunk ---- */
@@ -14748,7 +14842,7 @@ static size_t mmixi_scan_tasks(const mmixi_pass *p)
     int shares = r->q.share > 1 || r->k.share > 1;
     size_t least = shares ? 1 : 16;
     if (p->scan.linear) return heads;
-    if (p->scan.step) {
+    if (p->scan.in_place) {
         /* a megabyte of state is not worth waking a thread */
         size_t state = r->N * r->P;
         return mmixi_ceil_div(heads * state, 262144);
@@ -14808,8 +14902,8 @@ static void mmixi_scan_cut(mmixi_pass *p)
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     mmixi_scan_task t;
-    s->chunk = p->o.chunk;
-    s->one_chunk = p->o.chunk;
+    s->chunk = mmixi_min(p->o.chunk, MMIXI_SCAN_LONGEST);
+    s->one_chunk = s->chunk;
     if (!s->chunk) {
         /* 4 N P / (P + N G/H): a group of H/G heads shares the scores */
         size_t share = mmixi_min(r->q.share, r->k.share);
@@ -14843,7 +14937,7 @@ static void mmixi_scan_begin(mmixi_pass *p)
     }
     mmixi_scan_split(p);
     size_t states = r->B * (r->H / s->shared);
-    p->kept = states * s->kept_states * s->NV;
+    p->kept = mmixi_mul(states, mmixi_mul(s->kept_states, s->NV));
     p->kept_pays = 1;
     mmixi_chunk c;
     memset(&c, 0, sizeof c);
@@ -14870,6 +14964,8 @@ static int mmixi_scan_direction_check(mmix_ctx *m, const char *who, const mmix_m
                                   "or _BOTH");
     if (x->direction == MMIX_SCAN_BOTH && (x->initial_state || x->final_state))
         return mmixi_mixer_refuse(m, who, x, "MMIX_SCAN_BOTH takes and returns no state");
+    if (x->dt_high > 0 && !(x->dt_low <= x->dt_high))
+        return mmixi_mixer_refuse(m, who, x, "dt_low is above dt_high");
     return 1;
 }
 static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
@@ -14915,22 +15011,23 @@ static void mmixi_ssd_arrays(const mmix_call *c, mmix_raw *r)
     r->D = mmixi_of(D);
     r->D_width = mmix_ndim(D) == 2 ? r->P : 1;
 }
-/* Whether a pass is one token whose state is changed in place. */
-static int mmixi_scan_steps(const mmix_raw *r)
+/* Whether a pass is the forward of one token whose state is changed in place. */
+static int mmixi_scan_steps(const mmixi_pass *p)
 {
+    const mmix_raw *r = &p->r;
     int in_place = r->final_state && r->final_state == r->initial_state;
-    return r->L == 1 && in_place;
+    return !p->back && r->L == 1 && in_place;
 }
 static void mmixi_ssd_begin(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
-    s->step = mmixi_scan_steps(r);
+    s->in_place = mmixi_scan_steps(p);
     s->V = r->P;
     s->shared = 1;
     p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
-    if (s->step) p->task = mmixi_ssd_step_task;
+    if (s->in_place) p->task = mmixi_ssd_step_task;
     mmixi_scan_begin(p);
     if (!p->back) return;
     mmixi_scan_target(p, MMIX_IN_Q, r->dq, r->q.share);
@@ -14991,7 +15088,7 @@ static void mmixi_ssd_finish(mmix_ctx *m, mmixi_pass *p)
     mmixi_pass_sum(p, MMIX_IN_A, H, B, dA);
     mmixi_pass_sum(p, MMIX_IN_DT_BIAS, H, B, dbias);
     mmixi_pass_sum(p, MMIX_IN_D, H * r->D_width, B, dD);
-    /* a raw call has one task a sequence, which collected dB and dC in place */
+    /* in a raw call each row of dB and dC belongs to one task, which collected it in place */
     if (m) mmixi_ranges(m, B * r->L, 16, mmixi_ssd_sum_range, p);
 }
 static mmixi_form mmixi_ssd_form(void)
@@ -15409,19 +15506,24 @@ static int mmixi_linear_normalizes(const mmix_mixer *x)
     if (x->normalize) return x->normalize > 0;
     return x->feature == MMIX_FEATURE_ELU1 || x->feature == MMIX_FEATURE_RELU;
 }
-static void mmixi_linear_settle(mmix_mixer *o, size_t N)
+/* Of linear and softmax attention: they have no decay, no gate and no direction. */
+static void mmixi_attention_settle(mmix_mixer *o)
 {
-    (void)N;
-    o->scale = 1;
-    if (!(o->eps > 0)) o->eps = 1e-6;
-    o->normalize = mmixi_linear_normalizes(o) ? 1 : -1;
-    o->window[0] = 0;
     o->direction = MMIX_SCAN_FORWARD;
     o->dt = NULL;
     o->A = NULL;
     o->D = NULL;
     o->dt_bias = NULL;
     o->z = NULL;
+}
+static void mmixi_linear_settle(mmix_mixer *o, size_t N)
+{
+    (void)N;
+    mmixi_attention_settle(o);
+    o->scale = 1;
+    if (!(o->eps > 0)) o->eps = 1e-6;
+    o->normalize = mmixi_linear_normalizes(o) ? 1 : -1;
+    o->window[0] = 0;
 }
 static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
@@ -16035,15 +16137,15 @@ static void mmixi_selective_begin(mmixi_pass *p)
     mmixi_selective_task t;
     size_t share = r->k.share;
     s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
-    s->step = mmixi_scan_steps(r);
+    s->in_place = mmixi_scan_steps(p);
     if (!p->o.chunk) p->o.chunk = MMIXI_SELECTIVE_CHUNK;
     mmixi_scan_cut(p);
     s->heads = mmixi_ceil_div(share, mmixi_selective_parts(r, share));
     s->blocks = r->H / share * mmixi_ceil_div(share, s->heads);
     p->tasks = r->B * s->blocks;
     p->task = p->back ? mmixi_selective_backward_task : mmixi_selective_forward_task;
-    if (s->step) p->task = mmixi_selective_step_task;
-    p->kept = r->B * s->kept_states * r->H * r->N;
+    if (s->in_place) p->task = mmixi_selective_step_task;
+    p->kept = mmixi_mul(r->B * r->H, mmixi_mul(s->kept_states, r->N));
     p->kept_pays = 1;
     memset(&t, 0, sizeof t);
     p->lane_size = mmixi_selective_layout_task(p, &t, NULL);
@@ -16137,8 +16239,9 @@ static mmixi_form mmixi_selective_form(void)
    A forward task has some queries of a head, and goes through the tiles in order. A backward task
    has all heads of a k and v: it alone adds to their dk and dv, tile after tile, in each head after
    head, block after block. The forward of a single query, a step, has a task for a piece of the
-   keys of each k and v. All of that depends on shapes alone, so any number of threads gives the
-   same bits. dbias is summed by window, and then over windows and sequences in order.
+   keys of each k and v. How many queries a task has may depend on the threads, but they are whole
+   blocks, and queries do not meet; all else depends on shapes alone. So any number of threads gives
+   the same bits. dbias is summed by window, and then over windows and sequences in order.
 
    Shapes and options are checked by mmixi_softmax_check. Every query sees at least its own key, so
    l is not 0; but if all scores of a row are -infinity (by the bias, say), its y is NaN.
@@ -16255,7 +16358,8 @@ static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
     return own;
 }
 /* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0.
-   With w_a = window[a], the place is Σ_a i_a Π_{c>a} (2 w_c - 1): the place of a query minus that
+   With w_a = window[a] and i_a counted from where its window begins, the place is
+   Σ_a i_a Π_{c>a} (2 w_c - 1): the place of a query minus that
    of a key of its window tells their distance on all three axes. */
 static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
 {
@@ -16264,10 +16368,10 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
     size_t windows = 1, places = 1;
     if (!o->window[0]) return s;
     for (int a = 3; a-- > 0;) {
-        size_t at = i % o->grid[a];
+        size_t at = i % o->grid[a] + p->softmax.before[a];
         i /= o->grid[a];
-        s.window += (at + p->softmax.before[a]) / o->window[a] * windows;
-        s.place += at * places;
+        s.window += at / o->window[a] * windows;
+        s.place += at % o->window[a] * places;
         windows *= p->softmax.many[a];
         places *= 2 * o->window[a] - 1;
     }
@@ -16326,16 +16430,16 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
    same within the noise. */
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
-/* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
-   the backward it takes all heads that have k and v in common. A tile of keys is at work. Matrices
-   are in scratch of the task's thread, or where the interface has them. Tokens count from the first
-   of the window, without windows from the first of the sequence. */
 /* What a forward with bf16 has in place of transposes: panels of k (n, N) and of vᵀ (P, n), and
    rows of the block's scale q (rows, N) and e^(s - m) (rows, n). */
 typedef struct mmixi_softmax_bf16 {
     char *key, *value, *query, *score;
     char *rows;                      /* room for two rows while they are packed */
 } mmixi_softmax_bf16;
+/* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
+   the backward it takes all heads that have k and v in common. A tile of keys is at work. Matrices
+   are in scratch of the task's thread, or where the interface has them. Tokens count from the first
+   of the window, without windows from the first of the sequence. */
 typedef struct mmixi_softmax_task {
     const mmixi_pass *pass;
     const mmix_raw *r;               /* the pass's arrays, … */
@@ -16455,10 +16559,12 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
         memset(of_group, 0, s->shared * s->distances * sizeof *of_group);
     }
 }
-/* Whether the task multiplies bf16. */
+/* Whether the task multiplies bf16. A backward makes the scores again in float, so what is kept for
+   it must be of floats, too. */
 static int mmixi_softmax_is_bf16(const mmixi_softmax_task *t)
 {
-    return t->plan->bf16 && t->k->bf16_products;
+    int keeps = t->r->row_max || t->r->kept;
+    return t->plan->bf16 && t->k->bf16_products && !keeps;
 }
 /* Where in the tile key number i of the window is: 0 or n where it lies before or behind it. */
 static size_t mmixi_softmax_in_tile(const mmixi_softmax_task *t, size_t i)
@@ -16706,7 +16812,8 @@ static void mmixi_softmax_row_forward(const mmixi_softmax_task *t, const mmixi_s
     mmix_real before = *largest;
     if (n) {
         mmix_real here = k->largest(n, seen);
-        if (here < -FLT_MAX) here = -FLT_MAX;    /* of -infinity alone e^(s - m) is 0, not NaN */
+        /* of -infinity alone e^(s - m) is 0, not NaN */
+        if (here < -MMIXI_REAL_MAX) here = -MMIXI_REAL_MAX;
         if (b->again[r] && before > here) here = before;
         *largest = here;
         mmix_real more = k->exp_row(n, 1, seen, here, seen);
@@ -16799,6 +16906,7 @@ typedef struct mmixi_softmax_step {
     size_t b, group, piece;          /* group: the first of the task's heads */
     mmixi_mat query;                 /* (shared, N): scale q of each head */
     mmixi_mat scores;                /* (shared, T): of a tile, s and then e^(s - m) */
+    mmixi_mat part;                  /* (shared, P): what a tile adds to y' */
     mmix_real *wide;                 /* (STEP_ROWS, N or P): rows that are remembered as bf16 */
 } mmixi_softmax_step;
 
@@ -16852,21 +16960,25 @@ static void mmixi_softmax_step_head(const mmixi_softmax_step *t, size_t h, size_
     *sum = *sum * fade + k->exp_row(n, 1, scores, here, scores);
     k->scale(p->r.P, fade, y, y);
 }
-/* y' += e^(s - m) v of a tile, for all heads of the group. */
+/* y' += e^(s - m) v of a tile, for all heads of the group. A tile's sum is made apart: a million
+   rows added to y' one after another would lose three digits of a float. */
 static void mmixi_softmax_step_weigh(const mmixi_softmax_step *t, mmixi_keys tile)
 {
     const mmixi_pass *p = t->pass;
     const mmix_raw *r = &p->r;
     mmixi_keys left = tile;
+    memset(t->part.p, 0, t->part.rows * r->P * sizeof *t->part.p);
     while (left.begin < left.end) {
         mmixi_mat values = mmixi_softmax_step_rows(t, &r->v, r->P, left);
-        for (size_t h = 0; h < t->query.rows; h++) {
-            size_t at = mmixi_softmax_piece_at(p, t->b, t->group + h, t->piece);
-            mmix_real *y = p->softmax.piece_y + at * r->P;
-            p->k->weigh(r->P, values.rows, mmixi_row(t->scores, h) + (left.begin - tile.begin),
-                        values.p, values.rs, y);
+        for (size_t h = 0; h < t->part.rows; h++) {
+            const mmix_real *scores = mmixi_row(t->scores, h) + (left.begin - tile.begin);
+            p->k->weigh(r->P, values.rows, scores, values.p, values.rs, mmixi_row(t->part, h));
         }
         left.begin += values.rows;
+    }
+    for (size_t h = 0; h < t->part.rows; h++) {
+        size_t at = mmixi_softmax_piece_at(p, t->b, t->group + h, t->piece);
+        p->k->axpy(r->P, 1, mmixi_row(t->part, h), p->softmax.piece_y + at * r->P);
     }
 }
 /* Brings the pieces of a head to the largest m of all and adds them in order. A piece of which the
@@ -16904,6 +17016,7 @@ static void mmixi_softmax_layout_step(const mmixi_pass *p, mmixi_softmax_step *t
     size_t rows = p->o.remembered ? MMIXI_STEP_ROWS : 0;
     t->query = mmixi_room_matrix(room, s->shared, p->r.N);
     t->scores = mmixi_room_matrix(room, s->shared, s->T);
+    t->part = mmixi_room_matrix(room, s->shared, p->r.P);
     t->wide = mmixi_room_reals(room, rows * widest);
 }
 /* A task: the tiles of piece index % pieces, each for all heads of a group. The next index counts
@@ -16924,7 +17037,7 @@ static void mmixi_softmax_step_task(const mmixi_pass *p, size_t index, mmix_real
     size_t first = mmixi_softmax_piece_at(p, t.b, t.group, t.piece);
     for (size_t h = 0; h < s->shared; h++) {
         size_t at = first + h * s->pieces;
-        s->piece_max[at] = -FLT_MAX; /* and not -infinity, of which alone m - m would be NaN */
+        s->piece_max[at] = -MMIXI_REAL_MAX;      /* of -infinity alone m - m would be NaN */
         s->piece_sum[at] = 0;
         memset(s->piece_y + at * r->P, 0, r->P * sizeof *s->piece_y);
         const mmix_real *q = mmixi_at(&r->q, t.b, 0, t.group + h);
@@ -17068,6 +17181,7 @@ static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_
 
 static void mmixi_softmax_settle(mmix_mixer *o, size_t N)
 {
+    mmixi_attention_settle(o);
     if (o->scale == 0) o->scale = 1 / sqrt((double)N);
     o->eps = 0;
     o->normalize = 1;
@@ -17075,28 +17189,24 @@ static void mmixi_softmax_settle(mmix_mixer *o, size_t N)
         o->grid[a] = mmixi_max(o->grid[a], 1);
         o->window[a] = mmixi_max(o->window[a], 1);
     }
-    o->direction = MMIX_SCAN_FORWARD;
-    o->dt = NULL;
-    o->A = NULL;
-    o->D = NULL;
-    o->dt_bias = NULL;
-    o->z = NULL;
 }
 /* Whether windows, grid and bias go together; d has H, L and S. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
 {
+    static const char window[3][10] = { "window[0]", "window[1]", "window[2]" };
     static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
     mmix_mixer o = mmixi_mixer_settled(x, d->N);
     double tokens = 1, distances = 1;
     if (x->windows_wrong) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, "
-                  "expected 1 to 3, and the grid and the window on each, not NULL", who,
+                  "expected 1 to 3, and the grid and the window on each, at least 1", who,
                   x->windows_axes);
         return 0;
     }
     for (int a = 0; a < 3; a++) {
         double most = (double)(o.window[a] - 1);
-        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, most))
+        if (mmixi_within(m, who, window[a], (double)o.window[a], 1, INT32_MAX)
+            || mmixi_within(m, who, shift[a], (double)o.shift[a], 0, most))
             return 0;
         tokens *= (double)o.grid[a];
         distances *= 2 * (double)o.window[a] - 1;
@@ -17155,7 +17265,7 @@ static void mmixi_softmax_windows(mmixi_pass *p)
     s->L = tokens;
     s->S = tokens;
 }
-/* How many queries a task takes. If there are less than 16 heads, and not as many for each thread,
+/* How many queries a task takes. If there are fewer than 16 heads, and not as many for each thread,
    the forward cuts them into runs of whole blocks, for about 16 tasks in all: threads need work, and
    queries do not meet. */
 static size_t mmixi_softmax_run(const mmixi_pass *p)
@@ -17445,6 +17555,9 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
         const char *found = *full ? "more" : "NULL";
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a prefix and a name of together at most "
                   "%d bytes, found %s", who, MMIXI_PARAM_NAME - 1, found);
+    } else if (start <= 0 || start > 'Z' || !strchr("CNUSLETR", start)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: start of %s is %d, expected MMIX_INIT_…", who, full,
+                  start);
     } else if (p->values) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s comes after mmix_params_allocate", who, full);
     } else if (mmix_params_find(p, full)) {
@@ -17594,15 +17707,15 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 
 MMIXDEF int mmix_params_require_grad(mmix_params *p, int train)
 {
-    if (!mmixi_params_ready(p, "mmix_params_require_grad", train)) return -1;
+    if (!p || (train && !mmixi_params_ready(p, "mmix_params_require_grad", 1))) return -1;
     size_t slab = mmixi_gradient_slab(p), at = 0;
     if (!train) {
         mmixi_free(p->m, p->gradients, slab * sizeof *p->gradients);
         p->gradients = NULL;
     } else if (!p->gradients) {
         p->gradients = mmixi_slab(p, slab);
+        if (p->m->error_kind) return -1;
     }
-    if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
         int trains = train && !mmixi_is_narrow(t);
@@ -17679,6 +17792,14 @@ MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype)
     if (p->dtype || p->gradients || p->adapters || p->in_run)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a list that is not trained, without "
                          "adapters and of reals", who);
+    for (size_t i = 0; i < p->count; i++) {
+        const mmix_tensor *t = p->at[i].tensor;
+        int becomes = mmixi_param_dtype(dtype, p->at[i].name, t->ndim);
+        if (becomes == MMIX_DTYPE_I8 && t->shape[1] > MMIXI_I8_DEPTH)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has rows of %.0f numbers, expected at "
+                             "most %d for int8", who, p->at[i].name, (double)t->shape[1],
+                             MMIXI_I8_DEPTH);
+    }
     mmix_params_pack(p, 0);
     size_t slab = mmixi_narrow_slab(p, dtype);
     mmix_real *values = (mmix_real *)mmixi_alloc(m, slab * sizeof *values);
@@ -17695,6 +17816,7 @@ MMIXDEF int mmix_params_narrow(mmix_params *p, int dtype)
             mmixi_ranges(m, t->shape[0], MMIXI_PANEL, mmixi_narrowing_rows, &job);
         } else memcpy(t->data, from, mmixi_bytes(t));
         at += mmixi_slab_size(t);
+        p->packed_reals += mmixi_pack_size(m, t);        /* of what stays real */
     }
     mmixi_free(m, p->values, p->slab * sizeof *p->values);
     p->values = values;
@@ -17849,6 +17971,7 @@ static size_t mmixi_lora_block(mmix_params *p, size_t begin)
 MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets)
 {
     if (!mmixi_params_ready(p, "mmix_params_add_lora", 1)) return -1;
+    if (mmixi_within(p->m, "mmix_params_add_lora", "alpha", alpha, -1e30, 1e30)) return -1;
     if (!rank || p->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets %d%s",
                          (double)rank, targets, p->adapters ? "; there are adapters already" : "");
@@ -17902,10 +18025,10 @@ static mmix_real *mmixi_params_merged(const mmix_params *p)
 {
     if (!p->adapters) return p->values;
     mmix_real *copy = mmixi_reals(p->m, p->slab, 1);
-    if (!copy || !mmixi_params_ready(p, "", 1)) return copy;
+    if (!copy || !mmixi_params_ready(p, "", 1)) return NULL;
     memcpy(copy, p->values, p->slab * sizeof *copy);
     mmixi_lora_add(p, copy);
-    return copy;
+    return p->m->error_kind ? NULL : copy;
 }
 
 MMIXDEF int mmix_params_merge_lora(mmix_params *p)
@@ -17938,7 +18061,7 @@ typedef struct mmixi_setting {
     int kind;
     size_t offset, count;
     double low, high;                            /* what it may be */
-    int may_lack;                                /* 1: older files lack it */
+    int files;                                   /* MMIXI_IN_…: which files have it */
 } mmixi_setting;
 
 #define MMIXI_SETTING(name, kind, type, config, field, low, high, files) \
@@ -18265,6 +18388,7 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_forward: found a state, "
                                     "expected none, as augmented attention reads all tokens"));
     mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, mmixi_attention_bias(m, layer, d.D));
+    if (!qkv) return NULL;
     qkv = mmixi_split_heads(m, qkv, 0, 3 * layer->heads, d.D / layer->heads);
     mmix_tensor *y = mmixi_attention_mix(m, layer, qkv, state, slot);
     if (!(layer->augment & MMIX_AUGMENT_OUTPUT)) return y;
@@ -18275,7 +18399,11 @@ MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_la
                                     mmix_tensor *residual, mmix_tensor *s, mmix_mix_state *state,
                                     size_t slot)
 {
-    if (!mmixi_given(m, "mmix_attention_forward", "*layer", layer)) return NULL;
+    static const char who[] = "mmix_attention_forward";
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*layer", layer)) return NULL;
+    /* before the state moves on */
+    if (!mmixi_expect(m, who, &d, "x BLD, residual? BLD, s? B", x, residual, s)) return NULL;
     int record = m->recording;
     if (state) mmix_record(m, 0);
     x = mmixi_attention_heads(m, layer, x, state, slot);
@@ -18456,7 +18584,7 @@ static void mmixi_token_layout(const mmixi_token_job *j, mmixi_token_places *at,
     at->row = mmixi_room_reals(room, j->widest);
 }
 
-enum { MMIXI_TOKENS = MMIXI_SIZE(64, 8) };       /* so many are about to be in a part */
+enum { MMIXI_TOKENS = MMIXI_SIZE(64, 8) };       /* about so many tokens make a part */
 
 /* Rows first … first + n - 1 of x, with the norm of the step in `room` if it has one. */
 static mmixi_mat mmixi_token_normed(const mmixi_token_job *j, const mmixi_token_step *s,
@@ -18774,9 +18902,13 @@ static mmix_tensor *mmixi_mamba_mix(mmix_ctx *m, mmix_mixer *scan, mmix_mamba2_s
     return mmix_mix(m, scan);
 }
 /* Whether a Mamba layer can take these together. */
-static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional,
+/* Whether the arguments of a forward go together: asked before a state moves on. */
+static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional, const mmix_tensor *x,
+                             const mmix_tensor *residual, const mmix_tensor *s,
                              const mmix_tensor *seq_idx, const mmix_mamba2_state *state)
 {
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLD, residual? BLD, s? B", x, residual, s)) return 0;
     if (!state) return 1;
     if (bidirectional)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
@@ -18848,13 +18980,11 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
                                  mmix_mamba2_state *state)
 {
     static const char who[] = "mmix_mamba2_forward";
-    mmixi_dims d;
     if (!mmixi_given(m, who, "*layer", layer)) return NULL;
     int both = layer->options.bidirectional != 0;
     mmix_mix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (!mmixi_mamba_check(m, who, both, seq_idx, state)
-        || !mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if (!mmixi_mamba_check(m, who, both, x, residual, s, seq_idx, state)) return NULL;
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
@@ -18971,14 +19101,12 @@ MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *l
                                          mmix_tensor *seq_idx, mmix_mamba1_state *state)
 {
     static const char who[] = "mmix_mamba1_forward";
-    mmixi_dims d;
     if (!mmixi_given(m, who, "*layer", layer)) return NULL;
     int both = layer->options.bidirectional != 0;
     double share = layer->options.divide ? 0.5 : 1;
     mmix_mix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (!mmixi_mamba_check(m, who, both, seq_idx, state)
-        || !mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if (!mmixi_mamba_check(m, who, both, x, residual, s, seq_idx, state)) return NULL;
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
@@ -18998,10 +19126,10 @@ MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *l
 
 /* (n) numbers, each 0 with probability `rate`, else 1/(1 - rate). NULL without an error if the rate
    is 0. */
-static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double rate, uint64_t step,
-                               uint64_t stream)
+static mmix_tensor *mmixi_drop(mmix_ctx *m, const char *who, uint32_t purpose, size_t n,
+                               double rate, uint64_t step, uint64_t stream)
 {
-    if (!(rate > 0)) return NULL;
+    if (mmixi_within(m, who, "rate", rate, 0, 1) || !(rate > 0)) return NULL;
     mmix_tensor *s = mmix_new1(m, n);
     if (!s) return NULL;
     mmix_real kept = (mmix_real)(1 / (1 - rate));
@@ -19015,7 +19143,7 @@ static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double r
 MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step,
                                     uint64_t stream)
 {
-    return mmixi_drop(m, MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
+    return mmixi_drop(m, "mmix_drop_path_scales", MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
 }
 
 MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step,
@@ -19026,7 +19154,8 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
     if (mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999))
         return NULL;
     if (!(rate > 0)) return x;
-    mmix_tensor *s = mmixi_drop(m, MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step, stream);
+    mmix_tensor *s = mmixi_drop(m, "mmix_dropout", MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step,
+                                stream);
     return mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape));
 }
 
@@ -19669,6 +19798,8 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
     o.layer = d.B * d.L;
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
+/* The loss falls with 1/T² and is multiplied by T²: beyond, floats no longer tell it from 0. */
+#define MMIXI_TEMPERATURE_MAX 1000
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                    mmix_tensor *mask, double temperature)
 {
@@ -19677,13 +19808,16 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask))
         return NULL;
-    if (mmixi_within(m, who, "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
+    if (mmixi_within(m, who, "temperature", temperature, 1e-30, MMIXI_TEMPERATURE_MAX))
+        return NULL;
     return mmixi_loss(m, MMIX_OP_KD_TOKEN, student, teacher, mask, o);
 }
 
-/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t); Caron et
-   al. 2021, eq. 2 to 4. iBOT (Zhou et al. 2022) has no crops: row r meets row r, with weights
-   ---- */
+/* ---- the losses of a teacher: DINO and iBOT ----
+
+   DINO (Caron et al. 2021, eq. 2 to 4): student row (v, b) meets the teacher's views i ≠ v of
+   picture b, softmax((t - c)/T_t). iBOT (Zhou et al. 2022) has no crops: row r meets row r, with
+   weights. */
 
 /* c ← c + (1 - momentum) Σ weight (t - c), where the weights are 1/T or those given. Returns
    ‖c‖. */
@@ -19719,9 +19853,11 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
     double entropy = 0, times = 1;
     if (!mmixi_expect(m, who, &d, spec, student, teacher, weight)
         || !mmixi_given(m, who, "*center", center)
-        || mmixi_within(m, who, "student_temp", student_temp, 1e-30, HUGE_VAL)
-        || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
-    if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
+        || mmixi_within(m, who, "student_temp", student_temp, 1e-30, 1e9)
+        || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, 1e9)
+        || mmixi_within(m, who, "momentum", momentum, 0, 1)) return NULL;
+    double rows = (double)d.T * (double)crops;
+    if (crops && (crops < 2 || d.T % 2 || rows != 2 * (double)d.N))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
                                     "%s: %.0f student rows, %.0f teacher rows (2 views each) for "
                                     "%.0f crops (at least 2)",
@@ -19807,24 +19943,6 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
     return mmix_linear(m, x, prototypes, NULL);
 }
 
-/* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are the
-   largest. They tell a NaN even from a compiler that was told that there are none
-   (-ffinite-math-only), which drops comparisons that only a NaN fails. */
-static inline uint64_t mmixi_magnitude_bits(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits & ~((uint64_t)1 << 63);
-}
-static inline int mmixi_is_finite(double x)
-{
-    return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52;
-}
-static inline int mmixi_is_nan(double x)
-{
-    return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52;
-}
-
 MMIXI_COLD_BEGIN
 /* ==== >>optimizers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
@@ -19840,6 +19958,23 @@ MMIXI_COLD_BEGIN
    Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two
    parameters, and the squares of a gradient are added piece after piece, in order.
    ==================================================================================== */
+
+/* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are the
+   largest. */
+static inline uint64_t mmixi_magnitude_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & ~((uint64_t)1 << 63);
+}
+static inline int mmixi_is_finite(double x)
+{
+    return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52;
+}
+static inline int mmixi_is_nan(double x)
+{
+    return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52;
+}
 
 MMIXI_PLAIN double mmixi_plain_blend(double keep, double old, double fresh)
 {
@@ -19913,11 +20048,13 @@ MMIXDEF int mmix_sgd_init(mmix_optimizer *state, mmix_params *p)
 MMIXDEF void mmix_optimizer_free(mmix_optimizer *state)
 {
     if (!state || !state->params) return;
-    mmixi_free(state->params->m, state->m, mmixi_moments_bytes(state->params, state->v ? 2 : 1));
+    /* the list's gradients may be gone by now, so the size is that of what lies here */
+    size_t bytes = (size_t)((char *)(state->steps + state->params->count) - (char *)state->m);
+    mmixi_free(state->params->m, state->m, bytes);
     memset(state, 0, sizeof *state);
 }
 /* Zeroes the gradients of n lists. */
-static void mmixi_adamw_zero(const mmix_optimizer *state, int n)
+static void mmixi_optimizer_zero(const mmix_optimizer *state, int n)
 {
     for (int i = 0; i < n; i++)
         mmix_params_zero_grad(state[i].params);
@@ -19925,14 +20062,14 @@ static void mmixi_adamw_zero(const mmix_optimizer *state, int n)
 
 /* One parameter in a step. The squares of its gradient are taken first, a number for each piece;
    then, with a factor for the gradient, it is updated. */
-typedef struct mmixi_adamw_job {
-    struct mmixi_adamw_job *next;
+typedef struct mmixi_optimizer_job {
+    struct mmixi_optimizer_job *next;
     const void *options;                         /* mmix_adamw, or mmix_sgd if the state has no v */
     const mmix_optimizer *state;
     const mmix_param *param;
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
-} mmixi_adamw_job;
+} mmixi_optimizer_job;
 /* The numbers of a piece of a parameter, with what the state has of each. */
 typedef struct mmixi_piece {
     size_t n;
@@ -19940,7 +20077,7 @@ typedef struct mmixi_piece {
     const mmix_real *gradients;
     mmix_real *m, *v;                            /* v: NULL of SGD, whose m is b */
 } mmixi_piece;
-static mmixi_piece mmixi_piece_of(const mmixi_adamw_job *j, mmixi_range range)
+static mmixi_piece mmixi_piece_of(const mmixi_optimizer_job *j, mmixi_range range)
 {
     const mmix_tensor *t = j->param->tensor;
     size_t at = (size_t)(t->grad - j->state->params->gradients) + range.begin;
@@ -19953,9 +20090,9 @@ static mmixi_piece mmixi_piece_of(const mmixi_adamw_job *j, mmixi_range range)
     if (j->state->v) piece.v = j->state->v + at;
     return piece;
 }
-static void mmixi_adamw_squares(void *arg, mmixi_range range)
+static void mmixi_optimizer_squares(void *arg, mmixi_range range)
 {
-    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    mmixi_optimizer_job *j = (mmixi_optimizer_job *)arg;
     const mmixi_kernels *k = j->state->params->m->k;
     mmixi_piece piece = mmixi_piece_of(j, range);
     size_t index = range.begin / MMIXI_PIECE;
@@ -19963,7 +20100,7 @@ static void mmixi_adamw_squares(void *arg, mmixi_range range)
 }
 static void mmixi_adamw_range(void *arg, mmixi_range range)
 {
-    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
+    const mmixi_optimizer_job *j = (const mmixi_optimizer_job *)arg;
     const mmix_adamw *o = (const mmix_adamw *)j->options;
     const mmixi_kernels *k = j->state->params->m->k;
     mmixi_piece piece = mmixi_piece_of(j, range);
@@ -19977,9 +20114,11 @@ static void mmixi_adamw_range(void *arg, mmixi_range range)
     mmix_real root = (mmix_real)(1 / sqrt(v_share));
     mmix_real beta1 = (mmix_real)o->beta1;
     mmix_real beta2 = (mmix_real)o->beta2;
+    mmix_real fresh1 = (mmix_real)(1 - o->beta1);
+    mmix_real fresh2 = (mmix_real)(1 - o->beta2);
     mmix_real eps = (mmix_real)o->eps;
     k->adamw(piece.n, piece.values, piece.gradients, piece.m, piece.v, factor, keep, rate, beta1,
-             beta2, root, eps);
+             fresh1, beta2, fresh2, root, eps);
 }
 /* SGD's update of n numbers p with their b. `factor` is that of the gradient; `first`: there is no
    b yet. */
@@ -20001,7 +20140,7 @@ static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mm
 }
 static void mmixi_sgd_range(void *arg, mmixi_range range)
 {
-    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
+    const mmixi_optimizer_job *j = (const mmixi_optimizer_job *)arg;
     const mmix_sgd *o = (const mmix_sgd *)j->options;
     mmixi_piece piece = mmixi_piece_of(j, range);
     int first = *j->steps == 1;
@@ -20010,27 +20149,28 @@ static void mmixi_sgd_range(void *arg, mmixi_range range)
 }
 /* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory
    is used up. */
-static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_optimizer *s, size_t index,
-                                           const void *options)
+static mmixi_optimizer_job *mmixi_optimizer_job_of(mmix_ctx *m, const mmix_optimizer *s,
+                                                   size_t index, const void *options)
 {
     const mmix_param *q = s->params->at + index;
     size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
     mmixi_param_here(q->tensor);
-    mmixi_adamw_job *j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
+    size_t bytes = sizeof(mmixi_optimizer_job) + pieces * sizeof(double);
+    mmixi_optimizer_job *j = (mmixi_optimizer_job *)mmixi_step(m, bytes);
     if (!j) return NULL;
     j->options = options;
     j->state = s;
     j->param = q;
     j->steps = s->steps + index;
-    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_squares, j);
+    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_optimizer_squares, j);
     return j;
 }
 /* ‖gradient‖ of a job, each number counted `scale` times. If it is not finite that is an error. */
-static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double scale)
+static double mmixi_optimizer_norm(mmix_ctx *m, const mmixi_optimizer_job *j, double scale)
 {
     size_t pieces = mmixi_ceil_div(mmix_count(j->param->tensor), MMIXI_PIECE);
     double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
-    if (!(norm - norm == 0))
+    if (!mmixi_is_finite(norm))
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_%s_step: the gradient of %s has the norm %g, expected a finite one; nothing "
                   "was changed", j->state->v ? "adamw" : "sgd", j->param->name, norm);
@@ -20039,7 +20179,7 @@ static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double sca
 /* What a gradient of that norm is multiplied by so that the norm is at most `most`. */
 static double mmixi_clip(double norm, double most) { return fmin(1, most / (norm + 1e-6)); }
 /* A step: what its lists of parameters share, and what is found in them. */
-typedef struct mmixi_adamw_pass {
+typedef struct mmixi_optimizer_pass {
     mmix_ctx *m;
     const void *options;                         /* mmix_adamw or mmix_sgd */
     double scale;                                /* gradients count so many times */
@@ -20047,11 +20187,11 @@ typedef struct mmixi_adamw_pass {
        together. */
     double clip;
     double square;                               /* ‖all gradients‖² */
-    mmixi_adamw_job *updates;
-} mmixi_adamw_pass;
+    mmixi_optimizer_job *updates;
+} mmixi_optimizer_pass;
 /* Adds the gradients of a list to `square` and its updates to the others. skip (NULL: none) marks
    parameters that stay. */
-static void mmixi_adamw_list(mmixi_adamw_pass *p, const mmix_optimizer *s,
+static void mmixi_optimizer_list(mmixi_optimizer_pass *p, const mmix_optimizer *s,
                              const unsigned char *skip)
 {
     mmix_ctx *m = p->m;
@@ -20059,9 +20199,9 @@ static void mmixi_adamw_list(mmixi_adamw_pass *p, const mmix_optimizer *s,
     for (size_t i = 0; !m->error_kind && i < s->params->count; i++) {
         const mmix_param *q = s->params->at + i;
         if (q->frozen || !q->tensor->written) continue;
-        mmixi_adamw_job *j = mmixi_adamw_job_of(m, s, i, p->options);
+        mmixi_optimizer_job *j = mmixi_optimizer_job_of(m, s, i, p->options);
         if (!j) return;
-        double norm = mmixi_adamw_norm(m, j, p->scale);
+        double norm = mmixi_optimizer_norm(m, j, p->scale);
         p->square += norm * norm;
         if (skip && skip[i]) continue;
         j->factor = p->scale;
@@ -20070,7 +20210,7 @@ static void mmixi_adamw_list(mmixi_adamw_pass *p, const mmix_optimizer *s,
         p->updates = j;
     }
 }
-static void mmixi_adamw_update(const mmixi_adamw_pass *p, mmixi_adamw_job *j)
+static void mmixi_optimizer_update(const mmixi_optimizer_pass *p, mmixi_optimizer_job *j)
 {
     size_t count = mmix_count(j->param->tensor);
     if (p->clip < 0) j->factor *= mmixi_clip(sqrt(p->square), -p->clip);
@@ -20079,13 +20219,13 @@ static void mmixi_adamw_update(const mmixi_adamw_pass *p, mmixi_adamw_job *j)
     if (j->state->v) mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_adamw_range, j);
     else mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_sgd_range, j);
 }
-/* A step of n lists, of which those without parameters are left out, or of none of them. The
-   arguments are those of a pass; skip is of the last list. Returns ‖all gradients‖, or -1. */
-static double mmixi_adamw_lists(mmix_ctx *m, mmix_optimizer *state, int n, const void *options,
+/* A step of n lists; those without parameters are left out. Either all lists make it, or none does.
+   The arguments are those of a pass; skip is of the last list. Returns ‖all gradients‖, or -1. */
+static double mmixi_optimizer_lists(mmix_ctx *m, mmix_optimizer *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_adamw_pass p;
+    mmixi_optimizer_pass p;
     p.m = m;
     p.options = options;
     p.scale = scale;
@@ -20093,11 +20233,11 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_optimizer *state, int n, const
     p.square = 0;
     p.updates = NULL;
     for (int i = 0; i < n - 1; i++)
-        mmixi_adamw_list(&p, state + i, NULL);
-    mmixi_adamw_list(&p, state + n - 1, skip);
-    for (mmixi_adamw_job *j = p.updates; j && !m->error_kind; j = j->next)
-        mmixi_adamw_update(&p, j);
-    if (!m->error_kind) mmixi_adamw_zero(state, n);
+        mmixi_optimizer_list(&p, state + i, NULL);
+    mmixi_optimizer_list(&p, state + n - 1, skip);
+    for (mmixi_optimizer_job *j = p.updates; j && !m->error_kind; j = j->next)
+        mmixi_optimizer_update(&p, j);
+    if (!m->error_kind) mmixi_optimizer_zero(state, n);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(p.square);
 }
@@ -20106,11 +20246,14 @@ static double mmixi_optimizer_step(mmix_optimizer *state, int sgd, const char *w
 {
     mmix_ctx *m = state && state->params ? state->params->m : NULL;
     if (!m || !mmixi_given(m, who, "*options", options)
-        || mmixi_settings_check(m, who, options, settings))
+        || mmixi_settings_check(m, who, options, settings)
+        || mmixi_within(m, who, "clip", clip, -HUGE_VAL, HUGE_VAL))
         return 0;
-    if (sgd == (state->v != NULL))
+    if (sgd == (state->v != NULL)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimizer", who);
-    return fmax(0, mmixi_adamw_lists(m, state, 1, options, 1, clip, skip));
+        return 0;
+    }
+    return fmax(0, mmixi_optimizer_lists(m, state, 1, options, 1, clip, skip));
 }
 MMIXDEF double mmix_adamw_step(mmix_optimizer *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
@@ -20150,11 +20293,12 @@ static void mmixi_ema_range(void *arg, mmixi_range range)
     j->teacher->m->k->lerp(range.end - range.begin, j->momentum, j->student->values + range.begin,
                            j->teacher->values + range.begin);
 }
-/* Whether two lists have the same names and sizes, as reals that lie in the same places. */
+/* Whether two lists have the same names and sizes, and are of reals, which then lie in the same
+   places. */
 static int mmixi_params_alike(const mmix_params *teacher, const mmix_params *student)
 {
-    if (teacher->count != student->count || teacher->slab != student->slab || student->dtype)
-        return 0;
+    if (teacher->dtype || student->dtype) return 0;
+    if (teacher->count != student->count || teacher->slab != student->slab) return 0;
     for (size_t i = 0; i < teacher->count; i++) {
         const mmix_param *a = teacher->at + i, *b = student->at + i;
         if (strcmp(a->name, b->name) || mmix_count(a->tensor) != mmix_count(b->tensor))
@@ -20164,12 +20308,13 @@ static int mmixi_params_alike(const mmix_params *teacher, const mmix_params *stu
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
+    static const char who[] = "mmix_ema";
     mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
-    if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1))
-        return -1;
+    if (!mmixi_params_ready(teacher, who, 1) || !mmixi_params_ready(student, who, 1)) return -1;
+    if (mmixi_within(teacher->m, who, "momentum", momentum, 0, 1)) return -1;
     if (!mmixi_params_alike(teacher, student))
-        return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
-                         "mmix_ema: teacher and student have different parameters");
+        return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "%s: teacher and student have different "
+                         "parameters, or narrow ones", who);
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
     mmixi_params_changed(teacher);
     return 0;
@@ -21251,7 +21396,7 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                             const mmix_mmate_options *options)
 {
     static const char who[] = "mmix_mmate_init";
-    char flex[160], swin[160], gate[160];
+    char flex[MMIXI_PARAM_NAME + 16], swin[MMIXI_PARAM_NAME + 16], gate[MMIXI_PARAM_NAME + 16];
     if (!p || !mmixi_given(p->m, who, "*layer, *prefix", layer, prefix))
         return -1;
     memset(layer, 0, sizeof *layer);
@@ -21938,6 +22083,11 @@ MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision
     if (!teacher) return NULL;
     const mmix_params *from = teacher->params;
     mmix_ctx *m = from->m;
+    double heads = (double)teacher->config.heads;
+    int attends = !mmixi_vision_is_mamba(&config) && !mmixi_vision_is_mamba(&teacher->config);
+    if (attends
+        && mmixi_within(m, "mmix_vision_student", "heads", (double)config.heads, heads, heads))
+        return NULL;
     mmix_mark mark = mmix_mark_here(m);
     mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM, from->dtype);
     mmix_real *values = mmixi_params_merged(from);
@@ -22171,14 +22321,18 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->made);
 }
 
+/* A layer norm where there is a bias, an RMS norm where there is a weight alone, else x itself. */
+static mmix_tensor *mmixi_normed(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x,
+                                 double eps)
+{
+    if (!norm->weight) return x;
+    if (norm->bias) return mmix_layer_norm(m, x, norm->weight, norm->bias, eps);
+    return mmix_rms_norm(m, x, norm->weight, eps);
+}
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v,
                                       const mmixi_norm_pair *norm, mmix_tensor *x)
 {
-    double eps = v->config.eps;
-    if (!norm->weight) return x;
-    if (norm->bias)
-        return mmix_layer_norm(m, x, norm->weight, norm->bias, eps);
-    return mmix_rms_norm(m, x, norm->weight, eps);
+    return mmixi_normed(m, norm, x, v->config.eps);
 }
 
 /* What a backbone says of each image, (B, D): the mean of its class tokens x (B, count, D). */
@@ -22538,6 +22692,8 @@ static mmix_tensor *mmixi_vision_blocks(mmix_ctx *m, mmixi_vision_run *r, size_t
         mmix_tensor *x = r->x;
         if (o->inputs && o->inputs[r->i])
             x = o->inputs[r->i];
+        if (x != r->x && !mmixi_expect(m, "mmix_vision_forward", NULL, "x ..., inputs ~", r->x, x))
+            return NULL;
         x = mmixi_vision_block_run(m, r, x);
         if (maps < o->n_dense && o->dense[maps] == r->i)
             mmixi_layer_tap(r->f.dense, maps++, mmixi_vision_map(m, r, x));
@@ -22772,7 +22928,7 @@ static void mmixi_decoder_declare_attention(mmix_decoder *d, size_t i, const cha
     l->mmate.flex.eps = c->eps;
     l->mmate.swin.eps = c->eps;
 }
-/* Its feed-forward. */
+/* Declares a decoder layer's feed-forward. */
 static void mmixi_decoder_declare_ffn(mmix_decoder *d, mmix_swiglu_layer *l, const char *prefix)
 {
     const mmix_decoder_config *c = &d->config;
@@ -23109,7 +23265,7 @@ static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tenso
     if (s->half) u = mmixi_decoder_ffn(m, s, u, onto);
     else u = mmixi_decoder_mix(m, s, u, onto);
     if (!post) return u;
-    u = mmix_rms_norm(m, u, post, eps);
+    u = mmixi_scaled(m, mmix_rms_norm(m, u, post, eps), s->d->config.scale.residual);
     return residual ? mmix_add(m, residual, u) : u;
 }
 
@@ -23177,9 +23333,9 @@ static int mmixi_prune_check(mmix_ctx *m, const char *who, const mmixi_decoder_p
                          "%d, expected attention, number %d, or M-MATE with Flex-MA, number %d", who,
                          (double)how->layer, l->kind.mixer, MMIX_DECODER_ATTENTION,
                          MMIX_DECODER_MMATE);
-    if (l->kind.mixer == MMIX_DECODER_MMATE && s->a.first + s->a.n == s->a.L)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune in M-MATE of a sequence that ends with "
-                         "media, expected text behind them", who);
+    if (s->a.first + s->a.n == s->a.L)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune of a sequence that ends with media, "
+                         "expected text behind them", who);
     if (s->a.B != 1 || s->a.seen)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: prune with %.0f sequences that have read %.0f "
                          "tokens, expected 1 sequence that begins", who, (double)s->a.B,
@@ -23196,8 +23352,8 @@ static mmix_tensor *mmixi_prune_attention(mmix_ctx *m, const mmixi_decoder_pass 
     mmix_mixer attention = mmixi_attention_of(m, &s->l->mmate, u, &s->a);
     return mmix_mix_rows_mean(m, &attention, &last, 1);
 }
-/* The same of Flex-MA, the sizes of the numbers. The last token is text behind all media: neither the
-   reverse scan nor Local-Swin brings it anything of them. */
+/* Flex-MA's last row of M, (1, H, L), as sizes without signs. The last token is text behind all
+   media: neither the reverse scan nor Local-Swin brings it anything of them. */
 static mmix_tensor *mmixi_prune_flex(mmix_ctx *m, const mmixi_decoder_pass *s, mmix_tensor *u)
 {
     const mmix_mmate_layer *f = &s->l->mmate;
@@ -23221,10 +23377,12 @@ static const mmix_real *mmixi_prune_scores(mmix_ctx *m, mmixi_decoder_pass *s, m
 {
     int record = mmix_record(m, 0);
     mmix_mark mark = mmix_mark_here(m);
+    mmixi_decoder_pass look = *s;
+    look.a.of.state = NULL;                      /* a convolution would move its slot on */
     mmix_tensor *u = mmix_rms_norm(m, x, s->l->norm[0], s->d->config.eps), *rows;
     u = mmixi_scaled(m, u, s->d->config.scale.attention_in);
-    if (s->l->kind.mixer == MMIX_DECODER_MMATE) rows = mmixi_prune_flex(m, s, u);
-    else rows = mmixi_prune_attention(m, s, u);
+    if (s->l->kind.mixer == MMIX_DECODER_MMATE) rows = mmixi_prune_flex(m, &look, u);
+    else rows = mmixi_prune_attention(m, &look, u);
     rows = mmixi_keep_only(m, mark, mmix_sum_axis(m, rows, 1));
     mmix_record(m, record);
     s->mark = mmix_mark_here(m);                 /* they stay */
@@ -23366,16 +23524,19 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     return s->x;
 }
 
-/* Makes room for what is asked for of each layer. None is needed for what is recorded, which stays
-   where it is. */
+/* Makes room for what is asked for of each layer that has it. None is needed for what is recorded,
+   which stays where it is. */
 static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
 {
     mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
     size_t D = s->d->config.dim;
     for (size_t i = 0; i < s->d->config.depth; i++)
-        for (int k = 0; k < 3; k++)
-            if (taps[k])
-                taps[k][i] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, D);
+        for (int k = 0; k < 3; k++) {
+            int has = k == 1 || s->d->layer[i].kind.mixer != MMIX_DECODER_NONE;
+            if (!taps[k]) continue;
+            taps[k][i] = NULL;
+            if (has && !m->recording) taps[k][i] = mmix_new3(m, s->a.B, s->a.L, D);
+        }
 }
 
 /* Checks a sequence and takes it through the layers before `end`. With a state it goes on from
@@ -23709,11 +23870,27 @@ MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
     return mmix_decoder_student_some(teacher, options, NULL);
 }
 
-/* The sum of the squares of columns · y. */
-static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *columns)
+/* The sum of the squares of what columns at … at + P - 1 of a matrix, and of its adapter's A, make
+   of these columns of y. lora may be NULL. */
+static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *w,
+                                     const mmix_lora *lora, size_t at, size_t P)
 {
-    mmix_tensor *u = mmix_linear(m, y, columns, NULL);
-    return mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
+    mmix_lora part = { NULL, NULL, 0 };
+    if (lora) {
+        part = *lora;
+        part.A = mmix_slice(m, lora->A, 1, at, P);
+    }
+    y = mmix_slice(m, y, 2, at, P);
+    w = mmix_slice(m, w, 1, at, P);
+    y = mmix_lora_linear(m, y, w, NULL, &part, NULL, NULL);
+    return mmix_item(mmix_sum(m, mmix_mul(m, y, y)));
+}
+/* Multiplies columns at … at + P - 1 of a matrix of reals. */
+static void mmixi_calibrate_columns(mmix_ctx *m, mmix_tensor *w, size_t at, size_t P, double share)
+{
+    mmix_tensor *columns = mmix_slice(m, w, 1, at, P);
+    mmix_tensor *scaled = mmix_affine(m, columns, share, 0);
+    if (scaled) mmix_write(columns, mmixi_of(scaled));
 }
 
 /* A matrix of reals itself; of a narrow one a copy that is real, in step memory. NULL on error. */
@@ -23725,24 +23902,22 @@ static mmix_tensor *mmixi_wide(mmix_ctx *m, mmix_tensor *w)
     return wide;
 }
 /* Scales the columns of each head in weight[1], so that what it makes of y[1] gets the size of what
-   weight[0] makes of y[0]. A narrow one is rounded again. */
+   weight[0] makes of y[0], adapters included. A narrow one is rounded again. */
 static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const weight[2], mmix_tensor *const y[2],
                             size_t heads)
 {
     mmix_tensor *o[2] = { mmixi_wide(m, weight[0]), mmixi_wide(m, weight[1]) };
+    const mmix_lora *lora[2] = { mmixi_lora_of(weight[0]), mmixi_lora_of(weight[1]) };
     size_t D = mmix_shape(o[1], 1), P = D / heads;
     for (size_t at = 0; at < D && !m->error_kind; at += P) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *columns[2];
         double square[2];
-        for (int i = 0; i < 2; i++) {
-            columns[i] = mmix_slice(m, o[i], 1, at, P);
-            square[i] = mmixi_calibrate_square(m, mmix_slice(m, y[i], 2, at, P), columns[i]);
-        }
+        for (int i = 0; i < 2; i++)
+            square[i] = mmixi_calibrate_square(m, y[i], o[i], lora[i], at, P);
         double share = sqrt(square[0] / square[1]);
         if (share > 0 && share <= FLT_MAX) {
-            mmix_tensor *scaled = mmix_affine(m, columns[1], share, 0);
-            if (scaled) mmix_write(columns[1], mmixi_of(scaled));
+            mmixi_calibrate_columns(m, o[1], at, P, share);
+            if (lora[1]) mmixi_calibrate_columns(m, lora[1]->A, at, P, share);
         }
         mmix_rewind(m, mark);
     }
@@ -23944,20 +24119,21 @@ static int mmixi_tower_sizes(mmix_ctx *m, const char *who, const mmix_tower_conf
     return !mmixi_within(m, who, "patch", (double)c->patch, 1, 1024)
         && !mmixi_within(m, who, "side", (double)c->side, (double)c->patch, 16384);
 }
-/* The same of one of two towers, whose vectors have `width` numbers. */
-static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t width)
+/* Whether one of two towers, whose vectors have `width` numbers, is sensible; else there is an
+   error. */
+static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, int is_text, size_t width)
 {
     static const char who[] = "mmix_towers_create";
-    int is_text = c->vocabulary > 0;
+    double most = is_text ? INT32_MAX : 0;
     int low = is_text ? MMIX_TOWER_END : MMIX_TOWER_CLASS;
+    if (mmixi_within(m, who, is_text ? "text.vocabulary" : "picture.vocabulary",
+                     (double)c->vocabulary, is_text, most)) return 0;
     if (!mmixi_tower_sizes(m, who, c)
         || mmixi_within(m, who, "pool", c->pool, low, low + 1)
         || mmixi_within(m, who, "projection", c->projection, 0, 2)
         || mmixi_within(m, who, "width", (double)width, 1, 65536))
         return 0;
-    if (is_text)
-        return !mmixi_within(m, who, "vocabulary", (double)c->vocabulary, 1, INT32_MAX)
-            && !mmixi_within(m, who, "positions", (double)c->positions, 1, INT32_MAX);
+    if (is_text && mmixi_within(m, who, "positions", (double)c->positions, 1, INT32_MAX)) return 0;
     if (c->projection || width == c->dim) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: width %.0f without a projection, expected dim %.0f", who,
               (double)width, (double)c->dim);
@@ -23966,7 +24142,8 @@ static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, size_t wid
 static mmix_towers *mmixi_towers_create(mmix_ctx *m, mmix_towers_config c, int start, int dtype)
 {
     if (!m || m->error_kind) return NULL;
-    if (!mmixi_tower_check(m, &c.picture, c.width) || !mmixi_tower_check(m, &c.text, c.width)) {
+    if (!mmixi_tower_check(m, &c.picture, 0, c.width)
+        || !mmixi_tower_check(m, &c.text, 1, c.width)) {
         mmixi_model_ready(m, NULL, start);       /* says whose fault it is */
         return NULL;
     }
@@ -24011,7 +24188,7 @@ MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t) { return t ? t->pa
 static mmix_tensor *mmixi_tower_normed(mmix_ctx *m, const mmixi_tower *t, mmixi_norm_pair norm,
                                        mmix_tensor *x)
 {
-    return mmix_layer_norm(m, x, norm.weight, norm.bias, t->config->eps);
+    return mmixi_normed(m, &norm, x, t->config->eps);
 }
 /* (B, n, D) of pictures: patches, with the class token before them, and positions. */
 static mmix_tensor *mmixi_tower_patches(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *image)
@@ -24127,8 +24304,9 @@ MMIXDEF mmix_tensor *mmix_towers_text(mmix_ctx *m, const mmix_towers *towers, mm
     if (!mmixi_given(m, who, "*towers", towers)) return NULL;
     const mmixi_tower *t = &towers->text;
     if (!mmixi_expect(m, who, &d, "tokens:i32 BL", tokens)) return NULL;
-    if (mmixi_within(m, who, "the number of tokens", (double)d.L, 1, (double)t->config->positions))
-        return NULL;
+    double most = (double)t->config->positions;
+    double least = t->config->pool == MMIX_TOWER_LAST ? most : 1;
+    if (mmixi_within(m, who, "the number of tokens", (double)d.L, least, most)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = mmix_take_rows(m, t->words, tokens);
     mmix_tensor *places = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
@@ -24299,9 +24477,7 @@ static mmix_tensor *mmixi_qwen_angles(mmix_ctx *m, const mmixi_qwen_pass *s)
 }
 static mmix_tensor *mmixi_qwen_normed(mmix_ctx *m, mmixi_norm_pair norm, mmix_tensor *x)
 {
-    const double eps = 1e-6;
-    if (norm.bias) return mmix_layer_norm(m, x, norm.weight, norm.bias, eps);
-    return mmix_rms_norm(m, x, norm.weight, eps);
+    return mmixi_normed(m, &norm, x, 1e-6);
 }
 /* What block s->i makes of x[0] (T, n, C). */
 static mmix_tensor *mmixi_qwen_block(mmix_ctx *m, const void *user, mmix_tensor **x)
@@ -24496,6 +24672,7 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
 static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
     double most_scales = mmixi_vlm_is_nvila(c) ? MMIX_VLM_SCALES : 0;
+    double most_merge = c->kind == MMIX_VLM_LLAVA ? 1 : 64;
     if (c->tower.vocabulary) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: tower.vocabulary is %.0f, expected 0", who,
                   (double)c->tower.vocabulary);
@@ -24504,7 +24681,7 @@ static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_co
     return mmixi_tower_sizes(m, who, &c->tower)
         && !mmixi_within(m, who, "tower.pool", c->tower.pool, MMIX_TOWER_PROBE, MMIX_TOWER_TOKENS)
         && !mmixi_within(m, who, "layers", (double)c->layers, 0, (double)c->tower.depth)
-        && !mmixi_within(m, who, "merge", (double)c->merge, 1, 64)
+        && !mmixi_within(m, who, "merge", (double)c->merge, 1, most_merge)
         && !mmixi_within(m, who, "projector", c->projector, 0, MMIX_PROJECTOR_TWO_NORMS)
         && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
         && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
@@ -24522,7 +24699,7 @@ static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
         || mmixi_within(m, who, "decoder.media", (double)c->decoder.media, 0, 0)
         || mmixi_within(m, who, "image_token", c->image_token, 0, last)
         || mmixi_within(m, who, "filter", c->filter, MMIX_PILLOW_BICUBIC, MMIX_PILLOW_LANCZOS)
-        || mmixi_within(m, who, "scale", c->scale, 0, 1)) return 0;
+        || mmixi_within(m, who, "scale", c->scale, 1e-9, 1)) return 0;
     for (int i = 0; i < 3; i++)
         if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
             || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
@@ -25012,14 +25189,40 @@ static int mmixi_nvila_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_pictur
     if (out) out = mmixi_nvila_cut(m, c, in, one, out);
     return out ? 0 : -1;
 }
-MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_picture picture,
+/* Writes frame i of a film, which has its size, to pixels (T, 3, F, height, width). */
+static void mmixi_qwen_frame(const mmix_vlm_config *c, mmix_picture in, size_t i, mmix_real *pixels)
+{
+    size_t F = c->qwen.frames, plane = in.height * in.width;
+    for (size_t channel = 0; channel < 3; channel++) {
+        mmix_real of[256], *out = pixels + ((i / F * 3 + channel) * F + i % F) * plane;
+        mmixi_vlm_levels(c, channel, of);
+        for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
+    }
+}
+/* A film's frames as the processor of Qwen2-VL makes them. The last one stands for those that are
+   missing. */
+static mmix_tensor *mmixi_qwen_pixels(mmix_ctx *m, const mmix_vlm_config *c, const mmix_film *film,
+                                      const mmix_vlm_plan *plan)
+{
+    size_t frames = plan->frames * c->qwen.frames;
+    const size_t shape[5] = { plan->frames, 3, c->qwen.frames, plan->height, plan->width };
+    mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
+    for (size_t i = 0; pixels && i < frames; i++) {
+        mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
+        mmix_mark mark = mmix_mark_here(m);
+        in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
+        if (!in.rgb) return NULL;
+        mmixi_qwen_frame(c, in, i, mmixi_of(pixels));
+        mmix_rewind(m, mark);
+    }
+    return pixels;
+}
+/* The pixels of a picture by its plan. */
+static mmix_tensor *mmixi_vlm_pixels(mmix_ctx *m, const mmix_vlm_config *c, mmix_picture picture,
                                      const mmix_vlm_plan *plan)
 {
-    static const char who[] = "mmix_vlm_pixels";
-    if (!mmixi_given(m, who, "*v, *plan, *picture", v, plan, picture.rgb)) return NULL;
-    const mmix_vlm_config *c = &v->config;
     const mmix_film still = { &picture, 1, 0 };
-    if (mmixi_vlm_is_qwen(c)) return mmix_vlm_film_pixels(m, v, &still, plan);
+    if (mmixi_vlm_is_qwen(c)) return mmixi_qwen_pixels(m, c, &still, plan);
     mmix_tensor *pixels = mmix_new4(m, plan->tiles, 3, c->tile, c->tile);
     mmix_mark mark = mmix_mark_here(m);
     if (!pixels) return NULL;
@@ -25032,15 +25235,40 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
     return bad ? NULL : pixels;
 }
 
-/* Writes frame i of a film, which has its size, to pixels (T, 3, F, height, width). */
-static void mmixi_qwen_frame(const mmix_vlm_config *c, mmix_picture in, size_t i, mmix_real *pixels)
+/* Whether a plan is what the model makes of a picture, alone or as one of several; else there is an
+   error. */
+static int mmixi_vlm_plan_fits(mmix_ctx *m, const char *who, const mmix_vlm *v,
+                               const mmix_picture *in, const mmix_vlm_plan *plan)
 {
-    size_t F = c->qwen.frames, plane = in.height * in.width;
-    for (size_t channel = 0; channel < 3; channel++) {
-        mmix_real of[256], *out = pixels + ((i / F * 3 + channel) * F + i % F) * plane;
-        mmixi_vlm_levels(c, channel, of);
-        for (size_t k = 0; k < plane; k++) out[k] = of[in.rgb[3 * k + channel]];
+    for (size_t count = 1; count <= 2; count++) {
+        mmix_vlm_plan own;
+        if (mmix_vlm_plan_picture(m, v, in->width, in->height, count, &own)) return 0;
+        if (!memcmp(&own, plan, sizeof own)) return 1;
     }
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: plan is not mmix_vlm_plan_picture's of this model and %.0f "
+              "x %.0f pixels", who, (double)in->width, (double)in->height);
+    return 0;
+}
+/* The same of a film. */
+static int mmixi_vlm_film_plan_fits(mmix_ctx *m, const char *who, const mmix_vlm *v,
+                                    const mmix_film *film, const mmix_vlm_plan *plan)
+{
+    mmix_vlm_plan own;
+    const mmix_picture *in = film->frames;
+    if (mmix_vlm_plan_film(m, v, in->width, in->height, film->count, &own)) return 0;
+    if (!memcmp(&own, plan, sizeof own)) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: plan is not mmix_vlm_plan_film's of this model and %.0f "
+              "frames of %.0f x %.0f pixels", who, (double)film->count, (double)in->width,
+              (double)in->height);
+    return 0;
+}
+MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_picture picture,
+                                     const mmix_vlm_plan *plan)
+{
+    static const char who[] = "mmix_vlm_pixels";
+    if (!mmixi_given(m, who, "*v, *plan, *picture", v, plan, picture.rgb)) return NULL;
+    if (!mmixi_vlm_plan_fits(m, who, v, &picture, plan)) return NULL;
+    return mmixi_vlm_pixels(m, &v->config, picture, plan);
 }
 /* Whether a film has frames of one size; else there is an error. */
 static int mmixi_film_check(mmix_ctx *m, const char *who, const mmix_film *film)
@@ -25071,26 +25299,21 @@ static mmix_tensor *mmixi_nvila_film_pixels(mmix_ctx *m, const mmix_vlm_config *
     }
     return out ? pixels : NULL;
 }
+/* The pixels of a film by its plan. */
+static mmix_tensor *mmixi_film_pixels(mmix_ctx *m, const mmix_vlm_config *c, const mmix_film *film,
+                                      const mmix_vlm_plan *plan)
+{
+    if (mmixi_vlm_is_nvila(c)) return mmixi_nvila_film_pixels(m, c, film, plan);
+    return mmixi_qwen_pixels(m, c, film, plan);
+}
 MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const mmix_film *film,
                                           const mmix_vlm_plan *plan)
 {
     static const char who[] = "mmix_vlm_film_pixels";
     if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
-    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_check(m, who, film)) return NULL;
-    const mmix_vlm_config *c = &v->config;
-    if (mmixi_vlm_is_nvila(c)) return mmixi_nvila_film_pixels(m, c, film, plan);
-    size_t frames = plan->frames * c->qwen.frames;
-    const size_t shape[5] = { plan->frames, 3, c->qwen.frames, plan->height, plan->width };
-    mmix_tensor *pixels = mmix_new(m, MMIX_DTYPE_REAL, 5, shape);
-    for (size_t i = 0; pixels && i < frames; i++) {
-        mmix_picture in = film->frames[mmixi_min(i, film->count - 1)];
-        mmix_mark mark = mmix_mark_here(m);
-        in = mmixi_vlm_resized(m, c, in, plan->height, plan->width);
-        if (!in.rgb) return NULL;
-        mmixi_qwen_frame(c, in, i, mmixi_of(pixels));
-        mmix_rewind(m, mark);
-    }
-    return pixels;
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_check(m, who, film)
+        || !mmixi_vlm_film_plan_fits(m, who, v, film, plan)) return NULL;
+    return mmixi_film_pixels(m, &v->config, film, plan);
 }
 
 /* ---- features ---- */
@@ -25155,8 +25378,7 @@ static mmix_tensor *mmixi_vlm_tower(mmix_ctx *m, const mmix_vlm *v, mmix_tensor 
 }
 static mmix_tensor *mmixi_vlm_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x)
 {
-    const double eps = 1e-5;                     /* PyTorch's */
-    return norm->weight ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps) : x;
+    return mmixi_normed(m, norm, x, 1e-5);       /* PyTorch's eps */
 }
 /* What the joint makes of tokens (B, side², C): (B, n², D). */
 static mmix_tensor *mmixi_vlm_joint(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *x)
@@ -25172,7 +25394,8 @@ static mmix_tensor *mmixi_vlm_joint(mmix_ctx *m, const mmix_vlm *v, mmix_tensor 
     if (v->linear) return mmix_linear(m, x, v->linear, NULL);
     return mmix_mlp_forward(m, &v->mlp, x, NULL, NULL);
 }
-/* Both. A tile that stands for all scales has the same tokens in each. */
+/* What tower and joint make of B tiles: (B, n², D). With scales a tile stands for all of them: its
+   tokens are repeated, one copy behind the other. */
 static mmix_tensor *mmixi_vlm_tower_and_joint(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *tiles)
 {
     mmix_tensor *x = mmixi_vlm_tower(m, v, tiles), *part[MMIX_VLM_SCALES];
@@ -25180,7 +25403,7 @@ static mmix_tensor *mmixi_vlm_tower_and_joint(mmix_ctx *m, const mmix_vlm *v, mm
     if (v->config.n_scales) x = mmix_concat(m, 2, part, v->config.n_scales);
     return mmixi_vlm_joint(m, v, x);
 }
-/* What f makes of any number of tiles (tiles, …), a few after the others for the sake of memory. */
+/* What f makes of any number of tiles (tiles, …), a few at a time to save memory. */
 enum { MMIXI_VLM_TILES = 4 };
 typedef mmix_tensor *mmixi_vlm_function(mmix_ctx *m, const mmix_vlm *v, mmix_tensor *tiles);
 static mmix_tensor *mmixi_vlm_tiles(mmix_ctx *m, const mmix_vlm *v, mmixi_vlm_function *f,
@@ -25392,15 +25615,15 @@ static double mmixi_vlm_frame_step(const mmix_vlm_config *c, const mmixi_vlm_med
     float step = (float)c->qwen.rate * seconds;
     return (double)step;
 }
-/* How many tokens stand together that are `token`, from where the text is read on; and how many
-   that are of no medium. */
-static size_t mmixi_vlm_run(const mmixi_vlm_text *t, int32_t token)
+/* How many tokens stand together that are `token`, from where the text is read on. */
+static size_t mmixi_vlm_count_token(const mmixi_vlm_text *t, int32_t token)
 {
     size_t n = 0;
     while (t->at + n < t->n && t->ids[t->at + n] == token) n++;
     return n;
 }
-static size_t mmixi_vlm_others(const mmixi_vlm_text *t)
+/* How many tokens stand together that are of no medium. */
+static size_t mmixi_vlm_count_others(const mmixi_vlm_text *t)
 {
     const mmix_vlm_config *c = &t->v->config;
     int32_t film = mmixi_vlm_token(c, 1);
@@ -25413,23 +25636,23 @@ static size_t mmixi_vlm_others(const mmixi_vlm_text *t)
 }
 /* Passes over the tokens of a medium's grid, `frames` runs of them with as many others behind each,
    and counts these. 0, or -1 after mmix_fail. */
-static int mmixi_vlm_pass(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
-                          const mmixi_vlm_medium *medium, size_t k, size_t frames, size_t tokens,
-                          size_t *separators)
+static int mmixi_vlm_pass_frames(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
+                                 const mmixi_vlm_medium *medium, size_t k, size_t frames,
+                                 size_t tokens, size_t *separators)
 {
     int32_t token = mmixi_vlm_token(&t->v->config, medium->is_film);
     const char *kind = medium->is_film ? "film" : "picture";
     double i = (double)(medium - t->media);
     if (medium->is_film) i -= (double)t->pictures;
     for (size_t frame = 0; frame < frames; frame++) {
-        size_t found = mmixi_vlm_run(t, token);
+        size_t found = mmixi_vlm_count_token(t, token);
         if (found < tokens)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: grid %.0f of %s %.0f has %.0f tokens, "
                              "and from %.0f on %.0f %s tokens stand together", who, (double)k, kind,
                              i, (double)tokens, (double)t->at, (double)found,
                              medium->is_film ? "film" : "image");
         t->at += tokens;
-        size_t others = mmixi_vlm_others(t);
+        size_t others = mmixi_vlm_count_others(t);
         int is_last = frame + 1 == frames;
         if (frame == 0) *separators = is_last ? 0 : others;
         if (is_last ? others < *separators : others != *separators)
@@ -25441,8 +25664,8 @@ static int mmixi_vlm_pass(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
     return 0;
 }
 /* Finds the spans of a medium, whose tokens come next. 0, or -1 after mmix_fail. */
-static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
-                          const mmixi_vlm_medium *medium)
+static int mmixi_vlm_find_spans(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
+                                const mmixi_vlm_medium *medium)
 {
     const mmix_vlm_config *c = &t->v->config;
     size_t grid[3];
@@ -25450,12 +25673,13 @@ static int mmixi_vlm_find(mmix_ctx *m, const char *who, mmixi_vlm_text *t,
         mmix_span *span = &t->spans[t->n_spans++];
         size_t frames = medium->plan.mean ? grid[0] : 1;
         size_t tokens = grid[0] * grid[1] * grid[2] / frames;
-        t->at += mmixi_vlm_others(t);
+        t->at += mmixi_vlm_count_others(t);
         memset(span, 0, sizeof *span);
         span->start = t->at;
         memcpy(span->grid, grid, sizeof grid);
         span->frame_step = mmixi_vlm_frame_step(c, medium);
-        if (mmixi_vlm_pass(m, who, t, medium, k, frames, tokens, &span->separators)) return -1;
+        if (mmixi_vlm_pass_frames(m, who, t, medium, k, frames, tokens, &span->separators))
+            return -1;
     }
     return 0;
 }
@@ -25465,14 +25689,14 @@ static int mmixi_vlm_find_all(mmix_ctx *m, const char *who, mmixi_vlm_text *t)
     int32_t film = mmixi_vlm_token(&t->v->config, 1);
     size_t next[2] = { 0, t->pictures };
     for (size_t i = 0; i < t->count; i++) {
-        t->at += mmixi_vlm_others(t);
+        t->at += mmixi_vlm_count_others(t);
         int is_film = t->at < t->n && t->ids[t->at] == film;
         t->order[i] = &t->media[next[is_film]++];
-        if (mmixi_vlm_find(m, who, t, t->order[i])) return -1;
+        if (mmixi_vlm_find_spans(m, who, t, t->order[i])) return -1;
     }
     return 0;
 }
-/* The features of a film, (tokens, D), some frames after the others for the sake of memory. */
+/* The features of a film, (tokens, D), some frames at a time to save memory. */
 enum { MMIXI_FILM_FRAMES = MMIXI_SIZE(16, 2) };
 static mmix_tensor *mmixi_vlm_film(mmix_ctx *m, const mmixi_vlm_text *t,
                                    const mmixi_vlm_medium *medium)
@@ -25488,7 +25712,7 @@ static mmix_tensor *mmixi_vlm_film(mmix_ctx *m, const mmixi_vlm_text *t,
         if (plan.mean) plan.tiles = plan.frames * plan.mean;
         film.frames = medium->film.frames + before;
         film.count = medium->film.count - before;
-        mmix_tensor *x = mmix_vlm_film_pixels(m, t->v, &film, &plan);
+        mmix_tensor *x = mmixi_film_pixels(m, &t->v->config, &film, &plan);
         x = mmix_vlm_features(m, t->v, x, &plan);
         all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
     }
@@ -25507,7 +25731,7 @@ static mmix_tensor *mmixi_vlm_media(mmix_ctx *m, const mmixi_vlm_text *t)
         mmix_tensor *x;
         if (medium->is_film) x = mmixi_vlm_film(m, t, medium);
         else {
-            x = mmix_vlm_pixels(m, t->v, *medium->film.frames, plan);
+            x = mmixi_vlm_pixels(m, &t->v->config, *medium->film.frames, plan);
             x = mmix_vlm_features(m, t->v, x, plan);
         }
         all = mmixi_keep_only(m, mark, mmixi_vlm_append(m, 0, all, x));
@@ -26144,7 +26368,7 @@ static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add)
         }
     return x;
 }
-/* The way back. */
+/* Copies x back to the gradients that mmixi_dino_pack took. */
 static void mmixi_dino_unpack(const mmix_dino *d, const mmix_real *x)
 {
     for (int i = 0; i < 2; i++)
@@ -26191,7 +26415,7 @@ static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_din
         room += d->adamw[i].params->elements;
     mmix_real *share = mmixi_reals(m, room, 1), *packed = NULL;
     for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
-        mmixi_adamw_zero(d->adamw, 2);
+        mmixi_optimizer_zero(d->adamw, 2);
         mmixi_dino_shard_run(d, b, shard, temp, share, shard > begin);
         if (adds && !m->error_kind)
             packed = mmixi_dino_pack(d, share + n, shard > begin);
@@ -26249,7 +26473,7 @@ static const char *mmixi_dino_collapse(mmix_dino *d, const mmix_dino_stats *s)
     return NULL;
 }
 /* A step on a batch. 1: go on, 0: the epochs are over and nothing was done, -1: error. */
-static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *stats)
+static int mmixi_dino_batch_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *stats)
 {
     static const char who[] = "mmix_dino_step";
     const mmix_dino_config *c = &d->config;
@@ -26272,8 +26496,8 @@ static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_st
                   who, (double)d->step);
     mmix_adamw adamw = mmixi_dino_schedules(d, s);
     const unsigned char *skip = s->epoch < c->freeze_last_layer ? d->skip : NULL;
-    s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip, skip);
-    mmixi_adamw_zero(d->adamw, 2);
+    s->gradient_norm = mmixi_optimizer_lists(m, d->adamw, 2, &adamw, 1, c->clip, skip);
+    mmixi_optimizer_zero(d->adamw, 2);
     if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
     memcpy(d->center, center, mmixi_dino_centers(c) * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s->momentum);
@@ -26302,7 +26526,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who,
                          (double)k.G, (double)k.L);
     b.pixels = (mmix_count(global) + mmix_count(local)) / (3 * b.B);
-    return mmixi_dino_step(d, &b, stats);
+    return mmixi_dino_batch_step(d, &b, stats);
 }
 /* Brings numbers into an order that is drawn anew for each epoch: Fisher & Yates. */
 static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t epoch)
@@ -26343,7 +26567,7 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     b.order = order + d->step % d->iters * B % count;
     b.B = B;
     b.pixels = 2 * global + a->local_count * local;
-    int result = mmixi_dino_step(d, &b, stats);
+    int result = mmixi_dino_batch_step(d, &b, stats);
     if (result < 0) d->iters = iters;
     return result;
 }
@@ -26434,7 +26658,7 @@ static const mmixi_setting mmixi_stage_settings[] = {
     MMIXI_REAL_OF(mmix_stage, token, 0, 1e308, MMIXI_IN_ALL),
     MMIXI_REAL_OF(mmix_stage, sequence, 0, 1e308, MMIXI_IN_ALL),
     MMIXI_REAL_OF(mmix_stage, supervised, 0, 1e308, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_stage, temperature, 1e-307, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, temperature, 1e-30, MMIXI_TEMPERATURE_MAX, MMIXI_IN_ALL),
     MMIXI_ANY_SIZE_OF(mmix_stage, steps, MMIXI_IN_ALL),
     MMIXI_ANY_SIZE_OF(mmix_stage, warmup, MMIXI_IN_ALL),
     MMIXI_REAL_OF(mmix_stage, lr, 1e-307, 1e308, MMIXI_IN_ALL),
@@ -26857,13 +27081,16 @@ static void mmixi_lesson_hidden(mmixi_lesson *l, mmix_tensor *mask)
 {
     mmix_ctx *m = l->run->m;
     mmix_tensor **student = l->student_outputs, **teacher = l->teacher_outputs;
+    size_t count = 0;                            /* layers that have what is compared */
     if (l->student_mixed) {
         student = l->student_mixed;
         teacher = l->teacher_mixed;
     }
+    for (size_t i = 0; student && i < l->depth; i++) count += student[i] != NULL;
     for (size_t i = 0; student && i < l->depth; i++) {
+        if (!student[i]) continue;
         mmix_tensor *loss = mmix_kd_hidden(m, student[i], teacher[i], mask, 1);
-        loss = mmix_affine(m, loss, 1 / (double)l->depth, 0);
+        loss = mmix_affine(m, loss, 1 / (double)count, 0);
         mmixi_lesson_add(l, l->stage->hidden, loss, &l->stats->hidden);
     }
 }
@@ -26882,6 +27109,8 @@ static int mmixi_decoder_answers(const mmixi_lesson *l, mmixi_answers *truth,
         return -1;
     if (!mmixi_expect(run->m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL",
                       b->input.tokens, b->target, b->mask)) return -1;
+    if (b->input.prune || (b->decoded && b->decoded->prune))
+        return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: prune in a batch, expected NULL", l->who);
     if (mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, truth))
         return -1;
     if (!b->decoded) {
@@ -26987,7 +27216,8 @@ static void mmixi_vision_lesson(mmixi_lesson *l)
     mmix_vision_options o;
     if (l->calibrate && mmix_vision_calibrate(student, teacher, l->images)) return;
     memset(&o, 0, sizeof o);
-    o.class_last = student->config.class_token == MMIX_CLASS_LAST;
+    o.class_last = student->config.class_token == MMIX_CLASS_LAST
+        || teacher->config.class_token == MMIX_CLASS_LAST;
     o.mixed = l->teacher_mixed;
     o.outputs = l->teacher_outputs;
     mmix_features t = mmix_vision_forward(m, teacher, l->images, &o);
@@ -27093,10 +27323,10 @@ static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_dis
     stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup, start, run->step);
     o.lr = stats->lr;
     o.weight_decay = s->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens,
+    stats->gradient_norm = mmixi_optimizer_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens,
                                              s->clip, NULL);
     run->tokens = 0;
-    mmixi_adamw_zero(run->adamw, 2);
+    mmixi_optimizer_zero(run->adamw, 2);
     if (run->m->error_kind) return -1;
     stats->updated = 1;
     run->step++;
@@ -27254,15 +27484,16 @@ static int mmixi_result(mmix_ctx *m, const char *who, void *result, size_t bytes
 /* 0, or -1 where a number of t is not finite, or too large for a sum of squares. */
 static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t)
 {
-    const uint64_t bound = mmixi_magnitude_bits(MMIXI_DOUBLE ? 1e150 : 1e18);
     size_t rows = mmixi_rows(t), cols = mmixi_cols(t);
+    double largest = (MMIXI_DOUBLE ? 1e75 : 1e18) / sqrt((double)mmixi_max(cols, 1));
+    const uint64_t bound = mmixi_magnitude_bits(largest);
     for (size_t r = 0; r < rows; r++) {
         const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
         for (size_t i = 0; i < cols; i++) {
             if (mmixi_magnitude_bits(x[i]) < bound) continue;
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "%s: row %.0f of %s holds %g, expected finite numbers",
-                             who, (double)r, name, x[i]);
+                             "%s: row %.0f of %s holds %g, expected finite numbers below %.2g",
+                             who, (double)r, name, x[i], largest);
         }
     }
     return 0;
@@ -27353,6 +27584,8 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     if (!mmixi_given(m, who, "h, w", h, w))
         return -1;
     if (mmixi_within(m, who, "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))
+        return -1;
+    if (mmixi_bounded(m, who, "query", query) || mmixi_bounded(m, who, "patches", patches))
         return -1;
 
     int record = mmix_record(m, 0);
@@ -27704,6 +27937,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
         return -1;
     if (mmixi_is_nan(threshold))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN", who);
+    if (mmixi_bounded(m, who, "map", map)) return -1;
     for (size_t r = 0; r < mmixi_rows(map); r++) {
         const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
@@ -28341,7 +28575,8 @@ static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix
     memset(&d, 0, sizeof d);
     d.D = train->dim + 1;
     d.K = o->classes;
-    return mmixi_expect(m, who, &d, "+start? KD", o->start) ? 0 : -1;
+    if (!mmixi_expect(m, who, &d, "+start? KD", o->start)) return -1;
+    return o->start ? mmixi_bounded(m, who, "start", o->start) : 0;
 }
 /* Element i of a head (K, D + 1) before it learns. */
 static mmix_real mmixi_probe_start(const mmix_ctx *m, const mmix_probe_config *o, size_t i,
@@ -28358,11 +28593,15 @@ static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const doubl
                               mmix_probe_result *r)
 {
     size_t labels = j->source->h * j->source->w;
+    size_t part = j->K * (j->source->dim + 1);
     for (size_t i = 0; i < j->rates; i++) {
         mmix_miou_result share = mmix_miou(j->count + i * j->K, j->K, NULL);
         r->held[i] = labels > 1 ? share.miou : share.accuracy;
-        if (last && !mmixi_is_finite(last[i]))
-            r->held[i] = -1;
+        const mmix_real *weights = j->weights + i * part;
+        int is_finite = !last || mmixi_is_finite(last[i]);
+        for (size_t w = 0; w < part && is_finite; w++)
+            is_finite = mmixi_is_finite(weights[w]);
+        if (!is_finite) r->held[i] = -1;
         if (r->held[i] > r->held[r->best])
             r->best = i;
     }
@@ -28595,7 +28834,7 @@ MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double ep
     mmixi_dims d;
     if (mmixi_result(m, who, result, sizeof *result)) return -1;
     if (!mmixi_expect(m, who, &d, "M ...RC", M)) return -1;
-    if (mmixi_bounded(m, who, "M", M)) return -1;
+    if (mmixi_bounded(m, who, "M", M) || mmixi_within(m, who, "eps", eps, 0, 1)) return -1;
     M = mmixi_strided(m, M);
     if (!M) return -1;
     j.M = mmixi_values(M);
@@ -28927,7 +29166,7 @@ static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, 
         double value = x[t * tokens->stride[1]];
         sum += value;
         count++;
-        most = fmax(most, value);
+        if (!(value <= most)) most = value;      /* a NaN, too */
     }
     return max ? most : sum / count;
 }
@@ -29377,8 +29616,8 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
    k is the cubic of Keys 1981 with a = -1/2 and s = 2, Lanczos' sinc(x) sinc(x/3) and s = 3, or 1 -
    |x| and s = 1. The w_j of the inputs that exist add up to 1, and each is rounded to a multiple of
    2⁻²². The rows are resized first, then the columns, with 8 bits between the two. So does Pillow
-   up to 12.3, with which the systems were trained. (From 13.0 on it takes the columns first where
-   the height shrinks by more than twice what the width does.)
+   up to 12.3, with which the systems were trained. (From 13.0 on it takes the columns first of many
+   pictures whose height shrinks more than their width.)
    PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
    -3/4, or is 1 - |x| for -1 < x < 1. Its "area" is a mean instead.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
@@ -29426,6 +29665,7 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
     if (filter == MMIX_RESIZE_BILINEAR || filter == MMIXI_RESIZE_TRIANGLE) reach = f;
     if (filter == MMIXI_RESIZE_LANCZOS) reach = 3 * f;
     double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
+    if (smooth) centre = fmin(centre, (double)n);        /* else no pixel is within reach */
     double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
     for (double j = begin; j < end; j++) {
@@ -30594,7 +30834,7 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
     scan.at = text;
     scan.to = text;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
-    scan.keys = (const char **)mmixi_alloc(m, most * sizeof *scan.keys);
+    scan.keys = (const char **)mmixi_alloc(m, mmixi_mul(most, sizeof *scan.keys));
     if (!scan.keys) return -1;
     int ok = mmixi_json_value(&scan, 0) && mmixi_json_take(&scan, 0, "the end");
     if (scan.at <= text + length) ok = 0;        /* a zero inside of the text is not its end */
@@ -30680,19 +30920,22 @@ static int mmixi_json_sizes(const char *list, size_t *out, int most)
 }
 /* Copies a number with another decimal point: files have a point, and strtod and printf what the
    user's locale writes ("," or "٫"). */
-static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
+enum { MMIXI_NUMBER_TEXT = 512 };
+static void mmixi_point(char out[MMIXI_NUMBER_TEXT], const char *number, const char *from,
+                        const char *to)
 {
     const char *at = strstr(number, from);
-    if (!at) snprintf(out, 64, "%s", number);
-    else snprintf(out, 64, "%.*s%s%s", (int)(at - number), number, to, at + strlen(from));
+    size_t room = MMIXI_NUMBER_TEXT;
+    if (!at) snprintf(out, room, "%s", number);
+    else snprintf(out, room, "%.*s%s%s", (int)(at - number), number, to, at + strlen(from));
 }
 /* A number, or `otherwise` if v is none. */
 static double mmixi_json_number(const char *v, double otherwise)
 {
-    char token[64], local[64];
+    char token[MMIXI_NUMBER_TEXT], local[MMIXI_NUMBER_TEXT];
     if (!v || !strspn(v, "-0123456789")) return otherwise;
     ptrdiff_t length = mmixi_json_end(v) - v;
-    if (length > 40) return otherwise;
+    if (length > MMIXI_NUMBER_TEXT - 32) return otherwise;
     snprintf(token, sizeof token, "%.*s", (int)length, v);
     mmixi_point(local, token, ".", localeconv()->decimal_point);
     return strtod(local, NULL);
@@ -31816,8 +32059,8 @@ static const char *mmixi_pickle_count(mmixi_pickle *vm)
         if (step.code->makes != MMIXI_PY_NONE) vm->room++;
     } while (step.code->does != MMIXI_DO_STOP);
     vm->p = begin;
-    vm->cell = (mmixi_py *)mmixi_alloc(vm->a->m, vm->room * sizeof *vm->cell);
-    vm->memo = (uint32_t *)mmixi_zeroed(vm->a->m, vm->room * sizeof *vm->memo);
+    vm->cell = (mmixi_py *)mmixi_alloc(vm->a->m, mmixi_mul(vm->room, sizeof *vm->cell));
+    vm->memo = (uint32_t *)mmixi_zeroed(vm->a->m, mmixi_mul(vm->room, sizeof *vm->memo));
     if (!vm->cell || !vm->memo) return "";
     return NULL;
 }
@@ -31873,11 +32116,14 @@ static int mmixi_py_sizes(const mmixi_py *cell, const mmixi_py *list, size_t *ou
     }
     return n;
 }
+/* PyTorch writes two flags of a tensor, conj and neg. Many tensors may share a dictionary, so of a
+   longer one no more than this is read. */
+enum { MMIXI_PY_FLAGS = 16 };
 /* Whether a dictionary has a member that is True or another number than 0. */
 static int mmixi_py_flag(const mmixi_py *cell, const mmixi_py *dict, const char *name)
 {
     uint32_t at = dict->kind == MMIXI_PY_DICT ? dict->as.list.first : 0;
-    while (at) {
+    for (int i = 0; at && i < MMIXI_PY_FLAGS; i++) {
         const mmixi_py *key = &cell[at], *value = &cell[key->next];
         if (key->kind == MMIXI_PY_TEXT && !strcmp(key->as.text, name))
             return value->kind == MMIXI_PY_INTEGER && value->as.integer;
@@ -31891,7 +32137,8 @@ static mmixi_member *mmixi_pth_member(const mmixi_zip *zip, const char *name, co
     char path[512];
     mmixi_member wanted;
     memset(&wanted, 0, sizeof wanted);
-    snprintf(path, sizeof path, "%.*s/%s%s", zip->folder_length, zip->folder, name, key);
+    int n = snprintf(path, sizeof path, "%.*s/%s%s", zip->folder_length, zip->folder, name, key);
+    if (n >= (int)sizeof path) return NULL;
     wanted.name = path;
     return (mmixi_member *)bsearch(&wanted, zip->member, zip->count, sizeof wanted,
                                    mmixi_compare_keys);
@@ -32087,7 +32334,10 @@ static int mmixi_zip_read(mmixi_zip *zip)
     if (!mmixi_zip_has_pickle(zip)) return mmixi_npz(a, zip);
     const char *twice = mmixi_key_twice(zip->member, zip->count, sizeof *zip->member);
     if (twice) return mmixi_refuse(a, twice, "each name once, found it twice");
-    return mmixi_pth(a, zip, mmixi_pth_member(zip, "data.pkl", ""));
+    const mmixi_member *pickle = mmixi_pth_member(zip, "data.pkl", "");
+    if (pickle) return mmixi_pth(a, zip, pickle);
+    return mmixi_refuse(a, NULL, "a folder with a shorter name, found one of %d bytes",
+                        zip->folder_length);
 }
 static int mmixi_zip_archive(mmix_archive *a)
 {
@@ -32225,6 +32475,14 @@ MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ..
     }
     va_end(list);
 }
+/* A number with so many digits and a point, whatever the user's locale writes. */
+static void mmixi_print_real(mmixi_text *t, int digits, double x)
+{
+    char local[MMIXI_NUMBER_TEXT], number[MMIXI_NUMBER_TEXT];
+    snprintf(local, sizeof local, "%.*g", digits, x);
+    mmixi_point(number, local, localeconv()->decimal_point, ".");
+    mmixi_print(t, "%s", number);
+}
 static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
 {
     for (int i = 0; i < n; i++) mmixi_print(t, "%s%.0f", i ? between : "", (double)sizes[i]);
@@ -32248,7 +32506,8 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s,
    where its data begin (8), counted from where all data begin, which is the next multiple of
    general.alignment, or 32.
 
-   Values become metadata: numbers and truths as their text. Lists are left out. */
+   Values become metadata: numbers and truths as their text, short lists of numbers as "[1,2,3]";
+   other lists, such as a tokenizer's, are left out. */
 
 /* Blocks of numbers that share a scale, little-endian, d and m float16:
        Q8_0   32    d, 32 int8                       x = d q
@@ -32400,7 +32659,7 @@ mmixi_gguf_unread[] = {
     { 40, 64, 36, "NVFP4" }, { 41, 128, 18, "Q1_0" }
 };
 
-/* What is left of the file. A read beyond its end gives 0, and sets `short`. */
+/* What is left of the file. A read beyond its end gives 0, and sets `cut`. */
 typedef struct mmixi_gguf {
     mmix_archive *a;
     const uint8_t *at, *end;
@@ -32444,8 +32703,8 @@ static void mmixi_gguf_print_number(mmixi_gguf *g, uint64_t type)
     double d;
     memcpy(&f, &single, sizeof f);
     memcpy(&d, &bits, sizeof d);
-    if (type == MMIXI_GGUF_F32) mmixi_print(&g->json, "%.9g", (double)f);
-    else if (type == MMIXI_GGUF_F64) mmixi_print(&g->json, "%.17g", d);
+    if (type == MMIXI_GGUF_F32) mmixi_print_real(&g->json, 9, (double)f);
+    else if (type == MMIXI_GGUF_F64) mmixi_print_real(&g->json, 17, d);
     else if (type == MMIXI_GGUF_BOOL) mmixi_print(&g->json, bits ? "true" : "false");
     else if (type == MMIXI_GGUF_U64 || (type < 6 && type % 2 == 0))
         mmixi_print(&g->json, "%llu", (unsigned long long)bits);
@@ -32978,9 +33237,16 @@ static int mmixi_file_target(const char *path, char target[MMIXI_PATH])
 static FILE *mmixi_file_temporary(const char *target, char *name, size_t room)
 {
     FILE *f = NULL;
+    const char *slash = strrchr(target, '/');
+    int folder = slash ? (int)(slash + 1 - target) : 0;
+    int is_short = 0;                            /* where the target's own name leaves no room */
     for (int i = 0; !f && i < 1000 && (i == 0 || errno == EEXIST); i++) {
-        snprintf(name, room, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
+        if (!is_short) snprintf(name, room, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
+        else snprintf(name, room, "%.*s.mmix.%lu.%d.tmp", folder, target, MMIXI_PROCESS(), i);
         f = mmixi_file_new(name);
+        if (f || is_short || errno != ENAMETOOLONG) continue;
+        is_short = 1;
+        errno = EEXIST;                          /* once more */
     }
     return f;
 }
@@ -34350,7 +34616,8 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name,
     double low = mmixi_setting_low(s);
     double high = mmixi_setting_high(s);
     size_t k = 0;
-    if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
+    int is_absent = !list || *list == 'n';       /* left out, or null */
+    if (s->files == MMIXI_IN_NEWER && is_absent) return;
     /* A file can say anything. More blocks than it has arrays are not worth the time to make them. */
     if (!strcmp(s->name, "depth")) high = fmin(high, (double)f->a->count);
     while (k < s->count) {
@@ -34370,10 +34637,8 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
 {
     mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
     for (size_t k = 0; k < s->count; k++) {
-        char number[64], local[64];
-        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(s, config, k));
-        mmixi_point(number, local, localeconv()->decimal_point, ".");
-        mmixi_print(t, "%s%s", k ? "," : "[", number);
+        mmixi_print(t, k ? "," : "[");
+        mmixi_print_real(t, 17, mmixi_setting_number(s, config, k));
     }
     mmixi_print(t, "]");
 }

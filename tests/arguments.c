@@ -284,7 +284,7 @@ static void bad_arguments(void)
         IS(mmix_mixer_windows(&none, axes[k < 2 ? k : 2], of_grid, of_windows, k % 2), -1);
         BAD(mmix_mix(m, &none), "mmix_mix",
             k == 0 ? "mmix_mixer_windows was called with 9 axes"
-                   : "and the grid and the window on each, not NULL");
+                   : "and the grid and the window on each, at least 1");
         BAD(mmix_mix_matrix(m, &none), "mmix_mix_matrix", "mmix_mixer_windows was called");
     }
     x.q = x.k;
@@ -310,7 +310,7 @@ static void bad_arguments(void)
     CHECK(mmix_mix_step(m, &x, steps, 0) && mmix_mix_state_tokens(steps, 0) == 5
           && mmix_mix_state_tokens(steps, 1) == 0);
     x.kind = MMIX_MIXER_SOFTMAX;
-    BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "for a slot that carries");
+    BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "the slot carries a state");
     x.mask = MMIX_MASK_PREFIX;
     x.prefix = 9;
     BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "prefix of 9");

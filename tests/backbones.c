@@ -150,10 +150,10 @@ static void odd_position_tables(mmix_ctx *m)
     const size_t cls[3] = { 1, 1, 8 }, positions[3] = { 1, 6, 8 }, patch[4] = { 8, 3, 2, 2 },
                  norm[1] = { 8 };
     mmix_vision_config c;
-    mmix_params_add(p, "", "cls_token", 3, cls, 0, 0, 0);
-    mmix_params_add(p, "", "pos_embed", 3, positions, 0, 0, 0);
-    mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, 0, 0, 0);
-    mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, 0, 0, 0);
+    mmix_params_add(p, "", "cls_token", 3, cls, MMIX_INIT_CONSTANT, 0, 0);
+    mmix_params_add(p, "", "pos_embed", 3, positions, MMIX_INIT_CONSTANT, 0, 0);
+    mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, MMIX_INIT_CONSTANT, 0, 0);
+    mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, MMIX_INIT_CONSTANT, 0, 0);
     CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
     CHECK(!mmix_vision_load(m, PATH)
           && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
@@ -405,7 +405,7 @@ static void widest_dinov3(mmix_ctx *m)
 {
     const size_t shape[3] = {1, 1, 4096};
     mmix_params *p = mmix_params_create(m);
-    mmix_params_add(p, "", "cls_token", 3, shape, 0, 0, 0);
+    mmix_params_add(p, "", "cls_token", 3, shape, MMIX_INIT_CONSTANT, 0, 0);
     CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
     CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "7B is not supported"));
     mmix_params_destroy(p);

@@ -149,6 +149,7 @@ static void subnormals(void)
     CHECK(mmix_item(mmix_log(m, mmix_fill(mmix_new1(m, 1), tiny))) == -HUGE_VAL);
     IS(mmix_item(mmix_sqrt(m, mmix_fill(mmix_new1(m, 1), tiny))), 0);
 #endif
+    IS(mmix_item(mmix_sum(m, mmix_fill(mmix_new1(m, 2), tiny / 100))), 0);
     CHECK(small_one * 2 > 0);
     FINE(m);
     mmix_destroy(m);
@@ -156,6 +157,64 @@ static void subnormals(void)
 
 /* ---- random numbers ---- */
 
+/* An error that is wrapped in the next, and one without a kind. */
+static void errors_again(void)
+{
+    mmix_ctx *m = context(1, 0);
+    doing("mmix_fail");
+    mmix_fail(m, MMIX_ERROR_FILE, "it is %d bytes short", 12);
+    const char *why = mmix_error(m);
+    mmix_error_clear(m);
+    mmix_fail(m, MMIX_ERROR_FILE, "cat.png: %s", why);
+    CHECK(!strcmp(mmix_error(m), "cat.png: it is 12 bytes short"));
+    mmix_error_clear(m);
+    IS(mmix_fail(m, MMIX_OK, "no kind"), -1);
+    IS(mmix_error_kind(m), MMIX_ERROR_ARGUMENT);
+    mmix_error_clear(m);
+    mmix_parallel_for(m, 10, NULL, NULL);
+    CHECK(says(m, MMIX_ERROR_ARGUMENT, "mmix_parallel_for: task is NULL"));
+    mmix_destroy(m);
+}
+/* Nearly all of a limit can be had: a block is larger than what is asked for only where that is to
+   be had. */
+static void near_the_limit(void)
+{
+    const size_t limit = (size_t)64 << 20, bytes = (size_t)4 << 20;
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.threads = 1;
+    o.allocator.byte_limit = limit;
+    mmix_ctx *m = mmix_create(&o);
+    size_t n = 0;
+    doing("a limit of 64 MiB");
+    while (mmix_new1(m, bytes / sizeof(real))) n++;
+    CHECK(says(m, MMIX_ERROR_MEMORY, "memory"));
+    CHECK(n * bytes >= limit - limit / 8);
+    mmix_destroy(m);
+}
+#if !defined(MMIX_NO_SIMD) && (defined(__x86_64__) || defined(_M_X64))
+#include <xmmintrin.h>
+static void mode_of(void *arg, size_t i) { ((unsigned *)arg)[i] = _mm_getcsr() & 0x8040u; }
+/* Tasks count subnormals as their caller does. */
+static void modes(void)
+{
+    mmix_ctx *m = context(2, 0);
+    const unsigned was = _mm_getcsr();
+    unsigned mode[64];
+    doing("a caller's own mode");
+    for (int flushes = 0; flushes < 2; flushes++) {
+        const unsigned own = flushes ? 0x8040u : 0;
+        _mm_setcsr((was & ~0x8040u) | own);
+        mmix_parallel_for(m, 64, mode_of, mode);
+        IS(_mm_getcsr() & 0x8040u, own);
+        for (int i = 0; i < 64; i++) IS(mode[i], own);
+    }
+    _mm_setcsr(was);
+    mmix_destroy(m);
+}
+#else
+static void modes(void) { }
+#endif
 static void randomness(void)
 {
     mmix_ctx *m = context(1, 5), *n = context(2, 5);
@@ -204,6 +263,9 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
     static const section all[] = { { "contexts", contexts },
                                    { "no_context", no_context },
                                    { "subnormals", subnormals },
+                                   { "errors", errors_again },
+                                   { "limit", near_the_limit },
+                                   { "modes", modes },
                                    { "random", randomness } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -596,6 +596,26 @@ static unsigned char *zip_of(const char *name, const void *data, size_t n, size_
     *size = at + times * entry + 22;
     return z;
 }
+/* A folder whose name is longer than what is looked for. */
+static void torch_long_folder(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    for (size_t length = 490; length < 520; length += 1) {
+        char name[600];
+        size_t size;
+        memset(name, 'f', length);
+        strcpy(name + length, "/data.pkl");
+        unsigned char *file = zip_of(name, "\x80\x02}.", 4, 1, &size);
+        mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
+        int fits = length + strlen("/data.pkl") < 512;
+        CHECK((a != NULL) == fits);
+        if (!fits) CHECK(strstr(mmix_error(m), "a folder with a shorter name"));
+        mmix_error_clear(m);
+        mmix_archive_close(a);
+        free(file);
+    }
+    mmix_destroy(m);
+}
 /* Files that say more than they hold: refused soon, and with memory in proportion to their size.
    That of very many arrays without bytes is right. */
 static void proportion(void)
@@ -1553,6 +1573,23 @@ static int made_of(const char *path, const char *test)
     snprintf(command, sizeof command, "test %s %s", test, path);
     return system(command) == 0;
 }
+/* A name that leaves no room for a temporary one beside it. */
+static void saving_long_name(void)
+{
+    static const int32_t value[2] = {1, 2};
+    const mmix_entry e = entry("a", MMIX_FILE_I32, 1, 2, 0, value);
+    mmix_ctx *m = small_ctx();
+    char name[300] = "build/over/";
+    CHECK(system("rm -rf build/over && mkdir -p build/over") == 0);
+    memset(name + 11, 'n', 255);
+    name[11 + 255] = 0;
+    CHECK_AT(mmix_archive_save(m, name, &e, 1, NULL) == 0, mmix_error(m));
+    struct stat info;
+    CHECK(!stat(name, &info) && info.st_size > 60);
+    CHECK(system("ls -A build/over | grep -c . | grep -qx 1") == 0);
+    remove(name);
+    mmix_destroy(m);
+}
 static void saving_over(void)
 {
     static const int32_t value[2] = {1, 2};
@@ -1880,6 +1917,7 @@ int main(void)
     torch_negative();
     torch_script();
     torch_beside();
+    torch_long_folder();
     other_types();
     many_small_json();
     many_small_pth();
@@ -1899,6 +1937,7 @@ int main(void)
     shards();
 #if defined(__unix__) || defined(__APPLE__)
     saving_over();
+    saving_long_name();
 #endif
     allocation_fails();
     truncated_files();

@@ -444,9 +444,9 @@ static void two_lists(void)
             BAD_INT(mmix_adamw_step(&pair[1], &o, 0, NULL) == 0, "mmix_adamw_step",
                     "the gradient of second");
         if (bad)
-            BAD_INT(mmixi_adamw_lists(m, pair, 2, &o, 1, 0, NULL) == -1, "mmix_adamw_step",
+            BAD_INT(mmixi_optimizer_lists(m, pair, 2, &o, 1, 0, NULL) == -1, "mmix_adamw_step",
                     "the gradient of second");
-        else NEAR(mmixi_adamw_lists(m, pair, 2, &o, 1, 0, NULL), sqrt(24.0), 1e-5);
+        else NEAR(mmixi_optimizer_lists(m, pair, 2, &o, 1, 0, NULL), sqrt(24.0), 1e-5);
         for (int i = 0; i < 2; i++) {
             IS(pair[i].steps[0], !bad);
             IS(mmix_data(p[i]->at[0].tensor)[0] == 1, bad);
@@ -524,7 +524,7 @@ static void decimal_points(void)
     static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8",
                                          "ps_AF.UTF-8", "ps_AF",      "fa_IR.UTF-8" };
     static const double values[] = {0.1, -1.25e-7, 1e300, 3, 0.30000000000000004};
-    char found[64] = "", text[64], back[64];
+    char found[MMIXI_NUMBER_TEXT] = "", text[MMIXI_NUMBER_TEXT], back[MMIXI_NUMBER_TEXT];
     mmix_ctx *m = mmix_create(NULL);
     mmixi_model_file plain = mmixi_model_begin(m, NULL, NULL), local = plain;
     mmix_dino_config c;
@@ -544,6 +544,9 @@ static void decimal_points(void)
             snprintf(back, sizeof back, "%.17g", values[k]);
             mmixi_point(found, back, localeconv()->decimal_point, ".");
             CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
+            mmixi_text printed = { text, 0, sizeof text };
+            mmixi_print_real(&printed, 17, values[k]);
+            CHECK_AT(!strcmp(text, found), names[i]);
         }
         local.n_metadata = 0;
         mmixi_model_config(&local, "config", "vision.", &c.vision, mmixi_vision_settings);

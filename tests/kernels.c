@@ -587,12 +587,12 @@ static void row_adamw(size_t n)
     for (size_t i = 0; i < n; i++)
         v[i] = (real)fabs((double)w[i]);
     copy_row(y, v, n);
-    k->adamw(n, z, x, u, v, (real)0.5, (real)0.99, (real)0.01, (real)0.9, (real)0.95, (real)1.5,
-             (real)1e-3);
+    k->adamw(n, z, x, u, v, (real)0.5, (real)0.99, (real)0.01, (real)0.9, (real)0.1, (real)0.95,
+             (real)0.05, (real)1.5, (real)1e-3);
     for (size_t i = 0; i < n; i++) {
         wide g = (wide)0.5L * (wide)x[i];
-        wide mo = (wide)(real)0.9 * (wide)more[i] + (1 - (wide)(real)0.9) * g;
-        wide v2 = (wide)(real)0.95 * (wide)y[i] + (1 - (wide)(real)0.95) * g * g;
+        wide mo = (wide)(real)0.9 * (wide)more[i] + (wide)(real)0.1 * g;
+        wide v2 = (wide)(real)0.95 * (wide)y[i] + (wide)(real)0.05 * g * g;
         close_to("adamw m", n, (double)u[i], mo, e);
         close_to("adamw v", n, (double)v[i], v2, e);
         g = (wide)(real)0.01 * mo / (sqrt(v2) * (wide)1.5L + (wide)(real)1e-3);

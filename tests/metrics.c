@@ -345,6 +345,9 @@ static void test_iou(mmix_ctx *m)
               == 0
           && close_to(iou, 1, 0));
     FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), NULL, 0.5, 0, &iou), "mask is NULL");
+    const mmix_real nan[1] = {(mmix_real)NAN};
+    FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 1, nan), ints(m, 3, 1, 1, 1, mask), 0.5, 0, &iou),
+          "row 0 of map holds nan");
     FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 4, mask), 0.5, 0, &iou),
           "mask has shape (1, 1, 4)");
 }
@@ -414,7 +417,7 @@ static void test_map(mmix_ctx *m)
     o.similarity = 5;
     FAILS(m, map_of(m, &o, query, 1, patches, 2, 3, 4, 2, 3, &r), "similarity is 5");
     two[1] = (mmix_real)HUGE_VAL;
-    FAILS(m, map_of(m, NULL, two, 1, patches, 2, 3, 4, 2, 3, &r), "row 0 of similarities holds");
+    FAILS(m, map_of(m, NULL, two, 1, patches, 2, 3, 4, 2, 3, &r), "row 0 of query holds inf");
     mmix_reset(m);
 }
 

@@ -1160,6 +1160,182 @@ static void augmented(void)
     mmix_destroy(m);
 }
 
+/* A hook that ends itself is called once; one that puts another in its place is followed by it. */
+static void look_once(void *user, mmix_ctx *m, const mmix_mixer *x)
+{
+    watched *w = (watched *)user;
+    w->count++;
+    w->tokens = mmix_shape(x->q, 1);
+    mmix_mix_hook(m, NULL, NULL);
+}
+static void look_then(void *user, mmix_ctx *m, const mmix_mixer *x)
+{
+    (void)x;
+    mmix_mix_hook(m, look_once, user);
+}
+static void hooks_change(mmix_ctx *m)
+{
+    watched w;
+    mmix_tensor *t = mmix_fill_normal(m, mmix_new4(m, 1, 3, 1, 2), 1, 1);
+    mmix_mixer x = mmix_mixer_softmax(t, t, t);
+    doing("a hook that changes the hook");
+    memset(&w, 0, sizeof w);
+    mmix_mix_hook(m, look_once, &w);
+    for (int i = 0; i < 3; i++) mmix_mix(m, &x);
+    IS(w.count, 1);
+    mmix_mix_hook(m, look_then, &w);
+    for (int i = 0; i < 3; i++) mmix_mix(m, &x);
+    IS(w.count, 2);
+    mmix_mix_hook(NULL, look_once, &w);
+    FINE(m);
+}
+/* The backward of one token whose final state lies where the initial one does is that of a final
+   state elsewhere. */
+enum { ONE_H = 2, ONE_N = 3 };
+static void backward_in_place(int kind)
+{
+    enum { P_MAX = 4 };
+    const size_t P = kind == MMIX_MIXER_SSD ? P_MAX : 1;
+    const size_t n = ONE_H * P;
+    real q[ONE_N], k[ONE_N], v[ONE_H * P_MAX], y[ONE_H * P_MAX], dy[ONE_H * P_MAX];
+    real dv[2][ONE_H * P_MAX], state[2][ONE_H * P_MAX * ONE_N], dt[ONE_H], A[ONE_H * ONE_N];
+    mmix_raw x;
+    memset(&x, 0, sizeof x);
+    x.o.kind = kind;
+    x.B = x.L = x.S = 1;
+    x.H = ONE_H;
+    x.N = ONE_N;
+    x.P = P;
+    for (size_t i = 0; i < ONE_N; i++) q[i] = k[i] = (real)(uniform() - 0.5);
+    for (size_t i = 0; i < n; i++) v[i] = dy[i] = (real)(uniform() - 0.5);
+    for (size_t i = 0; i < ONE_H * ONE_N; i++) A[i] = -1;
+    for (size_t i = 0; i < ONE_H; i++) dt[i] = (real)0.3;
+    for (size_t i = 0; i < n * ONE_N; i++) state[0][i] = (real)(uniform() - 0.5);
+    memcpy(state[1], state[0], sizeof state[0]);
+    x.q = mmix_head_view_rows(q, 1, 1, ONE_N, ONE_H);
+    x.k = mmix_head_view_rows(k, 1, 1, ONE_N, ONE_H);
+    x.v = mmix_head_view_rows(v, 1, ONE_H, P, ONE_H);
+    x.y = mmix_head_view_rows(y, 1, ONE_H, P, ONE_H);
+    x.dt = mmix_head_view_rows(dt, 1, ONE_H, 1, ONE_H);
+    x.dy = mmix_head_view_rows(dy, 1, ONE_H, P, ONE_H);
+    x.A = A;
+    x.initial_state = state[0];
+    real *scratch = (real *)malloc((mmix_raw_scratch_size(&x, 0) + 1) * sizeof *scratch);
+    mmix_raw_forward(&x, scratch);
+    free(scratch);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        for (size_t i = 0; i < n; i++) dv[in_place][i] = -7;
+        x.dv = mmix_head_view_rows(dv[in_place], 1, ONE_H, P, ONE_H);
+        x.final_state = in_place ? state[0] : NULL;
+        scratch = (real *)malloc((mmix_raw_scratch_size(&x, 1) + 1) * sizeof *scratch);
+        mmix_raw_backward(&x, scratch);
+        free(scratch);
+    }
+    CHECK(!memcmp(dv[0], dv[1], n * sizeof(real)) && dv[1][0] > -7);
+    CHECK(!memcmp(state[0], state[1], n * ONE_N * sizeof(real)));
+}
+/* A slot carries one kind of thing, whatever the shapes. */
+static void slots_keep_their_kind(mmix_ctx *m)
+{
+    doing("a slot of another kind");
+    mmix_mix_state *s = mmix_mix_state_create(m, 2);
+    mmix_tensor *k = mmix_fill_normal(m, mmix_new4(m, 1, 1, 1, 3), 1, 2);
+    mmix_tensor *v = mmix_fill(mmix_new4(m, 1, 1, 1, 1), 1);
+    mmix_tensor *u = mmix_fill(mmix_new4(m, 1, 1, 200, 1), 1);
+    mmix_tensor *dt = mmix_fill(mmix_new3(m, 1, 1, 200), 1);
+    mmix_tensor *A = mmix_fill(mmix_new2(m, 200, 3), -1);
+    mmix_mixer scan = mmix_mixer_selective(u, dt, A, k, k);
+    mmix_mixer attention = mmix_mixer_softmax(k, k, v);
+    attention.mask = MMIX_MASK_CAUSAL;
+    CHECK(mmix_mix_step(m, &scan, s, 0) && mmix_mix_step(m, &attention, s, 1));
+    BAD(mmix_mix_step(m, &attention, s, 0), "mmix_mix_step", "the slot carries a state");
+    BAD(mmix_mix_step(m, &scan, s, 1), "mmix_mix_step", "the slot carries keys and values");
+    mmix_mix_state *copy = mmix_mix_state_copy(s);
+    BAD(mmix_mix_step(m, &attention, copy, 0), "mmix_mix_step", "the slot carries a state");
+    IS(mmix_mix_state_tokens(s, 0), 1);
+    mmix_mix_state_clear(s);
+    CHECK(mmix_mix_step(m, &attention, s, 0));
+    FINE(m);
+    mmix_mix_state_destroy(copy);
+    mmix_mix_state_destroy(s);
+}
+static void odd_windows(mmix_ctx *m)
+{
+    doing("windows");
+    const size_t grid[2] = { 2, 2 }, none[2] = { 0, 1 }, huge[2] = { SIZE_MAX - 1, 1 };
+    mmix_tensor *t = mmix_fill_normal(m, mmix_new4(m, 1, 4, 1, 2), 1, 3);
+    mmix_mixer x = mmix_mixer_softmax(t, t, t);
+    IS(mmix_mixer_windows(&x, 2, grid, none, 0), -1);
+    BAD(mmix_mix(m, &x), "mmix_mix", "at least 1");
+    IS(mmix_mixer_windows(&x, 2, none, grid, 0), -1);
+    IS(mmix_mixer_windows(&x, 2, grid, huge, 0), 0);
+    x.shift[0] = 1;
+    BAD(mmix_mix(m, &x), "window[0] is", "expected 1 to 2147483647");
+    mmix_mixer scan = mmix_mixer_ssd(t, mmix_fill(mmix_new3(m, 1, 4, 1), 1),
+                                     mmix_fill(mmix_new1(m, 1), -1), t, t);
+    scan.dt_low = 0.1;
+    scan.dt_high = 0.01;
+    BAD(mmix_mix(m, &scan), "mmix_mix", "dt_low is above dt_high");
+}
+/* A step over many equal keys is as exact as a whole sequence: y is their common value. */
+static void long_step(mmix_ctx *m)
+{
+    enum { KEYS = 300000 };
+    doing("a step after 300,000 tokens");
+    mmix_tensor *q = mmix_new4(m, 1, 1, 1, 1), *k = mmix_new4(m, 1, KEYS, 1, 1);
+    mmix_tensor *v = mmix_fill(mmix_new4(m, 1, KEYS, 1, 2), 0.1);
+    mmix_mixer x = mmix_mixer_softmax(q, k, v);
+    mmix_tensor *y = mmix_mix(m, &x);
+    NEAR(mmix_data(y)[1], 0.1, 100 * EPS);
+    FINE(m);
+}
+/* The longest chunk is 1024, whatever is asked for. */
+static void long_chunks(mmix_ctx *m)
+{
+    doing("a chunk of 2^31 tokens");
+    mmix_tensor *t = mmix_fill_normal(m, mmix_new4(m, 1, 1500, 1, 2), 1, 3);
+    mmix_mixer x = mmix_mixer_ssd(t, mmix_fill(mmix_new3(m, 1, 1500, 1), 0.1),
+                                  mmix_fill(mmix_new1(m, 1), -1), t, t);
+    mmix_tensor *y = mmix_mix(m, &x);
+    x.chunk = (size_t)1 << 31;
+    ALIKE(mmix_mix(m, &x), y, 200 * EPS);
+    FINE(m);
+}
+static void far_scores(mmix_ctx *m)              /* beyond a float's, in the double build */
+{
+    if (sizeof(real) == 4) return;
+    doing("scores of -1e40");
+    mmix_tensor *q = mmix_fill(mmix_new4(m, 1, 2, 1, 1), -1e20);
+    mmix_tensor *k = mmix_fill(mmix_new4(m, 1, 2, 1, 1), 1e20);
+    mmix_tensor *v = mmix_fill(mmix_new4(m, 1, 2, 1, 1), 0.5);
+    mmix_mixer x = mmix_mixer_softmax(q, k, v);
+    NEAR(mmix_data(mmix_mix(m, &x))[1], 0.5, EPS);
+    x.mask = MMIX_MASK_CAUSAL;
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    for (size_t i = 0; i < 2; i++) {
+        x.q = mmix_slice(m, q, 1, i, 1);
+        x.k = mmix_slice(m, k, 1, i, 1);
+        x.v = mmix_slice(m, v, 1, i, 1);
+        NEAR(mmix_data(mmix_mix_step(m, &x, s, 0))[0], 0.5, EPS);
+    }
+    mmix_mix_state_destroy(s);
+    FINE(m);
+}
+static void edges(void)
+{
+    mmix_ctx *m = context(2, 4);
+    hooks_change(m);
+    doing("a raw backward in place");
+    backward_in_place(MMIX_MIXER_SSD);
+    backward_in_place(MMIX_MIXER_SELECTIVE);
+    slots_keep_their_kind(m);
+    odd_windows(m);
+    long_step(m);
+    long_chunks(m);
+    far_scores(m);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
@@ -1167,7 +1343,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
         { "selective", selective_invariants }, { "watching", watching },
         { "exactness", exactness }, { "finite", not_finite },
         { "retention", retention }, { "steps", softmax_steps },
-        { "augmented", augmented }
+        { "augmented", augmented }, { "edges", edges }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

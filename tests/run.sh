@@ -76,7 +76,7 @@ else
         report=$!
     fi
     # in float, double and regression; in float and double alone
-    programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations
+    programs="properties mixing heads blocks files gguf distillation decoder backbones vision threads training tape context arguments allocations edges
         mmate qlora decoder_files language towers vlm qwen llama2c text tokenizer decoder_arguments internals video device tiny narrow"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear

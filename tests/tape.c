@@ -483,6 +483,136 @@ static void overwritten(void)
 #endif
 
 /* A sum over an axis of one, of a view whose step along it is the whole tensor's. */
+/* A mark between forward and backward, of whose memory the backward frees a part: the ends of step
+   memory do not cross, and what is dropped can be had again. */
+static void mark_before_backward(mmix_ctx *m)
+{
+    size_t held = 0;
+    doing("a mark before the backward");
+    for (int step = 0; step < 6; step++) {
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new1(m, 1 << 14), 1)), *y = x;
+        mmix_record(m, 1);
+        for (int i = 0; i < 40; i++) y = mmix_silu(m, y);
+        mmix_tensor *loss = mmix_sum(m, y);
+        const mmix_mark mark = mmix_mark_here(m);
+        mmix_backward(m, loss);
+        mmix_record(m, 0);
+        mmix_tensor *keep[2] = { mmix_exp(m, x), mmix_silu(m, x) };
+        if (step == 3) keep[1] = mmix_fill(mmix_new1(m, 1 << 18), 3);
+        IS(mmix_rewind_keep(m, mark, keep, 2), 0);
+        const mmix_mark now = mmix_mark_here(m);
+        CHECK(now.step.low <= now.step.high);
+        mmix_tensor *more = mmix_fill(mmix_new1(m, 1 << 17), 7);
+        NEAR(mmix_data(keep[0])[100], 2.7182818284590452, 1e-5);
+        IS(mmix_data(more)[0], 7);
+        mmix_reset(m);
+    }
+    mmix_tensor *a = mmix_require_grad(mmix_fill(mmix_new1(m, 1 << 12), 1));
+    const mmix_mark mark = mmix_mark_here(m);
+    for (int i = 0; i < 200; i++) {              /* gradients are dropped with the rest */
+        mmix_record(m, 1);
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, a, a)));
+        mmix_record(m, 0);
+        mmix_tensor *norm = mmix_sum(m, mmix_grad(a));
+        IS(mmix_rewind_keep(m, mark, &norm, 1), 0);
+        IS(mmix_data(norm)[0], 2 << 12);
+        if (i == 20) held = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, held);
+    FINE(m);
+    mmix_reset(m);
+}
+/* A gradient as a leaf of its own, and as what a backward begins with. */
+static void gradient_as_leaf(mmix_ctx *m)
+{
+    const real v[4] = { 1, 2, 3, 4 };
+    const size_t n = 4;
+    doing("a gradient as a leaf");
+    mmix_fill(mmix_new1(m, 100000), 7);
+    mmix_reset(m);
+    mmix_tensor *x = mmix_require_grad(mmix_from(m, 1, &n, v));
+    mmix_record(m, 1);
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
+    mmix_tensor *g = mmix_require_grad(mmix_grad(x));
+    CHECK(!mmix_grad(g));
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, g, g)));
+    for (int i = 0; i < 4; i++) IS(mmix_data(mmix_grad(g))[i], 4 * (i + 1));
+    mmix_reset(m);
+    doing("a gradient that a backward begins with");
+    x = mmix_require_grad(mmix_from(m, 1, &n, v));
+    mmix_backward(m, mmix_sum(m, x));
+    mmix_tensor *y = mmix_mul(m, x, x), *ones = mmix_grad(x);
+    mmix_backward_from(m, &y, &ones, 1);
+    for (int i = 0; i < 4; i++) IS(mmix_data(mmix_grad(x))[i], 1 + 2 * (i + 1));
+    mmix_record(m, 0);
+    FINE(m);
+    mmix_reset(m);
+}
+/* One number beside many, at the very end of its memory: its neighbours are not read. */
+static void one_number(mmix_ctx *m)
+{
+    doing("one number beside 200");
+    mmix_tensor *one = mmix_require_grad(mmix_fill(mmix_new1(m, 1), 2));
+    mmix_tensor *many = mmix_require_grad(mmix_fill_normal(m, mmix_new1(m, 200), 1, 1));
+    mmix_record(m, 1);
+    mmix_tensor *loss = mmix_sum(m, mmix_add(m, many, one));
+    mmix_backward(m, mmix_add(m, loss, mmix_sum(m, mmix_sub(m, one, many))));
+    mmix_record(m, 0);
+    IS(mmix_data(mmix_grad(one))[0], 400);
+    IS(mmix_data(mmix_grad(many))[199], 0);
+    /* of a NaN each operand of a maximum gets half */
+    const real v[2] = { (real)NAN, 1 };
+    const size_t n = 2;
+    mmix_tensor *a = mmix_require_grad(mmix_from(m, 1, &n, v));
+    mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 2), 1));
+    mmix_record(m, 1);
+    mmix_tensor *y = mmix_maximum(m, a, b);
+    CHECK(mmix_data(y)[0] != mmix_data(y)[0]);
+    mmix_backward(m, mmix_sum(m, y));
+    mmix_record(m, 0);
+    CHECK(mmix_data(mmix_grad(a))[0] == (real)0.5 && mmix_data(mmix_grad(b))[0] == (real)0.5);
+    FINE(m);
+    mmix_reset(m);
+}
+static mmix_tensor *same_block(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    (void)user;
+    (void)m;
+    return in[0];
+}
+static void odd_calls(mmix_ctx *m)
+{
+    doing("odd calls");
+    const mmix_mark mark = mmix_mark_here(m);
+    const size_t huge[2] = { 1, SIZE_MAX / 32 + 2 };
+    const real v[2] = { 1, 1 };
+    const size_t shape[4] = { 1, 1, 1, 2 };
+    mmix_tensor *x = mmix_from(m, 4, shape, v);
+    BAD_INT(mmix_rewind_keep(m, mark, NULL, 1), "mmix_rewind_keep", "keep is NULL");
+    BAD(mmix_checkpoint(m, NULL, NULL, 0, &x, 1), "mmix_checkpoint", "f is NULL");
+    BAD(mmix_checkpoint(m, same_block, NULL, 8, &x, 1), "mmix_checkpoint", "user is NULL");
+    for (int dtype = MMIX_DTYPE_BF16; dtype <= MMIX_DTYPE_Q4; dtype++)
+        BAD(mmix_new(m, dtype, 2, huge), "axis 1 has size", "");
+    /* a scale below out/in goes on beyond the last pixel, which stays */
+    mmix_tensor *y = mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC_ANTIALIAS, 1, 6, 0, 1);
+    for (int i = 0; i < 6; i++) NEAR(mmix_data(y)[i], 1, 10 * EPS);
+    /* angles of any size turn, and do not grow */
+    mmix_tensor *q = mmix_fill(mmix_new4(m, 1, 1, 1, 2), 1);
+    mmix_tensor *angle = mmix_fill(mmix_new2(m, 1, 1), 1e20);
+    mmix_tensor *turned = mmix_rope(m, q, angle, NULL);
+    CHECK(turned && largest(turned) <= 1.5);
+    FINE(m);
+    mmix_reset(m);
+}
+static void corners(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mark_before_backward(m);
+    gradient_as_leaf(m);
+    one_number(m);
+    odd_calls(m);
+    mmix_destroy(m);
+}
 static void sum_of_view(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -729,7 +859,7 @@ static void long_sums(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "lifetimes", lifetimes }, { "tensors", tensors }, { "rare", rare },
+        { "lifetimes", lifetimes }, { "tensors", tensors }, { "rare", rare }, { "corners", corners },
         { "views", sum_of_view }, { "long sums", long_sums }, { "reference", reference }
 #ifdef MMIX_REGRESSION
         , { "overwritten", overwritten }

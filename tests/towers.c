@@ -357,8 +357,8 @@ static void created(void)
     c.width = 5;
     mmix_towers *t = mmix_towers_create(m, c), *again = mmix_towers_create(m, c);
     mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 8, 8), 1, 3);
-    const int32_t ids[6] = { 1, 2, 3, 4, 5, 6 };
-    const size_t shape[2] = { 2, 3 };
+    const int32_t ids[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4 };
+    const size_t shape[2] = { 2, 6 };
     mmix_tensor *v[2] = { mmix_towers_picture(m, t, image),
                           mmix_towers_text(m, t, mmix_from_i32(m, 2, shape, ids)) };
     for (int k = 0; k < 2; k++)

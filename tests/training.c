@@ -389,6 +389,37 @@ static void moving_average(mmix_params *p, mmix_params *q)
     IS(hash_params(q, 1) == hash_params(p, 1), 1);
     IS(mmix_ema(q, p, 1), 0);
     IS(hash_params(q, 1) == hash_params(p, 1), 1);
+    REFUSED(q->m, mmix_ema(q, p, (double)NAN), "momentum is nan");
+}
+/* One step of AdamW moves a parameter by lr, whatever β is; and the state is freed as it was made,
+   though the list's gradients are gone and its matrices narrow. */
+static void one_step(mmix_ctx *m, double beta1, double beta2)
+{
+    const size_t shape[2] = { 16, 32 };
+    mmix_optimizer s;
+    mmix_adamw o = mmix_adamw_config_default();
+    mmix_params *p = mmix_params_create(m);
+    mmix_tensor *w = mmix_params_add(p, "", "w.weight", 2, shape, MMIX_INIT_CONSTANT, 0, 0);
+    mmix_params_allocate(p);
+    o.lr = 1;
+    o.weight_decay = 0;
+    o.beta1 = beta1;
+    o.beta2 = beta2;
+    IS(mmix_adamw_init(&s, p), 0);
+    mmix_record(m, 1);
+    mmix_backward(m, mmix_sum(m, w));
+    mmix_record(m, 0);
+    REFUSED(m, mmix_adamw_step(&s, &o, (double)NAN, NULL) < 1, "clip is nan");
+    CHECK(mmix_adamw_step(&s, &o, 0, NULL) > 0);
+    NEAR(mmix_data(w)[0], -1, 1e-6);
+    mmix_params_require_grad(p, 0);
+    if (sizeof(real) == 4) {                     /* narrow for use, while the state lives */
+        IS(mmix_params_narrow(p, MMIX_DTYPE_I8), 0);
+        REFUSED(m, mmix_ema(p, p, 0.5), "narrow ones");
+    }
+    mmix_optimizer_free(&s);
+    mmix_params_destroy(p);
+    mmix_reset(m);
 }
 static void plain_sgd(mmix_ctx *m, mmix_params *q)
 {
@@ -521,6 +552,11 @@ static void optimizer(void)
     /* torch.optim.SGD: dampening damps a buffer, and there is none */
     doing("sgd without momentum");
     plain_sgd(m, q);
+    {
+        static const double betas[5][2] = { { 0.9, 0.999 }, { 0.9, 0.9999 }, { 0.9, 1 - 1e-6 },
+                                            { 0.9, 1 - 2e-8 }, { 1 - 2e-8, 0.999 } };
+        for (int i = 0; i < 5; i++) one_step(m, betas[i][0], betas[i][1]);
+    }
     mmix_optimizer_free(&s);
     for (size_t n = 1; n <= 5; n++) {            /* no memory for the moments: nothing is kept */
         size_t before = mmix_memory(m).bytes;

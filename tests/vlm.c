@@ -618,7 +618,7 @@ static void nvila_plans(void)
     WRONG(wrong.film_frames = 70000, "film_frames is 70000");
     WRONG(wrong.film_token = wrong.image_token, "image_token and film_token are both 2");
     WRONG(wrong.projector = 4, "projector is 4");
-    WRONG(wrong.kind = MMIX_VLM_LLAVA, "n_scales is 3, expected 0");
+    WRONG((wrong.kind = MMIX_VLM_LLAVA, wrong.merge = 1), "n_scales is 3, expected 0");
 #undef WRONG
     FINE(m);
     mmix_destroy(m);
