@@ -38,7 +38,8 @@ static const char help[] =
     "  chat MODEL [QUESTION]      MODEL: a .gguf, or a folder with model.safetensors (or\n"
     "                             pytorch_model.bin), config.json and tokenizer.json, of a\n"
     "                             model of docs/models.md: Llama, Mistral, Qwen2, Qwen3,\n"
-    "                             SmolLM3, Granite, Mamba, Mamba-2, Falcon-H1, Nemotron-H, …\n\n"
+    "                             SmolLM3, Granite, Gemma 3, Mamba, Mamba-2, Falcon-H1,\n"
+    "                             Nemotron-H, …\n\n"
     "  --type NAME        float, bf16, f16, int8 or q4: how weights are held; q4 is fastest,\n"
     "                     float the most exact              (bf16 for a .gguf, else float)\n"
     "  --temperature T    0: always the likeliest token                       (0)\n"
@@ -50,6 +51,9 @@ static const char help[] =
     "  --plain            no chat template: the model goes on with the text, as base models do\n"
     "  --threads N        (all cores)\n"
     "  --help\n\n"
+    "It knows the chat templates of SmolLM2 and 3, Qwen2, 2.5 and 3, Llama 3 to 3.3, TinyLlama,\n"
+    "Zephyr, Mistral, Granite 3 and 4, Gemma 3, Falcon Mamba, Falcon 3, Falcon-H1, OLMo 2,\n"
+    "Tülu 3, Nemotron-H and Nemotron Nano 2. It refuses others.\n\n"
     "At the end it prints how fast it was, to stderr. Exit status: 0, 1 for an error.\n";
 
 typedef struct settings {
