@@ -46,8 +46,8 @@
 
        cc -O2 program.c -o program -lm -lpthread
 
-   What it costs. The implementation takes about 11 seconds to compile (gcc 12.2 -O2 on x86-64) and
-   makes an object of 1,000 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 500 kB. The declarations
+   What it costs. The implementation takes 12 seconds to compile (gcc 12.2 -O2, AMD EPYC) and makes
+   an object of 1,290 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 530 kB. The declarations
    alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
    unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
    that a steady loop allocates nothing.
@@ -1694,8 +1694,8 @@ MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config confi
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
 /* Returns a decoder from a file: one of mmix_decoder_save; llama2.c's .bin; a GGUF; or Hugging
    Face's .safetensors (or PyTorch's .bin, as state-spaces' own files) with its config.json in the
-   same folder. docs/models.md lists the kinds. What a file or its config asks for and is not done
-   here is an error that names it. NULL on error. */
+   same folder; path is the file's. docs/models.md lists the kinds. What a file or its config asks
+   for and is not done here is an error that names it. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
@@ -1811,7 +1811,7 @@ MMIXDEF const mmix_towers_config *mmix_towers_config_of(const mmix_towers *t);
 MMIXDEF mmix_params *mmix_towers_params(const mmix_towers *t);
 /* Returns towers from a file of a CLIP or SigLIP: Hugging Face's with its config.json, and
    preprocessor_config.json if there is one, in the same folder; OpenCLIP's with its
-   open_clip_config.json; OpenAI's, which has none. NULL on error. */
+   open_clip_config.json; OpenAI's, which has none. path is the file's. NULL on error. */
 MMIXDEF mmix_towers *mmix_towers_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
@@ -3346,6 +3346,7 @@ static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
         if (m->twin[i].base == (size_t)ptr) {
             d->free(d->user, m->twin[i].device, m->twin[i].size);
             m->twin[i] = m->twin[--m->twins];
+            break;
         }
     m->memory.bytes -= bytes + MMIXI_ALIGN;
     a->free(a->user, p - p[-1], bytes + MMIXI_ALIGN);
@@ -7124,29 +7125,29 @@ static inline size_t mmixi_span(size_t total, size_t i, size_t n, size_t *at)
 }
 
 /* The number of b's panels. */
-static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols)
+static inline size_t mmixi_panel_count(const mmixi_kernels *k, size_t cols)
 {
     return mmixi_ceil_div(cols, k->nr);
 }
 
 /* The column at which panel p begins. Panels are whole vectors, and as equal as possible: 64
    columns are 32 + 32, not 48 + 16. */
-static inline size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
+static inline size_t mmixi_panel_column(const mmixi_kernels *k, size_t cols, size_t p)
 {
     size_t vectors = mmixi_ceil_div(cols, k->lanes);
-    size_t panels = mmixi_panels(k, cols);
+    size_t panels = mmixi_panel_count(k, cols);
     return mmixi_cut(vectors, p, panels) * k->lanes;
 }
 
 /* The number of blocks of depth; an empty product has one, of no depth. */
-static inline size_t mmixi_depths(size_t depth)
+static inline size_t mmixi_depth_blocks(size_t depth)
 {
     return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1;
 }
 
 /* Reals of a packed b: for each block of depth, for each panel, depth rows of the panel's whole
    vectors. */
-static inline size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t cols)
+static inline size_t mmixi_packed_reals(const mmixi_kernels *k, size_t depth, size_t cols)
 {
     return depth * mmixi_round_up(cols, k->lanes);
 }
@@ -7247,10 +7248,10 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
                               mmixi_ahead *ahead)
 {
     size_t cols = c.cols;
-    size_t panels = mmixi_panels(k, cols);
+    size_t panels = mmixi_panel_count(k, cols);
     size_t vectors = mmixi_ceil_div(cols, k->lanes);
-    size_t blocks = mmixi_depths(a.cols);
-    size_t first_column = mmixi_panel(k, cols, first);
+    size_t blocks = mmixi_depth_blocks(a.cols);
+    size_t first_column = mmixi_panel_column(k, cols, first);
     mmixi_tiling tiling;
     tiling.tiles = mmixi_ceil_div(c.rows, k->mr);
     tiling.height = c.rows / tiling.tiles;
@@ -7268,7 +7269,7 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
             mmixi_mat to = mmixi_part(c, 0, j, c.rows, width);
             mmixi_mat panel = mmixi_part(b, k0, j, depth, width);
             if (packed) {
-                const mmix_real *at = packed + mmixi_gemm_packed(k, k0, cols) + j * depth;
+                const mmix_real *at = packed + mmixi_packed_reals(k, k0, cols) + j * depth;
                 size_t ld = mmixi_round_up(width, k->lanes);
                 panel = mmixi_matrix(at, depth, width, (ptrdiff_t)ld);
             }
@@ -7284,7 +7285,7 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
 static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
                                        mmixi_mat b, int add, int triangle, mmixi_ahead *ahead)
 {
-    size_t panels = mmixi_panels(k, c.cols);
+    size_t panels = mmixi_panel_count(k, c.cols);
     mmixi_fit(c, a, b);
     if (!c.rows || !c.cols) return;
     mmixi_gemm_panels(k, c, a, b, add, NULL, 0, panels, NULL, NULL, triangle, ahead);
@@ -7332,17 +7333,17 @@ static void mmixi_pack_task(void *arg, mmixi_range range)
     const mmixi_kernels *k = job->k;
     const mmixi_mat *b = &job->b;
     size_t cols = b->cols;
-    size_t blocks = mmixi_depths(b->rows);
-    size_t panels = mmixi_panels(k, cols);
+    size_t blocks = mmixi_depth_blocks(b->rows);
+    size_t panels = mmixi_panel_count(k, cols);
     size_t block = range.begin % blocks;
     size_t part = range.begin / blocks;
     size_t k0, first;
     size_t depth = mmixi_span(b->rows, block, blocks, &k0);
     size_t count = mmixi_span(panels, part, job->panel_parts, &first);
-    mmix_real *packed = job->packed + mmixi_gemm_packed(k, k0, cols);    /* the block */
+    mmix_real *packed = job->packed + mmixi_packed_reals(k, k0, cols);    /* the block */
     for (size_t p = first; p < first + count; p++) {
-        size_t j = mmixi_panel(k, cols, p);
-        size_t ld = mmixi_panel(k, cols, p + 1) - j;
+        size_t j = mmixi_panel_column(k, cols, p);
+        size_t ld = mmixi_panel_column(k, cols, p + 1) - j;
         size_t width = mmixi_min(ld, cols - j);
         mmix_real *to = packed + j * depth;
         mmixi_mat panel = mmixi_part(*b, k0, j, depth, width);
@@ -7350,7 +7351,7 @@ static void mmixi_pack_task(void *arg, mmixi_range range)
     }
 }
 
-/* Packs the b of a product into mmixi_gemm_packed(m->k, depth, cols) reals. */
+/* Packs the b of a product into mmixi_packed_reals(m->k, depth, cols) reals. */
 static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
     mmixi_pack_job job;
@@ -7358,8 +7359,8 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
     job.k = m->k;
     job.b = g->b;
     job.packed = to;
-    job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
-    size_t tasks = mmixi_depths(g->b.rows) * job.panel_parts;
+    job.panel_parts = mmixi_ceil_div(mmixi_panel_count(m->k, g->b.cols), 4);
+    size_t tasks = mmixi_depth_blocks(g->b.rows) * job.panel_parts;
     mmixi_ranges(m, tasks, 1, mmixi_pack_task, &job);
 }
 
@@ -7430,7 +7431,7 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     const mmixi_gemm *g = &plan->g;
     size_t cols = g->c.cols;
     size_t all_tiles = mmixi_ceil_div(g->c.rows, k->mr);
-    size_t all_panels = mmixi_panels(k, cols);
+    size_t all_panels = mmixi_panel_count(k, cols);
     size_t row_part = range.begin % plan->row_parts;
     size_t panel_part = range.begin / plan->row_parts;
     size_t first_tile, first_panel;
@@ -7439,8 +7440,8 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     size_t last_panel = first_panel + panels;
     size_t first_row = first_tile * k->mr;
     size_t rows = mmixi_min(tiles * k->mr, g->c.rows - first_row);
-    size_t j_begin = mmixi_panel(k, cols, first_panel);
-    size_t j_end = mmixi_min(mmixi_panel(k, cols, last_panel), cols);
+    size_t j_begin = mmixi_panel_column(k, cols, first_panel);
+    size_t j_end = mmixi_min(mmixi_panel_column(k, cols, last_panel), cols);
     mmixi_mat c = mmixi_part(g->c, first_row, 0, rows, cols);
     mmixi_mat a = mmixi_part(g->a, first_row, 0, rows, g->a.cols);
     mmix_real *copy = NULL;
@@ -7458,13 +7459,13 @@ static void mmixi_gemm_serial(const mmixi_kernels *k, const mmixi_gemm *g)
 {
     enum { TOGETHER = 4 };                       /* panels */
     size_t cols = g->c.cols;
-    size_t panels = mmixi_panels(k, cols);
+    size_t panels = mmixi_panel_count(k, cols);
     for (size_t first = 0; first < panels; first += TOGETHER) {
         size_t last = mmixi_min(first + TOGETHER, panels);
-        size_t end = mmixi_min(mmixi_panel(k, cols, last), cols);
+        size_t end = mmixi_min(mmixi_panel_column(k, cols, last), cols);
         mmixi_gemm_panels(k, g->c, g->a, g->b, 0, g->bias, first, last, g->packed_b, NULL,
                           MMIXI_WHOLE, NULL);
-        mmixi_gemm_finish(k, g, g->c, 0, mmixi_panel(k, cols, first), end);
+        mmixi_gemm_finish(k, g, g->c, 0, mmixi_panel_column(k, cols, first), end);
     }
 }
 #endif
@@ -7486,7 +7487,7 @@ static void mmixi_gemm_share_out(mmixi_gemm_plan *plan, size_t least_rows)
     size_t rows = plan->g.c.rows;
     size_t cols = plan->g.c.cols;
     size_t mr = plan->k->mr;
-    size_t panels = mmixi_panels(plan->k, cols);
+    size_t panels = mmixi_panel_count(plan->k, cols);
     double steps = (double)(plan->g.a.cols + 1);
     double work = (double)rows * (double)cols * steps / (int)MMIXI_TASK_WORK;
     size_t wanted = (size_t)(work < 64 ? work : 64);
@@ -7556,7 +7557,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     if (pack) {
         size_t some = mmixi_round_up(MMIXI_PACK_MOST * m->lanes / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
-        room = mmixi_reals(m, mmixi_gemm_packed(m->k, depth, piece), 1);
+        room = mmixi_reals(m, mmixi_packed_reals(m->k, depth, piece), 1);
     }
     if (copy) plan.copy = mmixi_reals(m, m->lanes, MMIXI_MC * MMIXI_KC);
     if ((pack && !room) || (copy && !plan.copy)) {
@@ -11178,25 +11179,25 @@ static inline void mmixi_norm_gate(const mmixi_norm_pass *p, size_t r, mmix_real
 }
 
 /* Row r of y from what is normalized: x, or u of the gated norm. */
-static void mmixi_norm_row(const mmixi_norm_pass *p, size_t r, const mmix_real *x)
+static void mmixi_norm_row(const mmixi_norm_pass *p, size_t row, const mmix_real *x)
 {
     const mmixi_kernels *k = p->k;
     size_t d = p->width;
-    mmix_real *y = mmixi_row(p->y, r);
+    mmix_real *y = mmixi_row(p->y, row);
     mmix_real mean = 0;
-    for (size_t g = 0; g < p->groups; g++) {
-        const mmix_real *w = mmixi_norm_weight(p, g);
+    for (size_t group = 0; group < p->groups; group++) {
+        const mmix_real *w = mmixi_norm_weight(p, group);
         if (p->center) mean = k->sum(d, x) / (mmix_real)d;
         double squares = k->variance(d, x, mean);            /* Σ (x - μ)² */
         double r_squared = squares / (double)d + p->eps;
         mmix_real rstd = (mmix_real)(1 / sqrt(r_squared));
         /* b is of layer norm alone, which has one group */
         k->normalize(d, x, mean, rstd, w, p->b, y);
-        if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
+        if (p->kept) mmixi_norm_kept(p, row)[group] = rstd;
         x += d;
         y += d;
     }
-    if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
+    if (p->kept) mmixi_norm_kept(p, row)[p->groups] = mean;
 }
 static void mmixi_norm_rows(void *arg, mmixi_range range)
 {
@@ -11230,18 +11231,18 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
 
 /* The norm's part of row r, from dy and x, or of the gated norm u: it writes dx, or adds to it, and
    adds to dw (D) and to db (D) behind it. */
-static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x,
+static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t row, const mmix_real *x,
                                     mmix_real *dx, int add, mmix_real *dw)
 {
     const mmixi_kernels *k = p->k;
-    const mmix_real *dy = mmixi_row(p->dy, r);
-    const mmix_real *kept = mmixi_norm_kept(p, r);
+    const mmix_real *dy = mmixi_row(p->dy, row);
+    const mmix_real *kept = mmixi_norm_kept(p, row);
     size_t d = p->width;
     mmix_real mean = kept[p->groups];
     mmix_real *db = dw + p->D;
-    for (size_t g = 0; g < p->groups; g++) {
-        const mmix_real *w = mmixi_norm_weight(p, g);
-        mmix_real rstd = kept[g];
+    for (size_t group = 0; group < p->groups; group++) {
+        const mmix_real *w = mmixi_norm_weight(p, group);
+        mmix_real rstd = kept[group];
         double sum, along;                       /* Σ g and Σ g x̂ */
         mmixi_normalize_sums(k, d, dy, x, mean, rstd, w, &sum, &along);
         mmix_real g_mean = p->center ? (mmix_real)sum / (mmix_real)d : 0;
@@ -17501,7 +17502,7 @@ static size_t mmixi_pack_size(const mmix_ctx *m, const mmix_tensor *t)
 {
     int is_packed = t && t->packed && t->packed_nr == m->k->nr;
     if (mmix_ndim(t) != 2 || is_packed || mmixi_is_narrow(t)) return 0;
-    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+    return mmixi_packed_reals(m->k, t->shape[1], t->shape[0]);
 }
 
 /* Makes the packed copy at `to`. */
@@ -18991,7 +18992,7 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
     mmix_tensor *u = mmixi_mamba2_project(m, layer, x);
     mmix_tensor *y = mmixi_mamba2_scan(m, layer, MMIX_SCAN_FORWARD, u, seq_idx, state);
     if (both) {
-        mmix_tensor *reverse = mmixi_mamba2_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, state);
+        mmix_tensor *reverse = mmixi_mamba2_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, NULL);
         y = mmixi_binary(m, who, MMIX_OP_ADD, y, reverse, 0.5, 0.5);
     }
     if (!state || in) y = mmixi_keep_only(m, mark, y);
@@ -19113,7 +19114,7 @@ MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *l
     mmix_tensor *u = mmix_linear(m, x, layer->in_proj, layer->in_bias);
     mmix_tensor *y = mmixi_mamba1_scan(m, layer, MMIX_SCAN_FORWARD, u, seq_idx, state);
     if (both) {
-        mmix_tensor *reverse = mmixi_mamba1_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, state);
+        mmix_tensor *reverse = mmixi_mamba1_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, NULL);
         y = mmixi_binary(m, who, MMIX_OP_ADD, y, reverse, share, share);
     }
     if (!state || in) y = mmixi_keep_only(m, mark, y);

@@ -1145,7 +1145,7 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
             packed[i] = (real)NAN;
         mmixi_gemm_pack(m[1], &g, packed);
         g.packed_b = packed;
-        check(isnan((double)packed[mmixi_gemm_packed(k, depth, cols)]), "edges: pack", cols, 0, 0);
+        check(isnan((double)packed[mmixi_packed_reals(k, depth, cols)]), "edges: pack", cols, 0, 0);
     }
     for (int t = 0; t < 3; t++) {                /* 1, 2 and 3 threads */
         for (size_t i = 0; i < rows * ldc + 64; i++)
