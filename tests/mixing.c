@@ -1282,7 +1282,8 @@ static void long_step(mmix_ctx *m)
 {
     enum { KEYS = 300000 };
     doing("a step after 300,000 tokens");
-    mmix_tensor *q = mmix_new4(m, 1, 1, 1, 1), *k = mmix_new4(m, 1, KEYS, 1, 1);
+    mmix_tensor *q = mmix_fill(mmix_new4(m, 1, 1, 1, 1), 0);
+    mmix_tensor *k = mmix_fill(mmix_new4(m, 1, KEYS, 1, 1), 0);
     mmix_tensor *v = mmix_fill(mmix_new4(m, 1, KEYS, 1, 2), 0.1);
     mmix_mixer x = mmix_mixer_softmax(q, k, v);
     mmix_tensor *y = mmix_mix(m, &x);
