@@ -35160,7 +35160,7 @@ static void mmixi_timm_pool(const mmixi_hf *h, const char *object, mmix_vision_c
 static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
 {
     static const char *const families[] = {
-        "vit_", "deit_", "deit3_", "flexivit_", "test_vit", "vim_", "mambar_"
+        "vit_", "deit_", "deit3_", "flexivit_", "vim_", "mambar_"
     };
     const char *name = mmixi_json_word(h->json, "architecture", "none");
     mmixi_hf arguments = *h;
@@ -35418,7 +35418,9 @@ static int mmixi_hf_is(const mmixi_hf *h, const char *type)
 /* A factor, which is 1 where it is left out. */
 static double mmixi_hf_factor(const mmixi_hf *h, const char *field)
 {
-    return mmixi_hf_real(h, h->json, field, 1);
+    double factor = mmixi_hf_real(h, h->json, field, 1);
+    if (!(factor > 0)) mmixi_hf_refuse(h, h->json, field, "a number above 0");
+    return factor;
 }
 /* Takes up to n numbers of a list. One that is left out leaves them as they are. */
 static void mmixi_hf_reals(const mmixi_hf *h, const char *field, double *out, size_t n)
@@ -35454,6 +35456,7 @@ static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_r
     if (!strcmp(word, "linear") || h->m->error_kind) return;
     double longest = mmixi_hf_real(h, h->json, "max_position_embeddings", 0);
     rope->original = mmixi_hf_real(h, scaling, original, longest);
+    rope->original = mmixi_hf_real(h, h->json, original, rope->original);    /* outside it counts */
     if (!(rope->original >= 1)) mmixi_hf_refuse(h, scaling, original, "a number of at least 1");
     if (!strcmp(word, "llama3")) {
         rope->scaling = MMIX_ROPE_LLAMA3;
@@ -35469,14 +35472,25 @@ static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_r
         mmixi_hf_refuse(h, scaling, "truncate", "true");
     if (mmixi_hf_real(h, scaling, "mscale", 0) > 0) mmixi_hf_refuse(h, scaling, "mscale", "none");
 }
+/* What says how positions turn: rope_scaling if it holds anything, as transformers prefers it, or
+   rope_parameters. NULL: nothing. */
+static const char *mmixi_hf_rope_object(const mmixi_hf *h)
+{
+    static const char *const names[2] = { "rope_scaling", "rope_parameters" };
+    const char *unused;
+    for (int i = 0; i < 2; i++) {
+        const char *found = mmixi_json_find(h->json, names[i]);
+        if (mmixi_json_next(found, found, &unused)) return found;
+    }
+    return NULL;
+}
 /* Takes the base of rotary positions, their scaling, and how much of a head of attention turns:
    `partial` of it, unless the config says something else. */
 static void mmixi_hf_rope(const mmixi_hf *h, mmix_decoder_config *c, double partial)
 {
-    const char *found = mmixi_json_find(h->json, "rope_parameters"), *scaling = found;
+    const char *found = mmixi_hf_rope_object(h);
     mmix_rope_options *rope = &c->rope;
-    if (!scaling) scaling = mmixi_json_find(h->json, "rope_scaling");
-    mmixi_hf_rope_scaling(h, scaling, rope);
+    mmixi_hf_rope_scaling(h, found, rope);
     rope->theta = mmixi_hf_real(h, h->json, "rope_theta", rope->theta);
     rope->theta = mmixi_hf_real(h, found, "rope_theta", rope->theta);
     double share = mmixi_hf_real(h, h->json, "partial_rotary_factor", partial);
@@ -35534,25 +35548,37 @@ static void mmixi_hf_all_attend(const mmixi_hf *h, const char *list)
         return;
     }
 }
-/* Takes the windows of attention: of all layers (Mistral), of those that layer_types names, or of
-   those from max_window_layers on (Qwen2). */
+/* A field that is a whole number from 0 on; `otherwise` where it is left out, as transformers has
+   it, and 0 where it is null. */
+static size_t mmixi_hf_count_or(const mmixi_hf *h, const char *field, size_t otherwise)
+{
+    const char *v = mmixi_json_find(h->json, field);
+    double x = v && *v != 'n' ? mmixi_json_number(v, -1) : v ? 0 : (double)otherwise;
+    if (x >= 0 && x <= INT32_MAX && x == floor(x)) return (size_t)x;
+    mmixi_hf_refuse(h, h->json, field, "0 to 2147483647");
+    return 0;
+}
+/* Takes the windows of attention, where the family has any: Mistral always; Qwen and SmolLM3 if
+   use_sliding_window says so. layer_types names the layers; without it Mistral's are all of them,
+   Qwen's those from max_window_layers on, SmolLM3's those without positions (mmixi_hf_smollm3). */
 static void mmixi_hf_windows(const mmixi_hf *h, mmix_decoder_config *c)
 {
-    int all = mmixi_hf_is(h, "mistral");
-    int some = mmixi_hf_flag(h, "use_sliding_window", 0);
+    int is_mistral = mmixi_hf_is(h, "mistral"), is_smollm3 = mmixi_hf_is(h, "smollm3");
+    int is_qwen = !strncmp(mmixi_hf_type(h), "qwen", 4);
     const char *types = mmixi_json_find(h->json, "layer_types");
-    if (all || some) c->window = mmixi_hf_size_or_0(h, "sliding_window");
-    if (!some || !c->window) {
-        if (types && *types == '[') mmixi_hf_all_attend(h, types);
-        return;
-    }
+    if (is_mistral || ((is_qwen || is_smollm3) && mmixi_hf_flag(h, "use_sliding_window", 0)))
+        c->window = mmixi_hf_count_or(h, "sliding_window", is_smollm3 ? 0 : 4096);
+    else if (!is_qwen && !is_smollm3)
+        mmixi_hf_off(h, "use_sliding_window", "false: no transformer of this type has windows");
     if (types && *types == '[') {
-        mmixi_hf_layers(h, "layer_types", c);
+        if (c->window) mmixi_hf_layers(h, "layer_types", c);
+        else mmixi_hf_all_attend(h, types);
         return;
     }
+    if (!c->window || !is_qwen) return;
+    size_t first = mmixi_hf_count_or(h, "max_window_layers", strstr(mmixi_hf_type(h), "vl") ? 80 : 28);
     c->mixer = MMIX_DECODER_LISTED;
-    for (size_t i = mmixi_hf_size_or_0(h, "max_window_layers"); i < MMIX_DECODER_LAYERS; i++)
-        c->layers[i].windowed = 1;
+    for (size_t i = first; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = 1;
 }
 /* What all decoders say alike; `eps` names the norms' number. */
 static void mmixi_hf_decoder(const mmixi_hf *h, const mmix_archive *a, const char *eps,
@@ -35564,6 +35590,8 @@ static void mmixi_hf_decoder(const mmixi_hf *h, const mmix_archive *a, const cha
     c->depth = mmixi_hf_size(h, "num_hidden_layers");
     c->depth = mmixi_min(c->depth, a->count);            /* the file lacks others */
     c->eps = mmixi_hf_real(h, h->json, eps, otherwise);
+    if (!(c->eps > 0)) mmixi_hf_refuse(h, h->json, eps, "a number above 0");
+    if (!mmixi_hf_flag(h, "is_causal", 1)) mmixi_hf_refuse(h, h->json, "is_causal", "true");
 }
 static void mmixi_hf_attention(const mmixi_hf *h, mmix_decoder_config *c)
 {
@@ -35598,7 +35626,12 @@ static void mmixi_hf_smollm3(const mmixi_hf *h, mmix_decoder_config *c)
     for (size_t i = 0; i < n; i++) turns[i] = (i + 1) % every != 0;
     mmixi_hf_reals(h, "no_rope_layers", turns, n);
     c->mixer = MMIX_DECODER_LISTED;
-    for (size_t i = 0; i < n; i++) c->layers[i].no_positions = !(turns[i] > 0);
+    const char *types = mmixi_json_find(h->json, "layer_types");
+    int is_listed = types && *types == '[';
+    for (size_t i = 0; i < n; i++) {
+        c->layers[i].no_positions = !(turns[i] > 0);
+        if (!is_listed) c->layers[i].windowed = c->window && c->layers[i].no_positions;
+    }
 }
 /* Llama, Mistral, Qwen2, Qwen3, SmolLM3, Granite: attention in every layer. */
 static void mmixi_hf_transformer(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
@@ -35607,6 +35640,7 @@ static void mmixi_hf_transformer(const mmixi_hf *h, const mmix_archive *a, mmix_
     mmixi_hf_attention(h, c);
     mmixi_hf_swiglu(h, "intermediate_size", c);
     mmixi_hf_windows(h, c);
+    if (mmixi_hf_is(h, "smollm3")) c->rope.theta = 2e6;
     mmixi_hf_rope(h, c, 1);
     c->tied = mmixi_hf_flag(h, "tie_word_embeddings", mmixi_hf_is(h, "smollm3"));
     if (mmixi_hf_is(h, "qwen2")) c->bias = 1;
@@ -35623,8 +35657,13 @@ static void mmixi_hf_gemma3(const mmixi_hf *h, const mmix_archive *a, mmix_decod
     const char *types = mmixi_json_find(h->json, "layer_types");
     size_t every = mmixi_hf_size_or(h, "sliding_window_pattern", 6);
     mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
-    mmixi_hf_attention(h, c);
-    mmixi_default(&c->head_dim, 256);
+    /* the released configs of 4, 12 and 27 billion parameters leave out what is as in Google's */
+    c->heads = mmixi_hf_size_or(h, "num_attention_heads", 8);
+    c->kv_heads = mmixi_hf_size_or(h, "num_key_value_heads", 4);
+    c->head_dim = mmixi_hf_size_or(h, "head_dim", 256);
+    if (mmixi_hf_flag(h, "attention_bias", 0)) c->bias = 2;
+    if (all && mmixi_json_find(h->json, "rope_scaling"))
+        mmixi_hf_off(h, "rope_scaling", "none beside rope_parameters");
     mmixi_hf_word(h, h->json, "hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh");
     mmixi_hf_off(h, "attn_logit_softcapping", "null");
     mmixi_hf_off(h, "final_logit_softcapping", "null");
@@ -35636,7 +35675,8 @@ static void mmixi_hf_gemma3(const mmixi_hf *h, const mmix_archive *a, mmix_decod
     c->post_norms = 1;
     c->scale.embedding = sqrt((double)c->dim);
     c->scale.scores = 1 / sqrt(mmixi_hf_real(h, h->json, "query_pre_attn_scalar", 256));
-    c->window = mmixi_hf_size(h, "sliding_window");
+    c->window = 4096;
+    if (mmixi_json_find(h->json, "sliding_window")) c->window = mmixi_hf_size(h, "sliding_window");
     c->mixer = MMIX_DECODER_LISTED;
     for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = (i + 1) % every != 0;
     if (types && *types == '[') mmixi_hf_layers(h, "layer_types", c);
@@ -36029,24 +36069,26 @@ static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_con
     size_t width = c->heads && !c->head_dim ? c->dim / c->heads : c->head_dim;
     o->theta = mmixi_gguf_value(m, a, "rope.freq_base", 10000);
     o->dim = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
-    double factor = mmixi_gguf_value(m, a, "rope.scaling.factor", 0);
-    factor = mmixi_gguf_value(m, a, "rope.scale_linear", factor);
+    double factor = mmixi_gguf_value(m, a, "rope.scale_linear", 0);
+    factor = mmixi_gguf_value(m, a, "rope.scaling.factor", factor);
     if (!scaling && factor > 0) scaling = "linear";      /* a factor alone scales, too */
     mmixi_gguf_llama3(m, a, c);
-    int is_one = factor <= 0 || fabs(factor - 1) <= 0;
-    if (!scaling || !strcmp(scaling, "none") || is_one) return;
-    o->factor = factor;
-    o->original = mmixi_gguf_value(m, a, "rope.scaling.original_context_length", context);
-    if (!strcmp(scaling, "linear")) o->scaling = MMIX_ROPE_LINEAR;
-    else if (!strcmp(scaling, "yarn")) {
-        o->scaling = MMIX_ROPE_YARN;
-        o->high = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_fast", 32);
-        o->low = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_slow", 1);
-        o->magnitude = 0.1 * mmixi_log(factor) + 1;
-        o->magnitude *= mmixi_gguf_value(m, a, "rope.scaling.attn_factor", 1);
-    } else
+    if (!scaling || !strcmp(scaling, "none")) return;
+    int is_yarn = !strcmp(scaling, "yarn");
+    if (!is_yarn && strcmp(scaling, "linear")) {
         mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none, linear or yarn, "
                   "found %.40s", a->path, scaling);
+        return;
+    }
+    if (factor <= 0 || fabs(factor - 1) <= 0) return;
+    o->factor = factor;
+    o->original = mmixi_gguf_value(m, a, "rope.scaling.original_context_length", context);
+    o->scaling = is_yarn ? MMIX_ROPE_YARN : MMIX_ROPE_LINEAR;
+    if (!is_yarn) return;
+    o->high = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_fast", 32);
+    o->low = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_slow", 1);
+    o->magnitude = 0.1 * mmixi_log(factor) + 1;
+    o->magnitude *= mmixi_gguf_value(m, a, "rope.scaling.attn_factor", 1);
 }
 static void mmixi_gguf_attention(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36149,6 +36191,7 @@ static void mmixi_gguf_hybrid(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     mmixi_gguf_granite(m, a, c);
     mmixi_gguf_mamba2(m, a, c);
     mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)NAN, kv, n);
+    if (m->error_kind) return;
     c->no_positions = !turns || strcmp(turns, "true");
     c->mixer = MMIX_DECODER_LISTED;
     for (size_t i = 0; i < n; i++) {
