@@ -133,7 +133,7 @@ int tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, int f
    character wait in the stream, which begins as zeroes, for the next token; _end appends them as
    they are. */
 typedef struct tokenizer_stream {
-    int begun;
+    int begun;                                   /* 1: a token came, 2: it showed something */
     int spaces;                                  /* at the beginning, dropped so far */
     size_t held;
     char hold[4];
@@ -198,6 +198,7 @@ int32_t tokenizer_chat_end(const tokenizer *t);
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -322,7 +323,10 @@ typedef struct tk_set {
     int negated;
 } tk_set;
 typedef struct tk_op {
-    int what, flag;
+    int what;
+    /* Of a repetition: it is possessive, nothing of it is given back. Of a split: the jump is tried
+       first. Of a look ahead: it must not match. */
+    int flag;
     size_t set;
     uint32_t least, most;
     ptrdiff_t jump;
@@ -424,6 +428,7 @@ struct tokenizer {
     tk_words user;                               /* its user-defined symbols */
 
     int drop_spaces;                             /* so many at a text's beginning, decoding */
+    const char *drop_first;                      /* all of these of the first token, or NULL */
     const char *chat;                            /* the template, or NULL */
 };
 
@@ -957,13 +962,15 @@ static int tk_goes_on(const tk_unicode *u, uint32_t before, uint32_t c)
     static const uint32_t prefix[][2] = { { 0x600, 0x605 }, { 0x6DD, 0x6DD }, { 0x70F, 0x70F },
         { 0x890, 0x891 }, { 0x8E2, 0x8E2 }, { 0xD4E, 0xD4E }, { 0x110BD, 0x110BD },
         { 0x110CD, 0x110CD } };
-    int is_control = tk_is_category(u, c, "CcCfZlZp") && !tk_in_ranges(c, more, 6)
-        && !tk_in_ranges(c, prefix, 8);
+    int is_more = tk_in_ranges(c, more, sizeof more / sizeof *more);
+    int is_control = tk_is_category(u, c, "CcCfZlZp") && !is_more
+        && !tk_in_ranges(c, prefix, sizeof prefix / sizeof *prefix);
     if (before == '\r' && c == '\n') return 1;
-    if (tk_in_ranges(before, prefix, 8) && !is_control) return 1;
+    if (tk_in_ranges(before, prefix, sizeof prefix / sizeof *prefix) && !is_control) return 1;
     if (tk_is_category(u, before, "CcCfZlZp") && before != 0x200C && before != 0x200D) return 0;
-    if (tk_in_ranges(c, more, 6)) return 1;
-    return tk_is_category(u, c, "MnMeMc") && !tk_in_ranges(c, apart, 13);
+    if (is_more) return 1;
+    return tk_is_category(u, c, "MnMeMc")
+        && !tk_in_ranges(c, apart, sizeof apart / sizeof *apart);
 }
 /* Appends n bytes of valid text as Hugging Face's tokenizers map them. */
 static int tk_map_clusters(const tk_unicode *u, const tk_map *map, const char *text, size_t n,
@@ -1082,11 +1089,11 @@ static int tk_regex_match(const tk_regex *r, tk_frames *f, size_t op, const char
         case TK_OP_JUMP:
             op = jump;
             break;
-        case TK_OP_SPLIT:                        /* flag: the jump is tried first */
+        case TK_OP_SPLIT:
             if (tk_frame_push(f, o->flag ? op + 1 : jump, at, SIZE_MAX)) return -1;
             op = o->flag ? jump : op + 1;
             break;
-        case TK_OP_LOOK:                         /* flag: it must not match */
+        case TK_OP_LOOK:
             good = tk_regex_match(r, f, op + 1, text, n, at, end);
             if (good >= 0) good = good != o->flag;
             op = jump;
@@ -1339,6 +1346,7 @@ static int tk_group_repeat(tk_compiler *c, size_t begin, size_t *least)
     if (!high) return 0;
     if (possessive || low > 1 || (high != 1 && high != UINT32_MAX))
         return tk_regex_refuse(c, "a possessive or counted repetition of a group");
+    if (high > 1 && !*least) return tk_regex_refuse(c, "a repetition of nothing");
     /* with choices inside, such a group can be matched in exponentially many ways */
     for (size_t i = begin; high > 1 && i < c->r->ops; i++) {
         const tk_op *o = &c->r->op[i];
@@ -1525,6 +1533,15 @@ static void tk_table_add(tk_table *table, const char *text, size_t n, int32_t va
     w->value = value;
 }
 
+/* The same, but the last one counts. */
+static void tk_table_set(tk_table *table, const char *text, size_t n, int32_t value)
+{
+    tk_word *w = tk_table_place(table, text, n);
+    w->text = text;
+    w->n = n;
+    w->value = value;
+}
+
 static tk_merge *tk_merge_place(const tk_merges *merges, int32_t left, int32_t right)
 {
     uint64_t key = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
@@ -1621,7 +1638,14 @@ typedef struct tk_pieces {
     tokenizer_text text;
     size_t *end;
     size_t count, room;
+    size_t head;                                 /* see tk_piece */
 } tk_pieces;
+/* A piece that takes a step. Its head are the bytes that stem from the first character of the whole
+   text: Metaspace asks whether there are any. A step that drops that character leaves none. */
+typedef struct tk_piece {
+    const char *text;
+    size_t n, head;
+} tk_piece;
 
 typedef struct tk_node {                         /* a token of a word, in a list; see >>bpe */
     size_t begin, end, before, after;            /* bytes of the word; nodes, SIZE_MAX: none */
@@ -1680,37 +1704,62 @@ static int tk_joins(int behaviour, int match, int match_before)
     if (behaviour == TK_WITH_PREVIOUS) return match && !match_before;
     return behaviour == TK_WITH_NEXT && !match && match_before;
 }
+/* How many of the bytes from begin to end are among the first `head`. */
+static size_t tk_head_of(size_t head, size_t begin, size_t end)
+{
+    if (head <= begin) return 0;
+    return head < end ? head - begin : end - begin;
+}
+/* Appends the bytes of a piece from begin to end. */
+static int tk_piece_add(tk_pieces *to, const tk_piece *p, size_t begin, size_t end)
+{
+    to->head += tk_head_of(p->head, begin, end);
+    return tokenizer_text_add(&to->text, p->text + begin, end - begin);
+}
+/* Appends words that take the place of the bytes up to `end`, or stand before the first, which ends
+   at 1. They stem from the last of these bytes, as Hugging Face has it. */
+static int tk_piece_say(tk_pieces *to, const tk_piece *p, size_t end, const char *words)
+{
+    if (end <= p->head) to->head += strlen(words);
+    return tk_say(&to->text, words);
+}
 /* Appends a part, a match of the expression or what lies between two; *last is that of the part
    before, -1: this is the first. */
-static int tk_part_add(const tk_step *step, tk_pieces *to, const char *text, size_t n, int match,
-                       int *last)
+static int tk_part_add(const tk_step *step, tk_pieces *to, const tk_piece *p, size_t begin,
+                       size_t end, int match, int *last)
 {
-    if (!n) return 0;
+    if (begin == end) return 0;
     match = match != step->inverted;
     if (step->behaviour == TK_REMOVED && match) return tk_piece_end(to);
     if (*last >= 0 && !tk_joins(step->behaviour, match, *last) && tk_piece_end(to)) return -1;
     *last = match;
-    return tokenizer_text_add(&to->text, text, n);
+    return tk_piece_add(to, p, begin, end);
 }
-static int tk_split(const tk_step *step, tk_frames *frames, const char *text, size_t n,
-                    tk_pieces *to)
+/* Finds the first match from a place on. 1 with where it begins and ends, 0, or -1 without
+   memory. */
+static int tk_regex_find(const tk_step *step, tk_frames *frames, const char *text, size_t n,
+                         size_t from, size_t *begin, size_t *end)
 {
-    size_t begin = 0, length, end = 0;
-    int last = -1;
-    for (size_t at = 0; at < n;) {
-        int found = tk_regex_match(&step->regex, frames, 0, text, n, at, &end);
-        if (found < 0) return -1;
-        if (!found) {
-            tk_point(text + at, &length);
-            at += length;
-            continue;
-        }
-        if (tk_part_add(step, to, text + begin, at - begin, 0, &last)) return -1;
-        if (tk_part_add(step, to, text + at, end - at, 1, &last)) return -1;
-        at = end;
-        begin = end;
+    size_t length;
+    for (*begin = from; *begin < n; *begin += length) {
+        int found = tk_regex_match(&step->regex, frames, 0, text, n, *begin, end);
+        if (found) return found;
+        tk_point(text + *begin, &length);
     }
-    if (tk_part_add(step, to, text + begin, n - begin, 0, &last)) return -1;
+    return 0;
+}
+static int tk_split(const tk_step *step, tk_frames *frames, const tk_piece *p, tk_pieces *to)
+{
+    size_t from = 0, at = 0, end = 0;
+    int last = -1, found;
+    for (;; from = end) {
+        found = tk_regex_find(step, frames, p->text, p->n, from, &at, &end);
+        if (found < 0) return -1;
+        if (!found) break;
+        if (tk_part_add(step, to, p, from, at, 0, &last)) return -1;
+        if (tk_part_add(step, to, p, at, end, 1, &last)) return -1;
+    }
+    if (tk_part_add(step, to, p, from, p->n, 0, &last)) return -1;
     return tk_piece_end(to);
 }
 static int tk_begins(const char *text, size_t n, const char *with)
@@ -1718,39 +1767,32 @@ static int tk_begins(const char *text, size_t n, const char *with)
     size_t length = strlen(with);
     return n >= length && !memcmp(text, with, length);
 }
-static int tk_replace(const char *text, size_t n, const char *from, const char *with,
-                      tokenizer_text *to)
+/* Appends a piece with another text for each one that is `from`. */
+static int tk_replace(const tk_piece *p, const char *from, const char *with, tk_pieces *to)
 {
     size_t length = strlen(from), begin = 0;
-    for (size_t i = 0; i < n;) {
-        if (!tk_begins(text + i, n - i, from)) {
+    for (size_t i = 0; i < p->n;) {
+        if (!tk_begins(p->text + i, p->n - i, from)) {
             i++;
             continue;
         }
-        if (tokenizer_text_add(to, text + begin, i - begin) || tk_say(to, with)) return -1;
+        if (tk_piece_add(to, p, begin, i) || tk_piece_say(to, p, i + length, with)) return -1;
         i += length;
         begin = i;
     }
-    return tokenizer_text_add(to, text + begin, n - begin);
+    return tk_piece_add(to, p, begin, p->n);
 }
-/* Appends a text with `step->to` for each match of the expression. */
-static int tk_exchange(const tk_step *step, tk_frames *frames, const char *text, size_t n,
-                       tokenizer_text *to)
+/* Appends a piece with `step->to` for each match of the expression. */
+static int tk_exchange(const tk_step *step, tk_frames *frames, const tk_piece *p, tk_pieces *to)
 {
-    size_t begin = 0, length, end = 0;
-    for (size_t at = 0; at < n;) {
-        int found = tk_regex_match(&step->regex, frames, 0, text, n, at, &end);
+    size_t from = 0, at = 0, end = 0;
+    int found;
+    for (;; from = end) {
+        found = tk_regex_find(step, frames, p->text, p->n, from, &at, &end);
         if (found < 0) return -1;
-        if (!found) {
-            tk_point(text + at, &length);
-            at += length;
-            continue;
-        }
-        if (tokenizer_text_add(to, text + begin, at - begin) || tk_say(to, step->to)) return -1;
-        at = end;
-        begin = end;
+        if (!found) return tk_piece_add(to, p, from, p->n);
+        if (tk_piece_add(to, p, from, at) || tk_piece_say(to, p, end, step->to)) return -1;
     }
-    return tokenizer_text_add(to, text + begin, n - begin);
 }
 /* Python's white space has four characters more than Unicode's. */
 static int tk_is_blank(uint32_t c, int python)
@@ -1773,75 +1815,99 @@ static void tk_trim(const char **text, size_t *n, int left, int right, int pytho
     }
 }
 /* "▁" for each space, and before the text. */
-static int tk_metaspace(const tk_step *step, const char *text, size_t n, int first,
-                        tk_pieces *to)
+static int tk_metaspace(const tk_step *step, const tk_piece *p, tk_pieces *to)
 {
-    int prepend = step->prepend == TK_ALWAYS || (step->prepend == TK_FIRST && first);
-    if (tk_begins(text, n, " ") || tk_begins(text, n, step->to)) prepend = 0;
-    if (prepend && tk_say(&to->text, step->to)) return -1;
-    return tk_replace(text, n, " ", step->to, &to->text);
+    int prepend = step->prepend == TK_ALWAYS || (step->prepend == TK_FIRST && p->head);
+    if (tk_begins(p->text, p->n, " ") || tk_begins(p->text, p->n, step->to)) prepend = 0;
+    if (prepend && tk_piece_say(to, p, 1, step->to)) return -1;
+    return tk_replace(p, " ", step->to, to);
 }
-/* Takes one step with one piece. first: it begins the whole text. */
+static int tk_strip_piece(const tk_step *step, const tk_piece *p, tk_pieces *to)
+{
+    const char *text = p->text;
+    size_t n = p->n;
+    tk_trim(&text, &n, step->left, step->right, 0);
+    size_t begin = (size_t)(text - p->text);
+    return tk_piece_add(to, p, begin, begin + n);
+}
+static int tk_change(const tokenizer *t, const tk_step *step, const char *text, size_t n,
+                     tokenizer_text *to)
+{
+    if (step->what == TK_NFC) return tk_nfc(&t->unicode, text, n, to);
+    if (step->what == TK_LOWER) return tk_lower(&t->unicode, text, n, 0, to);
+    return tk_map_clusters(&t->unicode, &step->map, text, n, to);
+}
+/* Changes characters where they stand: TK_NFC, TK_LOWER, TK_MAP. The head is what it becomes alone;
+   where a map drops it, what follows takes its place, as Hugging Face has it. */
+static int tk_change_piece(const tokenizer *t, const tk_step *step, const tk_piece *p,
+                           tk_pieces *to)
+{
+    size_t before = to->text.count, head;
+    if (tk_change(t, step, p->text, p->head, &to->text)) return -1;
+    head = to->text.count - before;
+    if (p->head && !head) head = 1;
+    to->text.count = before;
+    if (tk_change(t, step, p->text, p->n, &to->text)) return -1;
+    to->head += tk_head_of(head, 0, to->text.count - before);
+    return 0;
+}
+/* Takes one step with one piece. */
 static int tk_step_piece(const tokenizer *t, const tk_step *step, tk_frames *frames,
-                         const char *text, size_t n, int first, tk_pieces *to)
+                         const tk_piece *p, tk_pieces *to)
 {
     int bad = 0;
     switch (step->what) {
     case TK_SPLIT:
-        return tk_split(step, frames, text, n, to);
-    case TK_NFC:
-        bad = tk_nfc(&t->unicode, text, n, &to->text);
-        break;
+        return tk_split(step, frames, p, to);
     case TK_REPLACE:
-        bad = tk_replace(text, n, step->from, step->to, &to->text);
+        bad = tk_replace(p, step->from, step->to, to);
         break;
     case TK_EXCHANGE:
-        bad = tk_exchange(step, frames, text, n, &to->text);
-        break;
-    case TK_LOWER:
-        bad = tk_lower(&t->unicode, text, n, 0, &to->text);
+        bad = tk_exchange(step, frames, p, to);
         break;
     case TK_STRIP:
-        tk_trim(&text, &n, step->left, step->right, 0);
-        bad = tokenizer_text_add(&to->text, text, n);
-        break;
-    case TK_MAP:
-        bad = tk_map_clusters(&t->unicode, &step->map, text, n, &to->text);
+        bad = tk_strip_piece(step, p, to);
         break;
     case TK_METASPACE:
-        bad = tk_metaspace(step, text, n, first, to);
+        bad = tk_metaspace(step, p, to);
         break;
     case TK_PREFIX:
-        if (!tk_begins(text, n, " ")) bad = tk_say(&to->text, " ");
-        if (!bad) bad = tokenizer_text_add(&to->text, text, n);
+        if (!tk_begins(p->text, p->n, " ")) bad = tk_piece_say(to, p, 1, " ");
+        if (!bad) bad = tk_piece_add(to, p, 0, p->n);
         break;
-    default:                                     /* TK_PREPEND */
-        bad = tk_say(&to->text, step->to) || tokenizer_text_add(&to->text, text, n);
+    case TK_PREPEND:
+        bad = tk_piece_say(to, p, 1, step->to) || tk_piece_add(to, p, 0, p->n);
+        break;
+    default:
+        bad = tk_change_piece(t, step, p, to);
     }
     return bad || tk_piece_end(to) ? -1 : 0;
 }
 /* Takes steps with all pieces in w->from, where the outcome lies, too. */
-static int tk_steps_take(const tokenizer *t, const tk_steps *steps, tk_work *w, int first)
+static int tk_steps_take(const tokenizer *t, const tk_steps *steps, tk_work *w)
 {
     for (size_t s = 0; s < steps->count; s++) {
         tk_pieces was = w->from;
         size_t begin = 0;
         w->to.count = 0;
         w->to.text.count = 0;
+        w->to.head = 0;
         for (size_t i = 0; i < was.count; i++) {
-            if (tk_step_piece(t, &steps->at[s], &w->frames, was.text.at + begin,
-                              was.end[i] - begin, first && i == 0, &w->to)) return -1;
-            begin = was.end[i];
+            size_t end = was.end[i];
+            tk_piece p = { was.text.at + begin, end - begin, tk_head_of(was.head, begin, end) };
+            if (tk_step_piece(t, &steps->at[s], &w->frames, &p, &w->to)) return -1;
+            begin = end;
         }
         w->from = w->to;
         w->to = was;
     }
     return 0;
 }
-static int tk_pieces_set(tk_pieces *p, const char *text, size_t n)
+static int tk_pieces_set(tk_pieces *p, const char *text, size_t n, size_t head)
 {
     p->count = 0;
     p->text.count = 0;
+    p->head = head;
     return tokenizer_text_add(&p->text, text, n) || tk_piece_end(p) ? -1 : 0;
 }
 
@@ -1851,12 +1917,13 @@ static const char tk_low_bar[] = "\xE2\x96\x81";         /* ▁, which stands fo
 
 /* The next characters of a text as SentencePiece's normalizer gives them: a user-defined symbol or
    one character as it is, or what the map has for the longest text there. *length bytes are read,
-   *shown are what they become. */
+   *shown are what they become; *symbol: 1 for a user-defined symbol. */
 static const char *tk_spm_next(const tokenizer *t, const char *text, size_t n, size_t *length,
-                               size_t *shown)
+                               size_t *shown, int *symbol)
 {
     const char *found = NULL;
-    if (tk_words_longest(&t->user, text, n, length) < 0) {
+    *symbol = tk_words_longest(&t->user, text, n, length) >= 0;
+    if (!*symbol) {
         found = tk_map_find(&t->map, text, n, 1, length);
         if (!found) tk_point(text, length);
     }
@@ -1868,25 +1935,24 @@ static const char *tk_spm_next(const tokenizer *t, const char *text, size_t n, s
 static int tk_spm_normalize(const tokenizer *t, const char *text, size_t n, tokenizer_text *to)
 {
     size_t i = 0, length = 0, shown = 0;
-    int after_space = t->squeeze;
+    int after_space = t->squeeze, symbol;
     to->count = 0;
     while (after_space && i < n) {
-        const char *part = tk_spm_next(t, text + i, n - i, &length, &shown);
+        const char *part = tk_spm_next(t, text + i, n - i, &length, &shown, &symbol);
         if (shown != 1 || *part != ' ') break;
         i += length;
     }
     if (i == n) return 0;
     if (t->dummy_prefix && !t->suffix && tk_say(to, tk_low_bar)) return -1;
     for (; i < n; i += length) {
-        const char *part = tk_spm_next(t, text + i, n - i, &length, &shown);
-        int as_it_is = part == text + i && tk_words_longest(&t->user, part, n - i, &length) >= 0;
-        while (after_space && shown && *part == ' ' && !as_it_is) {
+        const char *part = tk_spm_next(t, text + i, n - i, &length, &shown, &symbol);
+        while (after_space && shown && *part == ' ' && !symbol) {
             part++;
             shown--;
         }
         if (shown) after_space = part[shown - 1] == ' ' && t->squeeze;
         for (size_t k = 0; k < shown; k++) {
-            int space = part[k] == ' ' && !as_it_is;
+            int space = part[k] == ' ' && !symbol;
             if (space ? tk_say(to, tk_low_bar) : tokenizer_text_add(to, part + k, 1)) return -1;
         }
     }
@@ -1922,15 +1988,17 @@ static int tk_plain_words(const char *text, size_t n, tokenizer_text *to)
 static int tk_siglip_text(const tokenizer *t, const char *text, size_t n, int first,
                           tokenizer_text *to)
 {
-    tokenizer_text spaced = { NULL, 0, 0 }, small = { NULL, 0, 0 };
-    int bad = tk_replace(text, n, tk_low_bar, " ", &spaced);
+    tk_piece p = { text, n, 0 };
+    tk_pieces with = { { NULL, 0, 0 }, NULL, 0, 0, 0 };
+    tokenizer_text *spaced = &with.text, small = { NULL, 0, 0 };
+    int bad = tk_replace(&p, tk_low_bar, " ", &with);
     if (!bad && first) bad = tk_say(&small, tk_low_bar);
-    if (!bad && t->keeps_case) bad = tokenizer_text_add(&small, spaced.at, spaced.count);
-    else if (!bad) bad = tk_lower(&t->unicode, spaced.at, spaced.count, 1, &small);
+    if (!bad && t->keeps_case) bad = tokenizer_text_add(&small, spaced->at, spaced->count);
+    else if (!bad) bad = tk_lower(&t->unicode, spaced->at, spaced->count, 1, &small);
     to->count = 0;
     if (!bad) bad = tk_say(to, t->token[t->unknown].text);
     if (!bad) bad = tk_plain_words(small.at, small.count, to);
-    tokenizer_text_free(&spaced);
+    tokenizer_text_free(spaced);
     tokenizer_text_free(&small);
     return bad ? -1 : 0;
 }
@@ -1938,11 +2006,13 @@ static int tk_siglip_text(const tokenizer *t, const char *text, size_t n, int fi
    plain words. (It also mends wrong encodings and reads entities of HTML, which is not done.) */
 static int tk_canonical(const tokenizer *t, const char *text, size_t n, tokenizer_text *to)
 {
-    tokenizer_text spaced = { NULL, 0, 0 }, small = { NULL, 0, 0 };
-    int bad = tk_replace(text, n, "_", " ", &spaced);
-    if (!bad) bad = tk_lower(&t->unicode, spaced.at, spaced.count, 1, &small);
+    tk_piece p = { text, n, 0 };
+    tk_pieces with = { { NULL, 0, 0 }, NULL, 0, 0, 0 };
+    tokenizer_text *spaced = &with.text, small = { NULL, 0, 0 };
+    int bad = tk_replace(&p, "_", " ", &with);
+    if (!bad) bad = tk_lower(&t->unicode, spaced->at, spaced->count, 1, &small);
     if (!bad) bad = tk_plain_words(small.at, small.count, to);
-    tokenizer_text_free(&spaced);
+    tokenizer_text_free(spaced);
     tokenizer_text_free(&small);
     return bad ? -1 : 0;
 }
@@ -2220,10 +2290,10 @@ static int tk_word_encode(const tokenizer *t, tk_work *w, const char *word, size
     return tk_bpe(t, w, word, n, ids);
 }
 /* A text without tokens in it, normalized: into words, and these into ids. */
-static int tk_encode_cut(const tokenizer *t, tk_work *w, int first, tokenizer_ids *ids)
+static int tk_encode_cut(const tokenizer *t, tk_work *w, tokenizer_ids *ids)
 {
     size_t begin = 0;
-    if (tk_steps_take(t, &t->cuts, w, first)) return -1;
+    if (tk_steps_take(t, &t->cuts, w)) return -1;
     for (size_t i = 0; i < w->from.count; i++) {
         size_t end = w->from.end[i];
         if (tk_word_encode(t, w, w->from.text.at + begin, end - begin, ids)) return -1;
@@ -2267,23 +2337,23 @@ static int32_t tk_added_next(const tk_added_list *list, const char *text, size_t
 }
 /* Encodes a text that lies in w->from as one piece: tokens that are found after the normalizer,
    and what lies between them. */
-static int tk_encode_normal(const tokenizer *t, tk_work *w, int first, int flags,
-                            tokenizer_ids *ids)
+static int tk_encode_normal(const tokenizer *t, tk_work *w, int flags, tokenizer_ids *ids)
 {
     const tk_added_list *list = &t->added_normal;
     tokenizer_text text = { NULL, 0, 0 };
     tk_found f = { 0, 0, 0 };
     int bad = 0;
-    if (tk_steps_take(t, &t->normalizer, w, first)) return -1;
+    if (tk_steps_take(t, &t->normalizer, w)) return -1;
     if ((flags & TOKENIZER_LITERAL) || !list->count || !w->from.count)
-        return tk_encode_cut(t, w, first, ids);
+        return tk_encode_cut(t, w, ids);
+    size_t head = w->from.head;
     bad = tokenizer_text_add(&text, w->from.text.at, w->from.text.count);
     while (!bad) {
         size_t begin = f.end;
         int32_t found = tk_added_next(list, text.at, text.count, &f);
         size_t n = f.begin > begin ? f.begin - begin : 0;
-        bad = tk_pieces_set(&w->from, text.at + begin, n);
-        if (!bad) bad = tk_encode_cut(t, w, first && begin == 0, ids);
+        bad = tk_pieces_set(&w->from, text.at + begin, n, tk_head_of(head, begin, begin + n));
+        if (!bad) bad = tk_encode_cut(t, w, ids);
         if (found < 0 || bad) break;
         bad = tokenizer_ids_add(ids, list->at[found].id);
     }
@@ -2312,10 +2382,12 @@ static int tk_siglip_encode(const tokenizer *t, tk_work *w, const char *text, si
 static int tk_encode_part(const tokenizer *t, tk_work *w, const char *text, size_t n, int first,
                           int flags, tokenizer_ids *ids)
 {
+    size_t head;
     if (!n) return 0;
     if (!t->spm) {
-        if (tk_pieces_set(&w->from, text, n)) return -1;
-        return tk_encode_normal(t, w, first, flags, ids);
+        tk_point(text, &head);
+        if (tk_pieces_set(&w->from, text, n, first ? head : 0)) return -1;
+        return tk_encode_normal(t, w, flags, ids);
     }
     if (t->siglip) return tk_siglip_encode(t, w, text, n, first, ids);
     if (tk_spm_normalize(t, text, n, &w->from.text)) return -1;
@@ -2398,8 +2470,6 @@ int tokenizer_encode_to(const tokenizer *t, const char *text, size_t n, int flag
    from ids to a text
    ==================================================================================== */
 
-enum { TK_DROP_FIRST = -1 };             /* drop_spaces: all that the first token has */
-
 size_t tokenizer_count(const tokenizer *t) { return t ? t->count : 0; }
 int32_t tokenizer_begin(const tokenizer *t) { return t ? t->begin : -1; }
 int32_t tokenizer_end(const tokenizer *t) { return t ? t->end : -1; }
@@ -2449,17 +2519,23 @@ int tokenizer_stream_add(const tokenizer *t, tokenizer_stream *s, int32_t id, in
     size_t begin = text->count;
     if (!token || ((flags & TOKENIZER_SAID) && token->special)) return 0;
     if (tokenizer_text_add(text, s->hold, s->held)) return -1;
-    for (size_t i = 0; i < token->shown_n; i++) {
-        char c = token->shown[i];
-        int drop = t->drop_spaces == TK_DROP_FIRST || s->spaces < t->drop_spaces;
-        if (!s->begun && c == ' ' && drop) {
+    /* of the first token's text true spaces stay; it shows others for what is dropped, too */
+    const char *drop = s->begun || token->type == TK_BYTE ? NULL : t->drop_first;
+    const char *shown = drop ? token->text : token->shown;
+    size_t n = drop ? token->n : token->shown_n;
+    s->begun |= 1;
+    for (size_t i = 0; i < n; i++) {
+        if (drop && tk_begins(shown + i, n - i, drop)) {
+            i += strlen(drop) - 1;
+            continue;
+        }
+        if (s->begun < 2 && shown[i] == ' ' && s->spaces < t->drop_spaces) {
             s->spaces++;
             continue;
         }
-        if (t->drop_spaces != TK_DROP_FIRST) s->begun = 1;
-        if (tokenizer_text_add(text, &c, 1)) return -1;
+        s->begun |= 2;
+        if (tokenizer_text_add(text, shown + i, 1)) return -1;
     }
-    s->begun |= t->drop_spaces == TK_DROP_FIRST;
     size_t finished = tk_finished(text->at + begin, text->count - begin);
     s->held = text->count - begin - finished;
     memcpy(s->hold, text->at + begin + finished, s->held);
@@ -2510,6 +2586,25 @@ static int tk_json_refuse(tk_document *d, const char *what)
 static void tk_json_space(tk_document *d)
 {
     while (*d->at == ' ' || *d->at == '\n' || *d->at == '\r' || *d->at == '\t') d->at++;
+}
+/* What numbers are written with, the point first: neither nan nor 0x. */
+static const char tk_json_digits[] = ".-+eE0123456789";
+enum { TK_NUMBER = 63 };                         /* bytes of a number at most */
+/* Reads a number, whose point is "." whatever the locale's is. Returns its bytes; 0: there is none,
+   or a longer one. */
+static size_t tk_json_number(const char *text, double *number)
+{
+    char copy[2 * TK_NUMBER], *end;
+    size_t n = strspn(text, tk_json_digits), whole = strspn(text, tk_json_digits + 1);
+    *number = 0;
+    if (!n || n > TK_NUMBER) return 0;
+    memcpy(copy, text, whole);
+    copy[whole] = 0;
+    if (whole < n)
+        snprintf(copy + whole, sizeof copy - whole, "%s%.*s", localeconv()->decimal_point,
+                 (int)(n - whole - 1), text + whole + 1);
+    *number = strtod(copy, &end);
+    return *end ? 0 : n;
 }
 /* Four digits behind \u. */
 static int tk_json_unit(tk_document *d, uint32_t *unit)
@@ -2618,12 +2713,13 @@ static int tk_json_value(tk_document *d, size_t *node, int depth)
         d->at += n;
         return 0;
     }
-    size_t digits = strspn(d->at, "-+.eE0123456789");        /* neither nan nor 0x */
-    char *end = d->at;
-    if (digits) strtod(d->at, &end);
-    if (!digits || end != d->at + digits) return tk_json_refuse(d, *end ? "no value" : "the end");
+    double number;
+    size_t digits = tk_json_number(d->at, &number);
+    if (strspn(d->at, tk_json_digits) > TK_NUMBER)
+        return tk_json_refuse(d, "a number of more than 63 bytes");
+    if (!digits) return tk_json_refuse(d, *d->at ? "no value" : "the end");
     at->type = '0';
-    d->at = end;
+    d->at += digits;
     return 0;
 }
 static void tk_json_close(tk_document *d)
@@ -2650,12 +2746,14 @@ static int tk_json_open(tokenizer *t, tk_document *d, const void *bytes, size_t 
     if (d->at != d->bytes + size) return tk_json_refuse(d, "more behind the end");
     return 0;
 }
-/* The value of a key, NULL if there is none or it is null. */
+/* The value of a key, the last one where it stands twice; NULL if there is none or it is null. */
 static const tk_json *tk_get(const tk_document *d, const tk_json *object, const char *key)
 {
     size_t i = object && object->type == '{' ? object->first : 0;
-    while (i && strcmp(d->node[i].key, key)) i = d->node[i].next;
-    return i && d->node[i].type != 'n' ? &d->node[i] : NULL;
+    const tk_json *found = NULL;
+    for (; i; i = d->node[i].next)
+        if (!strcmp(d->node[i].key, key)) found = &d->node[i];
+    return found && found->type != 'n' ? found : NULL;
 }
 static const tk_json *tk_first(const tk_document *d, const tk_json *list)
 {
@@ -2681,7 +2779,8 @@ static int tk_get_flag(const tk_document *d, const tk_json *object, const char *
 /* A whole number from 0 on, or -1. */
 static int32_t tk_json_id(const tk_json *value)
 {
-    double number = value && value->type == '0' ? strtod(value->text, NULL) : -1;
+    double number = -1;
+    if (value && value->type == '0') tk_json_number(value->text, &number);
     return number >= 0 && number < 1 << 28 && floor(number) == number ? (int32_t)number : -1;
 }
 
@@ -3008,6 +3107,15 @@ static int tk_bytes_find(tokenizer *t)
     }
     return 0;
 }
+/* Adds a word of an object. Where its name stands there twice the token before is none any more. */
+static void tk_json_word(tokenizer *t, int32_t id)
+{
+    const tk_token *token = &t->token[id];
+    const tk_word *w = tk_table_place(&t->table, token->shown, token->shown_n);
+    if (w->text && w->value != id && t->token[w->value].shown == w->text)
+        t->token[w->value].type = 0;
+    tk_table_set(&t->table, token->shown, token->shown_n, id);
+}
 static int tk_json_bpe(tokenizer *t, const tk_document *d, const tk_json *model,
                        tokenizer_text *room)
 {
@@ -3021,7 +3129,9 @@ static int tk_json_bpe(tokenizer *t, const tk_document *d, const tk_json *model,
         return tk_refuse(t, "the end_of_word_suffix \"%.40s\" is not done (\"</w>\" of a ByteLevel "
                          "model is)", mark);
     if (*mark) t->mark = "</w>";
-    if (dropout && strtod(dropout->text, NULL) != 0) return tk_refuse(t, "dropout is not done");
+    double dropped = 0;
+    if (dropout) tk_json_number(dropout->text, &dropped);
+    if (dropped != 0) return tk_refuse(t, "dropout is not done");
     if (!entries || vocabulary->type != '{') return tk_refuse(t, "expected a vocab, found none");
     t->model = TK_BPE_RANKED;
     t->byte_fallback = tk_get_flag(d, model, "byte_fallback", 0);
@@ -3032,10 +3142,10 @@ static int tk_json_bpe(tokenizer *t, const tk_document *d, const tk_json *model,
     if (tk_table_open(t, &t->table, entries)) return -1;
     for (const tk_json *item = tk_first(d, vocabulary); item; item = tk_next(d, item)) {
         int word;
-        tk_token *token = tk_token_set(t, tk_json_id(item), entries, item->key, item->key_n,
-                                       TK_NORMAL);
+        int32_t id = tk_json_id(item);
+        tk_token *token = tk_token_set(t, id, entries, item->key, item->key_n, TK_NORMAL);
         if (!token || tk_token_bytes(t, token, &word)) return -1;
-        if (word) tk_table_add(&t->table, token->shown, token->shown_n, tk_json_id(item));
+        if (word) tk_json_word(t, id);
     }
     if (unknown) {
         t->unknown = tokenizer_find(t, unknown);
@@ -3064,12 +3174,11 @@ static int tk_json_unigram(tokenizer *t, const tk_document *d, const tk_json *mo
             return tk_refuse(t, "token %.0f: expected a text and a score", (double)id);
         tk_token *token = tk_token_set(t, id, entries, text->text, text->n, TK_NORMAL);
         if (!token) return -1;
-        token->score = strtod(score->text, NULL);
+        tk_json_number(score->text, &token->score);
         if (!(fabs(token->score) <= DBL_MAX))
             return tk_refuse(t, "token %.0f: expected a finite score", (double)id);
         if (token->score < t->worst) t->worst = token->score;
-        tk_table_add(&t->table, token->text, token->n, id);
-        tk_table_place(&t->table, token->text, token->n)->value = id;    /* the last one counts */
+        tk_table_set(&t->table, token->text, token->n, id);
     }
     for (size_t i = 0; i < t->table.places; i++) {
         const tk_word *w = &t->table.place[i];
@@ -3095,7 +3204,9 @@ static int tk_added_add(tokenizer *t, tk_added_list *list, const char *text, siz
     list->first[(unsigned char)text[0]] = 1;
     return tk_words_add(t, &list->words, text, n, (int32_t)list->count++);
 }
-static int tk_json_added(tokenizer *t, const tk_document *d, const tk_json *item, tk_work *w)
+/* `entries`: of the vocabulary and all added tokens. */
+static int tk_json_added(tokenizer *t, const tk_document *d, const tk_json *item, size_t entries,
+                         tk_work *w)
 {
     int32_t id = tk_json_id(tk_get(d, item, "id"));
     const tk_json *content = tk_get(d, item, "content");
@@ -3106,7 +3217,7 @@ static int tk_json_added(tokenizer *t, const tk_document *d, const tk_json *item
         return tk_refuse(t, "added token %.0f: expected its content", (double)id);
     if (tk_get_flag(d, item, "single_word", 0))
         return tk_refuse(t, "single_word of the added token \"%.60s\" is not done", content->text);
-    tk_token *token = tk_token_set(t, id, t->count + 1, content->text, content->n,
+    tk_token *token = tk_token_set(t, id, entries, content->text, content->n,
                                    special ? TK_CONTROL : TK_USER);
     if (!token || tk_token_bytes(t, token, &word)) return -1;
     token->special = special;
@@ -3114,8 +3225,8 @@ static int tk_json_added(tokenizer *t, const tk_document *d, const tk_json *item
     const char *text = token->text;
     size_t n = token->n;
     if (normal && t->normalizer.count) {
-        if (tk_pieces_set(&w->from, text, n)) return tk_no_memory(t);
-        if (tk_steps_take(t, &t->normalizer, w, 1)) return tk_no_memory(t);
+        if (tk_pieces_set(&w->from, text, n, 0)) return tk_no_memory(t);
+        if (tk_steps_take(t, &t->normalizer, w)) return tk_no_memory(t);
         n = w->from.text.count;
         text = tk_keep(t, w->from.text.at, n);
         if (!text) return -1;
@@ -3183,7 +3294,8 @@ static int tk_json_processor(tokenizer *t, const tk_document *d, const tk_json *
     return 0;
 }
 
-/* Makes what a token shows of its text: a space for each `bar`, a byte for "<0x0A>". */
+/* Makes what a token shows of its text: a space for each `bar`, a byte for "<0x0A>", which is one
+   of TK_BYTE. */
 static int tk_token_show(tokenizer *t, tk_token *token, const char *bar, int bytes)
 {
     size_t n = 0, length = strlen(bar);
@@ -3192,6 +3304,7 @@ static int tk_token_show(tokenizer *t, tk_token *token, const char *bar, int byt
         char byte = (char)(tk_hex(token->text[3]) * 16 + tk_hex(token->text[4]));
         token->shown = tk_keep(t, &byte, 1);
         token->shown_n = 1;
+        token->type = TK_BYTE;
         return token->shown ? 0 : -1;
     }
     char *to = tk_keep(t, token->text, token->n);
@@ -3231,11 +3344,12 @@ static int tk_json_decoder_part(tokenizer *t, const tk_document *d, const tk_jso
         return t->drop_spaces < 0 ? tk_refuse(t, "expected a start of the decoder Strip") : 0;
     }
     if (!strcmp(type, "Metaspace")) {
+        if (**bar) return tk_refuse(t, "a decoder Metaspace behind a Replace is not done");
         *bar = tk_get_text(d, decoder, "replacement", tk_low_bar);
         int never = !strcmp(tk_get_text(d, decoder, "prepend_scheme", ""), "never");
-        if (!never && tk_get_flag(d, decoder, "add_prefix_space", 1))
-            t->drop_spaces = TK_DROP_FIRST;
-        return 0;
+        if (never || !**bar || !tk_get_flag(d, decoder, "add_prefix_space", 1)) return 0;
+        t->drop_first = tk_keep(t, *bar, strlen(*bar));
+        return t->drop_first ? 0 : -1;
     }
     return tk_refuse(t, "the decoder \"%.40s\" is not done (ByteFallback, ByteLevel, Fuse, "
                      "Metaspace, Replace, Sequence, Strip of spaces are)", type);
@@ -3288,9 +3402,10 @@ static int tk_json_tokenizer(tokenizer *t, const tk_document *d, tk_work *w)
     else if (!strcmp(type, "Unigram")) bad = tk_json_unigram(t, d, model);
     else bad = tk_refuse(t, "the model \"%.40s\" is not done (BPE, Unigram are)", type);
     if (bad) return -1;
-    const tk_json *item = tk_first(d, tk_get(d, root, "added_tokens"));
-    for (; item; item = tk_next(d, item))
-        if (tk_json_added(t, d, item, w)) return -1;
+    const tk_json *added = tk_get(d, root, "added_tokens");
+    size_t entries = t->count + tk_json_count(d, added);
+    for (const tk_json *item = tk_first(d, added); item; item = tk_next(d, item))
+        if (tk_json_added(t, d, item, entries, w)) return -1;
     tk_words_sort(&t->added.words);
     tk_words_sort(&t->added_normal.words);
     if (tk_json_processor(t, d, tk_get(d, root, "post_processor"), 0)) return -1;
@@ -3833,11 +3948,19 @@ static char *tk_file_read(const char *path, size_t most, size_t *size, int *more
 }
 /* ---- vocab.json and merges.txt, CLIP's or Qwen2's ---- */
 
+/* A text as JSON writes it. */
 static int tk_say_json(tokenizer_text *text, const char *bytes, size_t n)
 {
     int bad = tk_say(text, "\"");
     for (size_t i = 0; i < n && !bad; i++) {
-        if (bytes[i] == '"' || bytes[i] == '\\') bad = tk_say(text, "\\");
+        unsigned char byte = (unsigned char)bytes[i];
+        char control[8];
+        if (byte < 0x20) {
+            snprintf(control, sizeof control, "\\u%04x", (unsigned)byte);
+            bad = tk_say(text, control);
+            continue;
+        }
+        if (byte == '"' || byte == '\\') bad = tk_say(text, "\\");
         if (!bad) bad = tokenizer_text_add(text, bytes + i, 1);
     }
     return bad || tk_say(text, "\"") ? -1 : 0;
@@ -3918,18 +4041,29 @@ static const char *const tk_qwen2_json[] = {
     "`use_regex`:false}]},`decoder`:{`type`:`ByteLevel`},`model`:{`type`:`BPE`,`vocab`:"
 };
 
-/* The members of added_tokens.json, names with their ids, as a list of tokenizer.json. */
+/* The members of added_tokens.json, names with their ids, as a list of tokenizer.json. Where a name
+   stands there twice the last one counts. */
 static int tk_say_added(tokenizer *messages, tokenizer_text *text, const char *added, size_t size)
 {
     tk_document d;
-    char id[64];
+    tk_table ids = { NULL, 0 };
+    char words[64];
+    messages->name = "added_tokens.json";
     int bad = tk_json_open(messages, &d, added, size) || tk_say(text, "[");
-    const tk_json *item = bad ? NULL : tk_first(&d, &d.node[0]);
-    for (int first = 1; item && !bad; item = tk_next(&d, item), first = 0) {
-        snprintf(id, sizeof id, "%s{\"special\":true,\"id\":%d,\"content\":", first ? "" : ",",
-                 (int)tk_json_id(item));
-        bad = tk_say(text, id) || tk_say_json(text, item->key, item->key_n) || tk_say(text, "}");
+    const tk_json *root = bad ? NULL : &d.node[0], *item = tk_first(&d, root);
+    if (!bad) bad = tk_table_open(messages, &ids, tk_json_count(&d, root));
+    for (const tk_json *i = item; i && !bad; i = tk_next(&d, i))
+        tk_table_set(&ids, i->key, i->key_n, tk_json_id(i));
+    for (const char *comma = ""; item && !bad; item = tk_next(&d, item)) {
+        int32_t id = tk_json_id(item);
+        if (tk_table_find(&ids, item->key, item->key_n) != id) continue;
+        snprintf(words, sizeof words, "%s{\"special\":true,\"id\":%d,\"content\":", comma,
+                 (int)id);
+        bad = tk_say(text, words) || tk_say_json(text, item->key, item->key_n)
+            || tk_say(text, "}");
+        comma = ",";
     }
+    tk_release(ids.place);
     tk_json_close(&d);
     return bad || tk_say(text, "]") ? -1 : 0;
 }
@@ -3944,10 +4078,14 @@ static tokenizer *tk_from_qwen2(const char *path, const tk_files *f, char *error
 {
     tokenizer_text text = { NULL, 0, 0 };
     tokenizer messages;
+    tk_document d;
     memset(&messages, 0, sizeof messages);
     messages.name = path;
     messages.error = error;
-    int bad = tk_say_quoted(&text, tk_qwen2_json[0])
+    int bad = tk_json_open(&messages, &d, f->bytes[TK_VOCAB], f->size[TK_VOCAB]);
+    tk_json_close(&d);
+    if (bad) return NULL;
+    bad = tk_say_quoted(&text, tk_qwen2_json[0])
         || tk_say_json(&text, tk_qwen2_pattern, strlen(tk_qwen2_pattern))
         || tk_say_quoted(&text, tk_qwen2_json[1])
         || tokenizer_text_add(&text, f->bytes[TK_VOCAB], f->size[TK_VOCAB])
@@ -3977,25 +4115,40 @@ static int tk_is_qwen2(const tk_files *f, char *error)
     tk_json_close(&d);
     return bad ? -1 : is;
 }
+enum { TK_PATH = 1024 };                         /* bytes of a path, its 0 included */
+/* Writes the path of a file: so many bytes of its folder, and a name. Returns 0, or -1 after a
+   message: there is no room. */
+static int tk_path_set(char *path, const char *folder, size_t n, const char *name, char *error)
+{
+    size_t length = n + strlen(name);
+    if (length < TK_PATH) {
+        snprintf(path, TK_PATH, "%.*s%s", (int)n, folder, name);
+        return 0;
+    }
+    snprintf(error, TOKENIZER_ERROR, "%.120s: expected at most %d bytes of a path with its file, "
+             "found %.0f", folder, TK_PATH - 1, (double)length);
+    return -1;
+}
 /* Opens a vocab.json with the files beside it. */
 static tokenizer *tk_load_vocab(const char *path, char *error)
 {
     static const char *const names[TK_FILES] = { "vocab.json", "merges.txt", "added_tokens.json",
                                                  "tokenizer_config.json" };
-    char name[1024];
+    char name[TK_PATH];
     tk_files f;
     size_t n = strlen(path) - strlen(names[0]);
     int more, bad = 0;
     memset(&f, 0, sizeof f);
     for (int i = 0; i < TK_FILES && !bad; i++) {
-        snprintf(name, sizeof name, "%.*s%s", n < 900 ? (int)n : 900, path, names[i]);
+        bad = tk_path_set(name, path, n, names[i], error);
+        if (bad) break;
         f.bytes[i] = tk_file_read(name, SIZE_MAX, &f.size[i], &more);
         bad = !f.bytes[i] && (i <= TK_MERGES || !errno);
+        if (bad)
+            snprintf(error, TOKENIZER_ERROR, "%.120s: %s", name,
+                     errno ? strerror(errno) : "out of memory");
     }
     tokenizer *t = NULL;
-    if (bad)
-        snprintf(error, TOKENIZER_ERROR, "%.120s: %s", name,
-                 errno ? strerror(errno) : "out of memory");
     int is_qwen2 = bad ? -1 : tk_is_qwen2(&f, error);
     if (is_qwen2 > 0) t = tk_from_qwen2(path, &f, error);
     else if (is_qwen2 == 0)
@@ -4045,7 +4198,8 @@ static int tk_siglip_begin(tokenizer *t, const tk_document *d)
     int32_t end = tk_config_token(t, d, "eos_token"), pad = tk_config_token(t, d, "pad_token");
     t->end = end >= 0 ? end : tokenizer_find(t, "</s>");
     t->pad = pad >= 0 ? pad : t->end;
-    if (t->end < 0) return tk_refuse(t, "expected a token that ends a text, found none");
+    if (t->end < 0 || t->unknown < 0)
+        return tk_refuse(t, "expected a token that ends a text and an unknown one, found none");
     /* no other token is found in a text */
     const int32_t found[] = { t->end, t->pad, t->unknown };
     t->added.count = 0;
@@ -4097,14 +4251,15 @@ static int tk_load_beside(tokenizer *t, const char *folder, char *error)
 {
     static const char *const name[] = { "tokenizer_config.json", "open_clip_config.json",
                                         "chat_template.jinja" };
-    char path[1024];
+    char path[TK_PATH];
     tk_document d;
     int bad = 0, more;
     t->error = error;
     t->name = path;
     for (int i = 0; i < 3 && !bad; i++) {
         size_t size;
-        snprintf(path, sizeof path, "%.900s%s", folder, name[i]);
+        bad = tk_path_set(path, folder, strlen(folder), name[i], error);
+        if (bad) break;
         char *bytes = tk_file_read(path, SIZE_MAX, &size, &more);
         if (!bytes && !errno) bad = tk_no_memory(t);
         if (!bytes) continue;
@@ -4126,7 +4281,7 @@ tokenizer *tokenizer_load(const char *path, char *error)
 {
     static const char *const names[] = { "/spiece.model", "/tokenizer.json", "/tokenizer.model",
                                          "/vocab.json" };
-    char file[1024];
+    char file[TK_PATH];
     FILE *f = NULL;
     size_t n = path ? strlen(path) : 0;
     *error = 0;
@@ -4136,11 +4291,11 @@ tokenizer *tokenizer_load(const char *path, char *error)
     }
     while (n > 1 && path[n - 1] == '/') n--;
     for (int i = 0; i < 4 && !f; i++) {          /* a folder has one of them */
-        snprintf(file, sizeof file, "%.*s%s", n < 900 ? (int)n : 900, path, names[i]);
+        if (tk_path_set(file, path, n, names[i], error)) return NULL;
         f = fopen(file, "rb");
     }
     if (f) fclose(f);
-    else snprintf(file, sizeof file, "%s", path);
+    else if (tk_path_set(file, path, strlen(path), "", error)) return NULL;
     n = strlen(file);
     int is_vocab = n >= 10 && !strcmp(file + n - 10, "vocab.json");
     tokenizer *t = is_vocab ? tk_load_vocab(file, error) : tk_load_file(file, error);

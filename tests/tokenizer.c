@@ -12,6 +12,7 @@
    of 4 bytes, and for each its role (0 system, 1 user, 2 assistant), its length and its bytes; OUT
    gets 1 for an error, a length, and the text or the error. DATE is as 2025-3-7. */
 #include "test.h"
+#include <locale.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -146,6 +147,7 @@ static void wrong_json(const char *what, const char *json, int line)
     "'he':5,'ll':6,'hell':7,'lo':8,'\\u0120h':9,'\\u00c3':10,'\\u00a9':11,'\\u00f0':12," \
     "'\\u0141':13,'\\u013a':14,'\\u0122':15,'\\u010a':16,'\\u00ef':17,'\\u00bf':18," \
     "'\\u00bd':19},'merges':['h e','l l','he ll',['l','o'],'\\u0120 h']}"
+#define MODEL "'model':{'type':'BPE','vocab':{'a':0,'b':1,'ab':2},'merges':['a b']}"
 #define ADDED(flags) "'added_tokens':[{'id':20,'content':'<|x|>','special':true" flags "}," \
     "{'id':21,'content':'<|x|>y','special':true},{'id':22,'content':'oo'," \
     "'normalized':true}],"
@@ -290,6 +292,7 @@ static const char *cut(const tokenizer *t, const char *pattern, const char *text
     tk_step step;
     tk_frames frames = { NULL, 0, 0 };
     tk_pieces to;
+    const tk_piece piece = { text, strlen(text), 0 };
     tokenizer copy = *t;
     size_t begin = 0;
     memset(&step, 0, sizeof step);
@@ -300,7 +303,7 @@ static const char *cut(const tokenizer *t, const char *pattern, const char *text
     list[0] = 0;
     if (tk_regex_compile(&copy, &step.regex, pattern, 0)) snprintf(list, sizeof list, "%s", error);
     else {
-        CHECK(!tk_split(&step, &frames, text, strlen(text), &to));
+        CHECK(!tk_split(&step, &frames, &piece, &to));
         for (size_t i = 0; i < to.count; i++) {
             size_t at = strlen(list);
             snprintf(list + at, sizeof list - at, "%s%.*s", i ? "|" : "", (int)(to.end[i] - begin),
@@ -349,11 +352,14 @@ static void check_regex(void)
     TEXT_IS(cut(t, "\\u00e9|\\x41", "A\xC3\xA9"), "A|\xC3\xA9");
     static const char *const wrong[] = { "(a", "a)", "[a", "*a", "a**", "a*?", "(?<n>a)", "\\w+",
         "\\bx", "^a", "a$", "a?", "(?:a?)*b", "a|", "(?:a+)+b", "(?:a|ab)*c",
-        "[[a]]", "[a&&b]", "\\p{Han}", "(?i:[a])",
+        "a(?:)*", "a(?:)+", "()+a", "a(?:(?:))*", "a(?:|b)*", "a(?:(?:){1})+", "a(?:(?=b))*",
+        "a(?:(?:)?)*", "a(?:b{0})*", "[[a]]", "[a&&b]", "\\p{Han}", "(?i:[a])",
         "(?i:\xC3\xA9)", "(?i:ss)", "(?:ab){2}", "(?=a)+b", "a{,3}", "a{3,1}", "\\", "[b-a]", "",
         "\\k<n>", "(?>a)", "\\1", "\\p{Q}" };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        CHECK_AT(strstr(cut(t, wrong[i], "a"), "regular expression"), wrong[i]);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)    /* not run: some would not end */
+        CHECK_AT(strstr(cut(t, wrong[i], ""), "regular expression"), wrong[i]);
+    CHECK(strstr(cut(t, "a(?:)*", ""), "a repetition of nothing"));
+    TEXT_IS(cut(t, "a(?:)?b", "cab"), "c|ab");   /* once at most: that ends */
     char deep[400];
     memset(deep, '(', 200);
     memset(deep + 200, ')', 199);
@@ -442,6 +448,142 @@ static void check_characters(void)
     IDS(t, "axyb", "5 0 3");
     AGAIN(t, "ab a", "ab a");
     tokenizer_free(t);
+}
+
+/* "▁" before what begins where the text does, whatever steps do before: the ids are those of
+   Hugging Face's tokenizers 0.23. */
+#define METASPACE_FIRST "{'type':'Metaspace','prepend_scheme':'first'}"
+static void check_first(void)
+{
+    static const char texts[8][8] = { "a b", " a b", "aab", "  ", "", "<x>a", "<x> a", " <y>a b" };
+    static const struct { const char *normalizer, *before, *expected[8]; } steps[] = {
+        { "null", "", { "1 2 1 3", "1 2 1 3", "1 2 2 3", "1 1", "", "4 2", "4 1 2", "1 5 2 1 3" } },
+        { "null", "{'type':'WhitespaceSplit'},",
+          { "1 2 3", "2 3", "1 2 2 3", "", "", "4 2", "4 2", "5 2 3" } },
+        { "{'type':'Strip'}", "",
+          { "1 2 1 3", "2 1 3", "1 2 2 3", "", "", "4 2", "4 2", "5 2 1 3" } },
+        { "{'type':'Strip','strip_left':false}", "",
+          { "1 2 1 3", "1 2 1 3", "1 2 2 3", "", "", "4 2", "4 1 2", "1 5 2 1 3" } },
+        { "{'type':'Replace','pattern':{'String':'aa'},'content':'b'}", "",
+          { "1 2 1 3", "1 2 1 3", "3 3", "1 1", "", "4 2", "4 1 2", "1 5 2 1 3" } },
+        { "{'type':'Replace','pattern':{'String':'a'},'content':'b'}", "",
+          { "1 3 1 3", "1 3 1 3", "1 3 3 3", "1 1", "", "4 3", "4 1 3", "1 5 3 1 3" } },
+        { "{'type':'Replace','pattern':{'Regex':'[ab]+'},'content':'a'}", "",
+          { "1 2 1 2", "1 2 1 2", "2", "1 1", "", "4 2", "4 1 2", "1 5 2 1 2" } },
+        { "{'type':'Replace','pattern':{'Regex':'\\\\s+'},'content':''}", "",
+          { "1 2 3", "2 3", "1 2 2 3", "", "", "4 2", "4 2", "5 2 3" } },
+        { "{'type':'Sequence','normalizers':[{'type':'NFC'},{'type':'Lowercase'}]}",
+          "{'type':'WhitespaceSplit'},",
+          { "1 2 3", "2 3", "1 2 2 3", "", "", "4 2", "4 2", "5 2 3" } } };
+    doing("Metaspace before what is first");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char json[1200];
+        snprintf(json, sizeof json, "{'normalizer':%s,'pre_tokenizer':{'type':'Sequence',"
+                 "'pretokenizers':[%s" METASPACE_FIRST "]}," SPACES "'added_tokens':[{'id':4,"
+                 "'content':'<x>','special':true},{'id':5,'content':'<y>','rstrip':true,"
+                 "'normalized':true}],'model':{'type':'BPE','unk_token':'<u>','vocab':{'<u>':0,"
+                 "'" BAR "':1,'a':2,'b':3},'merges':[]}}", steps[i].normalizer, steps[i].before);
+        tokenizer *t = opened(json);
+        for (int k = 0; t && k < 8; k++) IDS(t, texts[k], steps[i].expected[k]);
+        tokenizer_free(t);
+    }
+    /* what a step puts before the text stems from its first character: two pieces begin there */
+    tokenizer *t = opened("{'normalizer':{'type':'Prepend','prepend':'b'},'pre_tokenizer':{'type':"
+        "'Sequence','pretokenizers':[{'type':'Split','pattern':{'String':'b'},'behavior':"
+        "'Isolated'}," METASPACE_FIRST "]}," SPACES "'model':{'type':'BPE','vocab':{'" BAR
+        "':1,'a':2,'b':3},'merges':[]}}");
+    IDS(t, "aab", "1 3 1 2 2 3");
+    tokenizer_free(t);
+}
+/* The decoder Metaspace drops "▁" of the first token, and no true space. */
+static void check_metaspace_decoder(void)
+{
+#define METASPACE "{'type':'Metaspace','prepend_scheme':'always'}"
+#define BYTES_AND "{'type':'Sequence','decoders':[" METASPACE ",{'type':'ByteFallback'}," \
+    "{'type':'Fuse'}"
+    static const char *const decoder[] = { METASPACE, BYTES_AND "]}", BYTES_AND
+        ",{'type':'Strip','content':' ','start':1,'stop':0}]}" };
+    static const int32_t ids[][3] = { { 0, 1, 1 }, { 2, 1, 1 }, { 3, 3, 1 }, { 4, 4, 1 },
+                                      { 0, 2, 1 }, { 2, 0, 1 }, { 5, 1, 1 }, { 0, 0, 1 } };
+    static const char *const expected[][8] = {
+        { " aa", "aa", "a aa", "aba ba", "  a", " a", "<0x20>aa", "  a" },
+        { " aa", "aa", "a aa", "aba ba", "  a", " a", " aa", "  a" },
+        { "aa", "aa", "a aa", "aba ba", " a", "a", "aa", " a" } };
+    doing("the decoder Metaspace");
+    for (int i = 0; i < 3; i++) {
+        char json[900];
+        snprintf(json, sizeof json, "{'decoder':%s,'model':{'type':'BPE','vocab':{' ':0,'a':1,'" BAR
+                 "':2,'" BAR "a':3,'a" BAR "b':4,'<0x20>':5},'merges':[]}}", decoder[i]);
+        tokenizer *t = opened(json);
+        for (int k = 0; t && k < 8; k++) TEXT_IS(text_of(t, ids[k], 3), expected[i][k]);
+        tokenizer_free(t);
+    }
+    WRONG("Metaspace behind a Replace", "{'decoder':{'type':'Sequence','decoders':[{'type':'Replace"
+          "','pattern':{'String':'" BAR "'},'content':' '}," METASPACE "]}," MODEL "}");
+}
+/* Of names that stand twice in an object the last counts. */
+static void check_twice(void)
+{
+    doing("names that stand twice");
+    tokenizer *t = opened("{" SPACES "'model':{'type':'BPE','vocab':{'a':1,'b':2,'a':3,'c':1,'b':"
+        "4},'merges':[]}}");
+    IDS(t, "abc", "3 4 1");
+    static const int32_t ids[] = { 1, 2, 3, 4 };
+    TEXT_IS(text_of(t, ids, 4), "cab");          /* 2 is no token any more */
+    CHECK(tokenizer_find(t, "a") == 3 && tokenizer_find(t, "c") == 1);
+    tokenizer_free(t);
+    t = opened("{" BYTE_LEVEL "'model':{'type':'BPE','vocab':{'\\u0120':0,'a':1,'\\u0120a':2,'"
+        "\\u0120a':3,'a':1},'merges':['\\u0120 a']}}");
+    IDS(t, "a a", "1 3");
+    CHECK(tokenizer_find(t, "\xC4\xA0" "a") == 3 && !*tokenizer_piece(t, 2, NULL));
+    tokenizer_free(t);
+    t = opened("{'padding':{'pad_id':0,'pad_id':1}," BYTE_LEVEL MODEL "}");
+    CHECK(tokenizer_pad(t) == 1);
+    tokenizer_free(t);
+}
+/* Numbers are read whatever point the locale has. */
+static void check_numbers(void)
+{
+    static const char *const locales[] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8",
+        "fr_FR.utf8", "fr_FR", "ru_RU.UTF-8", "pt_BR.UTF-8", "German_Germany.1252" };
+    static const struct { const char *text; size_t n; double number; } numbers[] = {
+        { "1,5]", 1, 1 }, { "-1.5]", 4, -1.5 }, { "-2.5e-1,", 7, -0.25 }, { "1.e2", 4, 100 },
+        { "1.2.3", 0, 0 }, { "-", 0, 0 }, { "x", 0, 0 }, { "1e", 0, 0 } };
+    char json[400] = "{'a':0.";
+    const char *comma = NULL;
+    size_t n = strlen(json);
+    memset(json + n, '1', 61);
+    memcpy(json + n + 61, "}", 2);
+    for (int round = 0; round < 2; round++) {
+        doing(round ? "numbers, in a locale with a decimal comma" : "numbers");
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            double number;
+            COMPARE(tk_json_number(numbers[i].text, &number) == numbers[i].n, numbers[i].text,
+                    tk_json_number(numbers[i].text, &number), numbers[i].n);
+            if (numbers[i].n) IS(number, numbers[i].number);
+        }
+        tokenizer *t = opened("{" SPACES "'model':{'type':'Unigram','unk_id':0,'vocab':[['<u>',0],"
+            "['a',-1.5],['b',-1.75],['ab',-3.125],['ba',-3.375e0]],'dropout':0.0}}");
+        IDS(t, "abba", "3 2 1");                 /* -3.125 against -3.25; -3.375 against -3.25 */
+        tokenizer_free(t);
+        WRONG("dropout", "{" BYTE_LEVEL "'model':{'dropout':0.1,'vocab':{'a':0},'merges':[]}}");
+        WRONG("without a model", json);          /* 63 bytes, which are read */
+        for (size_t i = 0; !round && !comma && i < sizeof locales / sizeof *locales; i++)
+            if (setlocale(LC_NUMERIC, locales[i]) && *localeconv()->decimal_point == ',')
+                comma = locales[i];
+        if (!comma) break;
+    }
+    setlocale(LC_NUMERIC, "C");
+    if (!comma) {
+        puts("skipped: numbers in a locale with a decimal comma (there is none here)");
+        skipped++;
+    }
+    doing("numbers");
+    memcpy(json + n + 61, "1}", 3);
+    double number;
+    CHECK(tk_json_number(json + n - 2, &number) == 0);
+    CHECK(tk_json_number(json + n - 1, &number) == 63);
+    WRONG("a number of more than 63 bytes at byte 5", json);
 }
 
 /* ---- SentencePiece's file ---- */
@@ -660,21 +802,44 @@ static bytes gguf_bpe(const char *pre, unsigned version)
     put_string(&g, "tokenizer.chat_template", "<|im_start|> <|im_end|>");
     return gguf_end(&g, version);
 }
-static bytes gguf_llama(void)
+/* Kind llama; its two user-defined symbols have spaces, as llama.cpp writes them for "▁". */
+static bytes gguf_llama(unsigned squeeze)
 {
-    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "h", "e", BAR, BAR "h", "he" };
-    static const float scores[] = { 0, 0, 0, -4, -4, -5, -2, -1 };
-    static const uint32_t types[] = { 2, 3, 3, 1, 1, 1, 1, 1 };
+    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "h", "e", BAR, BAR "h", "he",
+                                          "  ", " e" };
+    static const float scores[] = { 0, 0, 0, -4, -4, -5, -2, -1, 0, 0 };
+    static const uint32_t types[] = { 2, 3, 3, 1, 1, 1, 1, 1, 4, 4 };
     gguf g = { { NULL, 0 }, 0 };
-    uint32_t bits[8];
+    uint32_t bits[10];
     memcpy(bits, scores, sizeof bits);
     put_string(&g, "tokenizer.ggml.model", "llama");
-    put_strings(&g, "tokenizer.ggml.tokens", tokens, 8);
-    put_words(&g, "tokenizer.ggml.scores", 6, bits, 8);
-    put_words(&g, "tokenizer.ggml.token_type", 5, types, 8);
+    put_strings(&g, "tokenizer.ggml.tokens", tokens, 10);
+    put_words(&g, "tokenizer.ggml.scores", 6, bits, 10);
+    put_words(&g, "tokenizer.ggml.token_type", 5, types, 10);
+    put_key(&g, "tokenizer.ggml.remove_extra_whitespaces", 7);
+    put_number(&g.values, squeeze, 1);
     put_id(&g, "tokenizer.ggml.unknown_token_id", 0);
     put_id(&g, "tokenizer.ggml.bos_token_id", 1);
     put_id(&g, "tokenizer.ggml.eos_token_id", 2);
+    return gguf_end(&g, 3);
+}
+/* Kind llama, whose tokens are the bytes and "</s>": none is unknown. */
+static bytes gguf_all_bytes(void)
+{
+    static char names[257][8];
+    static uint32_t types[257], bits[257];
+    const char *tokens[257];
+    gguf g = { { NULL, 0 }, 0 };
+    for (unsigned i = 0; i < 257; i++) {
+        if (i < 256) snprintf(names[i], sizeof *names, "<0x%02X>", i);
+        else snprintf(names[i], sizeof *names, "</s>");
+        tokens[i] = names[i];
+        types[i] = i < 256 ? TK_BYTE : TK_CONTROL;
+    }
+    put_string(&g, "tokenizer.ggml.model", "llama");
+    put_strings(&g, "tokenizer.ggml.tokens", tokens, 257);
+    put_words(&g, "tokenizer.ggml.scores", 6, bits, 257);
+    put_words(&g, "tokenizer.ggml.token_type", 5, types, 257);
     return gguf_end(&g, 3);
 }
 static void check_gguf(void)
@@ -693,12 +858,20 @@ static void check_gguf(void)
         free(file.at);
     }
     doing("GGUF, llama");
-    bytes file = gguf_llama();
+    bytes file = gguf_llama(1);
     tokenizer *t = tokenizer_from("test", file.at, file.size, error);
+    CHECK_AT(t != NULL, error);
+    IDS(t, "h   e", "6 8 9");                    /* symbols keep their spaces */
+    IDS(t, "h e he ", "6 9 5 7");
+    tokenizer_free(t);
+    free(file.at);
+    file = gguf_llama(0);
+    t = tokenizer_from("test", file.at, file.size, error);
     CHECK_AT(t != NULL, error);
     TEXT_IS(ids_of(t, "he", 2, TOKENIZER_BEGIN), "1 5 7");
     IDS(t, "hzz h", "6 0 6");
-    AGAIN(t, "he h", "he h");
+    IDS(t, "h   e  h", "6 8 9 8 3");
+    AGAIN(t, "he h  e", "he h  e");
     tokenizer_free(t);
     doing("GGUF, refused");
     for (size_t n = 4; n < file.size; n++) {
@@ -719,7 +892,6 @@ static void check_gguf(void)
 
 static void check_refused(void)
 {
-#define MODEL "'model':{'type':'BPE','vocab':{'a':0,'b':1,'ab':2},'merges':['a b']}"
     doing("refused by name");
     WRONG("NFKC", "{'normalizer':{'type':'NFKC'}," BYTE_LEVEL MODEL "}");
     WRONG("StripAccents", "{'normalizer':{'type':'Sequence','normalizers':[{'type':"
@@ -754,6 +926,14 @@ static void check_refused(void)
     WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['a b']}}");
     WRONG("merge 0", "{" BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':['ab']}}");
     WRONG("large gaps", "{" BYTE_LEVEL "'model':{'vocab':{'a':99999999},'merges':[]}}");
+    /* of three tokens ids go up to 4120, however far those before went */
+    WRONG("large gaps, found 30000", "{'added_tokens':[{'id':4100,'content':'x','special':true},"
+            "{'id':30000,'content':'y','special':true}]," BYTE_LEVEL
+            "'model':{'vocab':{'a':0},'merges':[]}}");
+    tokenizer *t = opened("{'added_tokens':[{'id':4100,'content':'x','special':true},{'id':4119,"
+            "'content':'y','special':true}]," BYTE_LEVEL "'model':{'vocab':{'a':0},'merges':[]}}");
+    IDS(t, "axy", "0 4100 4119");
+    tokenizer_free(t);
     WRONG("unk_token", "{" BYTE_LEVEL "'model':{'unk_token':'u','vocab':{'a':0},"
             "'merges':[]}}");
     WRONG("unk_id", "{'model':{'type':'Unigram','unk_id':5,'vocab':[['a',0]]}}");
@@ -1093,6 +1273,42 @@ static void write_json(const char *path, const char *text)
     }
     free(file.at);
 }
+/* "a" 0 "b" 1 "a</w>" 2 "b</w>" 3 "ab" 4 "ab</w>" 5 "ba" 6, and what begins and ends. */
+#define CLIP_VOCAB "{'a':0,'b':1,'a</w>':2,'b</w>':3,'ab':4,'ab</w>':5,'ba':6," \
+    "'<|startoftext|>':7,'<|endoftext|>':8}"
+/* A path of n bytes to build/tokenizer_folder. */
+static const char *long_path(size_t n)
+{
+    static const char end[] = "/tokenizer_folder";
+    static char path[2048] = "build";
+    for (size_t i = 5; i < n; i++) path[i] = "./"[i % 2];
+    memcpy(path + n + 1 - sizeof end, end, sizeof end);
+    return path;
+}
+static void check_long_paths(void)
+{
+    doing("long paths");
+    write_json("build/tokenizer_folder/tokenizer_config.json", "{'bos_token':'h','bos_token':'e'}");
+    for (size_t n = 880; n <= 1100; n++) {
+        tokenizer *t = tokenizer_load(long_path(n), error);
+        if (n > 1001) CHECK_AT(!t && strstr(error, "expected at most 1023 bytes of a path"), error);
+        else if (CHECK_AT(t != NULL, error)) CHECK(tokenizer_begin(t) == 1);
+        tokenizer_free(t);
+    }
+    remove("build/tokenizer_folder/tokenizer_config.json");
+    write_json("build/tokenizer_folder/vocab.json", CLIP_VOCAB);
+    write_json("build/tokenizer_folder/merges.txt", "a b</w>\na b\nb a\n");
+    rename("build/tokenizer_folder/tokenizer.json", "build/tokenizer_folder/other");
+    for (size_t n = 880; n <= 1100; n++) {
+        tokenizer *t = tokenizer_load(long_path(n), error);
+        if (n > 1001) CHECK_AT(!t && strstr(error, "expected at most 1023 bytes of a path"), error);
+        else CHECK_AT(t && tokenizer_end(t) == 8, error);
+        tokenizer_free(t);
+    }
+    rename("build/tokenizer_folder/other", "build/tokenizer_folder/tokenizer.json");
+    remove("build/tokenizer_folder/vocab.json");
+    remove("build/tokenizer_folder/merges.txt");
+}
 static void check_folder(void)
 {
     doing("a folder");
@@ -1137,15 +1353,13 @@ static void check_folder(void)
     CHECK(t && tokenizer_chat_kind(t) == TOKENIZER_CHAT_MISTRAL);
     tokenizer_free(t);
     remove("build/tokenizer_folder/chat_template.jinja");
+    check_long_paths();
     remove("build/tokenizer_folder/tokenizer.json");
     remove("build/tokenizer_folder");
 }
 
 /* ---- networks of pictures and texts ---- */
 
-/* "a" 0 "b" 1 "a</w>" 2 "b</w>" 3 "ab" 4 "ab</w>" 5 "ba" 6, and what begins and ends. */
-#define CLIP_VOCAB "{'a':0,'b':1,'a</w>':2,'b</w>':3,'ab':4,'ab</w>':5,'ba':6," \
-    "'<|startoftext|>':7,'<|endoftext|>':8}"
 #define CLIP_AROUND "'normalizer':{'type':'Sequence','normalizers':[{'type':'NFC'},{'type':" \
     "'Replace','pattern':{'Regex':'\\\\s+'},'content':' '},{'type':'Lowercase'}]}," \
     "'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'Split','pattern':{'Regex':" \
@@ -1260,8 +1474,23 @@ static void check_qwen2_files(void)
     }
     tokenizer_free(t);
     memory_fails_in(folder);
+    /* names with what JSON escapes, and one that stands there twice */
+    write_json("build/tokenizer_qwen2/added_tokens.json",
+               "{'<x>':20,'<\\n>':21,'\\u0001\\t\\\"\\\\':22,'<x>':23,'z\\u0000z':24}");
+    t = tokenizer_load(folder, error);
+    if (CHECK_AT(t != NULL, error)) {
+        IDS(t, "a<\n>b<x>\1\t\"\\", "0 21 1 23 22");
+        TEXT_IS(ids_of(t, "az\0z", 4, 0), "0 24");
+        CHECK(tokenizer_end(t) == 23 && !*tokenizer_piece(t, 20, NULL));
+    }
+    tokenizer_free(t);
     write_json("build/tokenizer_qwen2/added_tokens.json", "{'<x>':");
-    CHECK(!tokenizer_load(folder, error) && strstr(error, "expected JSON"));
+    CHECK(!tokenizer_load(folder, error));
+    TEXT_IS(error, "added_tokens.json: expected JSON, found the end at byte 7");
+    remove("build/tokenizer_qwen2/added_tokens.json");
+    write_json("build/tokenizer_qwen2/vocab.json", "{'a':0,}");
+    CHECK(!tokenizer_load(folder, error));
+    TEXT_IS(error, "build/tokenizer_qwen2/vocab.json: expected JSON, found no name at byte 7");
     write_json("build/tokenizer_qwen2/tokenizer_config.json", "[");
     CHECK(!tokenizer_load(folder, error) && strstr(error, "tokenizer_config.json: expected JSON"));
     remove("build/tokenizer_qwen2/vocab.json");
@@ -1352,7 +1581,21 @@ static void check_siglip(void)
         CHECK(held == before);
     }
     fails_at = 0;
+    doing("SigLIP without an unknown token");
     remove("build/tokenizer_siglip/spiece.model");
+    file = gguf_all_bytes();
+    f = fopen("build/tokenizer_siglip/tokenizer.model", "wb");
+    if (CHECK(f != NULL)) {
+        fwrite(file.at, 1, file.size, f);
+        fclose(f);
+    }
+    t = tokenizer_from("test", file.at, file.size, error);
+    if (CHECK_AT(t != NULL, error)) IDS(t, "a", "226 150 129 97");
+    tokenizer_free(t);
+    free(file.at);
+    CHECK(!tokenizer_load("build/tokenizer_siglip", error)
+          && strstr(error, "expected a token that ends a text and an unknown one, found none"));
+    remove("build/tokenizer_siglip/tokenizer.model");
     remove("build/tokenizer_siglip/tokenizer_config.json");
     remove("build/tokenizer_siglip");
 }
@@ -1407,7 +1650,7 @@ static bytes file_of(int i)
     if (i == 3) b = spm_file(bpe, 1);
     if (i == 4) b = spm_file(unigram, 0);
     if (i == 5) b = gguf_bpe("llama-bpe", 3);
-    if (i == 6) b = gguf_llama();
+    if (i == 6) b = gguf_llama(0);
     if (i == 7) put_json(&b, "{" CLIP_AROUND CLIP_MODEL "}");
     if (i == 8) b = spm_mapped();
     return b;
@@ -1577,12 +1820,14 @@ int main(int argc, char **argv)
     static const section all[] = {
         { "bpe", check_bpe }, { "definition", check_definition }, { "regex", check_regex },
         { "behaviours", check_behaviours }, { "nfc", check_nfc },
-        { "characters", check_characters }, { "spm", check_spm }, { "refused", check_spm_refused },
+        { "characters", check_characters }, { "first", check_first },
+        { "metaspace", check_metaspace_decoder }, { "twice", check_twice },
+        { "numbers", check_numbers }, { "spm", check_spm }, { "refused", check_spm_refused },
         { "gguf", check_gguf }, { "refused", check_refused }, { "broken", check_broken },
         { "long", check_long }, { "chat", check_chat },
         { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
-        { "clip", check_clip }, { "qwen2", check_qwen2_files }, { "map", check_map }, { "siglip", check_siglip },
-        { "openclip", check_openclip }, { "small", check_small },
+        { "clip", check_clip }, { "qwen2", check_qwen2_files }, { "map", check_map },
+        { "siglip", check_siglip }, { "openclip", check_openclip }, { "small", check_small },
         { "memory", check_memory }, { "fuzz", check_fuzz },
     };
     if (argc == 7 && !strcmp(argv[1], "--encode")) return encode_file(argv);
