@@ -578,8 +578,7 @@ MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values);
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
 /* Returns a view of t with another shape; NULL on error. A view copies nothing, and gradients flow
-   into what is viewed. It is a copy if the strides leave no other way; of int32 that is
-   an error. */
+   into what is viewed. It is a copy if the strides leave no other way; of int32 that is an error. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
 /* Returns a view of the elements start … start+count-1 of an axis, or t itself if these are all;
    NULL on error. */
@@ -849,8 +848,7 @@ typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *m
    inside of layers and models, before it runs: to draw M, say, or to measure ranks. look NULL ends
    this, and look itself may call it. While look runs nothing is recorded, look is not called for
    the mixers that it runs itself, and what it leaves in step memory is dropped when it returns. A
-   model that records nothing may go through a batch in parts, and look then sees the
-   parts. */
+   model that records nothing may go through a batch in parts, and look then sees the parts. */
 MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
 
 /* What causal mixers carry from one token to the next. For softmax attention that is keys and
@@ -3102,6 +3100,11 @@ typedef struct mmixi_node {
 /* Memory of the host that the device has as well. */
 typedef struct mmixi_twin { size_t base, size; char *device; } mmixi_twin;
 typedef struct mmixi_pool mmixi_pool;
+typedef struct mmixi_hook {
+    mmix_mix_hook_function *look;
+    void *user;
+    int looking;                                 /* inside of look, which may mix, too */
+} mmixi_hook;
 struct mmix_ctx {
     mmix_options options;
     mmix_memory_use memory;
@@ -3138,9 +3141,7 @@ struct mmix_ctx {
     int in_parallel;
     mmixi_pool *pool;
 
-    mmix_mix_hook_function *look;                             /* mmix_mix_hook */
-    void *look_user;
-    int looking;                                 /* inside of look, which may mix, too */
+    mmixi_hook hook;                             /* mmix_mix_hook */
 };
 
 /* ---- errors ---- */
@@ -9035,13 +9036,14 @@ MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 
 /* ---- gradients ---- */
 
-/* Takes their gradients from the leaves that got one after `until` did. */
-/* The high end stays when survivors lie there: what was made since a mark goes one by one. */
+/* Gives back the memory of the gradients that leaves got after `until` did. The high end stays when
+   survivors lie there, so they go one by one. */
 static void mmixi_free_gradients(mmix_ctx *m, const mmix_tensor *until)
 {
     for (const mmix_tensor *t = m->graded; t != until; t = t->next_graded)
         if (t->written != MMIXI_LENT) mmixi_step_free(m, t->grad, mmixi_bytes(t));
 }
+/* Takes their gradients from the leaves that got one after `until` did. */
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
 {
     while (m->graded != until) {
@@ -13298,18 +13300,18 @@ static mmix_tensor *mmixi_face_of(mmix_ctx *m, const mmix_mixer *x, mmixi_face *
 MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user)
 {
     if (!m) return;
-    m->look = look;
-    m->look_user = user;
+    m->hook.look = look;
+    m->hook.user = user;
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
-    if (m->look && !m->looking) {
+    if (m->hook.look && !m->hook.looking) {
         mmix_mark mark = mmix_mark_here(m);
         int record = mmix_record(m, 0);
-        m->looking = 1;
-        m->look(m->look_user, m, x);
-        m->looking = 0;
+        m->hook.looking = 1;
+        m->hook.look(m->hook.user, m, x);
+        m->hook.looking = 0;
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
@@ -22830,11 +22832,10 @@ static mmix_tensor *mmixi_vision_attention(mmix_ctx *m, mmixi_vision_run *r, siz
     if (mmixi_vision_has_mmate(b)) {
         mmixi_vision_look_mmate(m, r, b, x);
     } else {
-        mmix_mix_hook_function *look = m->look;
-        void *user = m->look_user;
-        mmix_mix_hook(m, mmixi_vision_look, r);
+        mmixi_hook outer = m->hook, own = { mmixi_vision_look, r, 0 };
+        m->hook = own;
         mmixi_vision_blocks(m, r, block + 1);
-        mmix_mix_hook(m, look, user);
+        m->hook = outer;
     }
     return mmixi_keep_only(m, mark, r->attention);
 }
@@ -23599,15 +23600,14 @@ static void mmixi_decoder_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 static mmix_tensor *mmixi_decoder_matrix_mamba(mmix_ctx *m, const mmixi_decoder_pass *s,
                                                mmix_tensor *x)
 {
-    mmix_mix_hook_function *look = m->look;
-    void *user = m->look_user;
     int is_first = s->l->kind.mixer == MMIX_DECODER_MAMBA1;
     size_t H = is_first ? s->l->mamba1.options.d_inner : s->l->mamba2.heads;
     mmix_tensor *M = mmix_new4(m, s->a.B, H, s->a.L, s->a.L);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_mix_hook(m, mmixi_decoder_look, &M);
+    mmixi_hook outer = m->hook, own = { mmixi_decoder_look, &M, 0 };
+    m->hook = own;
     mmixi_decoder_mix(m, s, x, NULL);
-    mmix_mix_hook(m, look, user);
+    m->hook = outer;
     mmix_rewind(m, mark);
     return m->error_kind ? NULL : M;
 }

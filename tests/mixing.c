@@ -1173,6 +1173,38 @@ static void look_then(void *user, mmix_ctx *m, const mmix_mixer *x)
     (void)x;
     mmix_mix_hook(m, look_once, user);
 }
+/* A model whose own look is taken inside of a look: its numbers are those outside. */
+typedef struct inside { const mmix_vision *v; mmix_tensor *image, *outside; int count; } inside;
+static void look_inside(void *user, mmix_ctx *m, const mmix_mixer *x)
+{
+    inside *w = (inside *)user;
+    (void)x;
+    w->count++;
+    SAME(mmix_vision_attention(m, w->v, w->image, 0), w->outside);
+}
+static void hook_in_a_hook(mmix_ctx *m)
+{
+    mmix_vision_config c = mmix_vision_config_vit(192, 8);
+    inside w;
+    doing("the rows of a model inside of a hook");
+    c.dim = 32;
+    c.depth = 1;
+    c.heads = 2;
+    c.patch = 8;
+    c.grid = 3;
+    mmix_vision *v = mmix_vision_create(m, c);
+    w.v = v;
+    w.image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 24, 24), 1, 1);
+    w.outside = mmix_vision_attention(m, v, w.image, 0);
+    w.count = 0;
+    CHECK(largest(w.outside) > 0);
+    mmix_mix_hook(m, look_inside, &w);
+    for (int i = 0; i < 2; i++) mmix_vision_forward(m, v, w.image, NULL);
+    mmix_mix_hook(m, NULL, NULL);
+    IS(w.count, 2);
+    FINE(m);
+    mmix_vision_destroy(v);
+}
 static void hooks_change(mmix_ctx *m)
 {
     watched w;
@@ -1326,6 +1358,7 @@ static void edges(void)
 {
     mmix_ctx *m = context(2, 4);
     hooks_change(m);
+    hook_in_a_hook(m);
     doing("a raw backward in place");
     backward_in_place(MMIX_MIXER_SSD);
     backward_in_place(MMIX_MIXER_SELECTIVE);
