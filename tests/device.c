@@ -12,6 +12,8 @@ int main(void)
     return summary();
 }
 #else
+#include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 /* ---- the device ---- */
@@ -36,7 +38,38 @@ typedef struct fake {
 /* all devices' memory, from the front; begun anew when nothing is left of it */
 static char *region;
 static size_t taken;
-static void door(int open) { mprotect(region, taken, open ? PROT_READ | PROT_WRITE : PROT_NONE); }
+static int is_open;
+static void door(int open)
+{
+    is_open = open;
+    if (taken && mprotect(region, taken, open ? PROT_READ | PROT_WRITE : PROT_NONE)) {
+        printf("mprotect of %zu bytes: %s\n", taken, strerror(errno));
+        abort();
+    }
+}
+/* Says where a page was touched that is closed, or what else was wrong, and ends the program. */
+static void fell(int signal_number, siginfo_t *info, void *context)
+{
+    const char *at = (const char *)info->si_addr;
+    (void)context;
+    printf("FAILED signal %d, code %d: address %p", signal_number, info->si_code, (const void *)at);
+    if (region && at >= region && at < region + REGION)
+        printf(", byte %zu of the device, %zu of which are taken, the door %s",
+               (size_t)(at - region), taken, is_open ? "open" : "closed");
+    printf("\n");
+    fflush(stdout);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+static void watch(void)
+{
+    struct sigaction act;
+    memset(&act, 0, sizeof act);
+    act.sa_sigaction = fell;
+    act.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &act, NULL);
+    sigaction(SIGBUS, &act, NULL);
+}
 static void *fake_alloc(void *user, size_t size)
 {
     fake *f = (fake *)user;
@@ -45,7 +78,7 @@ static void *fake_alloc(void *user, size_t size)
                               -1, 0);
     if (!f->n) taken = 0;
     if (region == (char *)MAP_FAILED || ++f->allocations == f->fail_alloc || f->n == BLOCKS
-        || size > REGION - taken - 64)
+        || size + 64 > REGION - taken)
         return NULL;
     char *p = f->block[f->n] = region + taken;
     f->size[f->n++] = size;
@@ -733,6 +766,7 @@ int main(int argc, char **argv)
                                    { "networks", networks },
                                    { "strict", strict },
                                    { "failures", failures } };
+    watch();
     return sections(all, sizeof all / sizeof *all, argc, argv);
 }
 #endif
