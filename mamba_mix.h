@@ -34813,7 +34813,17 @@ static void mmixi_hf_off(const mmixi_hf *h, const char *field, const char *expec
 {
     const char *v = mmixi_json_find(h->json, field);
     if (!v || *v == 'n' || *v == 'f') return;
-    if (mmixi_json_number(v, 1) > 0) mmixi_hf_refuse(h, h->json, field, expected);
+    if (fabs(mmixi_json_number(v, 1)) > 0) mmixi_hf_refuse(h, h->json, field, expected);
+}
+/* Refuses members that are none of `known`, which ends with NULL, and not off. */
+static void mmixi_hf_known(const mmixi_hf *h, const char *const *known)
+{
+    const char *key, *v;
+    for (v = mmixi_json_next(h->json, h->json, &key); v; v = mmixi_json_next(h->json, v, &key)) {
+        const char *const *k = known;
+        while (*k && strcmp(key, *k)) k++;
+        if (!*k) mmixi_hf_off(h, key, "none");
+    }
 }
 /* A field that is a whole number of at least 1. */
 static size_t mmixi_hf_size(const mmixi_hf *h, const char *field)
@@ -34843,6 +34853,15 @@ static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *f
     double x = v && *v != 'n' ? mmixi_json_number(v, -1) : otherwise;
     if (!(x >= 0)) mmixi_hf_refuse(h, object, field, "a number from 0 on");
     return x;
+}
+/* The base of rotary positions that an object says. */
+static double mmixi_hf_theta(const mmixi_hf *h, const char *object, double otherwise)
+{
+    const char *v = mmixi_json_find(object, "rope_theta");
+    double theta = mmixi_hf_real(h, object, "rope_theta", otherwise);
+    if (v && *v != 'n' && !(theta > 0))
+        mmixi_hf_refuse(h, object, "rope_theta", "a number above 0");
+    return theta;
 }
 
 /* ---- backbones ---- */
@@ -35097,15 +35116,19 @@ static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *
     mmixi_vision_guess_positions(m, f, &s, c);
     mmixi_vision_guess_head(m, f, c);
 }
+static int mmixi_hf_sizes_there(const char *json)
+{
+    return mmixi_json_find(json, "num_attention_heads") || mmixi_json_find(json, "hidden_size");
+}
 /* The object of a config that describes the backbone: the config itself, or a part of it, if it is
    that of a larger network. NULL if it says nothing of a backbone, as timm's. */
 static const char *mmixi_hf_backbone(const char *json)
 {
     static const char *const parts[] = { "backbone_config", "vision_config", "encoder" };
-    if (mmixi_json_find(json, "num_attention_heads")) return json;
+    if (mmixi_hf_sizes_there(json)) return json;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *part = mmixi_json_find(json, parts[i]);
-        if (mmixi_json_find(part, "num_attention_heads")) return part;
+        if (mmixi_hf_sizes_there(part)) return part;
     }
     return NULL;
 }
@@ -35135,15 +35158,9 @@ static void mmixi_timm_arguments(const mmixi_hf *h)
         "qkv_bias", "init_values", "class_token", "no_embed_class", "reg_tokens", "num_classes",
         "global_pool", "fc_norm", "final_norm", "act_layer", "mlp_layer", "weight_init", "fix_init",
         "dynamic_img_size", "strict_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate",
-        "proj_drop_rate", "attn_drop_rate", "drop_path_rate", "pos_embed"
+        "proj_drop_rate", "attn_drop_rate", "drop_path_rate", "pos_embed", NULL
     };
-    const char *key, *v;
-    for (v = mmixi_json_next(h->json, h->json, &key); v; v = mmixi_json_next(h->json, v, &key)) {
-        int is_known = 0;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            is_known = is_known || !strcmp(key, known[i]);
-        if (!is_known) mmixi_hf_off(h, key, "none");
-    }
+    mmixi_hf_known(h, known);
 }
 /* Sets how timm's classifier pools. */
 static void mmixi_timm_pool(const mmixi_hf *h, const char *object, mmix_vision_config *c)
@@ -35415,12 +35432,16 @@ static int mmixi_hf_is(const mmixi_hf *h, const char *type)
 {
     return !strcmp(mmixi_hf_type(h), type);
 }
-/* A factor, which is 1 where it is left out. */
-static double mmixi_hf_factor(const mmixi_hf *h, const char *field)
+/* A number above 0; `otherwise` where it is left out. */
+static double mmixi_hf_factor_or(const mmixi_hf *h, const char *field, double otherwise)
 {
-    double factor = mmixi_hf_real(h, h->json, field, 1);
+    double factor = mmixi_hf_real(h, h->json, field, otherwise);
     if (!(factor > 0)) mmixi_hf_refuse(h, h->json, field, "a number above 0");
     return factor;
+}
+static double mmixi_hf_factor(const mmixi_hf *h, const char *field)
+{
+    return mmixi_hf_factor_or(h, field, 1);
 }
 /* Takes up to n numbers of a list. One that is left out leaves them as they are. */
 static void mmixi_hf_reals(const mmixi_hf *h, const char *field, double *out, size_t n)
@@ -35491,8 +35512,8 @@ static void mmixi_hf_rope(const mmixi_hf *h, mmix_decoder_config *c, double part
     const char *found = mmixi_hf_rope_object(h);
     mmix_rope_options *rope = &c->rope;
     mmixi_hf_rope_scaling(h, found, rope);
-    rope->theta = mmixi_hf_real(h, h->json, "rope_theta", rope->theta);
-    rope->theta = mmixi_hf_real(h, found, "rope_theta", rope->theta);
+    rope->theta = mmixi_hf_theta(h, h->json, rope->theta);
+    rope->theta = mmixi_hf_theta(h, found, rope->theta);
     double share = mmixi_hf_real(h, h->json, "partial_rotary_factor", partial);
     share = mmixi_hf_real(h, found, "partial_rotary_factor", share);
     int may_be_partial = partial < 1;
@@ -35585,12 +35606,11 @@ static void mmixi_hf_decoder(const mmixi_hf *h, const mmix_archive *a, const cha
                              double otherwise, mmix_decoder_config *c)
 {
     mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
-    c->vocabulary = mmixi_hf_size(h, "vocab_size");
+    if (!c->vocabulary) c->vocabulary = mmixi_hf_size(h, "vocab_size");
     c->dim = mmixi_hf_size(h, "hidden_size");
     c->depth = mmixi_hf_size(h, "num_hidden_layers");
     c->depth = mmixi_min(c->depth, a->count);            /* the file lacks others */
-    c->eps = mmixi_hf_real(h, h->json, eps, otherwise);
-    if (!(c->eps > 0)) mmixi_hf_refuse(h, h->json, eps, "a number above 0");
+    c->eps = mmixi_hf_factor_or(h, eps, otherwise);
     if (!mmixi_hf_flag(h, "is_causal", 1)) mmixi_hf_refuse(h, h->json, "is_causal", "true");
 }
 static void mmixi_hf_attention(const mmixi_hf *h, mmix_decoder_config *c)
@@ -35656,8 +35676,9 @@ static void mmixi_hf_gemma3(const mmixi_hf *h, const mmix_archive *a, mmix_decod
     const char *window = mmixi_json_find(positions, "sliding_attention");
     const char *types = mmixi_json_find(h->json, "layer_types");
     size_t every = mmixi_hf_size_or(h, "sliding_window_pattern", 6);
-    mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
     /* the released configs of 4, 12 and 27 billion parameters leave out what is as in Google's */
+    c->vocabulary = mmixi_hf_size_or(h, "vocab_size", 262208);
+    mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-6, c);
     c->heads = mmixi_hf_size_or(h, "num_attention_heads", 8);
     c->kv_heads = mmixi_hf_size_or(h, "num_key_value_heads", 4);
     c->head_dim = mmixi_hf_size_or(h, "head_dim", 256);
@@ -35683,10 +35704,10 @@ static void mmixi_hf_gemma3(const mmixi_hf *h, const mmix_archive *a, mmix_decod
     if (!all) all = mmixi_json_find(h->json, "rope_scaling");        /* an older form */
     mmixi_hf_rope_scaling(h, all, &c->rope);
     mmixi_hf_word(h, window, "rope_type", "default", "default");
-    c->rope.theta = mmixi_hf_real(h, h->json, "rope_theta", 1e6);
-    c->rope.theta = mmixi_hf_real(h, all, "rope_theta", c->rope.theta);
-    c->window_theta = mmixi_hf_real(h, h->json, "rope_local_base_freq", 1e4);
-    c->window_theta = mmixi_hf_real(h, window, "rope_theta", c->window_theta);
+    c->rope.theta = mmixi_hf_theta(h, h->json, 1e6);
+    c->rope.theta = mmixi_hf_theta(h, all, c->rope.theta);
+    c->window_theta = mmixi_hf_factor_or(h, "rope_local_base_freq", 1e4);
+    c->window_theta = mmixi_hf_theta(h, window, c->window_theta);
 }
 /* Mamba, Falcon Mamba. */
 static void mmixi_hf_mamba1(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
@@ -35708,14 +35729,14 @@ static void mmixi_hf_mamba1(const mmixi_hf *h, const mmix_archive *a, mmix_decod
         o->inner_eps = mmixi_hf_real(h, h->json, "mixer_rms_eps", 1e-6);
 }
 /* dt's limits, of which the upper one may be infinite: Infinity, {"__float__": "Infinity"}. */
-static void mmixi_hf_time_step_limit(const mmixi_hf *h, mmix_mamba2_options *o)
+static void mmixi_hf_time_step_limit(const mmixi_hf *h, const char *field, mmix_mamba2_options *o)
 {
-    const char *list = mmixi_json_find(h->json, "time_step_limit"), *unused;
+    const char *list = mmixi_json_find(h->json, field), *unused;
     const char *low = mmixi_json_next(list, list, &unused);
     const char *high = low ? mmixi_json_next(list, low, &unused) : NULL;
     if (!list || *list == 'n') return;
     o->dt_low = mmixi_json_number(low, -1);
-    if (!high || !(o->dt_low >= 0)) mmixi_hf_refuse(h, h->json, "time_step_limit", "two numbers");
+    if (!high || !(o->dt_low >= 0)) mmixi_hf_refuse(h, h->json, field, "two numbers");
     else if (*high == 'I' || *high == '{') {
         if (o->dt_low > 0) o->dt_high = DBL_MAX;
     } else o->dt_high = mmixi_json_number(high, 0);
@@ -35733,7 +35754,7 @@ static void mmixi_hf_mamba2_sizes(const mmixi_hf *h, const char *heads, const ch
     o->bias = mmixi_hf_flag(h, "use_bias", 0);
     o->no_conv_bias = !mmixi_hf_flag(h, "use_conv_bias", 1);
     o->eps = c->eps;
-    mmixi_hf_time_step_limit(h, o);
+    mmixi_hf_time_step_limit(h, "time_step_limit", o);
 }
 static void mmixi_hf_mamba2(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -35762,7 +35783,7 @@ static void mmixi_hf_hybrid_mamba(const mmixi_hf *h, mmix_decoder_config *c)
     o->bias = mmixi_hf_flag(h, "mamba_proj_bias", 0);
     o->no_conv_bias = !mmixi_hf_flag(h, "mamba_conv_bias", 1);
     o->eps = c->eps;
-    mmixi_hf_time_step_limit(h, o);
+    mmixi_hf_time_step_limit(h, "time_step_limit", o);
 }
 /* The same of a text with a letter for each layer. */
 static void mmixi_hf_pattern(const mmixi_hf *h, const char *letters, mmix_decoder_config *c)
@@ -35783,6 +35804,8 @@ static void mmixi_hf_bamba(const mmixi_hf *h, const mmix_archive *a, mmix_decode
     mmixi_hf_decoder(h, a, "rms_norm_eps", 1e-5, c);
     mmixi_hf_attention(h, c);
     mmixi_hf_swiglu(h, "intermediate_size", c);
+    if (fabs(mmixi_hf_real(h, h->json, "partial_rotary_factor", 0.5) - 0.5) > 0)
+        mmixi_hf_refuse(h, h->json, "partial_rotary_factor", "0.5");
     mmixi_hf_rope(h, c, 0.5);
     mmixi_hf_hybrid_mamba(h, c);
     c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
@@ -35862,6 +35885,7 @@ static void mmixi_hf_nemotron_h(const mmixi_hf *h, const mmix_archive *a, mmix_d
     mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
     mmixi_hf_off(h, "sliding_window", "null: attention to all tokens");
     mmixi_hf_off(h, "num_nextn_predict_layers", "0");
+    if (!mmixi_hf_flag(h, "is_causal", 1)) mmixi_hf_refuse(h, h->json, "is_causal", "true");
     mmixi_hf_word(h, h->json, "mamba_hidden_act", "silu", "silu");
     mmixi_hf_word(h, h->json, "mlp_hidden_act", "relu2", "relu2");
     c->vocabulary = mmixi_hf_size(h, "vocab_size");
@@ -35883,22 +35907,58 @@ static void mmixi_hf_nemotron_h(const mmixi_hf *h, const mmix_archive *a, mmix_d
     c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
     mmixi_hf_mamba2_sizes(h, "mamba_num_heads", "mamba_head_dim", "ssm_state_size", c);
 }
-/* A size of state-spaces' ssm_cfg, or what mamba_ssm takes where it is left out. */
-static size_t mmixi_ssm_size(const mmixi_hf *h, const char *field, size_t otherwise)
+/* state-spaces' ssm_cfg of a Mamba: the arguments of mamba_ssm's layer, where it gives any. */
+static void mmixi_ssm_mamba1(const mmixi_hf *ssm, mmix_decoder_config *c)
 {
-    mmixi_hf ssm = *h;
-    ssm.json = mmixi_json_find(h->json, "ssm_cfg");
-    return mmixi_hf_size_or(&ssm, field, otherwise);
+    static const char *const known[] = {
+        "layer", "d_state", "d_conv", "expand", "dt_rank", "dt_min", "dt_max", "dt_init",
+        "dt_scale", "dt_init_floor", "conv_bias", "bias", "use_fast_path", NULL
+    };
+    mmix_mamba1_options *o = &c->mamba1;
+    mmixi_hf_known(ssm, known);
+    c->mixer = MMIX_DECODER_MAMBA1;
+    o->d_state = mmixi_hf_size_or(ssm, "d_state", 16);
+    o->conv_width = mmixi_hf_size_or(ssm, "d_conv", 4);
+    o->d_inner = mmixi_hf_size_or(ssm, "expand", 2) * c->dim;
+    if (strcmp(mmixi_json_word(ssm->json, "dt_rank", "auto"), "auto"))
+        o->dt_rank = mmixi_hf_size(ssm, "dt_rank");
+    o->bias = mmixi_hf_flag(ssm, "bias", 0);
+    o->no_conv_bias = !mmixi_hf_flag(ssm, "conv_bias", 1);
+}
+/* The same of a Mamba-2. */
+static void mmixi_ssm_mamba2(const mmixi_hf *ssm, mmix_decoder_config *c)
+{
+    static const char *const known[] = {
+        "layer", "d_state", "d_conv", "expand", "headdim", "ngroups", "conv_init", "A_init_range",
+        "rmsnorm", "dt_min", "dt_max", "dt_init_floor", "dt_limit", "bias", "conv_bias",
+        "chunk_size", "use_mem_eff_path", NULL
+    };
+    mmix_mamba2_options *o = &c->mamba2;
+    mmixi_hf_known(ssm, known);
+    c->mixer = MMIX_DECODER_MAMBA2;
+    o->d_state = mmixi_hf_size_or(ssm, "d_state", 128);
+    o->conv_width = mmixi_hf_size_or(ssm, "d_conv", 4);
+    o->d_inner = mmixi_hf_size_or(ssm, "expand", 2) * c->dim;
+    o->head_dim = mmixi_hf_size_or(ssm, "headdim", 64);
+    o->groups = mmixi_hf_size_or(ssm, "ngroups", 1);
+    o->bias = mmixi_hf_flag(ssm, "bias", 0);
+    o->no_conv_bias = !mmixi_hf_flag(ssm, "conv_bias", 1);
+    o->no_norm = !mmixi_hf_flag(ssm, "rmsnorm", 1);
+    mmixi_hf_time_step_limit(ssm, "dt_limit", o);
 }
 /* state-spaces' own files: Mamba and Mamba-2, without attention and MLPs. */
 static void mmixi_hf_state_spaces(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
 {
-    const char *ssm = mmixi_json_find(h->json, "ssm_cfg"), *unused;
-    const char *attention = mmixi_json_find(h->json, "attn_layer_idx");
+    static const char *const known[] = {
+        "d_model", "n_layer", "vocab_size", "ssm_cfg", "attn_layer_idx", "attn_cfg", "rms_norm",
+        "residual_in_fp32", "fused_add_norm", "pad_vocab_size_multiple", "tie_embeddings", NULL
+    };
+    const char *attention = mmixi_json_find(h->json, "attn_layer_idx"), *unused;
     mmix_entry *rows = (mmix_entry *)mmix_archive_find(a, "backbone.embedding.weight");
-    const char *layer = mmixi_json_word(ssm, "layer", "Mamba1");
-    mmixi_hf_word(h, ssm, "layer", "Mamba1", "Mamba1, Mamba2");
+    mmixi_hf ssm = *h;
+    ssm.json = mmixi_json_find(h->json, "ssm_cfg");
     mmixi_hf_off(h, "d_intermediate", "0: layers have no MLP here");
+    mmixi_hf_known(h, known);
     if (attention && mmixi_json_next(attention, attention, &unused))
         mmixi_hf_refuse(h, h->json, "attn_layer_idx", "none: layers have no attention here");
     if (!mmixi_hf_flag(h, "rms_norm", 1)) mmixi_hf_refuse(h, h->json, "rms_norm", "true");
@@ -35908,19 +35968,10 @@ static void mmixi_hf_state_spaces(const mmixi_hf *h, const mmix_archive *a, mmix
     if (rows && rows->ndim == 2) c->vocabulary = rows->shape[0];     /* padded */
     c->tied = mmixi_hf_flag(h, "tie_embeddings", 1);
     c->eps = 1e-5;
-    if (!strcmp(layer, "Mamba1")) {
-        c->mixer = MMIX_DECODER_MAMBA1;
-        c->mamba1.d_state = mmixi_ssm_size(h, "d_state", 16);
-        c->mamba1.conv_width = mmixi_ssm_size(h, "d_conv", 4);
-        c->mamba1.d_inner = mmixi_ssm_size(h, "expand", 2) * c->dim;
-        return;
-    }
-    c->mixer = MMIX_DECODER_MAMBA2;
-    c->mamba2.d_state = mmixi_ssm_size(h, "d_state", 128);
-    c->mamba2.conv_width = mmixi_ssm_size(h, "d_conv", 4);
-    c->mamba2.d_inner = mmixi_ssm_size(h, "expand", 2) * c->dim;
-    c->mamba2.head_dim = mmixi_ssm_size(h, "headdim", 64);
-    c->mamba2.groups = mmixi_ssm_size(h, "ngroups", 1);
+    mmixi_hf_word(h, ssm.json, "layer", "Mamba1", "Mamba1, Mamba2");
+    int is_mamba2 = !strcmp(mmixi_json_word(ssm.json, "layer", "Mamba1"), "Mamba2");
+    if (is_mamba2) mmixi_ssm_mamba2(&ssm, c);
+    else mmixi_ssm_mamba1(&ssm, c);
 }
 /* Takes the config of a decoder from an object of a config.json. */
 static void mmixi_hf_language(const mmixi_hf *h, const mmix_archive *a, mmix_decoder_config *c)
@@ -35953,6 +36004,30 @@ static void mmixi_hf_language(const mmixi_hf *h, const mmix_archive *a, mmix_dec
                     "gemma3_text, mamba, falcon_mamba, mamba2, bamba, granitemoehybrid, falcon_h1 "
                     "or nemotron_h");
 }
+/* The first array of this name, or of one that ends with a dot and it; NULL if there is none. */
+static const mmix_entry *mmixi_entry_ending(const mmix_archive *a, const char *end)
+{
+    size_t length = strlen(end);
+    for (size_t i = 0; i < a->count; i++) {
+        const char *name = a->entries[i].name;
+        size_t n = strlen(name);
+        if (n < length || strcmp(name + n - length, end)) continue;
+        if (n == length || name[n - length - 1] == '.') return &a->entries[i];
+    }
+    return NULL;
+}
+/* Whether the file has a classifier that is another matrix than the embedding. */
+static int mmixi_classifier_differs(const mmix_archive *a)
+{
+    static const char *const names[] = {
+        "embed_tokens.weight", "embeddings.weight", "embedding.weight"
+    };
+    const mmix_entry *head = mmixi_entry_ending(a, "lm_head.weight"), *rows = NULL;
+    for (size_t i = 0; i < 3 && !rows; i++) rows = mmixi_entry_ending(a, names[i]);
+    if (!head || !rows || !head->data || !rows->data) return 0;
+    if (head->dtype != rows->dtype || head->bytes != rows->bytes) return 1;
+    return memcmp(head->data, rows->data, head->bytes) != 0;
+}
 /* The same of the config.json beside the archive. */
 static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
 {
@@ -35964,6 +36039,10 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     is_state_spaces = is_state_spaces && mmixi_json_find(h.json, "ssm_cfg");
     if (is_state_spaces) mmixi_hf_state_spaces(&h, a, c);
     else mmixi_hf_language(&h, a, c);
+    if (!c->tied || !mmixi_classifier_differs(a)) return;
+    c->tied = 0;                                 /* as transformers, whatever the config says */
+    if (is_state_spaces) mmixi_hf_refuse(&h, h.json, "tie_embeddings", "false beside a "
+                                         "lm_head.weight that is not the embedding");
 }
 /* ---- decoders: GGUF ---- */
 static const char *mmixi_gguf_architecture(const mmix_archive *a)
@@ -35997,6 +36076,16 @@ static size_t mmixi_gguf_count(mmix_ctx *m, const mmix_archive *a, const char *n
     mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a whole number, found %g", a->path, name,
               value);
     return 0;
+}
+/* The same, above 0. */
+static double mmixi_gguf_positive(mmix_ctx *m, const mmix_archive *a, const char *name,
+                                  double otherwise)
+{
+    double value = mmixi_gguf_value(m, a, name, otherwise);
+    if (value > 0) return value;
+    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a number above 0, found %g", a->path, name,
+              value);
+    return otherwise;
 }
 /* Refuses a value that asks for what is not done here. */
 static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name, const char *what)
@@ -36067,7 +36156,7 @@ static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_con
     mmix_rope_options *o = &c->rope;
     double context = mmixi_gguf_value(m, a, "context_length", 0);
     size_t width = c->heads && !c->head_dim ? c->dim / c->heads : c->head_dim;
-    o->theta = mmixi_gguf_value(m, a, "rope.freq_base", 10000);
+    o->theta = mmixi_gguf_positive(m, a, "rope.freq_base", 10000);
     o->dim = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
     double factor = mmixi_gguf_value(m, a, "rope.scale_linear", 0);
     factor = mmixi_gguf_value(m, a, "rope.scaling.factor", factor);
@@ -36132,15 +36221,19 @@ static void mmixi_gguf_gemma3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     if (m->error_kind) return;
     double width = c->depth == 62 ? (double)c->dim / (double)c->heads : (double)c->head_dim;
     c->window = mmixi_gguf_count(m, a, "attention.sliding_window", (double)NAN);
-    c->window_theta = mmixi_gguf_value(m, a, "rope.freq_base_swa", 1e4);
-    c->rope.theta = mmixi_gguf_value(m, a, "rope.freq_base", 1e6);
+    size_t every = mmixi_gguf_count(m, a, "attention.sliding_window_pattern", 6);
+    c->window_theta = mmixi_gguf_positive(m, a, "rope.freq_base_swa", 1e4);
+    c->rope.theta = mmixi_gguf_positive(m, a, "rope.freq_base", 1e6);
+    mmixi_gguf_off(m, a, "attn_logit_softcapping", "scores are not capped");
+    mmixi_gguf_off(m, a, "final_logit_softcapping", "logits are not capped");
     c->ffn_kind = MMIX_FFN_GEGLU;
     c->qk_norm = 1;
     c->post_norms = 1;
     c->scale.embedding = sqrt((double)c->dim);
     c->scale.scores = 1 / sqrt(width);
     c->mixer = MMIX_DECODER_LISTED;
-    for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = (i + 1) % 6 != 0;
+    for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++)
+        c->layers[i].windowed = !every || (i + 1) % every != 0;
 }
 static void mmixi_gguf_smollm3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36261,6 +36354,10 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
         return;
     }
     mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
+    const char *causal = mmixi_gguf_find(a, "attention.causal");
+    if (causal && !strcmp(causal, "false"))
+        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: attention.causal: expected true, found false",
+                  a->path);
     if (strcmp(architecture, "llama") && strcmp(architecture, "gemma3"))
         mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
     c->vocabulary = embedding->shape[0];
@@ -36334,6 +36431,14 @@ static int mmixi_hf_activation(const mmixi_hf *h, const char *field, const char 
     if (!strcmp(word, "gelu")) return MMIX_ACTIVATION_GELU;
     return *word == 'q' ? MMIX_ACTIVATION_QUICK_GELU : MMIX_ACTIVATION_GELU_TANH;
 }
+/* The same for an old config of CLIP's, which says a tower twice: what NAME_dict says counts. */
+static mmixi_hf mmixi_hf_tower_part(const mmixi_hf *h, const char *part)
+{
+    char twice[32];
+    snprintf(twice, sizeof twice, "%s_dict", part);
+    const char *other = mmixi_hf_is(h, "clip") ? mmixi_json_find(h->json, twice) : NULL;
+    return mmixi_hf_part(h, other && *other == '{' ? twice : part);
+}
 /* What both kinds of towers say alike. */
 static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t dim, size_t ffn,
                                         size_t heads)
@@ -36351,10 +36456,13 @@ static mmix_tower_config mmixi_hf_tower(const mmixi_hf *h, int siglip, size_t di
 /* Mean and deviation of CLIP's pictures (Radford et al. 2021). */
 static const double mmixi_clip_mean[3] = { 0.48145466, 0.4578275, 0.40821073 };
 static const double mmixi_clip_deviation[3] = { 0.26862954, 0.26130258, 0.27577711 };
+/* Both of SigLIP's. */
+static const double mmixi_half[3] = { 0.5, 0.5, 0.5 };
 static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_towers_config *c)
 {
     int siglip = mmixi_hf_is(h, "siglip");
-    mmixi_hf picture = mmixi_hf_part(h, "vision_config"), text = mmixi_hf_part(h, "text_config");
+    mmixi_hf picture = mmixi_hf_tower_part(h, "vision_config");
+    mmixi_hf text = mmixi_hf_tower_part(h, "text_config");
     mmixi_hf_word(h, h->json, "model_type", "none", "clip, siglip");
     mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
     if (h->m->error_kind) return;
@@ -36388,8 +36496,8 @@ static void mmixi_hf_towers(const mmixi_hf *h, const mmix_archive *a, mmix_tower
     c->picture.depth = mmixi_min(c->picture.depth, a->count);
     c->text.depth = mmixi_min(c->text.depth, a->count);
     for (int i = 0; i < 3; i++) {
-        c->mean[i] = siglip ? 0.5 : mmixi_clip_mean[i];
-        c->deviation[i] = siglip ? 0.5 : mmixi_clip_deviation[i];
+        c->mean[i] = siglip ? mmixi_half[i] : mmixi_clip_mean[i];
+        c->deviation[i] = siglip ? mmixi_half[i] : mmixi_clip_deviation[i];
     }
 }
 /* The filter of the processor's resizing, which has Pillow's number; `otherwise` where it is left
@@ -36405,36 +36513,61 @@ static int mmixi_hf_filter(const mmixi_hf *h, int otherwise)
     mmixi_hf_refuse(h, h->json, "resample", "1 (Lanczos), 2 (bilinear) or 3 (bicubic)");
     return -1;
 }
-/* What preprocessor_config.json beside the archive says of pictures, if it is there. */
+/* Refuses a processor that leaves out a step. */
+static void mmixi_hf_steps(const mmixi_hf *h)
+{
+    static const char *const steps[] = { "do_resize", "do_rescale", "do_normalize" };
+    for (size_t i = 0; i < 3; i++)
+        if (!mmixi_hf_flag(h, steps[i], 1)) mmixi_hf_refuse(h, h->json, steps[i], "true");
+}
+/* What is said of the pictures' colours, once they are numbers from 0 to 1. */
+static void mmixi_hf_colours(const mmixi_hf *h, double *mean, double *deviation)
+{
+    mmixi_hf_reals(h, "image_mean", mean, 3);
+    mmixi_hf_reals(h, "image_std", deviation, 3);
+    for (int i = 0; i < 3; i++)
+        if (!(deviation[i] > 0)) mmixi_hf_refuse(h, h->json, "image_std", "numbers above 0");
+}
+/* Refuses a field, two sides of a square or one number, that is not the tower's side. */
+static void mmixi_hf_square(const mmixi_hf *h, const char *field, size_t side)
+{
+    static const char *const sides[] = { "shortest_edge", "height", "width" };
+    const char *size = mmixi_json_find(h->json, field);
+    int is_object = size && *size == '{', differs = 0;
+    if (!size || *size == 'n') return;
+    if (!is_object) differs = fabs(mmixi_json_number(size, 0) - (double)side) > 0;
+    for (int i = 0; i < 3 && is_object; i++) {
+        const char *v = mmixi_json_find(size, sides[i]);
+        if (v && fabs(mmixi_json_number(v, 0) - (double)side) > 0) differs = 1;
+    }
+    if (differs) mmixi_hf_refuse(h, h->json, field, "the image_size of config.json");
+}
+/* What preprocessor_config.json beside the archive says of pictures, if it is there. A CLIP's
+   shorter side becomes the tower's side and the middle is cut out; a height and a width are both
+   sides, whatever the picture's. */
 static void mmixi_hf_processor(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
 {
     mmixi_hf h = mmixi_hf_beside(m, a, "mmix_towers_load", "preprocessor_config.json", 0);
     if (!h.json) return;
     const char *size = mmixi_json_find(h.json, "size");
-    const char *side = mmixi_json_find(size, "shortest_edge");
-    if (!side) side = mmixi_json_find(size, "height");
-    if (!side) side = size;                      /* an older form: the number itself */
-    if (side && fabs(mmixi_json_number(side, 0) - (double)c->picture.side) > 0)
-        mmixi_hf_refuse(&h, h.json, "size", "the image_size of config.json");
+    int is_object = size && *size == '{';
+    int by_shorter = is_object ? mmixi_json_find(size, "shortest_edge") != NULL : c->crop;
+    int crops = mmixi_hf_flag(&h, "do_center_crop", c->crop);
+    mmixi_hf_square(&h, "size", c->picture.side);
+    if (crops) mmixi_hf_square(&h, "crop_size", c->picture.side);
+    if (by_shorter && !crops)
+        mmixi_hf_refuse(&h, h.json, "do_center_crop", "true where the shorter side is resized");
+    c->crop = by_shorter && crops;
+    mmixi_hf_steps(&h);
+    if (fabs(mmixi_hf_real(&h, h.json, "rescale_factor", 1 / 255.0) - 1 / 255.0) > 1e-12)
+        mmixi_hf_refuse(&h, h.json, "rescale_factor", "1/255");
     c->filter = mmixi_hf_filter(&h, 3);
-    c->crop = mmixi_hf_flag(&h, "do_center_crop", c->crop);
-    mmixi_hf_reals(&h, "image_mean", c->mean, 3);
-    mmixi_hf_reals(&h, "image_std", c->deviation, 3);
+    mmixi_hf_colours(&h, c->mean, c->deviation);
 }
 
 /* ---- towers: OpenCLIP's open_clip_config.json, and OpenAI's files ----
    model_cfg holds what open_clip.CLIP is made with, so that what is left out has its defaults. */
 
-/* Refuses members that are none of `known`, which ends with NULL, and not off. */
-static void mmixi_hf_known(const mmixi_hf *h, const char *const *known)
-{
-    const char *key, *v;
-    for (v = mmixi_json_next(h->json, h->json, &key); v; v = mmixi_json_next(h->json, v, &key)) {
-        const char *const *k = known;
-        while (*k && strcmp(key, *k)) k++;
-        if (!*k) mmixi_hf_off(h, key, "none");
-    }
-}
 /* The number in an object of one number, such as norm_kwargs; `otherwise` where it is left out. */
 static double mmixi_openclip_eps(const mmixi_hf *h)
 {
@@ -36817,13 +36950,20 @@ static void mmixi_hf_idefics3(const mmixi_hf *h, const mmix_archive *a, mmix_vlm
     c->decoder.tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
     c->image_token = (int32_t)mmixi_hf_size_or(h, "image_token_id", 128257);
 }
-/* LLaVA's list of (height, width). */
+/* LLaVA's list of (height, width); where it is left out, one to six tiles of 384 pixels each way. */
 static void mmixi_hf_shapes(const mmixi_hf *h, size_t shapes[MMIX_VLM_SHAPES][2], size_t *n)
 {
     static const char field[] = "image_grid_pinpoints";
     const char *list = mmixi_json_find(h->json, field), *at = list, *unused;
     *n = 0;
-    while (list && (at = mmixi_json_next(list, at, &unused)) != NULL) {
+    if (!list || *list == 'n') {
+        for (*n = 0; *n < 36; *n += 1) {
+            shapes[*n][0] = 384 * (*n / 6 + 1);
+            shapes[*n][1] = 384 * (*n % 6 + 1);
+        }
+        return;
+    }
+    while ((at = mmixi_json_next(list, at, &unused)) != NULL) {
         if (*n < MMIX_VLM_SHAPES && mmixi_json_sizes(at, shapes[*n], 2) == 2) *n += 1;
         else {
             mmixi_hf_refuse(h, h->json, field, "1 to 64 pairs of height and width");
@@ -36884,8 +37024,11 @@ static void mmixi_hf_qwen_tower(const mmixi_hf *h, const mmix_archive *a, mmix_q
     if (mmixi_hf_size_or(h, "spatial_patch_size", c->patch) != c->patch)
         mmixi_hf_refuse(h, h->json, "spatial_patch_size", "patch_size");
     mmixi_hf_word(h, rope, "rope_type", "axial", "axial");
-    if (fabs(mmixi_hf_real(h, rope, "rope_theta", 10000) - 10000) > 0)
-        mmixi_hf_refuse(h, rope, "rope_theta", "10000");
+    double theta = mmixi_hf_theta(h, h->json, 10000);
+    theta = mmixi_hf_theta(h, rope, theta);
+    if (fabs(theta - 10000) > 0)
+        mmix_fail(h->m, MMIX_ERROR_FILE, "%s: rope_theta of vision_config: expected 10000, found "
+                  "%g", h->path, theta);
 }
 /* Qwen2.5-VL's windows. */
 static void mmixi_hf_qwen_windows(const mmixi_hf *h, mmix_qwen_config *c)
@@ -36950,20 +37093,18 @@ static void mmixi_hf_qwen(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_con
 }
 
 /* What is said of pictures: of all kinds alike. */
-static void mmixi_hf_vlm_pictures(const mmixi_hf *h, int resample, double mean, mmix_vlm_config *c)
+static void mmixi_hf_vlm_pictures(const mmixi_hf *h, int resample, const double *mean,
+                                  const double *deviation, mmix_vlm_config *c)
 {
-    static const char *const steps[] = { "do_resize", "do_rescale", "do_normalize" };
-    for (size_t i = 0; i < 3; i++)
-        if (!mmixi_hf_flag(h, steps[i], 1)) mmixi_hf_refuse(h, h->json, steps[i], "true");
+    mmixi_hf_steps(h);
     mmixi_hf_off(h, "do_center_crop", "false: the whole picture is seen");
     c->filter = mmixi_hf_filter(h, resample);
     c->scale = mmixi_hf_real(h, h->json, "rescale_factor", 1 / 255.0);
     for (int i = 0; i < 3; i++) {
-        c->mean[i] = mean;
-        c->deviation[i] = mean;
+        c->mean[i] = mean[i];
+        c->deviation[i] = deviation[i];
     }
-    mmixi_hf_reals(h, "image_mean", c->mean, 3);
-    mmixi_hf_reals(h, "image_std", c->deviation, 3);
+    mmixi_hf_colours(h, c->mean, c->deviation);
 }
 /* The longest_edge of an object. */
 static size_t mmixi_hf_longest(const mmixi_hf *h, const char *object, size_t otherwise)
@@ -36974,32 +37115,34 @@ static size_t mmixi_hf_longest(const mmixi_hf *h, const char *object, size_t oth
 }
 static void mmixi_hf_idefics3_pictures(const mmixi_hf *h, mmix_vlm_config *c)
 {
-    mmixi_hf_vlm_pictures(h, 1, 0.5, c);
+    mmixi_hf_vlm_pictures(h, 1, mmixi_half, mmixi_half, c);
     c->longest = mmixi_hf_longest(h, "size", 4 * 364);
     c->tile = mmixi_hf_longest(h, "max_image_size", 364);
     c->whole = !mmixi_hf_flag(h, "do_image_splitting", 1);
 }
 /* Pictures of the tower's own size. */
-static void mmixi_hf_siglip_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+static void mmixi_hf_tile(const mmixi_hf *h, mmix_vlm_config *c)
 {
     static const char *const sides[] = { "height", "width" };
     const char *size = mmixi_json_find(h->json, "size");
     c->tile = c->tower.side;
-    mmixi_hf_vlm_pictures(h, 3, 0.5, c);
     for (int i = 0; i < 2; i++) {
         double side = mmixi_json_number(mmixi_json_find(size, sides[i]), 0);
         if (fabs(side - (double)c->tile) > 0)
             mmixi_hf_refuse(h, h->json, "size", "the image_size of config.json");
     }
 }
+static void mmixi_hf_siglip_pictures(const mmixi_hf *h, mmix_vlm_config *c)
+{
+    mmixi_hf_vlm_pictures(h, 3, mmixi_half, mmixi_half, c);
+    mmixi_hf_tile(h, c);
+}
 static void mmixi_hf_llava_pictures(const mmixi_hf *h, mmix_vlm_config *c)
 {
-    size_t shapes[MMIX_VLM_SHAPES][2], n = c->n_shapes;
-    mmixi_hf_siglip_pictures(h, c);
-    if (!mmixi_json_find(h->json, "image_mean"))
-        mmixi_hf_refuse(h, h->json, "image_mean", "three numbers");
-    if (mmixi_json_find(h->json, "image_grid_pinpoints")) mmixi_hf_shapes(h, shapes, &n);
-    else memcpy(shapes, c->shapes, sizeof shapes);
+    size_t shapes[MMIX_VLM_SHAPES][2], n;
+    mmixi_hf_vlm_pictures(h, 3, mmixi_clip_mean, mmixi_clip_deviation, c);
+    mmixi_hf_tile(h, c);
+    mmixi_hf_shapes(h, shapes, &n);
     if (n != c->n_shapes || memcmp(shapes, c->shapes, n * sizeof *shapes))
         mmixi_hf_refuse(h, h->json, "image_grid_pinpoints", "those of config.json");
 }
@@ -37017,11 +37160,7 @@ static void mmixi_hf_qwen_pixels(const mmixi_hf *h, size_t *least, size_t *most)
 static void mmixi_hf_qwen_pictures(const mmixi_hf *h, mmix_vlm_config *c)
 {
     mmix_qwen_config *q = &c->qwen;
-    mmixi_hf_vlm_pictures(h, 3, 0, c);
-    if (!mmixi_json_find(h->json, "image_mean"))
-        memcpy(c->mean, mmixi_clip_mean, sizeof c->mean);
-    if (!mmixi_json_find(h->json, "image_std"))
-        memcpy(c->deviation, mmixi_clip_deviation, sizeof c->deviation);
+    mmixi_hf_vlm_pictures(h, 3, mmixi_clip_mean, mmixi_clip_deviation, c);
     if (mmixi_hf_size_or(h, "patch_size", 14) != q->patch)
         mmixi_hf_refuse(h, h->json, "patch_size", "that of config.json");
     if (mmixi_hf_size_or(h, "merge_size", 2) != q->merge)
@@ -37088,6 +37227,7 @@ static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm
     mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
     kinds[i].take(&h, a, c);
     if (m->error_kind) return;
+    if (mmixi_classifier_differs(a)) c->decoder.tied = 0;
     h = mmixi_hf_vlm_processor(m, a, who, "image_processor", "preprocessor_config.json", 1);
     if (h.json) kinds[i].pictures(&h, c);
     if (mmixi_vlm_is_qwen(c) && !m->error_kind) mmixi_hf_qwen_films(m, a, who, c);
@@ -37264,6 +37404,7 @@ static void mmixi_hf_nvila(mmix_ctx *m, mmix_archive *const *a, const char *who,
     if (mmixi_names_contain(of_tower, "head.probe")) c->tower.pool = MMIX_TOWER_PROBE;
     mmixi_hf_feature_layer(&h, "mm_vision_select_layer", -2, c);
     mmixi_hf_vlm_decoder(&text, a[MMIXI_NVILA_LLM], c);
+    if (mmixi_classifier_differs(a[MMIXI_NVILA_LLM])) c->decoder.tied = 0;
     mmixi_hf_nvila_tiles(&h, c);
     mmixi_hf_nvila_joint(&joint, c);
     c->kind = MMIX_VLM_NVILA;

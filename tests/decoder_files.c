@@ -145,7 +145,11 @@ static void hugging_face(void)
         { "\"vocab_size\": 23", "\"vocab_size\": 0",
           "vocab_size: expected 1 to 2147483647, found 0" },
         { "\"rms_norm_eps\": 1e-3", "\"rms_norm_eps\": \"x\"",
-          "rms_norm_eps: expected a number from 0 on, found x" }
+          "rms_norm_eps: expected a number from 0 on, found x" },
+        { "\"rope_theta\": 500.0", "\"rope_theta\": 0",
+          "rope_theta: expected a number above 0, found 0" },
+        { "\"hidden_act\": \"silu\"", "\"use_sliding_window\": -1",
+          "use_sliding_window: expected false: no transformer of this type has windows, found -1" }
     };
     /* Llama; Qwen2; Llama tied and with keys for each head */
     for (int kind = 0; kind < 3; kind++) {
@@ -228,6 +232,23 @@ static void hugging_face(void)
             CHECK_AT(same_lists(p, back->params), about);
             mmix_decoder_destroy(back);
             FINE(m);
+        }
+        /* another classifier than the embedding counts, as in transformers, whatever the config says */
+        if (kind == 2) {
+            const size_t last = mmix_count(p->at[0].tensor) - 1;
+            mmix_tensor *head = mmix_new2(m, 23, 12);
+            mmix_write(head, mmix_data(p->at[0].tensor));
+            mmix_data(head)[last] += 1;
+            e[n - 2].data = mmix_data(head);
+            mmix_archive_save(m, PATH, e, n, NULL);
+            back = mmix_decoder_load(m, PATH);
+            FINE(m);
+            CHECK_AT(back && !back->config.tied, about);
+            const mmix_tensor *untied = back ? mmix_params_find(back->params, "lm_head.weight") : NULL;
+            CHECK_AT(untied && mmix_data(untied)[last] == mmix_data(head)[last], about);
+            CHECK_AT(back && mmix_data(back->params->at[0].tensor)[last] != mmix_data(head)[last],
+                     about);
+            mmix_decoder_destroy(back);
         }
         for (size_t i = 0; kind == 0 && i < sizeof wrong / sizeof *wrong; i++) {
             const char *at = strstr(config, wrong[i].edit_from);

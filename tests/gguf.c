@@ -1225,7 +1225,11 @@ static void decoders_refused(void)
         { "llama.attention.layer_norm_rms_epsilon", -1, 0, NULL,
           "llama.attention.layer_norm_rms_epsilon: expected a number, found none" },
         { "llama.rope.freq_base", BOOL, 1, NULL,
-          "llama.rope.freq_base: expected a number, found true" }
+          "llama.rope.freq_base: expected a number, found true" },
+        { "llama.rope.freq_base", F32, 0, NULL,
+          "rope.freq_base: expected a number above 0, found 0" },
+        { "llama.attention.causal", BOOL, 0, NULL,
+          "attention.causal: expected true, found false" }
     };
     mmix_ctx *m = context(1, 0);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
@@ -1246,6 +1250,7 @@ static void decoders_allowed(void)
         { "llama.rope.scaling.factor", F32, 0x3f800000, NULL, NULL },
         { "llama.rope.scale_linear", F32, 0, NULL, NULL },
         { "llama.expert_count", U32, 0, NULL, NULL },
+        { "llama.attention.causal", BOOL, 1, NULL, NULL },
         { "llama.attention.sliding_window", U32, 0, NULL, NULL },
         { "llama.attention.key_length", U32, 8, NULL, NULL },
         { "llama.rope.dimension_count", -1, 0, NULL, NULL },

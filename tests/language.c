@@ -225,7 +225,22 @@ static void configs_refused(void)
         { "mamba2-ssm", old, "\"n_layer\"", "\"attn_layer_idx\": [1], \"n_layer\"",
           "attn_layer_idx: expected none: layers have no attention here, found [1]" },
         { "mamba2-ssm", old, "\"n_layer\"", "\"d_intermediate\": 64, \"n_layer\"",
-          "d_intermediate: expected 0: layers have no MLP here, found 64" }
+          "d_intermediate: expected 0: layers have no MLP here, found 64" },
+        { "mamba2-ssm", old, "\"n_layer\"", "\"norm_epsilon\": 1e-6, \"n_layer\"",
+          "norm_epsilon: expected none, found 1e-6" },
+        { "mamba2-ssm", old, "\"d_state\"", "\"D_has_hdim\": true, \"d_state\"",
+          "D_has_hdim: expected none, found true" },
+        { "mamba2-ssm", old, "\"d_state\"", "\"d_ssm\": 16, \"d_state\"",
+          "d_ssm: expected none, found 16" },
+        { "mamba2-ssm", old, "\"d_state\"", "\"dt_limit\": [0.1], \"d_state\"",
+          "dt_limit: expected two numbers, found [0.1]" },
+        { "mamba2-ssm", old, "\"d_state\"", "\"rmsnorm\": false, \"d_state\"", "norm.weight" },
+        { "mamba2-ssm", old, "\"d_state\"", "\"bias\": true, \"d_state\"", "in_proj.bias" },
+        { "bamba", wide, "\"model_type\"", "\"partial_rotary_factor\": 0.25, \"model_type\"",
+          "partial_rotary_factor: expected 0.5, found 0.25" },
+        { "nemotron-h", wide, "\"model_type\"", "\"is_causal\": false, \"model_type\"",
+          "is_causal: expected true, found false" },
+        { "gemma3", wide, "\"vocab_size\"", "\"other_size\"", "expected (262208, " }
     };
     mmix_ctx *m = mmix_create(NULL);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {

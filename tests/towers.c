@@ -195,7 +195,21 @@ static void refused_huggingface(void)
           "size: expected the image_size of config.json" },
         { NULL, NULL, "{\"resample\": 4}", "expected 1 (Lanczos), 2 (bilinear) or 3 (bicubic), found 4" },
         { NULL, NULL, "{\"image_mean\": [0.5, 0.5]}", "image_mean: expected a list of numbers" },
-        { NULL, NULL, "{\"image_mean\": [0.5, 0.5, 0.5], \"size\": 32}", NULL }
+        { NULL, NULL, "{\"image_std\": [0.5, 0, 0.5]}", "image_std: expected numbers above 0" },
+        { NULL, NULL, "{\"do_resize\": false}", "do_resize: expected true, found false" },
+        { NULL, NULL, "{\"do_rescale\": false}", "do_rescale: expected true, found false" },
+        { NULL, NULL, "{\"do_normalize\": false}", "do_normalize: expected true, found false" },
+        { NULL, NULL, "{\"rescale_factor\": 1}", "rescale_factor: expected 1/255, found 1" },
+        { NULL, NULL, "{\"crop_size\": {\"height\": 32, \"width\": 24}}",
+          "crop_size: expected the image_size of config.json" },
+        { NULL, NULL, "{\"size\": {\"height\": 32, \"width\": 24}}",
+          "size: expected the image_size of config.json" },
+        { NULL, NULL, "{\"do_center_crop\": false}",
+          "do_center_crop: expected true where the shorter side is resized, found false" },
+        { "\"vision_config\": {", "\"vision_config_dict\": {\"patch_size\": 4}, \"vision_config\": {",
+          NULL, "patch_embedding.weight" },
+        { NULL, NULL, "{\"image_mean\": [0.5, 0.5, 0.5], \"size\": 32, \"crop_size\": 32, "
+          "\"do_resize\": null, \"rescale_factor\": 0.00392156862745098}", NULL }
     };
     refused_configs(GOLDEN "/clip", "model.safetensors", "config.json", changes,
                     sizeof changes / sizeof *changes);

@@ -451,7 +451,10 @@ static void refused_configs(void)
           "size: expected the image_size of config.json" },
         { "llava-few", pictures, "56,\n      42", "56,\n      28",
           "image_grid_pinpoints: expected those of config.json" },
-        { "llava-few", config, "56,\n      42", "56,\n      41", "image_grid_pinpoints" }
+        { "llava-few", config, "56,\n      42", "56,\n      41", "image_grid_pinpoints" },
+        { "llava-few", pictures, "\"image_grid_pinpoints\"", "\"other_pinpoints\"",
+          "image_grid_pinpoints: expected those of config.json, found none" },
+        { "llava-few", pictures, "\"image_std\": [", "\"image_std\": [0, ", "image_std" }
     };
     mmix_ctx *m = mmix_create(NULL);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
