@@ -7200,29 +7200,38 @@ static inline void mmixi_triangle(int triangle, size_t row, size_t row_end, size
     if (triangle == MMIXI_LOWER_A) *stop = row_end > k0 ? mmixi_min(row_end - k0, depth) : 0;
 }
 
+/* c = or += a b + bias by one thread. */
+typedef struct mmixi_multiplied {
+    mmixi_mat c, a, b;
+    int add;                                     /* 0: nothing of c is read */
+    const mmix_real *bias;                       /* (cols), or NULL */
+    int triangle;
+    mmixi_ahead *ahead;                          /* what is wanted next, or NULL */
+} mmixi_multiplied;
+
 /* How c's rows are cut into tiles: as evenly as possible, the first `higher` of them one row
    higher. */
 typedef struct mmixi_tiling { size_t tiles, height, higher; } mmixi_tiling;
 
-/* One panel of one block, tile by tile down the rows. c and b are the panel's columns, of
-   which the first is column j0 of the whole product; a and b are the block's depth, which
+/* One panel of one block, tile by tile down the rows. p's c and b are the panel's columns, of
+   which the first is column j0 of the whole product; its a and b are the block's depth, which
    begins at k0. */
-static inline void mmixi_gemm_tiles(const mmixi_kernels *k, mmixi_tiling tiling, mmixi_mat c,
-                                    mmixi_mat a, mmixi_mat b, int add, const mmix_real *bias,
-                                    int triangle, size_t k0, size_t j0, mmixi_ahead *ahead)
+static inline void mmixi_gemm_tiles(const mmixi_kernels *k, mmixi_tiling tiling,
+                                    const mmixi_multiplied *p, size_t k0, size_t j0)
 {
     size_t row = 0;
     for (size_t t = 0; t < tiling.tiles; t++) {
         size_t rows = tiling.height + (t < tiling.higher);
-        size_t row_end = row + rows, cols = c.cols, begin, stop;
-        mmixi_triangle(triangle, row, row_end, k0, a.cols, &begin, &stop);
-        if (triangle == MMIXI_LOWER_C) cols = row_end > j0 ? mmixi_min(row_end - j0, cols) : 0;
+        size_t row_end = row + rows, cols = p->c.cols, begin, stop;
+        mmixi_triangle(p->triangle, row, row_end, k0, p->a.cols, &begin, &stop);
+        if (p->triangle == MMIXI_LOWER_C)
+            cols = row_end > j0 ? mmixi_min(row_end - j0, cols) : 0;
         if (cols) {
-            mmixi_mat to = mmixi_part(c, row, 0, rows, cols);
-            mmixi_mat left = mmixi_part(a, row, begin, rows, stop - begin);
-            mmixi_mat right = mmixi_part(b, begin, 0, stop - begin, cols);
-            k->tile(&to, &left, &right, add, bias);
-            if (ahead) mmixi_ahead_some(ahead);
+            mmixi_mat to = mmixi_part(p->c, row, 0, rows, cols);
+            mmixi_mat left = mmixi_part(p->a, row, begin, rows, stop - begin);
+            mmixi_mat right = mmixi_part(p->b, begin, 0, stop - begin, cols);
+            k->tile(&to, &left, &right, p->add, p->bias);
+            if (p->ahead) mmixi_ahead_some(p->ahead);
         }
         row = row_end;
     }
@@ -7240,14 +7249,13 @@ static mmixi_mat mmixi_copy_block(mmixi_mat block, mmix_real *copy)
     return mmixi_t(columns);
 }
 
-/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). b is read from `packed` unless
-   that is NULL; copy is room for a block of a, whose columns are contiguous then, or NULL. ahead is
-   what is wanted next, or NULL. */
-static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
-                              int add, const mmix_real *bias, size_t first, size_t last,
-                              const mmix_real *packed, mmix_real *copy, int triangle,
-                              mmixi_ahead *ahead)
+/* Panels first … last - 1 of a product. b is read from `packed` unless that is NULL; copy is room
+   for a block of a, whose columns are contiguous then, or NULL. */
+static void mmixi_gemm_panels(const mmixi_kernels *k, const mmixi_multiplied *whole, size_t first,
+                              size_t last, const mmix_real *packed, mmix_real *copy)
 {
+    mmixi_mat c = whole->c, a = whole->a, b = whole->b;
+    mmixi_multiplied piece = *whole;
     size_t cols = c.cols;
     size_t panels = mmixi_panel_count(k, cols);
     size_t vectors = mmixi_ceil_div(cols, k->lanes);
@@ -7261,21 +7269,21 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
         size_t k0;
         size_t depth = mmixi_span(a.cols, d, blocks, &k0);
         size_t j = first_column;
-        mmixi_mat block = mmixi_part(a, 0, k0, c.rows, depth);
-        if (copy) block = mmixi_copy_block(block, copy);
+        piece.a = mmixi_part(a, 0, k0, c.rows, depth);
+        if (copy) piece.a = mmixi_copy_block(piece.a, copy);
+        piece.add = whole->add || d > 0;
         for (size_t p = first; p < last; p++) {
             size_t j_end = mmixi_min(mmixi_cut(vectors, p + 1, panels) * k->lanes, cols);
             size_t width = j_end - j;
-            const mmix_real *start = bias && d == 0 ? bias + j : NULL;
-            mmixi_mat to = mmixi_part(c, 0, j, c.rows, width);
-            mmixi_mat panel = mmixi_part(b, k0, j, depth, width);
+            piece.bias = whole->bias && d == 0 ? whole->bias + j : NULL;
+            piece.c = mmixi_part(c, 0, j, c.rows, width);
+            piece.b = mmixi_part(b, k0, j, depth, width);
             if (packed) {
                 const mmix_real *at = packed + mmixi_packed_reals(k, k0, cols) + j * depth;
                 size_t ld = mmixi_round_up(width, k->lanes);
-                panel = mmixi_matrix(at, depth, width, (ptrdiff_t)ld);
+                piece.b = mmixi_matrix(at, depth, width, (ptrdiff_t)ld);
             }
-            mmixi_gemm_tiles(k, tiling, to, block, panel, add || d > 0, start, triangle, k0, j,
-                             ahead);
+            mmixi_gemm_tiles(k, tiling, &piece, k0, j);
             j = j_end;
         }
     }
@@ -7287,9 +7295,17 @@ static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmix
                                        mmixi_mat b, int add, int triangle, mmixi_ahead *ahead)
 {
     size_t panels = mmixi_panel_count(k, c.cols);
+    mmixi_multiplied p;
     mmixi_fit(c, a, b);
     if (!c.rows || !c.cols) return;
-    mmixi_gemm_panels(k, c, a, b, add, NULL, 0, panels, NULL, NULL, triangle, ahead);
+    p.c = c;
+    p.a = a;
+    p.b = b;
+    p.add = add;
+    p.bias = NULL;
+    p.triangle = triangle;
+    p.ahead = ahead;
+    mmixi_gemm_panels(k, &p, 0, panels, NULL, NULL);
 }
 static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
                                   int add)
@@ -7425,6 +7441,19 @@ static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi
     }
 }
 
+/* Rows `first` … first + rows - 1 of the product g, without what follows it. */
+static mmixi_multiplied mmixi_multiplied_of(const mmixi_gemm *g, size_t first, size_t rows)
+{
+    mmixi_multiplied p;
+    p.c = mmixi_part(g->c, first, 0, rows, g->c.cols);
+    p.a = mmixi_part(g->a, first, 0, rows, g->a.cols);
+    p.b = g->b;
+    p.add = g->add;
+    p.bias = g->bias;
+    p.triangle = MMIXI_WHOLE;
+    p.ahead = NULL;
+    return p;
+}
 static void mmixi_gemm_task(void *arg, mmixi_range range)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
@@ -7443,14 +7472,12 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     size_t rows = mmixi_min(tiles * k->mr, g->c.rows - first_row);
     size_t j_begin = mmixi_panel_column(k, cols, first_panel);
     size_t j_end = mmixi_min(mmixi_panel_column(k, cols, last_panel), cols);
-    mmixi_mat c = mmixi_part(g->c, first_row, 0, rows, cols);
-    mmixi_mat a = mmixi_part(g->a, first_row, 0, rows, g->a.cols);
+    mmixi_multiplied p = mmixi_multiplied_of(g, first_row, rows);
     mmix_real *copy = NULL;
     if (plan->copy) copy = plan->copy + range.lane * MMIXI_MC * MMIXI_KC;
-    if (plan->dots) mmixi_gemm_dots(plan, c, a, j_begin, j_end);
-    else mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first_panel, last_panel, plan->packed,
-                           copy, MMIXI_WHOLE, NULL);
-    mmixi_gemm_finish(k, g, c, first_row, j_begin, j_end);
+    if (plan->dots) mmixi_gemm_dots(plan, p.c, p.a, j_begin, j_end);
+    else mmixi_gemm_panels(k, &p, first_panel, last_panel, plan->packed, copy);
+    mmixi_gemm_finish(k, g, p.c, first_row, j_begin, j_end);
 }
 
 #ifndef MMIX_MIXERS_ONLY
@@ -7461,11 +7488,11 @@ static void mmixi_gemm_serial(const mmixi_kernels *k, const mmixi_gemm *g)
     enum { TOGETHER = 4 };                       /* panels */
     size_t cols = g->c.cols;
     size_t panels = mmixi_panel_count(k, cols);
+    mmixi_multiplied p = mmixi_multiplied_of(g, 0, g->c.rows);
     for (size_t first = 0; first < panels; first += TOGETHER) {
         size_t last = mmixi_min(first + TOGETHER, panels);
         size_t end = mmixi_min(mmixi_panel_column(k, cols, last), cols);
-        mmixi_gemm_panels(k, g->c, g->a, g->b, 0, g->bias, first, last, g->packed_b, NULL,
-                          MMIXI_WHOLE, NULL);
+        mmixi_gemm_panels(k, &p, first, last, g->packed_b, NULL);
         mmixi_gemm_finish(k, g, g->c, 0, mmixi_panel_column(k, cols, first), end);
     }
 }
@@ -7763,20 +7790,6 @@ static void mmixi_narrow_row_q4(char *panel, size_t row, const mmix_real *w, siz
         mmixi_narrow_block_q4(panel, row, w + i, mmixi_min(MMIXI_Q4, D - i));
 }
 
-/* Rows `first` … first + n - 1 of a matrix in panels, from n x D numbers. */
-static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, const mmix_real *w,
-                              size_t D)
-{
-    for (size_t o = first; o < first + n; o++, w += D) {
-        char *panel = mmixi_panel_begin(dtype, panels, o, D);
-        size_t row = o % MMIXI_PANEL;
-        if (dtype == MMIX_DTYPE_BF16) mmixi_narrow_row_bf16(panel, row, w, D);
-        else if (dtype == MMIX_DTYPE_F16) mmixi_narrow_row_f16(panel, row, w, D);
-        else if (dtype == MMIX_DTYPE_I8) mmixi_narrow_row_i8(panel, row, w, D);
-        else mmixi_narrow_row_q4(panel, row, w, D);
-    }
-}
-
 /* The D numbers of row `row` of a panel. */
 static void mmixi_widen_row_bf16(const char *panel, size_t row, mmix_real *w, size_t D)
 {
@@ -7810,15 +7823,30 @@ static void mmixi_widen_row_q4(const char *panel, size_t row, mmix_real *w, size
     for (size_t i = 0; i < D; i += MMIXI_Q4, panel += MMIXI_Q4_BYTES)
         mmixi_widen_block_q4(panel, row, w + i, mmixi_min(MMIXI_Q4, D - i));
 }
+/* The types, from MMIX_DTYPE_BF16 on. */
+static const struct {
+    void (*narrow_row)(char *panel, size_t row, const mmix_real *w, size_t D);
+    void (*widen_row)(const char *panel, size_t row, mmix_real *w, size_t D);
+} mmixi_narrow_types[] = {
+    { mmixi_narrow_row_bf16, mmixi_widen_row_bf16 },
+    { mmixi_narrow_row_f16, mmixi_widen_row_f16 },
+    { mmixi_narrow_row_i8, mmixi_widen_row_i8 },
+    { mmixi_narrow_row_q4, mmixi_widen_row_q4 }
+};
+/* Rows `first` … first + n - 1 of a matrix in panels, from n x D numbers. */
+static void mmixi_narrow_rows(int dtype, char *panels, size_t first, size_t n, const mmix_real *w,
+                              size_t D)
+{
+    for (size_t o = first; o < first + n; o++, w += D) {
+        char *panel = mmixi_panel_begin(dtype, panels, o, D);
+        mmixi_narrow_types[dtype - MMIX_DTYPE_BF16].narrow_row(panel, o % MMIXI_PANEL, w, D);
+    }
+}
 /* Row o of a matrix in panels: D numbers. */
 static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *w, size_t D)
 {
     const char *panel = mmixi_panel_at(dtype, panels, o, D);
-    size_t row = o % MMIXI_PANEL;
-    if (dtype == MMIX_DTYPE_BF16) mmixi_widen_row_bf16(panel, row, w, D);
-    else if (dtype == MMIX_DTYPE_F16) mmixi_widen_row_f16(panel, row, w, D);
-    else if (dtype == MMIX_DTYPE_I8) mmixi_widen_row_i8(panel, row, w, D);
-    else mmixi_widen_row_q4(panel, row, w, D);
+    mmixi_narrow_types[dtype - MMIX_DTYPE_BF16].widen_row(panel, o % MMIXI_PANEL, w, D);
 }
 
 /* ---- the product ---- */
