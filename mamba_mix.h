@@ -12825,6 +12825,13 @@ typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
    difference of two places says by which distance their bias is looked up. */
 typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
 
+/* Where a gradient is collected whose rows `parts` tasks add to. If that is one task, `at` is the
+   gradient itself; else each task has `apart` reals of its own. */
+typedef struct mmixi_collected {
+    mmix_head_view at;
+    size_t parts, apart;
+} mmixi_collected;
+
 /* What the scan plans, the pass of SSD and of linear attention; see >>ssd. The selective scan plans
    its chunks and sums in the same words, and its channels are the heads. */
 typedef struct mmixi_scan_plan {
@@ -12842,10 +12849,7 @@ typedef struct mmixi_scan_plan {
     size_t kept_states;              /* of a head: before each chunk but the first */
     /* Of each sequence dA, dbias (B, H), dD (B, H, D_width); of the selective scan dA (B, H, N). */
     mmix_real *dhead;
-    /* Where dC (MMIX_IN_Q) and dB (MMIX_IN_K) are collected. `parts` tasks add to the same rows. If
-       that is one task the target is the gradient itself, else each has `part` reals of its own. */
-    mmix_head_view target[2];
-    size_t parts[2], part[2];
+    mmixi_collected collected[2];    /* dC (MMIX_IN_Q), dB (MMIX_IN_K) */
 } mmixi_scan_plan;
 
 /* What softmax attention plans; see there. */
@@ -13479,38 +13483,51 @@ MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot)
 {
     return s && slot < s->slot_count ? s->slot[slot].tokens : 0;
 }
-/* Whether rows fit what is carried. With sees 0 they are all there is, so their number must fit,
-   too. */
+/* Whether rows fit what is carried; what grows may have any number of them. */
 static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what,
-                               const mmix_tensor *rows, size_t sees)
+                               const mmix_tensor *rows, int grows)
 {
     char found[MMIXI_TEXT], carried[MMIXI_TEXT];
     int same = 1;
     for (int i = 0; i < 4; i++)
-        same &= c->shape[i] == rows->shape[i] || (i == 1 && sees);
+        same &= c->shape[i] == rows->shape[i] || (i == 1 && grows);
     if (same || !c->data) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
               mmixi_shape_text(rows, found), mmixi_shape_text(c, carried));
     return 0;
 }
+/* An array that a slot carries whole, zeros at first: a state, the inputs of a convolution. NULL on
+   error: another shape than before, or memory. */
+static mmix_tensor *mmixi_carried_whole(mmix_ctx *m, mmix_tensor *c, const char *what,
+                                        const size_t *shape)
+{
+    mmix_tensor *all = mmixi_tensor(m);
+    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
+        || !mmixi_carried_check(m, c, what, all, 0)) return NULL;
+    if (!c->data) {
+        size_t bytes = mmixi_held(all);
+        all->data = mmixi_twinned(m, mmixi_zeroed(m, bytes), bytes);
+        if (!all->data) return NULL;
+        *c = *all;
+    }
+    *all = *c;
+    all->base = c;                   /* in which the numbers are told to be here or there */
+    return all;
+}
 /* Moves the n last rows of c, head by head, to a larger array, which has room for shape[1] more and
    for twice what is kept, so that a long sequence of steps copies each row about once. Its free
-   room is not touched: most systems give memory when it is first written. Arrays that do not grow
-   have no n, stay row-major, and begin with zeros. 0, or -1. */
+   room is not touched: most systems give memory when it is first written. 0, or -1. */
 static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
-                              const size_t *shape, size_t have, size_t n, size_t sees)
+                              const size_t *shape, size_t have, size_t n)
 {
     size_t heads = shape[2];
     size_t width = shape[3];
     room->shape[1] = mmixi_max(2 * n, n + shape[1]);
     room->stride[0] = room->shape[1] * heads * width;
-    if (sees) {
-        room->stride[1] = width;
-        room->stride[2] = room->shape[1] * width;
-    }
+    room->stride[1] = width;
+    room->stride[2] = room->shape[1] * width;
     size_t bytes = mmixi_held(room);
-    void *data = sees ? mmixi_alloc(m, bytes) : mmixi_zeroed(m, bytes);
-    room->data = mmixi_twinned(m, data, bytes);
+    room->data = mmixi_twinned(m, mmixi_alloc(m, bytes), bytes);
     if (!room->data) return -1;
     for (size_t i = 0; i < shape[0] * heads && n; i++) {
         const mmix_real *from = mmixi_of(c) + i / heads * c->stride[0] + i % heads * c->stride[2];
@@ -13523,24 +13540,23 @@ static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
 }
 /* A view of what c carries and of shape[1] rows behind it, for the caller to write and to add to
    c->shape[1]. A row sees the last `sees`, itself included: when room is short it doubles, and rows
-   that nobody sees any more are dropped. An array that does not grow has sees 0, and zeros at
-   first. NULL on error: other sizes than before, or memory. */
+   that nobody sees any more are dropped. NULL on error: other sizes than before, or memory. */
 static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what,
                                        const size_t *shape, size_t sees)
 {
     mmix_tensor *all = mmixi_tensor(m);
-    size_t have = sees ? c->shape[1] : 0;
+    size_t have = c->shape[1];
     size_t n = mmixi_min(have, sees - 1);
     size_t row = shape[2] * shape[3];
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
-        || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
+        || !mmixi_carried_check(m, c, what, all, 1)) return NULL;
     if ((have + shape[1]) * row > c->stride[0]) {
-        if (mmixi_carried_grow(m, c, all, shape, have, n, sees)) return NULL;
-        if (sees) c->shape[1] = n;
+        if (mmixi_carried_grow(m, c, all, shape, have, n)) return NULL;
+        c->shape[1] = n;
     }
     *all = *c;
-    all->base = c;                   /* in which the numbers are told to be here or there */
-    if (sees) all->shape[1] += shape[1];
+    all->base = c;
+    all->shape[1] += shape[1];
     return all;
 }
 #ifndef MMIX_MIXERS_ONLY
@@ -13550,7 +13566,7 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t sl
 {
     const size_t shape[4] = { B, D, W - 1, 1 };
     mmix_tensor *part = &s->slot[slot].part[MMIXI_CARRIED_CONV];
-    mmix_tensor *last = mmixi_carried_rows(m, part, "convolution inputs", shape, 0);
+    mmix_tensor *last = mmixi_carried_whole(m, part, "convolution inputs", shape);
     if (last) last->ndim = 3;
     return last;
 }
@@ -13658,7 +13674,7 @@ static mmix_tensor *mmixi_step_state(mmix_ctx *m, mmix_mixer *o, mmixi_state_slo
     const mmix_tensor *initial = o->initial_state;
     size_t shape[4];
     mmixi_form_of(o->kind).state_shape(o, shape);
-    mmix_tensor *state = mmixi_carried_rows(m, &at->part[MMIXI_CARRIED_STATE], "state", shape, 0);
+    mmix_tensor *state = mmixi_carried_whole(m, &at->part[MMIXI_CARRIED_STATE], "state", shape);
     if (state && initial)
         mmixi_put_all(m, initial, mmixi_of(initial), state, mmixi_of(state), 0);
     o->initial_state = state;
@@ -14503,10 +14519,10 @@ static void mmixi_chunk_read(mmixi_scan_task *t)
 /* The rows of SSD where the task adds to dC (MMIX_IN_Q) or dB (MMIX_IN_K). */
 static mmixi_mat mmixi_chunk_target_rows(const mmixi_scan_task *t, int input)
 {
-    const mmixi_scan_plan *s = t->plan;
-    size_t block = t->first / s->heads;          /* the task's number in its sequence */
-    mmixi_mat rows = mmixi_tokens(t, &s->target[input], t->r->N);
-    rows.p += block % s->parts[input] * s->part[input];
+    const mmixi_collected *to = &t->plan->collected[input];
+    size_t block = t->first / t->plan->heads;    /* the task's number in its sequence */
+    mmixi_mat rows = mmixi_tokens(t, &to->at, t->r->N);
+    rows.p += block % to->parts * to->apart;
     return rows;
 }
 /* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected. The first of the heads
@@ -14517,7 +14533,7 @@ static void mmixi_chunk_target(const mmixi_scan_task *t, int input, mmixi_mat *t
     const mmix_raw *r = t->r;
     const mmixi_scan_plan *s = t->plan;
     const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
-    int outside = !s->linear && !s->part[input]; /* the target is the gradient itself */
+    int outside = !s->linear && !s->collected[input].apart;      /* in the gradient itself */
     if (!s->linear)
         *target = mmixi_chunk_target_rows(t, input);
     if (!mmixi_reads_anew(t, from, t->head)) return;
@@ -14909,22 +14925,21 @@ static void mmixi_scan_split(mmixi_pass *p)
 static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient, size_t share)
 {
     const mmix_raw *r = &p->r;
-    mmixi_scan_plan *s = &p->scan;
+    mmixi_collected *to = &p->scan.collected[input];
     size_t groups = r->H / share;
-    s->parts[input] = mmixi_ceil_div(share, s->heads);
-    s->target[input] = gradient;
-    if (gradient.p && s->parts[input] == 1) return;
-    mmix_head_view rows = mmix_head_view_rows(NULL, r->L, groups, r->N, r->H);
-    s->target[input] = rows;
-    s->part[input] = r->B * (size_t)rows.batch;
+    to->parts = mmixi_ceil_div(share, p->scan.heads);
+    to->at = gradient;
+    if (gradient.p && to->parts == 1) return;
+    to->at = mmix_head_view_rows(NULL, r->L, groups, r->N, r->H);
+    to->apart = r->B * (size_t)to->at.batch;
 }
 /* Lays those arrays out. */
 static void mmixi_scan_targets(mmixi_pass *p, mmixi_room *room)
 {
-    mmixi_scan_plan *s = &p->scan;
     for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        size_t n = s->parts[i] * s->part[i];
-        if (n) s->target[i].p = mmixi_room_reals(room, n);
+        mmixi_collected *to = &p->scan.collected[i];
+        size_t n = to->parts * to->apart;
+        if (n) to->at.p = mmixi_room_reals(room, n);
     }
 }
 /* The lengths of chunks, and how many states a head keeps. */
@@ -15086,18 +15101,17 @@ static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_head
                                  mmixi_range range)
 {
     const mmix_raw *r = &p->r;
-    const mmixi_scan_plan *s = &p->scan;
-    const mmix_head_view *target = &s->target[input];
+    const mmixi_collected *of = &p->scan.collected[input];
     size_t L = r->L;
-    if (!to->p || !s->part[input]) return;
+    if (!to->p || !of->apart) return;
     for (size_t t = range.begin; t < range.end; t++)
         for (size_t h = 0; h < r->H; h += to->share) {
-            const mmix_real *from = mmixi_at(target, 0, t, h);
+            const mmix_real *from = mmixi_at(&of->at, 0, t, h);
             mmix_real *sum = mmixi_at(to, t / L, t % L, h);
             int add = r->add[input];
-            for (size_t n = 0; n < s->parts[input]; n++) {
+            for (size_t n = 0; n < of->parts; n++) {
                 mmixi_put(p->k, r->N, from, sum, add);
-                from += s->part[input];
+                from += of->apart;
                 add = 1;
             }
         }
@@ -16091,13 +16105,12 @@ static void mmixi_selective_token_backward(mmixi_selective_task *t, size_t i)
 static void mmixi_selective_collect(mmixi_selective_task *t, int input, const mmix_real *from)
 {
     const mmix_raw *r = t->at.r;
-    const mmixi_scan_plan *s = t->at.plan;
-    size_t part = s->part[input];
-    size_t number = t->at.first % r->k.share / s->heads;
+    const mmixi_collected *to = &t->at.plan->collected[input];
+    size_t number = t->at.first % r->k.share / t->at.plan->heads;
     mmixi_mat rows = mmixi_matrix(from, t->at.q, r->N, (ptrdiff_t)r->N);
-    mmixi_mat target = mmixi_tokens(&t->at, &s->target[input], r->N);
-    target.p += number * part;
-    mmixi_put_rows(t->at.k, rows, target, !part && r->add[input]);
+    mmixi_mat target = mmixi_tokens(&t->at, &to->at, r->N);
+    target.p += number * to->apart;
+    mmixi_put_rows(t->at.k, rows, target, !to->apart && r->add[input]);
 }
 /* The gradients of a chunk. dh is that of the state after it, and becomes that of the state
    before. */
@@ -19312,23 +19325,25 @@ MMIXI_PLAIN void mmixi_plain_dino_loss_backward(mmix_real *dstudent, double dy,
 
 /* in: x, target, mask. What an op does not need is 0. */
 typedef struct mmixi_loss_options {
-    double T, weight;                            /* temperature; of a row in the mean */
+    double T;                                    /* temperature */
+    double row_weight;                           /* a row's loss is multiplied by it, then summed */
     int32_t ignore;                              /* the class that does not count */
     int relative;                                /* kd_hidden: over the mean of each layer's t² */
-    size_t layer;                                /* rows of one mean; 0: all */
+    size_t mean_rows;                            /* rows of one mean, such as a layer's; 0: all */
     /* DINO: B, or 0 if row r meets the teacher's row r alone */
     size_t pictures;
     /* DINO: of the teacher; its mean entropy goes there */
     double teacher_T, *entropy;
-    /* DINO: (K); weights of the teacher's rows, or NULL */
-    const mmix_real *center, *rows;
+    const mmix_real *center;                     /* DINO: (K) */
+    const mmix_real *teacher_weights;            /* DINO: of the teacher's rows, or NULL */
 } mmixi_loss_options;
-static mmixi_loss_options mmixi_loss_of(double T, double weight)
+/* The mean over the rows that count, times a factor; mmixi_loss divides by their number. */
+static mmixi_loss_options mmixi_loss_of(double T, double factor)
 {
     mmixi_loss_options o;
     memset(&o, 0, sizeof o);
     o.T = T;
-    o.weight = weight;
+    o.row_weight = factor;
     return o;
 }
 /* Slots of `saved`: what the backward wants of each row (mmixi_loss_kept), of kd_hidden the weight
@@ -19600,7 +19615,7 @@ static inline int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options
 {
     const mmix_tensor *target = c->in[1];
     const mmix_tensor *mask = c->in[2];
-    if (mask) return mmixi_index(mask, r % o->layer) != 0;
+    if (mask) return mmixi_index(mask, r % o->mean_rows) != 0;
     if (target->dtype != MMIX_DTYPE_I32) return 1;
     return mmixi_index(target, r) != o->ignore;
 }
@@ -19627,8 +19642,8 @@ static void mmixi_loss_rows_backward(void *arg, mmixi_range range)
     double dy = p->c->dy[0][0];
     mmix_real *scratch = mmixi_loss_scratch(p, range.lane);
     for (size_t r = range.begin; r < range.end; r++) {
-        double weight = p->o->weight;
-        if (p->o->relative) weight = layers[r / p->o->layer];
+        double weight = p->o->row_weight;
+        if (p->o->relative) weight = layers[r / p->o->mean_rows];
         mmix_real *dx = mmixi_row(p->dx, r);
         if (mmixi_loss_counts(p->c, p->o, r)) p->backward(p, r, weight * dy, dx, scratch);
         else if (!p->add) memset(dx, 0, p->dx.cols * sizeof *dx);
@@ -19653,14 +19668,14 @@ static double mmixi_loss_sum(const mmixi_loss_pass *p)
     const mmixi_loss_options *o = p->o;
     size_t rows = p->x.rows;
     double loss = 0;
-    for (size_t r = 0; r < rows; r += o->layer) {
-        double weight = o->weight;
-        double square = mmixi_total(p->square + r, o->layer);
+    for (size_t r = 0; r < rows; r += o->mean_rows) {
+        double weight = o->row_weight;
+        double square = mmixi_total(p->square + r, o->mean_rows);
         if (o->relative) {
-            weight = (double)o->layer / (double)rows / (square > 0 ? square : 1);
-            p->c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
+            weight = (double)o->mean_rows / (double)rows / (square > 0 ? square : 1);
+            p->c->saved[MMIXI_LOSS_ROWS][r / o->mean_rows] = (mmix_real)weight;
         }
-        loss += mmixi_total(p->loss + r, o->layer) * weight;
+        loss += mmixi_total(p->loss + r, o->mean_rows) * weight;
     }
     return loss;
 }
@@ -19752,8 +19767,8 @@ static void mmixi_dino_teacher_rows(void *arg, mmixi_range range)
             if (q[i] > 0)
                 entropy -= q[i] * mmixi_log(q[i]);
         j->entropy[r] = entropy;
-        if (o->rows)
-            k->scale(K, o->rows[r], q, q);
+        if (o->teacher_weights)
+            k->scale(K, o->teacher_weights[r], q, q);
     }
 }
 static int mmixi_dino_loss_forward(mmix_ctx *m, mmix_call *c)
@@ -19784,10 +19799,10 @@ static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor 
     mmix_call call = mmixi_call(mmixi_strided(m, x), target, mask);
     size_t count = 0;
     if (m->error_kind) return NULL;
-    if (!o.layer) o.layer = mmixi_rows(x);
-    for (size_t r = 0; r < o.layer; r++)
+    if (!o.mean_rows) o.mean_rows = mmixi_rows(x);
+    for (size_t r = 0; r < o.mean_rows; r++)
         count += (size_t)mmixi_loss_counts(&call, &o, r);
-    o.weight /= (double)mmixi_max(count, 1);
+    o.row_weight /= (double)mmixi_max(count, 1);
     call.constant = 1u << 1;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
     return mmixi_run(m, op, &call, &o, sizeof o);
@@ -19826,7 +19841,7 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
         return NULL;
     mmixi_loss_options o = mmixi_loss_of(1, 1 / (double)(mmixi_max(d.N, 1) * d.D));
     o.relative = relative;
-    o.layer = d.B * d.L;
+    o.mean_rows = d.B * d.L;
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
 /* The loss falls with 1/T² and is multiplied by T²: beyond, floats no longer tell it from 0. */
@@ -19902,7 +19917,7 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
     o.teacher_T = teacher_temp;
     o.entropy = &entropy;
     o.center = center;
-    o.rows = mmixi_of(weight);
+    o.teacher_weights = mmixi_of(weight);
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
     if (!loss) return NULL;
     double norm = mmixi_center_update(center, teacher, mmixi_of(weight), momentum);
@@ -23481,27 +23496,29 @@ static void mmixi_prune_share(mmix_ctx *m, mmixi_pruning *p, const mmixi_layout 
     for (size_t t = 0; t < a->L; t++)
         if (goes[t]) p->kept[p->count++] = (int32_t)t;
 }
-/* The layout of x anew, at the old positions, for layers from `slot` on, which may have seen fewer
-   tokens than those before. x has the tokens of the old layout, or those of p that were kept. 0, or
-   -1. */
-static int mmixi_prune_layout(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t slot,
-                              mmix_tensor *x, const mmixi_pruning *p)
+/* The layout of the tokens that p keeps, at the positions that they had; without positions on
+   error. */
+static mmix_layout mmixi_prune_kept(mmix_ctx *m, const mmixi_layout *a, const mmixi_pruning *p)
 {
-    const mmix_tensor *old = s->a.of.positions;
-    mmix_layout of = s->a.of;
-    if (p) {
-        size_t axes = mmix_ndim(old) == 2 ? 3 : 1;
-        const size_t shape[2] = { axes, p->count };
-        of.positions = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape)
-                                 : mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
-        if (!of.positions) return -1;
-        for (size_t i = 0; i < axes * p->count; i++) {
-            size_t from = i / p->count * s->a.L + (size_t)p->kept[i % p->count];
-            mmix_data_i32(of.positions)[i] = mmixi_index(old, from);
-        }
-        of.spans = p->spans;
-        of.n_spans = p->n_spans;
+    const mmix_tensor *old = a->of.positions;
+    mmix_layout of = a->of;
+    size_t axes = mmix_ndim(old) == 2 ? 3 : 1;
+    const size_t shape[2] = { axes, p->count };
+    of.spans = p->spans;
+    of.n_spans = p->n_spans;
+    of.positions = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape)
+                             : mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
+    for (size_t i = 0; of.positions && i < axes * p->count; i++) {
+        size_t from = i / p->count * a->L + (size_t)p->kept[i % p->count];
+        mmix_data_i32(of.positions)[i] = mmixi_index(old, from);
     }
+    return of;
+}
+/* Lays x out by `of` for layers from `slot` on, which may have seen fewer tokens than those before.
+   0, or -1. */
+static int mmixi_decoder_relayout(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                                  mmix_layout of, size_t slot, mmix_tensor *x)
+{
     of.slot = slot;
     int bad = mmixi_layout_begin(m, who, &s->a, &of, "x BLD", x, NULL, NULL);
     s->mark = mmix_mark_here(m);                 /* the new layout stays */
@@ -23527,7 +23544,8 @@ static mmix_tensor *mmixi_prune(mmix_ctx *m, const char *who, mmixi_decoder_pass
     if (m->error_kind) return NULL;
     x = mmix_take_rows(m, mmixi_flat(m, x), mmix_slice(m, kept, 0, 0, p.count));
     x = mmixi_as(m, x, 3, 1, p.count, s->d->config.dim, 0);
-    if (!x || mmixi_prune_layout(m, who, s, 2 * s->i + 2, x, &p)) return NULL;
+    mmix_layout of = mmixi_prune_kept(m, a, &p);
+    if (!x || !of.positions || mmixi_decoder_relayout(m, who, s, of, 2 * s->i + 2, x)) return NULL;
     return x;
 }
 
@@ -23545,7 +23563,7 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
         const mmix_mix_state *state = s->a.of.state;
         int is_pruned = state && state->slot[2 * s->i].tokens != s->a.seen;
         int prunes = s->prune && s->i + 1 == s->prune->layer;
-        if (is_pruned && mmixi_prune_layout(m, who, s, 2 * s->i, x, NULL)) return NULL;
+        if (is_pruned && mmixi_decoder_relayout(m, who, s, s->a.of, 2 * s->i, x)) return NULL;
         const mmix_real *score = prunes ? mmixi_prune_scores(m, s, x) : NULL;
         s->x = mmixi_decoder_layer_run(m, s, x);
         if (prunes) s->x = mmixi_prune(m, who, s, score, s->x);
