@@ -18945,7 +18945,6 @@ static mmix_tensor *mmixi_mamba_mix(mmix_ctx *m, mmix_mixer *scan, mmix_mamba2_s
     }
     return mmix_mix(m, scan);
 }
-/* Whether a Mamba layer can take these together. */
 /* Whether the arguments of a forward go together: asked before a state moves on. */
 static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional, const mmix_tensor *x,
                              const mmix_tensor *residual, const mmix_tensor *s,
@@ -36843,18 +36842,9 @@ static void mmixi_openai_towers(mmix_ctx *m, const mmix_archive *a, mmix_towers_
 /* Finds the config of a file of OpenAI's or OpenCLIP's. */
 static void mmixi_openclip_config(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
 {
-    mmixi_hf h;
-    memset(&h, 0, sizeof h);
-    h.m = m;
-    mmixi_path_beside(a, "open_clip_config.json", h.path);
-    if (!mmixi_file_there(h.path)) {
-        mmixi_openai_towers(m, a, c);
-        return;
-    }
-    mmixi_file_bytes file = mmixi_file_read(m, "mmix_towers_load", h.path);
-    h.json = mmixi_file_json(a, h.path, &file);
-    mmixi_file_free(m, &file);
+    mmixi_hf h = mmixi_hf_beside(m, a, "mmix_towers_load", "open_clip_config.json", 0);
     if (h.json) mmixi_openclip_towers(&h, a, c);
+    else if (!m->error_kind) mmixi_openai_towers(m, a, c);
 }
 /* Finds the config of Hugging Face's files. */
 static void mmixi_hf_towers_config(mmix_ctx *m, mmix_archive *a, mmix_towers_config *c)
