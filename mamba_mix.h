@@ -18256,11 +18256,14 @@ static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 
 /* ---- inference on many tokens ---- */
 
-/* Whether nothing is recorded and the linear layer is the library's own. A layer may then be run in
-   portions, and with more fused into its product, than its ops say. */
+/* Whether nothing is recorded and the linear layer is the library's own, on the host. A layer may
+   then be run in portions, and with more fused into its product, than its ops say. */
 static int mmixi_infers(const mmix_ctx *m)
 {
-    return m && !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
+    if (!m || m->recording) return 0;
+    const mmix_op_functions *kernels = m->options.device.kernels;
+    if (kernels && kernels[MMIX_OP_LINEAR].forward) return 0;
+    return m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
 
 /* How many tokens go at a time. For SwiGLU this does not depend on the number of threads, so that
@@ -18715,10 +18718,12 @@ static size_t mmixi_token_unit(const mmix_ctx *m)
     if (m->k->amx) return MMIXI_AMX_ROWS;
     return m->k->narrow_rows;
 }
-/* Whether the ops that steps stand for are the library's own. */
+/* Whether the ops that steps stand for are the library's own, and no device has kernels for them:
+   the steps' tasks are the host's, and find all numbers there. */
 static int mmixi_token_ops_are_own(const mmix_ctx *m)
 {
     const mmix_op_functions *op = m->table;
+    if (m->options.device.kernels) return 0;
     return op[MMIX_OP_LAYER_NORM].forward == mmixi_norm_forward
         && op[MMIX_OP_RMS_NORM].forward == mmixi_norm_forward
         && op[MMIX_OP_GELU].forward == mmixi_unary_forward
