@@ -456,8 +456,8 @@ MMIXDEF void mmix_destroy(mmix_ctx *m);
 enum { MMIX_OK, MMIX_ERROR_ARGUMENT, MMIX_ERROR_MEMORY, MMIX_ERROR_FILE, MMIX_ERROR_DEVICE,
       MMIX_ERROR_INTERRUPTED };
 
-/* Returns the first error message since the last clear, or NULL if there is none. The text is the
-   context's. mmix_error(NULL) says that a context could not be made. */
+/* Returns the first error message since the last clear, or NULL if there is none. The text, of at
+   most 255 bytes, is the context's. mmix_error(NULL) says that a context could not be made. */
 MMIXDEF const char *mmix_error(const mmix_ctx *m);
 /* Returns the kind of that error, MMIX_OK if there is none. */
 MMIXDEF int mmix_error_kind(const mmix_ctx *m);
@@ -627,10 +627,11 @@ typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_ten
    back through its ops (Chen et al. 2016). So the memory of one f takes the place of that of all,
    for about a third more time. Without recording it is f itself. NULL on error.
 
-   f makes the same y each time, from n inputs (some may be NULL), parameters, and the `size` bytes
-   at user, which are copied (if size is 0 the pointer itself is kept). The gradients have the same
-   bits as without a checkpoint if y has the same bits with and without recording. (A SwiGLU of many
-   tokens goes by parts without recording, which may round otherwise.) */
+   f makes the same y each time, from n inputs (at most MMIX_MAX_INPUTS, some may be NULL),
+   parameters, and the `size` bytes at user, which are copied (if size is 0 the pointer itself is
+   kept). The gradients have the same bits as without a checkpoint if y has the same bits with and
+   without recording. (A SwiGLU of many tokens goes by parts without recording, which may round
+   otherwise.) */
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user,
                                      size_t size, mmix_tensor **inputs, size_t n);
 
@@ -973,8 +974,9 @@ typedef struct mmix_archive mmix_archive;
    listed as MMIX_FILE_OTHER, and only reading them is an error.
 
    Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors
-   only what is looked at is read; the others have checksums, or are small. The memory that a file's
-   arrays and names take is in proportion to the file's size, whatever the file says. */
+   and of a GGUF only what is looked at is read; what is a zip (.npz, .pth) is read whole, for its
+   checksums. The memory that a file's arrays and names take is in proportion to the file's size,
+   whatever the file says. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* Does the same for a file in memory, which it copies. name is for messages, and says where the
    files of an index lie. It works with MMIX_NO_STDIO, too. */
@@ -995,9 +997,9 @@ MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key
 /* Returns the number of elements. */
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 
-/* Copies the elements of an entry to values, as MMIX_FILE_REAL, F64, F32, I64 or I32. count must be
-   mmix_entry_count(e). Read as integers, floating entries and values that do not fit are refused.
-   Returns 0, or -1. */
+/* Copies the elements of an entry to values, as MMIX_FILE_REAL, F64, F32, BF16, I64 or I32, or as
+   they are in its own dtype. count must be mmix_entry_count(e). Read as integers, floating entries
+   and values that do not fit are refused. Returns 0, or -1. */
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count);
 
@@ -1103,7 +1105,7 @@ typedef struct mmix_params {
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 /* Frees a list with its parameters. NULL is allowed. */
 MMIXDEF void mmix_params_destroy(mmix_params *p);
-/* Adds a parameter, whose name is prefix and name joined. It has no values until
+/* Adds a parameter, whose name is prefix and name joined, at most 223 bytes. It has no values until
    mmix_params_allocate, which fills it as MMIX_INIT_… `start` with a and b says. Weight decay is
    set for two and more axes, unless the name ends in ".bias" or is that of Mamba's A (A_log,
    A_b_log). Returns its tensor, or NULL on error. */
@@ -1780,24 +1782,24 @@ typedef struct mmix_tower_config {
     int activation;                          /* MMIX_ACTIVATION_… */
     int pool;                                /* MMIX_TOWER_… */
     int projection;                          /* 0: none; 1: a matrix (E, D); 2: with a bias */
-    /* Of pictures: a patch's side, the picture's side; 1: patches have a bias; 1: a norm stands
-       before the first layer. */
-    size_t patch, side;
-    int patch_bias, pre_norm;
-    /* Of texts: tokens, the most of them in a text; 1: none sees a later one; the end token, or -1:
-       the largest number. */
-    size_t vocabulary, positions;
-    int causal, end;
+    /* of pictures */
+    size_t patch, side;                      /* pixels of a patch's side, of the picture's */
+    int patch_bias;                          /* 1: patches have a bias */
+    int pre_norm;                            /* 1: a norm stands before the first layer */
+    /* of texts */
+    size_t vocabulary, positions;            /* tokens there are, and the most of them in a text */
+    int causal;                              /* 1: no token sees a later one */
+    int end;                                 /* the end token; -1: the one with the largest number */
 } mmix_tower_config;
 typedef struct mmix_towers_config {
     mmix_tower_config picture, text;
     size_t width;                            /* E of the vectors */
     int bias;                                /* 1: logits have a bias (SigLIP) */
     /* Of pictures: 0: both sides are resized; 1: the shorter side is resized and the middle kept,
-       half of an odd rest rounded down (Hugging Face); 2: to the even number (OpenAI, OpenCLIP).
-       MMIX_PILLOW_… of the resizing. Mean and standard deviation of the channels. */
-    int crop, filter;
-    double mean[3], deviation[3];
+       half of an odd rest rounded down (Hugging Face); 2: to the even number (OpenAI, OpenCLIP). */
+    int crop;
+    int filter;                              /* MMIX_PILLOW_… of the resizing */
+    double mean[3], deviation[3];            /* mean and standard deviation of the channels */
 } mmix_towers_config;
 typedef struct mmix_towers mmix_towers;
 /* Returns towers with random values from the context's seed. NULL on error. */
@@ -2339,14 +2341,16 @@ typedef struct mmix_dino_config {
     size_t batch, epochs;                    /* a batch of any size goes in slices of one memory */
     size_t iters;                            /* steps of an epoch; 0: count / batch, at least 1 */
     double lr, min_lr;                       /* lr is for a batch of 256 and scales with it */
-    size_t warmup_epochs;
-    double weight_decay, weight_decay_end, clip;
+    size_t warmup_epochs;                    /* in which lr rises from 0, linearly */
+    double weight_decay, weight_decay_end;   /* from one to the other, by a cosine */
+    double clip;                             /* as mmix_adamw_step has it */
     size_t freeze_last_layer;             /* epochs in which `last_layer` parameters do not train */
     double momentum;                         /* of the teacher, by a cosine to 1 */
-    double center_momentum, student_temp, teacher_temp, teacher_temp_warm;
-    size_t teacher_temp_epochs;
+    double center_momentum, student_temp, teacher_temp;
+    double teacher_temp_warm;                /* that of the first step … */
+    size_t teacher_temp_epochs;              /* … which rises to teacher_temp in so many, linearly */
     int teacher_drop_path;                  /* 1: the teacher has it, too, as in DinoMamba's code */
-    uint64_t seed;
+    uint64_t seed;                           /* of all that the run draws */
     int read;                                /* MMIX_READ_…: what the head reads */
     size_t shards;                           /* of a batch; 0: 1. See mmix_dino_set_allreduce */
     /* iBOT (Zhou et al. 2022), if patch_weight is not 0. In the share mask_chance of the global
@@ -2401,6 +2405,7 @@ MMIXDEF int mmix_dino_extend(mmix_dino *d, size_t epochs);
 /* Returns the student's (teacher 0) or the teacher's (1) backbone; the teacher's is the one to use.
    It lives as long as d. */
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
+/* Returns the run's config, with the epochs that mmix_dino_extend gave it; it stays the run's. */
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
 /* Writes the whole run: both networks, moments, center, step and configuration. `note`, which may
    be NULL, is kept in the file for the caller (mmix_dino_note). Returns 0, or -1. */
@@ -2690,8 +2695,8 @@ MMIXDEF void *mmix_op_user(const mmix_ctx *m);
 /* Returns the op's name, such as "linear". */
 MMIXDEF const char *mmix_op_name(int op);
 
-/* Runs an op of the caller's own and returns its output, which has the given shape; NULL on error.
-   `user` is kept as a pointer and arrives as call->options. forward may not be NULL; backward may,
+/* Runs an op of the caller's own on n inputs, at most MMIX_MAX_INPUTS, and returns its output, which
+   has the given shape; NULL on error. `user` is kept as a pointer and arrives as call->options. forward may not be NULL; backward may,
    if no gradient will be asked for. */
 MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
                                     const size_t *shape, mmix_op_functions functions,
@@ -2854,7 +2859,7 @@ typedef struct mmix_layout {
        them. */
     int global;
     /* (L, N/2): angles by which q and k of Local-Swin turn in place of positions, or NULL for
-       none. */
+       none. With `global` there may be fewer rows, those of the last tokens. */
     mmix_tensor *angles;
 } mmix_layout;
 
@@ -2883,9 +2888,8 @@ typedef struct mmix_mmate_layer {
    q, k and v have biases; 2: o has one, too; 0: none has. Returns 0, or -1. Adds, behind `prefix`:
    - for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj,
      v_proj and o_proj; q_norm.weight and k_norm.weight with qk_norm;
-   - for Flex-MA, behind flex., too: dt_proj.weight, dt_bias and A_log; dt_proj_b.weight, dt_b_bias
-   and
-     A_log_b unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip;
+   - for Flex-MA, behind flex., too: dt_proj.weight, dt_bias and A_log; dt_proj_b.weight,
+     dt_b_bias and A_log_b unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip;
      conv1d.weight with conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with
      norm;
    - branch_gate.weight and branch_gate.bias with branch_gate;
@@ -13178,7 +13182,7 @@ MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
         wrong = !grid[a] || !window[a];
     int n = wrong ? 0 : axes;
     x->windows_axes = axes;
-    x->windows_wrong = wrong;                    /* for mmixi_windows_check */
+    x->windows_wrong = wrong;                    /* for mmixi_mixer_check */
     for (int a = 0; a < 3; a++) {
         x->grid[a] = a < n ? grid[a] : 1;
         x->window[a] = a < n ? window[a] : 1;
@@ -13231,6 +13235,12 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     if (!mmixi_form_of(x->kind).check) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_MIXER_SOFTMAX, _LINEAR, "
                   "_SSD or _SELECTIVE", who, x->kind);
+        return 0;
+    }
+    if (x->windows_wrong) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, "
+                  "expected 1 to 3, and the grid and the window on each, at least 1", who,
+                  x->windows_axes);
         return 0;
     }
     if (!mmixi_form_of(x->kind).check(m, who, x)) return 0;
@@ -17241,12 +17251,6 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
     mmix_mixer o = mmixi_mixer_settled(x, d->N);
     double tokens = 1, distances = 1;
-    if (x->windows_wrong) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, "
-                  "expected 1 to 3, and the grid and the window on each, at least 1", who,
-                  x->windows_axes);
-        return 0;
-    }
     for (int a = 0; a < 3; a++) {
         double most = (double)(o.window[a] - 1);
         if (mmixi_within(m, who, window[a], (double)o.window[a], 1, INT32_MAX)
@@ -19891,43 +19895,38 @@ static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher,
     }
     return sqrt(square);
 }
-/* DINO's loss or, with crops 0, iBOT's, which alone takes weights. The center is updated after the
-   loss has read it. */
-static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor *student,
-                                       mmix_tensor *teacher, mmix_tensor *weight, mmix_real *center,
-                                       size_t crops, double student_temp, double teacher_temp,
-                                       double momentum, mmix_dino_loss_stats *stats)
+/* What both losses are given beside student and teacher. */
+typedef struct mmixi_teaching {
+    mmix_tensor *student, *teacher;
+    const mmix_real *weights;                    /* of the teacher's rows, or NULL */
+    mmix_real *center;
+    double student_temp, teacher_temp, momentum;
+} mmixi_teaching;
+static int mmixi_teaching_ok(mmix_ctx *m, const char *who, const mmixi_teaching *t)
 {
-    const char *spec = crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T";
-    mmixi_dims d;
-    double entropy = 0, times = 1;
-    if (!mmixi_expect(m, who, &d, spec, student, teacher, weight)
-        || !mmixi_given(m, who, "*center", center)
-        || mmixi_within(m, who, "student_temp", student_temp, 1e-30, 1e9)
-        || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, 1e9)
-        || mmixi_within(m, who, "momentum", momentum, 0, 1)) return NULL;
-    double rows = (double)d.T * (double)crops;
-    if (crops && (crops < 2 || d.T % 2 || rows != 2 * (double)d.N))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                                    "%s: %.0f student rows, %.0f teacher rows (2 views each) for "
-                                    "%.0f crops (at least 2)",
-                                    who, (double)d.N, (double)d.T, (double)crops));
-    /* mmixi_loss takes the mean over rows. A picture has 2 crops - 2 pairs of views and `crops`
-       rows, and rows with weights are summed. */
-    if (crops) times = (double)crops / (double)(2 * crops - 2);
-    else if (weight) times = (double)d.T;
-    mmixi_loss_options o = mmixi_loss_of(student_temp, times);
-    o.pictures = crops ? d.T / 2 : 0;
-    o.teacher_T = teacher_temp;
+    return mmixi_given(m, who, "*center", t->center)
+        && !mmixi_within(m, who, "student_temp", t->student_temp, 1e-30, 1e9)
+        && !mmixi_within(m, who, "teacher_temp", t->teacher_temp, 1e-30, 1e9)
+        && !mmixi_within(m, who, "momentum", t->momentum, 0, 1);
+}
+/* The mean over the student's rows, times `factor`; of pictures as mmixi_loss_options has it. The
+   center is updated after the loss has read it. */
+static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const mmixi_teaching *t, size_t pictures,
+                                       double factor, mmix_dino_loss_stats *stats)
+{
+    double entropy = 0;
+    mmixi_loss_options o = mmixi_loss_of(t->student_temp, factor);
+    o.pictures = pictures;
+    o.teacher_T = t->teacher_temp;
     o.entropy = &entropy;
-    o.center = center;
-    o.teacher_weights = mmixi_of(weight);
-    mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
+    o.center = t->center;
+    o.teacher_weights = t->weights;
+    mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, t->student, t->teacher, NULL, o);
     if (!loss) return NULL;
-    double norm = mmixi_center_update(center, teacher, mmixi_of(weight), momentum);
+    double norm = mmixi_center_update(t->center, t->teacher, t->weights, t->momentum);
     if (stats) {
         stats->teacher_entropy = entropy;
-        stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
+        stats->teacher_kl_uniform = mmixi_log((double)mmixi_cols(t->teacher)) - entropy;
         stats->center_norm = norm;
     }
     return loss;
@@ -19937,16 +19936,33 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
                                     double teacher_temp, double momentum,
                                     mmix_dino_loss_stats *stats)
 {
-    return mmixi_teacher_loss(m, "mmix_dino_loss", student, teacher, NULL, center,
-                              mmixi_max(crops, 1), student_temp, teacher_temp, momentum, stats);
+    static const char who[] = "mmix_dino_loss";
+    mmixi_teaching t = { student, teacher, NULL, center, student_temp, teacher_temp, momentum };
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "student NK, teacher TK", student, teacher)) return NULL;
+    if (!mmixi_teaching_ok(m, who, &t)) return NULL;
+    double rows = (double)d.T / 2 * (double)crops;
+    if (crops < 2 || d.T % 2 || rows != (double)d.N)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: %.0f student rows, %.0f teacher rows (2 views each) for "
+                                    "%.0f crops (at least 2)",
+                                    who, (double)d.N, (double)d.T, (double)crops));
+    /* a picture has 2 crops - 2 pairs of views, and `crops` rows */
+    double factor = (double)crops / (double)(2 * crops - 2);
+    return mmixi_teacher_loss(m, &t, d.T / 2, factor, stats);
 }
 MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *weight, mmix_real *center, double student_temp,
                                     double teacher_temp, double momentum,
                                     mmix_dino_loss_stats *stats)
 {
-    return mmixi_teacher_loss(m, "mmix_ibot_loss", student, teacher, weight, center, 0,
-                              student_temp, teacher_temp, momentum, stats);
+    static const char who[] = "mmix_ibot_loss";
+    mmixi_teaching t = { student, teacher, NULL, center, student_temp, teacher_temp, momentum };
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "student TK, teacher TK, weight? T", student, teacher, weight)
+        || !mmixi_teaching_ok(m, who, &t)) return NULL;
+    t.weights = mmixi_of(weight);
+    return mmixi_teacher_loss(m, &t, 0, weight ? (double)d.T : 1, stats);    /* or their sum */
 }
 
 /* ---- DINO's head: linear layers with gelu between them, L2 normalization, prototypes ---- */
@@ -20619,6 +20635,8 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a,
     if (a->of.global && (a->of.n_spans != 1 || a->of.state))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "%s: `global` expects a whole sequence of one span", who);
+    if (!a->of.global && !mmixi_expect(m, who, &d, "+angles? LR", a->of.angles))
+        return -1;
     a->B = d.B;
     a->L = d.L;
     a->seen = mmix_mix_state_tokens(a->of.state, a->of.slot);
@@ -20760,6 +20778,8 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
     mmix_tensor *u = mmixi_tokens_listed(m, x, list->tokens);
     mmix_mixer mixer = mmixi_projected(m, of, u, NULL, a);
     mmix_tensor *at = a->of.angles;
+    int some = at && mmix_count(list->tokens) < a->L;
+    if (some) at = mmix_take_rows(m, at, list->tokens);
     if (!at && w->rope.theta > 0)
         at = list->positions;
     if (at) {
@@ -21217,7 +21237,6 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer
     mixer.left = window - 1;
     mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    if (carried) carried->shape[1] += n;
     mmix_real *seen = mmixi_of(places);          /* the first place that a token sees */
     mmix_real *place = seen + places->shape[1] - n;
     for (size_t i = 0; i < n; i++, place++) {
@@ -21226,7 +21245,9 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer
             seen++;
         mmix_data_i32(mixer.lefts)[i] = (int32_t)(place - seen);
     }
-    return mmixi_mix_on_from(m, &mixer, list, a, 1);
+    mmix_tensor *y = mmixi_mix_on_from(m, &mixer, list, a, 1);
+    if (y && carried) carried->shape[1] += n;    /* a piece that is refused leaves no place behind */
+    return y;
 }
 
 /* ---- M-MATE: both branches ---- */
@@ -21335,6 +21356,29 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
     return y;
 }
 
+/* Whether the states of a layout fit: asked before a part of the layer moves one on. */
+static int mmixi_mmate_state_ok(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer,
+                                const mmixi_layout *a)
+{
+    const mmix_tensor *initial = a->of.initial_state;
+    if (initial) {
+        const mmix_projections *p = &layer->flex;
+        mmixi_dims d;
+        memset(&d, 0, sizeof d);
+        d.B = a->B;
+        d.H = p->heads;
+        d.P = mmix_shape(p->weight[MMIXI_V], 0) / mmixi_max(p->kv_heads, 1);
+        d.N = mmix_shape(p->weight[MMIXI_Q], 0) / mmixi_max(p->heads, 1);
+        if (!mmixi_expect(m, who, &d, "+initial_state BHPN", initial)) return 0;
+    }
+    if (!a->of.state) return 1;
+    if (initial && a->seen) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: an initial state, but the slot carries one", who);
+        return 0;
+    }
+    size_t last = mmixi_max(a->of.slot, a->of.slot + 1);         /* its slots */
+    return mmixi_slot_check(m, who, a->of.state, last);
+}
 MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
@@ -21344,11 +21388,7 @@ MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *lay
     static const char spec[] = "x BLD, residual? BLD";
     if (mmixi_layout_begin(m, who, &a, layout, spec, x, residual, NULL))
         return NULL;
-    if (a.of.state) {                            /* its slots `slot` and `slot + 1` */
-        size_t last = mmixi_max(a.of.slot, a.of.slot + 1);
-        if (!mmixi_slot_check(m, who, a.of.state, last))
-            return NULL;
-    }
+    if (!mmixi_mmate_state_ok(m, who, layer, &a)) return NULL;
     return mmixi_mmate(m, layer, x, residual, &a);
 }
 
@@ -24377,8 +24417,9 @@ MMIXDEF mmix_tensor *mmix_towers_logits(mmix_ctx *m, const mmix_towers *t, mmix_
     return t->bias ? mmix_add(m, y, t->bias) : y;
 }
 /* Defined with the images: mmix_image_resized with these means and deviations. */
-static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_plan r,
-                                     const double *mean, const double *deviation);
+static mmix_tensor *mmixi_image_made(mmix_ctx *m, const char *who, mmix_picture in,
+                                     mmix_resize_plan r, const double *mean,
+                                     const double *deviation);
 MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, size_t height)
 {
     mmix_box all = { 0, 0, height, width };
@@ -24398,10 +24439,11 @@ MMIXDEF mmix_resize_plan mmix_towers_plan(const mmix_towers *t, size_t width, si
 MMIXDEF mmix_tensor *mmix_towers_image(mmix_ctx *m, const mmix_towers *t, const uint8_t *rgb,
                                        size_t width, size_t height)
 {
+    static const char who[] = "mmix_towers_image";
     mmix_picture in = { rgb, width, height };
-    if (!mmixi_given(m, "mmix_towers_image", "*towers", t)) return NULL;
+    if (!mmixi_given(m, who, "*towers", t)) return NULL;
     mmix_resize_plan r = mmix_towers_plan(t, width, height);
-    return mmixi_image_made(m, in, r, t->config.mean, t->config.deviation);
+    return mmixi_image_made(m, who, in, r, t->config.mean, t->config.deviation);
 }
 
 /* ==== >>qwen vision ==================================================================
@@ -30154,27 +30196,29 @@ MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double
     return 0;
 }
 /* Where a side would pass 2²⁴, mmix_resize_plan_center_crop returns a plan without width. */
-static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
+static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, const char *who, mmix_picture in,
+                                       mmix_resize_plan r)
 {
     double w = (double)in.width, h = (double)in.height;
     if (!in.rgb || !mmixi_sides_ok(in.width, in.height))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture with sides of 1 to 2^24 "
-                  "pixels, found %.0f x %.0f%s", w, h, in.rgb ? "" : " at NULL");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture with sides of 1 to 2^24 "
+                  "pixels, found %.0f x %.0f%s", who, w, h, in.rgb ? "" : " at NULL");
     else if (!mmixi_sides_ok(r.to.width, r.to.height))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a size of 1 to 2^24 pixels, found "
-                  "%.0f x %.0f", (double)r.to.width, (double)r.to.height);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a size of 1 to 2^24 pixels, found "
+                  "%.0f x %.0f", who, (double)r.to.width, (double)r.to.height);
     else if (!r.width)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: %.0f x %.0f pixels are too thin for %.0f x "
-                  "%.0f in their middle: the longer side would have more than 2^24 pixels", w, h,
-                  (double)r.to.width, (double)r.to.height);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f x %.0f pixels are too thin for %.0f x "
+                  "%.0f in their middle: the longer side would have more than 2^24 pixels", who, w,
+                  h, (double)r.to.width, (double)r.to.height);
     else
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a box inside %.0f x %.0f pixels "
-                  "and one inside %.0f x %.0f, with sides of 1 to 2^24", w, h,
-                  (double)r.width, (double)r.height);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a box inside %.0f x %.0f pixels and one "
+                  "inside %.0f x %.0f, with sides of 1 to 2^24", who, w, h, (double)r.width,
+                  (double)r.height);
     return NULL;
 }
-static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_plan r,
-                                     const double *mean, const double *deviation)
+static mmix_tensor *mmixi_image_made(mmix_ctx *m, const char *who, mmix_picture in,
+                                     mmix_resize_plan r, const double *mean,
+                                     const double *deviation)
 {
     size_t bytes = mmix_picture_resize_scratch_bytes(r), kept = 3 * r.to.width * r.to.height;
     mmix_picture out;
@@ -30183,7 +30227,7 @@ static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_p
     uint8_t *pixels;
     if (mmix_error(m)) return NULL;
     if (!bytes || !in.rgb || !mmixi_box_ok(r.from, in.width, in.height))
-        return mmixi_image_refuse(m, in, r);
+        return mmixi_image_refuse(m, who, in, r);
     image = mmix_new4(m, 1, 3, r.to.height, r.to.width);
     mark = mmix_mark_here(m);
     pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
@@ -30198,14 +30242,15 @@ static mmix_tensor *mmixi_image_made(mmix_ctx *m, mmix_picture in, mmix_resize_p
 }
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
 {
-    return mmixi_image_made(m, in, r, NULL, NULL);
+    return mmixi_image_made(m, "mmix_image_resized", in, r, NULL, NULL);
 }
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                 size_t size)
 {
     size_t side = size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     mmix_picture in = { rgb, width, height };
-    return mmix_image_resized(m, in, mmix_resize_plan_center_crop(width, height, side, size));
+    mmix_resize_plan plan = mmix_resize_plan_center_crop(width, height, side, size);
+    return mmixi_image_made(m, "mmix_image", in, plan, NULL, NULL);
 }
 
 MMIXI_COLD_BEGIN
@@ -30509,7 +30554,7 @@ MMIXI_COLD_END
 
 MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
-   archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
+   archives of named arrays: .safetensors, .npy, .npz, .pth and GGUF in; .safetensors and .npy out
 
    Each reader walks its own format and makes an mmix_entry of each array that it finds: a name, a
    type, a shape, and the bytes. It checks that the shape fits the bytes. mmixi_entry_settle makes
@@ -30615,6 +30660,29 @@ static mmixi_file_bytes mmixi_file_contents(mmix_ctx *m, FILE *f, size_t size)
     return file;
 }
 #endif
+#if defined(__GNUC__) || defined(__clang__)
+#define MMIXI_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define MMIXI_PRINTF(text, first)
+#endif
+/* The end of a path, which tells files apart; a message has no room for more. */
+static const char *mmixi_path_shown(const char *path)
+{
+    enum { SHOWN = 100 };
+    size_t n = strlen(path);
+    return n > SHOWN ? path + n - SHOWN : path;
+}
+/* Fails with "PATH: …" for what is wrong with a file. Returns -1. */
+MMIXI_PRINTF(3, 4)
+static int mmixi_file_fail(mmix_ctx *m, const char *path, const char *format, ...)
+{
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: %s", mmixi_path_shown(path), text);
+}
 /* Reads a whole file; the bytes are NULL after mmix_fail. The file is mapped where it can be: a
    page is read when it is looked at, and copied when it is changed. On Windows it is read, for a
    mapped file could not be replaced there. */
@@ -30624,7 +30692,7 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
     memset(&file, 0, sizeof file);
     if (!mmixi_given(m, who, "*path", path)) return file;
 #ifdef MMIX_NO_STDIO
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
+    mmixi_file_fail(m, path, "files were compiled out (MMIX_NO_STDIO)");
 #else
     const char *reason = "expected a file, found a folder, a device, a fifo or an early end";
     int regular = mmixi_file_is_regular(path);
@@ -30633,7 +30701,7 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
     size_t size;
     if (f && !mmixi_file_length(f, &size)) file = mmixi_file_contents(m, f, size);
     if (regular && errno) reason = strerror(errno);
-    if (!file.bytes) mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, reason);
+    if (!file.bytes) mmixi_file_fail(m, path, "cannot be opened: %s", reason);
     if (f) fclose(f);
 #endif
     return file;
@@ -30709,11 +30777,6 @@ static size_t mmixi_file_size(int dtype)
     const mmixi_file_type *type = mmixi_file_type_of(dtype);
     return type ? type->bits / 8 : 1;
 }
-#if defined(__GNUC__) || defined(__clang__)
-#define MMIXI_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#else
-#define MMIXI_PRINTF(text, first)
-#endif
 /* ---- names ---- */
 static int mmixi_compare_keys(const void *a, const void *b)
 {
@@ -30833,10 +30896,10 @@ static size_t mmixi_json_number_length(const char *text)
 static int mmixi_json_scalar(mmixi_json_scan *scan)
 {
     /* Python writes numbers that JSON does not have by name. */
-    static const char *const words[] = { "true", "false", "null", "Infinity" };
+    static const char *const words[] = { "true", "false", "null", "NaN", "Infinity", "-Infinity" };
     size_t n = mmixi_json_number_length(scan->at);
     scan->expected = "a value";
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strncmp(scan->at, words[i], strlen(words[i]))) n = strlen(words[i]);
     mmixi_json_copy(scan, n);
     return n > 0;
@@ -30893,8 +30956,8 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
     if (ok) return 0;
     if (!scan.found) scan.found = scan.at;
     if (scan.found == text + length) scan.found = "the end";
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
-                     (double)(scan.at - text), scan.expected, scan.found);
+    return mmixi_file_fail(m, what, "JSON byte %.0f: expected %s, found %.20s",
+                           (double)(scan.at - text), scan.expected, scan.found);
 }
 /* Where a value ends. */
 static const char *mmixi_json_end(const char *v)
@@ -31035,7 +31098,7 @@ struct mmix_archive {
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
     double bytes;                            /* of the file; an index adds those of its files */
     double listed, copied;                   /* bytes of entries and names, and of copied arrays */
-    int paged;                               /* a .safetensors whose pages the system may drop */
+    int paged;                   /* a mapped .safetensors or GGUF, whose pages the system may drop */
     mmix_archive *shard;                     /* of an index: the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
@@ -31047,9 +31110,8 @@ static int mmixi_refuse(const mmix_archive *a, const char *name, const char *for
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (!name) return mmix_fail(a->m, MMIX_ERROR_FILE, "%.100s: expected %s", a->path, text);
-    return mmix_fail(a->m, MMIX_ERROR_FILE, "%.100s: entry \"%.60s\": expected %s", a->path, name,
-                     text);
+    if (!name) return mmixi_file_fail(a->m, a->path, "expected %s", text);
+    return mmixi_file_fail(a->m, a->path, "entry \"%.60s\": expected %s", name, text);
 }
 /* A text of a message that may be missing. */
 static const char *mmixi_or_none(const char *text) { return text ? text : "none"; }
@@ -32426,7 +32488,6 @@ static char *mmixi_file_json(mmix_archive *a, const char *path, const mmixi_file
 {
     if (!f->bytes) return NULL;
     size_t begin = mmixi_text_begin(f), size = f->size - begin;
-    if (path != a->path) a->bytes += (double)f->size;        /* a file beside the archive's */
     char *text = (char *)mmixi_archive_alloc(a, size + 1);
     if (!text) return NULL;
     memcpy(text, f->bytes + begin, size);
@@ -33309,13 +33370,13 @@ static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, c
 {
 #ifdef MMIX_NO_STDIO
     (void)header, (void)e, (void)n;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: files were compiled out (MMIX_NO_STDIO)", path);
+    return mmixi_file_fail(m, path, "files were compiled out (MMIX_NO_STDIO)");
 #else
     char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
     int replaces = 1;
     if (mmixi_file_target(path, target))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the "
-                         "link's target, is too long", path);
+        return mmixi_file_fail(m, path, "cannot be written: its path, or that of the link's "
+                               "target, is too long");
 #ifdef MMIXI_MAPS
     struct stat old;
     int there = !stat(target, &old);
@@ -33332,7 +33393,7 @@ static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, c
     if (f && fclose(f)) failed = 1;
     if (!failed && replaces) failed = MMIXI_RENAME(temporary, target) != 0;
     if (!failed) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: %s", path, strerror(errno));
+    mmixi_file_fail(m, path, "cannot be written: %s", strerror(errno));
     if (f && replaces) remove(temporary);
     return -1;
 #endif
@@ -33934,9 +33995,11 @@ static int mmixi_same_numbers(const mmix_entry *e, const mmix_tensor *expected)
 {
     return mmix_entry_count(e) == mmix_count(expected);
 }
-static int mmixi_shape_is(const mmix_entry *e, int ndim, size_t rows, size_t columns)
+/* Whether an array is there, of this type and shape. */
+static int mmixi_entry_is(const mmix_entry *e, int dtype, int ndim, size_t rows, size_t columns)
 {
-    return e && e->ndim == ndim && e->shape[0] == rows && (ndim < 2 || e->shape[1] == columns);
+    if (!e || e->dtype != dtype || e->ndim != ndim) return 0;
+    return e->shape[0] == rows && (ndim < 2 || e->shape[1] == columns);
 }
 static int mmixi_stored_fits(const mmixi_names *f, const mmixi_stored *part)
 {
@@ -33945,10 +34008,12 @@ static int mmixi_stored_fits(const mmixi_names *f, const mmixi_stored *part)
     size_t blocks = mmixi_q4_blocks(part->expected.shape[1]);
     int is_matrix = part->expected.ndim == 2;
     if (e->dtype == MMIX_FILE_U8)
-        return is_matrix && mmixi_shape_is(e, 2, O, 16 * blocks)
-            && mmixi_shape_is(part->scale, 2, O, blocks)
-            && mmixi_shape_is(part->minimum, 2, O, blocks);
-    if (e->dtype == MMIX_FILE_I8 && (!is_matrix || !mmixi_shape_is(part->scale, 1, O, 1))) return 0;
+        return is_matrix && mmixi_entry_is(e, MMIX_FILE_U8, 2, O, 16 * blocks)
+            && mmixi_entry_is(part->scale, MMIX_FILE_F16, 2, O, blocks)
+            && mmixi_entry_is(part->minimum, MMIX_FILE_F16, 2, O, blocks);
+    if (e->dtype == MMIX_FILE_I8 && (!is_matrix
+                                     || !mmixi_entry_is(part->scale, MMIX_FILE_F32, 1, O, 1)))
+        return 0;
     int is_number = mmix_count(&part->expected) == 1;    /* which may have no axis in the file */
     if (f->trunk && strstr(e->name, "trunk.pos_embed") && e->ndim == 3 && e->shape[0] == 1)
         return e->shape[1] == O && e->shape[2] == part->expected.shape[1];
@@ -33956,6 +34021,14 @@ static int mmixi_stored_fits(const mmixi_names *f, const mmixi_stored *part)
         return mmixi_same_numbers(e, &part->expected);
     return e->ndim == part->expected.ndim
         && !memcmp(e->shape, part->expected.shape, (size_t)e->ndim * sizeof *e->shape);
+}
+/* What bytes need beside them, for a message. */
+static const char *mmixi_stored_wants(const mmixi_stored *part)
+{
+    if (part->entry->dtype == MMIX_FILE_I8) return " with a .scale of F32 for each row beside it";
+    if (part->entry->dtype == MMIX_FILE_U8)
+        return " in blocks of 32 with a .scale and a .minimum of F16 for each beside it";
+    return "";
 }
 /* DINOv3's keys have no bias, and Hugging Face's files hold none for them. */
 static int mmixi_stored_may_lack(const mmixi_names *f, const mmix_param *q, int piece)
@@ -33983,7 +34056,7 @@ static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param 
             if (part.minimum) used[part.minimum - f->a->entries] = 1;
             if (!mmixi_stored_fits(f, &part)) {
                 mmixi_print_entry(t, "reshaped", part.entry);
-                mmixi_print(t, ", expected %s\n", shape);
+                mmixi_print(t, ", expected %s%s\n", shape, mmixi_stored_wants(&part));
             }
         }
         else if (!mmixi_stored_may_lack(f, q, piece))
@@ -34154,11 +34227,10 @@ static void mmixi_take_fours(const mmix_entry *e, size_t begin, size_t end, cons
     }
 }
 
-/* Rows begin … begin + n - 1 of an entry as reals. 0, or -1. */
+/* Rows begin … begin + n - 1 of an entry, D numbers each, as reals. 0, or -1. */
 static int mmixi_entry_rows(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, size_t begin,
-                            size_t n, mmix_real *rows)
+                            size_t n, size_t D, mmix_real *rows)
 {
-    size_t D = mmix_entry_count(e) / e->shape[0];
     if (e->dtype == MMIX_FILE_OTHER) return mmixi_entry_read(m, a, e, rows);
     mmix_entry part = mmixi_entry_part(e, begin * D, n * D);
     return mmix_archive_read(m, a, &part, MMIX_FILE_REAL, rows, n * D);
@@ -34185,7 +34257,7 @@ static int mmixi_stored_rows(mmix_ctx *m, const mmix_archive *a, const mmixi_sto
                              size_t begin, size_t n, mmix_real *rows)
 {
     size_t D = part->expected.shape[1];
-    if (!part->scale) return mmixi_entry_rows(m, a, part->entry, begin, n, rows);
+    if (!part->scale) return mmixi_entry_rows(m, a, part->entry, begin, n, D, rows);
     for (size_t r = begin; r < begin + n; r++, rows += D) {
         if (part->minimum) {
             for (size_t block = 0; block < mmixi_q4_blocks(D); block++) {
@@ -34342,8 +34414,8 @@ static int mmixi_gguf_rates(mmix_ctx *m, const mmixi_names *f, const mmix_param 
     if (!mmixi_param_is_rates(q->name)) return 0;
     for (size_t i = 0; i < mmix_count(q->tensor); i++) {
         if (!(x[i] < 0))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: %.60s: expected rates below 0, found %g",
-                             f->a->path, f->full, (double)x[i]);
+            return mmixi_file_fail(m, f->a->path, "%.60s: expected rates below 0, found %g",
+                                   f->full, (double)x[i]);
         x[i] = (mmix_real)mmixi_log(-(double)x[i]);
     }
     return 0;
@@ -34387,10 +34459,9 @@ static void mmixi_parts_expect(mmix_ctx *m, mmixi_listed *part, size_t n, int al
         else unexpected++;
     }
     if (text && *text)
-        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, "
-                  "%.0f of another shape, %.0f unexpected; first: %.*s",
-                  archive ? archive->path : "no file", expected, missing, reshaped, unexpected,
-                  (int)strcspn(text, "\n"), text);
+        mmixi_file_fail(m, archive ? archive->path : "no file", "expected %.0f parameters, found "
+                        "%.0f missing, %.0f of another shape, %.0f unexpected; first: %.*s",
+                        expected, missing, reshaped, unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
 }
 /* Reads n parts, which have all that the archive holds. 0, or -1. */
@@ -34428,13 +34499,14 @@ MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 }
 
 /* ---- the walk ---- */
+enum { MMIXI_METADATA = 5 };                     /* format, matrices, two configs, a note */
 typedef struct mmixi_model_file {
     mmix_ctx *m;
     mmix_archive *a;                             /* NULL: to be saved */
     mmix_mark mark;                              /* what the walk needs comes after it */
     mmix_entry *entries;                         /* to be saved */
     size_t n, room, n_metadata;
-    const char *metadata[11];
+    const char *metadata[2 * MMIXI_METADATA + 1];        /* key, value, …, NULL */
     mmixi_text config;                           /* the one at hand: written, or checked JSON */
 } mmixi_model_file;
 
@@ -34680,8 +34752,8 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name,
         k++;
     }
     if (k < s->count || mmixi_json_next(list, item, &unused))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to "
-                  "%.10g", f->a->path, name, (int)s->count, low, high);
+        mmixi_file_fail(f->m, f->a->path, "the config has no valid %s, expected %d of %.10g to "
+                        "%.10g", name, (int)s->count, low, high);
 }
 static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s,
                                 const void *config)
@@ -34818,9 +34890,10 @@ static mmixi_hf mmixi_hf_beside(mmix_ctx *m, mmix_archive *a, const char *who, c
     mmixi_path_beside(a, name, h.path);
     if (!needed && !(mmixi_file_there(a->path) && mmixi_file_there(h.path))) return h;
     mmixi_file_bytes file = mmixi_file_read(m, who, h.path);
+    a->bytes += (double)file.size;
     h.json = mmixi_file_json(a, h.path, &file);
     mmixi_file_free(m, &file);
-    if (!h.json) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected JSON", h.path);
+    if (!h.json) mmixi_file_fail(m, h.path, "expected JSON");
     return h;
 }
 /* The config.json. With who NULL there may be none, as beside an archive that is no file. */
@@ -34842,8 +34915,8 @@ static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *fi
             length = (int)mmixi_min(40, (size_t)(mmixi_json_end(value) - value));
         }
     }
-    return mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected %s, found %.*s", h->path, field,
-                     expected, length, found);
+    return mmixi_file_fail(h->m, h->path, "%s: expected %s, found %.*s", field, expected, length,
+                           found);
 }
 /* Refuses a text that is none of `words`, which have commas between. One that is left out counts as
    `otherwise`. */
@@ -34875,11 +34948,16 @@ static void mmixi_hf_known(const mmixi_hf *h, const char *const *known)
         if (!*k) mmixi_hf_off(h, key, "none");
     }
 }
+/* Whether x is a whole number from `least` to 2147483647. */
+static int mmixi_is_whole(double x, double least)
+{
+    return x >= least && x <= INT32_MAX && fabs(x - floor(x)) <= 0;
+}
 /* A field that is a whole number of at least 1. */
 static size_t mmixi_hf_size(const mmixi_hf *h, const char *field)
 {
     double x = mmixi_json_number(mmixi_json_find(h->json, field), 0);
-    if (x >= 1 && x <= INT32_MAX) return (size_t)x;
+    if (mmixi_is_whole(x, 1)) return (size_t)x;
     mmixi_hf_refuse(h, h->json, field, "1 to 2147483647");
     return 0;
 }
@@ -35034,12 +35112,10 @@ static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
         const mmixi_stranger *s = &mmixi_vision_strangers[i];
         const char *name = mmixi_name_with(a, s->sign);
         if (name && (!s->also || mmixi_name_with(a, s->also)))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name,
-                             s->what);
+            return mmixi_file_fail(m, a->path, "\"%s\" belongs to %s", name, s->what);
     }
     if (dim == 4096)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are",
-                         a->path);
+        return mmixi_file_fail(m, a->path, "DINOv3's 7B is not supported; S to H+ are");
     return 0;
 }
 /* Says what a file lacks of a backbone, or returns NULL. */
@@ -35060,13 +35136,13 @@ static int mmixi_vision_complete(mmix_ctx *m, const mmix_archive *a, const mmixi
         "DinoVim or DinoMamba-Reg";
     const char *lack = mmixi_vision_lack(s);
     if (!s->dim)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found no cls_token among %.0f "
-                         "arrays; first: %s", a->path, kinds, (double)a->count,
-                         a->count ? a->entries[0].name : "none");
+        return mmixi_file_fail(m, a->path, "expected %s, found no cls_token among %.0f arrays; "
+                               "first: %s", kinds, (double)a->count,
+                               a->count ? a->entries[0].name : "none");
     if (!lack) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found cls_token of width %.0f, patch "
-                     "%.0f, %.0f positions, %.0f blocks: %s", a->path, kinds, (double)s->dim,
-                     (double)s->patch, (double)s->positions, (double)s->depth, lack);
+    return mmixi_file_fail(m, a->path, "expected %s, found cls_token of width %.0f, patch %.0f, "
+                           "%.0f positions, %.0f blocks: %s", kinds, (double)s->dim,
+                           (double)s->patch, (double)s->positions, (double)s->depth, lack);
 }
 /* The number of heads, which no array tells. They are 64 wide in most networks. ViT-H has 16 of 80
    (DINOv3's H+, as wide, 20 of 64), and so do SO400M of 72, ViT-g of 88 and ViT-G of 104. MoCo v3
@@ -35094,9 +35170,9 @@ static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmix
     else if (s->mlp && mmixi_vision_fixed_sines(m, f, s)) {
         c->positions = MMIX_POSITIONS_EXACT;
         if (s->dim == 384 && c->heads != 12)
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: positions are fixed sines in width 384: MoCo v3 has "
-                      "12 heads there, others have 6, and nothing in the file says which; give "
-                      ".heads to mmix_vision_create and read with mmix_params_load", f->a->path);
+            mmixi_file_fail(m, f->a->path, "positions are fixed sines in width 384: MoCo v3 has "
+                            "12 heads there, others have 6, and nothing in the file says which; "
+                            "give .heads to mmix_vision_create and read with mmix_params_load");
     }
 }
 /* Sets what is Mamba's. Positions of Vim for patches that overlap by half are 27 x 27 in 224
@@ -35136,8 +35212,8 @@ static void mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_con
     }
     if (!inputs) return;
     if (mean_norm && norm)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight or fc_norm.weight before the "
-                  "classifier, found both", f->a->path);
+        mmixi_file_fail(m, f->a->path, "expected norm.weight or fc_norm.weight before the "
+                        "classifier, found both");
     if (c->pool == MMIX_POOL_TOKEN && inputs != D) {
         if (k) c->pool = MMIX_POOL_REGISTERS;
         else c->pool = MMIX_POOL_BOTH;
@@ -35145,8 +35221,8 @@ static void mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_con
     size_t expected = mmixi_vision_pool_width(c);
     if (inputs == expected) return;
     mmixi_file_name(f, "head.weight", 0);
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: expected a classifier that reads %.0f numbers, found "
-              "one that reads %.0f", f->a->path, f->full, (double)expected, (double)inputs);
+    mmixi_file_fail(m, f->a->path, "%s: expected a classifier that reads %.0f numbers, found one "
+                    "that reads %.0f", f->full, (double)expected, (double)inputs);
 }
 /* Makes the config that names and shapes tell. */
 static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
@@ -35223,7 +35299,8 @@ static void mmixi_timm_pool(const mmixi_hf *h, const char *object, mmix_vision_c
     int is_mean = !strcmp(mmixi_json_word(object, "global_pool", "token"), "avg");
     if (is_mean && c->pool == MMIX_POOL_TOKEN) c->pool = MMIX_POOL_PATCHES;
 }
-/* Takes the same from timm's config.json: what create_model was called with. */
+/* Takes from timm's config.json, which has what create_model was called with, what
+   mmixi_vision_hf takes from Hugging Face's. */
 static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
 {
     static const char *const families[] = {
@@ -35235,7 +35312,8 @@ static void mmixi_vision_timm(const mmixi_hf *h, mmix_vision_config *c)
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         is_known = is_known || !strncmp(name, families[i], strlen(families[i]));
     if (!is_known)
-        mmixi_hf_refuse(h, h->json, "architecture", "vit_…, deit_…, deit3_…, flexivit_…");
+        mmixi_hf_refuse(h, h->json, "architecture",
+                        "vit_…, deit_…, deit3_…, flexivit_…, vim_… or mambar_…");
     if (c->classes) mmixi_hf_same(h, "num_classes", c->classes);
     arguments.json = mmixi_json_find(h->json, "model_args");
     const char *pools = h->json;
@@ -35437,9 +35515,8 @@ static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const s
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || (double)MMIXI_LLAMA2C_HEADER + weights != (double)size)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
-                  "%.0f of the float32 weights they speak of, found %.0f", name, weights,
-                  (double)size);
+        mmixi_file_fail(m, name, "as a llama2.c model expected 28 bytes of 7 int32 and %.0f of the "
+                        "float32 weights they speak of, found %.0f", weights, (double)size);
     if (!m->error_kind && !mmixi_params_allocate(d->params, 0)) return d;
     mmix_decoder_destroy(d);
     return NULL;
@@ -35493,7 +35570,7 @@ static double mmixi_hf_factor(const mmixi_hf *h, const char *field)
 {
     return mmixi_hf_factor_or(h, field, 1);
 }
-/* Takes up to n numbers of a list. One that is left out leaves them as they are. */
+/* Takes the n numbers of a list. One that is left out leaves them as they are. */
 static void mmixi_hf_reals(const mmixi_hf *h, const char *field, double *out, size_t n)
 {
     const char *list = mmixi_json_find(h->json, field), *at = list, *unused;
@@ -35504,7 +35581,9 @@ static void mmixi_hf_reals(const mmixi_hf *h, const char *field, double *out, si
         if (!(out[i] == out[i])) break;
         i++;
     }
-    if (i < n || at) mmixi_hf_refuse(h, h->json, field, "a list of numbers of another length");
+    char expected[64];
+    snprintf(expected, sizeof expected, "a list of %.0f numbers", (double)n);
+    if (i < n || at) mmixi_hf_refuse(h, h->json, field, expected);
 }
 /* Takes how the frequencies of rotary positions are scaled. */
 static void mmixi_hf_rope_scaling(const mmixi_hf *h, const char *scaling, mmix_rope_options *rope)
@@ -35597,8 +35676,9 @@ static void mmixi_hf_layers(const mmixi_hf *h, const char *listed, mmix_decoder_
         size_t k = 0;
         while (word && k < count && strcmp(word, known[k].word)) k++;
         if (!word || k == count) {
-            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected attention, mamba or mlp, found "
-                      "%.40s", h->path, listed, word ? word : "no word");
+            mmixi_file_fail(h->m, h->path, "%s: expected attention, full_attention, %smamba, "
+                            "linear_attention or mlp, found %.40s", listed,
+                            c->window ? "sliding_attention, " : "", word ? word : "no word");
             return;
         }
         c->layers[n].mixer = known[k].mixer;
@@ -35614,8 +35694,8 @@ static void mmixi_hf_all_attend(const mmixi_hf *h, const char *list)
     while ((at = mmixi_json_next(list, at, &unused)) != NULL) {
         const char *word = mmixi_json_text(at);
         if (word && (!strcmp(word, "full_attention") || !strcmp(word, "attention"))) continue;
-        mmix_fail(h->m, MMIX_ERROR_FILE, "%s: layer_types: expected full_attention everywhere, "
-                  "found %.40s", h->path, word ? word : "no word");
+        mmixi_file_fail(h->m, h->path, "layer_types: expected full_attention everywhere, found "
+                        "%.40s", word ? word : "no word");
         return;
     }
 }
@@ -35624,8 +35704,10 @@ static void mmixi_hf_all_attend(const mmixi_hf *h, const char *list)
 static size_t mmixi_hf_count_or(const mmixi_hf *h, const char *field, size_t otherwise)
 {
     const char *v = mmixi_json_find(h->json, field);
-    double x = v && *v != 'n' ? mmixi_json_number(v, -1) : v ? 0 : (double)otherwise;
-    if (x >= 0 && x <= INT32_MAX && x == floor(x)) return (size_t)x;
+    if (!v) return otherwise;
+    if (*v == 'n') return 0;
+    double x = mmixi_json_number(v, -1);
+    if (mmixi_is_whole(x, 0)) return (size_t)x;
     mmixi_hf_refuse(h, h->json, field, "0 to 2147483647");
     return 0;
 }
@@ -35835,7 +35917,7 @@ static void mmixi_hf_hybrid_mamba(const mmixi_hf *h, mmix_decoder_config *c)
     o->eps = c->eps;
     mmixi_hf_time_step_limit(h, "time_step_limit", o);
 }
-/* The same of a text with a letter for each layer. */
+/* Takes the kinds of the layers from a text with a letter for each: M, * and -. */
 static void mmixi_hf_pattern(const mmixi_hf *h, const char *letters, mmix_decoder_config *c)
 {
     c->mixer = MMIX_DECODER_LISTED;
@@ -36078,7 +36160,7 @@ static int mmixi_classifier_differs(const mmix_archive *a)
     if (head->dtype != rows->dtype || head->bytes != rows->bytes) return 1;
     return memcmp(head->data, rows->data, head->bytes) != 0;
 }
-/* The same of the config.json beside the archive. */
+/* Takes the config of a decoder from the config.json beside the archive. */
 static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
 {
     mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_load");
@@ -36114,17 +36196,16 @@ static double mmixi_gguf_value(mmix_ctx *m, const mmix_archive *a, const char *n
     const char *text = mmixi_gguf_find(a, name);
     double value = text ? mmixi_json_number(text, (double)NAN) : otherwise;
     if (value == value) return value;
-    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %.40s.%s: expected a number, found %.40s", a->path,
-              mmixi_gguf_architecture(a), name, mmixi_or_none(text));
+    mmixi_file_fail(m, a->path, "%.40s.%s: expected a number, found %.40s",
+                    mmixi_gguf_architecture(a), name, mmixi_or_none(text));
     return 0;
 }
 static size_t mmixi_gguf_count(mmix_ctx *m, const mmix_archive *a, const char *name,
                                double otherwise)
 {
     double value = mmixi_gguf_value(m, a, name, otherwise);
-    if (value >= 0 && value < 2147483648.0 && value == floor(value)) return (size_t)value;
-    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a whole number, found %g", a->path, name,
-              value);
+    if (mmixi_is_whole(value, 0)) return (size_t)value;
+    mmixi_file_fail(m, a->path, "%s: expected a whole number, found %g", name, value);
     return 0;
 }
 /* The same, above 0. */
@@ -36133,36 +36214,35 @@ static double mmixi_gguf_positive(mmix_ctx *m, const mmix_archive *a, const char
 {
     double value = mmixi_gguf_value(m, a, name, otherwise);
     if (value > 0) return value;
-    mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected a number above 0, found %g", a->path, name,
-              value);
+    mmixi_file_fail(m, a->path, "%s: expected a number above 0, found %g", name, value);
     return otherwise;
 }
 /* Refuses a value that asks for what is not done here. */
 static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name, const char *what)
 {
     if (mmixi_gguf_value(m, a, name, 0) != 0)
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected none: %s", a->path, name, what);
+        mmixi_file_fail(m, a->path, "%s: expected none: %s", name, what);
 }
-/* One number for each layer, `n` of them: a list, or one number for all. */
+/* One whole number for each layer, `n` of them: a list, or one number for all. */
 static void mmixi_gguf_layers(mmix_ctx *m, const mmix_archive *a, const char *name,
                               double otherwise, double *out, size_t n)
 {
     const char *text = mmixi_gguf_find(a, name), *at = text, *unused;
     int is_list = text && *text == '[';
-    double all = is_list ? 0 : mmixi_gguf_value(m, a, name, otherwise);
+    double all = is_list ? 0 : (double)mmixi_gguf_count(m, a, name, otherwise);
     for (size_t i = 0; i < n; i++) {
         out[i] = all;
         if (!is_list) continue;
         at = mmixi_json_next(text, at, &unused);
         out[i] = mmixi_json_number(at, (double)NAN);
-        if (at && out[i] == out[i]) continue;
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: %s: expected %.0f numbers, found %.40s", a->path,
-                  name, (double)n, text);
+        if (at && mmixi_is_whole(out[i], 0)) continue;
+        mmixi_file_fail(m, a->path, "%s: expected %.0f whole numbers, found %.40s", name,
+                        (double)n, text);
         return;
     }
 }
-/* How many pairs turn otherwise, and by how much at most, than Llama 3's scaling by `o` says: the
-   file has what the frequency of each pair is divided by. */
+/* The largest relative difference between what a file divides the frequency of each pair by and
+   what Llama 3's scaling by `o` does. */
 static double mmixi_gguf_frequencies_apart(const mmix_rope_options *o, const double *divisor,
                                            size_t pairs)
 {
@@ -36195,9 +36275,8 @@ static void mmixi_gguf_llama3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     double apart = mmixi_gguf_frequencies_apart(o, divisor, pairs);
     mmix_rewind(m, mark);
     if (apart > 1e-4)
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope_freqs.weight: expected the frequencies of Llama "
-                  "3.1 with a factor of %g, found others, apart by %g of them", a->path, o->factor,
-                  apart);
+        mmixi_file_fail(m, a->path, "rope_freqs.weight: expected the frequencies of Llama 3.1 "
+                        "with a factor of %g, found others, apart by %g of them", o->factor, apart);
 }
 /* Positions: their base, their scaling, and how much of a head turns. */
 static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
@@ -36215,8 +36294,8 @@ static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_con
     if (!scaling || !strcmp(scaling, "none")) return;
     int is_yarn = !strcmp(scaling, "yarn");
     if (!is_yarn && strcmp(scaling, "linear")) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: rope.scaling.type: expected none, linear or yarn, "
-                  "found %.40s", a->path, scaling);
+        mmixi_file_fail(m, a->path, "rope.scaling.type: expected none, linear or yarn, found %.40s",
+                        scaling);
         return;
     }
     if (factor <= 0 || fabs(factor - 1) <= 0) return;
@@ -36236,10 +36315,10 @@ static void mmixi_gguf_attention(mmix_ctx *m, const mmix_archive *a, mmix_decode
     c->heads = mmixi_gguf_count(m, a, "attention.head_count", (double)NAN);
     mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)c->heads, kv, n);
     for (size_t i = 0; i < n && !m->error_kind; i++)     /* a layer without attention has 0 */
-        c->kv_heads = mmixi_max(c->kv_heads, (size_t)fmax(0, kv[i]));
+        c->kv_heads = mmixi_max(c->kv_heads, (size_t)kv[i]);
     c->head_dim = mmixi_gguf_count(m, a, "attention.key_length", 0);
     if (!m->error_kind && (!c->heads || !c->dim))
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected heads and a width above 0", a->path);
+        mmixi_file_fail(m, a->path, "expected heads and a width above 0");
     if (!m->error_kind) mmixi_gguf_rope(m, a, c);
 }
 static void mmixi_gguf_mamba2(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
@@ -36394,20 +36473,19 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
     size_t i = 0, n;
     while (i < sizeof kinds / sizeof *kinds && strcmp(architecture, kinds[i].name)) i++;
     if (i == sizeof kinds / sizeof *kinds) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: general.architecture: expected llama, smollm3, "
-                  "granite, qwen2, qwen3, gemma3, mamba, mamba2, granitehybrid, falcon-h1 or "
-                  "nemotron_h, found %.40s", a->path, architecture);
+        mmixi_file_fail(m, a->path, "general.architecture: expected llama, smollm3, granite, "
+                        "qwen2, qwen3, gemma3, mamba, mamba2, granitehybrid, falcon-h1 or "
+                        "nemotron_h, found %.40s", architecture);
         return;
     }
     if (!embedding || embedding->ndim != 2) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: expected a matrix token_embd.weight", a->path);
+        mmixi_file_fail(m, a->path, "expected a matrix token_embd.weight");
         return;
     }
     mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
     const char *causal = mmixi_gguf_find(a, "attention.causal");
     if (causal && !strcmp(causal, "false"))
-        mmix_fail(m, MMIX_ERROR_FILE, "%.100s: attention.causal: expected true, found false",
-                  a->path);
+        mmixi_file_fail(m, a->path, "attention.causal: expected true, found false");
     if (strcmp(architecture, "llama") && strcmp(architecture, "gemma3"))
         mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
     c->vocabulary = embedding->shape[0];
@@ -36418,7 +36496,7 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
     n = mmixi_min(mmixi_max(c->depth, 1), MMIX_DECODER_LAYERS);
     mmixi_gguf_layers(m, a, "feed_forward_length", (double)NAN, wide, n);
     for (size_t k = 0; k < n && !m->error_kind; k++) /* 0 in a layer that has none */
-        c->ffn = mmixi_max(c->ffn, (size_t)fmax(0, wide[k]));
+        c->ffn = mmixi_max(c->ffn, (size_t)wide[k]);
     if (!m->error_kind) kinds[i].take(m, a, c);
 }
 /* Whether a file begins as a .safetensors, its index or a .pth does, or as what an archive refuses by
@@ -36481,7 +36559,7 @@ static int mmixi_hf_activation(const mmixi_hf *h, const char *field, const char 
     if (!strcmp(word, "gelu")) return MMIX_ACTIVATION_GELU;
     return *word == 'q' ? MMIX_ACTIVATION_QUICK_GELU : MMIX_ACTIVATION_GELU_TANH;
 }
-/* The same for an old config of CLIP's, which says a tower twice: what NAME_dict says counts. */
+/* A tower's object, also in an old config of CLIP's, which has it twice: there NAME_dict counts. */
 static mmixi_hf mmixi_hf_tower_part(const mmixi_hf *h, const char *part)
 {
     char twice[32];
@@ -36809,9 +36887,9 @@ static void mmixi_openai_towers(mmix_ctx *m, const mmix_archive *a, mmix_towers_
     mmixi_names f = mmixi_names_of(a, NULL, "vision_model.embeddings.patch_embedding.weight");
     mmix_tower_config *p = &c->picture, *t = &c->text;
     if (!mmixi_names_begin(&f, "input_resolution")) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected open_clip_config.json beside it, which says "
-                  "how many heads it has, or input_resolution among its arrays, as OpenAI's files "
-                  "have it; found neither", a->path);
+        mmixi_file_fail(m, a->path, "expected open_clip_config.json beside it, which says how "
+                        "many heads it has, or input_resolution among its arrays, as OpenAI's "
+                        "files have it; found neither");
         return;
     }
     p->dim = mmixi_entry_size(&f, "vision_model.embeddings.patch_embedding.weight", 0);
@@ -36836,8 +36914,8 @@ static void mmixi_openai_towers(mmix_ctx *m, const mmix_archive *a, mmix_towers_
         towers[i]->projection = 1;
     }
     if (!p->depth)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected visual.transformer.resblocks.0 of a ViT, found "
-                  "none: ResNets have no tokens", a->path);
+        mmixi_file_fail(m, a->path, "expected visual.transformer.resblocks.0 of a ViT, found "
+                        "none: ResNets have no tokens");
     p->pre_norm = 1;
     t->pool = MMIX_TOWER_END;
     t->causal = 1;
@@ -37048,7 +37126,11 @@ static void mmixi_hf_llava(const mmixi_hf *h, const mmix_archive *a, mmix_vlm_co
     if (!mmixi_json_find(h->json, token)) token = "image_token_id";
     c->image_token = (int32_t)mmixi_hf_size_or(h, token, 151646);
     mmixi_hf_shapes(h, c->shapes, &c->n_shapes);
-    if (!strncmp(ratio, most, sizeof most - 1)) c->most = (size_t)atoi(ratio + sizeof most - 1);
+    if (!strncmp(ratio, most, sizeof most - 1)) {
+        const char *number = ratio + sizeof most - 1;
+        size_t digits = strspn(number, "0123456789");
+        if (digits < 6 && !number[digits]) c->most = (size_t)atoi(number);
+    }
     if (!c->most) mmixi_hf_refuse(h, h->json, "vision_aspect_ratio", "anyres_max_ and a number");
 }
 /* The tower of Qwen2-VL and Qwen2.5-VL alike. */
@@ -37068,8 +37150,8 @@ static void mmixi_hf_qwen_tower(const mmixi_hf *h, const mmix_archive *a, mmix_q
     double theta = mmixi_hf_theta(h, h->json, 10000);
     theta = mmixi_hf_theta(h, rope, theta);
     if (fabs(theta - 10000) > 0)
-        mmix_fail(h->m, MMIX_ERROR_FILE, "%s: rope_theta of vision_config: expected 10000, found "
-                  "%g", h->path, theta);
+        mmixi_file_fail(h->m, h->path, "rope_theta of vision_config: expected 10000, found %g",
+                        theta);
 }
 /* Qwen2.5-VL's windows. */
 static void mmixi_hf_qwen_windows(const mmixi_hf *h, mmix_qwen_config *c)
@@ -37095,7 +37177,9 @@ static void mmixi_hf_qwen_kind(const mmixi_hf *h, size_t width, mmix_qwen_config
         mmixi_hf_refuse(h, h->json, wide, "the decoder's hidden_size");
     if (!c->newer) {
         c->dim = mmixi_hf_size_or(h, "embed_dim", 1280);
-        c->ffn = (size_t)((double)c->dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4));
+        double ffn = (double)c->dim * mmixi_hf_real(h, h->json, "mlp_ratio", 4);
+        if (ffn >= 1 && ffn <= INT32_MAX) c->ffn = (size_t)ffn;
+        else mmixi_hf_refuse(h, h->json, "mlp_ratio", "a width of 1 or more");
         c->activation = mmixi_hf_activation(h, "hidden_act", "quick_gelu");
         return;
     }
@@ -37236,8 +37320,8 @@ static void mmixi_hf_qwen_films(mmix_ctx *m, mmix_archive *a, const char *who, m
         && !memcmp(films.mean, c->mean, sizeof c->mean)
         && !memcmp(films.deviation, c->deviation, sizeof c->deviation);
     if (!same)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: resample, rescale_factor, image_mean and image_std of "
-                  "films: expected those of pictures, found others", h.path);
+        mmixi_file_fail(m, h.path, "resample, rescale_factor, image_mean and image_std of films: "
+                        "expected those of pictures, found others");
     c->qwen.film_least = 128 * 28 * 28;
     c->qwen.film_most = 768 * 28 * 28;
     mmixi_hf_qwen_pixels(&h, &c->qwen.film_least, &c->qwen.film_most);
@@ -37274,7 +37358,7 @@ static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm
     if (mmixi_vlm_is_qwen(c) && !m->error_kind) mmixi_hf_qwen_films(m, a, who, c);
 }
 /* The file of weights in a folder: 0, or -1 if there is none. */
-static int mmixi_folder_weights(mmix_ctx *m, const char *who, const char *folder,
+static int mmixi_folder_weights(mmix_ctx *m, const char *folder,
                                 char path[MMIXI_PATH])
 {
     static const char *const name[] = { "model.safetensors", "model.safetensors.index.json",
@@ -37290,8 +37374,8 @@ static int mmixi_folder_weights(mmix_ctx *m, const char *who, const char *folder
     (void)who;
     return 0;                                    /* opening it says what is left out */
 #else
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.200s: expected a folder with model.safetensors, its "
-                     "index, or pytorch_model.bin, found none", who, folder);
+    return mmixi_file_fail(m, folder, "expected a folder with model.safetensors, its index, or "
+                           "pytorch_model.bin, found none");
 #endif
 }
 
@@ -37479,7 +37563,7 @@ static mmix_vlm *mmixi_nvila_load(mmix_ctx *m, const char *who, const char *fold
     memset(&c, 0, sizeof c);
     for (int i = 0; i < 3 && !m->error_kind; i++) {
         snprintf(part, sizeof part, "%.4000s/%s", folder, mmixi_nvila_folders[i]);
-        if (!mmixi_folder_weights(m, who, part, path)) a[i] = mmix_archive_open(m, path);
+        if (!mmixi_folder_weights(m, part, path)) a[i] = mmix_archive_open(m, path);
     }
     if (!m->error_kind) mmixi_hf_nvila(m, a, who, &c);
     if (!m->error_kind) v = mmixi_vlm_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
@@ -37498,7 +37582,7 @@ MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype)
     if (!mmixi_given(m, who, "*folder", folder) || !mmixi_loadable(m, who, dtype)) return NULL;
     snprintf(path, sizeof path, "%.4000s/mm_projector/config.json", folder);
     if (mmixi_file_there(path)) return mmixi_nvila_load(m, who, folder, dtype);
-    if (mmixi_folder_weights(m, who, folder, path)) return NULL;
+    if (mmixi_folder_weights(m, folder, path)) return NULL;
     mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;
     memset(&c, 0, sizeof c);

@@ -357,9 +357,196 @@ static void plans(void)
     mmix_destroy(m);
 }
 
+/* ---- M-MATE's steps ---- */
+
+/* A layer of 8 features, two heads of 4, and a state for it. */
+typedef struct stepped {
+    mmix_params *p;
+    mmix_mmate_layer layer;
+    mmix_mix_state *state;
+} stepped;
+static stepped step_begin(mmix_ctx *m, int branches, size_t conv, size_t window)
+{
+    stepped s;
+    mmix_mmate_options o;
+    memset(&o, 0, sizeof o);
+    o.branches = branches;
+    o.conv_width = conv;
+    o.text_window = window;
+    s.p = mmix_params_create(m);
+    mmix_mmate_init(&s.layer, s.p, "", 8, 2, 2, 4, 0, 0, &o);
+    mmix_params_allocate(s.p);
+    for (size_t i = 0; i < s.p->count; i++)
+        mmix_fill_normal(m, s.p->at[i].tensor, 0.4, 100 + i);
+    s.state = mmix_mix_state_create(m, 2);
+    return s;
+}
+static void step_end(stepped *s)
+{
+    mmix_mix_state_destroy(s->state);
+    mmix_params_destroy(s->p);
+}
+/* Six pieces of a token; before the fourth one comes a piece that is refused, if `bad`. Returns a
+   hash of the rest. */
+enum { NO_PIECE, OF_A_BATCH, WITH_A_STATE, WITH_A_WRONG_STATE };
+static uint64_t pieces(mmix_ctx *m, stepped *s, int bad, size_t at)
+{
+    const size_t shape[4] = { 1, 2, 4, 4 };
+    uint64_t h = 1;
+    for (size_t t = 0; t < 6; t++) {
+        mmix_layout l;
+        real y[8];
+        memset(&l, 0, sizeof l);
+        l.state = s->state;
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1 + (bad == OF_A_BATCH), 1, 8), 1, 50);
+        if (bad >= WITH_A_STATE) l.initial_state = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 1);
+        if (bad == WITH_A_WRONG_STATE) l.initial_state = mmix_slice(m, l.initial_state, 1, 0, 1);
+        if (bad && t == at) {
+            CHECK(!mmix_mmate_forward(m, &s->layer, x, NULL, &l) && mmix_error(m));
+            mmix_error_clear(m);
+        }
+        l.initial_state = NULL;
+        x = mmix_fill_normal(m, mmix_new3(m, 1, 1, 8), 1, t);
+        x = mmix_mmate_forward(m, &s->layer, x, NULL, &l);
+        FINE(m);
+        if (!x || mmix_read(x, y)) return 0;
+        h = hash_of(y, 8, h);
+    }
+    return h;
+}
+/* A piece that is refused leaves all that is carried as it was. */
+static void refused_steps(void)
+{
+    static const struct { int branches; size_t conv, window; } layers[] = {
+        { MMIX_BRANCH_FLEX, 3, 0 }, { MMIX_BRANCH_SWIN, 0, 4 }, { MMIX_BRANCH_BOTH, 3, 2 }
+    };
+    mmix_ctx *m = context(1, 3);
+    for (size_t k = 0; k < 3; k++) {
+        stepped s = step_begin(m, layers[k].branches, layers[k].conv, layers[k].window);
+        uint64_t expected = pieces(m, &s, NO_PIECE, 0);
+        step_end(&s);
+        for (int bad = OF_A_BATCH; bad <= WITH_A_WRONG_STATE; bad++) {
+            if (bad >= WITH_A_STATE && layers[k].branches == MMIX_BRANCH_SWIN) continue;
+            for (size_t at = bad == WITH_A_WRONG_STATE ? 0 : 1; at < 6; at += 2) {
+                snprintf(about, sizeof about, "layer %d, refused piece %d before %d", (int)k, bad,
+                         (int)at);
+                s = step_begin(m, layers[k].branches, layers[k].conv, layers[k].window);
+                CHECK_AT(pieces(m, &s, bad, at) == expected, about);
+                step_end(&s);
+            }
+        }
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+/* Angles in place of positions: a row for each token, whichever list the token is in. */
+static void angles(void)
+{
+    mmix_ctx *m = context(1, 3);
+    stepped s = step_begin(m, MMIX_BRANCH_BOTH, 0, 3);
+    mmix_span span;
+    mmix_layout by_angles, by_positions;
+    memset(&span, 0, sizeof span);
+    span.start = 1;
+    span.grid[0] = 1;
+    span.grid[1] = span.grid[2] = 2;
+    memset(&by_angles, 0, sizeof by_angles);
+    by_angles.spans = &span;
+    by_angles.n_spans = 1;
+    by_positions = by_angles;
+    s.layer.rope.theta = 10;
+    mmix_tensor *at = mmix_new2(m, 6, 2);
+    real values[12];
+    for (int t = 0; t < 6; t++)
+        for (int i = 0; i < 2; i++) values[2 * t + i] = (real)(t * pow(10, -i / 2.0));
+    mmix_write(at, values);
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1, 6, 8), 1, 4);
+    mmix_tensor *expected = mmix_mmate_forward(m, &s.layer, x, NULL, &by_positions);
+    by_angles.angles = at;
+    mmix_tensor *y = mmix_mmate_forward(m, &s.layer, x, NULL, &by_angles);
+    FINE(m);
+    CHECK(gap(y, expected) < 1e-5);
+    by_angles.angles = mmix_slice(m, at, 0, 0, 5);
+    BAD(mmix_mmate_forward(m, &s.layer, x, NULL, &by_angles), "angles has shape (5, 2)", "expected (6, ");
+    step_end(&s);
+    mmix_destroy(m);
+}
+
+/* ---- files ---- */
+
+#define STORED "build/edges.safetensors"
+/* A matrix w (O, 1) of bytes with its scale, which is of another type than it should be. */
+static void scales_of_another_type(mmix_ctx *m)
+{
+    static const int8_t w[4] = { 1, 1, 1, 1 };
+    static const uint16_t half[4] = { 0x3c00, 0x3c00, 0x3c00, 0x3c00 };
+    static const size_t shape[2] = { 4, 1 };
+    mmix_entry e[2];
+    memset(e, 0, sizeof e);
+    e[0].name = "w";
+    e[0].dtype = MMIX_FILE_I8;
+    e[0].ndim = 2;
+    e[0].shape[0] = 4;
+    e[0].shape[1] = 1;
+    e[0].data = w;
+    e[1].name = "w.scale";
+    e[1].dtype = MMIX_FILE_F16;
+    e[1].ndim = 1;
+    e[1].shape[0] = 4;
+    e[1].data = half;
+    for (size_t n = 1; n <= 2; n++) {
+        mmix_params *p = mmix_params_create(m);
+        mmix_params_add(p, "", "w", 2, shape, MMIX_INIT_CONSTANT, 0, 0);
+        mmix_archive_save(m, STORED, e, n, NULL);
+        CHECK(mmix_params_load(p, STORED)
+              && says(m, MMIX_ERROR_FILE, "expected (4, 1) with a .scale of F32 for each row"));
+        mmix_params_destroy(p);
+    }
+}
+/* A number without axes is a matrix (1, 1), a narrow one, too. */
+static void number_for_a_matrix(mmix_ctx *m)
+{
+    static const size_t shape[2] = { 1, 1 };
+    real x = 2, y = 0;
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    e.name = "w";
+    e.dtype = MMIX_FILE_REAL;
+    e.data = &x;
+    mmix_archive_save(m, STORED, &e, 1, NULL);
+    mmix_params *p = mmix_params_create(m);
+    mmix_tensor *w = mmix_params_add(p, "", "w", 2, shape, MMIX_INIT_CONSTANT, 1, 0);
+    mmix_params_allocate(p);
+    mmix_params_narrow(p, MMIX_DTYPE_I8);
+    CHECK(!mmix_params_load(p, STORED) && !mmix_read(w, &y) && y == 2);
+    FINE(m);
+    mmix_params_destroy(p);
+}
+/* A path that is longer than a message is known by its end. */
+static void long_paths(mmix_ctx *m)
+{
+    char path[400];
+    memset(path, 'd', 300);
+    snprintf(path + 300, sizeof path - 300, "/model.safetensors");
+    CHECK(!mmix_archive_open_memory(m, path, "{}{}{}{}{}", 10)
+          && says(m, MMIX_ERROR_FILE, "ddd/model.safetensors: JSON byte 2: expected the end"));
+    CHECK(!mmix_archive_open(m, path) && says(m, MMIX_ERROR_FILE, "ddd/model.safetensors: cannot be"));
+}
+static void stored(void)
+{
+    mmix_ctx *m = context(1, 0);
+    scales_of_another_type(m);
+    number_for_a_matrix(m);
+    long_paths(m);
+    remove(STORED);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = { { "decoders", decoders }, { "backbones", backbones },
-                                   { "towers", towers }, { "plans", plans } };
+                                   { "towers", towers }, { "plans", plans },
+                                   { "steps", refused_steps }, { "angles", angles },
+                                   { "stored", stored } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

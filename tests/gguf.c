@@ -1217,7 +1217,7 @@ static void decoders_refused(void)
           "embedding_length: expected a whole number, found -32" },
         { "llama.block_count", -1, 0, NULL, "llama.block_count: expected a number, found none" },
         { "llama.feed_forward_length", LIST, 0, NULL,
-          "feed_forward_length: expected 2 numbers, found []" },
+          "feed_forward_length: expected 2 whole numbers, found []" },
         { "llama.attention.head_count", F32, 0x40200000, NULL,
           "attention.head_count: expected a whole number, found 2.5" },
         { "llama.attention.head_count", U32, 0, NULL, "expected heads and a width above 0" },

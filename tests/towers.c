@@ -194,7 +194,7 @@ static void refused_huggingface(void)
         { NULL, NULL, "{\"size\": {\"shortest_edge\": 48}}",
           "size: expected the image_size of config.json" },
         { NULL, NULL, "{\"resample\": 4}", "expected 1 (Lanczos), 2 (bilinear) or 3 (bicubic), found 4" },
-        { NULL, NULL, "{\"image_mean\": [0.5, 0.5]}", "image_mean: expected a list of numbers" },
+        { NULL, NULL, "{\"image_mean\": [0.5, 0.5]}", "image_mean: expected a list of 3 numbers" },
         { NULL, NULL, "{\"image_std\": [0.5, 0, 0.5]}", "image_std: expected numbers above 0" },
         { NULL, NULL, "{\"do_resize\": false}", "do_resize: expected true, found false" },
         { NULL, NULL, "{\"do_rescale\": false}", "do_rescale: expected true, found false" },

@@ -441,6 +441,8 @@ static void refused_configs(void)
         { "llava-few", config, "\"vision_feature_layer\": -2", "\"vision_feature_layer\": 3",
           "vision_feature_layer: expected one layer of the tower, found 3" },
         { "llava-few", config, "anyres_max_2", "anyres", "vision_aspect_ratio: expected anyres_max_" },
+        { "llava-few", config, "anyres_max_2", "anyres_max_-2",
+          "vision_aspect_ratio: expected anyres_max_" },
         { "llava-few", config, "siglip_vision_model", "clip_vision_model",
           "model_type: expected siglip_vision_model, found clip_vision_model" },
         { "llava-few", config, "\"projector_hidden_act\": \"gelu\"",
