@@ -1605,8 +1605,8 @@ MMIXDEF const char *mmix_vision_class_name(const mmix_vision *v, size_t i);
 /* Fewer media tokens in the later layers. After `layer` layers, the last of which has attention
    alone or M-MATE with Flex-MA, those tokens of the spans go on that the last token reads most: by
    the mean over the heads of M's last row, in M-MATE of its sizes. It is for one sequence (B = 1),
-   whose spans are in its first piece; for M-MATE text follows them there. Text and separators all go
-   on, and every token keeps its position. Either of the two: */
+   whose spans are in its first piece; text follows them there. Text and separators all go on, and
+   every token keeps its position. Either of the two: */
 typedef struct mmix_prune {
     size_t layer;                            /* 1 … depth - 1 */
     /* The share of all media tokens that goes on, above 0 and at most 1. From there on they count as
@@ -3233,6 +3233,13 @@ MMIXI_SHARED int mmixi_within(mmix_ctx *m, const char *who, const char *name, do
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name,
                      value, low, high);
 }
+/* A function that makes a tensor returns this after mmix_fail: `return
+   mmixi_none(mmix_fail(…));`. */
+static mmix_tensor *mmixi_none(int failed)
+{
+    (void)failed;
+    return NULL;
+}
 /* Plain arguments by name: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
    mmix_fail. */
 static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
@@ -4221,14 +4228,16 @@ MMIXI_MATH double mmixi_expm1(double x)
 MMIXI_MATH double mmixi_pow(double x, double p)
 {
     double y = 1;
-    int whole = p == floor(p);
+    int whole = p == floor(p);               /* so are numbers without end, which are even */
+    if (fabs(x) == 1 && fabs(p) > DBL_MAX) return 1;
     if (whole && fabs(p) <= 64) {
         for (double n = fabs(p); n > 0; n--) y *= x;
         return p < 0 ? 1 / y : y;
     }
     if (!(x >= 0) && !whole) return (double)NAN;
     y = mmixi_exp(p * mmixi_log(fabs(x)));
-    return x < 0 && fmod(p, 2) != 0 ? -y : y;
+    int odd = fabs(fmod(p, 2)) == 1;
+    return x < 0 && odd ? -y : y;
 }
 
 /* x = q π/2 + r, |r| <= π/4, π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| <=
@@ -7058,9 +7067,8 @@ typedef struct mmixi_gemm {
     mmixi_mat c, a, b;
     int add;                                     /* 0: nothing of c is read */
     const mmix_real *bias;                       /* (cols), or NULL */
-    /* Where add is 0, c = residual + row_scale[row / rows_per_scale] (a b + bias). A residual of
-       NULL is 0, a row_scale of NULL is 1; ldr reals lie from one row of the residual to the
-       next. */
+    /* Then c = residual + row_scale[row / rows_per_scale] c. A residual of NULL is 0, a row_scale of
+       NULL is 1; ldr reals lie from one row of the residual to the next. */
     const mmix_real *residual;
     ptrdiff_t ldr;
     const mmix_real *row_scale;
@@ -7857,7 +7865,7 @@ static void mmixi_widen_row(int dtype, const char *panels, size_t o, mmix_real *
 
 typedef struct mmixi_narrow_plan {
     const mmixi_kernels *k;
-    const mmixi_gemm *g;                         /* c, a, bias and what follows; of b the sizes */
+    const mmixi_gemm *g;                         /* c, a, bias and what follows; b is in `panels` */
     int dtype;
     const char *panels;
     size_t panel_bytes;
@@ -9311,10 +9319,11 @@ static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *ru
         for (int i = 0; i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
     call->m = m;
     call->options = call->recorded ? mmixi_kept(m, options, size) : options;
-    if (m->error_kind || mmixi_forward(m, run, call, &run) || m->error_kind) return NULL;
+    const mmix_op_functions *ran = run;
+    if (m->error_kind || mmixi_forward(m, run, call, &ran) || m->error_kind) return NULL;
     for (int i = 0; i < 2 && call->out[i]; i++)
         call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
-    if (call->recorded && mmixi_node_append(m, run, call)) return NULL;
+    if (call->recorded && mmixi_node_append(m, ran, call)) return NULL;
     return call->out[0];
 }
 static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options,
@@ -9620,7 +9629,7 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     mmixi_rerun block;
     mmix_mark mark;
     int recording;
-    if (!f) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_checkpoint: f is NULL");
+    if (!f) return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_checkpoint: f is NULL"));
     if (size && !mmixi_given(m, "mmix_checkpoint", "*user", user)) return NULL;
     if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
     if (!m->recording) return f(m, user, call.in);
@@ -9631,6 +9640,9 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     recording = mmix_record(m, 0);
     call.out[0] = mmixi_compact(m, f(m, block.user, call.in));
     mmix_record(m, recording);
+    if (!call.out[0])
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_checkpoint: expected a tensor of f, "
+                                    "found NULL"));
     if (mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
     call.recorded = 1;
     call.checkpoint = 1;
@@ -9676,13 +9688,6 @@ static mmix_tensor *mmixi_run_new(mmix_ctx *m, const char *who, int op, mmix_cal
 {
     call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run(m, op, call, NULL, 0);
-}
-/* A function that makes a tensor returns this after mmix_fail: `return
-   mmixi_none(mmix_fail(…));`. */
-static mmix_tensor *mmixi_none(int failed)
-{
-    (void)failed;
-    return NULL;
 }
 static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a,
                                 const mmix_tensor *b, const char *expected)
@@ -12241,12 +12246,15 @@ static mmix_tensor *mmixi_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
                       o.seq_idx))
         return NULL;
     d.V = d.W - 1;
+    if (o.initial_state && !d.V)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state, but a convolution of "
+                                    "width 1 has none", who));
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
     if (o.initial_state && o.seq_idx)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
                                     "%s: initial_state and seq_idx do not go together", who));
     call.in[1] = mmixi_compact(m, weight);
-    call.in[3] = d.V ? mmixi_compact(m, o.initial_state) : NULL;
+    call.in[3] = mmixi_compact(m, o.initial_state);
     call.in[4] = o.seq_idx;
     call.size[0] = o.silu != 0;
     call.size[1] = o.reverse != 0;
@@ -12284,9 +12292,9 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     size_t down = d.Y / d.P;
     size_t across = d.X / d.P;
     if (!down || !across)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  (double)d.Y, (double)d.X, (double)d.P);
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f "
+                                    "pixels are smaller than a patch of %.0f", (double)d.Y,
+                                    (double)d.X, (double)d.P));
     size_t pixels = d.C * d.P * d.P;             /* numbers of a patch */
     const size_t patches[] = { d.B, d.C, down, d.P, across, d.P };
     const size_t columns[] = { d.B, down * across, pixels };
@@ -12617,7 +12625,8 @@ typedef struct mmixi_rope_turner {
     const mmix_call *c;
     const mmixi_kernels *k;
     size_t N, R;                                 /* a head's features, and how many of them turn */
-    size_t heads, tokens, unturned;              /* of a sequence's tokens the first do not turn */
+    size_t heads;
+    size_t tokens, unturned;         /* until the turns begin anew; the first of them do not turn */
     size_t step, other;                          /* pair i: features i step and i step + other */
     mmix_real sign;                              /* 1, or -1 to turn back */
     int add;                                     /* onto what is there */
@@ -12705,18 +12714,22 @@ static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
     if (!c->dx[0]) return 0;
     return mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward);
 }
+/* Whether the numbers of a scaling are such that frequencies come of them. */
+static int mmixi_rope_scaling_ok(const mmix_rope_options *o)
+{
+    if (o->scaling == MMIX_ROPE_PLAIN) return 1;
+    if (!(o->factor >= 1 && o->factor <= DBL_MAX)) return 0;
+    if (o->scaling == MMIX_ROPE_LINEAR) return 1;
+    if (!(o->original >= 1 && o->original <= DBL_MAX)) return 0;
+    if (!(o->low >= 0 && o->high >= 0)) return 0;
+    if (!(o->magnitude >= 0 && o->magnitude <= DBL_MAX)) return 0;
+    return o->scaling != MMIX_ROPE_YARN || o->theta <= 0 || o->theta > 1;    /* 0: the default */
+}
 /* Whether the frequencies can be scaled so: 1, or 0 after mmix_fail. */
 static int mmixi_rope_scaling_check(mmix_ctx *m, const char *who, const mmix_rope_options *o)
 {
-    int is_long = o->factor >= 1 && o->factor <= DBL_MAX;
-    int needs_original = o->scaling == MMIX_ROPE_LLAMA3 || o->scaling == MMIX_ROPE_YARN;
     if (mmixi_within(m, who, "rope.scaling", o->scaling, MMIX_ROPE_PLAIN, MMIX_ROPE_YARN)) return 0;
-    if (o->scaling == MMIX_ROPE_PLAIN) return 1;
-    if (needs_original)
-        is_long = is_long && o->original >= 1 && o->original <= DBL_MAX && o->low >= 0
-            && o->high >= 0 && o->magnitude >= 0 && o->magnitude <= DBL_MAX
-            && (o->scaling != MMIX_ROPE_YARN || o->theta <= 0 || o->theta > 1);
-    if (is_long) return 1;
+    if (mmixi_rope_scaling_ok(o)) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: rope.factor %g, original %g, low %g, high %g, magnitude %g, theta %g; expected a "
               "factor and an original length of at least 1, others of at least 0, with YARN a "
@@ -12731,7 +12744,8 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
     size_t sum = part[0] + part[1] + part[2];
     size_t R = o->dim ? o->dim : N;
     int dim_ok = R % 2 == 0 && R <= N;
-    int sections_ok = !sum || (sum == R / 2 && part[0]);
+    int sections_fit = part[0] <= R && part[1] <= R && part[2] <= R;     /* their sum does not wrap */
+    int sections_ok = !sum || (sum == R / 2 && part[0] && sections_fit);
     int theta_ok = o->theta >= 0 && o->theta <= DBL_MAX;
     if (dim_ok && sections_ok && theta_ok) return mmixi_rope_scaling_check(m, who, o);
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
@@ -12776,9 +12790,10 @@ static int mmixi_rope_settle_angles(mmix_ctx *m, const char *who, mmix_rope_opti
 {
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BLHN, pos TR", call->in[0], call->in[1])) return -1;
+    int interleaved = o->interleaved;            /* which alone counts */
+    memset(o, 0, sizeof *o);
+    o->interleaved = interleaved;
     o->dim = 2 * d.R;
-    o->scaling = MMIX_ROPE_PLAIN;
-    memset(o->sections, 0, sizeof o->sections);
     if (!mmixi_rope_check(m, who, o, d.N)) return -1;
     call->size[0] = d.T;
     call->size[1] = d.L - d.T;
@@ -22746,6 +22761,7 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
     if (o->train && r->i) {                      /* the rate rises linearly to the last block's */
         double rate = c->drop_path * (double)r->i / (double)(c->depth - 1);
         for (uint64_t half = 0; half < 2; half++) {
+            /* those of the next stream begin behind 512 blocks; more than any of these models has */
             uint64_t stream = o->stream * 1024 + 2 * r->i + half;
             in[1 + half] = mmix_drop_path_scales(m, r->B, rate, o->step, stream);
         }
@@ -23497,12 +23513,14 @@ static void mmixi_prune_span(mmixi_pruning *p, const mmix_span *s)
     size_t cells = s->grid[1] * s->grid[2];
     *after = *s;
     after->start = p->count;
-    after->grid[1] = mmixi_ceil_div(s->grid[1], p->how->cell[0]);
-    after->grid[2] = mmixi_ceil_div(s->grid[2], p->how->cell[1]);
+    size_t down = mmixi_min(p->how->cell[0], s->grid[1]);
+    size_t across = mmixi_min(p->how->cell[1], s->grid[2]);
+    after->grid[1] = mmixi_ceil_div(s->grid[1], down);
+    after->grid[2] = mmixi_ceil_div(s->grid[2], across);
     for (size_t t = 0; t < s->grid[0]; t++) {
         size_t frame = s->start + t * (cells + s->separators);
-        for (size_t y = 0; y < s->grid[1]; y += p->how->cell[0])
-            for (size_t x = 0; x < s->grid[2]; x += p->how->cell[1])
+        for (size_t y = 0; y < s->grid[1]; y += down)
+            for (size_t x = 0; x < s->grid[2]; x += across)
                 mmixi_prune_cell(p, s, frame, y, x);
         for (size_t k = 0; k < s->separators; k++)
             p->kept[p->count++] = (int32_t)(frame + cells + k);
@@ -23521,11 +23539,17 @@ static void mmixi_prune_cells(mmixi_pruning *p, const mmixi_layout *a)
         token += mmixi_span_tokens(s);
     }
 }
+/* How many of n things a share is, rounded up: 7 of 100 are 0.07 of them, whose product is a little
+   more than 7. */
+static size_t mmixi_share_of(double share, size_t n)
+{
+    return (size_t)ceil(share * (double)n * (1 - 1e-12));
+}
 /* Lists the text and the share of the media tokens that is read most, in the old order. */
 static void mmixi_prune_share(mmix_ctx *m, mmixi_pruning *p, const mmixi_layout *a)
 {
     size_t n = mmix_count(a->grid.tokens);
-    size_t most = (size_t)ceil(p->how->keep * (double)n);
+    size_t most = mmixi_share_of(p->how->keep, n);
     mmixi_scored *all = (mmixi_scored *)mmixi_step(m, 2 * n * sizeof *all);
     char *goes = (char *)mmixi_step(m, a->L);
     if (!all || !goes) return;
@@ -25618,6 +25642,13 @@ MMIXDEF mmix_tensor *mmix_vlm_features(mmix_ctx *m, const mmix_vlm *v, mmix_tens
     d.Y = plan->height;
     d.X = plan->width;
     int is_qwen = mmixi_vlm_is_qwen(&v->config);
+    size_t unit = is_qwen ? v->config.qwen.patch * v->config.qwen.merge : 1;
+    int is_empty = is_qwen ? !plan->frames || !plan->height || !plan->width : !plan->tiles;
+    if (is_empty || plan->height % unit || plan->width % unit)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: plan is not mmix_vlm_plan_picture's "
+                                    "or _film's: %.0f tiles, %.0f frames of %.0f x %.0f pixels", who,
+                                    (double)plan->tiles, (double)plan->frames, (double)plan->height,
+                                    (double)plan->width));
     if (!mmixi_expect(m, who, &d, is_qwen ? "+film T3FYX" : "+pixels B3SS", pixels)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
     int has_scales = !is_qwen && v->config.n_scales && plan->rows;
@@ -28704,9 +28735,8 @@ static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const doubl
 /* How many pictures are held out to choose the best rate: none if there is one. */
 static size_t mmixi_probe_held(const mmix_probe_config *o, size_t count)
 {
-    double wanted = ceil((double)count * o->held);
     if (o->rates <= 1) return 0;
-    return mmixi_min((size_t)wanted, count - 1);
+    return mmixi_min(mmixi_share_of(o->held, count), count - 1);
 }
 /* The order 0, 1, …, n - 1. */
 static void mmixi_probe_in_turn(size_t *order, size_t n)
@@ -29259,7 +29289,7 @@ static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, 
         double value = x[t * tokens->stride[1]];
         sum += value;
         count++;
-        if (!(value <= most)) most = value;      /* a NaN, too */
+        if (!(value <= most) && !mmixi_is_nan(most)) most = value;       /* a NaN, too */
     }
     return max ? most : sum / count;
 }

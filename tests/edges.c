@@ -532,6 +532,103 @@ static void long_paths(mmix_ctx *m)
           && says(m, MMIX_ERROR_FILE, "ddd/model.safetensors: JSON byte 2: expected the end"));
     CHECK(!mmix_archive_open(m, path) && says(m, MMIX_ERROR_FILE, "ddd/model.safetensors: cannot be"));
 }
+/* ---- arguments at their ends ---- */
+
+static mmix_tensor *of_nothing(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    (void)m;
+    (void)user;
+    (void)in;
+    return NULL;
+}
+static void ends(void)
+{
+    mmix_ctx *m = context(1, 3);
+    mmix_causal_conv1d_options conv;
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 2, 3), 1);
+    memset(&conv, 0, sizeof conv);
+    conv.initial_state = mmix_fill(mmix_new3(m, 1, 3, 7), 1);
+    BAD(mmix_causal_conv1d(m, x, mmix_fill(mmix_new3(m, 3, 1, 1), 1), NULL, &conv),
+        "mmix_causal_conv1d", "width 1 has none");
+    /* as C's pow */
+    static const double of[5] = { -2, 1, -1, 0.5, -0.5 };
+    for (int sign = -1; sign <= 1; sign += 2)
+        for (int i = 0; i < 5; i++) {
+            const double p = sign * HUGE_VAL;
+            CHECK(mmix_item(mmix_pow(m, mmix_fill(mmix_new1(m, 1), of[i]), p)) == pow(of[i], p));
+        }
+    /* by angles only `interleaved` counts */
+    mmix_rope_options rope;
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, 2, 1, 4), 1, 1);
+    mmix_tensor *angles_2 = mmix_fill_normal(m, mmix_new2(m, 2, 2), 1, 2);
+    memset(&rope, 0, sizeof rope);
+    rope.theta = -1;
+    rope.scaling = 77;
+    CHECK(gap(mmix_rope(m, q, angles_2, &rope), mmix_rope(m, q, angles_2, NULL)) <= 0);
+    memset(&rope, 0, sizeof rope);
+    rope.sections[0] = 2;
+    rope.sections[1] = SIZE_MAX;
+    rope.sections[2] = 1;
+    const size_t places[2] = { 3, 2 };
+    static const int32_t zeros[6] = { 0 };
+    BAD(mmix_rope(m, q, mmix_from_i32(m, 2, places, zeros), &rope), "mmix_rope", "sections");
+    mmix_record(m, 1);
+    BAD(mmix_checkpoint(m, of_nothing, NULL, 0, NULL, 0), "mmix_checkpoint", "found NULL");
+    mmix_record(m, 0);
+    /* a NaN is the largest wherever it stands */
+    mmix_tensor *t = mmix_fill(mmix_new3(m, 1, 2, 1), 1);
+    for (int first = 0; first < 2; first++) {
+        const real values[2] = { first ? (real)NAN : 1, first ? 1 : (real)NAN };
+        mmix_write(t, values);
+        const double most = mmix_item(mmix_pool_tokens(m, t, NULL, 0, 1, 1));
+        CHECK(most != most);
+    }
+    /* a plan of nothing */
+    mmix_vlm *v = mmix_vlm_load(m, "tests/golden/qwen/qwen2");
+    mmix_vlm_plan plan;
+    memset(&plan, 0, sizeof plan);
+    const size_t small_film[5] = { 1, 3, 2, 1, 1 };
+    x = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 5, small_film), 0);
+    BAD(mmix_vlm_features(m, v, x, &plan), "mmix_vlm_features", "plan is not");
+    plan.frames = plan.height = plan.width = plan.tiles = 1;
+    BAD(mmix_vlm_features(m, v, x, &plan), "mmix_vlm_features", "plan is not");
+    mmix_vlm_destroy(v);
+    FINE(m);
+    mmix_destroy(m);
+}
+/* Shares whose products are a little more than a whole number, and cells that are larger than a
+   grid. */
+static void shares(void)
+{
+    static const struct { mmix_prune how; size_t kept; } of[] = {
+        { { 1, 0.07, { 0, 0 } }, 7 }, { { 1, 0.071, { 0, 0 } }, 8 }, { { 1, 1, { 0, 0 } }, 100 },
+        { { 1, 0, { SIZE_MAX, SIZE_MAX } }, 1 }, { { 1, 0, { 5, SIZE_MAX } }, 2 }
+    };
+    mmix_ctx *m = context(1, 3);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        mmix_decoder_config c = small(MMIX_DECODER_ATTENTION);
+        mmix_span span;
+        mmix_sequence q;
+        memset(&span, 0, sizeof span);
+        span.grid[0] = 1;
+        span.grid[1] = span.grid[2] = 10;
+        memset(&q, 0, sizeof q);
+        const size_t shape[2] = { 1, 101 };
+        q.tokens = mmix_fill(mmix_new(m, MMIX_DTYPE_I32, 2, shape), 0);
+        q.media = mmix_fill_normal(m, mmix_new3(m, 1, 100, c.media ? c.media : c.dim), 1, 1);
+        q.spans = &span;
+        q.n_spans = 1;
+        q.prune = &of[i].how;
+        mmix_decoder *d = shaken(m, c);
+        mmix_tensor *y = mmix_decoder_forward(m, d, &q, NULL);
+        FINE(m);
+        snprintf(about, sizeof about, "pruned %d", (int)i);
+        CHECK_AT(mmix_shape(y, 1) == of[i].kept + 1, about);
+        mmix_decoder_destroy(d);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
 static void stored(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -547,6 +644,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
     static const section all[] = { { "decoders", decoders }, { "backbones", backbones },
                                    { "towers", towers }, { "plans", plans },
                                    { "steps", refused_steps }, { "angles", angles },
+                                   { "ends", ends }, { "shares", shares },
                                    { "stored", stored } };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
