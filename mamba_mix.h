@@ -3997,7 +3997,7 @@ static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
 }
 /* Whether a lane has to wait: a worker while the job has this number, lane 0 while the job is not
    done. */
-static int mmixi_pool_waits(mmixi_pool *p, long long number, size_t lane)
+static int mmixi_pool_must_wait(mmixi_pool *p, long long number, size_t lane)
 {
     if (lane) return MMIXI_GET(&p->ticket) >> 32 == number;
     return MMIXI_GET(&p->done) < MMIXI_GET(&p->count);
@@ -4006,10 +4006,10 @@ static void mmixi_pool_wait(mmixi_pool *p, long long number, size_t lane)
 {
     int spins = lane ? MMIXI_SPINS : 4 * MMIXI_SPINS;
     mmixi_cond *cond = lane ? &p->work : &p->finished;
-    for (int i = 0; i < spins && mmixi_pool_waits(p, number, lane); i++) MMIXI_PAUSE();
-    if (!mmixi_pool_waits(p, number, lane)) return;
+    for (int i = 0; i < spins && mmixi_pool_must_wait(p, number, lane); i++) MMIXI_PAUSE();
+    if (!mmixi_pool_must_wait(p, number, lane)) return;
     MMIXI_LOCK(&p->mutex);
-    while (mmixi_pool_waits(p, number, lane)) MMIXI_WAIT(cond, &p->mutex);
+    while (mmixi_pool_must_wait(p, number, lane)) MMIXI_WAIT(cond, &p->mutex);
     MMIXI_UNLOCK(&p->mutex);
 }
 MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
@@ -7089,7 +7089,7 @@ static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
     (void)b;
 }
 
-static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+static inline mmixi_gemm mmixi_gemm_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
     mmixi_gemm g;
     mmixi_fit(c, a, b);
@@ -7213,13 +7213,13 @@ static inline void mmixi_triangle(int triangle, size_t row, size_t row_end, size
 }
 
 /* c = or += a b + bias by one thread. */
-typedef struct mmixi_multiplied {
+typedef struct mmixi_gemm_part {
     mmixi_mat c, a, b;
     int add;                                     /* 0: nothing of c is read */
     const mmix_real *bias;                       /* (cols), or NULL */
     int triangle;
     mmixi_ahead *ahead;                          /* what is wanted next, or NULL */
-} mmixi_multiplied;
+} mmixi_gemm_part;
 
 /* How c's rows are cut into tiles: as evenly as possible, the first `higher` of them one row
    higher. */
@@ -7229,7 +7229,7 @@ typedef struct mmixi_tiling { size_t tiles, height, higher; } mmixi_tiling;
    which the first is column j0 of the whole product; its a and b are the block's depth, which
    begins at k0. */
 static inline void mmixi_gemm_tiles(const mmixi_kernels *k, mmixi_tiling tiling,
-                                    const mmixi_multiplied *p, size_t k0, size_t j0)
+                                    const mmixi_gemm_part *p, size_t k0, size_t j0)
 {
     size_t row = 0;
     for (size_t t = 0; t < tiling.tiles; t++) {
@@ -7263,11 +7263,11 @@ static mmixi_mat mmixi_copy_block(mmixi_mat block, mmix_real *copy)
 
 /* Panels first … last - 1 of a product. b is read from `packed` unless that is NULL; copy is room
    for a block of a, whose columns are contiguous then, or NULL. */
-static void mmixi_gemm_panels(const mmixi_kernels *k, const mmixi_multiplied *whole, size_t first,
+static void mmixi_gemm_panels(const mmixi_kernels *k, const mmixi_gemm_part *whole, size_t first,
                               size_t last, const mmix_real *packed, mmix_real *copy)
 {
     mmixi_mat c = whole->c, a = whole->a, b = whole->b;
-    mmixi_multiplied piece = *whole;
+    mmixi_gemm_part piece = *whole;
     size_t cols = c.cols;
     size_t panels = mmixi_panel_count(k, cols);
     size_t vectors = mmixi_ceil_div(cols, k->lanes);
@@ -7307,7 +7307,7 @@ static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmix
                                        mmixi_mat b, int add, int triangle, mmixi_ahead *ahead)
 {
     size_t panels = mmixi_panel_count(k, c.cols);
-    mmixi_multiplied p;
+    mmixi_gemm_part p;
     mmixi_fit(c, a, b);
     if (!c.rows || !c.cols) return;
     p.c = c;
@@ -7454,9 +7454,9 @@ static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi
 }
 
 /* Rows `first` … first + rows - 1 of the product g, without what follows it. */
-static mmixi_multiplied mmixi_multiplied_of(const mmixi_gemm *g, size_t first, size_t rows)
+static mmixi_gemm_part mmixi_gemm_part_of(const mmixi_gemm *g, size_t first, size_t rows)
 {
-    mmixi_multiplied p;
+    mmixi_gemm_part p;
     p.c = mmixi_part(g->c, first, 0, rows, g->c.cols);
     p.a = mmixi_part(g->a, first, 0, rows, g->a.cols);
     p.b = g->b;
@@ -7484,7 +7484,7 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     size_t rows = mmixi_min(tiles * k->mr, g->c.rows - first_row);
     size_t j_begin = mmixi_panel_column(k, cols, first_panel);
     size_t j_end = mmixi_min(mmixi_panel_column(k, cols, last_panel), cols);
-    mmixi_multiplied p = mmixi_multiplied_of(g, first_row, rows);
+    mmixi_gemm_part p = mmixi_gemm_part_of(g, first_row, rows);
     mmix_real *copy = NULL;
     if (plan->copy) copy = plan->copy + range.lane * MMIXI_MC * MMIXI_KC;
     if (plan->dots) mmixi_gemm_dots(plan, p.c, p.a, j_begin, j_end);
@@ -7500,7 +7500,7 @@ static void mmixi_gemm_serial(const mmixi_kernels *k, const mmixi_gemm *g)
     enum { TOGETHER = 4 };                       /* panels */
     size_t cols = g->c.cols;
     size_t panels = mmixi_panel_count(k, cols);
-    mmixi_multiplied p = mmixi_multiplied_of(g, 0, g->c.rows);
+    mmixi_gemm_part p = mmixi_gemm_part_of(g, 0, g->c.rows);
     for (size_t first = 0; first < panels; first += TOGETHER) {
         size_t last = mmixi_min(first + TOGETHER, panels);
         size_t end = mmixi_min(mmixi_panel_column(k, cols, last), cols);
@@ -7612,7 +7612,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 /* c = or += a b by all threads. 0, or -1 if there is no memory for packing. */
 MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_gemm g = mmixi_product_of(c, a, b, add);
+    mmixi_gemm g = mmixi_gemm_of(c, a, b, add);
     return mmixi_gemm_run(m, &g);
 }
 
@@ -7877,10 +7877,10 @@ typedef struct mmixi_narrow_plan {
     size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
 } mmixi_narrow_plan;
 
-/* A plan for the product g, whose rows lie in `a` as the kernels read them. */
+/* A plan for the product g, whose kernels read the reals of g->a. If they do not, `a` and a_row are
+   to be set. */
 static mmixi_narrow_plan mmixi_narrow_plan_of(const mmixi_kernels *k, const mmixi_gemm *g,
-                                              int dtype, const char *a, size_t a_row,
-                                              const char *panels, size_t panel_bytes)
+                                              int dtype, const char *panels)
 {
     mmixi_narrow_plan plan;
     memset(&plan, 0, sizeof plan);
@@ -7888,9 +7888,9 @@ static mmixi_narrow_plan mmixi_narrow_plan_of(const mmixi_kernels *k, const mmix
     plan.g = g;
     plan.dtype = dtype;
     plan.panels = panels;
-    plan.panel_bytes = panel_bytes;
-    plan.a = (char *)(uintptr_t)a;
-    plan.a_row = a_row;
+    plan.panel_bytes = mmixi_narrow_panel(dtype, g->a.cols);
+    plan.a = (char *)(uintptr_t)g->a.p;
+    plan.a_row = (size_t)g->a.rs * sizeof(mmix_real);
     plan.amx = k->amx && (dtype == MMIX_DTYPE_BF16 || dtype == MMIX_DTYPE_I8);
     plan.tile_rows = k->narrow_rows;
     plan.tile_panels = k->narrow_panels;
@@ -8120,9 +8120,7 @@ static int mmixi_narrow_run(mmix_ctx *m, const mmixi_gemm *g, int dtype, const c
     size_t rows = g->c.rows;
     size_t D = g->a.cols;
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, g, dtype, (const char *)g->a.p,
-                                                  (size_t)g->a.rs * sizeof(mmix_real), panels,
-                                                  mmixi_narrow_panel(dtype, D));
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, g, dtype, panels);
     size_t row_bytes = mmixi_narrow_row_bytes(m->k, dtype, D);
     if (row_bytes) {
         plan.a_row = row_bytes;
@@ -8151,9 +8149,7 @@ static void mmixi_narrow_serial(const mmixi_kernels *k, const mmixi_gemm *g, int
     size_t D = g->a.cols;
     size_t all = mmixi_ceil_div(g->c.cols, MMIXI_PANEL);
     size_t row_bytes = mmixi_narrow_row_bytes(k, dtype, D);
-    mmixi_narrow_plan plan = mmixi_narrow_plan_of(k, g, dtype, (const char *)g->a.p,
-                                                  (size_t)g->a.rs * sizeof(mmix_real), panels,
-                                                  mmixi_narrow_panel(dtype, D));
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(k, g, dtype, panels);
     if (row_bytes) {
         plan.a = rows;
         plan.a_row = row_bytes;
@@ -8223,8 +8219,10 @@ static void mmixi_bf16_multiply(const mmixi_kernels *k, mmixi_mat c, const char 
     g.c = c;
     g.a.cols = depth;
     g.add = add;
-    mmixi_narrow_plan plan = mmixi_narrow_plan_of(k, &g, MMIX_DTYPE_BF16, a, row_bytes, panels,
-                                                  panel_bytes);
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(k, &g, MMIX_DTYPE_BF16, panels);
+    plan.panel_bytes = panel_bytes;
+    plan.a = (char *)(uintptr_t)a;
+    plan.a_row = row_bytes;
     mmixi_narrow_parts(&plan, 0, c.rows, 0, mmixi_ceil_div(c.cols, MMIXI_PANEL));
 }
 
@@ -8314,8 +8312,10 @@ static void mmixi_bf16_piece_run(mmix_ctx *m, const mmixi_gemm *g, mmixi_bf16_pi
         part.row_scale = NULL;
         part.activation = NULL;
     }
-    mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, &part, MMIX_DTYPE_BF16, p->rows,
-                                                  p->row_bytes, p->panels, p->panel_bytes);
+    mmixi_narrow_plan plan = mmixi_narrow_plan_of(m->k, &part, MMIX_DTYPE_BF16, p->panels);
+    plan.panel_bytes = p->panel_bytes;
+    plan.a = p->rows;
+    plan.a_row = p->row_bytes;
     mmixi_narrow_tiles(m, &plan);
 }
 static int mmixi_gemm_run_bf16(mmix_ctx *m, const mmixi_gemm *g)
@@ -8519,38 +8519,39 @@ MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t)
 
 /* ---- making ---- */
 
+static int mmixi_axis_fail(mmix_ctx *m, const char *who, int axis, size_t size)
+{
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                     "%s: axis %d has size %.0f, expected 1 to what memory has room for", who, axis,
+                     (double)size);
+}
+/* Whether there are tensors of this type and shape, as far as this is known before their bytes are
+   counted. 0, or -1. */
+static int mmixi_describable(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape)
+{
+    int is_narrow = mmixi_dtype_is_narrow(dtype);
+    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4)
+        || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)) return -1;
+    if (dtype == MMIX_DTYPE_U8)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: there are no tensors of MMIX_DTYPE_U8", who);
+    if (is_narrow && ndim != 2)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: of %s there are matrices alone, expected 2 "
+                         "axes, found %d", who, mmixi_dtype_name(dtype), ndim);
+    if (ndim && !shape) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who);
+    if (is_narrow && shape[1] > SIZE_MAX / (4 * MMIXI_PANEL))
+        return mmixi_axis_fail(m, who, 1, shape[1]);
+    if (dtype == MMIX_DTYPE_I8 && shape[1] > MMIXI_I8_DEPTH)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rows of int8 have at most %d numbers, found "
+                         "%.0f", who, MMIXI_I8_DEPTH, (double)shape[1]);
+    return 0;
+}
 /* Fills in dtype, shape and the strides of a contiguous tensor. Returns its bytes, or 0 after an
    error. */
 static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int dtype, int ndim,
                              const size_t *shape)
 {
     size_t element = mmixi_dtype_size(dtype), bytes = element;
-    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_Q4)
-        || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)) return 0;
-    if (dtype == MMIX_DTYPE_U8) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: there are no tensors of MMIX_DTYPE_U8", who);
-        return 0;
-    }
-    if (mmixi_dtype_is_narrow(dtype) && ndim != 2) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: of %s there are matrices alone, expected 2 axes, "
-                  "found %d", who, mmixi_dtype_name(dtype), ndim);
-        return 0;
-    }
-    if (ndim && !shape) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who);
-        return 0;
-    }
-    if (mmixi_dtype_is_narrow(dtype) && shape[1] > SIZE_MAX / (4 * MMIXI_PANEL)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: axis 1 has size %.0f, expected 1 to what memory has room for", who,
-                  (double)shape[1]);
-        return 0;
-    }
-    if (dtype == MMIX_DTYPE_I8 && shape[1] > MMIXI_I8_DEPTH) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rows of int8 have at most %d numbers, found %.0f",
-                  who, MMIXI_I8_DEPTH, (double)shape[1]);
-        return 0;
-    }
+    if (mmixi_describable(m, who, dtype, ndim, shape)) return 0;
     t->m = m;
     t->dtype = dtype;
     t->ndim = ndim;
@@ -8559,9 +8560,7 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
         t->stride[i] = bytes / element;
         bytes = mmixi_mul(bytes, shape[i]);
         if (!bytes || bytes == SIZE_MAX) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                      "%s: axis %d has size %.0f, expected 1 to what memory has room for",
-                      who, i, (double)shape[i]);
+            mmixi_axis_fail(m, who, i, shape[i]);
             return 0;
         }
     }
@@ -8725,12 +8724,8 @@ static inline void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
 
 /* ---- filling, reading and writing ---- */
 
-/* mmix_data for writing: what was packed of the values is out of date. */
-static mmix_real *mmixi_overwrite(mmix_tensor *t)
-{
-    if (t) mmixi_owner(t)->packed = NULL;
-    return mmixi_of(t);
-}
+/* Before values are written: what was packed of them is out of date. */
+static void mmixi_forget_packed(mmix_tensor *t) { mmixi_owner(t)->packed = NULL; }
 /* Whether t can be filled by `who`: it has values, and they are no integers unless those may be. */
 static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
 {
@@ -8738,7 +8733,6 @@ static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
         mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t is int32, expected real", who);
         return 0;
     }
-    mmixi_overwrite(t);
     if (mmixi_data(t, t->dtype)) return 1;
     mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t has no values", who);
     return 0;
@@ -8753,12 +8747,13 @@ static void mmixi_set_row(mmix_tensor *t, size_t r, const mmix_real *row)
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
     if (!t || !mmixi_fillable(t, "mmix_fill", 1)) return NULL;
+    mmixi_forget_packed(t);
     size_t n = mmixi_cols(t);
     if (t->dtype == MMIX_DTYPE_I32) {
         const char *what = "the value of int32";
         if (mmixi_within(t->m, "mmix_fill", what, value, INT32_MIN, INT32_MAX)) return NULL;
-        int32_t *whole = (int32_t *)mmixi_data(t, t->dtype);
-        for (size_t i = 0; i < mmix_count(t); i++) whole[mmixi_place(t, i)] = (int32_t)value;
+        int32_t *integers = (int32_t *)mmixi_data(t, t->dtype);
+        for (size_t i = 0; i < mmix_count(t); i++) integers[mmixi_place(t, i)] = (int32_t)value;
         return t;
     }
     mmix_mark mark = mmix_mark_here(t->m);
@@ -8772,6 +8767,7 @@ MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
     if (!m || !t || !mmixi_fillable(t, "mmix_fill_normal", 0)) return NULL;
+    mmixi_forget_packed(t);
     size_t n = mmixi_cols(t);
     mmix_mark mark = mmix_mark_here(m);
     mmix_real *row = mmixi_reals(m, n, 1);
@@ -8812,7 +8808,7 @@ MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
     if (!mmixi_transferable(t, "mmix_write", values)) return -1;
-    mmixi_overwrite(t);
+    mmixi_forget_packed(t);
     size_t n = mmixi_cols(t);
     for (size_t r = 0; r < mmixi_rows(t); r++) mmixi_set_row(t, r, values + r * n);
     return 0;
@@ -9226,26 +9222,35 @@ static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
     return copy ? memcpy(copy, p, size) : NULL;
 }
 
-/* Brings what a half of an op reads to one side, and notes what it writes to be up to date
-   there. */
-static void mmixi_call_move(mmix_ctx *m, mmix_call *c, int device)
+/* Brings the values of an input to one side. */
+static void mmixi_input_move(mmix_tensor *in, int device)
 {
-    unsigned char side = device ? MMIXI_THERE : MMIXI_HERE;
-    int backward = c->dy[0] != NULL;
+    mmix_tensor *t = mmixi_owner(in);
+    if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;   /* mmix_data_i32 may be in use */
+    mmixi_bring_values(t, device);
+}
+/* Brings what a forward reads to one side, and notes what it writes to be up to date there. */
+static void mmixi_forward_move(mmix_call *c, int device)
+{
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++)
+        if (c->in[i]) mmixi_input_move(c->in[i], device);
+    for (int i = 0; i < 2 && c->out[i]; i++)
+        mmixi_owner(c->out[i])->where = device ? MMIXI_THERE : MMIXI_HERE;
+}
+/* The same for a backward, whose gradients it finds on that side. */
+static void mmixi_backward_move(mmix_ctx *m, mmix_call *c, int device)
+{
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
-        mmix_tensor *t;
         if (!c->in[i]) continue;
-        t = mmixi_owner(c->in[i]);
-        if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;     /* mmix_data_i32 may be in use */
-        mmixi_bring_values(t, device);
+        mmixi_input_move(c->in[i], device);
         if (!c->dx[i]) continue;
+        mmix_tensor *t = mmixi_owner(c->in[i]);
         if (c->add[i]) mmixi_bring_gradient(t, device);
         c->dx[i] = (mmix_real *)mmixi_other(m, c->dx[i], device);
-        t->grad_where = side;
+        t->grad_where = device ? MMIXI_THERE : MMIXI_HERE;
     }
     for (int i = 0; i < 2 && c->out[i]; i++) {
         mmix_tensor *t = mmixi_owner(c->out[i]);
-        if (!backward) t->where = side;
         mmixi_bring_values(t, device);
         mmixi_bring_gradient(t, device);
         c->dy[i] = (const mmix_real *)mmixi_other(m, c->dy[i], device);
@@ -9267,7 +9272,8 @@ static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int dev
 {
     int was = m->inside, failed;
     if (!m->twins || c->checkpoint) return mmixi_call_run(m, f, c);
-    mmixi_call_move(m, c, device);
+    if (c->dy[0]) mmixi_backward_move(m, c, device);
+    else mmixi_forward_move(c, device);
     if (m->error_kind) return -1;
     c->where = device;
     m->inside = device ? MMIXI_KERNEL : MMIXI_HOST;
@@ -9787,9 +9793,15 @@ static void mmixi_sum_rows(const mmixi_row_sum *s, size_t begin, size_t end, mmi
     }
 }
 
-/* The same where a function makes the rows: it adds those of begin … end-1 to the n numbers `to`.
-   `spare` has room for n numbers times mmixi_sum_levels. */
-typedef void mmixi_sum_task(const void *arg, size_t begin, size_t end, mmix_real *to);
+/* The same where a function makes the rows: it adds those of begin … end-1 to the n numbers
+   `to`. */
+typedef void mmixi_sum_rows_made(const void *arg, size_t begin, size_t end, mmix_real *to);
+typedef struct mmixi_made_sum {
+    const mmixi_kernels *k;
+    size_t n;
+    mmixi_sum_rows_made *add_rows;
+    const void *arg;
+} mmixi_made_sum;
 static size_t mmixi_sum_levels(size_t rows)
 {
     size_t levels = 0;
@@ -9797,27 +9809,29 @@ static size_t mmixi_sum_levels(size_t rows)
     for (; rows > MMIXI_SUM_RUN; rows -= rows / 2) levels++;
     return levels;
 }
-static void mmixi_sum_task_halves(const mmixi_kernels *k, size_t n, mmixi_sum_task *task,
-                                  const void *arg, size_t begin, size_t end, mmix_real *to,
+static void mmixi_made_sum_run(const mmixi_made_sum *s, size_t begin, size_t end, mmix_real *to)
+{
+    memset(to, 0, s->n * sizeof *to);
+    s->add_rows(s->arg, begin, end, to);
+}
+static void mmixi_made_sum_halves(const mmixi_made_sum *s, size_t begin, size_t end, mmix_real *to,
                                   mmix_real *spare)
 {
     size_t middle = begin + (end - begin) / 2;
     if (end - begin <= MMIXI_SUM_RUN) {
-        task(arg, begin, end, to);
+        mmixi_made_sum_run(s, begin, end, to);
         return;
     }
-    mmixi_sum_task_halves(k, n, task, arg, begin, middle, to, spare);
-    memset(spare, 0, n * sizeof *spare);
-    mmixi_sum_task_halves(k, n, task, arg, middle, end, spare, spare + n);
-    k->add(n, to, spare, to);
+    mmixi_made_sum_halves(s, begin, middle, to, spare);
+    mmixi_made_sum_halves(s, middle, end, spare, spare + s->n);
+    s->k->add(s->n, to, spare, to);
 }
-/* to (n), zeros at first, becomes the sum. */
-static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task *task,
-                                const void *arg, size_t begin, size_t end, mmix_real *to,
+/* to (n) becomes the sum. `spare` has room for n numbers times mmixi_sum_levels. */
+static void mmixi_made_sum_rows(const mmixi_made_sum *s, size_t begin, size_t end, mmix_real *to,
                                 mmix_real *spare)
 {
-    if (end - begin <= MMIXI_SUM_SHORT) task(arg, begin, end, to);
-    else mmixi_sum_task_halves(k, n, task, arg, begin, end, to, spare);
+    if (end - begin <= MMIXI_SUM_SHORT) mmixi_made_sum_run(s, begin, end, to);
+    else mmixi_made_sum_halves(s, begin, end, to, spare);
 }
 /* *g = Σ w dy and *gx = Σ w dy x̂ of a row, x̂ = (x - mean) rstd; w NULL: ones. The micro-kernel
    normalize_sums keeps a sum for each lane, so it gets no more than MMIXI_SUM_SHORT vectors at a
@@ -10131,8 +10145,8 @@ static void mmixi_stretched_rows(void *arg, mmixi_range range)
             continue;
         }
         mmix_real *total = s->spare + range.lane * s->spare_size;
-        memset(total, 0, g->n * sizeof *total);
-        mmixi_sum_task_rows(k, g->n, mmixi_stretched_task, g, begin, end, total, total + g->n);
+        mmixi_made_sum sum = { k, g->n, mmixi_stretched_task, g };
+        mmixi_made_sum_rows(&sum, begin, end, total, total + g->n);
         k->add(g->n, total, dx, dx);
     }
 }
@@ -10362,48 +10376,62 @@ MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dx, const mmix_real *dy
         dx[i] += (mmix_real)((double)y[i] * ((double)dy[i] - along));
 }
 
+/* The micro-kernels of an op, and of its slope; NULL if it has none of its own. */
+static mmixi_activation *mmixi_unary_kernel(const mmixi_kernels *k, int op)
+{
+    switch (op) {
+    case MMIX_OP_SILU: return k->silu;
+    case MMIX_OP_GELU: return k->gelu;
+    case MMIX_OP_GELU_TANH: return k->gelu_tanh;
+    case MMIX_OP_SOFTPLUS: return k->softplus;
+    case MMIX_OP_SOFTMAX: return k->softmax;
+    case MMIX_OP_RATES: return k->rates;
+    default: return NULL;
+    }
+}
+typedef void mmixi_slope MMIXI_ARGS_silu_backward;
+static mmixi_slope *mmixi_slope_kernel(const mmixi_kernels *k, int op)
+{
+    switch (op) {
+    case MMIX_OP_SILU: return k->silu_backward;
+    case MMIX_OP_GELU: return k->gelu_backward;
+    case MMIX_OP_GELU_TANH: return k->gelu_tanh_backward;
+    case MMIX_OP_SOFTPLUS: return k->softplus_backward;
+    default: return NULL;
+    }
+}
 static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
-    const mmixi_kernels *k = c->m->k;
+    mmixi_activation *f = mmixi_unary_kernel(c->m->k, c->op);
     mmixi_mat in = mmixi_values(c->in[0]);
     mmixi_mat out = mmixi_values(c->out[0]);
     size_t n = in.cols;
-    int in_one = in.rs == (ptrdiff_t)n && out.rs == (ptrdiff_t)n;
-    if (in_one && c->op != MMIX_OP_SOFTMAX) {    /* rows side by side are one long row */
+    int side_by_side = in.rs == (ptrdiff_t)n && out.rs == (ptrdiff_t)n;
+    if (side_by_side && c->op != MMIX_OP_SOFTMAX) {      /* then they are one long row */
         n *= range.end - range.begin;
         range.end = range.begin + 1;
     }
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(in, r);
         mmix_real *y = mmixi_row(out, r);
-        switch (c->op) {
-        case MMIX_OP_SILU:
-            k->silu(n, x, y);
-            break;
-        case MMIX_OP_GELU:
-            k->gelu(n, x, y);
-            break;
-        case MMIX_OP_GELU_TANH:
-            k->gelu_tanh(n, x, y);
-            break;
-        case MMIX_OP_SOFTPLUS:
-            k->softplus(n, x, y);
-            break;
-        case MMIX_OP_SOFTMAX:
-            k->softmax(n, x, y);
-            break;
-        case MMIX_OP_RATES:
-            k->rates(n, x, y);
-            break;
-        default:
-            for (size_t i = 0; i < n; i++)
-                y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
-        }
+        if (f) f(n, x, y);
+        for (size_t i = 0; !f && i < n; i++)
+            y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
+    }
+}
+/* dx = or += dy f'(x) of a row without a kernel. */
+static void mmixi_rare_row_backward(const mmix_call *c, size_t n, const mmix_real *x,
+                                    const mmix_real *dy, mmix_real *dx, int add)
+{
+    for (size_t i = 0; i < n; i++) {
+        double slope = mmixi_rare_slope(c->op, (double)x[i], c->number[0]);
+        dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * slope);
     }
 }
 static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
+    mmixi_slope *slope = mmixi_slope_kernel(k, c->op);
     const mmix_tensor *x_tensor = c->in[0], *y_tensor = c->out[0];
     mmixi_mat in = mmixi_values(x_tensor);
     mmixi_mat out = mmixi_values(y_tensor);
@@ -10416,32 +10444,12 @@ static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
         const mmix_real *y = mmixi_row(out, r);
         const mmix_real *dy = mmixi_row(out_gradient, r);
         mmix_real *dx = mmixi_row(in_gradient, r);
-        switch (c->op) {
-        case MMIX_OP_SILU:
-            k->silu_backward(n, x, dy, dx, add);
-            break;
-        case MMIX_OP_GELU:
-            k->gelu_backward(n, x, dy, dx, add);
-            break;
-        case MMIX_OP_GELU_TANH:
-            k->gelu_tanh_backward(n, x, dy, dx, add);
-            break;
-        case MMIX_OP_SOFTPLUS:
-            k->softplus_backward(n, x, dy, dx, add);
-            break;
-        case MMIX_OP_SOFTMAX:
+        if (slope) slope(n, x, dy, dx, add);
+        else if (c->op == MMIX_OP_SOFTMAX)
             k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add);
-            break;
-        case MMIX_OP_RATES:                      /* -e^x is its own slope */
-            if (add) k->mul_add(n, y, dy, dx);
-            else k->mul(n, y, dy, dx);
-            break;
-        default:
-            for (size_t i = 0; i < n; i++) {
-                double slope = mmixi_rare_slope(c->op, (double)x[i], c->number[0]);
-                dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * slope);
-            }
-        }
+        else if (c->op == MMIX_OP_RATES && add) k->mul_add(n, y, dy, dx);
+        else if (c->op == MMIX_OP_RATES) k->mul(n, y, dy, dx);   /* -e^x is its own slope */
+        else mmixi_rare_row_backward(c, n, x, dy, dx, add);
     }
 }
 static int mmixi_unary_forward(mmix_ctx *m, mmix_call *c)
@@ -11165,7 +11173,7 @@ typedef struct mmixi_norm_pass {
     const mmix_real *w, *b;
     mmix_real *kept;                             /* saved[0], or NULL */
     /* Of each thread: in a gated forward u (D); in a backward the silu(z), u and du of a row (3 D),
-       and behind them what mmixi_sum_task_rows needs to add up many rows. */
+       and behind them what mmixi_made_sum_rows needs to add up many rows. */
     mmix_real *scratch;
     size_t lane_scratch;                         /* numbers of a thread */
     /* Of each task of a backward: dw, then db, of its `grain` rows (2 D). */
@@ -11318,7 +11326,7 @@ static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mm
         k->silu_backward(p->D, z, du, dz, p->add_z);
     }
 }
-/* Rows begin … end - 1, one after another, by a thread's scratch (3 D): a mmixi_sum_task, whose
+/* Rows begin … end - 1, one after another, by a thread's scratch (3 D): a mmixi_sum_rows_made, whose
    sums are dw and db. Without dx the row's is made all the same, in scratch. */
 typedef struct mmixi_norm_lane {
     const mmixi_norm_pass *p;
@@ -11349,9 +11357,8 @@ static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
     mmix_real *scratch = mmixi_norm_scratch(p, range.lane);
     mmix_real *spare = scratch + 3 * p->D;
     mmixi_norm_lane lane = { p, scratch };
-    memset(dw, 0, n * sizeof *dw);
-    mmixi_sum_task_rows(p->k, n, mmixi_norm_lane_backward, &lane, range.begin, range.end, dw,
-                        spare);
+    mmixi_made_sum sum = { p->k, n, mmixi_norm_lane_backward, &lane };
+    mmixi_made_sum_rows(&sum, range.begin, range.end, dw, spare);
 }
 /* Fills in the gradients that a backward reads and writes. */
 static void mmixi_norm_gradients(mmixi_norm_pass *p, const mmix_call *c)
@@ -11603,15 +11610,7 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_
     }
 }
 
-/* What a layer may do to its output, by number; 0: nothing. */
-enum { MMIXI_GELU = 1, MMIXI_GELU_TANH };
-static mmixi_activation *mmixi_activation_of(const mmixi_kernels *k, size_t number)
-{
-    if (number == MMIXI_GELU) return k->gelu;
-    return number == MMIXI_GELU_TANH ? k->gelu_tanh : NULL;
-}
-
-/* in: x, W, b, residual, s; size[0]: the activation at the end */
+/* in: x, W, b, residual, s; size[0]: the op of the activation at the end, or 0 */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *w = c->in[1];
@@ -11619,9 +11618,9 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     const mmix_tensor *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_mat y = mmixi_values(c->out[0]);
-    mmixi_gemm g = mmixi_product_of(y, x, mmixi_t(mmixi_values(w)), 0);
+    mmixi_gemm g = mmixi_gemm_of(y, x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
-    g.activation = mmixi_activation_of(m->k, c->size[0]);
+    g.activation = mmixi_unary_kernel(m->k, (int)c->size[0]);
     /* one or two rows are dot products, which read W as it is */
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2)
         g.packed_b = w->packed;
@@ -11992,7 +11991,7 @@ static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, s
     }
     j->k->conv_weight(n, W, du, x, dw + d, D, db + d);
 }
-/* Tokens begin … end - 1, one after another, by a thread's taps: a mmixi_sum_task, whose sums are
+/* Tokens begin … end - 1, one after another, by a thread's taps: a mmixi_sum_rows_made, whose sums are
    dw and db. */
 typedef struct mmixi_conv_lane {
     const mmixi_conv *j;
@@ -12016,9 +12015,8 @@ static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
     mmix_real *dw = j->partial + part * n;
     mmix_real *spare = j->spare + range.lane * levels * n;
     mmixi_conv_lane lane = { j, range.lane };
-    memset(dw, 0, n * sizeof *dw);
-    mmixi_sum_task_rows(j->k, n, mmixi_conv_lane_backward, &lane, range.begin, range.end, dw,
-                        spare);
+    mmixi_made_sum sum = { j->k, n, mmixi_conv_lane_backward, &lane };
+    mmixi_made_sum_rows(&sum, range.begin, range.end, dw, spare);
 }
 /* dx, and the gradient of the past: each place gathers the du of the tokens that read it. */
 static void mmixi_conv_places_backward(void *arg, mmixi_range range)
@@ -18507,8 +18505,8 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 static size_t mmixi_mlp_activation(const mmix_mlp_layer *layer)
 {
     if (mmixi_lora_of(layer->fc1_weight)) return 0;
-    if (layer->activation == MMIX_ACTIVATION_GELU) return MMIXI_GELU;
-    return layer->activation == MMIX_ACTIVATION_GELU_TANH ? MMIXI_GELU_TANH : 0;
+    if (layer->activation == MMIX_ACTIVATION_GELU) return MMIX_OP_GELU;
+    return layer->activation == MMIX_ACTIVATION_GELU_TANH ? MMIX_OP_GELU_TANH : 0;
 }
 MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                               mmix_tensor *residual, mmix_tensor *s)
@@ -18593,7 +18591,7 @@ typedef struct mmixi_token_step {
     mmixi_norm_pair norm;
     double eps;
     mmix_tensor *weight[2], *bias[2];
-    size_t activation;                           /* f: MMIXI_GELU or MMIXI_GELU_TANH */
+    size_t activation;                           /* f: MMIX_OP_GELU or MMIX_OP_GELU_TANH */
     mmix_tensor *gamma;
 } mmixi_token_step;
 
@@ -18706,9 +18704,9 @@ static void mmixi_token_step_run(const mmixi_token_job *j, const mmixi_token_ste
         const mmix_tensor *w = s->weight[i];
         size_t O = w->shape[0];
         mmixi_mat c = mmixi_matrix(at->reals[1 - i], n, O, (ptrdiff_t)O);
-        mmixi_gemm g = mmixi_product_of(c, a, mmixi_t(mmixi_values(w)), 0);
+        mmixi_gemm g = mmixi_gemm_of(c, a, mmixi_t(mmixi_values(w)), 0);
         g.bias = mmixi_of(s->bias[i]);
-        if (i == 0 && s->weight[1]) g.activation = mmixi_activation_of(k, s->activation);
+        if (i == 0 && s->weight[1]) g.activation = mmixi_unary_kernel(k, (int)s->activation);
         g.packed_b = w->packed;
         if (!mmixi_is_narrow(w)) mmixi_gemm_serial(k, &g);
         else mmixi_narrow_serial(k, &g, w->dtype, mmixi_panels_of(w), at->rows, at->row);
@@ -20296,7 +20294,7 @@ static void mmixi_optimizer_update(const mmixi_optimizer_pass *p, mmixi_optimize
     size_t count = mmix_count(j->param->tensor);
     if (p->clip < 0) j->factor *= mmixi_clip(sqrt(p->square), -p->clip);
     ++*j->steps;
-    mmixi_overwrite(j->param->tensor);
+    mmixi_forget_packed(j->param->tensor);
     if (j->state->v) mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_adamw_range, j);
     else mmixi_ranges(p->m, count, MMIXI_PIECE, mmixi_sgd_range, j);
 }

@@ -884,7 +884,7 @@ static void pictures(void)
           && gap(image, by_hand) <= 0);
     CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(all, 0, 6))
           && says(m, MMIX_ERROR_ARGUMENT,
-                 "mmix_image: expected a size of 1 to 2^24 pixels, found 0 x 6"));
+                 "mmix_image_resized: expected a size of 1 to 2^24 pixels, found 0 x 6"));
     CHECK(!mmix_image_resized(m, none, mmix_resize_plan_box(all, 4, 6))
           && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL"));
     CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(beyond, 4, 6))

@@ -1132,7 +1132,7 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
         b.rs *= 2;
         b.cs *= 2;
     }
-    g = mmixi_product_of(c, a, b, add);
+    g = mmixi_gemm_of(c, a, b, add);
     if (extra >= 6 || (add && rows % 2)) g.bias = bias;
     if (extra == 7) {
         g.residual = residual;

@@ -581,7 +581,7 @@ static void product_part(mmix_ctx *m, const operands *o, const real *x, const re
     const real guard = -77;
     const mmixi_mat a = mmixi_matrix(x, rows, o->D, (ptrdiff_t)o->D);
     const mmixi_mat c = mmixi_matrix(product_c + SPAN + 1, rows, columns, SPAN);
-    mmixi_gemm g = mmixi_product_of(c, a, mmixi_matrix(NULL, o->D, columns, 1), 0);
+    mmixi_gemm g = mmixi_gemm_of(c, a, mmixi_matrix(NULL, o->D, columns, 1), 0);
     g.bias = bias;
     for (size_t i = 0; i < (HIGH + 2) * SPAN; i++)
         product_c[i] = guard;
@@ -879,7 +879,7 @@ static void linear_ends(mmix_ctx *m, int dtype, size_t L, size_t O, size_t D)
     ALIKE(mmix_linear_residual(m, x, w, b, NULL, s), mmix_mul(m, plain, scales), 2 * REAL_ULP);
     ALIKE(mmix_linear_residual(m, x, w, b, residual, NULL), mmix_add(m, residual, plain),
           4 * REAL_ULP);
-    SAME(mmixi_linear(m, x, w, b, NULL, NULL, 1), mmix_gelu(m, plain));
+    SAME(mmixi_linear(m, x, w, b, NULL, NULL, MMIX_OP_GELU), mmix_gelu(m, plain));
     SAME(mmix_linear(m, mmix_slice(m, x, 1, 2, 4), w, b), mmix_slice(m, plain, 1, 2, 4));
     mmix_tensor *without = mmix_linear(m, x, w, NULL);
     ALIKE(mmix_add(m, without, b), plain, 4 * REAL_ULP);
