@@ -12713,7 +12713,7 @@ static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
     return mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward);
 }
 /* Whether the numbers of a scaling are such that frequencies come of them. */
-static int mmixi_rope_scaling_ok(const mmix_rope_options *o)
+static int mmixi_rope_scaling_fits(const mmix_rope_options *o)
 {
     if (o->scaling == MMIX_ROPE_PLAIN) return 1;
     if (!(o->factor >= 1 && o->factor <= DBL_MAX)) return 0;
@@ -12724,10 +12724,10 @@ static int mmixi_rope_scaling_ok(const mmix_rope_options *o)
     return o->scaling != MMIX_ROPE_YARN || o->theta <= 0 || o->theta > 1;    /* 0: the default */
 }
 /* Whether the frequencies can be scaled so: 1, or 0 after mmix_fail. */
-static int mmixi_rope_scaling_check(mmix_ctx *m, const char *who, const mmix_rope_options *o)
+static int mmixi_rope_scaling_ok(mmix_ctx *m, const char *who, const mmix_rope_options *o)
 {
     if (mmixi_within(m, who, "rope.scaling", o->scaling, MMIX_ROPE_PLAIN, MMIX_ROPE_YARN)) return 0;
-    if (mmixi_rope_scaling_ok(o)) return 1;
+    if (mmixi_rope_scaling_fits(o)) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: rope.factor %g, original %g, low %g, high %g, magnitude %g, theta %g; expected a "
               "factor and an original length of at least 1, others of at least 0, with YARN a "
@@ -12736,7 +12736,7 @@ static int mmixi_rope_scaling_check(mmix_ctx *m, const char *who, const mmix_rop
     return 0;
 }
 /* Whether heads of N features can be turned so: 1, or 0 after mmix_fail. */
-static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
+static int mmixi_rope_ok(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
     const size_t *part = o->sections;
     size_t sum = part[0] + part[1] + part[2];
@@ -12745,7 +12745,7 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
     int sections_fit = part[0] <= R && part[1] <= R && part[2] <= R;     /* their sum does not wrap */
     int sections_ok = !sum || (sum == R / 2 && part[0] && sections_fit);
     int theta_ok = o->theta >= 0 && o->theta <= DBL_MAX;
-    if (dim_ok && sections_ok && theta_ok) return mmixi_rope_scaling_check(m, who, o);
+    if (dim_ok && sections_ok && theta_ok) return mmixi_rope_scaling_ok(m, who, o);
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
               "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, rope.theta %g; dim "
               "is even, at most a head, and twice the sections' sum, of which the first is not 0, "
@@ -12777,7 +12777,7 @@ static int mmixi_rope_settle(mmix_ctx *m, const char *who, mmix_rope_options *o,
     int batched = mmix_ndim(pos) > 1 + sections;
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, specs[sections][batched], x, pos)) return -1;
-    if (!mmixi_rope_check(m, who, o, d.N)) return -1;
+    if (!mmixi_rope_ok(m, who, o, d.N)) return -1;
     if (!o->dim) o->dim = d.N;
     call->size[0] = batched ? d.B * d.L : d.L;
     return 0;
@@ -12792,7 +12792,7 @@ static int mmixi_rope_settle_angles(mmix_ctx *m, const char *who, mmix_rope_opti
     memset(o, 0, sizeof *o);
     o->interleaved = interleaved;
     o->dim = 2 * d.R;
-    if (!mmixi_rope_check(m, who, o, d.N)) return -1;
+    if (!mmixi_rope_ok(m, who, o, d.N)) return -1;
     call->size[0] = d.T;
     call->size[1] = d.L - d.T;
     return mmixi_within(m, who, "rows of angles", (double)d.T, 1, (double)d.L);
@@ -12864,8 +12864,9 @@ typedef struct mmixi_scan_plan {
     size_t longest;                  /* tokens of the longest chunk: scratch has room for it */
     size_t heads, blocks;            /* heads that a task takes, tasks of a sequence */
     size_t kept_states;              /* of a head: before each chunk but the first */
-    /* Of each sequence dA, dbias (B, H), dD (B, H, D_width); of the selective scan dA (B, H, N). */
-    mmix_real *dhead;
+    /* Of each sequence dA and dbias (B, H) and dD (B, H, D_width); the selective scan's dA is (B, H,
+       N). */
+    mmix_real *dA, *dbias, *dD;
     mmixi_collected collected[2];    /* dC (MMIX_IN_Q), dB (MMIX_IN_K) */
 } mmixi_scan_plan;
 
@@ -12900,7 +12901,7 @@ typedef void mmixi_pass_task(const mmixi_pass *p, size_t index, mmix_real *scrat
 typedef struct mmixi_form {
     int op;                          /* MMIX_OP_… */
     /* 1 if x is one of these, for all that is done with it; or mmix_fail and 0. */
-    int (*check)(mmix_ctx *m, const char *who, const mmix_mixer *x);
+    int (*ok)(mmix_ctx *m, const char *who, const mmix_mixer *x);
     /* Fills the defaults in and clears steps, decay and gate where the mixer has none, so that
        nothing reads them; N: features of a key. */
     void (*settle)(mmix_mixer *o, size_t N);
@@ -13195,7 +13196,7 @@ MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
         wrong = !grid[a] || !window[a];
     int n = wrong ? 0 : axes;
     x->windows_axes = axes;
-    x->windows_wrong = wrong;                    /* for mmixi_mixer_check */
+    x->windows_wrong = wrong;                    /* for mmixi_mixer_ok */
     for (int a = 0; a < 3; a++) {
         x->grid[a] = a < n ? grid[a] : 1;
         x->window[a] = a < n ? window[a] : 1;
@@ -13220,7 +13221,7 @@ static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
     return 0;
 }
 /* What both attentions expect; d has their L, S, H and G. */
-static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x,
+static int mmixi_attention_ok(mmix_ctx *m, const char *who, const mmix_mixer *x,
                                  const mmixi_dims *d)
 {
     double L = (double)d->L, S = (double)d->S;
@@ -13238,14 +13239,14 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
     return 1;
 }
 /* Whether x is a mixer, for all that is done with one. */
-static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+static int mmixi_mixer_ok(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (!m) return 0;
     if (!x) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a mixer, found NULL", who);
         return 0;
     }
-    if (!mmixi_form_of(x->kind).check) {
+    if (!mmixi_form_of(x->kind).ok) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_MIXER_SOFTMAX, _LINEAR, "
                   "_SSD or _SELECTIVE", who, x->kind);
         return 0;
@@ -13256,7 +13257,7 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
                   x->windows_axes);
         return 0;
     }
-    if (!mmixi_form_of(x->kind).check(m, who, x)) return 0;
+    if (!mmixi_form_of(x->kind).ok(m, who, x)) return 0;
     if (x->remembered)
         return mmixi_mixer_refuse(m, who, x, "remembered is %.0f, expected 0: it is for "
                                   "mmix_mix_step to set", (double)x->remembered);
@@ -13305,15 +13306,15 @@ static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *ar
             form.matrix(&p, b, h, room, mmixi_of(M) + (b * p.r.H + h) * L * S);
     return M;
 }
+typedef struct mmixi_row_numbers { const size_t *at; size_t n; } mmixi_row_numbers;
 /* The mean of n rows of M, (B, H, S), by one backward. Since y = M v, the gradient of Σ_i y_i / n
    with respect to a v of one column is that mean. The P = H/G heads that share a v would add to one
    gradient; so v has a column for each of them, and the dy of a head is 1/n in its own column and 0
    in the others. Then dv (B, S, G, P) has the rows of all G P = H heads side by side. */
-typedef struct mmixi_matrix_rows { const size_t *at; size_t n; } mmixi_matrix_rows;
 static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
     static const int heads_first[4] = { 0, 2, 3, 1 };
-    const mmixi_matrix_rows *rows = (const mmixi_matrix_rows *)arg;
+    const mmixi_row_numbers *rows = (const mmixi_row_numbers *)arg;
     size_t B = o->v->shape[0], S = o->v->shape[1], G = o->v->shape[2], L = o->q->shape[1],
         H = mmixi_form_of(o->kind).heads(o), P = H / G, shape[3] = { B, H, S };
     mmix_tensor *dv = mmix_new4(m, B, S, G, P);
@@ -13360,7 +13361,7 @@ MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
+    if (!mmixi_mixer_ok(m, "mmix_mix", x)) return NULL;
     if (m->hook.look && !m->hook.looking) {
         mmix_mark mark = mmix_mark_here(m);
         int record = mmix_record(m, 0);
@@ -13375,9 +13376,9 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 }
 /* Shows M, or a mean of its rows, if y = M x. */
 static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x,
-                                    mmixi_face *face, mmixi_matrix_rows *rows)
+                                    mmixi_face *face, mmixi_row_numbers *rows)
 {
-    if (!mmixi_mixer_check(m, who, x)) return NULL;
+    if (!mmixi_mixer_ok(m, who, x)) return NULL;
     mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
     if (o.initial_state || mmix_ndim(o.D) == 2)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with an initial state, or a D for "
@@ -13395,13 +13396,13 @@ static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mix
 }
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    mmixi_matrix_rows none = { NULL, 0 };
+    mmixi_row_numbers none = { NULL, 0 };
     return mmixi_mix_shown(m, "mmix_mix_matrix", x, mmixi_matrix_once, &none);
 }
 MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *x, const size_t *rows,
                                    size_t n)
 {
-    mmixi_matrix_rows list = { rows, n };
+    mmixi_row_numbers list = { rows, n };
     if (!mmixi_given(m, "mmix_mix_rows_mean", "*rows, n", rows, n)) return NULL;
     return mmixi_mix_shown(m, "mmix_mix_rows_mean", x, mmixi_rows_once, &list);
 }
@@ -13507,7 +13508,7 @@ MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot)
     return s && slot < s->slot_count ? s->slot[slot].tokens : 0;
 }
 /* Whether rows fit what is carried; what grows may have any number of them. */
-static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what,
+static int mmixi_carried_ok(mmix_ctx *m, const mmix_tensor *c, const char *what,
                                const mmix_tensor *rows, int grows)
 {
     char found[MMIXI_TEXT], carried[MMIXI_TEXT];
@@ -13526,7 +13527,7 @@ static mmix_tensor *mmixi_carried_whole(mmix_ctx *m, mmix_tensor *c, const char 
 {
     mmix_tensor *all = mmixi_tensor(m);
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
-        || !mmixi_carried_check(m, c, what, all, 0)) return NULL;
+        || !mmixi_carried_ok(m, c, what, all, 0)) return NULL;
     if (!c->data) {
         size_t bytes = mmixi_held(all);
         all->data = mmixi_twinned(m, mmixi_zeroed(m, bytes), bytes);
@@ -13572,7 +13573,7 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     size_t n = mmixi_min(have, sees - 1);
     size_t row = shape[2] * shape[3];
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
-        || !mmixi_carried_check(m, c, what, all, 1)) return NULL;
+        || !mmixi_carried_ok(m, c, what, all, 1)) return NULL;
     if ((have + shape[1]) * row > c->stride[0]) {
         if (mmixi_carried_grow(m, c, all, shape, have, n)) return NULL;
         c->shape[1] = n;
@@ -13594,7 +13595,7 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t sl
     return last;
 }
 #endif
-static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_mix_state *s, size_t slot)
+static int mmixi_slot_ok(mmix_ctx *m, const char *who, const mmix_mix_state *s, size_t slot)
 {
     if (s && s->m == m && slot < s->slot_count) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
@@ -13602,7 +13603,7 @@ static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_mix_state *
     return 0;
 }
 /* Whether x can go on from what the slot carries; o is x settled. */
-static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *o,
+static int mmixi_step_ok(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *o,
                             const mmixi_state_slot *at)
 {
     const char *who = "mmix_mix_step";
@@ -13679,7 +13680,7 @@ static mmix_tensor *mmixi_step_keys(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot
     }
     /* keys are checked where they are stored; both must fit before anything changes */
     mmix_tensor stored = mmixi_step_stored(o->v, packs);
-    if (!mmixi_carried_check(m, values, "values", &stored, 1)) return NULL;
+    if (!mmixi_carried_ok(m, values, "values", &stored, 1)) return NULL;
     mmixi_step_rows(m, keys, "keys", &o->k, sees, packs);
     if (!m->error_kind) mmixi_step_rows(m, values, "values", &o->v, sees, packs);
     o->remembered = wide_value;
@@ -13706,14 +13707,14 @@ static mmix_tensor *mmixi_step_state(mmix_ctx *m, mmix_mixer *o, mmixi_state_slo
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s,
                                    size_t slot)
 {
-    if (!mmixi_mixer_check(m, "mmix_mix_step", mixer)
-        || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
+    if (!mmixi_mixer_ok(m, "mmix_mix_step", mixer)
+        || !mmixi_slot_ok(m, "mmix_mix_step", s, slot)) return NULL;
     mmix_mixer o = mmixi_mixer_settled(mixer, mixer->k->shape[3]);
     mmixi_state_slot *at = &s->slot[slot];
     mmix_tensor *y;
     int carries = MMIXI_CARRIES_KEYS;
     if (mmixi_form_of(o.kind).state_shape) carries = MMIXI_CARRIES_STATE;
-    if (!mmixi_step_check(m, mixer, &o, at)) return NULL;
+    if (!mmixi_step_ok(m, mixer, &o, at)) return NULL;
     if (at->carries && at->carries != carries)
         return mmixi_none(mmixi_mixer_refuse(m, "mmix_mix_step", mixer, carries == MMIXI_CARRIES_KEYS
                           ? "the slot carries a state" : "the slot carries keys and values"));
@@ -13818,7 +13819,7 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    A task takes some heads of one sequence through all chunks, so no y and no state depends on how
    many threads there are. dB and dC, to which many heads add, are summed by a number of tasks that
    depends on the shapes alone, and then in the order of these tasks; dA, dbias and dD in that of
-   sequences. Shapes and options are checked by mmixi_ssd_check; numbers are not: A should be
+   sequences. Shapes and options are checked by mmixi_ssd_ok; numbers are not: A should be
    negative, since with A > 0 the state grows, and δ not, since what has faded below e⁻⁸⁰ counts as
    0 even where a later step of the other sign would let it grow again. A NaN or an infinity reaches
    all later tokens.
@@ -14025,7 +14026,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 {
     mmixi_pass p;
     size_t shape[4], L;
-    if (!mmixi_mixer_check(m, "mmix_ssd_reference", x)) return NULL;
+    if (!mmixi_mixer_ok(m, "mmix_ssd_reference", x)) return NULL;
     if (x->kind != MMIX_MIXER_SSD || x->direction == MMIX_SCAN_BOTH)
         return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_MIXER_SSD, one "
                                              "direction at a time, not MMIX_SCAN_BOTH"));
@@ -14072,7 +14073,7 @@ typedef struct mmixi_chunk {
     size_t q;
     mmix_real *states;               /* (heads, N, V): hᵀ of each, in the backward dhᵀ */
     mmixi_mat turned;                /* room for a state (V, N) */
-    mmixi_mat in_t, dh_t;            /* h, where it lies, and dh' themselves (V, N) */
+    mmixi_mat h_before, dh_after;    /* h, where it lies, and dh' themselves (V, N) */
     mmixi_mat B, C, dB, dC;          /* (q, N) */
     mmixi_mat faded_B, faded_C;      /* (q, N): B^f and C^f, which meet the state */
     mmixi_mat product;               /* (q, N): rows g_iᵀ = (hᵀ dy_i)ᵀ or g'_jᵀ = (dh'ᵀ x_j)ᵀ */
@@ -14083,7 +14084,7 @@ typedef struct mmixi_chunk {
     mmixi_mat transpose;             /* (max(N, V), q): room for a transpose */
     mmix_real *u, *delta;            /* (q): δ = softplus(u) */
     mmix_real *step_decay;           /* (q): e^(δ A) */
-    mmix_real *p, *w;                /* (q): F_i0, and F_Qj δ_j */
+    mmix_real *from_start, *to_end;  /* (q): F_i0, and F_Qj δ_j */
     mmix_real *da, *d_delta;         /* (q) */
     mmix_real *along_row;            /* (q): the dot of each row of `product` with that of B or C */
     /* (N), of linear attention's keys under a softmax over tokens: the maximum of each feature,
@@ -14113,8 +14114,8 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
     c->q = q;
     c->states = mmixi_room_reals(&room, s->in_place ? 0 : s->heads / s->shared * s->NV);
     c->turned = mmixi_room_matrix(&room, V, N);
-    c->in_t = c->turned;
-    c->dh_t = mmixi_room_matrix(&room, V, N);
+    c->h_before = c->turned;
+    c->dh_after = mmixi_room_matrix(&room, V, N);
     c->top = mmixi_room_reals(&room, N);
     c->sum = mmixi_room_reals(&room, N);
     c->along = mmixi_room_reals(&room, N);
@@ -14132,8 +14133,8 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
     c->u = mmixi_room_reals(&room, ssd);
     c->delta = mmixi_room_reals(&room, ssd);
     c->step_decay = mmixi_room_reals(&room, ssd);
-    c->p = mmixi_room_reals(&room, ssd);
-    c->w = mmixi_room_reals(&room, ssd);
+    c->from_start = mmixi_room_reals(&room, ssd);
+    c->to_end = mmixi_room_reals(&room, ssd);
     c->da = mmixi_room_reals(&room, ssd);
     c->d_delta = mmixi_room_reals(&room, ssd);
     c->along_row = mmixi_room_reals(&room, ssd);
@@ -14428,11 +14429,11 @@ static void mmixi_ssd_decays(const mmixi_scan_task *t)
     double a = 0;
     for (size_t i = 0; i < t->q; i++) {
         a += (double)c->delta[i] * A;
-        c->p[i] = (mmix_real)a;
+        c->from_start[i] = (mmix_real)a;
     }
-    t->k->exp_each(t->q, c->p, c->p);
+    t->k->exp_each(t->q, c->from_start, c->from_start);
     for (size_t i = 0; i < t->q; i++)
-        if (c->p[i] < least) c->p[i] = 0;
+        if (c->from_start[i] < least) c->from_start[i] = 0;
 }
 /* Makes F and M^c of a chunk and head from the scores, and C^f and B^f where a state is read or
    written. The last row of F has F_Qj. */
@@ -14445,11 +14446,11 @@ static void mmixi_ssd_weights(const mmixi_scan_task *t)
     mmixi_ssd_decays(t);
     k->ssd_weights(t->q, step, c->step_decay, c->delta, c->scores.p, c->decay.p, c->weights.p);
     const mmix_real *F_Q = mmixi_row(c->decay, t->q - 1);
-    k->mul(t->q, F_Q, c->delta, c->w);
+    k->mul(t->q, F_Q, c->delta, c->to_end);
     if (t->enters)
-        k->scale_rows(t->q, t->r->N, c->p, c->C.p, c->C.rs, c->faded_C.p);
+        k->scale_rows(t->q, t->r->N, c->from_start, c->C.p, c->C.rs, c->faded_C.p);
     if (t->leaves)
-        k->scale_rows(t->q, t->r->N, c->w, c->B.p, c->B.rs, c->faded_B.p);
+        k->scale_rows(t->q, t->r->N, c->to_end, c->B.p, c->B.rs, c->faded_B.p);
 }
 
 /* ---- what a chunk reads ---- */
@@ -14540,7 +14541,7 @@ static void mmixi_chunk_read(mmixi_scan_task *t)
         mmixi_ssd_weights(t);
 }
 /* The rows of SSD where the task adds to dC (MMIX_IN_Q) or dB (MMIX_IN_K). */
-static mmixi_mat mmixi_chunk_target_rows(const mmixi_scan_task *t, int input)
+static mmixi_mat mmixi_collected_rows(const mmixi_scan_task *t, int input)
 {
     const mmixi_collected *to = &t->plan->collected[input];
     size_t block = t->first / t->plan->heads;    /* the task's number in its sequence */
@@ -14551,14 +14552,14 @@ static mmixi_mat mmixi_chunk_target_rows(const mmixi_scan_task *t, int input)
 /* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected. The first of the heads
    that share it begins with zeros, unless the target is a gradient that is added to. If several
    tasks share a group of heads, each has a part of the target for itself. */
-static void mmixi_chunk_target(const mmixi_scan_task *t, int input, mmixi_mat *target)
+static void mmixi_collected_begin(const mmixi_scan_task *t, int input, mmixi_mat *target)
 {
     const mmix_raw *r = t->r;
     const mmixi_scan_plan *s = t->plan;
     const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
     int outside = !s->linear && !s->collected[input].apart;      /* in the gradient itself */
     if (!s->linear)
-        *target = mmixi_chunk_target_rows(t, input);
+        *target = mmixi_collected_rows(t, input);
     if (!mmixi_reads_anew(t, from, t->head)) return;
     if (outside && r->add[input]) return;
     mmixi_zero_rows(*target);
@@ -14569,8 +14570,8 @@ static void mmixi_chunk_read_backward(mmixi_scan_task *t)
     mmixi_chunk *c = &t->c;
     mmixi_chunk_read(t);
     mmixi_chunk_dy(t);
-    mmixi_chunk_target(t, MMIX_IN_Q, &c->dC);
-    mmixi_chunk_target(t, MMIX_IN_K, &c->dB);
+    mmixi_collected_begin(t, MMIX_IN_Q, &c->dC);
+    mmixi_collected_begin(t, MMIX_IN_K, &c->dB);
     if (!t->plan->linear && mmixi_scores_anew(t, t->head))
         mmixi_zero_rows(c->d_scores);
 }
@@ -14627,8 +14628,8 @@ static void mmixi_scan_ahead(const mmixi_scan_task *t, mmixi_ahead *ahead)
         mmixi_ahead_tokens(&next, &r->dq, r->N, ahead);
         mmixi_ahead_tokens(&next, &r->dk, r->N, ahead);
     } else if (anew) {
-        mmixi_ahead_add(ahead, mmixi_chunk_target_rows(&next, MMIX_IN_Q));
-        mmixi_ahead_add(ahead, mmixi_chunk_target_rows(&next, MMIX_IN_K));
+        mmixi_ahead_add(ahead, mmixi_collected_rows(&next, MMIX_IN_Q));
+        mmixi_ahead_add(ahead, mmixi_collected_rows(&next, MMIX_IN_K));
     }
 }
 
@@ -14642,7 +14643,7 @@ static void mmixi_state_next(const mmixi_scan_task *t, mmixi_mat from, mmixi_mat
     const mmixi_kernels *k = t->k;
     mmixi_mat h = mmixi_state(t);
     if (t->enters && !t->plan->linear) {
-        mmix_real F_Q0 = t->c.p[t->q - 1];
+        mmix_real F_Q0 = t->c.from_start[t->q - 1];
         k->scale(t->plan->NV, F_Q0, h.p, h.p);
     }
     mmixi_scan_multiply(t, h, mmixi_t(from), values, t->enters);
@@ -14725,18 +14726,18 @@ static void mmixi_ssd_enter_backward(const mmixi_scan_task *t)
 {
     const mmixi_chunk *c = &t->c;
     mmix_real later = 0;
-    mmixi_ssd_product_backward(t, c->dy, c->in_t, c->p, c->C, c->dC);
+    mmixi_ssd_product_backward(t, c->dy, c->h_before, c->from_start, c->C, c->dC);
     for (size_t i = t->q; i-- > 0;) {
-        later += c->p[i] * c->along_row[i];
+        later += c->from_start[i] * c->along_row[i];
         c->da[i] += later;
     }
 }
 /* What h gave to h', F_Q0 h·dh': the part of it in every da_k, since each a_k is in F_Q0. */
 static mmix_real mmixi_ssd_through_backward(const mmixi_scan_task *t)
 {
-    const mmix_real *h = t->c.in_t.p;
-    const mmix_real *dh = t->c.dh_t.p;
-    mmix_real F_Q0 = t->c.p[t->q - 1];
+    const mmix_real *h = t->c.h_before.p;
+    const mmix_real *dh = t->c.dh_after.p;
+    mmix_real F_Q0 = t->c.from_start[t->q - 1];
     return F_Q0 * t->k->dot(t->plan->NV, h, dh);
 }
 /* What h gave to y and the chunk gave to h': dC, dB, the rest of da, and in d_delta all of ∂/∂δ.
@@ -14751,7 +14752,7 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_scan_task *t)
     if (t->enters)
         mmixi_ssd_enter_backward(t);
     if (t->leaves)
-        mmixi_ssd_product_backward(t, c->x, c->dh_t, c->w, c->B, c->dB);
+        mmixi_ssd_product_backward(t, c->x, c->dh_after, c->to_end, c->B, c->dB);
     if (t->leaves && t->enters)
         sooner = mmixi_ssd_through_backward(t);
     for (size_t i = 0; i < t->q; i++) {
@@ -14789,15 +14790,12 @@ static void mmixi_ssd_head_backward(const mmixi_scan_task *t)
     const mmix_raw *r = t->r;
     const mmixi_kernels *k = t->k;
     const mmixi_chunk *c = &t->c;
-    size_t heads = r->B * r->H;
     size_t head = t->b * r->H + t->head;
-    mmix_real *dA = t->plan->dhead;
-    mmix_real *dbias = dA + heads;
-    mmix_real *dD = dbias + heads + head * r->D_width;
     mmixi_ssd_inside_backward(t);
-    dA[head] += mmixi_ssd_states_backward(t);
-    dbias[head] += mmixi_ssd_steps_backward(t);
+    t->plan->dA[head] += mmixi_ssd_states_backward(t);
+    t->plan->dbias[head] += mmixi_ssd_steps_backward(t);
     if (!r->D) return;
+    mmix_real *dD = t->plan->dD + head * r->D_width;
     for (size_t i = 0; i < t->q; i++) {
         const mmix_real *dy = mmixi_row(c->dy, i);
         const mmix_real *x = mmixi_row(c->x, i);
@@ -14843,9 +14841,9 @@ static void mmixi_scan_states_backward(mmixi_scan_task *t)
 {
     mmixi_chunk *c = &t->c;
     if (t->leaves)
-        mmixi_transpose(t->k, c->dh_t, mmixi_state(t));
+        mmixi_transpose(t->k, c->dh_after, mmixi_state(t));
     if (t->enters)
-        c->in_t = mmixi_state_before(t);
+        c->h_before = mmixi_state_before(t);
 }
 /* The gradients of a chunk and head. The state's gradient comes in as dh' and becomes dh. */
 static void mmixi_scan_backward(mmixi_scan_task *t)
@@ -14860,9 +14858,9 @@ static void mmixi_scan_backward(mmixi_scan_task *t)
     if (!linear)
         mmixi_ssd_head_backward(t);
     if (linear && t->enters)
-        mmixi_scan_multiply(t, c->dC, c->dy, c->in_t, 1);
+        mmixi_scan_multiply(t, c->dC, c->dy, c->h_before, 1);
     if (linear && t->leaves && first)
-        mmixi_scan_multiply(t, c->dB, c->x, c->dh_t, 1);
+        mmixi_scan_multiply(t, c->dB, c->x, c->dh_after, 1);
     if (t->enters)
         mmixi_state_next(t, c->faded_C, c->dy);
     else
@@ -14945,7 +14943,7 @@ static void mmixi_scan_split(mmixi_pass *p)
 /* Plans where dC, or dB, is collected: in the gradient itself if one task adds to each of its rows,
    else in arrays (B, L, H / share, N) in scratch, one for each of these tasks. `share` heads have a
    row in common; `gradient` has no p if nobody wants it. */
-static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient, size_t share)
+static void mmixi_collected_plan(mmixi_pass *p, int input, mmix_head_view gradient, size_t share)
 {
     const mmix_raw *r = &p->r;
     mmixi_collected *to = &p->scan.collected[input];
@@ -14957,7 +14955,7 @@ static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient,
     to->apart = r->B * (size_t)to->at.batch;
 }
 /* Lays those arrays out. */
-static void mmixi_scan_targets(mmixi_pass *p, mmixi_room *room)
+static void mmixi_collected_layout(mmixi_pass *p, mmixi_room *room)
 {
     for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
         mmixi_collected *to = &p->scan.collected[i];
@@ -14992,7 +14990,7 @@ static void mmixi_scan_cut(mmixi_pass *p)
         s->kept_states = mmixi_max(s->kept_states, kept);
     }
 }
-/* What SSD and linear attention plan alike; `linear`, `full`, `reverse`, `step`, `shared` and V are
+/* What SSD and linear attention plan alike; `linear`, `full`, `reverse`, `in_place`, `shared` and V are
    set before. */
 static void mmixi_scan_begin(mmixi_pass *p)
 {
@@ -15026,7 +15024,7 @@ static void mmixi_scan_settle(mmix_mixer *o, size_t N)
     o->bias = NULL;
     o->lefts = NULL;
 }
-static int mmixi_scan_direction_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+static int mmixi_scan_direction_ok(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (x->direction < MMIX_SCAN_FORWARD || x->direction > MMIX_SCAN_BOTH)
         return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_SCAN_FORWARD, _REVERSE "
@@ -15042,7 +15040,7 @@ static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
     mmixi_scan_settle(o, N);
     o->z = NULL;
 }
-static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+static int mmixi_ssd_ok(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
     const char *D = mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H";
@@ -15052,7 +15050,7 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         || !mmixi_expect(m, who, &d, D, x->D)) return 0;
     if (d.H % d.G || d.H % d.X || d.H % d.Z)
         return mmixi_mixer_refuse(m, who, x, "the heads of x, B and C must divide dt's");
-    return mmixi_scan_direction_check(m, who, x);
+    return mmixi_scan_direction_ok(m, who, x);
 }
 static size_t mmixi_ssd_heads(const mmix_mixer *x) { return x->dt->shape[2]; }
 static void mmixi_ssd_state_shape(const mmix_mixer *o, size_t *shape)
@@ -15081,7 +15079,7 @@ static void mmixi_ssd_arrays(const mmix_call *c, mmix_raw *r)
     r->D_width = mmix_ndim(D) == 2 ? r->P : 1;
 }
 /* Whether a pass is the forward of one token whose state is changed in place. */
-static int mmixi_scan_steps(const mmixi_pass *p)
+static int mmixi_scan_is_in_place(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
     int in_place = r->final_state && r->final_state == r->initial_state;
@@ -15092,35 +15090,42 @@ static void mmixi_ssd_begin(mmixi_pass *p)
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
-    s->in_place = mmixi_scan_steps(p);
+    s->in_place = mmixi_scan_is_in_place(p);
     s->V = r->P;
     s->shared = 1;
     p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
     if (s->in_place) p->task = mmixi_ssd_step_task;
     mmixi_scan_begin(p);
     if (!p->back) return;
-    mmixi_scan_target(p, MMIX_IN_Q, r->dq, r->q.share);
-    mmixi_scan_target(p, MMIX_IN_K, r->dk, r->k.share);
+    mmixi_collected_plan(p, MMIX_IN_Q, r->dq, r->q.share);
+    mmixi_collected_plan(p, MMIX_IN_K, r->dk, r->k.share);
 }
-/* Reals of dA, dbias and dD of all sequences. */
-static size_t mmixi_ssd_dhead(const mmixi_pass *p)
+/* Lays out what all tasks of a backward add to: dA, of which a head has `rates` numbers, dbias, dD,
+   and where dB and dC are collected. */
+static void mmixi_scan_layout(mmixi_pass *p, mmixi_room *room, size_t rates, size_t D_width)
 {
-    const mmix_raw *r = &p->r;
-    if (!p->back) return 0;
-    return r->B * r->H * (2 + r->D_width);
+    mmixi_scan_plan *s = &p->scan;
+    size_t heads = p->back ? p->r.B * p->r.H : 0;
+    s->dA = mmixi_room_reals(room, heads * rates);
+    s->dbias = mmixi_room_reals(room, heads);
+    s->dD = mmixi_room_reals(room, heads * D_width);
+    mmixi_collected_layout(p, room);
 }
 static void mmixi_ssd_layout(mmixi_pass *p, mmixi_room *room)
 {
-    p->scan.dhead = mmixi_room_reals(room, mmixi_ssd_dhead(p));
-    mmixi_scan_targets(p, room);
+    mmixi_scan_layout(p, room, 1, p->r.D_width);
 }
 static void mmixi_ssd_start(mmixi_pass *p)
 {
-    if (p->back)
-        memset(p->scan.dhead, 0, mmixi_ssd_dhead(p) * sizeof(mmix_real));
+    mmixi_scan_plan *s = &p->scan;
+    size_t bytes = p->r.B * p->r.H * sizeof(mmix_real);
+    if (!p->back) return;
+    memset(s->dA, 0, bytes);
+    memset(s->dbias, 0, bytes);
+    if (s->dD) memset(s->dD, 0, p->r.D_width * bytes);
 }
 /* Sums up what the tasks made of dC or dB, token by token. */
-static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_head_view *to,
+static void mmixi_scan_sum_tokens(const mmixi_pass *p, int input, const mmix_head_view *to,
                                  mmixi_range range)
 {
     const mmix_raw *r = &p->r;
@@ -15139,32 +15144,35 @@ static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_head
             }
         }
 }
-static void mmixi_ssd_sum_range(void *arg, mmixi_range range)
+static void mmixi_scan_sum_range(void *arg, mmixi_range range)
 {
     const mmixi_pass *p = (const mmixi_pass *)arg;
-    mmixi_ssd_sum_tokens(p, MMIX_IN_Q, &p->r.dq, range);
-    mmixi_ssd_sum_tokens(p, MMIX_IN_K, &p->r.dk, range);
+    mmixi_scan_sum_tokens(p, MMIX_IN_Q, &p->r.dq, range);
+    mmixi_scan_sum_tokens(p, MMIX_IN_K, &p->r.dk, range);
+}
+/* Sums up over the sequences, and the tokens' dB and dC over the tasks. */
+static void mmixi_scan_sum(mmix_ctx *m, mmixi_pass *p, size_t rates, size_t D_width)
+{
+    const mmixi_scan_plan *s = &p->scan;
+    size_t B = p->r.B, H = p->r.H;
+    mmixi_range all = { 0, B * p->r.L, 0 };
+    if (!p->back) return;
+    mmixi_pass_sum(p, MMIX_IN_A, H * rates, B, s->dA);
+    mmixi_pass_sum(p, MMIX_IN_DT_BIAS, H, B, s->dbias);
+    mmixi_pass_sum(p, MMIX_IN_D, H * D_width, B, s->dD);
+    if (m) mmixi_ranges(m, all.end, 16, mmixi_scan_sum_range, p);
+    else mmixi_scan_sum_range(p, all);
 }
 static void mmixi_ssd_finish(mmix_ctx *m, mmixi_pass *p)
 {
-    const mmix_raw *r = &p->r;
-    size_t B = r->B, H = r->H;
-    if (!p->back) return;
-    const mmix_real *dA = p->scan.dhead;
-    const mmix_real *dbias = dA + B * H;
-    const mmix_real *dD = dbias + B * H;
-    mmixi_pass_sum(p, MMIX_IN_A, H, B, dA);
-    mmixi_pass_sum(p, MMIX_IN_DT_BIAS, H, B, dbias);
-    mmixi_pass_sum(p, MMIX_IN_D, H * r->D_width, B, dD);
-    /* in a raw call each row of dB and dC belongs to one task, which collected it in place */
-    if (m) mmixi_ranges(m, B * r->L, 16, mmixi_ssd_sum_range, p);
+    mmixi_scan_sum(m, p, 1, p->r.D_width);
 }
 static mmixi_form mmixi_ssd_form(void)
 {
     mmixi_form f;
     memset(&f, 0, sizeof f);
     f.op = MMIX_OP_SSD;
-    f.check = mmixi_ssd_check;
+    f.ok = mmixi_ssd_ok;
     f.settle = mmixi_ssd_settle;
     f.heads = mmixi_ssd_heads;
     f.inputs = mmixi_ssd_inputs;
@@ -15526,7 +15534,7 @@ static void mmixi_linear_sweep_queries(mmixi_scan_task *t, mmixi_mat dstate)
             mmixi_linear_queries(t);
             mmixi_chunk_dy(t);
             mmixi_multiply(t->k, dstate, mmixi_t(c->C), c->dy, 1);
-            mmixi_multiply(t->k, c->dC, c->dy, c->in_t, 0);
+            mmixi_multiply(t->k, c->dC, c->dy, c->h_before, 0);
             mmixi_linear_queries_backward(t);
         }
     t->head = t->first;
@@ -15545,7 +15553,7 @@ static void mmixi_linear_sweep_keys(mmixi_scan_task *t, mmixi_mat dstate)
             mmixi_mat dv = mmixi_tokens(t, &r->dv, r->P);
             mmixi_multiply(t->k, dv, c->B, of_v, r->add[MMIX_IN_V]);
         }
-        mmixi_multiply(t->k, c->dB, c->x, c->dh_t, 0);
+        mmixi_multiply(t->k, c->dB, c->x, c->dh_after, 0);
         mmixi_linear_keys_backward(t);
     }
 }
@@ -15556,9 +15564,9 @@ static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_r
     mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t);
     mmixi_mat dstate = mmixi_state(&t);
     const mmixi_chunk *c = &t.c;
-    mmixi_transpose(k, c->in_t, state);
+    mmixi_transpose(k, c->h_before, state);
     mmixi_linear_sweep_queries(&t, dstate);
-    mmixi_transpose(k, c->dh_t, dstate);
+    mmixi_transpose(k, c->dh_after, dstate);
     /* The gradient of a softmax over tokens needs Σ_j ψ dψ, which is Σ_p h_pn dh_pn. */
     for (size_t n = 0; n < state.rows; n++) {
         const mmix_real *row = mmixi_row(state, n);
@@ -15593,14 +15601,14 @@ static void mmixi_linear_settle(mmix_mixer *o, size_t N)
     o->normalize = mmixi_linear_normalizes(o) ? 1 : -1;
     o->window[0] = 0;
 }
-static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+static int mmixi_linear_ok(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
     memset(&d, 0, sizeof d);
     d.R = mmix_shape(x->v, 3) + (size_t)mmixi_linear_normalizes(x);
     if (!mmixi_expect(m, who, &d, "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, initial_state? BGRN",
                       x->q, x->k, x->v, x->seq_idx, x->initial_state)
-        || !mmixi_attention_check(m, who, x, &d)) return 0;
+        || !mmixi_attention_ok(m, who, x, &d)) return 0;
     if (x->feature < 0 || x->feature > MMIX_FEATURE_NONE)
         return mmixi_mixer_refuse(m, who, x, "linear attention has no feature %d, expected "
                                   "MMIX_FEATURE_SOFTMAX_BOTH, 0, to _NONE, 4", x->feature);
@@ -15672,7 +15680,7 @@ static mmixi_form mmixi_linear_form(void)
     mmixi_form f;
     memset(&f, 0, sizeof f);
     f.op = MMIX_OP_LINEAR_ATTENTION;
-    f.check = mmixi_linear_check;
+    f.ok = mmixi_linear_ok;
     f.settle = mmixi_linear_settle;
     f.heads = mmixi_query_heads;
     f.state_shape = mmixi_linear_state_shape;
@@ -16163,9 +16171,6 @@ static void mmixi_selective_backward_task(const mmixi_pass *p, size_t index, mmi
     mmixi_selective_begin_task(p, index, scratch, &t);
     size_t channel = t.at.b * r->H + t.at.first;
     size_t bytes = t.width * sizeof(mmix_real);
-    mmix_real *dA = p->scan.dhead;
-    mmix_real *dbias = dA + r->B * r->H * r->N;
-    mmix_real *dD = dbias + r->B * r->H;
     if (!r->dz.p) t.c.y = NULL;
     mmixi_selective_read_states(&t, r->dfinal, t.c.dh);
     mmixi_selective_read_states(&t, NULL, t.c.dA);
@@ -16177,9 +16182,9 @@ static void mmixi_selective_backward_task(const mmixi_pass *p, size_t index, mmi
         mmixi_chunk_find(&t.at, t.at.start - 1);
         mmixi_selective_backward(&t);
     }
-    mmixi_selective_turn(&t, t.c.dA, mmixi_selective_states(&t, dA));
-    memcpy(dbias + channel, t.dbias, bytes);
-    memcpy(dD + channel, t.dD, bytes);
+    mmixi_selective_turn(&t, t.c.dA, mmixi_selective_states(&t, p->scan.dA));
+    memcpy(p->scan.dbias + channel, t.dbias, bytes);
+    memcpy(p->scan.dD + channel, t.dD, bytes);
     if (!r->grad[MMIX_IN_STATE]) return;
     mmixi_selective_turn(&t, t.c.dh, t.c.h);
     mmixi_put(p->k, t.width * r->N, t.c.h, mmixi_selective_states(&t, r->grad[MMIX_IN_STATE]),
@@ -16204,7 +16209,7 @@ static void mmixi_selective_begin(mmixi_pass *p)
     mmixi_selective_task t;
     size_t share = r->k.share;
     s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
-    s->in_place = mmixi_scan_steps(p);
+    s->in_place = mmixi_scan_is_in_place(p);
     if (!p->o.chunk) p->o.chunk = MMIXI_SELECTIVE_CHUNK;
     mmixi_scan_cut(p);
     s->heads = mmixi_ceil_div(share, mmixi_selective_parts(r, share));
@@ -16217,32 +16222,18 @@ static void mmixi_selective_begin(mmixi_pass *p)
     memset(&t, 0, sizeof t);
     p->lane_size = mmixi_selective_layout_task(p, &t, NULL);
     if (!p->back) return;
-    mmixi_scan_target(p, MMIX_IN_Q, r->dq, share);
-    mmixi_scan_target(p, MMIX_IN_K, r->dk, share);
+    mmixi_collected_plan(p, MMIX_IN_Q, r->dq, share);
+    mmixi_collected_plan(p, MMIX_IN_K, r->dk, share);
 }
 static void mmixi_selective_layout(mmixi_pass *p, mmixi_room *room)
 {
-    const mmix_raw *r = &p->r;
-    size_t n = p->back ? r->B * r->H * (r->N + 2) : 0;
-    p->scan.dhead = mmixi_room_reals(room, n);
-    mmixi_scan_targets(p, room);
+    mmixi_scan_layout(p, room, p->r.N, 1);
 }
 static void mmixi_selective_finish(mmix_ctx *m, mmixi_pass *p)
 {
-    const mmix_raw *r = &p->r;
-    size_t B = r->B, H = r->H;
-    mmixi_range all = { 0, 0, 0 };
-    if (!p->back) return;
-    const mmix_real *dA = p->scan.dhead;
-    const mmix_real *dbias = dA + B * H * r->N;
-    mmixi_pass_sum(p, MMIX_IN_A, H * r->N, B, dA);
-    mmixi_pass_sum(p, MMIX_IN_DT_BIAS, H, B, dbias);
-    mmixi_pass_sum(p, MMIX_IN_D, H, B, dbias + B * H);
-    all.end = B * r->L;
-    if (m) mmixi_ranges(m, all.end, 16, mmixi_ssd_sum_range, p);
-    else mmixi_ssd_sum_range(p, all);
+    mmixi_scan_sum(m, p, p->r.N, 1);
 }
-static int mmixi_selective_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+static int mmixi_selective_ok(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BLH1, dt BLH, A HN, B BLGN, C BLGN, D? H, dt_bias? H, "
@@ -16250,7 +16241,7 @@ static int mmixi_selective_check(mmix_ctx *m, const char *who, const mmix_mixer 
                       x->q, x->D, x->dt_bias, x->z, x->initial_state, x->seq_idx)) return 0;
     if (d.H % d.G)
         return mmixi_mixer_refuse(m, who, x, "the groups of B and C must divide x's channels");
-    return mmixi_scan_direction_check(m, who, x);
+    return mmixi_scan_direction_ok(m, who, x);
 }
 static void mmixi_selective_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
 {
@@ -16271,7 +16262,7 @@ static mmixi_form mmixi_selective_form(void)
     mmixi_form f;
     memset(&f, 0, sizeof f);
     f.op = MMIX_OP_SELECTIVE_SCAN;
-    f.check = mmixi_selective_check;
+    f.ok = mmixi_selective_ok;
     f.settle = mmixi_scan_settle;
     f.heads = mmixi_ssd_heads;
     f.inputs = mmixi_selective_inputs;
@@ -16310,7 +16301,7 @@ static mmixi_form mmixi_selective_form(void)
    blocks, and queries do not meet; all else depends on shapes alone. So any number of threads gives
    the same bits. dbias is summed by window, and then over windows and sequences in order.
 
-   Shapes and options are checked by mmixi_softmax_check. Every query sees at least its own key, so
+   Shapes and options are checked by mmixi_softmax_ok. Every query sees at least its own key, so
    l is not 0; but if all scores of a row are -infinity (by the bias, say), its y is NaN.
 
    torch: F.scaled_dot_product_attention(q, k, v, mask)
@@ -17258,7 +17249,7 @@ static void mmixi_softmax_settle(mmix_mixer *o, size_t N)
     }
 }
 /* Whether windows, grid and bias go together; d has H, L and S. */
-static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
+static int mmixi_windows_ok(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
 {
     static const char window[3][10] = { "window[0]", "window[1]", "window[2]" };
     static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
@@ -17281,13 +17272,13 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
     return mmixi_expect(m, who, d, "+bias? HD", x->bias);
 }
-static int mmixi_softmax_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+static int mmixi_softmax_ok(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q,
                       x->k, x->v, x->seq_idx, x->lefts)
-        || (x->window[0] && !mmixi_windows_check(m, who, x, &d))
-        || !mmixi_attention_check(m, who, x, &d)) return 0;
+        || (x->window[0] && !mmixi_windows_ok(m, who, x, &d))
+        || !mmixi_attention_ok(m, who, x, &d)) return 0;
     if (x->initial_state || x->final_state)
         return mmixi_mixer_refuse(m, who, x, "softmax attention has no initial or final state; see "
                                   "mmix_mix_step");
@@ -17434,7 +17425,7 @@ static mmixi_form mmixi_softmax_form(void)
     mmixi_form f;
     memset(&f, 0, sizeof f);
     f.op = MMIX_OP_SOFTMAX_ATTENTION;
-    f.check = mmixi_softmax_check;
+    f.ok = mmixi_softmax_ok;
     f.settle = mmixi_softmax_settle;
     f.heads = mmixi_query_heads;
     f.inputs = mmixi_softmax_inputs;
@@ -18446,7 +18437,7 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_attention_forward", &d, "x BLD", x))
         return NULL;
-    if (state && !mmixi_slot_check(m, "mmix_attention_forward", state, slot))
+    if (state && !mmixi_slot_ok(m, "mmix_attention_forward", state, slot))
         return NULL;
     if (layer->augment && state)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_forward: found a state, "
@@ -18575,13 +18566,13 @@ MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *l
     return mmixi_as(m, y, 3, d.B, d.L, mmix_shape(y, 1), 0);
 }
 
-/* A layer norm's, or an RMS norm's, which has no bias. */
-typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
-
 /* ---- what a layer does with each token alone ----
 
    In inference a thread takes some tokens through all of it: what stands between the products then
    stays in its own cache, is rounded there to what the next product reads, and is dropped. */
+
+/* A norm's parameters; an RMS norm has no bias. */
+typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
 
 /* y += γ ∘ (W₁ f(W₀ u + b₀) + b₁) with u = norm x, or without W₁ y += γ ∘ (W₀ u + b₀). Both are
    (B, L, …) and contiguous, y may be x, and norm.weight and γ (O) may be NULL. A y (B, H, L, N) is
@@ -18968,7 +18959,7 @@ static mmix_tensor *mmixi_mamba_mix(mmix_ctx *m, mmix_mixer *scan, mmix_mamba2_s
     return mmix_mix(m, scan);
 }
 /* Whether the arguments of a forward go together: asked before a state moves on. */
-static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional, const mmix_tensor *x,
+static int mmixi_mamba_ok(mmix_ctx *m, const char *who, int bidirectional, const mmix_tensor *x,
                              const mmix_tensor *residual, const mmix_tensor *s,
                              const mmix_tensor *seq_idx, const mmix_mamba2_state *state)
 {
@@ -18980,7 +18971,7 @@ static int mmixi_mamba_check(mmix_ctx *m, const char *who, int bidirectional, co
                   who);
     else if (seq_idx)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state and seq_idx do not go together", who);
-    return !m->error_kind && (!state->in || mmixi_slot_check(m, who, state->in, state->slot));
+    return !m->error_kind && (!state->in || mmixi_slot_ok(m, who, state->in, state->slot));
 }
 
 /* The projection u = [z | x B C | dt] of x, each of the five times its multiplier. */
@@ -19049,7 +19040,7 @@ MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *l
     int both = layer->options.bidirectional != 0;
     mmix_mix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (!mmixi_mamba_check(m, who, both, x, residual, s, seq_idx, state)) return NULL;
+    if (!mmixi_mamba_ok(m, who, both, x, residual, s, seq_idx, state)) return NULL;
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
@@ -19171,7 +19162,7 @@ MMIXDEF mmix_tensor *mmix_mamba1_forward(mmix_ctx *m, const mmix_mamba1_layer *l
     double share = layer->options.divide ? 0.5 : 1;
     mmix_mix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (!mmixi_mamba_check(m, who, both, x, residual, s, seq_idx, state)) return NULL;
+    if (!mmixi_mamba_ok(m, who, both, x, residual, s, seq_idx, state)) return NULL;
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
@@ -20477,7 +20468,7 @@ static size_t mmixi_span_tokens(const mmix_span *s)
 
 /* Returns 1 if the spans lie in order, apart from each other and within L tokens, else 0 after
    mmix_fail. The products are doubles, since those of sizes could overflow. */
-static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n,
+static int mmixi_spans_ok(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n,
                              size_t L)
 {
     double end = 0;
@@ -20520,7 +20511,7 @@ typedef struct mmixi_layout {
     mmixi_token_list text;           /* the tokens outside of spans */
     mmixi_token_list other;          /* text and separators */
     mmix_tensor *runs;               /* (B, L): one odd number a span, even numbers in text */
-    int plain;                       /* 1: M is asked for */
+    int wants_matrix;                /* 1: M is asked for */
 } mmixi_layout;
 
 /* Makes room for up to L tokens. */
@@ -20643,7 +20634,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a,
         return -1;
     if (mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX))
         return -1;
-    if (!mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L))
+    if (!mmixi_spans_ok(m, who, a->of.spans, a->of.n_spans, d.L))
         return -1;
     if (a->of.global && (a->of.n_spans != 1 || a->of.state))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
@@ -20718,7 +20709,7 @@ static mmix_tensor *mmixi_matrix_on(mmix_ctx *m, const mmix_mixer *x, const mmix
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
                                  const mmixi_layout *a)
 {
-    return a->plain ? mmixi_matrix_on(m, x, list, a) : mmix_mix(m, x);
+    return a->wants_matrix ? mmixi_matrix_on(m, x, list, a) : mmix_mix(m, x);
 }
 
 /* The same, except that with a state the tokens go on from what a slot carries: the slot that comes
@@ -20726,7 +20717,7 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_te
 static mmix_tensor *mmixi_mix_on_from(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
                                       const mmixi_layout *a, size_t behind)
 {
-    if (a->plain || !a->of.state)
+    if (a->wants_matrix || !a->of.state)
         return mmixi_mix_on(m, x, list, a);
     return mmix_mix_step(m, x, a->of.state, a->of.slot + behind);
 }
@@ -21076,7 +21067,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_tensor *y = mmixi_join_heads(m, scanned);
     mmix_tensor *back = mmixi_visits(m, a, f->index, 1);
     y = mmixi_tokens_listed(m, y, back);
-    if (a->plain) return y;
+    if (a->wants_matrix) return y;
     if (!a->of.final_state)
         y = mmixi_keep_only(m, mark, y);
     if (!f->z_weight)
@@ -21133,7 +21124,7 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     size_t parts = 0, at = 0;
     if (!w->options.causal_window) all.mask = MMIX_MASK_NONE;
     while (s < end) {
-        size_t equal = a->plain ? 1 : mmixi_swin_equal(s, end);
+        size_t equal = a->wants_matrix ? 1 : mmixi_swin_equal(s, end);
         size_t cells = s->grid[0] * s->grid[1] * s->grid[2];
         size_t n = equal * cells;
         mmix_mixer mixer = all;
@@ -21272,7 +21263,7 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
                                     const mmixi_layout *a)
 {
     mmix_tensor *swin = mmixi_join_heads(m, heads);
-    if (!a->plain)
+    if (!a->wants_matrix)
         swin = mmixi_project_out(m, w, &w->swin, swin, NULL);
     if (gate) {
         /* this is y + (1 - u) (swin - y), with 1 - σ(z) = σ(-z) = e^-softplus(z) */
@@ -21334,13 +21325,13 @@ static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w,
     mmix_tensor *y = residual;
     if (branches != MMIX_BRANCH_SWIN) {
         y = mmixi_flex_heads(m, w, x, a);
-        if (!a->plain)
+        if (!a->wants_matrix)
             y = mmixi_project_out(m, w, &w->flex, y, gate ? NULL : residual);
     }
     if (both && !a->of.final_state)
         y = mmixi_keep_only(m, mark, y);
     if (!y) {
-        size_t width = a->plain ? w->swin.heads * a->L : mmix_shape(x, 2);
+        size_t width = a->wants_matrix ? w->swin.heads * a->L : mmix_shape(x, 2);
         y = mmix_fill(mmix_new3(m, a->B, a->L, width), 0);
     }
     if (both || branches == MMIX_BRANCH_SWIN) {
@@ -21353,13 +21344,13 @@ static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w,
     return y;
 }
 
-/* The layer for tokens x (B, L, D), (B, L, D); with a->plain its M, (B, L, H·L). With a state
+/* The layer for tokens x (B, L, D), (B, L, D); with a->wants_matrix its M, (B, L, H·L). With a state
    nothing is recorded, and the slot's tokens are counted on. */
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                 mmix_tensor *residual, const mmixi_layout *a)
 {
     int record = m->recording;
-    if (a->plain || a->of.state)
+    if (a->wants_matrix || a->of.state)
         mmix_record(m, 0);
     mmix_tensor *y = mmixi_mmate_branches(m, w, x, residual, a);
     /* A scan counts the tokens of its slot itself, Local-Swin alone does not. */
@@ -21390,7 +21381,7 @@ static int mmixi_mmate_state_ok(mmix_ctx *m, const char *who, const mmix_mmate_l
         return 0;
     }
     size_t last = mmixi_max(a->of.slot, a->of.slot + 1);         /* its slots */
-    return mmixi_slot_check(m, who, a->of.state, last);
+    return mmixi_slot_ok(m, who, a->of.state, last);
 }
 MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
@@ -21418,7 +21409,7 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
                                     "%s: with a state or a convolution y is not M v", who));
     if (mmixi_layout_begin(m, who, &a, layout, "x BLD", x, NULL, NULL))
         return NULL;
-    a.plain = 1;
+    a.wants_matrix = 1;
     mmix_tensor *M = mmixi_mmate(m, layer, x, NULL, &a);
     size_t heads = mmix_shape(M, 2) / a.L;
     return mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, heads, a.L), mmixi_swap_middle);
@@ -22438,8 +22429,8 @@ static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v,
     return mmixi_normed(m, norm, x, v->config.eps);
 }
 
-/* What a backbone says of each image, (B, D): the mean of its class tokens x (B, count, D). */
-static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
+/* The mean of x (B, n, …) over its second axis. */
+static mmix_tensor *mmixi_mean_axis1(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_affine(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
@@ -22513,7 +22504,7 @@ static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
 {
     size_t D = r->v->config.dim, n = mmix_shape(u, 0);
     u = mmixi_vision_norm(m, r->v, &r->v->norm, mmixi_tokens_listed(m, u, r->classes));
-    mmix_tensor *pair[2] = { r->f.intermediate, mmixi_vision_mean(m, u) };
+    mmix_tensor *pair[2] = { r->f.intermediate, mmixi_mean_axis1(m, u) };
     if (m->recording) {
         r->f.intermediate = pair[0] ? mmix_concat(m, 1, pair, 2) : pair[1];
         return;
@@ -22522,6 +22513,22 @@ static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
     mmix_tensor *to = mmix_slice(m, mmix_slice(m, pair[0], 0, first_image, n), 1, column, D);
     mmix_write(to, mmixi_of(pair[1]));
     r->taken += n;
+}
+
+/* Half of a block: x + s γ ∘ f(norm x), where f is the mixer (half 0) or the MLP (1). *made becomes
+   what f returned. */
+static mmix_tensor *mmixi_vision_half(mmix_ctx *m, const mmixi_vision_run *r, int half,
+                                      mmix_tensor *x, mmix_tensor *s, mmix_tensor **made)
+{
+    const mmixi_vision_block *b = r->b;
+    int adds_itself = mmixi_vision_adds_itself(r, s);
+    mmix_tensor *onto = adds_itself ? x : NULL;
+    mmix_tensor *scale = adds_itself ? s : NULL;
+    mmix_tensor *u = mmixi_vision_norm(m, r->v, &b->norm[half], x);
+    if (half) u = mmixi_vision_ffn(m, r, u, onto, scale);
+    else u = mmixi_vision_mixer(m, r, u, onto, scale);
+    *made = u;
+    return adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[half], s);
 }
 
 /* The block as one that runs in place. It does not if what stands between is asked for. */
@@ -22546,37 +22553,25 @@ static int mmixi_vision_token_block(const mmix_ctx *m, const mmixi_vision_run *r
 
 /* A block. in: x, and for each half its s (B) or NULL. The features are the class tokens of the
    block's output, in Mamba of the mixer's. */
-static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
+static mmix_tensor *mmixi_vision_block_forward(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
-    const mmixi_vision_block *b = r->b;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *u;
+    mmix_tensor *x = in[0], *made;
     mmixi_token_block block;
     if (mmixi_vision_token_block(m, r, mmixi_rows(x), &block)) {
         if (mmixi_token_block_run(m, &block, x)) return NULL;
         if (r->take) mmixi_vision_take(m, r, x);
         return x;
     }
-    int adds_itself = mmixi_vision_adds_itself(r, in[1]);
-
-    mmix_tensor *onto = adds_itself ? x : NULL;
-    mmix_tensor *s = adds_itself ? in[1] : NULL;
-    u = mmixi_vision_norm(m, r->v, &b->norm[0], x);
-    u = mmixi_vision_mixer(m, r, u, onto, s);
-    mmixi_layer_tap(r->o.mixed, r->i, u);
-    x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
-    if (mmixi_vision_has_mamba(b)) {
-        if (r->take) mmixi_vision_take(m, r, u);
+    x = mmixi_vision_half(m, r, 0, x, in[1], &made);
+    mmixi_layer_tap(r->o.mixed, r->i, made);
+    if (mmixi_vision_has_mamba(r->b)) {
+        if (r->take) mmixi_vision_take(m, r, made);
         return x;
     }
     x = mmixi_keep_only(m, mark, x);
-
-    onto = adds_itself ? x : NULL;
-    s = adds_itself ? in[2] : NULL;
-    u = mmixi_vision_norm(m, r->v, &b->norm[1], x);
-    u = mmixi_vision_ffn(m, r, u, onto, s);
-    x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
+    x = mmixi_vision_half(m, r, 1, x, in[2], &made);
     if (r->take) mmixi_vision_take(m, r, x);
     return x;
 }
@@ -22770,13 +22765,13 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
     if (r->together < r->B) {
         mmixi_vision_block packed = mmixi_vision_packed(m, r->b);
         r->b = &packed;
-        x = mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, r->x);
+        x = mmixi_pieces(m, mmixi_vision_block_forward, r, in, r->together, r->x);
         r->b = &r->v->block[r->i];
         return x;
     }
     if (r->take || o->mixed)                     /* a checkpoint would hand out x alone */
-        return mmixi_vision_layer(m, r, in);
-    return mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+        return mmixi_vision_block_forward(m, r, in);
+    return mmixi_layer(m, mmixi_vision_block_forward, r, sizeof *r, in, 3);
 }
 
 /* The patch tokens of x as maps, for `dense`. */
@@ -22816,7 +22811,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         x = mmixi_vision_norm(m, v, &v->norm, x);
         mmix_tensor *classes = mmixi_tokens_listed(m, x, r.classes);
         r.f.tokens = x;
-        r.f.token = mmixi_vision_mean(m, classes);
+        r.f.token = mmixi_mean_axis1(m, classes);
         if (v->registers)
             r.f.registers = mmixi_tokens_listed(m, x, r.unread);
         else if (v->config.registers)
@@ -22854,7 +22849,7 @@ MMIXDEF mmix_tensor *mmix_vision_pooled(mmix_ctx *m, const mmix_vision *v, const
         if (!mmixi_expect(m, who, &d, "+registers BKD", f->registers)) return NULL;
         return mmixi_vision_joined(m, v, f->registers);
     }
-    pair[1] = mmixi_vision_mean(m, f->patches);
+    pair[1] = mmixi_mean_axis1(m, f->patches);
     if (c->pool == MMIX_POOL_BOTH) return mmix_concat(m, 1, pair, 2);
     return mmixi_vision_norm(m, v, &v->pool_norm, pair[1]);
 }
@@ -22901,7 +22896,7 @@ static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
     mmix_vision_class_index(&r->v->config, mmix_count(r->patches), rows);
     mmix_real directions = mmixi_vision_has_mamba(r->b) ? 2 : 1;
     mmix_tensor *M = mmix_mix_rows_mean(m, mixer, rows, n);
-    if (mixer->kind == MMIX_MIXER_SELECTIVE) M = mmixi_vision_mean(m, M);
+    if (mixer->kind == MMIX_MIXER_SELECTIVE) M = mmixi_mean_axis1(m, M);
     mmixi_vision_read(r, M, 1, 0, directions);
 }
 
@@ -23198,7 +23193,7 @@ static void mmixi_decoder_settle_heads(mmix_ctx *m, const char *who, mmix_decode
     mmixi_default(&c->kv_heads, c->heads);
     mmixi_default(&c->head_dim, c->dim / c->heads);
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    mmixi_rope_check(m, who, &c->rope, c->head_dim);
+    mmixi_rope_ok(m, who, &c->rope, c->head_dim);
 }
 /* Fills in the defaults of a config and checks it; an error stays in the context. */
 static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
@@ -23653,18 +23648,16 @@ static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
         }
 }
 
-/* Checks a sequence and takes it through the layers before `end`. With a state it goes on from
-   there. NULL on error. */
-static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
-                                      const mmix_decoder *d, const mmix_sequence *q,
-                                      const mmix_decoder_options *options, mmix_mix_state *state,
-                                      size_t end)
+/* Checks a sequence and makes what the first layer reads, s->x. With a state it goes on from there.
+   0, or -1. */
+static int mmixi_decoder_begin(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                               const mmix_decoder *d, const mmix_sequence *q,
+                               const mmix_decoder_options *options, mmix_mix_state *state)
 {
     mmix_layout layout;
     size_t first = 0, *next = NULL;
     memset(s, 0, sizeof *s);
-    if (!mmixi_given(m, who, "*decoder, *sequence", d, q))
-        return NULL;
+    if (!mmixi_given(m, who, "*decoder, *sequence", d, q)) return -1;
     memset(&layout, 0, sizeof layout);
     layout.spans = q->spans;
     layout.n_spans = q->n_spans;
@@ -23675,14 +23668,13 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     if (d->config.rope.sections[0])              /* three axes */
         next = state ? &state->next_position : &first;
     static const char spec[] = "tokens:i32 BL";
-    if (mmixi_layout_begin(m, who, &s->a, &layout, spec, q->tokens, NULL, next))
-        return NULL;
+    if (mmixi_layout_begin(m, who, &s->a, &layout, spec, q->tokens, NULL, next)) return -1;
     if (q->prune && q->n_spans) s->prune = q->prune;
-    if (s->prune && mmixi_prune_check(m, who, s, s->prune)) return NULL;
+    if (s->prune && mmixi_prune_check(m, who, s, s->prune)) return -1;
     mmixi_decoder_asked(m, s);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_scaled(m, mmixi_decoder_embed(m, who, s, q), d->config.scale.embedding);
-    return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
+    return s->x ? 0 : -1;
 }
 
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
@@ -23691,7 +23683,8 @@ MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
 {
     static const char who[] = "mmix_decoder_forward";
     mmixi_decoder_pass s;
-    mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, options, NULL, SIZE_MAX);
+    if (mmixi_decoder_begin(m, who, &s, d, sequence, options, NULL)) return NULL;
+    mmix_tensor *x = mmixi_decoder_layers(m, who, &s, d->config.depth);
     return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
 }
 
@@ -23737,7 +23730,8 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f has no mixer", who,
                                     (double)layer));
     int record = mmix_record(m, 0);
-    mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
+    int begun = !mmixi_decoder_begin(m, who, &s, d, sequence, NULL, NULL);
+    mmix_tensor *x = begun ? mmixi_decoder_layers(m, who, &s, layer) : NULL;
     if (x) {
         x = mmix_rms_norm(m, x, s.l->norm[0], d->config.eps);
         s.a.of.slot = 2 * layer;
@@ -23774,7 +23768,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
     state->owner = d;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
+    int begun = !mmixi_decoder_begin(m, who, &s, d, piece, NULL, state);
+    mmix_tensor *x = begun ? mmixi_decoder_layers(m, who, &s, d->config.depth) : NULL;
     x = mmixi_flat(m, mmix_slice(m, x, 1, s.a.L - 1, 1));
     x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
@@ -24088,10 +24083,11 @@ MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *te
     if (student->config.mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    mmix_tensor *x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0);
-    while (x && s.i < student->config.depth) {
-        if (mmixi_linmu_replaced(student, teacher, s.i)) mmixi_calibrate_layer(m, &s, student, x);
-        x = mmixi_decoder_layers(m, who, &s, s.i + 1);
+    if (mmixi_decoder_begin(m, who, &s, teacher, sequence, NULL, NULL)) s.x = NULL;
+    while (s.x && s.i < student->config.depth) {
+        if (mmixi_linmu_replaced(student, teacher, s.i))
+            mmixi_calibrate_layer(m, &s, student, s.x);
+        mmixi_decoder_layers(m, who, &s, s.i + 1);
     }
     mmix_record(m, record);
     mmix_rewind(m, mark);
@@ -24234,7 +24230,7 @@ static int mmixi_tower_sizes(mmix_ctx *m, const char *who, const mmix_tower_conf
 }
 /* Whether one of two towers, whose vectors have `width` numbers, is sensible; else there is an
    error. */
-static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, int is_text, size_t width)
+static int mmixi_tower_ok(mmix_ctx *m, const mmix_tower_config *c, int is_text, size_t width)
 {
     static const char who[] = "mmix_towers_create";
     double most = is_text ? INT32_MAX : 0;
@@ -24255,8 +24251,8 @@ static int mmixi_tower_check(mmix_ctx *m, const mmix_tower_config *c, int is_tex
 static mmix_towers *mmixi_towers_create(mmix_ctx *m, mmix_towers_config c, int start, int dtype)
 {
     if (!m || m->error_kind) return NULL;
-    if (!mmixi_tower_check(m, &c.picture, 0, c.width)
-        || !mmixi_tower_check(m, &c.text, 1, c.width)) {
+    if (!mmixi_tower_ok(m, &c.picture, 0, c.width)
+        || !mmixi_tower_ok(m, &c.text, 1, c.width)) {
         mmixi_model_ready(m, NULL, start);       /* says whose fault it is */
         return NULL;
     }
@@ -24303,7 +24299,7 @@ static mmix_tensor *mmixi_tower_normed(mmix_ctx *m, const mmixi_tower *t, mmixi_
 {
     return mmixi_normed(m, &norm, x, t->config->eps);
 }
-/* (B, n, D) of pictures: patches, with the class token before them, and positions. */
+/* (B, n, D) of pictures: patches, with the class token before them. */
 static mmix_tensor *mmixi_tower_patches(mmix_ctx *m, const mmixi_tower *t, mmix_tensor *image)
 {
     mmix_tensor *x = mmix_patch_embed(m, image, t->patch, t->patch_bias);
@@ -24537,7 +24533,7 @@ static void mmixi_qwen_declare(mmixi_qwen *t, mmix_params *p, size_t D)
     t->merger.fc2_bias = mmixi_param_vector(p, merger, "2.bias", zeros, D);
 }
 /* Whether a tower has sensible sizes; else there is an error. */
-static int mmixi_qwen_check(mmix_ctx *m, const char *who, const mmix_qwen_config *c)
+static int mmixi_qwen_ok(mmix_ctx *m, const char *who, const mmix_qwen_config *c)
 {
     const double most = 1e12;                    /* pixels: sides are far below 2²⁴ */
     if (mmixi_within(m, who, "qwen.dim", (double)c->dim, 1, 65536)
@@ -24741,7 +24737,7 @@ static void mmixi_vlm_declare(mmix_vlm *v)
 }
 
 /* Whether NVILA's tiles and scales make sense; else there is an error. */
-static int mmixi_nvila_check(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
+static int mmixi_nvila_ok(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
     size_t last = c->n_scales - 1, least = 1;
     if (mmixi_within(m, who, "film_frames", (double)c->film_frames, 0, 65536)) return 0;
@@ -24759,7 +24755,7 @@ static int mmixi_nvila_check(mmix_ctx *m, const char *who, const mmix_vlm_config
         && !mmixi_within(m, who, "most", (double)c->most, (double)c->least, 256);
 }
 /* Whether pictures can be cut so; else there is an error. */
-static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
+static int mmixi_vlm_pictures_ok(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
     size_t side = mmixi_vlm_patches(c);
     if (side % c->merge && !mmixi_vlm_is_nvila(c)) {
@@ -24771,7 +24767,7 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
         return !mmixi_within(m, who, "longest", (double)c->longest, 1, 65536);
     if (mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.side,
                      (double)c->tower.side)) return 0;
-    if (mmixi_vlm_is_nvila(c)) return mmixi_nvila_check(m, who, c);
+    if (mmixi_vlm_is_nvila(c)) return mmixi_nvila_ok(m, who, c);
     if (mmixi_within(m, who, "n_shapes", (double)c->n_shapes, 1, MMIX_VLM_SHAPES)
         || mmixi_within(m, who, "most", (double)c->most, 1, 65536)) return 0;
     for (size_t i = 0; i < 2 * c->n_shapes; i++) {
@@ -24784,7 +24780,7 @@ static int mmixi_vlm_check_pictures(mmix_ctx *m, const char *who, const mmix_vlm
     return 1;
 }
 /* Whether tower and joint have sensible sizes; else there is an error. */
-static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
+static int mmixi_vlm_tower_ok(mmix_ctx *m, const char *who, const mmix_vlm_config *c)
 {
     double most_scales = mmixi_vlm_is_nvila(c) ? MMIX_VLM_SCALES : 0;
     double most_merge = c->kind == MMIX_VLM_LLAVA ? 1 : 64;
@@ -24801,10 +24797,10 @@ static int mmixi_vlm_check_tower(mmix_ctx *m, const char *who, const mmix_vlm_co
         && !mmixi_within(m, who, "activation", c->activation, 0, MMIX_ACTIVATION_QUICK_GELU)
         && !mmixi_within(m, who, "tile", (double)c->tile, (double)c->tower.patch, 16384)
         && !mmixi_within(m, who, "n_scales", (double)c->n_scales, 0, most_scales)
-        && mmixi_vlm_check_pictures(m, who, c);
+        && mmixi_vlm_pictures_ok(m, who, c);
 }
 /* Whether the parts fit; else there is an error. */
-static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
+static int mmixi_vlm_ok(mmix_ctx *m, const mmix_vlm_config *c)
 {
     static const char who[] = "mmix_vlm_create";
     double last = (double)c->decoder.vocabulary - 1;
@@ -24819,8 +24815,8 @@ static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
         if (mmixi_within(m, who, "mean", c->mean[i], -1e6, 1e6)
             || mmixi_within(m, who, "deviation", c->deviation[i], 1e-6, 1e6)) return 0;
     int is_qwen = mmixi_vlm_is_qwen(c);
-    if (is_qwen && !mmixi_qwen_check(m, who, &c->qwen)) return 0;
-    if (!is_qwen && !mmixi_vlm_check_tower(m, who, c)) return 0;
+    if (is_qwen && !mmixi_qwen_ok(m, who, &c->qwen)) return 0;
+    if (!is_qwen && !mmixi_vlm_tower_ok(m, who, c)) return 0;
     if (!mmixi_vlm_films(c)) return 1;
     if (mmixi_within(m, who, "film_token", c->film_token, 0, last)) return 0;
     if (c->film_token != c->image_token) return 1;
@@ -24833,7 +24829,7 @@ static int mmixi_vlm_check(mmix_ctx *m, const mmix_vlm_config *c)
 static mmix_vlm *mmixi_vlm_create(mmix_ctx *m, mmix_vlm_config c, int start, int dtype)
 {
     if (!m || m->error_kind) return NULL;
-    if (!mmixi_vlm_check(m, &c)) {
+    if (!mmixi_vlm_ok(m, &c)) {
         mmixi_model_ready(m, NULL, start);       /* says whose fault it is */
         return NULL;
     }
@@ -24892,7 +24888,6 @@ MMIXDEF int mmix_vlm_longest(mmix_vlm *v, size_t longest)
    ----------------------------------------------------------------------------------- */
 
 /* The next multiple of `of`. */
-static size_t mmixi_next_multiple(size_t n, size_t of) { return (n + of - 1) / of * of; }
 
 /* The processors' own limit of a side. */
 enum { MMIXI_IDEFICS3_SIDE = 4096 };
@@ -24921,11 +24916,11 @@ static void mmixi_idefics3_plan(const mmix_vlm_config *c, size_t width, size_t h
     plan->height = T;
     plan->width = T;
     if (!c->whole && width >= height) {
-        plan->width = mmixi_next_multiple(width, T);
-        plan->height = mmixi_next_multiple((size_t)((double)plan->width / aspect), T);
+        plan->width = mmixi_round_up(width, T);
+        plan->height = mmixi_round_up((size_t)((double)plan->width / aspect), T);
     } else if (!c->whole) {
-        plan->height = mmixi_next_multiple(height, T);
-        plan->width = mmixi_next_multiple((size_t)((double)plan->height * aspect), T);
+        plan->height = mmixi_round_up(height, T);
+        plan->width = mmixi_round_up((size_t)((double)plan->height * aspect), T);
     }
     plan->grid[0] = side;
     plan->grid[1] = side;
@@ -24963,8 +24958,8 @@ static const size_t *mmixi_llava_shape(const mmix_vlm_config *c, double width, d
     }
     return best;
 }
-/* The tokens of all tiles that see the picture, and how many of them are kept. 0, or -1 if that is
-   none.
+/* The tokens of all tiles that see the picture, and how many of them are kept. 0, or -1 if nothing is
+   left once they are resized.
    transformers: unpad_image, pack_image_features */
 static int mmixi_llava_crop(const mmix_vlm_config *c, double width, double height,
                             mmix_vlm_plan *plan)
@@ -25386,7 +25381,7 @@ MMIXDEF mmix_tensor *mmix_vlm_pixels(mmix_ctx *m, const mmix_vlm *v, mmix_pictur
     return mmixi_vlm_pixels(m, &v->config, picture, plan);
 }
 /* Whether a film has frames of one size; else there is an error. */
-static int mmixi_film_check(mmix_ctx *m, const char *who, const mmix_film *film)
+static int mmixi_film_ok(mmix_ctx *m, const char *who, const mmix_film *film)
 {
     const mmix_picture *first = film->frames;
     if (!mmixi_given(m, who, "*film.frames, film.count", first, film->count)) return 0;
@@ -25426,7 +25421,7 @@ MMIXDEF mmix_tensor *mmix_vlm_film_pixels(mmix_ctx *m, const mmix_vlm *v, const 
 {
     static const char who[] = "mmix_vlm_film_pixels";
     if (!mmixi_given(m, who, "*v, *plan, *film", v, plan, film)) return NULL;
-    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_check(m, who, film)
+    if (!mmixi_vlm_reads_films(m, who, v) || !mmixi_film_ok(m, who, film)
         || !mmixi_vlm_film_plan_fits(m, who, v, film, plan)) return NULL;
     return mmixi_film_pixels(m, &v->config, film, plan);
 }
@@ -25719,7 +25714,7 @@ static int mmixi_vlm_plans(mmix_ctx *m, mmixi_vlm_text *t, const mmix_picture *p
         film->count = 1;
         if (medium->is_film) *film = films[i - t->pictures];
         else film->frames = &pictures[i];
-        if (!mmixi_film_check(m, "mmix_vlm_sequence", film)) return -1;
+        if (!mmixi_film_ok(m, "mmix_vlm_sequence", film)) return -1;
         size_t width = film->frames->width, height = film->frames->height;
         if (medium->is_film ? mmix_vlm_plan_film(m, t->v, width, height, film->count, &medium->plan)
             : mmix_vlm_plan_picture(m, t->v, width, height, t->pictures, &medium->plan)) return -1;
@@ -25924,8 +25919,8 @@ MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids
    student. Caron et al. 2021, algorithm 1. iBOT adds to (1) what the teacher says of patches that
    the student does not see.
 
-   (1) to (3) run on slices of the batch, one after another, for no picture's loss depends on
-   another picture: only one slice's crops and activations are in memory, and they stay in the
+   (1), (2) and the gradients of (3) are made by slices of the batch, one after another, for no
+   picture's loss depends on another picture: only one slice's crops and activations are in memory, and they stay in the
    caches. A batch of any size is a sum over slices, and a sum over processes if it is cut into
    shards.
    ==================================================================================== */
@@ -26313,7 +26308,7 @@ static mmix_tensor *mmixi_dino_read_picture(const mmix_dino *d, const mmix_featu
 {
     mmix_tensor *both[2] = { f->token, NULL };
     if (d->config.read != MMIX_READ_TOKEN)
-        both[1] = mmixi_vision_mean(d->m, f->patches);
+        both[1] = mmixi_mean_axis1(d->m, f->patches);
     if (d->config.read == MMIX_READ_BOTH)
         return mmix_concat(d->m, 1, both, 2);
     return both[d->config.read];
@@ -26443,7 +26438,7 @@ static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t picture
     mmix_rewind(m, all);
     return 0;
 }
-/* (1) to (3) for one shard, slice by slice. What it brings beside its gradients goes to `share`, or
+/* (1), (2) and the gradients for one shard, slice by slice. What it brings beside its gradients goes to `share`, or
    with `add` is added to what is there. */
 static void mmixi_dino_shard_run(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard,
                                  double teacher_temp, mmix_real *share, int add)
@@ -27095,7 +27090,7 @@ static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *w
     const mmix_sequence *input = &made->input;
     size_t L = input->tokens->shape[1];
     mmix_sequence asked = *input;                /* up to the token before the first answer */
-    if (!mmixi_spans_check(m, who, input->spans, input->n_spans, g->from + 1))
+    if (!mmixi_spans_ok(m, who, input->spans, input->n_spans, g->from + 1))
         return -1;
     asked.tokens = mmix_slice(m, input->tokens, 0, g->first, g->count);
     asked.tokens = mmix_slice(m, asked.tokens, 1, 0, g->from + 1);
@@ -28083,7 +28078,7 @@ static inline void mmixi_miou_pixel(mmix_miou_count *count, int32_t label, size_
     count[label].both += (size_t)label == pred;
 }
 /* Whether both numbers of a pixel are classes. */
-static int mmixi_miou_check(mmix_ctx *m, size_t classes, int32_t label, int32_t pred)
+static int mmixi_miou_ok(mmix_ctx *m, size_t classes, int32_t label, int32_t pred)
 {
     static const char who[] = "mmix_miou_add";
     double last = (double)classes - 1;
@@ -28105,7 +28100,7 @@ MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
             const int32_t *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r);
             for (size_t i = 0; i < cols; i++) {
                 if (is[i] == void_label) continue;
-                if (pass == 0 && !mmixi_miou_check(m, classes, is[i], said[i]))
+                if (pass == 0 && !mmixi_miou_ok(m, classes, is[i], said[i]))
                     return -1;
                 if (pass == 1) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
             }
