@@ -1946,6 +1946,11 @@ MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
    mmix_params_narrow. */
 MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype);
+/* Returns a model from two GGUFs, as llama.cpp has them: the decoder's, and that of tower and joint
+   (mmproj-….gguf), of SmolVLM, Idefics3, Qwen2-VL and Qwen2.5-VL. What such files do not say is as
+   in the released models: pictures are resized as those of their folders, and where the file says
+   no other pixels, Qwen's have 56² to 3584². dtype as above. NULL on error. */
+MMIXDEF mmix_vlm *mmix_vlm_load_gguf(mmix_ctx *m, const char *decoder, const char *tower, int dtype);
 /* Return its config; the parameters of tower and joint; its decoder, whose parameters are its own.
    All stay the model's. */
 MMIXDEF const mmix_vlm_config *mmix_vlm_config_of(const mmix_vlm *v);
@@ -33975,6 +33980,7 @@ typedef struct mmixi_stored {
     const mmix_entry *entry, *scale, *minimum;
     mmix_tensor expected;
     int turned;                                  /* the file has the transposed matrix */
+    int is_frame;                                /* the file has an array for each frame */
 } mmixi_stored;
 /* The array NAME.WHAT beside NAME, or NULL. */
 static const mmix_entry *mmixi_stored_beside(const mmix_archive *a, const mmix_entry *e,
@@ -34000,7 +34006,12 @@ static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int pie
     part.expected = *q->tensor;
     size_t *shape = part.expected.shape;
     int is_probe = f->trunk && strstr(f->full, "attn_pool.") && f->pieces == 2;
-    if (is_probe) shape[0] = shape[0] / 3 * (size_t)(piece + 1);         /* q; k and v */
+    part.is_frame = f->pieces > 1 && q->tensor->ndim == 5;
+    if (part.is_frame) {                         /* (D, C, frames, p, p): of one (D, C, p, p) */
+        part.expected.ndim = 4;
+        shape[2] = shape[3];
+    }
+    else if (is_probe) shape[0] = shape[0] / 3 * (size_t)(piece + 1);    /* q; k and v */
     else shape[0] /= (size_t)f->pieces;
     part.turned = f->openclip && (!strcmp(q->name, "visual_projection.weight")
                                   || !strcmp(q->name, "text_projection.weight"));
@@ -34423,6 +34434,24 @@ static int mmixi_turned_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
     mmix_rewind(m, mark);
     return 0;
 }
+/* Reads (D, C, frames, p, p) that the file has as an array (D, C, p, p) for each frame. 0, or -1. */
+static int mmixi_frames_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    const size_t *shape = q->tensor->shape;
+    size_t plane = shape[3] * shape[4], planes = shape[0] * shape[1], frames = (size_t)f->pieces;
+    mmix_real *file = mmixi_reals(m, planes, plane);
+    if (!file) return -1;
+    for (size_t t = 0; t < frames; t++) {
+        mmixi_stored part = mmixi_stored_of(f, q, (int)t);
+        if (mmixi_entry_read(m, f->a, part.entry, file)) return -1;
+        for (size_t i = 0; i < planes; i++)
+            memcpy(mmixi_of(q->tensor) + (i * frames + t) * plane, file + i * plane,
+                   plane * sizeof *file);
+    }
+    mmix_rewind(m, mark);
+    return 0;
+}
 /* Gemma's norms multiply by 1 + w. */
 static void mmixi_gemma_norm(const mmix_param *q)
 {
@@ -34446,7 +34475,9 @@ static int mmixi_gguf_rates(mmix_ctx *m, const mmixi_names *f, const mmix_param 
 /* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
 static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
-    if (mmixi_stored_of(f, q, 0).turned) return mmixi_turned_param_read(m, f, q);
+    mmixi_stored first = mmixi_stored_of(f, q, 0);
+    if (first.turned) return mmixi_turned_param_read(m, f, q);
+    if (first.is_frame) return mmixi_frames_param_read(m, f, q);
     if (mmixi_is_narrow(q->tensor)) return mmixi_narrow_param_read(m, f, q);
     size_t done = 0;
     mmix_real *values = mmixi_of(q->tensor);
@@ -36409,6 +36440,18 @@ static void mmixi_gguf_qwen(mmix_ctx *m, const mmix_archive *a, mmix_decoder_con
     c->bias = mmixi_names_contain(a, ".attn_q.bias");
     c->qk_norm = mmixi_names_contain(a, ".attn_q_norm.");
 }
+/* The language half of Qwen2-VL and Qwen2.5-VL: Qwen2 with positions on three axes. */
+static void mmixi_gguf_qwen2vl(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *sections = mmixi_gguf_find(a, "rope.dimension_sections");
+    size_t each[4] = { 0 };
+    mmixi_gguf_qwen(m, a, c);
+    int n = sections ? mmixi_json_sizes(sections, each, 4) : 0;
+    memcpy(c->rope.sections, each, sizeof c->rope.sections);
+    if (n < 3 || each[3])
+        mmixi_file_fail(m, a->path, "rope.dimension_sections: expected three sizes, found %.40s",
+                        mmixi_or_none(sections));
+}
 static void mmixi_gguf_mamba1(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     mmix_mamba1_options *o = &c->mamba1;
@@ -36482,6 +36525,7 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
         { "smollm3", mmixi_gguf_smollm3 },
         { "granite", mmixi_gguf_granite },
         { "qwen2", mmixi_gguf_qwen },
+        { "qwen2vl", mmixi_gguf_qwen2vl },
         { "qwen3", mmixi_gguf_qwen },
         { "gemma3", mmixi_gguf_gemma3 },
         { "mamba", mmixi_gguf_mamba1 },
@@ -36497,7 +36541,7 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
     while (i < sizeof kinds / sizeof *kinds && strcmp(architecture, kinds[i].name)) i++;
     if (i == sizeof kinds / sizeof *kinds) {
         mmixi_file_fail(m, a->path, "general.architecture: expected llama, smollm3, granite, "
-                        "qwen2, qwen3, gemma3, mamba, mamba2, granitehybrid, falcon-h1 or "
+                        "qwen2, qwen2vl, qwen3, gemma3, mamba, mamba2, granitehybrid, falcon-h1 or "
                         "nemotron_h, found %.40s", architecture);
         return;
     }
@@ -37620,6 +37664,231 @@ MMIXDEF mmix_vlm *mmix_vlm_load_as(mmix_ctx *m, const char *folder, int dtype)
 MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder)
 {
     return mmix_vlm_load_as(m, folder, MMIX_DTYPE_REAL);
+}
+
+/* ---- vision-language models: GGUF -------------------------------------------------
+   Two files: the decoder's, and that of the tower with the joint, whose keys begin with "clip.".
+   Some programs that wrote the latter called the first matrix of an MLP ffn_down, the second one
+   ffn_up; shapes tell.
+   ----------------------------------------------------------------------------------- */
+#define MMIXI_NAMES_TOWER_GGUF(first, second)                                                      \
+    { "vision_model.embeddings.patch_embedding", "v.patch_embd" },                                 \
+    { "vision_model.embeddings.position_embedding", "v.position_embd" },                           \
+    { "vision_model.encoder.layers.", "v.blk." },                                                  \
+    { "vision_model.post_layernorm", "v.post_ln" },                                                \
+    { "connector.", "mm.model.fc." },                                                              \
+    { "visual.patch_embed.proj.weight", "v.patch_embd.weight|v.patch_embd.weight.1" },             \
+    { "visual.blocks.", "v.blk." },                                                                \
+    { "visual.merger.ln_q", "v.post_ln" },                                                         \
+    { "visual.merger.mlp.", "mm." },                                                               \
+    { "layer_norm", "ln" },                                                                        \
+    { "norm", "ln" },                                                                              \
+    { "attn.qkv", "attn_q|attn_k|attn_v" },                                                        \
+    { "attn.proj", "attn_out" },                                                                   \
+    { "mlp.gate_proj", "ffn_gate" },                                                               \
+    { "mlp.up_proj", first },                                                                      \
+    { "mlp.down_proj", second },                                                                   \
+    { "mlp.fc1", first },                                                                          \
+    { "mlp.fc2", second },                                                                         \
+    { NULL, NULL }
+static const mmixi_renaming mmixi_names_tower_gguf[] = {
+    MMIXI_NAMES_TOWER_GGUF("ffn_up", "ffn_down")
+};
+static const mmixi_renaming mmixi_names_tower_gguf_old[] = {
+    MMIXI_NAMES_TOWER_GGUF("ffn_down", "ffn_up")
+};
+#undef MMIXI_NAMES_TOWER_GGUF
+
+/* The number of a token in the tokenizer's list, which the archive has walked over; else there is an
+   error. */
+static int32_t mmixi_gguf_token(mmix_archive *a, const char *token)
+{
+    static const char listed[] = "tokenizer.ggml.tokens";
+    mmixi_gguf g;
+    size_t n;
+    memset(&g, 0, sizeof g);
+    g.a = a;
+    g.at = a->file.bytes + 16;                   /* GGUF, its version, the number of arrays */
+    g.end = a->file.bytes + a->file.size;
+    for (uint64_t values = mmixi_gguf_number(&g, 8); values > 0 && !g.cut; values--) {
+        const char *key = mmixi_gguf_text(&g, &n);
+        int is_list = n == sizeof listed - 1 && !memcmp(key, listed, n);
+        uint64_t type = mmixi_gguf_number(&g, 4);
+        if (is_list && type == MMIXI_GGUF_LIST) {
+            uint64_t is_text = mmixi_gguf_number(&g, 4) == MMIXI_GGUF_TEXT;
+            uint64_t count = is_text ? mmixi_gguf_number(&g, 8) : 0;
+            for (uint64_t i = 0; i < count && i < INT32_MAX && !g.cut; i++) {
+                const char *text = mmixi_gguf_text(&g, &n);
+                if (n == strlen(token) && !memcmp(text, token, n)) return (int32_t)i;
+            }
+            break;
+        }
+        if (type == MMIXI_GGUF_TEXT) mmixi_gguf_text(&g, &n);
+        else if (type == MMIXI_GGUF_LIST) mmixi_gguf_skip(&g, 0);
+        else mmixi_gguf_number(&g, mmixi_gguf_size(type));
+    }
+    mmixi_file_fail(a->m, a->path, "%s: expected %s among them, found none", listed, token);
+    return 0;
+}
+/* Takes three numbers of the tower's file. */
+static void mmixi_gguf_three(mmix_ctx *m, const mmix_archive *a, const char *name, double out[3])
+{
+    const char *list = mmixi_gguf_find(a, name), *at = list, *unused;
+    int n = 0;
+    while (list && *list == '[' && n < 3 && (at = mmixi_json_next(list, at, &unused)) != NULL)
+        out[n++] = mmixi_json_number(at, (double)NAN);
+    for (int i = 0; i < n; i++)
+        if (mmixi_is_nan(out[i])) n = 0;
+    if (n < 3)
+        mmixi_file_fail(m, a->path, "clip.%s: expected three numbers, found %.40s", name,
+                        mmixi_or_none(list));
+}
+static int mmixi_gguf_flag(const mmix_archive *a, const char *name)
+{
+    return !strcmp(mmixi_or_none(mmixi_gguf_find(a, name)), "true");
+}
+/* The gelu by tanh, as ggml has it, or the quick one. */
+static int mmixi_gguf_activation(const mmix_archive *a)
+{
+    return mmixi_gguf_flag(a, "use_gelu") ? MMIX_ACTIVATION_GELU_TANH : MMIX_ACTIVATION_QUICK_GELU;
+}
+/* Numbers that each of the towers has, under this name. */
+static size_t mmixi_gguf_tower_size(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    return mmixi_gguf_count(m, a, name, (double)NAN);
+}
+static void mmixi_gguf_idefics3(mmix_ctx *m, mmix_archive *const a[2], size_t dim,
+                                mmix_vlm_config *c)
+{
+    mmix_tower_config *t = &c->tower;
+    c->kind = MMIX_VLM_IDEFICS3;
+    t->dim = dim;
+    t->depth = mmixi_min(mmixi_gguf_tower_size(m, a[1], "vision.block_count"), a[1]->count);
+    t->heads = mmixi_gguf_tower_size(m, a[1], "vision.attention.head_count");
+    t->ffn = mmixi_gguf_tower_size(m, a[1], "vision.feed_forward_length");
+    t->patch = mmixi_gguf_tower_size(m, a[1], "vision.patch_size");
+    t->side = mmixi_gguf_tower_size(m, a[1], "vision.image_size");
+    t->eps = mmixi_gguf_positive(m, a[1], "vision.attention.layer_norm_epsilon", (double)NAN);
+    t->activation = mmixi_gguf_activation(a[1]);
+    t->patch_bias = 1;
+    t->pool = MMIX_TOWER_TOKENS;
+    c->layers = t->depth;
+    c->post_norm = 1;
+    c->merge = mmixi_gguf_tower_size(m, a[1], "vision.projector.scale_factor");
+    c->projector = MMIX_PROJECTOR_LINEAR;
+    c->tile = t->side;
+    c->longest = mmixi_gguf_count(m, a[1], "vision.preproc_image_size", 4 * (double)t->side);
+    c->filter = MMIX_PILLOW_LANCZOS;
+    c->image_token = mmixi_gguf_token(a[0], "<image>");
+}
+static void mmixi_gguf_qwen_vision(mmix_ctx *m, mmix_archive *const a[2], size_t dim,
+                                   mmix_vlm_config *c)
+{
+    mmix_qwen_config *q = &c->qwen;
+    double eps = mmixi_gguf_value(m, a[1], "vision.attention.layer_norm_epsilon", 1e-6);
+    c->kind = MMIX_VLM_QWEN;
+    q->dim = dim;
+    q->depth = mmixi_min(mmixi_gguf_tower_size(m, a[1], "vision.block_count"), a[1]->count);
+    q->heads = mmixi_gguf_tower_size(m, a[1], "vision.attention.head_count");
+    q->ffn = mmixi_gguf_tower_size(m, a[1], "vision.feed_forward_length");
+    q->patch = mmixi_gguf_tower_size(m, a[1], "vision.patch_size");
+    q->merge = mmixi_gguf_count(m, a[1], "vision.spatial_merge_size", 2);
+    q->frames = 2;
+    q->least = mmixi_gguf_count(m, a[1], "vision.image_min_pixels", 56 * 56);
+    q->most = mmixi_gguf_count(m, a[1], "vision.image_max_pixels", 3584 * 3584);
+    q->film_least = q->least;
+    q->film_most = q->most;
+    c->filter = MMIX_PILLOW_BICUBIC;
+    c->image_token = mmixi_gguf_token(a[0], "<|image_pad|>");
+    c->film_token = mmixi_gguf_token(a[0], "<|video_pad|>");
+    if (!c->decoder.rope.sections[0])
+        mmixi_file_fail(m, a[0]->path, "general.architecture: expected qwen2vl, found %.40s",
+                        mmixi_gguf_architecture(a[0]));
+    if (fabs(eps - 1e-6) > 1e-9)
+        mmixi_file_fail(m, a[1]->path, "clip.vision.attention.layer_norm_epsilon: expected 1e-6, "
+                        "found %g", eps);
+    if (!q->newer) {
+        q->activation = mmixi_gguf_activation(a[1]);
+        return;
+    }
+    size_t pixels = mmixi_gguf_count(m, a[1], "vision.window_size", 112);
+    size_t every = mmixi_gguf_tower_size(m, a[1], "vision.n_wa_pattern");
+    q->rate = 2;                                 /* of all three released sizes */
+    if (q->patch && q->merge) q->window = pixels / q->merge / q->patch * q->merge;
+    for (size_t i = 0; i < MMIX_VISION_BLOCKS && every; i++) q->full[i] = (i + 1) % every == 0;
+    if (!q->window || !every)
+        mmixi_file_fail(m, a[1]->path, "clip.vision.n_wa_pattern: expected 1 or more, and windows "
+                        "of a few patches, found %.0f and %.0f pixels", (double)every,
+                        (double)pixels);
+}
+/* Takes the config of both files, of which the first is the decoder's. */
+static void mmixi_vlm_gguf(mmix_ctx *m, mmix_archive *const a[2], mmix_vlm_config *c)
+{
+    const char *kind = mmixi_gguf_find(a[1], "vision.projector_type");
+    const mmix_entry *patches = mmix_archive_find(a[1], "v.patch_embd.weight");
+    if (!kind) kind = mmixi_or_none(mmixi_gguf_find(a[1], "projector_type"));
+    int is_idefics3 = !strcmp(kind, "idefics3");
+    c->qwen.newer = !strcmp(kind, "qwen2.5vl_merger");
+    if (strcmp(mmixi_gguf_architecture(a[1]), "clip") || !patches || patches->ndim != 4) {
+        mmixi_file_fail(m, a[1]->path, "expected a tower, with general.architecture clip and "
+                        "v.patch_embd.weight of four axes, found %.40s",
+                        mmixi_gguf_architecture(a[1]));
+        return;
+    }
+    if (!is_idefics3 && !c->qwen.newer && strcmp(kind, "qwen2vl_merger")) {
+        mmixi_file_fail(m, a[1]->path, "clip.projector_type: expected idefics3, qwen2vl_merger or "
+                        "qwen2.5vl_merger, found %.40s", kind);
+        return;
+    }
+    if (!mmix_archive_find(a[0], "token_embd.weight")) {
+        mmixi_file_fail(m, a[0]->path, "expected a decoder, with token_embd.weight, found %.40s",
+                        mmixi_gguf_architecture(a[0]));
+        return;
+    }
+    mmixi_decoder_gguf(m, a[0], &c->decoder);
+    if (m->error_kind) return;
+    c->positions = mmixi_gguf_count(m, a[0], "context_length", 0);
+    size_t width = mmixi_gguf_count(m, a[1], "vision.projection_dim", (double)c->decoder.dim);
+    if (width != c->decoder.dim)
+        mmixi_file_fail(m, a[1]->path, "clip.vision.projection_dim: expected the decoder's width, "
+                        "%.0f, found %.0f: they are of two models", (double)c->decoder.dim,
+                        (double)width);
+    if (is_idefics3) mmixi_gguf_idefics3(m, a, patches->shape[0], c);
+    else mmixi_gguf_qwen_vision(m, a, patches->shape[0], c);
+    c->scale = 1 / 255.0;
+    mmixi_gguf_three(m, a[1], "vision.image_mean", c->mean);
+    mmixi_gguf_three(m, a[1], "vision.image_std", c->deviation);
+}
+/* Reads the tower and the joint, then the decoder. */
+static void mmixi_vlm_gguf_read(mmix_ctx *m, mmix_vlm *v, mmix_archive *const a[2], size_t dim)
+{
+    const mmix_entry *second = mmix_archive_find(a[1], "v.blk.0.ffn_down.weight");
+    int is_old = second && second->ndim == 2 && second->shape[0] != dim;
+    mmixi_listed part;
+    memset(&part, 0, sizeof part);
+    part.p = v->params;
+    part.count = v->params->count;
+    part.names.a = a[1];
+    part.names.renamings = is_old ? mmixi_names_tower_gguf_old : mmixi_names_tower_gguf;
+    if (!mmixi_parts_read(m, &part, 1, 0)) mmix_params_read(v->decoder->params, a[0], NULL);
+}
+MMIXDEF mmix_vlm *mmix_vlm_load_gguf(mmix_ctx *m, const char *decoder, const char *tower, int dtype)
+{
+    static const char who[] = "mmix_vlm_load_gguf";
+    mmix_vlm_config c;
+    mmix_vlm *v = NULL;
+    if (!mmixi_given(m, who, "*decoder, *tower", decoder, tower) || !mmixi_loadable(m, who, dtype))
+        return NULL;
+    mmix_archive *a[2] = { mmix_archive_open(m, decoder), mmix_archive_open(m, tower) };
+    memset(&c, 0, sizeof c);
+    if (!m->error_kind) mmixi_vlm_gguf(m, a, &c);
+    if (!m->error_kind) v = mmixi_vlm_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
+    size_t dim = c.kind == MMIX_VLM_QWEN ? c.qwen.dim : c.tower.dim;
+    if (v) mmixi_vlm_gguf_read(m, v, a, dim);
+    for (int i = 0; i < 2; i++) mmix_archive_close(a[i]);
+    if (!m->error_kind) return v;
+    mmix_vlm_destroy(v);
+    return NULL;
 }
 
 /* ---- training runs ---- */

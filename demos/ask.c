@@ -3,9 +3,11 @@
        cc -O2 demos/ask.c -o ask -lm -lpthread && ./ask folder cat.jpg "What is this?"
        ./ask folder one.jpg two.jpg "What is different?"
        ./ask folder frame*.jpg "What happens?" --film 2
+       ./ask SmolVLM.gguf --mmproj mmproj-SmolVLM.gguf cat.jpg "What is this?"
 
    The folder is one of Hugging Face's, as it is downloaded: SmolVLM and Idefics3, LLaVA-OneVision,
-   Qwen2-VL and Qwen2.5-VL, NVILA (docs/models.md lists them). JPEG and PNG need stb_image.h (Debian:
+   Qwen2-VL and Qwen2.5-VL, NVILA (docs/models.md lists them). In its place there may be llama.cpp's
+   two GGUFs, the decoder's and the tower's. JPEG and PNG need stb_image.h (Debian:
    libstb-dev), PPM nothing. Frames of a film are pictures in their order; with --film Qwen and NVILA
    read them as one film.
 
@@ -32,7 +34,9 @@ static const char help[] =
     "  ask FOLDER PICTURE... QUESTION   FOLDER: model.safetensors (or its index), config.json,\n"
     "                                   preprocessor_config.json and tokenizer.json of a SmolVLM,\n"
     "                                   an Idefics3, a LLaVA-OneVision or a Qwen2-VL or 2.5-VL;\n"
-    "                                   or NVILA's, with llm, vision_tower and mm_projector\n\n"
+    "                                   or NVILA's, with llm, vision_tower and mm_projector\n"
+    "  ask MODEL.gguf --mmproj MMPROJ.gguf PICTURE... QUESTION\n"
+    "                                   SmolVLM, Idefics3, Qwen2-VL and 2.5-VL as llama.cpp has them\n\n"
     "  --type NAME        float, bf16, f16, int8 or q4: how weights are held; q4 is fastest,\n"
     "                     float the most exact                                (float)\n"
     "  --longest N        SmolVLM, Idefics3: pixels of a picture's longer side; with 512 it is\n"
@@ -51,7 +55,7 @@ static const char help[] =
 
 enum { MOST_PICTURES = 1000 };
 typedef struct settings {
-    const char *folder, *question, *type;
+    const char *folder, *mmproj, *question, *type;   /* with mmproj `folder` is the decoder's file */
     const char *path[MOST_PICTURES];
     double temperature, top_p, count, seed, threads, longest, film;
     size_t pictures;
@@ -65,7 +69,7 @@ typedef struct ask {
     mmix_picture *picture;                       /* in the order of the question */
     mmix_vlm_plan *plan;                         /* with --film only the first */
     tokenizer_text prompt;
-    char words[4096];                            /* the folder with the tokenizer */
+    char words[4096];                            /* the folder, or GGUF, with the tokenizer */
     double first;                                /* seconds to the first token */
 } ask;
 
@@ -173,6 +177,23 @@ static int has_words(const char *template, const char *words)
     }
     return 0;
 }
+/* The manner of the model's kind whose sign a template has; NULL: it is another. */
+static const manner *manner_of(int kind, const char *template)
+{
+    const manner *found = NULL;
+    for (size_t i = sizeof manners / sizeof *manners; i-- > 0;)
+        if (manners[i].kind == kind && has_words(template, manners[i].sign)) found = &manners[i];
+    return found;
+}
+/* The manner of a GGUF's template, or `otherwise` where it has none. */
+static const manner *gguf_manner(const ask *a, int kind, const manner *otherwise)
+{
+    mmix_archive *file = mmix_archive_open(a->k.m, a->words);
+    const char *template = mmix_archive_metadata(file, "tokenizer.chat_template");
+    if (template) otherwise = manner_of(kind, template);
+    mmix_archive_close(file);
+    return otherwise;
+}
 /* The manner of a folder's template, or its kind's first where there is no template; NULL: it is
    another. */
 static const manner *find_manner(const ask *a)
@@ -180,19 +201,19 @@ static const manner *find_manner(const ask *a)
     static const char *const names[] = { "chat_template.jinja", "chat_template.json",
                                          "tokenizer_config.json" };
     static const manner plain = { 0, "", "", "", "" };
-    const manner *found = NULL, *first = NULL;
+    const manner *found = NULL;
     int kind = mmix_vlm_config_of(a->v)->kind, told = 0;
-    size_t all = sizeof manners / sizeof *manners;
     if (a->o->plain) return &plain;
-    for (size_t i = all; i-- > 0;) if (manners[i].kind == kind) first = &manners[i];
+    for (size_t i = sizeof manners / sizeof *manners; i-- > 0;)
+        if (manners[i].kind == kind) found = &manners[i];
+    if (a->o->mmproj) return gguf_manner(a, kind, found);
     for (int n = 0; n < 3 && !told; n++) {
         char *text = read_beside(a->words, names[n]);
         told = text && (n == 0 || strstr(text, "\"chat_template\""));
-        for (size_t i = all; told && i-- > 0;)
-            if (manners[i].kind == kind && has_words(text, manners[i].sign)) found = &manners[i];
+        if (told) found = manner_of(kind, text);
         free(text);
     }
-    return told ? found : first;
+    return found;
 }
 /* Writes the prompt. 0, or 1 after a message. */
 static int write_prompt(ask *a)
@@ -215,7 +236,8 @@ static int write_prompt(ask *a)
 static int read_options(settings *o, int argc, char **argv)
 {
     const talk_option known[] = {
-        { "--type", NULL, 0, &o->type }, { "--longest", &o->longest, 65536, NULL },
+        { "--type", NULL, 0, &o->type }, { "--mmproj", NULL, 0, &o->mmproj },
+        { "--longest", &o->longest, 65536, NULL },
         { "--film", &o->film, 1000, NULL },
         { "--count", &o->count, 1e6, NULL }, { "--temperature", &o->temperature, 100, NULL },
         { "--top-p", &o->top_p, 1, NULL }, { "--seed", &o->seed, 9e15, NULL },
@@ -272,7 +294,8 @@ static int open_model(ask *a)
     talk *k = &a->k;
     int type = find_type(a->o->type ? a->o->type : "float");
     if (type < 0) return 1;
-    a->v = mmix_vlm_load_as(k->m, a->o->folder, type);
+    if (a->o->mmproj) a->v = mmix_vlm_load_gguf(k->m, a->o->folder, a->o->mmproj, type);
+    else a->v = mmix_vlm_load_as(k->m, a->o->folder, type);
     if (!a->v) return fail(mmix_error(k->m));
     if (a->o->longest > 0 && mmix_vlm_longest(a->v, (size_t)a->o->longest))
         return fail(mmix_error(k->m));
@@ -291,7 +314,8 @@ static int open_model(ask *a)
         return fail("the tokenizer's <|video_pad|> is not the model's");
     if (is_nvila && c->film_frames && tokenizer_find(k->t, "<vila/video>") != c->film_token)
         return fail("the tokenizer's <vila/video> is not the model's");
-    int bad = read_configs(k, a->words) || tokenizer_ids_add(&k->ends, tokenizer_end(k->t));
+    int bad = a->o->mmproj ? read_metadata(k, a->words) : read_configs(k, a->words);
+    bad = bad || tokenizer_ids_add(&k->ends, tokenizer_end(k->t));
     int is_idefics = c->kind == MMIX_VLM_IDEFICS3;
     int32_t end = tokenizer_find(k->t, is_idefics ? "<end_of_utterance>" : "<|im_end|>");
     return bad || (end >= 0 && tokenizer_ids_add(&k->ends, end)) ? fail("out of memory") : 0;

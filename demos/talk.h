@@ -132,6 +132,26 @@ static int read_configs(talk *k, const char *folder)
     free(generation);
     return bad ? fail("out of memory") : 0;
 }
+/* What a GGUF says of positions and of tokens that end a text. */
+static int read_metadata(talk *k, const char *weights)
+{
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
+                                        "tokenizer.ggml.eot_token_id" };
+    char key[256];
+    mmix_archive *a = mmix_archive_open(k->m, weights);
+    const char *kind = mmix_archive_metadata(a, "general.architecture");
+    snprintf(key, sizeof key, "%.200s.context_length", kind ? kind : "");
+    const char *value = mmix_archive_metadata(a, key);
+    double positions = value ? strtod(value, NULL) : 0;
+    int bad = 0;
+    if (positions >= 1) k->positions = (size_t)positions;
+    for (int i = 0; i < 2; i++) {
+        value = mmix_archive_metadata(a, ends[i]);
+        if (value) bad |= tokenizer_ids_add(&k->ends, (int32_t)strtol(value, NULL, 10));
+    }
+    mmix_archive_close(a);
+    return bad ? fail("out of memory") : 0;
+}
 /* Whether the tokenizer is the decoder's. 0, or 1 after a message. */
 static int check_vocabulary(const talk *k)
 {

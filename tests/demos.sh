@@ -83,6 +83,11 @@ for folder in tests/golden/vlm/smolvlm tests/golden/vlm/idefics3 tests/golden/vl
     if $t/ask $folder $folder/picture.ppm "what is this?" --count 8 2>$t/ask.err | cmp -s - $folder/answer.txt; then ok
     else no "ask $folder: another answer than transformers'" $t/ask.err; fi
 done
+for folder in tests/golden/vlm/smolvlm tests/golden/qwen/qwen2 tests/golden/qwen/qwen2.5-flat; do
+    [ -x $t/ask ] || continue
+    if $t/ask $folder/decoder.gguf --mmproj $folder/tower.gguf $folder/picture.ppm "what is this?" --count 8 2>$t/ask.err | cmp -s - $folder/answer.txt; then ok
+    else no "ask $folder's GGUFs: another answer than transformers'" $t/ask.err; fi
+done
 for folder in tests/golden/vlm/nvila tests/golden/vlm/nvila-tiles tests/golden/vlm/nvila-scales; do
     [ -x $t/ask ] || continue
     for more in "" -two "-film --film 2"; do
@@ -95,6 +100,7 @@ done
 asked() { refuses_by ask "$@"; }
 asked 'nowhere: expected a folder with model\.safetensors' $t/nowhere x
 asked '^ask: no question; --help says' tests/golden/vlm/smolvlm
+asked 'general\.architecture: expected qwen2vl, found llama|expected <.image_pad.> among them' tests/golden/vlm/smolvlm/decoder.gguf x --mmproj tests/golden/qwen/qwen2/tower.gguf
 asked 'missing\.ppm: missing, or not to be read' tests/golden/vlm/smolvlm $t/missing.ppm x
 asked '101 pictures, expected at most the 900' tests/golden/vlm/smolvlm $(for i in $(seq 101); do echo tests/golden/vlm/smolvlm/picture.ppm; done) x
 asked '^ask: --type: give float' tests/golden/vlm/smolvlm x --type int3

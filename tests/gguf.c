@@ -1202,10 +1202,10 @@ static void decoders_refused(void)
 {
     static const change of[] = {
         { "general.architecture", TEXT, 0, "gemma2",
-          "general.architecture: expected llama, smollm3, granite, qwen2, qwen3, gemma3, mamba, "
+          "general.architecture: expected llama, smollm3, granite, qwen2, qwen2vl, qwen3, gemma3, mamba, "
           "mamba2, granitehybrid, falcon-h1 or nemotron_h, found gemma2" },
         { "general.architecture", -1, 0, NULL,
-          "general.architecture: expected llama, smollm3, granite, qwen2, qwen3, gemma3, mamba, "
+          "general.architecture: expected llama, smollm3, granite, qwen2, qwen2vl, qwen3, gemma3, mamba, "
           "mamba2, granitehybrid, falcon-h1 or nemotron_h, found none" },
         { "llama.expert_count", U32, 8, NULL,
           "expert_count: expected none: mixtures of experts are not done here" },

@@ -760,8 +760,145 @@ static int opened(const mmix_options *o, void *user)     /* a folder */
     mmix_destroy(m);
     return kind;
 }
+
+/* ---- two GGUFs in place of a folder ---- */
+
+/* Opens decoder.gguf and one of the towers of a golden folder. */
+static mmix_vlm *gguf_load(mmix_ctx *m, const char *folder, const char *tower, int dtype)
+{
+    char of_decoder[256], of_tower[256];
+    snprintf(of_decoder, sizeof of_decoder, "%.200s/decoder.gguf", folder);
+    snprintf(of_tower, sizeof of_tower, "%.200s/%.40s.gguf", folder, tower);
+    return mmix_vlm_load_gguf(m, of_decoder, of_tower, dtype);
+}
+/* The files hold the folder's weights, so that towers have the same bits; a Llama's pairs of
+   rotary positions stand otherwise, and numbers of GGUF are float. */
+static void gguf_beside(const char *folder, const char *tower)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_vlm *v = gguf_load(m, folder, tower, MMIX_DTYPE_REAL), *of = mmix_vlm_load(m, folder);
+    char text[300];
+    snprintf(text, sizeof text, "%.200s, %.40s.gguf", folder, tower);
+    doing(text);
+    FINE(m);
+    if (!CHECK(v && of)) return;
+    const mmix_params *found = mmix_vlm_params(v), *expected = mmix_vlm_params(of);
+    CHECK(found->count == expected->count);
+    for (size_t i = 0; i < found->count; i++) {
+        const mmix_tensor *x = found->at[i].tensor, *y = expected->at[i].tensor;
+        CHECK(!memcmp(mmix_data(x), mmix_data(y), mmix_count(x) * sizeof(real)));
+    }
+    const mmix_vlm_config *c = mmix_vlm_config_of(v), *d = mmix_vlm_config_of(of);
+    CHECK(c->image_token == d->image_token && c->film_token == d->film_token);
+    CHECK(c->positions == d->positions && c->longest == d->longest && c->tile == d->tile);
+    static uint8_t rgb[3 * 40 * 30];
+    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 2654435761u >> 24);
+    const mmix_picture picture = { rgb, 40, 30 };
+    mmix_vlm_plan plan[2];
+    memset(plan, 0, sizeof plan);
+    mmix_vlm_plan_picture(m, v, 40, 30, 1, &plan[0]);
+    mmix_vlm_plan_picture(m, of, 40, 30, 1, &plan[1]);
+    CHECK(!memcmp(&plan[0], &plan[1], sizeof *plan));
+    int32_t ids[400];
+    size_t n = 0;
+    for (; n < plan->tokens + 4 && n < 400; n++) ids[n] = c->image_token;
+    ids[0] = ids[1] = 5;
+    ids[n - 1] = ids[n - 2] = 7;
+    mmix_sequence s[2];
+    mmix_tensor *logits[2];
+    mmix_vlm *both[2] = { v, of };
+    for (int i = 0; i < 2; i++) {
+        mmix_vlm_sequence(m, both[i], ids, n, &picture, 1, &s[i]);
+        mmix_decoder *language = mmix_vlm_decoder(both[i]);
+        logits[i] = mmix_decoder_logits(m, language, mmix_decoder_forward(m, language, &s[i], NULL));
+    }
+    FINE(m);
+    if (CHECK(logits[0] && logits[1])) CHECK(apart(logits[0], logits[1]) < 1e-5);
+    mmix_vlm_destroy(of);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+}
+/* Files with wrong bytes: an error or a model. */
+static void gguf_broken(const char *folder, const char *name)
+{
+    static char bytes[1 << 16], broken[1 << 16];
+    char path[256], other[256];
+    uint32_t random = 1;
+    size_t opened = 0;
+    mmix_ctx *m = mmix_create(NULL);
+    int is_tower = name[0] == 't';
+    snprintf(path, sizeof path, "%.200s/%s", folder, name);
+    snprintf(other, sizeof other, "%.200s/%s", folder, is_tower ? "decoder.gguf" : "tower.gguf");
+    size_t n = text_of(path, bytes, sizeof bytes);
+    for (int k = 0; k < 150; k++) {
+        memcpy(broken, bytes, n);
+        for (int edit = 0; edit <= k % 3; edit++) {
+            random = random * 1664525u + 1013904223u;
+            broken[random / 65536 % 3000] = (char)random;        /* among the values */
+        }
+        write_bytes(FOLDER "/broken.gguf", broken, k % 10 ? n : random / 65536 % n);
+        mmix_vlm *v = mmix_vlm_load_gguf(m, is_tower ? other : FOLDER "/broken.gguf",
+                                         is_tower ? FOLDER "/broken.gguf" : other, 0);
+        CHECK(v ? !mmix_error(m) : mmix_error(m) != NULL);
+        opened += v != NULL;
+        mmix_vlm_destroy(v);
+        mmix_error_clear(m);
+        mmix_reset(m);
+    }
+    CHECK(opened > 0 && opened < 150);
+    mmix_destroy(m);
+}
+static void ggufs(void)
+{
+    static const char *const folders[] = { GOLDEN "/smolvlm", "tests/golden/qwen/qwen2",
+                                           "tests/golden/qwen/qwen2.5-flat" };
+    static const char decoder[] = GOLDEN "/smolvlm/decoder.gguf";
+    static const char tower[] = GOLDEN "/smolvlm/tower.gguf";
+    for (int i = 0; i < 3; i++) gguf_beside(folders[i], "tower");
+    gguf_beside(folders[0], "tower-old");
+    doing("");
+    gguf_broken(folders[0], "tower.gguf");
+    gguf_broken(folders[0], "decoder.gguf");
+    gguf_broken(folders[2], "tower.gguf");
+    mmix_ctx *m = mmix_create(NULL);
+    BAD(mmix_vlm_load_gguf(m, NULL, tower, 0), "mmix_vlm_load_gguf", "decoder is NULL");
+    BAD(mmix_vlm_load_gguf(m, decoder, NULL, 0), "mmix_vlm_load_gguf", "tower is NULL");
+    BAD(mmix_vlm_load_gguf(m, decoder, tower, MMIX_DTYPE_I32), "mmix_vlm_load_gguf", "dtype");
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load_gguf(m, decoder, "build/nowhere.gguf", 0),
+               "build/nowhere.gguf", "cannot be opened");
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load_gguf(m, tower, tower, 0), "tower.gguf",
+               "expected a decoder, with token_embd.weight, found clip");
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load_gguf(m, decoder, decoder, 0), "decoder.gguf",
+               "expected a tower, with general.architecture clip");
+    REFUSED_AS(MMIX_ERROR_FILE, m,
+               !mmix_vlm_load_gguf(m, decoder, "tests/golden/qwen/qwen2/tower.gguf", 0),
+               "smolvlm/decoder.gguf", "tokenizer.ggml.tokens: expected <|image_pad|> among them");
+    REFUSED_AS(MMIX_ERROR_FILE, m,
+               !mmix_vlm_load_gguf(m, "tests/golden/qwen/qwen2/decoder.gguf", tower, 0),
+               "qwen2/decoder.gguf", "expected <image> among them, found none");
+    REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, GOLDEN "/smolvlm/decoder.gguf"),
+               "decoder.gguf", "expected a folder");
+    mmix_vlm *v = gguf_load(m, folders[0], "tower", MMIX_DTYPE_I8);
+    FINE(m);
+    CHECK(v && mmix_vlm_params(v)->dtype == MMIX_DTYPE_I8);
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+}
+static int gguf_opened(const mmix_options *o, void *user)        /* a folder */
+{
+    mmix_ctx *m = mmix_create(o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_vlm *v = gguf_load(m, (const char *)user, "tower", MMIX_DTYPE_REAL);
+    int kind = mmix_error_kind(m);
+    CHECK((v == NULL) == (kind != 0));
+    mmix_vlm_destroy(v);
+    mmix_destroy(m);
+    return kind;
+}
 static void allocations(void)
 {
+    static const char *const ggufs_of[] = { GOLDEN "/smolvlm", "tests/golden/qwen/qwen2.5-flat" };
+    each_memory_fails(gguf_opened, ggufs_of, 2, 1);
     static const char *const of[] = { GOLDEN "/smolvlm", GOLDEN "/llava-few", GOLDEN "/nvila",
                                       GOLDEN "/nvila-tiles", GOLDEN "/nvila-scales" };
     each_memory_fails(opened, of, sizeof of / sizeof *of, ARENA_BLOCK == 256 ? 11 : 1);
@@ -783,6 +920,7 @@ int main(int argc, char **argv)
         nvila_films();
         gradients();
         narrow();
+        ggufs();
         allocations();
     }
     return summary();
