@@ -33716,16 +33716,19 @@ typedef struct mmixi_names {
     const mmixi_renaming *renamings;             /* NULL: a file's names are the parameters' */
     const mmixi_renaming *trunk;                 /* of "vision_model.", if they are others */
     int openclip;                                /* projections are W of x W, not of x Wᵀ */
-    int huggingface;                             /* the renamings are Hugging Face's */
+    int huggingface;                             /* a backbone's, named by Hugging Face */
     int no_key_bias;                             /* q and v have biases in the file, k has none */
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
     int wrapped;                                 /* wrappers' names stand inside of names */
     int bare_positions;                          /* pos_embed lacks the class token's row, a 0 */
     int gguf;                /* Mamba's arrays have other axes of one, and A = -e^A_log for A_log */
     char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
-    char full[2 * MMIXI_PART_NAME];              /* a piece of a parameter: its name in the file, … */
-    int pieces;                                  /* … and how many pieces the parameter has */
 } mmixi_names;
+/* How a file names a piece of a parameter, and how many pieces it has of it. */
+typedef struct mmixi_piece_name {
+    char full[2 * MMIXI_PART_NAME];
+    int pieces;
+} mmixi_piece_name;
 
 /* Word number i of several with | between them, or the last one where there are fewer. */
 static const char *mmixi_piece_word(const char *words, int i)
@@ -33737,38 +33740,45 @@ static const char *mmixi_piece_word(const char *words, int i)
     }
     return words;
 }
-/* Writes to f->full how Hugging Face names a part of the classifier. It stands beside the network,
-   whose prefix ends in the network's own name ("vit."). */
-static void mmixi_classifier_name(mmixi_names *f, const char *part)
+/* How Hugging Face names a part of the classifier. It stands beside the network, whose prefix ends
+   in the network's own name ("vit."). */
+static mmixi_piece_name mmixi_classifier_name(const mmixi_names *f, const char *part)
 {
+    mmixi_piece_name name;
     size_t outer = strlen(f->prefix);
     if (outer) outer--;
     while (outer && f->prefix[outer - 1] != '.')
         outer--;
-    snprintf(f->full, sizeof f->full, "%.*sclassifier.%.100s", (int)outer, f->prefix, part);
+    name.pieces = 1;
+    snprintf(name.full, sizeof name.full, "%.*sclassifier.%.100s", (int)outer, f->prefix, part);
+    return name;
 }
-/* Writes to f->full how the file names piece `piece` of a parameter. */
-static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
+/* How the file names piece `piece` of a parameter. */
+static mmixi_piece_name mmixi_name_in_file(const mmixi_names *f, const char *name, int piece)
 {
-    f->pieces = 1;
-    if (f->huggingface && !strncmp(name, "head.", 5)) {
-        mmixi_classifier_name(f, name + 5);
-        return;
-    }
-    snprintf(f->full, sizeof f->full, "%s%.255s", f->prefix, name);
+    mmixi_piece_name file;
+    if (f->huggingface && !strncmp(name, "head.", 5)) return mmixi_classifier_name(f, name + 5);
+    file.pieces = 1;
+    snprintf(file.full, sizeof file.full, "%s%.255s", f->prefix, name);
     const mmixi_renaming *list = f->renamings;
     if (f->trunk && !strncmp(name, "vision_model.", 13)) list = f->trunk;
     for (const mmixi_renaming *r = list; r && r->ours; r++) {
         char rest[MMIXI_PART_NAME];
-        char *at = strstr(f->full + strlen(f->prefix), r->ours);
+        char *at = strstr(file.full + strlen(f->prefix), r->ours);
         const char *word = mmixi_piece_word(r->theirs, piece);
         size_t room;
         if (!at) continue;
-        for (const char *c = r->theirs; *c; c++) f->pieces += *c == '|';
-        room = (size_t)(f->full + sizeof f->full - at);
+        for (const char *c = r->theirs; *c; c++) file.pieces += *c == '|';
+        room = (size_t)(file.full + sizeof file.full - at);
         snprintf(rest, sizeof rest, "%s", at + strlen(r->ours));
         snprintf(at, room, "%.*s%s", (int)strcspn(word, "|"), word, rest);
     }
+    return file;
+}
+/* How many pieces of a parameter the file has: 3 of a q-k-v matrix that it has as q, k and v. */
+static int mmixi_piece_count(const mmixi_names *f, const char *name)
+{
+    return mmixi_name_in_file(f, name, 0).pieces;
 }
 /* Skips the names that PyTorch's wrappers of modules put in front of a module's own. */
 static const char *mmixi_unwrapped(const char *name)
@@ -33808,22 +33818,21 @@ static const mmix_entry *mmixi_entry_named(const mmixi_names *f, const char *ful
     return NULL;
 }
 /* Finds the entry of a parameter's piece, or NULL. */
-static const mmix_entry *mmixi_entry(mmixi_names *f, const char *name, int piece)
+static const mmix_entry *mmixi_entry(const mmixi_names *f, const char *name, int piece)
 {
-    const mmix_entry *e;
     size_t before = strlen(f->prefix) + 7;           /* what "blocks." follows */
-    mmixi_file_name(f, name, piece);
-    e = mmixi_entry_named(f, f->full);
+    mmixi_piece_name file = mmixi_name_in_file(f, name, piece);
+    const mmix_entry *e = mmixi_entry_named(f, file.full);
     if (e || !f->chunked || strncmp(name, "blocks.", 7)) return e;
     for (int chunk = 0; !e && chunk <= atoi(name + 7); chunk++) {
         char full[2 * MMIXI_PART_NAME];
-        snprintf(full, sizeof full, "%.*s%d.%.255s", (int)before, f->full, chunk, f->full + before);
+        snprintf(full, sizeof full, "%.*s%d.%.255s", (int)before, file.full, chunk, file.full + before);
         e = mmixi_entry_named(f, full);
     }
     return e;
 }
 /* Size `axis` of an array, or 0 if there is none. */
-static size_t mmixi_entry_size(mmixi_names *f, const char *name, int axis)
+static size_t mmixi_entry_size(const mmixi_names *f, const char *name, int axis)
 {
     const mmix_entry *e = mmixi_entry(f, name, 0);
     return e && axis < e->ndim ? e->shape[axis] : 0;
@@ -33835,64 +33844,75 @@ static int mmixi_names_contain(const mmix_archive *a, const char *part)
         if (strstr(a->entries[i].name, part)) return 1;
     return 0;
 }
-/* OpenAI's and OpenCLIP's towers. */
-static void mmixi_names_openclip_find(mmixi_names *f)
+/* The signs by which a system's files are known: one name contains `sign`, and one `also` unless it
+   is NULL. The first line that fits tells how the file names parameters; if none does, it uses the
+   names of this library. */
+typedef struct mmixi_writer {
+    const char *sign, *also;
+    const mmixi_renaming *renamings;
+    int flag;                                    /* of mmixi_names, below; or 0 */
+} mmixi_writer;
+enum { MMIXI_WRITER_HUGGINGFACE = 1, MMIXI_WRITER_GGUF, MMIXI_WRITER_OPENCLIP };
+static const mmixi_writer mmixi_writers[] = {
+    { "embeddings.patch_embeddings.weight", NULL, mmixi_names_dinov3, MMIXI_WRITER_HUGGINGFACE },
+    { "layernorm_before", ".attention.q_proj.", mmixi_names_vit_5, MMIXI_WRITER_HUGGINGFACE },
+    { "layernorm_before", NULL, mmixi_names_vit, MMIXI_WRITER_HUGGINGFACE },
+    { "embeddings.position_embeddings", ".attention.q_proj.", mmixi_names_dinov2_5,
+      MMIXI_WRITER_HUGGINGFACE },
+    { "embeddings.position_embeddings", NULL, mmixi_names_dinov2, MMIXI_WRITER_HUGGINGFACE },
+    { "token_embd.weight", ".ffn_norm.", mmixi_names_gguf, MMIXI_WRITER_GGUF },
+    { "token_embd.weight", NULL, mmixi_names_gguf_single, MMIXI_WRITER_GGUF },
+    { "backbone.embeddings.weight", NULL, mmixi_names_mamba, 0 },
+    { "backbone.embedding.weight", NULL, mmixi_names_mamba_ssm, 0 },
+    { ".pre_ff_layernorm.", NULL, mmixi_names_hybrid, 0 },
+    { ".shared_mlp.", NULL, mmixi_names_granite, 0 },
+    { ".pre_feedforward_layernorm.", NULL, mmixi_names_gemma, 0 },
+    { "vision_model.embeddings.patch_embedding.weight", NULL, mmixi_names_towers, 0 },
+    { "visual.conv1.weight", "text.token_embedding.weight", mmixi_names_openclip_text,
+      MMIXI_WRITER_OPENCLIP },
+    { "visual.conv1.weight", NULL, mmixi_names_openclip, MMIXI_WRITER_OPENCLIP },
+    { "visual.trunk.", "text.token_embedding.weight", mmixi_names_openclip_text,
+      MMIXI_WRITER_OPENCLIP },
+    { "visual.trunk.", NULL, mmixi_names_openclip, MMIXI_WRITER_OPENCLIP },
+    { "reg_token", NULL, mmixi_names_timm, 0 }
+};
+static const mmixi_writer *mmixi_writer_of(const mmix_archive *a)
 {
-    f->openclip = 1;
-    f->renamings = mmixi_names_openclip;
-    if (mmixi_names_contain(f->a, "text.token_embedding.weight"))
-        f->renamings = mmixi_names_openclip_text;
-    if (mmixi_names_contain(f->a, "visual.trunk.")) f->trunk = mmixi_names_trunk;
+    for (size_t i = 0; i < sizeof mmixi_writers / sizeof *mmixi_writers; i++) {
+        const mmixi_writer *w = &mmixi_writers[i];
+        if (!mmixi_names_contain(a, w->sign)) continue;
+        if (!w->also || mmixi_names_contain(a, w->also)) return w;
+    }
+    return NULL;
 }
+/* Whether OpenAI or OpenCLIP wrote the file. */
 static int mmixi_names_are_openclip(const mmix_archive *a)
 {
-    return mmixi_names_contain(a, "visual.conv1.weight") || mmixi_names_contain(a, "visual.trunk.");
+    const mmixi_writer *w = mmixi_writer_of(a);
+    return w && w->flag == MMIXI_WRITER_OPENCLIP;
 }
 /* Finds out from the names which system wrote the file. */
 static void mmixi_names_recognise(mmixi_names *f)
 {
-    int five = mmixi_names_contain(f->a, ".attention.q_proj.");
-    f->gguf = mmix_archive_find(f->a, "token_embd.weight") != NULL;
+    const mmixi_writer *w = mmixi_writer_of(f->a);
     f->chunked = mmixi_names_contain(f->a, "blocks.0.0.norm1.weight");
     f->wrapped = mmixi_names_contain(f->a, "_orig_mod.")
         || mmixi_names_contain(f->a, "_wrapped_module.");
-    f->huggingface = 1;
-    if (mmixi_names_contain(f->a, "embeddings.patch_embeddings.weight")) {
-        f->renamings = mmixi_names_dinov3;
-        f->no_key_bias = 1;
-    }
-    else if (mmixi_names_contain(f->a, "layernorm_before"))
-        f->renamings = five ? mmixi_names_vit_5 : mmixi_names_vit;
-    else if (mmixi_names_contain(f->a, "embeddings.position_embeddings"))
-        f->renamings = five ? mmixi_names_dinov2_5 : mmixi_names_dinov2;
-    else {
-        f->huggingface = 0;
-        if (mmix_archive_find(f->a, "token_embd.weight")) {
-            f->renamings = mmixi_names_gguf_single;
-            if (mmixi_names_contain(f->a, ".ffn_norm.")) f->renamings = mmixi_names_gguf;
-        }
-        else if (mmixi_names_contain(f->a, "backbone.embeddings.weight"))
-            f->renamings = mmixi_names_mamba;
-        else if (mmixi_names_contain(f->a, "backbone.embedding.weight"))
-            f->renamings = mmixi_names_mamba_ssm;
-        else if (mmixi_names_contain(f->a, ".pre_ff_layernorm.")) f->renamings = mmixi_names_hybrid;
-        else if (mmixi_names_contain(f->a, ".shared_mlp.")) f->renamings = mmixi_names_granite;
-        else if (mmixi_names_contain(f->a, ".pre_feedforward_layernorm."))
-            f->renamings = mmixi_names_gemma;
-        else if (mmixi_names_contain(f->a, "vision_model.embeddings.patch_embedding.weight"))
-            f->renamings = mmixi_names_towers;
-        else if (mmixi_names_are_openclip(f->a)) mmixi_names_openclip_find(f);
-        else if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
-    }
+    if (!w) return;
+    f->renamings = w->renamings;
+    f->huggingface = w->flag == MMIXI_WRITER_HUGGINGFACE;
+    f->gguf = w->flag == MMIXI_WRITER_GGUF;
+    f->openclip = w->flag == MMIXI_WRITER_OPENCLIP;
+    f->no_key_bias = w->renamings == mmixi_names_dinov3;
+    if (f->openclip && mmixi_names_contain(f->a, "visual.trunk.")) f->trunk = mmixi_names_trunk;
 }
 /* Finds the prefix of all names: what stands before the parameter `first` in the file. There may be
    several, as a training run holds student and teacher. Then it is the shortest one with "teacher"
    in it, or else the shortest. */
 static void mmixi_names_find_prefix(mmixi_names *f, const char *first)
 {
-    size_t best = SIZE_MAX, length;
-    mmixi_file_name(f, first, 0);
-    length = strlen(f->full);
+    mmixi_piece_name bare = mmixi_name_in_file(f, first, 0);
+    size_t best = SIZE_MAX, length = strlen(bare.full);
     for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
         const char *name = f->a->entries[i].name;
         size_t before, rank;
@@ -33900,7 +33920,7 @@ static void mmixi_names_find_prefix(mmixi_names *f, const char *first)
         before = strlen(name) - length;
         rank = before;
         if (before >= MMIXI_PART_NAME) continue;
-        if (strcmp(name + before, f->full) || (before && name[before - 1] != '.')) continue;
+        if (strcmp(name + before, bare.full) || (before && name[before - 1] != '.')) continue;
         if (!strstr(name, "teacher")) rank += MMIXI_PART_NAME;
         if (rank >= best) continue;
         best = rank;
@@ -33977,6 +33997,7 @@ static int mmixi_entry_unused(const char *name)
                                x_oi = scale_ob n_oi + minimum_ob, b = i / 32; in 16 bytes are n of
                                a block: first the lower halves, then the upper ones */
 typedef struct mmixi_stored {
+    mmixi_piece_name name;
     const mmix_entry *entry, *scale, *minimum;
     mmix_tensor expected;
     int turned;                                  /* the file has the transposed matrix */
@@ -33999,20 +34020,22 @@ static int mmixi_stored_bare(const mmixi_names *f, const mmix_param *q, const mm
     if (!f->bare_positions || !e || strcmp(q->name, "pos_embed")) return 0;
     return t->ndim == 3 && e->ndim == 3 && e->shape[1] + 1 == t->shape[1];
 }
-static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int piece)
+static mmixi_stored mmixi_stored_of(const mmixi_names *f, const mmix_param *q, int piece)
 {
     mmixi_stored part;
+    part.name = mmixi_name_in_file(f, q->name, piece);
     part.entry = mmixi_entry(f, q->name, piece);
     part.expected = *q->tensor;
     size_t *shape = part.expected.shape;
-    int is_probe = f->trunk && strstr(f->full, "attn_pool.") && f->pieces == 2;
-    part.is_frame = f->pieces > 1 && q->tensor->ndim == 5;
+    int pieces = part.name.pieces;
+    int is_probe = f->trunk && strstr(part.name.full, "attn_pool.") && pieces == 2;
+    part.is_frame = pieces > 1 && q->tensor->ndim == 5;
     if (part.is_frame) {                         /* (D, C, frames, p, p): of one (D, C, p, p) */
         part.expected.ndim = 4;
         shape[2] = shape[3];
     }
     else if (is_probe) shape[0] = shape[0] / 3 * (size_t)(piece + 1);    /* q; k and v */
-    else shape[0] /= (size_t)f->pieces;
+    else shape[0] /= (size_t)pieces;
     part.turned = f->openclip && (!strcmp(q->name, "visual_projection.weight")
                                   || !strcmp(q->name, "text_projection.weight"));
     if (part.turned) {
@@ -34075,40 +34098,52 @@ static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry 
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, ")");
 }
-/* Prints a line for each piece of a parameter that does not fit. Sets used[i] for the entries it
-   has. */
-static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param *q, char *used)
+/* What a file's arrays have been compared with: a line for each that does not fit, and how many of
+   each kind there are. */
+typedef struct mmixi_comparison {
+    mmixi_text text;
+    char *used;                                  /* used[i]: a parameter has entry i */
+    size_t missing, reshaped, unexpected;
+} mmixi_comparison;
+static void mmixi_compare_entry(mmixi_comparison *c, const mmixi_names *f, const mmixi_stored *part,
+                                const char *shape)
 {
-    int piece = 0;
-    do {
+    const mmix_entry *entries = f->a->entries;
+    c->used[part->entry - entries] = 1;
+    if (part->scale) c->used[part->scale - entries] = 1;
+    if (part->minimum) c->used[part->minimum - entries] = 1;
+    if (mmixi_stored_fits(f, part)) return;
+    c->reshaped++;
+    mmixi_print_entry(&c->text, "reshaped", part->entry);
+    mmixi_print(&c->text, ", expected %s%s\n", shape, mmixi_stored_wants(part));
+}
+/* Compares each piece of a parameter with the entry that the file has for it. */
+static void mmixi_compare_param(mmixi_comparison *c, const mmixi_names *f, const mmix_param *q)
+{
+    int pieces = mmixi_piece_count(f, q->name);
+    for (int piece = 0; piece < pieces; piece++) {
         char shape[MMIXI_TEXT];
         mmixi_stored part = mmixi_stored_of(f, q, piece);
         mmixi_shape_text(&part.expected, shape);
-        if (part.entry) {
-            used[part.entry - f->a->entries] = 1;
-            if (part.scale) used[part.scale - f->a->entries] = 1;
-            if (part.minimum) used[part.minimum - f->a->entries] = 1;
-            if (!mmixi_stored_fits(f, &part)) {
-                mmixi_print_entry(t, "reshaped", part.entry);
-                mmixi_print(t, ", expected %s%s\n", shape, mmixi_stored_wants(&part));
-            }
+        if (part.entry) mmixi_compare_entry(c, f, &part, shape);
+        else if (!mmixi_stored_may_lack(f, q, piece)) {
+            c->missing++;
+            mmixi_print(&c->text, "missing %s %s\n", part.name.full, shape);
         }
-        else if (!mmixi_stored_may_lack(f, q, piece))
-            mmixi_print(t, "missing %s %s\n", f->full, shape);
-        piece++;
-    } while (piece < f->pieces);
+    }
 }
-/* Prints a line for each entry under the prefix that no parameter has used. Those that are known
-   not to be used are left out unless `all` is set. */
-static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *used, int all)
+/* Names the entries under the prefix that no parameter has used. Those that are known not to be
+   used are left out unless `all` is set. */
+static void mmixi_compare_rest(mmixi_comparison *c, const mmixi_names *f, int all)
 {
     size_t before = strlen(f->prefix);
     for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
         const mmix_entry *e = &f->a->entries[i];
-        if (used[i] || strncmp(e->name, f->prefix, before)) continue;
+        if (c->used[i] || strncmp(e->name, f->prefix, before)) continue;
         if (!all && mmixi_entry_unused(e->name + before)) continue;
-        mmixi_print_entry(t, "unexpected", e);
-        mmixi_print(t, "\n");
+        c->unexpected++;
+        mmixi_print_entry(&c->text, "unexpected", e);
+        mmixi_print(&c->text, "\n");
     }
 }
 /* `count` parameters of a list, from `first` on, and how the archive names them. A model may have
@@ -34128,33 +34163,36 @@ static mmixi_listed mmixi_listed_of(mmix_params *p, const mmix_archive *a, const
     part.names = mmixi_names_of(a, prefix, p->count ? p->at->name : "");
     return part;
 }
-/* Prints a line for each parameter of n parts that does not fit, and for each entry under the first
-   one's prefix that belongs to none. `all` as above. */
-static const char *mmixi_parts_check(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
+/* Compares all parameters of n parts, and then what the first one's prefix has beside them. `all` as
+   above. The text is NULL after an error. */
+static mmixi_comparison mmixi_parts_compare(mmix_ctx *m, const mmixi_listed *part, size_t n,
+                                            int all)
 {
-    mmixi_text t = { NULL, 0, 0 };
+    mmixi_comparison c;
     size_t entries = mmix_archive_count(part->names.a);
-    char *used = (char *)mmixi_step(m, entries + 1);
+    memset(&c, 0, sizeof c);
+    c.used = (char *)mmixi_step(m, entries + 1);
     for (int pass = 0; pass < 2 && !m->error_kind; pass++) {     /* measured, then written */
-        t.room = t.at + 1;
-        t.at = 0;
-        if (pass) t.out = (char *)mmixi_header(m, t.room);
-        memset(used, 0, entries);
+        c.text.room = c.text.at + 1;
+        c.text.at = 0;
+        if (pass) c.text.out = (char *)mmixi_header(m, c.text.room);
+        memset(c.used, 0, entries);
+        c.missing = c.reshaped = c.unexpected = 0;
         for (size_t k = 0; k < n; k++) {
             const mmix_param *first = part[k].p->at + part[k].first;
             for (size_t i = 0; i < part[k].count; i++)
-                mmixi_compare_param(&t, &part[k].names, &first[i], used);
+                mmixi_compare_param(&c, &part[k].names, &first[i]);
         }
-        mmixi_compare_rest(&t, &part->names, used, all);
+        mmixi_compare_rest(&c, &part->names, all);
     }
-    return t.out;
+    return c;
 }
 MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix)
 {
     if (!p) return NULL;
     mmixi_listed part = mmixi_listed_of((mmix_params *)p, archive, prefix);
-    return mmixi_parts_check(p->m, &part, 1, prefix != NULL);
+    return mmixi_parts_compare(p->m, &part, 1, prefix != NULL).text.out;
 }
 /* Gives back the memory of what has been read of a mapped .safetensors or GGUF: whole pages. */
 static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
@@ -34399,27 +34437,26 @@ static void mmixi_narrow_bands(mmixi_narrow_read *job, size_t n)
     if (e) mmixi_entry_forget(job->a, e);
 }
 /* Reads a narrow matrix piece by piece. 0, or -1. */
-static int mmixi_narrow_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+static int mmixi_narrow_param_read(mmix_ctx *m, const mmixi_names *f, const mmix_param *q)
 {
     mmix_mark mark = mmix_mark_here(m);
     size_t D = q->tensor->shape[1];
     mmixi_narrow_read job = { m, f->a, NULL, q->tensor, NULL, 0, 0, 0 };
     job.room = mmixi_reals(m, m->lanes * MMIXI_PANEL, D);
     if (!job.room) return -1;
-    int piece = 0;
-    do {
+    int pieces = mmixi_piece_count(f, q->name);
+    for (int piece = 0; piece < pieces; piece++) {
         mmixi_stored part = mmixi_stored_of(f, q, piece);
         size_t n = part.expected.shape[0];
         job.part = &part;
         mmixi_narrow_bands(&job, n);
         job.first += n;
-        piece++;
-    } while (piece < f->pieces);
+    }
     mmix_rewind(m, mark);
     return job.bad ? -1 : 0;
 }
 /* Reads a matrix (O, D) that the file has as (D, O). 0, or -1. */
-static int mmixi_turned_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+static int mmixi_turned_param_read(mmix_ctx *m, const mmixi_names *f, const mmix_param *q)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmixi_stored part = mmixi_stored_of(f, q, 0);
@@ -34435,11 +34472,12 @@ static int mmixi_turned_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param
     return 0;
 }
 /* Reads (D, C, frames, p, p) that the file has as an array (D, C, p, p) for each frame. 0, or -1. */
-static int mmixi_frames_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+static int mmixi_frames_param_read(mmix_ctx *m, const mmixi_names *f, const mmix_param *q)
 {
     mmix_mark mark = mmix_mark_here(m);
     const size_t *shape = q->tensor->shape;
-    size_t plane = shape[3] * shape[4], planes = shape[0] * shape[1], frames = (size_t)f->pieces;
+    size_t plane = shape[3] * shape[4], planes = shape[0] * shape[1];
+    size_t frames = (size_t)mmixi_piece_count(f, q->name);
     mmix_real *file = mmixi_reals(m, planes, plane);
     if (!file) return -1;
     for (size_t t = 0; t < frames; t++) {
@@ -34463,17 +34501,18 @@ static void mmixi_gemma_norm(const mmix_param *q)
 static int mmixi_gguf_rates(mmix_ctx *m, const mmixi_names *f, const mmix_param *q)
 {
     mmix_real *x = mmixi_of(q->tensor);
+    mmixi_piece_name file = mmixi_name_in_file(f, q->name, 0);
     if (!mmixi_param_is_rates(q->name)) return 0;
     for (size_t i = 0; i < mmix_count(q->tensor); i++) {
         if (!(x[i] < 0))
             return mmixi_file_fail(m, f->a->path, "%.60s: expected rates below 0, found %g",
-                                   f->full, (double)x[i]);
+                                   file.full, (double)x[i]);
         x[i] = (mmix_real)mmixi_log(-(double)x[i]);
     }
     return 0;
 }
 /* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
-static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
+static int mmixi_param_read(mmix_ctx *m, const mmixi_names *f, const mmix_param *q)
 {
     mmixi_stored first = mmixi_stored_of(f, q, 0);
     if (first.turned) return mmixi_turned_param_read(m, f, q);
@@ -34481,11 +34520,10 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
     if (mmixi_is_narrow(q->tensor)) return mmixi_narrow_param_read(m, f, q);
     size_t done = 0;
     mmix_real *values = mmixi_of(q->tensor);
-    int piece = 0;
-    do {
+    for (int piece = 0; piece < first.name.pieces; piece++) {
         mmixi_stored part = mmixi_stored_of(f, q, piece);
         size_t n = mmix_count(&part.expected);
-        size_t lacks = f->pieces == 1 ? mmix_count(q->tensor) - n : 0;
+        size_t lacks = first.name.pieces == 1 ? mmix_count(q->tensor) - n : 0;
         memset(values + done, 0, lacks * sizeof *values);
         done += lacks;
         if (!part.entry) memset(values + done, 0, n * sizeof *values);
@@ -34494,28 +34532,24 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
             if (mmixi_stored_rows(m, f->a, &part, 0, rows, values + done)) return -1;
         } else if (mmixi_entry_read(m, f->a, part.entry, values + done)) return -1;
         done += n;
-        piece++;
-    } while (piece < f->pieces);
+    }
     if (f->renamings == mmixi_names_gemma) mmixi_gemma_norm(q);
     return f->gguf ? mmixi_gguf_rates(m, f, q) : 0;
 }
 /* Fails unless the archive holds exactly the parameters of n parts. */
-static void mmixi_parts_expect(mmix_ctx *m, mmixi_listed *part, size_t n, int all)
+static void mmixi_parts_expect(mmix_ctx *m, const mmixi_listed *part, size_t n, int all)
 {
-    double expected = 0, missing = 0, reshaped = 0, unexpected = 0;
+    size_t expected = 0;
     mmix_mark mark = mmix_mark_here(m);
     const mmix_archive *archive = part->names.a;
-    const char *text = mmixi_parts_check(m, part, n, all);
-    for (size_t k = 0; k < n; k++) expected += (double)part[k].count;
-    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) {
-        if (*line == 'm') missing++;
-        else if (*line == 'r') reshaped++;
-        else unexpected++;
-    }
+    mmixi_comparison c = mmixi_parts_compare(m, part, n, all);
+    const char *text = c.text.out;
+    for (size_t k = 0; k < n; k++) expected += part[k].count;
     if (text && *text)
         mmixi_file_fail(m, archive ? archive->path : "no file", "expected %.0f parameters, found "
                         "%.0f missing, %.0f of another shape, %.0f unexpected; first: %.*s",
-                        expected, missing, reshaped, unexpected, (int)strcspn(text, "\n"), text);
+                        (double)expected, (double)c.missing, (double)c.reshaped,
+                        (double)c.unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
 }
 /* Reads n parts, which have all that the archive holds. 0, or -1. */
@@ -35090,7 +35124,7 @@ typedef struct mmixi_vision_shape {
 } mmixi_vision_shape;
 
 /* Counts the blocks: PART.0.NORM, PART.1.NORM, … */
-static size_t mmixi_found_depth(mmixi_names *f, const char *part, const char *norm)
+static size_t mmixi_found_depth(const mmixi_names *f, const char *part, const char *norm)
 {
     size_t depth = 0;
     while (depth <= MMIXI_DEPTH_MAX) {
@@ -35103,14 +35137,14 @@ static size_t mmixi_found_depth(mmixi_names *f, const char *part, const char *no
 }
 /* The width of a SwiGLU, or 0 if there is none. w12 holds w1 and w2, unless the file cuts it in
    two. */
-static size_t mmixi_vision_swiglu(mmixi_names *f)
+static size_t mmixi_vision_swiglu(const mmixi_names *f)
 {
     size_t alone = mmixi_entry_size(f, "blocks.0.mlp.w1.weight", 0);
     size_t both = mmixi_entry_size(f, "blocks.0.mlp.w12.weight", 0);
     if (alone) return alone;
-    return f->pieces == 2 ? both : both / 2;
+    return mmixi_piece_count(f, "blocks.0.mlp.w12.weight") == 2 ? both : both / 2;
 }
-static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
+static mmixi_vision_shape mmixi_vision_measure(const mmixi_names *f)
 {
     mmixi_vision_shape s;
     memset(&s, 0, sizeof s);
@@ -35137,7 +35171,8 @@ static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
 /* Whether positions are the fixed sines of MAE and MoCo v3. These have zeros for the class token,
    and for the first patch 0, 1, 0, 1 in a quarter of the features each. Trained positions never
    have. */
-static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s)
+static int mmixi_vision_fixed_sines(mmix_ctx *m, const mmixi_names *f,
+                                    const mmixi_vision_shape *s)
 {
     const mmix_entry *e = mmixi_entry(f, "pos_embed", 0);
     mmix_mark mark = mmix_mark_here(m);
@@ -35159,7 +35194,7 @@ static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vis
     return same;
 }
 /* Refuses networks that are known not to be read. Returns 0, or -1. */
-static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
+static int mmixi_vision_refuse(mmix_ctx *m, const mmixi_names *f, size_t dim)
 {
     const mmix_archive *a = f->a;
     for (size_t i = 0; i < sizeof mmixi_vision_strangers / sizeof *mmixi_vision_strangers; i++) {
@@ -35210,8 +35245,8 @@ static size_t mmixi_found_heads(const mmixi_names *f, const mmixi_vision_shape *
     return mmixi_max(s->dim / 64, 1);
 }
 /* Sets how positions are resized, and eps where it is not that of DINO. */
-static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s,
-                                         mmix_vision_config *c)
+static void mmixi_vision_guess_positions(mmix_ctx *m, const mmixi_names *f,
+                                         const mmixi_vision_shape *s, mmix_vision_config *c)
 {
     if (f->renamings == mmixi_names_vit || f->renamings == mmixi_names_vit_5) c->eps = 1e-12;
     if (s->axial) {
@@ -35231,7 +35266,7 @@ static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmix
 }
 /* Sets what is Mamba's. Positions of Vim for patches that overlap by half are 27 x 27 in 224
    pixels, and no network has so many without overlap. */
-static void mmixi_vision_guess_mamba(mmixi_names *f, const mmixi_vision_shape *s,
+static void mmixi_vision_guess_mamba(const mmixi_names *f, const mmixi_vision_shape *s,
                                      mmix_vision_config *c)
 {
     size_t width = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 2);
@@ -35250,7 +35285,7 @@ static void mmixi_vision_guess_mamba(mmixi_names *f, const mmixi_vision_shape *s
     if (c->grid == 27 && c->patch == 16) c->stride = 8;
 }
 /* Sets what the classifier reads, by its number of inputs. An error stays in the context. */
-static void mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
+static void mmixi_vision_guess_head(mmix_ctx *m, const mmixi_names *f, mmix_vision_config *c)
 {
     size_t inputs = mmixi_entry_size(f, "head.weight", 1), D = c->dim;
     size_t neck = mmixi_entry_size(f, "neck.weight", 0);
@@ -35273,13 +35308,13 @@ static void mmixi_vision_guess_head(mmix_ctx *m, mmixi_names *f, mmix_vision_con
         else c->pool = MMIX_POOL_BOTH;
     }
     size_t expected = mmixi_vision_pool_width(c);
+    mmixi_piece_name file = mmixi_name_in_file(f, "head.weight", 0);
     if (inputs == expected) return;
-    mmixi_file_name(f, "head.weight", 0);
     mmixi_file_fail(m, f->a->path, "%s: expected a classifier that reads %.0f numbers, found one "
-                    "that reads %.0f", f->full, (double)expected, (double)inputs);
+                    "that reads %.0f", file.full, (double)expected, (double)inputs);
 }
 /* Makes the config that names and shapes tell. */
-static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
+static void mmixi_vision_guess(mmix_ctx *m, const mmixi_names *f, mmix_vision_config *c)
 {
     mmixi_vision_shape s = mmixi_vision_measure(f);
     int mixer = s.mlp ? MMIX_MIXER_SOFTMAX : MMIX_MIXER_SSD;
