@@ -12846,6 +12846,15 @@ typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
 /* A token of a grid: where it stands in the sequence, its window, and a number for its place. The
    difference of two places says by which distance their bias is looked up. */
 typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
+/* The windows that divide a grid of tokens (T, H, W). Without them count is 1, and all else 0. */
+typedef struct mmixi_windows {
+    size_t grid[3], size[3];         /* tokens of an axis: of the grid, of a window */
+    size_t many[3], before[3];       /* windows on an axis, and tokens that the first one lacks */
+    size_t count;                    /* windows in all */
+    size_t longest;                  /* tokens of the largest one */
+    mmixi_spot *order;               /* (count, longest): the tokens of each window, … */
+    size_t *tokens;                  /* (count): … and how many they are */
+} mmixi_windows;
 
 /* Where a gradient is collected whose rows `parts` tasks add to. If that is one task, `at` is the
    gradient itself; else each task has `apart` reals of its own. */
@@ -12887,12 +12896,9 @@ typedef struct mmixi_softmax_plan {
     size_t piece, pieces;            /* of a step: keys of a task; such tasks for heads of one k */
     /* Of a step, what each piece has of each head: m and l (B, H, pieces), y' (B, H, pieces, P). */
     mmix_real *piece_max, *piece_sum, *piece_y;
-    size_t windows;                  /* of a sequence; 1 without a grid */
-    size_t many[3], before[3];       /* windows on an axis, and tokens that the first one lacks */
+    mmixi_windows windows;           /* of a sequence */
     size_t distances;                /* numbers of bias for a head */
     mmix_real *dbias;                /* (B, windows, H, distances) */
-    mmixi_spot *order;               /* (windows, L): the tokens of each window, … */
-    size_t *count;                   /* … and how many they are; both NULL without windows */
 } mmixi_softmax_plan;
 
 /* Scratch that is handed out part by part. Without a base the parts are only added up. */
@@ -16420,25 +16426,61 @@ static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
     own.end = mmixi_min(own.end, at + 1 + right);
     return own;
 }
+/* Counts the windows of a mixer's grid, and the tokens of the largest one. */
+static mmixi_windows mmixi_windows_of(const mmix_mixer *o)
+{
+    mmixi_windows w;
+    memset(&w, 0, sizeof w);
+    w.count = 1;
+    if (!o->window[0]) return w;
+    w.longest = 1;
+    for (int a = 0; a < 3; a++) {
+        w.grid[a] = o->grid[a];
+        w.size[a] = o->window[a];
+        w.before[a] = (o->window[a] - o->shift[a]) % o->window[a];
+        w.many[a] = (o->grid[a] - 1 + w.before[a]) / o->window[a] + 1;
+        w.count *= w.many[a];
+        w.longest *= mmixi_min(o->window[a], o->grid[a]);
+    }
+    return w;
+}
 /* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0.
-   With w_a = window[a] and i_a counted from where its window begins, the place is
+   With w_a = size[a] and i_a counted from where its window begins, the place is
    Σ_a i_a Π_{c>a} (2 w_c - 1): the place of a query minus that
    of a key of its window tells their distance on all three axes. */
-static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
+static mmixi_spot mmixi_spot_of(const mmixi_windows *w, size_t i)
 {
-    const mmix_mixer *o = &p->o;
     mmixi_spot s = { i, 0, 0 };
     size_t windows = 1, places = 1;
-    if (!o->window[0]) return s;
+    if (!w->longest) return s;
     for (int a = 3; a-- > 0;) {
-        size_t at = i % o->grid[a] + p->softmax.before[a];
-        i /= o->grid[a];
-        s.window += at / o->window[a] * windows;
-        s.place += at % o->window[a] * places;
-        windows *= p->softmax.many[a];
-        places *= 2 * o->window[a] - 1;
+        size_t at = i % w->grid[a] + w->before[a];
+        i /= w->grid[a];
+        s.window += at / w->size[a] * windows;
+        s.place += at % w->size[a] * places;
+        windows *= w->many[a];
+        places *= 2 * w->size[a] - 1;
     }
     return s;
+}
+/* Takes room for the tokens of the windows. */
+static void mmixi_windows_layout(mmixi_windows *w, mmixi_room *room)
+{
+    size_t spots = w->count * w->longest;
+    w->order = (mmixi_spot *)mmixi_room_bytes(room, spots * sizeof *w->order);
+    w->tokens = (size_t *)mmixi_room_bytes(room, w->count * sizeof *w->tokens);
+}
+/* Sorts the tokens of the grid into its windows, in each by their order in the sequence. */
+static void mmixi_windows_sort(mmixi_windows *w)
+{
+    size_t n = w->grid[0] * w->grid[1] * w->grid[2];
+    memset(w->tokens, 0, w->count * sizeof *w->tokens);
+    for (size_t i = 0; i < n; i++) {
+        mmixi_spot token = mmixi_spot_of(w, i);
+        size_t *tokens = &w->tokens[token.window];
+        w->order[token.window * w->longest + *tokens] = token;
+        ++*tokens;
+    }
 }
 /* Where head h's numbers of bias (H, distances) lie for a query at this place: the number for a key
    is at [-its place]. Distances 0 stand in the middle, since the index of distances d_a from
@@ -16456,14 +16498,14 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
     (void)room;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
         mmixi_keys seen = mmixi_seen(p, mmixi_sequence(r, b, i), i);
-        mmixi_spot query = mmixi_spot_of(p, i);
+        mmixi_spot query = mmixi_spot_of(&p->softmax.windows, i);
         const mmix_real *q = mmixi_at(&r->q, b, i, h);
         size_t bias_at = mmixi_bias_at(p, h, query.place);
         double largest = -HUGE_VAL;
         double sum = 0;
         for (size_t t = 0; t < r->S; t++) {
             const mmix_real *k = mmixi_at(&r->k, b, t, h);
-            mmixi_spot key = mmixi_spot_of(p, t);
+            mmixi_spot key = mmixi_spot_of(&p->softmax.windows, t);
             int sees = t >= seen.begin && t < seen.end;
             double s = -HUGE_VAL;
             if (sees && query.window == key.window) {
@@ -16607,13 +16649,13 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
     t->group = of_heads % groups * s->shared;
     t->head = t->group;
     t->window = of_heads / groups;
-    t->b = t->window / s->windows;
+    t->b = t->window / s->windows.count;
     t->keys = s->S;
     t->last = mmixi_min(s->L, t->first + s->run);
-    if (s->order) {
-        size_t window = t->window % s->windows;
-        t->order = s->order + window * s->L;
-        t->keys = s->count[window];
+    if (s->windows.order) {
+        size_t window = t->window % s->windows.count;
+        t->order = s->windows.order + window * s->windows.longest;
+        t->keys = s->windows.tokens[window];
         t->last = t->keys;
     }
     if (s->dbias) {
@@ -17306,22 +17348,6 @@ static void mmixi_softmax_arrays(const mmix_call *c, mmix_raw *r)
     r->bias = mmixi_of(c->in[MMIX_IN_BIAS]);
     r->lefts = mmix_data_i32(c->in[MMIX_IN_LEFTS]);
 }
-/* Counts the windows of a grid, their tokens, and the distances that bias has numbers for. */
-static void mmixi_softmax_windows(mmixi_pass *p)
-{
-    const mmix_mixer *o = &p->o;
-    mmixi_softmax_plan *s = &p->softmax;
-    size_t tokens = 1;
-    for (int a = 0; a < 3; a++) {
-        s->before[a] = (o->window[a] - o->shift[a]) % o->window[a];
-        s->many[a] = (o->grid[a] - 1 + s->before[a]) / o->window[a] + 1;
-        s->windows *= s->many[a];
-        tokens *= mmixi_min(o->window[a], o->grid[a]);
-        s->distances *= 2 * o->window[a] - 1;
-    }
-    s->L = tokens;
-    s->S = tokens;
-}
 /* How many queries a task takes. If there are fewer than 16 heads, and not as many for each thread,
    the forward cuts them into runs of whole blocks, for about 16 tasks in all: threads need work, and
    queries do not meet. */
@@ -17362,9 +17388,13 @@ static void mmixi_softmax_begin(mmixi_pass *p)
     size_t heads = r->B * r->H;
     s->L = r->L;
     s->S = r->S;
-    s->windows = 1;
+    s->windows = mmixi_windows_of(&p->o);
+    if (p->o.window[0]) {
+        s->L = s->windows.longest;
+        s->S = s->windows.longest;
+    }
     s->distances = r->bias ? 1 : 0;
-    if (p->o.window[0]) mmixi_softmax_windows(p);
+    for (int a = 0; a < 3 && p->o.window[0]; a++) s->distances *= 2 * p->o.window[a] - 1;
     s->T = mmixi_min(s->S, MMIXI_KEY_TILE);
     s->ld = mmixi_round_up(s->T, 16) | 16;       /* an odd multiple: rows spread over the cache */
     s->run = mmixi_softmax_run(p);
@@ -17373,11 +17403,11 @@ static void mmixi_softmax_begin(mmixi_pass *p)
     s->bf16 = p->o.bf16 && !p->back && !s->step;
     s->shared = p->back ? r->k.share : 1;
     p->task = p->back ? mmixi_softmax_backward_task : mmixi_softmax_forward_task;
-    p->tasks = heads / s->shared * s->windows * s->runs;
+    p->tasks = heads / s->shared * s->windows.count * s->runs;
     p->sums = heads * r->L;
     p->maxima = heads * r->L;
     if (s->S <= s->T && (r->L > 1 || p->o.window[0]))
-        p->kept = heads * s->windows * s->L * s->ld;
+        p->kept = heads * s->windows.count * s->L * s->ld;
     else
         p->r.kept = NULL;
     p->kept_pays = s->S <= 2 * (r->N + r->P);
@@ -17389,8 +17419,7 @@ static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
 {
     const mmix_raw *r = &p->r;
     mmixi_softmax_plan *s = &p->softmax;
-    size_t spots = s->windows * s->L;
-    size_t heads = r->B * s->windows * r->H;     /* of all windows */
+    size_t heads = r->B * s->windows.count * r->H;       /* of all windows */
     if (s->step) {
         s->piece_max = mmixi_room_reals(room, heads * s->pieces);
         s->piece_sum = mmixi_room_reals(room, heads * s->pieces);
@@ -17399,21 +17428,11 @@ static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
     if (!p->o.window[0]) return;
     if (p->back && r->grad[MMIX_IN_BIAS])
         s->dbias = mmixi_room_reals(room, heads * s->distances);
-    s->order = (mmixi_spot *)mmixi_room_bytes(room, spots * sizeof *s->order);
-    s->count = (size_t *)mmixi_room_bytes(room, s->windows * sizeof *s->count);
+    mmixi_windows_layout(&s->windows, room);
 }
-/* Sorts the tokens of a grid into its windows, in each by their order in the sequence. */
 static void mmixi_softmax_start(mmixi_pass *p)
 {
-    mmixi_softmax_plan *s = &p->softmax;
-    if (!p->o.window[0]) return;
-    memset(s->count, 0, s->windows * sizeof *s->count);
-    for (size_t i = 0; i < p->r.L; i++) {
-        mmixi_spot token = mmixi_spot_of(p, i);
-        size_t *n = &s->count[token.window];
-        s->order[token.window * s->L + *n] = token;
-        ++*n;
-    }
+    if (p->o.window[0]) mmixi_windows_sort(&p->softmax.windows);
 }
 static void mmixi_softmax_finish(mmix_ctx *m, mmixi_pass *p)
 {
@@ -17423,7 +17442,7 @@ static void mmixi_softmax_finish(mmix_ctx *m, mmixi_pass *p)
         mmixi_softmax_step_join(p, i / p->r.H, i % p->r.H);
     size_t numbers = p->r.H * s->distances;
     if (s->dbias)
-        mmixi_pass_sum(p, MMIX_IN_BIAS, numbers, p->r.B * s->windows, s->dbias);
+        mmixi_pass_sum(p, MMIX_IN_BIAS, numbers, p->r.B * s->windows.count, s->dbias);
 }
 static mmixi_form mmixi_softmax_form(void)
 {
@@ -21175,34 +21194,42 @@ typedef struct mmixi_swin_packed {
     mmix_tensor *sequence;           /* (B, n): the window that each place belongs to */
 } mmixi_swin_packed;
 
-/* Makes the packed sequences. A pass of softmax attention that never runs is planned for the
-   windows alone, into which it sorts the tokens of the grid. 0, or -1. */
+/* Sorts the tokens of a grid into its windows, in memory of the context. 0, or -1. */
+static int mmixi_swin_sort(mmix_ctx *m, mmixi_windows *windows)
+{
+    mmixi_room room = { NULL, 0 };
+    mmixi_windows_layout(windows, &room);
+    room.base = mmixi_reals(m, room.used, 1);
+    room.used = 0;
+    if (!room.base) return -1;
+    mmixi_windows_layout(windows, &room);
+    mmixi_windows_sort(windows);
+    return 0;
+}
+
+/* Makes the packed sequences. 0, or -1. */
 static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_layout *a,
                            mmixi_swin_packed *packed)
 {
     const mmix_tensor *grid = a->grid.tokens, *others = a->other.tokens;
     size_t n_others = mmix_count(others), cells = mmix_count(grid), n = 0;
-    mmixi_pass j;
-    mmix_raw r;
-    memset(&r, 0, sizeof r);
-    r.N = 1;
-    r.L = cells;
-    mmixi_swin_windows(w, a->of.spans, &r.o);
-    const size_t room = mmixi_pass_begin(&j, r, 0, m);
-    const size_t shape[2] = { a->B, cells + j.softmax.windows * n_others };
+    mmix_mixer mixer;
+    memset(&mixer, 0, sizeof mixer);
+    mmixi_swin_windows(w, a->of.spans, &mixer);
+    mmixi_windows windows = mmixi_windows_of(&mixer);
+    const size_t shape[2] = { a->B, cells + windows.count * n_others };
     packed->list = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
     packed->row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
     packed->sequence = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
-    if (m->error_kind || mmixi_pass_start(&j, mmixi_reals(m, room, 1)))
-        return -1;
+    if (mmixi_swin_sort(m, &windows) || m->error_kind) return -1;
     int32_t *list = mmix_data_i32(packed->list);
-    for (size_t i = 0; i < j.softmax.windows; i++) {
+    for (size_t i = 0; i < windows.count; i++) {
         size_t begin = n;
         for (size_t g = 0; g < n_others; g++)
             list[n++] = mmix_data_i32(others)[g];
-        for (size_t k = 0; k < j.softmax.count[i]; k++) {
-            size_t cell = j.softmax.order[i * j.softmax.L + k].at;
+        for (size_t k = 0; k < windows.tokens[i]; k++) {
+            size_t cell = windows.order[i * windows.longest + k].at;
             mmix_data_i32(packed->row)[cell] = (int32_t)n;
             list[n++] = mmix_data_i32(grid)[cell];
         }
