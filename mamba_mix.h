@@ -36576,47 +36576,60 @@ static void mmixi_gguf_nemotron_h(mmix_ctx *m, const mmix_archive *a, mmix_decod
         kind->no_ffn = kind->mixer != MMIX_DECODER_NONE;
     }
 }
-/* The config that the file's values and arrays tell. */
-static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
+/* What a file's general.architecture names, and what takes the rest of its config. */
+typedef struct mmixi_gguf_kind {
+    const char *name;
+    void (*take)(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c);
+    int slides;                                  /* it may have a sliding window, and `take` reads it */
+} mmixi_gguf_kind;
+/* The kind of a file's decoder, or NULL on error. */
+static const mmixi_gguf_kind *mmixi_gguf_kind_of(mmix_ctx *m, const mmix_archive *a)
 {
-    static const struct {
-        const char *name;
-        void (*take)(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c);
-    } kinds[] = {
-        { "llama", mmixi_gguf_llama },
-        { "smollm3", mmixi_gguf_smollm3 },
-        { "granite", mmixi_gguf_granite },
-        { "qwen2", mmixi_gguf_qwen },
-        { "qwen2vl", mmixi_gguf_qwen2vl },
-        { "qwen3", mmixi_gguf_qwen },
-        { "gemma3", mmixi_gguf_gemma3 },
-        { "mamba", mmixi_gguf_mamba1 },
-        { "mamba2", mmixi_gguf_mamba2_alone },
-        { "granitehybrid", mmixi_gguf_hybrid },
-        { "falcon-h1", mmixi_gguf_falcon_h1 },
-        { "nemotron_h", mmixi_gguf_nemotron_h }
+    static const mmixi_gguf_kind kinds[] = {
+        { "llama", mmixi_gguf_llama, 1 },
+        { "smollm3", mmixi_gguf_smollm3, 0 },
+        { "granite", mmixi_gguf_granite, 0 },
+        { "qwen2", mmixi_gguf_qwen, 0 },
+        { "qwen2vl", mmixi_gguf_qwen2vl, 0 },
+        { "qwen3", mmixi_gguf_qwen, 0 },
+        { "gemma3", mmixi_gguf_gemma3, 1 },
+        { "mamba", mmixi_gguf_mamba1, 0 },
+        { "mamba2", mmixi_gguf_mamba2_alone, 0 },
+        { "granitehybrid", mmixi_gguf_hybrid, 0 },
+        { "falcon-h1", mmixi_gguf_falcon_h1, 0 },
+        { "nemotron_h", mmixi_gguf_nemotron_h, 0 }
     };
     const char *architecture = mmixi_gguf_architecture(a);
-    double wide[MMIX_DECODER_LAYERS];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(architecture, kinds[i].name)) return &kinds[i];
+    mmixi_file_fail(m, a->path, "general.architecture: expected llama, smollm3, granite, qwen2, "
+                    "qwen2vl, qwen3, gemma3, mamba, mamba2, granitehybrid, falcon-h1 or nemotron_h, "
+                    "found %.40s", architecture);
+    return NULL;
+}
+/* Refuses what no decoder here does. */
+static void mmixi_gguf_refuse(mmix_ctx *m, const mmix_archive *a, const mmixi_gguf_kind *kind)
+{
+    const char *causal = mmixi_gguf_find(a, "attention.causal");
+    mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
+    if (causal && !strcmp(causal, "false"))
+        mmixi_file_fail(m, a->path, "attention.causal: expected true, found false");
+    if (!kind->slides)
+        mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
+}
+/* The config that the file's values and arrays tell. */
+static void mmixi_decoder_gguf(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const mmixi_gguf_kind *kind = mmixi_gguf_kind_of(m, a);
     const mmix_entry *embedding = mmix_archive_find(a, "token_embd.weight");
-    size_t i = 0, n;
-    while (i < sizeof kinds / sizeof *kinds && strcmp(architecture, kinds[i].name)) i++;
-    if (i == sizeof kinds / sizeof *kinds) {
-        mmixi_file_fail(m, a->path, "general.architecture: expected llama, smollm3, granite, "
-                        "qwen2, qwen2vl, qwen3, gemma3, mamba, mamba2, granitehybrid, falcon-h1 or "
-                        "nemotron_h, found %.40s", architecture);
-        return;
-    }
+    double wide[MMIX_DECODER_LAYERS];
+    size_t n;
+    if (!kind) return;
     if (!embedding || embedding->ndim != 2) {
         mmixi_file_fail(m, a->path, "expected a matrix token_embd.weight");
         return;
     }
-    mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
-    const char *causal = mmixi_gguf_find(a, "attention.causal");
-    if (causal && !strcmp(causal, "false"))
-        mmixi_file_fail(m, a->path, "attention.causal: expected true, found false");
-    if (strcmp(architecture, "llama") && strcmp(architecture, "gemma3"))
-        mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
+    mmixi_gguf_refuse(m, a, kind);
     c->vocabulary = embedding->shape[0];
     c->tied = !mmix_archive_find(a, "output.weight");
     c->dim = mmixi_gguf_count(m, a, "embedding_length", (double)NAN);
@@ -36626,7 +36639,7 @@ static void mmixi_decoder_gguf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config
     mmixi_gguf_layers(m, a, "feed_forward_length", (double)NAN, wide, n);
     for (size_t k = 0; k < n && !m->error_kind; k++) /* 0 in a layer that has none */
         c->ffn = mmixi_max(c->ffn, (size_t)wide[k]);
-    if (!m->error_kind) kinds[i].take(m, a, c);
+    if (!m->error_kind) kind->take(m, a, c);
 }
 /* Whether a file begins as a .safetensors, its index or a .pth does, or as what an archive refuses by
    name: a pointer of Git LFS, a web page. */
@@ -37761,33 +37774,39 @@ static const mmixi_renaming mmixi_names_tower_gguf_old[] = {
 };
 #undef MMIXI_NAMES_TOWER_GGUF
 
-/* The number of a token in the tokenizer's list, which the archive has walked over; else there is an
-   error. */
+/* Goes to the first text of a list of texts, which the archive has walked over. Returns how many
+   there are; 0 if the file has no such list. */
+static uint64_t mmixi_gguf_texts_find(mmixi_gguf *g, const char *listed)
+{
+    g->at = g->a->file.bytes + 16;               /* GGUF, its version, the number of arrays */
+    g->end = g->a->file.bytes + g->a->file.size;
+    for (uint64_t values = mmixi_gguf_number(g, 8); values > 0 && !g->cut; values--) {
+        size_t n;
+        const char *key = mmixi_gguf_text(g, &n);
+        int is_it = n == strlen(listed) && !memcmp(key, listed, n);
+        uint64_t type = mmixi_gguf_number(g, 4);
+        if (is_it && type == MMIXI_GGUF_LIST) {
+            int is_texts = mmixi_gguf_number(g, 4) == MMIXI_GGUF_TEXT;
+            return is_texts ? mmixi_gguf_number(g, 8) : 0;
+        }
+        if (type == MMIXI_GGUF_TEXT) mmixi_gguf_text(g, &n);
+        else if (type == MMIXI_GGUF_LIST) mmixi_gguf_skip(g, 0);
+        else mmixi_gguf_number(g, mmixi_gguf_size(type));
+    }
+    return 0;
+}
+/* The number of a token in the tokenizer's list; if it is not there, 0 and an error. */
 static int32_t mmixi_gguf_token(mmix_archive *a, const char *token)
 {
     static const char listed[] = "tokenizer.ggml.tokens";
     mmixi_gguf g;
-    size_t n;
     memset(&g, 0, sizeof g);
     g.a = a;
-    g.at = a->file.bytes + 16;                   /* GGUF, its version, the number of arrays */
-    g.end = a->file.bytes + a->file.size;
-    for (uint64_t values = mmixi_gguf_number(&g, 8); values > 0 && !g.cut; values--) {
-        const char *key = mmixi_gguf_text(&g, &n);
-        int is_list = n == sizeof listed - 1 && !memcmp(key, listed, n);
-        uint64_t type = mmixi_gguf_number(&g, 4);
-        if (is_list && type == MMIXI_GGUF_LIST) {
-            uint64_t is_text = mmixi_gguf_number(&g, 4) == MMIXI_GGUF_TEXT;
-            uint64_t count = is_text ? mmixi_gguf_number(&g, 8) : 0;
-            for (uint64_t i = 0; i < count && i < INT32_MAX && !g.cut; i++) {
-                const char *text = mmixi_gguf_text(&g, &n);
-                if (n == strlen(token) && !memcmp(text, token, n)) return (int32_t)i;
-            }
-            break;
-        }
-        if (type == MMIXI_GGUF_TEXT) mmixi_gguf_text(&g, &n);
-        else if (type == MMIXI_GGUF_LIST) mmixi_gguf_skip(&g, 0);
-        else mmixi_gguf_number(&g, mmixi_gguf_size(type));
+    uint64_t count = mmixi_gguf_texts_find(&g, listed);
+    for (uint64_t i = 0; i < count && i < INT32_MAX && !g.cut; i++) {
+        size_t n;
+        const char *text = mmixi_gguf_text(&g, &n);
+        if (n == strlen(token) && !memcmp(text, token, n)) return (int32_t)i;
     }
     mmixi_file_fail(a->m, a->path, "%s: expected %s among them, found none", listed, token);
     return 0;
@@ -37883,30 +37902,37 @@ static void mmixi_gguf_qwen_vision(mmix_ctx *m, mmix_archive *const a[2], size_t
                         "of a few patches, found %.0f and %.0f pixels", (double)every,
                         (double)pixels);
 }
-/* Takes the config of both files, of which the first is the decoder's. */
-static void mmixi_vlm_gguf(mmix_ctx *m, mmix_archive *const a[2], mmix_vlm_config *c)
+/* What the joint of a tower's file is called. */
+static const char *mmixi_gguf_joint(const mmix_archive *tower)
 {
-    const char *kind = mmixi_gguf_find(a[1], "vision.projector_type");
+    const char *kind = mmixi_gguf_find(tower, "vision.projector_type");
+    return kind ? kind : mmixi_or_none(mmixi_gguf_find(tower, "projector_type"));
+}
+/* Whether the files are a decoder's and a tower's, with a joint that is known here. */
+static int mmixi_gguf_pair_ok(mmix_ctx *m, mmix_archive *const a[2])
+{
     const mmix_entry *patches = mmix_archive_find(a[1], "v.patch_embd.weight");
-    if (!kind) kind = mmixi_or_none(mmixi_gguf_find(a[1], "projector_type"));
-    int is_idefics3 = !strcmp(kind, "idefics3");
-    c->qwen.newer = !strcmp(kind, "qwen2.5vl_merger");
-    if (strcmp(mmixi_gguf_architecture(a[1]), "clip") || !patches || patches->ndim != 4) {
+    const char *kind = mmixi_gguf_joint(a[1]);
+    if (strcmp(mmixi_gguf_architecture(a[1]), "clip") || !patches || patches->ndim != 4)
         mmixi_file_fail(m, a[1]->path, "expected a tower, with general.architecture clip and "
                         "v.patch_embd.weight of four axes, found %.40s",
                         mmixi_gguf_architecture(a[1]));
-        return;
-    }
-    if (!is_idefics3 && !c->qwen.newer && strcmp(kind, "qwen2vl_merger")) {
+    else if (strcmp(kind, "idefics3") && strcmp(kind, "qwen2vl_merger")
+             && strcmp(kind, "qwen2.5vl_merger"))
         mmixi_file_fail(m, a[1]->path, "clip.projector_type: expected idefics3, qwen2vl_merger or "
                         "qwen2.5vl_merger, found %.40s", kind);
-        return;
-    }
-    if (!mmix_archive_find(a[0], "token_embd.weight")) {
+    else if (!mmix_archive_find(a[0], "token_embd.weight"))
         mmixi_file_fail(m, a[0]->path, "expected a decoder, with token_embd.weight, found %.40s",
                         mmixi_gguf_architecture(a[0]));
-        return;
-    }
+    return !m->error_kind;
+}
+/* Takes the config of both files, of which the first is the decoder's. */
+static void mmixi_vlm_gguf(mmix_ctx *m, mmix_archive *const a[2], mmix_vlm_config *c)
+{
+    const char *kind = mmixi_gguf_joint(a[1]);
+    if (!mmixi_gguf_pair_ok(m, a)) return;
+    size_t dim = mmix_archive_find(a[1], "v.patch_embd.weight")->shape[0];
+    c->qwen.newer = !strcmp(kind, "qwen2.5vl_merger");
     mmixi_decoder_gguf(m, a[0], &c->decoder);
     if (m->error_kind) return;
     c->positions = mmixi_gguf_count(m, a[0], "context_length", 0);
@@ -37915,8 +37941,8 @@ static void mmixi_vlm_gguf(mmix_ctx *m, mmix_archive *const a[2], mmix_vlm_confi
         mmixi_file_fail(m, a[1]->path, "clip.vision.projection_dim: expected the decoder's width, "
                         "%.0f, found %.0f: they are of two models", (double)c->decoder.dim,
                         (double)width);
-    if (is_idefics3) mmixi_gguf_idefics3(m, a, patches->shape[0], c);
-    else mmixi_gguf_qwen_vision(m, a, patches->shape[0], c);
+    if (!strcmp(kind, "idefics3")) mmixi_gguf_idefics3(m, a, dim, c);
+    else mmixi_gguf_qwen_vision(m, a, dim, c);
     c->scale = 1 / 255.0;
     mmixi_gguf_three(m, a[1], "vision.image_mean", c->mean);
     mmixi_gguf_three(m, a[1], "vision.image_std", c->deviation);
