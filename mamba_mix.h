@@ -2701,8 +2701,8 @@ MMIXDEF void *mmix_op_user(const mmix_ctx *m);
 MMIXDEF const char *mmix_op_name(int op);
 
 /* Runs an op of the caller's own on n inputs, at most MMIX_MAX_INPUTS, and returns its output, which
-   has the given shape; NULL on error. `user` is kept as a pointer and arrives as call->options. forward may not be NULL; backward may,
-   if no gradient will be asked for. */
+   has the given shape; NULL on error. `user` is kept as a pointer and arrives as call->options.
+   forward may not be NULL; backward may, if no gradient will be asked for. */
 MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
                                     const size_t *shape, mmix_op_functions functions,
                                     const void *user);
@@ -2894,9 +2894,9 @@ typedef struct mmix_mmate_layer {
    - for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj,
      v_proj and o_proj; q_norm.weight and k_norm.weight with qk_norm;
    - for Flex-MA, behind flex., too: dt_proj.weight, dt_bias and A_log; dt_proj_b.weight,
-     dt_b_bias and A_log_b unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip;
-     conv1d.weight with conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with
-     norm;
+     dt_b_bias and A_log_b unless shared_directions; gate.weight and gate.bias with
+     MMIX_FUSE_GATE; D with skip; conv1d.weight with conv_width; z_proj.weight and z_proj.bias
+     with output_gate; norm.weight with norm;
    - branch_gate.weight and branch_gate.bias with branch_gate;
    - for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -25952,9 +25952,9 @@ MMIXDEF int mmix_vlm_sequence(mmix_ctx *m, const mmix_vlm *v, const int32_t *ids
    the student does not see.
 
    (1), (2) and the gradients of (3) are made by slices of the batch, one after another, for no
-   picture's loss depends on another picture: only one slice's crops and activations are in memory, and they stay in the
-   caches. A batch of any size is a sum over slices, and a sum over processes if it is cut into
-   shards.
+   picture's loss depends on another picture: only one slice's crops and activations are in memory,
+   and they stay in the caches. A batch of any size is a sum over slices, and a sum over processes
+   if it is cut into shards.
    ==================================================================================== */
 
 /* A slice has about so many tokens: products of so many rows run at full speed. */
@@ -26041,8 +26041,8 @@ MMIXDEF mmix_dino_config mmix_dino_config_small_data(void)
     return c;
 }
 
-/* All numbers of a config behind the backbone's. The crops' are checked where they are made; 3e38: what a
-   float holds. */
+/* All numbers of a config behind the backbone's. The crops' are checked where they are made; 3e38:
+   what a float holds. */
 static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_SIZE_OF(mmix_dino_config, head_hidden, 0, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_dino_config, head_bottleneck, 1, INT32_MAX, MMIXI_IN_ALL),
@@ -26470,8 +26470,8 @@ static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t picture
     mmix_rewind(m, all);
     return 0;
 }
-/* (1), (2) and the gradients for one shard, slice by slice. What it brings beside its gradients goes to `share`, or
-   with `add` is added to what is there. */
+/* (1), (2) and the gradients for one shard, slice by slice. What it brings beside its gradients goes
+   to `share`, or with `add` is added to what is there. */
 static void mmixi_dino_shard_run(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard,
                                  double teacher_temp, mmix_real *share, int add)
 {
@@ -36580,7 +36580,7 @@ static void mmixi_gguf_nemotron_h(mmix_ctx *m, const mmix_archive *a, mmix_decod
 typedef struct mmixi_gguf_kind {
     const char *name;
     void (*take)(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c);
-    int slides;                                  /* it may have a sliding window, and `take` reads it */
+    int slides;                                  /* a sliding window, which `take` reads, is fine */
 } mmixi_gguf_kind;
 /* The kind of a file's decoder, or NULL on error. */
 static const mmixi_gguf_kind *mmixi_gguf_kind_of(mmix_ctx *m, const mmix_archive *a)
