@@ -33999,15 +33999,16 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
     return f;
 }
 /* Whether an array belongs to no formula here and is left alone: other heads than a classifier's,
-   tokens of masked patches, constants (three of OpenAI's CLIP are sizes), and what only training
-   reads (DINOv3's norm of local crops, MAE's decoder). */
+   tokens of masked patches, constants (three of OpenAI's CLIP are sizes), zeros (positions in the
+   GGUF of a Qwen2-VL, which has none), and what only training reads (DINOv3's norm of local crops,
+   MAE's decoder). */
 static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
         "head.", "lm_head.", "pooler.", "mask_token", "embeddings.mask_token",
         "rope_embed.periods", "rope_freqs.", "local_cls_norm.", "fc_norm.", "decoder_embed.",
         "decoder_pos_embed", "decoder_blocks.", "decoder_norm.", "decoder_pred.",
-        "input_resolution", "context_length", "vocab_size"
+        "input_resolution", "context_length", "vocab_size", "v.position_embd."
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strncmp(name, known[i], strlen(known[i]))) return 1;
@@ -37743,8 +37744,8 @@ MMIXDEF mmix_vlm *mmix_vlm_load(mmix_ctx *m, const char *folder)
 
 /* ---- vision-language models: GGUF -------------------------------------------------
    Two files: the decoder's, and that of the tower with the joint, whose keys begin with "clip.".
-   Some programs that wrote the latter called the first matrix of an MLP ffn_down, the second one
-   ffn_up; shapes tell.
+   Some programs that wrote the latter, qwen2_vl_surgery.py among them, called the first matrix of an
+   MLP ffn_down, the second one ffn_up; shapes tell.
    ----------------------------------------------------------------------------------- */
 #define MMIXI_NAMES_TOWER_GGUF(first, second)                                                      \
     { "vision_model.embeddings.patch_embedding", "v.patch_embd" },                                 \
@@ -37838,6 +37839,15 @@ static size_t mmixi_gguf_tower_size(mmix_ctx *m, const mmix_archive *a, const ch
 {
     return mmixi_gguf_count(m, a, name, (double)NAN);
 }
+/* The width inside of the MLPs, of which a matrix of the first block tells. Nothing reads the key
+   vision.feed_forward_length: of Qwen2-VL it is the decoder's width in some files, 0 in others. */
+static size_t mmixi_gguf_tower_ffn(mmix_ctx *m, const mmix_archive *tower, size_t dim)
+{
+    const mmix_entry *e = mmix_archive_find(tower, "v.blk.0.ffn_up.weight");
+    if (e && e->ndim == 2) return e->shape[0] == dim ? e->shape[1] : e->shape[0];
+    mmixi_file_fail(m, tower->path, "expected a matrix v.blk.0.ffn_up.weight");
+    return 0;
+}
 static void mmixi_gguf_idefics3(mmix_ctx *m, mmix_archive *const a[2], size_t dim,
                                 mmix_vlm_config *c)
 {
@@ -37846,7 +37856,7 @@ static void mmixi_gguf_idefics3(mmix_ctx *m, mmix_archive *const a[2], size_t di
     t->dim = dim;
     t->depth = mmixi_min(mmixi_gguf_tower_size(m, a[1], "vision.block_count"), a[1]->count);
     t->heads = mmixi_gguf_tower_size(m, a[1], "vision.attention.head_count");
-    t->ffn = mmixi_gguf_tower_size(m, a[1], "vision.feed_forward_length");
+    t->ffn = mmixi_gguf_tower_ffn(m, a[1], dim);
     t->patch = mmixi_gguf_tower_size(m, a[1], "vision.patch_size");
     t->side = mmixi_gguf_tower_size(m, a[1], "vision.image_size");
     t->eps = mmixi_gguf_positive(m, a[1], "vision.attention.layer_norm_epsilon", (double)NAN);
@@ -37871,7 +37881,7 @@ static void mmixi_gguf_qwen_vision(mmix_ctx *m, mmix_archive *const a[2], size_t
     q->dim = dim;
     q->depth = mmixi_min(mmixi_gguf_tower_size(m, a[1], "vision.block_count"), a[1]->count);
     q->heads = mmixi_gguf_tower_size(m, a[1], "vision.attention.head_count");
-    q->ffn = mmixi_gguf_tower_size(m, a[1], "vision.feed_forward_length");
+    q->ffn = mmixi_gguf_tower_ffn(m, a[1], dim);
     q->patch = mmixi_gguf_tower_size(m, a[1], "vision.patch_size");
     q->merge = mmixi_gguf_count(m, a[1], "vision.spatial_merge_size", 2);
     q->frames = 2;

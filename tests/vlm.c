@@ -855,7 +855,7 @@ static void ggufs(void)
     static const char decoder[] = GOLDEN "/smolvlm/decoder.gguf";
     static const char tower[] = GOLDEN "/smolvlm/tower.gguf";
     for (int i = 0; i < 3; i++) gguf_beside(folders[i], "tower");
-    gguf_beside(folders[0], "tower-old");
+    for (int i = 0; i < 2; i++) gguf_beside(folders[i], "tower-old");
     doing("");
     gguf_broken(folders[0], "tower.gguf");
     gguf_broken(folders[0], "decoder.gguf");

@@ -2,7 +2,7 @@
 
     python3 tests/vlm_gguf.py FOLDER...         tests/golden/vlm/smolvlm, tests/golden/qwen/qwen2, …
 
-Into each folder go decoder.gguf and tower.gguf (of smolvlm tower-old.gguf, too), which tests/vlm.c opens beside the folder itself. Names of arrays are
+Into each folder go decoder.gguf, tower.gguf and, but for Qwen2.5-VL's, tower-old.gguf, as older programs wrote it, which tests/vlm.c opens beside the folder itself. Names of arrays are
 those of the package gguf (PyPI: gguf), which is llama.cpp's own: TensorNameMap. Matrices of bf16 stay so, the rest is float. In
 llama.cpp a tile is as large as the tower's pictures, so tests/golden/vlm/idefics3, which has smaller ones, has no such files.
 """
@@ -135,9 +135,13 @@ def write_qwen(w, arrays, config, pictures):
     w.add_clip_projector_type("qwen2.5vl_merger" if newer else "qwen2vl_merger")
     w.add_vision_image_size(560)
     w.add_vision_embedding_length(vision["hidden_size"] if newer else vision["embed_dim"])
-    w.add_vision_feed_forward_length(vision["intermediate_size"] if newer else int(vision["mlp_ratio"] * vision["embed_dim"]))
+    # a Qwen2-VL's MLP is mlp_ratio x embed_dim wide, but the converter writes hidden_size, the decoder's width; surgery wrote 0
+    w.add_vision_feed_forward_length(vision["intermediate_size"] if newer else 0 if old else vision["hidden_size"])
     w.add_vision_attention_layernorm_eps(1e-6)
-    w.add_vision_spatial_merge_size(vision["spatial_merge_size"])
+    if old:                                          # what has to be there, says nothing, and is no parameter
+        w.add_tensor("v.position_embd.weight", np.zeros([10, 10], np.float32))
+    else:
+        w.add_vision_spatial_merge_size(vision["spatial_merge_size"])
     w.add_uint32("clip.vision.image_min_pixels", pictures["min_pixels"] if "min_pixels" in pictures else pictures["size"]["shortest_edge"])
     w.add_uint32("clip.vision.image_max_pixels", pictures["max_pixels"] if "max_pixels" in pictures else pictures["size"]["longest_edge"])
     if newer:
@@ -171,9 +175,10 @@ def write(folder):
     text = dict(config.get("text_config") or config)
     decoder, tower = split(load_file(os.path.join(folder, "model.safetensors")))
     is_qwen = config["model_type"].startswith("qwen")
+    olds = config["model_type"] != "qwen2_5_vl"
     close(write_decoder(os.path.join(folder, "decoder.gguf"), decoder, text, folder))
     global old
-    for old in (False, True)[:1 if is_qwen else 2]:
+    for old in (False, True)[:1 + olds]:
         w = gguf.GGUFWriter(os.path.join(folder, "tower-old.gguf" if old else "tower.gguf"), "clip")
         (write_qwen if is_qwen else write_idefics3)(w, tower, config, pictures)
         close(w)
