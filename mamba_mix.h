@@ -11773,7 +11773,7 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     return mmix_linear_residual(m, down, lora->B, NULL, y, s);
 }
 MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
-                                     mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s)
+                                          mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s)
 {
     return mmix_lora_linear(m, x, weight, bias, mmixi_lora_of(weight), residual, s);
 }
@@ -12474,7 +12474,7 @@ static int mmixi_resize_ok(mmix_ctx *m, const char *out_name, size_t out, const 
     return !mmixi_within(m, who, scale_name, scale, 1e-6, 1e6);
 }
 MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
-                                 size_t out_w, double scale_h, double scale_w)
+                                      size_t out_w, double scale_h, double scale_w)
 {
     static const char who[] = "mmix_interpolate";
     if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
@@ -13233,7 +13233,7 @@ static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
 }
 /* What both attentions expect; d has their L, S, H and G. */
 static int mmixi_attention_ok(mmix_ctx *m, const char *who, const mmix_mixer *x,
-                                 const mmixi_dims *d)
+                              const mmixi_dims *d)
 {
     double L = (double)d->L, S = (double)d->S;
     if (d->H % d->G)
@@ -13411,7 +13411,7 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     return mmixi_mix_shown(m, "mmix_mix_matrix", x, mmixi_matrix_once, &none);
 }
 MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *x, const size_t *rows,
-                                   size_t n)
+                                        size_t n)
 {
     mmixi_row_numbers list = { rows, n };
     if (!mmixi_given(m, "mmix_mix_rows_mean", "*rows, n", rows, n)) return NULL;
@@ -13520,7 +13520,7 @@ MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot)
 }
 /* Whether rows fit what is carried; what grows may have any number of them. */
 static int mmixi_carried_ok(mmix_ctx *m, const mmix_tensor *c, const char *what,
-                               const mmix_tensor *rows, int grows)
+                            const mmix_tensor *rows, int grows)
 {
     char found[MMIXI_TEXT], carried[MMIXI_TEXT];
     int same = 1;
@@ -13615,7 +13615,7 @@ static int mmixi_slot_ok(mmix_ctx *m, const char *who, const mmix_mix_state *s, 
 }
 /* Whether x can go on from what the slot carries; o is x settled. */
 static int mmixi_step_ok(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *o,
-                            const mmixi_state_slot *at)
+                         const mmixi_state_slot *at)
 {
     const char *who = "mmix_mix_step";
     size_t L = x->q->shape[1];
@@ -15137,7 +15137,7 @@ static void mmixi_ssd_start(mmixi_pass *p)
 }
 /* Sums up what the tasks made of dC or dB, token by token. */
 static void mmixi_scan_sum_tokens(const mmixi_pass *p, int input, const mmix_head_view *to,
-                                 mmixi_range range)
+                                  mmixi_range range)
 {
     const mmix_raw *r = &p->r;
     const mmixi_collected *of = &p->scan.collected[input];
@@ -18524,7 +18524,7 @@ static size_t mmixi_mlp_activation(const mmix_mlp_layer *layer)
     return layer->activation == MMIX_ACTIVATION_GELU_TANH ? MMIX_OP_GELU_TANH : 0;
 }
 MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
-                              mmix_tensor *residual, mmix_tensor *s)
+                                      mmix_tensor *residual, mmix_tensor *s)
 {
     if (!mmixi_given(m, "mmix_mlp_forward", "*layer", layer)) return NULL;
     size_t activation = mmixi_mlp_activation(layer);
@@ -18568,7 +18568,7 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
 }
 
 MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s)
+                                         mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_tensor *in[3] = { x, residual, s };
     mmixi_dims d;
@@ -18687,7 +18687,7 @@ static mmixi_mat mmixi_token_normed(const mmixi_token_job *j, const mmixi_token_
 }
 /* Adds u, which γ may change, to rows first … of y. */
 static void mmixi_token_add(const mmixi_token_job *j, const mmixi_token_step *s, size_t first,
-                               mmixi_mat u)
+                            mmixi_mat u)
 {
     const mmixi_kernels *k = j->k;
     mmixi_mat y = mmixi_values(s->y);
@@ -18984,8 +18984,8 @@ static mmix_tensor *mmixi_mamba_mix(mmix_ctx *m, mmix_mixer *scan, mmix_mamba2_s
 }
 /* Whether the arguments of a forward go together: asked before a state moves on. */
 static int mmixi_mamba_ok(mmix_ctx *m, const char *who, int bidirectional, const mmix_tensor *x,
-                             const mmix_tensor *residual, const mmix_tensor *s,
-                             const mmix_tensor *seq_idx, const mmix_mamba2_state *state)
+                          const mmix_tensor *residual, const mmix_tensor *s,
+                          const mmix_tensor *seq_idx, const mmix_mamba2_state *state)
 {
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BLD, residual? BLD, s? B", x, residual, s)) return 0;
@@ -19221,7 +19221,7 @@ static mmix_tensor *mmixi_drop(mmix_ctx *m, const char *who, uint32_t purpose, s
 }
 
 MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step,
-                                    uint64_t stream)
+                                           uint64_t stream)
 {
     return mmixi_drop(m, "mmix_drop_path_scales", MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
 }
@@ -19425,7 +19425,7 @@ static inline size_t mmixi_loss_width(size_t K, size_t i)
 }
 /* e = e^((x - top) / T) of one block, and its sum. T is divided by last: u = x - top is exact. */
 static inline mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const mmix_real *x,
-                                mmix_real top, mmix_real *u, mmix_real *e)
+                                       mmix_real top, mmix_real *u, mmix_real *e)
 {
     if (p->inverse_T == 1)
         return p->k->exp_row(n, 1, x, top, e);
@@ -20286,7 +20286,7 @@ typedef struct mmixi_optimizer_pass {
 /* Adds the gradients of a list to `square` and its updates to the others. skip (NULL: none) marks
    parameters that stay. */
 static void mmixi_optimizer_list(mmixi_optimizer_pass *p, const mmix_optimizer *s,
-                             const unsigned char *skip)
+                                 const unsigned char *skip)
 {
     mmix_ctx *m = p->m;
     if (!s->params) return;
@@ -20316,7 +20316,7 @@ static void mmixi_optimizer_update(const mmixi_optimizer_pass *p, mmixi_optimize
 /* A step of n lists; those without parameters are left out. Either all lists make it, or none does.
    The arguments are those of a pass; skip is of the last list. Returns ‖all gradients‖, or -1. */
 static double mmixi_optimizer_lists(mmix_ctx *m, mmix_optimizer *state, int n, const void *options,
-                                double scale, double clip, const unsigned char *skip)
+                                    double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmixi_optimizer_pass p;
@@ -20493,7 +20493,7 @@ static size_t mmixi_span_tokens(const mmix_span *s)
 /* Returns 1 if the spans lie in order, apart from each other and within L tokens, else 0 after
    mmix_fail. The products are doubles, since those of sizes could overflow. */
 static int mmixi_spans_ok(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n,
-                             size_t L)
+                          size_t L)
 {
     double end = 0;
     if (n && !mmixi_given(m, who, "*spans", spans))
@@ -21416,7 +21416,7 @@ static int mmixi_mmate_state_ok(mmix_ctx *m, const char *who, const mmix_mmate_l
     return mmixi_slot_ok(m, who, a->of.state, last);
 }
 MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                mmix_tensor *residual, const mmix_layout *layout)
+                                        mmix_tensor *residual, const mmix_layout *layout)
 {
     static const char who[] = "mmix_mmate_forward";
     mmixi_layout a;
@@ -23877,7 +23877,7 @@ static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K,
 }
 
 MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K,
-                            const mmix_sampling *sampling, uint64_t place)
+                                  const mmix_sampling *sampling, uint64_t place)
 {
     if (!mmixi_given(m, "mmix_sample_token", "*logits, K", logits, K))
         return 0;
@@ -24103,7 +24103,7 @@ static void mmixi_calibrate_layer(mmix_ctx *m, const mmixi_decoder_pass *s, mmix
 }
 
 MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
-                                 const mmix_sequence *sequence)
+                                   const mmix_sequence *sequence)
 {
     static const char who[] = "mmix_decoder_calibrate";
     mmixi_decoder_pass s;
@@ -25015,7 +25015,7 @@ static int mmixi_llava_crop(const mmix_vlm_config *c, double width, double heigh
 }
 /* 0, or -1 if nothing is left of the picture. */
 static int mmixi_llava_plan(const mmix_vlm_config *c, size_t width, size_t height,
-                             mmix_vlm_plan *plan)
+                            mmix_vlm_plan *plan)
 {
     size_t side = mmixi_vlm_patches(c);
     const size_t *shape = mmixi_llava_shape(c, (double)width, (double)height);
@@ -29939,7 +29939,7 @@ MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t
    even.
    torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
 MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height, size_t side,
-                                             size_t crop)
+                                                      size_t crop)
 {
     uint64_t low = mmixi_min(in_height, in_width), high = mmixi_max(in_height, in_width);
     mmix_resize_plan r;
@@ -34216,7 +34216,7 @@ static mmixi_comparison mmixi_parts_compare(mmix_ctx *m, const mmixi_listed *par
     return c;
 }
 MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
-                                        const char *prefix)
+                                      const char *prefix)
 {
     if (!p) return NULL;
     mmixi_listed part = mmixi_listed_of((mmix_params *)p, archive, prefix);
