@@ -36010,8 +36010,7 @@ static void mmixi_hf_mamba2(const mmixi_hf *h, const mmix_archive *a, mmix_decod
     mmixi_hf_decoder(h, a, "layer_norm_epsilon", 1e-5, c);
     mmixi_hf_word(h, h->json, "hidden_act", "silu", "silu");
     if (!mmixi_hf_flag(h, "rms_norm", 1)) mmixi_hf_refuse(h, h->json, "rms_norm", "true");
-    if (mmixi_hf_flag(h, "norm_before_gate", 0))
-        mmixi_hf_refuse(h, h->json, "norm_before_gate", "false");
+    /* Codestral Mamba has "norm_before_gate": true. No program reads it: the gate comes first. */
     c->mixer = MMIX_DECODER_MAMBA2;
     c->tied = mmixi_hf_flag(h, "tie_word_embeddings", 0);
     mmixi_hf_mamba2_sizes(h, "num_heads", "head_dim", "state_size", c);
