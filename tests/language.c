@@ -270,7 +270,6 @@ static void configs_unread(void)
 {
     static const struct { const char *name, *member; } of[] = {
         { "mamba2-groups", "\"norm_before_gate\": true" },      /* Codestral Mamba */
-        { "nemotron-h", "\"num_logits_to_keep\": 1" },
         { "falcon-h1", "\"mlp_expansion_factor\": 8" },
         { "smollm3", "\"max_window_layers\": 28" }
     };
