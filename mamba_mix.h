@@ -34131,7 +34131,7 @@ static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry 
 typedef struct mmixi_comparison {
     mmixi_text text;
     char *used;                                  /* used[i]: a parameter has entry i */
-    size_t missing, reshaped, unexpected;
+    size_t expected, missing, reshaped, unexpected;
 } mmixi_comparison;
 static void mmixi_compare_entry(mmixi_comparison *c, const mmixi_names *f, const mmixi_stored *part,
                                 const char *shape)
@@ -34149,6 +34149,7 @@ static void mmixi_compare_entry(mmixi_comparison *c, const mmixi_names *f, const
 static void mmixi_compare_param(mmixi_comparison *c, const mmixi_names *f, const mmix_param *q)
 {
     int pieces = mmixi_piece_count(f, q->name);
+    c->expected += (size_t)pieces;
     for (int piece = 0; piece < pieces; piece++) {
         char shape[MMIXI_TEXT];
         mmixi_stored part = mmixi_stored_of(f, q, piece);
@@ -34205,7 +34206,7 @@ static mmixi_comparison mmixi_parts_compare(mmix_ctx *m, const mmixi_listed *par
         c.text.at = 0;
         if (pass) c.text.out = (char *)mmixi_header(m, c.text.room);
         memset(c.used, 0, entries);
-        c.missing = c.reshaped = c.unexpected = 0;
+        c.expected = c.missing = c.reshaped = c.unexpected = 0;
         for (size_t k = 0; k < n; k++) {
             const mmix_param *first = part[k].p->at + part[k].first;
             for (size_t i = 0; i < part[k].count; i++)
@@ -34567,16 +34568,14 @@ static int mmixi_param_read(mmix_ctx *m, const mmixi_names *f, const mmix_param 
 /* Fails unless the archive holds exactly the parameters of n parts. */
 static void mmixi_parts_expect(mmix_ctx *m, const mmixi_listed *part, size_t n, int all)
 {
-    size_t expected = 0;
     mmix_mark mark = mmix_mark_here(m);
     const mmix_archive *archive = part->names.a;
     mmixi_comparison c = mmixi_parts_compare(m, part, n, all);
     const char *text = c.text.out;
-    for (size_t k = 0; k < n; k++) expected += part[k].count;
     if (text && *text)
-        mmixi_file_fail(m, archive ? archive->path : "no file", "expected %.0f parameters, found "
+        mmixi_file_fail(m, archive ? archive->path : "no file", "expected %.0f arrays, found "
                         "%.0f missing, %.0f of another shape, %.0f unexpected; first: %.*s",
-                        (double)expected, (double)c.missing, (double)c.reshaped,
+                        (double)c.expected, (double)c.missing, (double)c.reshaped,
                         (double)c.unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
 }

@@ -124,7 +124,7 @@ static void hugging_face(void)
         { "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
           "hidden_act: expected silu, found gelu" },
         { "\"hidden_act\": \"silu\"", "\"mlp_bias\": true",
-          "expected 27 parameters, found 6 missing" },
+          "expected 27 arrays, found 6 missing" },
         { "\"hidden_act\": \"silu\"", "\"quantization_config\": {\"bits\": 4}",
           "quantization_config: expected weights that are not quantised" },
         { "\"hidden_act\": \"silu\"", "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}",

@@ -95,7 +95,7 @@ static void part_of_a_file(mmix_ctx *m)
     REFUSED_AS(MMIX_ERROR_FILE, m, mmix_params_read(q, file, "student."), FILE_A,
                "1 missing, 0 of another shape, 0 unexpected; first: missing student.b (2)");
     REFUSED_AS(MMIX_ERROR_FILE, m, mmix_params_read(q, file, ""), FILE_A,
-               "expected 2 parameters, found 2 missing, 0 of another shape, 3 unexpected");
+               "expected 2 arrays, found 2 missing, 0 of another shape, 3 unexpected");
     IS(strcmp(mmix_params_check(q, file, ""),
               "missing w (2, 3)\nmissing b (2)\nunexpected student.w (2, 3)\n"
               "unexpected teacher.w (2, 3)\nunexpected teacher.b (2)\n"),
