@@ -37499,8 +37499,7 @@ static void mmixi_vlm_hf(mmix_ctx *m, mmix_archive *a, const char *who, mmix_vlm
     if (mmixi_vlm_is_qwen(c) && !m->error_kind) mmixi_hf_qwen_films(m, a, who, c);
 }
 /* The file of weights in a folder: 0, or -1 if there is none. */
-static int mmixi_folder_weights(mmix_ctx *m, const char *folder,
-                                char path[MMIXI_PATH])
+static int mmixi_folder_weights(mmix_ctx *m, const char *folder, char path[MMIXI_PATH])
 {
     static const char *const name[] = { "model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json" };
@@ -37512,7 +37511,6 @@ static int mmixi_folder_weights(mmix_ctx *m, const char *folder,
     }
 #ifdef MMIX_NO_STDIO
     (void)m;
-    (void)who;
     return 0;                                    /* opening it says what is left out */
 #else
     return mmixi_file_fail(m, folder, "expected a folder with model.safetensors, its index, or "
