@@ -168,7 +168,7 @@ int mmix_py_check(mmix_ctx *m, const char *who, const mmix_mixer *x, size_t *siz
     mmix_mixer o;
     mmix_call call;
     mmixi_pass p;
-    if (!mmixi_mixer_check(m, who, x)) return -1;
+    if (!mmixi_mixer_ok(m, who, x)) return -1;
     o = mmixi_mixer_settled(x, x->k->shape[3]);
     call = mmixi_mixer_call(m, &o);
     if (mmix_error_kind(m)) return -1;
