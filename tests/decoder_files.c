@@ -216,8 +216,8 @@ static void hugging_face(void)
             FINE(m);
         }
         /* a prefix is found; the classifier of a tied model is left alone */
+        char names[MANY][96];
         if (kind == 2) {
-            char names[MANY][96];
             for (size_t i = 0; i < n; i++) {
                 snprintf(names[i], sizeof names[i], "inner.%s", e[i].name);
                 e[i].name = names[i];
