@@ -33844,19 +33844,25 @@ static const mmix_entry *mmixi_entry_named(const mmixi_names *f, const char *ful
     }
     return NULL;
 }
-/* Finds the entry of a parameter's piece, or NULL. */
-static const mmix_entry *mmixi_entry(const mmixi_names *f, const char *name, int piece)
+/* Finds the entry of a parameter's piece, which the file calls `file`, or NULL. */
+static const mmix_entry *mmixi_piece_entry(const mmixi_names *f, const char *name,
+                                           const mmixi_piece_name *file)
 {
     size_t before = strlen(f->prefix) + 7;           /* what "blocks." follows */
-    mmixi_piece_name file = mmixi_name_in_file(f, name, piece);
-    const mmix_entry *e = mmixi_entry_named(f, file.full);
+    const mmix_entry *e = mmixi_entry_named(f, file->full);
     if (e || !f->chunked || strncmp(name, "blocks.", 7)) return e;
     for (int chunk = 0; !e && chunk <= atoi(name + 7); chunk++) {
         char full[2 * MMIXI_PART_NAME];
-        snprintf(full, sizeof full, "%.*s%d.%.255s", (int)before, file.full, chunk, file.full + before);
+        snprintf(full, sizeof full, "%.*s%d.%.255s", (int)before, file->full, chunk,
+                 file->full + before);
         e = mmixi_entry_named(f, full);
     }
     return e;
+}
+static const mmix_entry *mmixi_entry(const mmixi_names *f, const char *name, int piece)
+{
+    mmixi_piece_name file = mmixi_name_in_file(f, name, piece);
+    return mmixi_piece_entry(f, name, &file);
 }
 /* Size `axis` of an array, or 0 if there is none. */
 static size_t mmixi_entry_size(const mmixi_names *f, const char *name, int axis)
@@ -34052,7 +34058,7 @@ static mmixi_stored mmixi_stored_of(const mmixi_names *f, const mmix_param *q, i
 {
     mmixi_stored part;
     part.name = mmixi_name_in_file(f, q->name, piece);
-    part.entry = mmixi_entry(f, q->name, piece);
+    part.entry = mmixi_piece_entry(f, q->name, &part.name);
     part.expected = *q->tensor;
     size_t *shape = part.expected.shape;
     int pieces = part.name.pieces;
@@ -35849,17 +35855,22 @@ static void mmixi_hf_windows(const mmixi_hf *h, mmix_decoder_config *c)
     c->mixer = MMIX_DECODER_LISTED;
     for (size_t i = first; i < MMIX_DECODER_LAYERS; i++) c->layers[i].windowed = 1;
 }
+/* Refuses what no decoder here does. */
+static void mmixi_hf_decoder_refuse(const mmixi_hf *h)
+{
+    mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
+    if (!mmixi_hf_flag(h, "is_causal", 1)) mmixi_hf_refuse(h, h->json, "is_causal", "true");
+}
 /* What all decoders say alike; `eps` names the norms' number. */
 static void mmixi_hf_decoder(const mmixi_hf *h, const mmix_archive *a, const char *eps,
                              double otherwise, mmix_decoder_config *c)
 {
-    mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
+    mmixi_hf_decoder_refuse(h);
     if (!c->vocabulary) c->vocabulary = mmixi_hf_size(h, "vocab_size");
     c->dim = mmixi_hf_size(h, "hidden_size");
     c->depth = mmixi_hf_size(h, "num_hidden_layers");
     c->depth = mmixi_min(c->depth, a->count);            /* the file lacks others */
     c->eps = mmixi_hf_factor_or(h, eps, otherwise);
-    if (!mmixi_hf_flag(h, "is_causal", 1)) mmixi_hf_refuse(h, h->json, "is_causal", "true");
 }
 static void mmixi_hf_attention(const mmixi_hf *h, mmix_decoder_config *c)
 {
@@ -36129,10 +36140,9 @@ static void mmixi_hf_nemotron_h(const mmixi_hf *h, const mmix_archive *a, mmix_d
     const char *words = mmixi_json_find(h->json, listed), *at = words, *unused;
     size_t n = 0;
     while (words && (at = mmixi_json_next(words, at, &unused)) != NULL) n++;
-    mmixi_hf_off(h, "quantization_config", "weights that are not quantised");
+    mmixi_hf_decoder_refuse(h);
     mmixi_hf_off(h, "sliding_window", "null: attention to all tokens");
     mmixi_hf_off(h, "num_nextn_predict_layers", "0");
-    if (!mmixi_hf_flag(h, "is_causal", 1)) mmixi_hf_refuse(h, h->json, "is_causal", "true");
     mmixi_hf_word(h, h->json, "mamba_hidden_act", "silu", "silu");
     mmixi_hf_word(h, h->json, "mlp_hidden_act", "relu2", "relu2");
     c->vocabulary = mmixi_hf_size(h, "vocab_size");
@@ -36303,8 +36313,12 @@ static const char *mmixi_gguf_find(const mmix_archive *a, const char *name)
     snprintf(key, sizeof key, "%.40s.%s", mmixi_gguf_architecture(a), name);
     return mmix_archive_metadata(a, key);
 }
-/* The same as a number. Refuses what is no number, and a missing one unless `otherwise` is a
-   number. */
+/* Whether that is true. */
+static int mmixi_gguf_flag(const mmix_archive *a, const char *name)
+{
+    return !strcmp(mmixi_or_none(mmixi_gguf_find(a, name)), "true");
+}
+/* That as a number. Refuses what is no number, and a missing one unless `otherwise` is a number. */
 static double mmixi_gguf_value(mmix_ctx *m, const mmix_archive *a, const char *name,
                                double otherwise)
 {
@@ -36323,7 +36337,12 @@ static size_t mmixi_gguf_count(mmix_ctx *m, const mmix_archive *a, const char *n
     mmixi_file_fail(m, a->path, "%s: expected a whole number, found %g", name, value);
     return 0;
 }
-/* The same, above 0. */
+/* A whole number that has to be there. */
+static size_t mmixi_gguf_needed(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    return mmixi_gguf_count(m, a, name, (double)NAN);
+}
+/* A number above 0. */
 static double mmixi_gguf_positive(mmix_ctx *m, const mmix_archive *a, const char *name,
                                   double otherwise)
 {
@@ -36427,7 +36446,7 @@ static void mmixi_gguf_attention(mmix_ctx *m, const mmix_archive *a, mmix_decode
 {
     double kv[MMIX_DECODER_LAYERS];
     size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS);
-    c->heads = mmixi_gguf_count(m, a, "attention.head_count", (double)NAN);
+    c->heads = mmixi_gguf_needed(m, a, "attention.head_count");
     mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)c->heads, kv, n);
     for (size_t i = 0; i < n && !m->error_kind; i++)     /* a layer without attention has 0 */
         c->kv_heads = mmixi_max(c->kv_heads, (size_t)kv[i]);
@@ -36439,10 +36458,10 @@ static void mmixi_gguf_attention(mmix_ctx *m, const mmix_archive *a, mmix_decode
 static void mmixi_gguf_mamba2(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     mmix_mamba2_options *o = &c->mamba2;
-    size_t heads = mmixi_gguf_count(m, a, "ssm.time_step_rank", (double)NAN);
-    o->d_inner = mmixi_gguf_count(m, a, "ssm.inner_size", (double)NAN);
-    o->d_state = mmixi_gguf_count(m, a, "ssm.state_size", (double)NAN);
-    o->conv_width = mmixi_gguf_count(m, a, "ssm.conv_kernel", (double)NAN);
+    size_t heads = mmixi_gguf_needed(m, a, "ssm.time_step_rank");
+    o->d_inner = mmixi_gguf_needed(m, a, "ssm.inner_size");
+    o->d_state = mmixi_gguf_needed(m, a, "ssm.state_size");
+    o->conv_width = mmixi_gguf_needed(m, a, "ssm.conv_kernel");
     o->groups = mmixi_gguf_count(m, a, "ssm.group_count", 1);
     o->head_dim = o->d_inner / mmixi_max(heads, 1);
     o->bias = mmixi_names_contain(a, ".ssm_in.bias");
@@ -36464,7 +36483,7 @@ static void mmixi_gguf_gemma3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     mmixi_gguf_attention(m, a, c);
     if (m->error_kind) return;
     double width = c->depth == 62 ? (double)c->dim / (double)c->heads : (double)c->head_dim;
-    c->window = mmixi_gguf_count(m, a, "attention.sliding_window", (double)NAN);
+    c->window = mmixi_gguf_needed(m, a, "attention.sliding_window");
     size_t every = mmixi_gguf_count(m, a, "attention.sliding_window_pattern", 6);
     c->window_theta = mmixi_gguf_positive(m, a, "rope.freq_base_swa", 1e4);
     c->rope.theta = mmixi_gguf_positive(m, a, "rope.freq_base", 1e6);
@@ -36516,15 +36535,14 @@ static void mmixi_gguf_qwen2vl(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
 static void mmixi_gguf_mamba1(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     mmix_mamba1_options *o = &c->mamba1;
-    const char *norms = mmixi_gguf_find(a, "ssm.dt_b_c_rms");
     c->mixer = MMIX_DECODER_MAMBA1;
-    o->d_inner = mmixi_gguf_count(m, a, "ssm.inner_size", (double)NAN);
-    o->d_state = mmixi_gguf_count(m, a, "ssm.state_size", (double)NAN);
-    o->conv_width = mmixi_gguf_count(m, a, "ssm.conv_kernel", (double)NAN);
-    o->dt_rank = mmixi_gguf_count(m, a, "ssm.time_step_rank", (double)NAN);
+    o->d_inner = mmixi_gguf_needed(m, a, "ssm.inner_size");
+    o->d_state = mmixi_gguf_needed(m, a, "ssm.state_size");
+    o->conv_width = mmixi_gguf_needed(m, a, "ssm.conv_kernel");
+    o->dt_rank = mmixi_gguf_needed(m, a, "ssm.time_step_rank");
     o->bias = mmixi_names_contain(a, ".ssm_in.bias");
     o->no_conv_bias = !mmixi_names_contain(a, ".ssm_conv1d.bias");
-    if (norms && !strcmp(norms, "true")) o->inner_eps = 1e-6;        /* Falcon Mamba */
+    if (mmixi_gguf_flag(a, "ssm.dt_b_c_rms")) o->inner_eps = 1e-6;   /* Falcon Mamba */
 }
 static void mmixi_gguf_mamba2_alone(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36536,12 +36554,11 @@ static void mmixi_gguf_hybrid(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
 {
     double kv[MMIX_DECODER_LAYERS];
     size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS);
-    const char *turns = mmixi_gguf_find(a, "rope.scaling.finetuned");
     mmixi_gguf_granite(m, a, c);
     mmixi_gguf_mamba2(m, a, c);
     mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)NAN, kv, n);
     if (m->error_kind) return;
-    c->no_positions = !turns || strcmp(turns, "true");
+    c->no_positions = !mmixi_gguf_flag(a, "rope.scaling.finetuned");
     c->mixer = MMIX_DECODER_LISTED;
     for (size_t i = 0; i < n; i++) {
         int attends = kv[i] > 0;
@@ -36631,8 +36648,8 @@ static void mmixi_decoder_gguf(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
     mmixi_gguf_refuse(m, a, kind);
     c->vocabulary = embedding->shape[0];
     c->tied = !mmix_archive_find(a, "output.weight");
-    c->dim = mmixi_gguf_count(m, a, "embedding_length", (double)NAN);
-    c->depth = mmixi_min(mmixi_gguf_count(m, a, "block_count", (double)NAN), a->count);
+    c->dim = mmixi_gguf_needed(m, a, "embedding_length");
+    c->depth = mmixi_min(mmixi_gguf_needed(m, a, "block_count"), a->count);
     c->eps = mmixi_gguf_value(m, a, "attention.layer_norm_rms_epsilon", (double)NAN);
     n = mmixi_min(mmixi_max(c->depth, 1), MMIX_DECODER_LAYERS);
     mmixi_gguf_layers(m, a, "feed_forward_length", (double)NAN, wide, n);
@@ -37821,19 +37838,10 @@ static void mmixi_gguf_three(mmix_ctx *m, const mmix_archive *a, const char *nam
         mmixi_file_fail(m, a->path, "clip.%s: expected three numbers, found %.40s", name,
                         mmixi_or_none(list));
 }
-static int mmixi_gguf_flag(const mmix_archive *a, const char *name)
-{
-    return !strcmp(mmixi_or_none(mmixi_gguf_find(a, name)), "true");
-}
 /* The gelu by tanh, as ggml has it, or the quick one. */
 static int mmixi_gguf_activation(const mmix_archive *a)
 {
     return mmixi_gguf_flag(a, "use_gelu") ? MMIX_ACTIVATION_GELU_TANH : MMIX_ACTIVATION_QUICK_GELU;
-}
-/* Numbers that each of the towers has, under this name. */
-static size_t mmixi_gguf_tower_size(mmix_ctx *m, const mmix_archive *a, const char *name)
-{
-    return mmixi_gguf_count(m, a, name, (double)NAN);
 }
 /* The width inside of the MLPs, of which a matrix of the first block tells. Nothing reads the key
    vision.feed_forward_length: of Qwen2-VL it is the decoder's width in some files, 0 in others. */
@@ -37850,18 +37858,18 @@ static void mmixi_gguf_idefics3(mmix_ctx *m, mmix_archive *const a[2], size_t di
     mmix_tower_config *t = &c->tower;
     c->kind = MMIX_VLM_IDEFICS3;
     t->dim = dim;
-    t->depth = mmixi_min(mmixi_gguf_tower_size(m, a[1], "vision.block_count"), a[1]->count);
-    t->heads = mmixi_gguf_tower_size(m, a[1], "vision.attention.head_count");
+    t->depth = mmixi_min(mmixi_gguf_needed(m, a[1], "vision.block_count"), a[1]->count);
+    t->heads = mmixi_gguf_needed(m, a[1], "vision.attention.head_count");
     t->ffn = mmixi_gguf_tower_ffn(m, a[1], dim);
-    t->patch = mmixi_gguf_tower_size(m, a[1], "vision.patch_size");
-    t->side = mmixi_gguf_tower_size(m, a[1], "vision.image_size");
+    t->patch = mmixi_gguf_needed(m, a[1], "vision.patch_size");
+    t->side = mmixi_gguf_needed(m, a[1], "vision.image_size");
     t->eps = mmixi_gguf_positive(m, a[1], "vision.attention.layer_norm_epsilon", (double)NAN);
     t->activation = mmixi_gguf_activation(a[1]);
     t->patch_bias = 1;
     t->pool = MMIX_TOWER_TOKENS;
     c->layers = t->depth;
     c->post_norm = 1;
-    c->merge = mmixi_gguf_tower_size(m, a[1], "vision.projector.scale_factor");
+    c->merge = mmixi_gguf_needed(m, a[1], "vision.projector.scale_factor");
     c->projector = MMIX_PROJECTOR_LINEAR;
     c->tile = t->side;
     c->longest = mmixi_gguf_count(m, a[1], "vision.preproc_image_size", 4 * (double)t->side);
@@ -37875,10 +37883,10 @@ static void mmixi_gguf_qwen_vision(mmix_ctx *m, mmix_archive *const a[2], size_t
     double eps = mmixi_gguf_value(m, a[1], "vision.attention.layer_norm_epsilon", 1e-6);
     c->kind = MMIX_VLM_QWEN;
     q->dim = dim;
-    q->depth = mmixi_min(mmixi_gguf_tower_size(m, a[1], "vision.block_count"), a[1]->count);
-    q->heads = mmixi_gguf_tower_size(m, a[1], "vision.attention.head_count");
+    q->depth = mmixi_min(mmixi_gguf_needed(m, a[1], "vision.block_count"), a[1]->count);
+    q->heads = mmixi_gguf_needed(m, a[1], "vision.attention.head_count");
     q->ffn = mmixi_gguf_tower_ffn(m, a[1], dim);
-    q->patch = mmixi_gguf_tower_size(m, a[1], "vision.patch_size");
+    q->patch = mmixi_gguf_needed(m, a[1], "vision.patch_size");
     q->merge = mmixi_gguf_count(m, a[1], "vision.spatial_merge_size", 2);
     q->frames = 2;
     q->least = mmixi_gguf_count(m, a[1], "vision.image_min_pixels", 56 * 56);
@@ -37899,7 +37907,7 @@ static void mmixi_gguf_qwen_vision(mmix_ctx *m, mmix_archive *const a[2], size_t
         return;
     }
     size_t pixels = mmixi_gguf_count(m, a[1], "vision.window_size", 112);
-    size_t every = mmixi_gguf_tower_size(m, a[1], "vision.n_wa_pattern");
+    size_t every = mmixi_gguf_needed(m, a[1], "vision.n_wa_pattern");
     q->rate = 2;                                 /* of all three released sizes */
     if (q->patch && q->merge) q->window = pixels / q->merge / q->patch * q->merge;
     for (size_t i = 0; i < MMIX_VISION_BLOCKS && every; i++) q->full[i] = (i + 1) % every == 0;
