@@ -33705,8 +33705,8 @@ static const mmixi_renaming mmixi_names_gemma[] = {
     { "ffn_norm", "post_feedforward_layernorm" },
     { NULL, NULL }
 };
-/* Decoders in GGUF; then those whose layers have one norm each, Nemotron-H's and Mamba's. */
-#define MMIXI_NAMES_GGUF(second_norm)                                                              \
+/* Decoders in GGUF, of which `theirs` is the name of a layer's second norm, `ours`. */
+#define MMIXI_NAMES_GGUF(ours, theirs)                                                             \
     { "model.embed_tokens", "token_embd" },                                                        \
     { "model.norm", "output_norm" },                                                               \
     { "lm_head", "output" },                                                                       \
@@ -33729,13 +33729,22 @@ static const mmixi_renaming mmixi_names_gemma[] = {
     { "mamba.out_proj", "ssm_out" },                                                               \
     { "mixer_norm", "post_attention_norm" },                                                       \
     { "ffn_norm", "post_ffw_norm" },                                                               \
-    { "post_attention_layernorm", second_norm },                                                   \
+    { ours, theirs },                                                                              \
     { "mlp.gate_proj", "ffn_gate" },                                                               \
     { "mlp.up_proj", "ffn_up" },                                                                   \
     { "mlp.down_proj", "ffn_down" },                                                               \
     { NULL, NULL }
-static const mmixi_renaming mmixi_names_gguf[] = { MMIXI_NAMES_GGUF("ffn_norm") };
-static const mmixi_renaming mmixi_names_gguf_single[] = { MMIXI_NAMES_GGUF("attn_norm") };
+static const mmixi_renaming mmixi_names_gguf[] = {
+    MMIXI_NAMES_GGUF("post_attention_layernorm", "ffn_norm")
+};
+/* Falcon-H1's, which llama.cpp writes without .weight */
+static const mmixi_renaming mmixi_names_gguf_bare[] = {
+    MMIXI_NAMES_GGUF("post_attention_layernorm.weight", "ffn_norm")
+};
+/* layers of one norm each, Nemotron-H's and Mamba's */
+static const mmixi_renaming mmixi_names_gguf_single[] = {
+    MMIXI_NAMES_GGUF("post_attention_layernorm", "attn_norm")
+};
 #undef MMIXI_NAMES_GGUF
 
 typedef struct mmixi_names {
@@ -33894,6 +33903,7 @@ static const mmixi_writer mmixi_writers[] = {
       MMIXI_WRITER_HUGGINGFACE },
     { "embeddings.position_embeddings", NULL, mmixi_names_dinov2, MMIXI_WRITER_HUGGINGFACE },
     { "token_embd.weight", ".ffn_norm.", mmixi_names_gguf, MMIXI_WRITER_GGUF },
+    { "token_embd.weight", ".ffn_norm", mmixi_names_gguf_bare, MMIXI_WRITER_GGUF },
     { "token_embd.weight", NULL, mmixi_names_gguf_single, MMIXI_WRITER_GGUF },
     { "backbone.embeddings.weight", NULL, mmixi_names_mamba, 0 },
     { "backbone.embedding.weight", NULL, mmixi_names_mamba_ssm, 0 },
@@ -36439,8 +36449,12 @@ static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_con
     if (!is_yarn) return;
     o->high = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_fast", 32);
     o->low = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_slow", 1);
-    o->magnitude = 0.1 * mmixi_log(factor) + 1;
-    o->magnitude *= mmixi_gguf_value(m, a, "rope.scaling.attn_factor", 1);
+    double usual = 0.1 * mmixi_log(factor) + 1;
+    o->magnitude = mmixi_gguf_positive(m, a, "rope.scaling.yarn_attn_factor", usual);
+    o->magnitude *= mmixi_gguf_positive(m, a, "rope.scaling.attn_factor", 1);
+    mmixi_gguf_off(m, a, "rope.scaling.yarn_log_multiplier", "YaRN's magnitude has no second part");
+    if (mmixi_gguf_value(m, a, "rope.scaling.yarn_ext_factor", 1) != 1)
+        mmixi_file_fail(m, a->path, "rope.scaling.yarn_ext_factor: expected 1 or none");
 }
 static void mmixi_gguf_attention(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36470,10 +36484,18 @@ static void mmixi_gguf_mamba2(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     o->eps = c->eps;
 }
 /* A Llama, a Mistral (which says llama), a SmolLM3, a Granite: q and k have the pairs of rotary
-   positions side by side. */
+   positions side by side. llama.cpp's converter pairs the features of whole heads; where half of a
+   head turns, as in Bamba, these are not the pairs that turn together. */
 static void mmixi_gguf_llama(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     mmixi_gguf_attention(m, a, c);
+    if (m->error_kind) return;
+    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
+    if (c->rope.dim != width)
+        mmixi_file_fail(m, a->path, "rope.dimension_count: expected the width of a head, %.0f, "
+                        "found %.0f: the order of such heads in a GGUF does not fit their "
+                        "rotation; open the model's folder instead", (double)width,
+                        (double)c->rope.dim);
     c->rope.interleaved = 1;
     c->window = mmixi_gguf_count(m, a, "attention.sliding_window", 0);       /* Mistral's */
 }
@@ -36507,7 +36529,9 @@ static void mmixi_gguf_smollm3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
 static void mmixi_gguf_granite(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     double divisor = mmixi_gguf_value(m, a, "logit_scale", 1);
+    double shared = (double)c->ffn;      /* a Granite 4 without experts has the shared one alone */
     mmixi_gguf_llama(m, a, c);
+    c->ffn = mmixi_gguf_count(m, a, "expert_shared_feed_forward_length", shared);
     c->scale.embedding = mmixi_gguf_value(m, a, "embedding_scale", 1);
     c->scale.residual = mmixi_gguf_value(m, a, "residual_scale", 1);
     c->scale.scores = mmixi_gguf_value(m, a, "attention.scale", 0);
@@ -36517,7 +36541,6 @@ static void mmixi_gguf_granite(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
 static void mmixi_gguf_qwen(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     mmixi_gguf_attention(m, a, c);
-    c->bias = mmixi_names_contain(a, ".attn_q.bias");
     c->qk_norm = mmixi_names_contain(a, ".attn_q_norm.");
 }
 /* The language half of Qwen2-VL and Qwen2.5-VL: Qwen2 with positions on three axes. */
@@ -36584,7 +36607,6 @@ static void mmixi_gguf_nemotron_h(mmix_ctx *m, const mmix_archive *a, mmix_decod
     c->mixer = MMIX_DECODER_LISTED;
     c->no_positions = 1;
     c->ffn_kind = MMIX_FFN_RELU2;
-    c->ffn_bias = mmixi_names_contain(a, ".ffn_up.bias");
     for (size_t i = 0; i < n && !m->error_kind; i++) {
         mmix_decoder_kind *kind = &c->layers[i];
         if (wide[i] > 0) kind->mixer = MMIX_DECODER_NONE;
@@ -36633,6 +36655,21 @@ static void mmixi_gguf_refuse(mmix_ctx *m, const mmix_archive *a, const mmixi_gg
     if (!kind->slides)
         mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
 }
+/* The norms' epsilon. A Nemotron-H's file has it under the name for LayerNorm. */
+static double mmixi_gguf_eps(mmix_ctx *m, const mmix_archive *a)
+{
+    static const char rms[] = "attention.layer_norm_rms_epsilon";
+    static const char other[] = "attention.layer_norm_epsilon";
+    int is_other = !mmixi_gguf_find(a, rms) && mmixi_gguf_find(a, other);
+    return mmixi_gguf_value(m, a, is_other ? other : rms, (double)NAN);
+}
+/* Which products have biases. */
+static void mmixi_gguf_biases(const mmix_archive *a, mmix_decoder_config *c)
+{
+    c->bias = mmixi_names_contain(a, ".attn_q.bias");
+    if (mmixi_names_contain(a, ".attn_output.bias")) c->bias = 2;
+    c->ffn_bias = mmixi_names_contain(a, ".ffn_up.bias");
+}
 /* The config that the file's values and arrays tell. */
 static void mmixi_decoder_gguf(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36650,7 +36687,8 @@ static void mmixi_decoder_gguf(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
     c->tied = !mmix_archive_find(a, "output.weight");
     c->dim = mmixi_gguf_needed(m, a, "embedding_length");
     c->depth = mmixi_min(mmixi_gguf_needed(m, a, "block_count"), a->count);
-    c->eps = mmixi_gguf_value(m, a, "attention.layer_norm_rms_epsilon", (double)NAN);
+    c->eps = mmixi_gguf_eps(m, a);
+    mmixi_gguf_biases(a, c);
     n = mmixi_min(mmixi_max(c->depth, 1), MMIX_DECODER_LAYERS);
     mmixi_gguf_layers(m, a, "feed_forward_length", (double)NAN, wide, n);
     for (size_t k = 0; k < n && !m->error_kind; k++) /* 0 in a layer that has none */
@@ -37927,10 +37965,12 @@ static int mmixi_gguf_pair_ok(mmix_ctx *m, mmix_archive *const a[2])
 {
     const mmix_entry *patches = mmix_archive_find(a[1], "v.patch_embd.weight");
     const char *kind = mmixi_gguf_joint(a[1]);
-    if (strcmp(mmixi_gguf_architecture(a[1]), "clip") || !patches || patches->ndim != 4)
-        mmixi_file_fail(m, a[1]->path, "expected a tower, with general.architecture clip and "
-                        "v.patch_embd.weight of four axes, found %.40s",
-                        mmixi_gguf_architecture(a[1]));
+    if (strcmp(mmixi_gguf_architecture(a[1]), "clip"))
+        mmixi_file_fail(m, a[1]->path, "expected a tower, with general.architecture clip, found "
+                        "%.40s", mmixi_gguf_architecture(a[1]));
+    else if (!patches || patches->ndim != 4)
+        mmixi_file_fail(m, a[1]->path, "expected v.patch_embd.weight, of four axes; found %s",
+                        patches ? "another shape" : "none");
     else if (strcmp(kind, "idefics3") && strcmp(kind, "qwen2vl_merger")
              && strcmp(kind, "qwen2.5vl_merger"))
         mmixi_file_fail(m, a[1]->path, "clip.projector_type: expected idefics3, qwen2vl_merger or "

@@ -361,7 +361,7 @@ static int opened(const mmix_options *o, void *user)     /* a path */
 static void allocations(void)
 {
     static const char *const paths[] = {
-        GOLDEN "/falcon-h1/model.safetensors", GOLDEN "/bamba/model.gguf",
+        GOLDEN "/falcon-h1/model.safetensors", GOLDEN "/granite-hybrid/model.gguf",
         GOLDEN "/mamba2-ssm/pytorch_model.bin"
     };
     each_memory_fails(opened, paths, sizeof paths / sizeof *paths, ARENA_BLOCK == 256 ? 7 : 1);

@@ -117,7 +117,7 @@ SSM = {"mamba-ssm": {}, "mamba2-ssm": dict(layer="Mamba2", d_state=12, headdim=3
 
 
 # one model of each way to name and mix, without those that differ in a factor alone
-GOLDEN = ["llama-llama3", "llama-yarn", "mistral-window", "qwen3", "smollm3", "gemma3", "mamba", "falcon-mamba", "mamba2-groups", "bamba", "granite-hybrid",
+GOLDEN = ["llama-llama3", "llama-yarn", "llama-yarn-factor", "llama-biases", "mistral-window", "qwen3", "smollm3", "gemma3", "mamba", "falcon-mamba", "mamba2-groups", "bamba", "granite-hybrid",
           "falcon-h1", "nemotron-h", "mamba2-ssm"]
 
 
@@ -185,13 +185,17 @@ ARCHITECTURES = {
     "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "smollm3": "smollm3", "granite": "granite", "mamba": "mamba",
     "falcon_mamba": "mamba", "mamba2": "mamba2", "bamba": "granitehybrid", "granitemoehybrid": "granitehybrid",
     "falcon_h1": "falcon-h1", "nemotron_h": "nemotron_h", "mistral": "llama", "gemma3_text": "gemma3"}
-PERMUTED = ("llama", "smollm3", "granite", "granitehybrid")    # pairs of rotary positions side by side
+PERMUTED = ("llama", "smollm3", "granite", "granitehybrid", "nemotron_h")      # pairs of rotary positions side by side
+# what GGUF has no words for; of Bamba, half of whose heads turn, the converter pairs rows that do not turn together
+NOT_IN_GGUF = ("llama-llama3", "smollm3-list", "smollm3-window", "qwen2-window", "mamba2-groups", "mamba-biases", "bamba")
 
 
 def gguf_name(key, c):
     if c.model_type == "gemma3_text":
         key = key.replace("post_attention_layernorm", "post_attention_norm")
         key = key.replace("pre_feedforward_layernorm", "ffn_norm")
+    if c.model_type == "falcon_h1":                  # without .weight
+        key = key.replace("pre_ff_layernorm.weight", "ffn_norm")
     for theirs, ours in GGUF.items():
         key = key.replace(theirs, ours)
     return key
@@ -205,13 +209,24 @@ def gguf_values(w, architecture, c):
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(256)
     w.add_embedding_length(c.hidden_size)
-    w.add_layer_norm_rms_eps(get("rms_norm_eps", get("layer_norm_epsilon")))
-    w.add_feed_forward_length(get("shared_intermediate_size", get("intermediate_size", 0)) if "mamba" not in architecture else 0)
+    w.add_vocab_size(c.vocab_size)
+    if architecture == "nemotron_h":
+        w.add_layer_norm_eps(c.layer_norm_epsilon)
+    else:
+        w.add_layer_norm_rms_eps(get("rms_norm_eps", get("layer_norm_epsilon")))
+    w.add_feed_forward_length(get("intermediate_size", 0) if "mamba" not in architecture else 0)
+    if get("shared_intermediate_size"):
+        w.add_expert_count(0)
+        w.add_expert_used_count(0)
+        w.add_expert_shared_feed_forward_length(c.shared_intermediate_size)
     w.add_head_count(get("num_attention_heads", 0))
+    if get("num_attention_heads") and "qwen" not in architecture and "falcon" not in architecture:
+        w.add_rope_dimension_count(get("head_dim") or c.hidden_size // c.num_attention_heads)
     if get("num_key_value_heads"):
         w.add_head_count_kv(c.num_key_value_heads)
     if get("head_dim") and architecture != "mamba2":
         w.add_key_length(c.head_dim)
+        w.add_value_length(c.head_dim)
     if get("sliding_window") and c.model_type in ("mistral", "gemma3_text"):
         w.add_sliding_window(c.sliding_window)
     if c.model_type == "gemma3_text":
@@ -225,6 +240,10 @@ def gguf_values(w, architecture, c):
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         w.add_rope_scaling_factor(rope["factor"])
         w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        if "attention_factor" in rope:
+            w.add_rope_scaling_yarn_attn_factor(rope["attention_factor"])
+            w.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+            w.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
     if "granite" in architecture:
         w.add_embedding_scale(get("embedding_multiplier", 1.0))
         w.add_residual_scale(get("residual_multiplier", 1.0))
@@ -247,9 +266,7 @@ def gguf_values(w, architecture, c):
     if architecture in ("granitehybrid", "nemotron_h"):
         w.add_head_count_kv([c.num_key_value_heads if kind == "full_attention" else 0 for kind in kinds])
     if architecture == "granitehybrid":
-        w.add_rope_scaling_finetuned(c.model_type == "bamba" or c.position_embedding_type == "rope")
-        if c.model_type == "bamba":
-            w.add_rope_dimension_count(c.head_dim // 2)
+        w.add_rope_scaling_finetuned(c.position_embedding_type == "rope")
     if architecture == "nemotron_h":
         w.add_feed_forward_length([c.intermediate_size if kind == "mlp" else 0 for kind in kinds])
 
@@ -264,13 +281,9 @@ def gguf_array(key, x, architecture, c):
         x = x.reshape(-1, 1)
     if architecture != "mamba" and ("mamba.norm" in key or "mixer.norm" in key):
         x = x.reshape(getattr(c, "mamba_n_groups", None) or c.n_groups, -1)
-    turned = getattr(c, "head_dim", None) or c.hidden_size // getattr(c, "num_attention_heads", 1)
-    if c.model_type == "bamba":
-        turned //= 2
     if architecture in PERMUTED and ("q_proj" in key or "k_proj" in key):
-        whole = x.reshape(-1, getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads, *x.shape[1:])
-        pairs = whole[:, :turned].reshape(whole.shape[0], 2, turned // 2, *x.shape[1:]).transpose(1, 2)
-        x = torch.cat([pairs.reshape(whole[:, :turned].shape), whole[:, turned:]], 1).reshape(x.shape)
+        width = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+        x = x.reshape(-1, 2, width // 2, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
     if architecture == "falcon-h1":
         x = x * falcon_factor(key, c, x)
     if architecture == "gemma3" and "norm" in key:
@@ -300,10 +313,7 @@ def falcon_factor(key, c, x):
 def write_gguf(path, net, name):
     c = net.config
     architecture = ARCHITECTURES.get(c.model_type)
-    has_bias = any("proj.bias" in key and "dt_proj" not in key for key, p in net.named_parameters())
-    if gguf is None or architecture is None or (has_bias and c.model_type != "qwen2") or name in SSM:
-        return False
-    if name in ("llama-yarn-factor", "llama-llama3", "smollm3-list", "smollm3-window", "qwen2-window", "mamba2-groups", "mamba-biases"):  # what GGUF has no words for
+    if gguf is None or architecture is None or name in SSM or name in NOT_IN_GGUF:
         return False
     w = gguf.GGUFWriter(path, architecture)
     gguf_values(w, architecture, c)
