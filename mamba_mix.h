@@ -940,8 +940,10 @@ enum {
     MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
     MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
     MMIX_FILE_REAL_AS_BF16,                 /* for saving: mmix_real, rounded to BF16 in the file */
-    /* Blocks of a GGUF: numbers of 4 to 8 bits that share scales; they are read as floats. */
+    /* Blocks of a GGUF: numbers of 2 to 8 bits that share scales; they are read as floats. */
     MMIX_FILE_Q4_0, MMIX_FILE_Q4_1, MMIX_FILE_Q8_0, MMIX_FILE_Q4_K, MMIX_FILE_Q5_K, MMIX_FILE_Q6_K,
+    MMIX_FILE_Q5_0, MMIX_FILE_Q5_1, MMIX_FILE_Q2_K, MMIX_FILE_Q3_K,
+    MMIX_FILE_IQ4_NL, MMIX_FILE_IQ4_XS,
     MMIX_FILE_OTHER = -1,                    /* in an archive: a type that cannot be read */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
@@ -32680,11 +32682,17 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s,
        Q8_0   32    d, 32 int8                       x = d q
        Q4_0   32    d, 16 bytes                      x = d (q - 8)
        Q4_1   32    d, m, 16 bytes                   x = d q + m
-       Q4_K   256   d, m, 12 bytes, 128 bytes        x = d s q - m t
+       Q5_0   32    d, 4 bytes, 16                   x = d (q - 16), a fifth bit of q in the 4
+       Q5_1   32    d, m, 4 bytes, 16                x = d q + m
+       IQ4_NL 32    d, 16 bytes                      x = d v(q), v of a table
+       Q2_K   256   16 bytes, 64, d, m               x = d s q - m t, s and t of 4 bits, q of two
+       Q3_K   256   32 bytes, 64, 12, d              x = d (s - 32) (q - 4), a third bit in the 32
+       Q4_K   256   d, m, 12 bytes, 128              x = d s q - m t
        Q5_K   256   d, m, 12 bytes, 32, 128          the same, a fifth bit of q in the 32
-       Q6_K   256   128, 64 (two bits each), 16 int8, d      x = d s (q - 32)
+       Q6_K   256   128 bytes, 64, 16 int8, d        x = d s (q - 32), two bits of q in the 64
+       IQ4_XS 256   d, 2 bytes, 4, 128               x = d (s - 32) v(q)
    The lower halves of the bytes are the first numbers, the upper halves those behind them. s and t
-   are 6 bits each, for 32 numbers. */
+   are of 6 bits but in Q2_K, for 32 numbers each; in Q2_K, Q3_K and Q6_K for 16. */
 typedef void mmixi_block_reader(const uint8_t *p, float *x);
 
 static float mmixi_block_half(const uint8_t *p)
@@ -32698,6 +32706,17 @@ static void mmixi_split_fours(const uint8_t *p, uint8_t *q)
         q[i] = p[i] & 15;
         q[i + 16] = p[i] >> 4;
     }
+}
+/* 32 numbers of five bits: four from 16 bytes, the fifth from 4. */
+static void mmixi_split_fives(const uint8_t *fifths, const uint8_t *fours, uint8_t *q)
+{
+    mmixi_split_fours(fours, q);
+    for (int i = 0; i < 32; i++) q[i] |= (uint8_t)((fifths[i / 8] >> i % 8 & 1) << 4);
+}
+/* Number i of 256 of two bits from 64 bytes: a byte has four that are 32 apart. */
+static int mmixi_two_bits(const uint8_t *p, int i)
+{
+    return p[i / 128 * 32 + i % 32] >> 2 * (i / 32 % 4) & 3;
 }
 static void mmixi_read_q8_0(const uint8_t *p, float *x)
 {
@@ -32718,6 +32737,70 @@ static void mmixi_read_q4_1(const uint8_t *p, float *x)
     uint8_t q[32];
     mmixi_split_fours(p + 4, q);
     for (int i = 0; i < 32; i++) x[i] = d * (float)q[i] + m;
+}
+static void mmixi_read_q5_0(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    uint8_t q[32];
+    mmixi_split_fives(p + 2, p + 6, q);
+    for (int i = 0; i < 32; i++) x[i] = d * (float)(q[i] - 16);
+}
+static void mmixi_read_q5_1(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    float m = mmixi_block_half(p + 2);
+    uint8_t q[32];
+    mmixi_split_fives(p + 4, p + 8, q);
+    for (int i = 0; i < 32; i++) x[i] = d * (float)q[i] + m;
+}
+/* 32 numbers of a table's 16, closer to each other around 0, times s. */
+static void mmixi_read_iq4(const uint8_t *p, float s, float *x)
+{
+    static const int8_t table[16] = {
+        -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+    };
+    uint8_t q[32];
+    mmixi_split_fours(p, q);
+    for (int i = 0; i < 32; i++) x[i] = s * (float)table[q[i]];
+}
+static void mmixi_read_iq4_nl(const uint8_t *p, float *x)
+{
+    mmixi_read_iq4(p + 2, mmixi_block_half(p), x);
+}
+/* Run i of 32 has four bits of its s in one of 4 bytes, and two in one of 2. */
+static void mmixi_read_iq4_xs(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p);
+    for (int run = 0; run < 8; run++) {
+        int low = p[4 + run / 2] >> 4 * (run % 2) & 15;
+        int high = p[2 + run / 4] >> 2 * (run % 4) & 3;
+        float s = (float)((low | high << 4) - 32);
+        mmixi_read_iq4(p + 8 + 16 * run, d * s, x + 32 * run);
+    }
+}
+static void mmixi_read_q2_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p + 80);
+    float m = mmixi_block_half(p + 82);
+    for (int i = 0; i < 256; i++) {
+        float s = (float)(p[i / 16] & 15);
+        float t = (float)(p[i / 16] >> 4);
+        x[i] = d * s * (float)mmixi_two_bits(p + 16, i) - m * t;
+    }
+}
+/* Run i of 16 has four bits of its s in one of 8 bytes, and two in one of the 4 behind them. */
+static void mmixi_read_q3_k(const uint8_t *p, float *x)
+{
+    float d = mmixi_block_half(p + 108);
+    for (int i = 0; i < 256; i++) {
+        int run = i / 16;
+        int low = p[96 + run % 8] >> 4 * (run / 8) & 15;
+        int high = p[104 + run % 4] >> 2 * (run / 4) & 3;
+        float s = (float)((low | high << 4) - 32);
+        int third = p[i % 32] >> i / 32 & 1;
+        int q = mmixi_two_bits(p + 32, i) | third << 2;
+        x[i] = d * s * (float)(q - 4);
+    }
 }
 /* s and t of run i of 32 numbers, from the 12 bytes at p: the first four have the lower six bits of
    a byte each, the others four bits of their own and two that the first ones leave. */
@@ -32766,7 +32849,7 @@ static void mmixi_read_q6_k(const uint8_t *p, float *x)
         int quarter = i / 32 % 4;                        /* of that half */
         const uint8_t *low = p + 64 * half + quarter % 2 * 32 + i % 32;
         int q = quarter < 2 ? *low & 15 : *low >> 4;
-        q |= (p[128 + 32 * half + i % 32] >> 2 * quarter & 3) << 4;
+        q |= mmixi_two_bits(p + 128, i) << 4;
         x[i] = d * (float)(int8_t)p[192 + i / 16] * (float)(q - 32);
     }
 }
@@ -32785,7 +32868,13 @@ static const mmixi_block_type *mmixi_block_type_of(int dtype)
         { MMIX_FILE_Q8_0, 8, 32, 34, "Q8_0", mmixi_read_q8_0 },
         { MMIX_FILE_Q4_K, 12, 256, 144, "Q4_K", mmixi_read_q4_k },
         { MMIX_FILE_Q5_K, 13, 256, 176, "Q5_K", mmixi_read_q5_k },
-        { MMIX_FILE_Q6_K, 14, 256, 210, "Q6_K", mmixi_read_q6_k }
+        { MMIX_FILE_Q6_K, 14, 256, 210, "Q6_K", mmixi_read_q6_k },
+        { MMIX_FILE_Q5_0, 6, 32, 22, "Q5_0", mmixi_read_q5_0 },
+        { MMIX_FILE_Q5_1, 7, 32, 24, "Q5_1", mmixi_read_q5_1 },
+        { MMIX_FILE_Q2_K, 10, 256, 84, "Q2_K", mmixi_read_q2_k },
+        { MMIX_FILE_Q3_K, 11, 256, 110, "Q3_K", mmixi_read_q3_k },
+        { MMIX_FILE_IQ4_NL, 20, 32, 18, "IQ4_NL", mmixi_read_iq4_nl },
+        { MMIX_FILE_IQ4_XS, 23, 256, 136, "IQ4_XS", mmixi_read_iq4_xs }
     };
     int at = dtype - MMIX_FILE_Q4_0;
     return at >= 0 && at < (int)(sizeof types / sizeof *types) ? &types[at] : NULL;
@@ -32817,12 +32906,10 @@ static int mmixi_gguf_plain(uint64_t number)
 /* Block types that are not read, by their numbers: how many bytes take how many elements. */
 static const struct { uint64_t number; size_t elements, bytes; const char *name; }
 mmixi_gguf_unread[] = {
-    { 6, 32, 22, "Q5_0" }, { 7, 32, 24, "Q5_1" }, { 9, 32, 36, "Q8_1" }, { 10, 256, 84, "Q2_K" },
-    { 11, 256, 110, "Q3_K" }, { 15, 256, 292, "Q8_K" }, { 16, 256, 66, "IQ2_XXS" },
+    { 9, 32, 36, "Q8_1" }, { 15, 256, 292, "Q8_K" }, { 16, 256, 66, "IQ2_XXS" },
     { 17, 256, 74, "IQ2_XS" }, { 18, 256, 98, "IQ3_XXS" }, { 19, 256, 50, "IQ1_S" },
-    { 20, 32, 18, "IQ4_NL" }, { 21, 256, 110, "IQ3_S" }, { 22, 256, 82, "IQ2_S" },
-    { 23, 256, 136, "IQ4_XS" }, { 29, 256, 56, "IQ1_M" }, { 34, 256, 54, "TQ1_0" },
-    { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" },
+    { 21, 256, 110, "IQ3_S" }, { 22, 256, 82, "IQ2_S" }, { 29, 256, 56, "IQ1_M" },
+    { 34, 256, 54, "TQ1_0" }, { 35, 256, 66, "TQ2_0" }, { 39, 32, 17, "MXFP4" },
     { 40, 64, 36, "NVFP4" }, { 41, 128, 18, "Q1_0" }
 };
 
@@ -36649,6 +36736,10 @@ static const mmixi_gguf_kind *mmixi_gguf_kind_of(mmix_ctx *m, const mmix_archive
 static void mmixi_gguf_refuse(mmix_ctx *m, const mmix_archive *a, const mmixi_gguf_kind *kind)
 {
     const char *causal = mmixi_gguf_find(a, "attention.causal");
+    const char *parts = mmix_archive_metadata(a, "split.count");
+    if (parts && mmixi_json_number(parts, 1) > 1)
+        mmixi_file_fail(m, a->path, "split.count: expected a model in one file, found one of %.9s "
+                        "files; llama.cpp's llama-gguf-split --merge joins them", parts);
     mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
     if (causal && !strcmp(causal, "false"))
         mmixi_file_fail(m, a->path, "attention.causal: expected true, found false");
@@ -36677,12 +36768,12 @@ static void mmixi_decoder_gguf(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
     const mmix_entry *embedding = mmix_archive_find(a, "token_embd.weight");
     double wide[MMIX_DECODER_LAYERS];
     size_t n;
-    if (!kind) return;
+    if (kind) mmixi_gguf_refuse(m, a, kind);
+    if (m->error_kind) return;
     if (!embedding || embedding->ndim != 2) {
         mmixi_file_fail(m, a->path, "expected a matrix token_embd.weight");
         return;
     }
-    mmixi_gguf_refuse(m, a, kind);
     c->vocabulary = embedding->shape[0];
     c->tied = !mmix_archive_find(a, "output.weight");
     c->dim = mmixi_gguf_needed(m, a, "embedding_length");
@@ -36726,7 +36817,8 @@ MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dt
     memset(&c, 0, sizeof c);
     if (mmixi_format_is(a, mmixi_decoder_format))
         mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
-    else if (mmix_archive_find(a, "token_embd.weight")) mmixi_decoder_gguf(m, a, &c);
+    else if (mmix_archive_metadata(a, "general.architecture")
+             || mmix_archive_find(a, "token_embd.weight")) mmixi_decoder_gguf(m, a, &c);
     else mmixi_decoder_hf(m, a, &c);
     d = mmixi_decoder_create(m, c, MMIXI_BEGIN_EMPTY, dtype);
     if (d) mmix_params_read(d->params, a, NULL);

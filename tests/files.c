@@ -1928,7 +1928,7 @@ int main(void)
 #else
     CHECK(!strcmp(mmix_file_dtype_name(MMIX_FILE_F16), "F16")
           && !strcmp(mmix_file_dtype_name(MMIX_FILE_BOOL), "BOOL"));
-    CHECK(!mmix_file_dtype_name(-1) && !mmix_file_dtype_name(MMIX_FILE_Q6_K + 1));
+    CHECK(!mmix_file_dtype_name(-1) && !mmix_file_dtype_name(MMIX_FILE_IQ4_XS + 1));
     round_trip();
     in_bands();
     halves();

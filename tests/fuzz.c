@@ -143,11 +143,11 @@ static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix
 {
     /* by MMIX_FILE_F64 … and MMIX_FILE_Q4_0 …: bytes of so many numbers */
     static const size_t sizes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1, 0,
-                                   18, 20, 34, 144, 176, 210};
-    static const size_t of[] = {32, 32, 32, 256, 256, 256};
+                                   18, 20, 34, 144, 176, 210, 22, 24, 84, 110, 18, 136};
+    static const size_t of[] = {32, 32, 32, 256, 256, 256, 32, 32, 256, 256, 32, 256};
     size_t n = 1, bytes;
     int some = 1;
-    if (e->dtype < MMIX_FILE_OTHER || e->dtype > MMIX_FILE_Q6_K
+    if (e->dtype < MMIX_FILE_OTHER || e->dtype > MMIX_FILE_IQ4_XS
         || e->dtype == MMIX_FILE_REAL_AS_BF16 || e->ndim < 0
         || e->ndim > MMIX_FILE_MAX_DIMS)
         return "an entry has no dtype or too many axes";
