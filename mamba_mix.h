@@ -31020,7 +31020,7 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
 static const char *mmixi_json_end(const char *v)
 {
     int depth = 0;
-    if (!strchr("{[\"", *v)) return v + strcspn(v, ",]}");
+    if (!*v || !strchr("{[\"", *v)) return v + strcspn(v, ",]}");
     do {
         if (*v == '"') {
             v += strlen(v) + 1;
@@ -32658,11 +32658,17 @@ static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const c
 }
 static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s, size_t n)
 {
+    const char *end = s + n;
     mmixi_print(t, "%s\"", before);
-    for (const char *end = s + n; s < end; s++) {
+    while (s < end) {
+        const char *plain = s;                   /* a run without escapes, of at most a megabyte */
+        while (s < end && s - plain < 1 << 20 && (uint8_t)*s >= 32 && *s != '"' && *s != '\\')
+            s++;
+        mmixi_print(t, "%.*s", (int)(s - plain), plain);
+        if (s == end || s - plain == 1 << 20) continue;
         if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
-        else if (*s == '"' || *s == '\\') mmixi_print(t, "\\%c", *s);
-        else mmixi_print(t, "%c", *s);
+        else mmixi_print(t, "\\%c", *s);
+        s++;
     }
     mmixi_print(t, "\"");
 }
@@ -36213,6 +36219,8 @@ static void mmixi_hf_falcon_h1(const mmixi_hf *h, const mmix_archive *a, mmix_de
         mmixi_hf_refuse(h, h->json, "mamba_norm_before_gate", "false");
     if (mmixi_hf_flag(h, "projectors_bias", 0) != c->mamba2.bias)
         mmixi_hf_refuse(h, h->json, "projectors_bias", "what mamba_proj_bias is");
+    if (c->mamba2.bias && in != 1)               /* it does not multiply the bias */
+        mmixi_hf_refuse(h, h->json, "ssm_in_multiplier", "1 beside a bias");
     for (int i = 0; i < 5; i++) each[i] = 1;
     mmixi_hf_reals(h, "ssm_multipliers", each, 5);
     for (int i = 0; i < 5; i++) each[i] *= in;
@@ -36421,17 +36429,24 @@ static double mmixi_gguf_value(mmix_ctx *m, const mmix_archive *a, const char *n
 {
     const char *text = mmixi_gguf_find(a, name);
     double value = text ? mmixi_json_number(text, (double)NAN) : otherwise;
-    if (value == value) return value;
+    if (value - value == 0) return value;        /* neither NaN nor infinite */
     mmixi_file_fail(m, a->path, "%.40s.%s: expected a number, found %.40s",
                     mmixi_gguf_architecture(a), name, mmixi_or_none(text));
     return 0;
+}
+/* An error: a number is not what is expected of it. */
+static void mmixi_gguf_wrong(mmix_ctx *m, const mmix_archive *a, const char *name,
+                             const char *expected, double found)
+{
+    mmixi_file_fail(m, a->path, "%.40s.%s: expected %s, found %.10g",
+                    mmixi_gguf_architecture(a), name, expected, found);
 }
 static size_t mmixi_gguf_count(mmix_ctx *m, const mmix_archive *a, const char *name,
                                double otherwise)
 {
     double value = mmixi_gguf_value(m, a, name, otherwise);
     if (mmixi_is_whole(value, 0)) return (size_t)value;
-    mmixi_file_fail(m, a->path, "%s: expected a whole number, found %g", name, value);
+    mmixi_gguf_wrong(m, a, name, "a whole number from 0 to 2147483647", value);
     return 0;
 }
 /* A whole number that has to be there. */
@@ -36445,8 +36460,15 @@ static double mmixi_gguf_positive(mmix_ctx *m, const mmix_archive *a, const char
 {
     double value = mmixi_gguf_value(m, a, name, otherwise);
     if (value > 0) return value;
-    mmixi_file_fail(m, a->path, "%s: expected a number above 0, found %g", name, value);
+    mmixi_gguf_wrong(m, a, name, "a number above 0", value);
     return otherwise;
+}
+/* A number to multiply by; 0 says that there is none, which is 1. */
+static double mmixi_gguf_factor(mmix_ctx *m, const mmix_archive *a, const char *name)
+{
+    double value = mmixi_gguf_value(m, a, name, 1);
+    if (value < 0) mmixi_gguf_wrong(m, a, name, "a number of at least 0", value);
+    return value > 0 ? value : 1;
 }
 /* Refuses a value that asks for what is not done here. */
 static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name, const char *what)
@@ -36454,23 +36476,35 @@ static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name,
     if (mmixi_gguf_value(m, a, name, 0) != 0)
         mmixi_file_fail(m, a->path, "%s: expected none: %s", name, what);
 }
+/* The first numbers, at most n, of a list of numbers. Returns how many these are. A text that only
+   begins like a list is none. */
+static size_t mmixi_gguf_list(const mmix_archive *a, const char *name, double *out, size_t n)
+{
+    const char *at = mmixi_or_none(mmixi_gguf_find(a, name));
+    size_t count = 0;
+    for (int more = *at == '['; more && count < n; count++) {
+        out[count] = mmixi_json_number(at + 1, (double)NAN);
+        if (mmixi_is_nan(out[count])) return count;
+        at += 1 + strcspn(at + 1, ",]");
+        more = *at == ',';
+    }
+    return count;
+}
 /* One whole number for each layer, `n` of them: a list, or one number for all. */
 static void mmixi_gguf_layers(mmix_ctx *m, const mmix_archive *a, const char *name,
                               double otherwise, double *out, size_t n)
 {
-    const char *text = mmixi_gguf_find(a, name), *at = text, *unused;
-    int is_list = text && *text == '[';
-    double all = is_list ? 0 : (double)mmixi_gguf_count(m, a, name, otherwise);
-    for (size_t i = 0; i < n; i++) {
-        out[i] = all;
-        if (!is_list) continue;
-        at = mmixi_json_next(text, at, &unused);
-        out[i] = mmixi_json_number(at, (double)NAN);
-        if (at && mmixi_is_whole(out[i], 0)) continue;
-        mmixi_file_fail(m, a->path, "%s: expected %.0f whole numbers, found %.40s", name,
-                        (double)n, text);
+    const char *text = mmixi_gguf_find(a, name);
+    if (!text || *text != '[') {
+        double all = (double)mmixi_gguf_count(m, a, name, otherwise);
+        for (size_t i = 0; i < n; i++) out[i] = all;
         return;
     }
+    int fits = mmixi_gguf_list(a, name, out, n) == n;
+    for (size_t i = 0; i < n && fits; i++) fits = mmixi_is_whole(out[i], 0);
+    if (!fits)
+        mmixi_file_fail(m, a->path, "%s: expected %.0f whole numbers, found %.40s", name,
+                        (double)n, text);
 }
 /* The largest relative difference between what a file divides the frequency of each pair by and
    what Llama 3's scaling by `o` does. */
@@ -36482,7 +36516,8 @@ static double mmixi_gguf_frequencies_apart(const mmix_rope_options *o, const dou
     plain.scaling = MMIX_ROPE_PLAIN;
     for (size_t i = 0; i < pairs; i++) {
         double expected = mmixi_rope_frequency(&plain, i) / mmixi_rope_frequency(o, i);
-        apart = fmax(apart, fabs(divisor[i] - expected) / expected);
+        double here = fabs(divisor[i] - expected) / expected;
+        if (here > apart || mmixi_is_nan(here)) apart = here;    /* a NaN stays */
     }
     return apart;
 }
@@ -36505,43 +36540,61 @@ static void mmixi_gguf_llama3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     for (size_t i = 0; i < pairs; i++) o->factor = fmax(o->factor, divisor[i]);
     double apart = mmixi_gguf_frequencies_apart(o, divisor, pairs);
     mmix_rewind(m, mark);
-    if (apart > 1e-4)
+    if (!(apart <= 1e-4))
         mmixi_file_fail(m, a->path, "rope_freqs.weight: expected the frequencies of Llama 3.1 "
                         "with a factor of %g, found others, apart by %g of them", o->factor, apart);
+}
+/* YaRN's own numbers. A file that llama.cpp itself saved has a yarn_ext_factor of -1, which says
+   that it is not set, and beside it a yarn_attn_factor of 1, which says as little. */
+static void mmixi_gguf_yarn(mmix_ctx *m, const mmix_archive *a, mmix_rope_options *o)
+{
+    double context = mmixi_gguf_value(m, a, "context_length", 0);
+    double extrapolated = mmixi_gguf_value(m, a, "rope.scaling.yarn_ext_factor", 1);
+    o->scaling = MMIX_ROPE_YARN;
+    o->original = mmixi_gguf_value(m, a, "rope.scaling.original_context_length", context);
+    o->high = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_fast", 32);
+    o->low = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_slow", 1);
+    o->magnitude = 0.1 * mmixi_log(o->factor) + 1;
+    if (extrapolated >= 0)
+        o->magnitude = mmixi_gguf_positive(m, a, "rope.scaling.yarn_attn_factor", o->magnitude);
+    if (extrapolated >= 0 && extrapolated != 1)
+        mmixi_gguf_wrong(m, a, "rope.scaling.yarn_ext_factor", "1 or none", extrapolated);
+    mmixi_gguf_off(m, a, "rope.scaling.yarn_log_multiplier", "YaRN's magnitude has no second part");
+}
+/* Positions that are scaled by a factor, and what q and k are multiplied by besides. */
+static void mmixi_gguf_rope_scaling(mmix_ctx *m, const mmix_archive *a, mmix_rope_options *o)
+{
+    const char *kind = mmixi_gguf_find(a, "rope.scaling.type");
+    double factor = mmixi_gguf_value(m, a, "rope.scale_linear", 0);
+    factor = mmixi_gguf_value(m, a, "rope.scaling.factor", factor);
+    double magnitude = mmixi_gguf_positive(m, a, "rope.scaling.attn_factor", 1);
+    if (!kind) kind = "linear";                  /* a factor alone scales, too */
+    int is_yarn = !strcmp(kind, "yarn");
+    int is_none = !strcmp(kind, "none");
+    if (!is_none && !is_yarn && strcmp(kind, "linear")) {
+        mmixi_file_fail(m, a->path, "rope.scaling.type: expected none, linear or yarn, found %.40s",
+                        kind);
+        return;
+    }
+    int is_plain = is_none || factor == 0 || factor == 1;
+    if (factor < 0) mmixi_gguf_wrong(m, a, "rope.scaling.factor", "a number above 0", factor);
+    if (magnitude != 1 && (is_plain || !is_yarn))
+        mmixi_gguf_wrong(m, a, "rope.scaling.attn_factor", "1 without YaRN", magnitude);
+    if (is_plain || m->error_kind) return;
+    o->factor = factor;
+    o->scaling = MMIX_ROPE_LINEAR;
+    if (!is_yarn) return;
+    mmixi_gguf_yarn(m, a, o);
+    o->magnitude *= magnitude;
 }
 /* Positions: their base, their scaling, and how much of a head turns. */
 static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
-    const char *scaling = mmixi_gguf_find(a, "rope.scaling.type");
-    mmix_rope_options *o = &c->rope;
-    double context = mmixi_gguf_value(m, a, "context_length", 0);
-    size_t width = c->heads && !c->head_dim ? c->dim / c->heads : c->head_dim;
-    o->theta = mmixi_gguf_positive(m, a, "rope.freq_base", 10000);
-    o->dim = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
-    double factor = mmixi_gguf_value(m, a, "rope.scale_linear", 0);
-    factor = mmixi_gguf_value(m, a, "rope.scaling.factor", factor);
-    if (!scaling && factor > 0) scaling = "linear";      /* a factor alone scales, too */
+    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
+    c->rope.theta = mmixi_gguf_positive(m, a, "rope.freq_base", 10000);
+    c->rope.dim = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
     mmixi_gguf_llama3(m, a, c);
-    if (!scaling || !strcmp(scaling, "none")) return;
-    int is_yarn = !strcmp(scaling, "yarn");
-    if (!is_yarn && strcmp(scaling, "linear")) {
-        mmixi_file_fail(m, a->path, "rope.scaling.type: expected none, linear or yarn, found %.40s",
-                        scaling);
-        return;
-    }
-    if (factor <= 0 || fabs(factor - 1) <= 0) return;
-    o->factor = factor;
-    o->original = mmixi_gguf_value(m, a, "rope.scaling.original_context_length", context);
-    o->scaling = is_yarn ? MMIX_ROPE_YARN : MMIX_ROPE_LINEAR;
-    if (!is_yarn) return;
-    o->high = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_fast", 32);
-    o->low = mmixi_gguf_value(m, a, "rope.scaling.yarn_beta_slow", 1);
-    double usual = 0.1 * mmixi_log(factor) + 1;
-    o->magnitude = mmixi_gguf_positive(m, a, "rope.scaling.yarn_attn_factor", usual);
-    o->magnitude *= mmixi_gguf_positive(m, a, "rope.scaling.attn_factor", 1);
-    mmixi_gguf_off(m, a, "rope.scaling.yarn_log_multiplier", "YaRN's magnitude has no second part");
-    if (mmixi_gguf_value(m, a, "rope.scaling.yarn_ext_factor", 1) != 1)
-        mmixi_file_fail(m, a->path, "rope.scaling.yarn_ext_factor: expected 1 or none");
+    mmixi_gguf_rope_scaling(m, a, &c->rope);
 }
 static void mmixi_gguf_attention(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36586,14 +36639,30 @@ static void mmixi_gguf_llama(mmix_ctx *m, const mmix_archive *a, mmix_decoder_co
     c->rope.interleaved = 1;
     c->window = mmixi_gguf_count(m, a, "attention.sliding_window", 0);       /* Mistral's */
 }
+/* Which layers of a Gemma 3 have the window: those for which a list has 1, all but every n-th, or
+   none if there is no window. */
+static void mmixi_gguf_gemma3_windows(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    static const char name[] = "attention.sliding_window_pattern";
+    double listed[MMIX_DECODER_LAYERS];
+    const char *text = mmixi_gguf_find(a, name);
+    int is_list = text && *text == '[';
+    size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS), every = 0;
+    c->window = mmixi_gguf_count(m, a, "attention.sliding_window", 0);
+    if (is_list) mmixi_gguf_layers(m, a, name, 0, listed, n);
+    else every = mmixi_gguf_count(m, a, name, 6);
+    for (size_t i = 0; i < n && c->window && !m->error_kind; i++) {
+        if (is_list) c->layers[i].windowed = listed[i] > 0;
+        else c->layers[i].windowed = !every || (i + 1) % every != 0;
+    }
+}
 /* Gemma 3, as in mmixi_hf_gemma3; its norms are whole. 27B, of 62 layers, has a scale of its own. */
 static void mmixi_gguf_gemma3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     mmixi_gguf_attention(m, a, c);
     if (m->error_kind) return;
-    double width = c->depth == 62 ? (double)c->dim / (double)c->heads : (double)c->head_dim;
-    c->window = mmixi_gguf_needed(m, a, "attention.sliding_window");
-    size_t every = mmixi_gguf_count(m, a, "attention.sliding_window_pattern", 6);
+    size_t width = c->depth != 62 && c->head_dim ? c->head_dim : c->dim / c->heads;
+    mmixi_gguf_gemma3_windows(m, a, c);
     c->window_theta = mmixi_gguf_positive(m, a, "rope.freq_base_swa", 1e4);
     c->rope.theta = mmixi_gguf_positive(m, a, "rope.freq_base", 1e6);
     mmixi_gguf_off(m, a, "attn_logit_softcapping", "scores are not capped");
@@ -36602,10 +36671,8 @@ static void mmixi_gguf_gemma3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     c->qk_norm = 1;
     c->post_norms = 1;
     c->scale.embedding = sqrt((double)c->dim);
-    c->scale.scores = 1 / sqrt(width);
+    c->scale.scores = 1 / sqrt((double)width);
     c->mixer = MMIX_DECODER_LISTED;
-    for (size_t i = 0; i < MMIX_DECODER_LAYERS; i++)
-        c->layers[i].windowed = !every || (i + 1) % every != 0;
 }
 static void mmixi_gguf_smollm3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36615,14 +36682,15 @@ static void mmixi_gguf_smollm3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
 }
 static void mmixi_gguf_granite(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
-    double divisor = mmixi_gguf_value(m, a, "logit_scale", 1);
-    double shared = (double)c->ffn;      /* a Granite 4 without experts has the shared one alone */
+    size_t shared = mmixi_gguf_count(m, a, "expert_shared_feed_forward_length", 0);
+    const char *turns = mmixi_gguf_find(a, "rope.scaling.finetuned");
     mmixi_gguf_llama(m, a, c);
-    c->ffn = mmixi_gguf_count(m, a, "expert_shared_feed_forward_length", shared);
-    c->scale.embedding = mmixi_gguf_value(m, a, "embedding_scale", 1);
-    c->scale.residual = mmixi_gguf_value(m, a, "residual_scale", 1);
+    if (shared) c->ffn = shared;         /* a Granite 4 without experts has the shared one alone */
+    c->no_positions = turns && !strcmp(turns, "false");  /* what llama.cpp uses this value for */
+    c->scale.embedding = mmixi_gguf_factor(m, a, "embedding_scale");
+    c->scale.residual = mmixi_gguf_factor(m, a, "residual_scale");
     c->scale.scores = mmixi_gguf_value(m, a, "attention.scale", 0);
-    c->scale.logits = divisor > 0 ? 1 / divisor : 1;
+    c->scale.logits = 1 / mmixi_gguf_factor(m, a, "logit_scale");
 }
 /* Qwen2 and Qwen3: the pairs are half a head apart. */
 static void mmixi_gguf_qwen(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
@@ -36633,14 +36701,17 @@ static void mmixi_gguf_qwen(mmix_ctx *m, const mmix_archive *a, mmix_decoder_con
 /* The language half of Qwen2-VL and Qwen2.5-VL: Qwen2 with positions on three axes. */
 static void mmixi_gguf_qwen2vl(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
-    const char *sections = mmixi_gguf_find(a, "rope.dimension_sections");
-    size_t each[4] = { 0 };
+    static const char name[] = "rope.dimension_sections";
+    double each[4] = { 0 };
     mmixi_gguf_qwen(m, a, c);
-    int n = sections ? mmixi_json_sizes(sections, each, 4) : 0;
-    memcpy(c->rope.sections, each, sizeof c->rope.sections);
-    if (n < 3 || each[3])
-        mmixi_file_fail(m, a->path, "rope.dimension_sections: expected three sizes, found %.40s",
-                        mmixi_or_none(sections));
+    int fits = mmixi_gguf_list(a, name, each, 4) >= 3 && each[3] == 0;
+    for (int i = 0; i < 3 && fits; i++) {
+        fits = mmixi_is_whole(each[i], 0);
+        c->rope.sections[i] = fits ? (size_t)each[i] : 0;
+    }
+    if (!fits)
+        mmixi_file_fail(m, a->path, "%s: expected three sizes, found %.40s", name,
+                        mmixi_or_none(mmixi_gguf_find(a, name)));
 }
 static void mmixi_gguf_mamba1(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
@@ -36668,16 +36739,19 @@ static void mmixi_gguf_hybrid(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
     mmixi_gguf_mamba2(m, a, c);
     mmixi_gguf_layers(m, a, "attention.head_count_kv", (double)NAN, kv, n);
     if (m->error_kind) return;
-    c->no_positions = !mmixi_gguf_flag(a, "rope.scaling.finetuned");
     c->mixer = MMIX_DECODER_LISTED;
     for (size_t i = 0; i < n; i++) {
         int attends = kv[i] > 0;
         c->layers[i].mixer = attends ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MAMBA2;
     }
 }
-/* Falcon-H1, whose factors are in the weights. */
+/* Falcon-H1, whose factors are in the weights: the embedding's in token_embd, so that it cannot be
+   the classifier, too. */
 static void mmixi_gguf_falcon_h1(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
+    if (c->tied)
+        mmixi_file_fail(m, a->path, "expected a matrix output.weight: the factor of a Falcon-H1's "
+                        "classifier is lost without it; open the model's folder instead");
     mmixi_gguf_attention(m, a, c);
     mmixi_gguf_mamba2(m, a, c);
     c->mixer = MMIX_DECODER_PARALLEL;
@@ -36741,8 +36815,11 @@ static void mmixi_gguf_refuse(mmix_ctx *m, const mmix_archive *a, const mmixi_gg
         mmixi_file_fail(m, a->path, "split.count: expected a model in one file, found one of %.9s "
                         "files; llama.cpp's llama-gguf-split --merge joins them", parts);
     mmixi_gguf_off(m, a, "expert_count", "mixtures of experts are not done here");
-    if (causal && !strcmp(causal, "false"))
-        mmixi_file_fail(m, a->path, "attention.causal: expected true, found false");
+    if (causal && strcmp(causal, "true"))
+        mmixi_file_fail(m, a->path, "attention.causal: expected true, found %.40s", causal);
+    if (mmixi_names_contain(a, ".attn_qkv."))
+        mmixi_file_fail(m, a->path, "expected attn_q, attn_k and attn_v, found attn_qkv: convert the "
+                        "model without --fuse-qkv");
     if (!kind->slides)
         mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
 }
@@ -36752,7 +36829,7 @@ static double mmixi_gguf_eps(mmix_ctx *m, const mmix_archive *a)
     static const char rms[] = "attention.layer_norm_rms_epsilon";
     static const char other[] = "attention.layer_norm_epsilon";
     int is_other = !mmixi_gguf_find(a, rms) && mmixi_gguf_find(a, other);
-    return mmixi_gguf_value(m, a, is_other ? other : rms, (double)NAN);
+    return mmixi_gguf_positive(m, a, is_other ? other : rms, (double)NAN);
 }
 /* Which products have biases. */
 static void mmixi_gguf_biases(const mmix_archive *a, mmix_decoder_config *c)
@@ -37958,15 +38035,9 @@ static int32_t mmixi_gguf_token(mmix_archive *a, const char *token)
 /* Takes three numbers of the tower's file. */
 static void mmixi_gguf_three(mmix_ctx *m, const mmix_archive *a, const char *name, double out[3])
 {
-    const char *list = mmixi_gguf_find(a, name), *at = list, *unused;
-    int n = 0;
-    while (list && *list == '[' && n < 3 && (at = mmixi_json_next(list, at, &unused)) != NULL)
-        out[n++] = mmixi_json_number(at, (double)NAN);
-    for (int i = 0; i < n; i++)
-        if (mmixi_is_nan(out[i])) n = 0;
-    if (n < 3)
+    if (mmixi_gguf_list(a, name, out, 3) < 3)
         mmixi_file_fail(m, a->path, "clip.%s: expected three numbers, found %.40s", name,
-                        mmixi_or_none(list));
+                        mmixi_or_none(mmixi_gguf_find(a, name)));
 }
 /* The gelu by tanh, as ggml has it, or the quick one. */
 static int mmixi_gguf_activation(const mmix_archive *a)
@@ -38057,6 +38128,11 @@ static int mmixi_gguf_pair_ok(mmix_ctx *m, mmix_archive *const a[2])
 {
     const mmix_entry *patches = mmix_archive_find(a[1], "v.patch_embd.weight");
     const char *kind = mmixi_gguf_joint(a[1]);
+    int is_silu = mmixi_gguf_flag(a[1], "use_silu");
+    for (int i = 0; i < 2; i++)                  /* an archive of another format may have such metadata */
+        if (a[i]->file.size < 4 || memcmp(a[i]->file.bytes, "GGUF", 4))
+            mmixi_file_fail(m, a[i]->path, "expected a GGUF, found another format");
+    if (m->error_kind) return 0;
     if (strcmp(mmixi_gguf_architecture(a[1]), "clip"))
         mmixi_file_fail(m, a[1]->path, "expected a tower, with general.architecture clip, found "
                         "%.40s", mmixi_gguf_architecture(a[1]));
@@ -38067,6 +38143,8 @@ static int mmixi_gguf_pair_ok(mmix_ctx *m, mmix_archive *const a[2])
              && strcmp(kind, "qwen2.5vl_merger"))
         mmixi_file_fail(m, a[1]->path, "clip.projector_type: expected idefics3, qwen2vl_merger or "
                         "qwen2.5vl_merger, found %.40s", kind);
+    else if (is_silu && strcmp(kind, "qwen2.5vl_merger"))
+        mmixi_file_fail(m, a[1]->path, "clip.use_silu: expected false beside a %.40s", kind);
     else if (!mmix_archive_find(a[0], "token_embd.weight"))
         mmixi_file_fail(m, a[0]->path, "expected a decoder, with token_embd.weight, found %.40s",
                         mmixi_gguf_architecture(a[0]));

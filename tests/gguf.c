@@ -1274,16 +1274,18 @@ static void yarns(mmix_ctx *m)
 {
     static const change of[] = {
         { "llama.rope.scaling.yarn_ext_factor", F32, 0x3f800000, NULL, NULL },
+        { "llama.rope.scaling.yarn_ext_factor", F32, 0xbf800000, NULL, NULL },
         { "llama.rope.scaling.yarn_ext_factor", F32, 0, NULL,
-          "rope.scaling.yarn_ext_factor: expected 1 or none" },
+          "llama.rope.scaling.yarn_ext_factor: expected 1 or none, found 0" },
         { "llama.rope.scaling.yarn_log_multiplier", F32, 0x3f800000, NULL,
           "rope.scaling.yarn_log_multiplier: expected none: YaRN's magnitude has no second part" },
         { "llama.rope.scaling.yarn_attn_factor", F32, 0, NULL,
-          "rope.scaling.yarn_attn_factor: expected a number above 0, found 0" },
+          "llama.rope.scaling.yarn_attn_factor: expected a number above 0, found 0" },
         { "llama.rope.scaling.yarn_attn_factor", F32, 0x3fa00000, NULL, NULL },
         { "llama.rope.scaling.attn_factor", F32, 0x40000000, NULL, NULL }
     };
-    static const double magnitudes[] = { 1.1386294361119891, 0, 0, 0, 1.25, 2.2772588722239782 };
+    static const double magnitudes[] = { 1.1386294361119891, 1.1386294361119891, 0, 0, 0, 1.25,
+                                         2.2772588722239782 };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         gguf g = begin(3);
         mmix_decoder *d = decoder_of(m, &kinds[0], &g);
@@ -1321,12 +1323,12 @@ static void decoders_refused(void)
         { "llama.embedding_length", TEXT, 0, "wide",
           "llama.embedding_length: expected a number, found wide" },
         { "llama.embedding_length", I32, 4294967264u, NULL,
-          "embedding_length: expected a whole number, found -32" },
+          "llama.embedding_length: expected a whole number from 0 to 2147483647, found -32" },
         { "llama.block_count", -1, 0, NULL, "llama.block_count: expected a number, found none" },
         { "llama.feed_forward_length", LIST, 0, NULL,
           "feed_forward_length: expected 2 whole numbers, found []" },
         { "llama.attention.head_count", F32, 0x40200000, NULL,
-          "attention.head_count: expected a whole number, found 2.5" },
+          "llama.attention.head_count: expected a whole number from 0 to 2147483647, found 2.5" },
         { "llama.attention.head_count", U32, 0, NULL, "expected heads and a width above 0" },
         { "llama.embedding_length", U32, 0, NULL, "expected heads and a width above 0" },
         { "llama.attention.layer_norm_rms_epsilon", -1, 0, NULL,
@@ -1334,12 +1336,23 @@ static void decoders_refused(void)
         { "llama.rope.freq_base", BOOL, 1, NULL,
           "llama.rope.freq_base: expected a number, found true" },
         { "llama.rope.freq_base", F32, 0, NULL,
-          "rope.freq_base: expected a number above 0, found 0" },
+          "llama.rope.freq_base: expected a number above 0, found 0" },
         { "llama.attention.causal", BOOL, 0, NULL,
           "attention.causal: expected true, found false" },
         { "llama.rope.dimension_count", U32, 4, NULL,
           "rope.dimension_count: expected the width of a head, 8, found 4: the order of such heads "
           "in a GGUF does not fit their rotation; open the model's folder instead" },
+        { "llama.rope.scaling.factor", F32, 0xc0800000, NULL,
+          "llama.rope.scaling.factor: expected a number above 0, found -4" },
+        { "llama.rope.scaling.attn_factor", F32, 0x40000000, NULL,
+          "llama.rope.scaling.attn_factor: expected 1 without YaRN, found 2" },
+        { "llama.attention.causal", U8, 0, NULL, "attention.causal: expected true, found 0" },
+        { "llama.attention.layer_norm_rms_epsilon", F32, 0xb727c5ac, NULL,
+          "llama.attention.layer_norm_rms_epsilon: expected a number above 0, found "
+          "-9.99999975e-06" },
+        { "llama.rope.freq_base", F32, 0xff800000, NULL,
+          "llama.rope.freq_base: expected a number, found -inf" },
+        { "llama.feed_forward_length", TEXT, 0, "[[[[[[[[", "feed_forward_length: expected 2 whole numbers, found [[[[[[[[" },
         { "split.count", U16, 3, NULL,
           "split.count: expected a model in one file, found one of 3 files; llama.cpp's "
           "llama-gguf-split --merge joins them" }
@@ -1350,6 +1363,9 @@ static void decoders_refused(void)
         decoder_refused(m, of[i].message, __LINE__);
     }
     yarns(m);
+    write_changed(m, &kinds[0], NULL, "blk.0.attn_qkv.bias");
+    decoder_refused(m, "expected attn_q, attn_k and attn_v, found attn_qkv: convert the model without "
+                    "--fuse-qkv", __LINE__);
     write_changed(m, &kinds[0], NULL, "rope_freqs.weight");
     CHECK(!mmix_decoder_load(m, PATH));
     CHECK(says(m, MMIX_ERROR_FILE, "rope_freqs.weight: expected the frequencies of Llama 3.1"));
