@@ -144,6 +144,7 @@ static int read_options(settings *o, int argc, char **argv)
         else o->model = argv[i];
     }
     if (!o->model) return fail("no model; --help says what it needs");
+    if (o->question && !*o->question) return fail("an empty question");
     if (o->plain && o->system) return fail("--plain has no --system");
     if (o->plain && o->think >= 0) return fail("--plain has no --think");
     return -1;
@@ -354,16 +355,17 @@ static int answer(chat *c)
     tokenizer_ids_free(&ids);
     return bad;
 }
-/* A line without its end. 1, or 0 at the end of the input. */
+/* A line without its end and without zeros. 1, or 0 at the end of the input. */
 static int read_line(tokenizer_text *line)
 {
-    char part[256];
-    while (fgets(part, sizeof part, stdin)) {
-        size_t n = strcspn(part, "\r\n");
-        if (tokenizer_text_add(line, part, n)) return 0;
-        if (part[n]) return 1;
+    int c = getc(stdin);
+    if (c == EOF) return 0;
+    while (c != EOF && c != '\n') {
+        char byte = (char)c;
+        if (byte && byte != '\r' && tokenizer_text_add(line, &byte, 1)) return 0;
+        c = getc(stdin);
     }
-    return line->at != NULL;
+    return 1;
 }
 static int converse(chat *c)
 {

@@ -116,6 +116,10 @@ static size_t print_nearest(char **names, size_t count, size_t i, mmix_real *cos
 
 int main(int argc, char **argv)
 {
+    if (argc == 2) {
+        puts("neighbours: expected MODEL PICTURE..., or nothing");
+        return 1;
+    }
     char **names = argc > 2 ? argv + 2 : NULL;
     size_t count = names ? (size_t)argc - 2 : DRAWN;
     mmix_ctx *m = mmix_create(NULL);

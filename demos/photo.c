@@ -138,7 +138,11 @@ static void print_classes(mmix_ctx *m, const mmix_vision *net, const mmix_featur
 int main(int argc, char **argv)
 {
     static uint8_t rgb[SIDE * SIDE * 3];
-    int drawn = argc < 3;
+    int drawn = argc < 2;
+    if (argc == 2) {
+        puts("photo: expected MODEL PICTURE, or nothing");
+        return 1;
+    }
     mmix_ctx *m = mmix_create(NULL);
     mmix_vision *net = drawn ? mmix_vision_create(m, mmix_vision_config_vit(192, 16)) :
         mmix_vision_load(m, argv[1]);

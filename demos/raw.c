@@ -100,7 +100,10 @@ int main(void)
     if (mmix_raw_scratch_size(&raw, 0) > most) most = mmix_raw_scratch_size(&raw, 0);
     mmix_real *scratch = malloc(most * sizeof(mmix_real));
     double *expected = malloc(sizeof(double) * L * H * P);
-    if (!raw.kept || !scratch || !expected) return 1;
+    if (!raw.kept || !scratch || !expected) {
+        puts("out of memory");
+        return 1;
+    }
 
     double start = seconds();
     by_definition(expected);

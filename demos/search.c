@@ -216,6 +216,26 @@ static uint64_t towers_hash(uint64_t h, const mmix_towers_config *c)
     }
     return mix(h, numbers, sizeof numbers);
 }
+/* NAME in the folder of a file. */
+static void name_beside(char out[1100], const char *file, const char *name)
+{
+    size_t n = strlen(file);
+    while (n && file[n - 1] != '/' && file[n - 1] != '\\') n--;
+    snprintf(out, 1100, "%.*s%s", (int)n, file, name);
+}
+/* With the bytes of a backbone's config, if there is one beside its weights. */
+static uint64_t config_hash(uint64_t h, const char *weights)
+{
+    char path[1100], part[4096];
+    name_beside(path, weights, "config.json");
+    FILE *f = fopen(path, "rb");
+    for (size_t n = 1; f && n > 0;) {
+        n = fread(part, 1, sizeof part, f);
+        h = mix(h, part, n);
+    }
+    if (f) fclose(f);
+    return h;
+}
 static int has_texts(const mmix_archive *a)
 {
     for (size_t i = 0; i < mmix_archive_count(a); i++)
@@ -241,6 +261,7 @@ static int open_model(engine *e, const settings *o)
     e->width = is_pair ? mmix_towers_config_of(e->towers)->width
         : mmix_vision_config_of(e->vision)->dim;
     if (is_pair) hash = towers_hash(hash, mmix_towers_config_of(e->towers));
+    else hash = config_hash(hash, e->weights);
     snprintf(e->id, sizeof e->id, "%08lx%08lx", (unsigned long)(hash >> 32),
              (unsigned long)(hash & 0xFFFFFFFF));
     return 0;
@@ -417,7 +438,19 @@ static int album_add(album *a, const char *inside)
     free(path);
     return 0;
 }
-/* Lists a folder and those in it; `inside` is its path in the album's folder, or "". */
+/* Whether a path is a link, which might lead back to a folder that it lies in. */
+static int is_link(const char *path)
+{
+#ifdef _WIN32
+    DWORD found = GetFileAttributesA(path);
+    return found != INVALID_FILE_ATTRIBUTES && (found & FILE_ATTRIBUTE_REPARSE_POINT);
+#else
+    struct stat info;
+    return !lstat(path, &info) && S_ISLNK(info.st_mode);
+#endif
+}
+/* Lists a folder and those in it, but no links to folders; `inside` is its path in the album, or
+   "". */
 static int album_list(album *a, const char *inside, int depth)
 {
     char *folder = picture_join(a->o->folder, *inside ? "/" : "", inside);
@@ -427,9 +460,12 @@ static int album_list(album *a, const char *inside, int depth)
         if (names.bad) bad = fail("out of memory");
         for (size_t i = 0; i < names.count && !bad; i++) {
             char *path = picture_join(inside, *inside ? "/" : "", names.at[i]);
-            if (!path) bad = fail("out of memory");
-            else bad = folders ? album_list(a, path, depth + 1) : album_add(a, path);
+            char *whole = picture_join(folder, "/", names.at[i]);
+            if (!path || !whole) bad = fail("out of memory");
+            else if (!folders) bad = album_add(a, path);
+            else if (!is_link(whole)) bad = album_list(a, path, depth + 1);
             free(path);
+            free(whole);
         }
         picture_names_free(&names);
     }
@@ -857,25 +893,43 @@ static size_t cut_list(char *list, const char **part, size_t most)
     }
     return n;
 }
+/* What is said of each class by the template. 0, or 1 after a message. */
+static int say_classes(const settings *o, const char *const *name, size_t n, char said[][256])
+{
+    const char *hole = strstr(o->form, "{}");
+    if (n < 2 || n > MOST_CLASSES)
+        return fail("--classes %.60s: expected 2 to %d, with commas between", o->classes,
+                    MOST_CLASSES);
+    for (size_t i = 0; i < n; i++) {
+        int length = snprintf(said[i], 256, "%.*s%s%s", (int)(hole - o->form), o->form, name[i],
+                              hole + 2);
+        if (length > 255) return fail("--template with %.60s: expected at most 255 bytes", name[i]);
+    }
+    return 0;
+}
+/* The likeliest of n classes of each of `count` pictures; NULL without memory. */
+static size_t *best_classes(const mmix_real *likely, size_t count, size_t n)
+{
+    size_t *best = (size_t *)calloc(count + 1, sizeof *best);
+    for (size_t i = 0; best && i < count; i++)
+        for (size_t j = 1; j < n; j++)
+            if (likely[i * n + j] > likely[i * n + best[i]]) best[i] = j;
+    return best;
+}
 /* Which class each picture shows: of a CLIP a softmax over the classes, of a SigLIP the sigmoid of
    each. */
 static int classify(engine *e, const album *a, report *r)
 {
-    static const char *name[MOST_CLASSES];
-    static char said[MOST_CLASSES][256];
-    const char *text[MOST_CLASSES];
+    static const char *name[MOST_CLASSES + 1];
+    static char said[MOST_CLASSES + 1][256];
+    const char *text[MOST_CLASSES + 1];
     char *list = picture_join(a->o->classes, "", "");
-    size_t n = list ? cut_list(list, name, MOST_CLASSES) : 0, seen = 0;
-    const char *hole = strstr(a->o->form, "{}");
-    for (size_t i = 0; i < n; i++) {
-        snprintf(said[i], sizeof said[i], "%.*s%s%s", (int)(hole - a->o->form), a->o->form, name[i],
-                 hole + 2);
-        text[i] = said[i];
-    }
-    if (n < 2) {
+    size_t n = list ? cut_list(list, name, MOST_CLASSES + 1) : 0, seen = 0;
+    if (say_classes(a->o, name, n, said)) {
         free(list);
-        return fail("--classes %.60s: expected two or more, with commas between", a->o->classes);
+        return 1;
     }
+    for (size_t i = 0; i < n; i++) text[i] = said[i];
     mmix_tensor *texts = texts_of(e, a->o, text, n);
     mmix_tensor *all = texts ? mmix_new2(e->m, a->count, e->width) : NULL;
     for (size_t i = 0; all && i < a->count * e->width; i++) mmix_data(all)[i] = a->vectors[i];
@@ -883,17 +937,15 @@ static int classify(engine *e, const album *a, report *r)
     int is_sigmoid = e->towers && mmix_towers_config_of(e->towers)->bias;
     if (likely) likely = is_sigmoid ? mmix_sigmoid(e->m, likely) : mmix_softmax(e->m, likely, -1);
     if (all && !likely) fail_context(e->m);
-    for (size_t k = 0; likely && k < n; k++) {
+    size_t *best = likely ? best_classes(mmix_data(likely), a->count, n) : NULL;
+    for (size_t k = 0; best && k < n; k++) {
         size_t of = 0;
         hit *h = (hit *)malloc(a->count * sizeof *h);
         for (size_t i = 0; h && i < a->count; i++) {
-            const mmix_real *row = mmix_data(likely) + i * n;
-            size_t best = 0;
-            for (size_t j = 1; j < n; j++)
-                if (row[j] > row[best]) best = j;
-            if (best != k) continue;
-            h[of].score = (float)row[k];
-            h[of++].place = i;
+            if (best[i] != k) continue;
+            h[of].score = (float)mmix_data(likely)[i * n + k];
+            h[of].place = i;
+            of++;
         }
         if (h) qsort(h, of, sizeof *h, by_score);
         printf("%s: %.0f of %.0f pictures\n", name[k], (double)of, (double)a->count);
@@ -904,8 +956,9 @@ static int classify(engine *e, const album *a, report *r)
         free(h);
         seen += of;
     }
-    int bad = !likely || seen < a->count;
+    int bad = !best || seen < a->count;
     mmix_reset(e->m);
+    free(best);
     free(list);
     return bad;
 }

@@ -58,15 +58,18 @@ static int read_number(const char *name, const char *text, double most, double *
 static int read_option(const talk_option *known, size_t all, int argc, char **argv, int *i)
 {
     size_t k = 0;
+    char message[160];
     while (k < all && strcmp(argv[*i], known[k].name)) k++;
     if (k == all && !strncmp(argv[*i], "--", 2)) {
-        fail("no such option; --help has all");
+        snprintf(message, sizeof message, "%.60s: no such option; --help has all", argv[*i]);
+        fail(message);
         return -1;
     }
     if (k == all) return 0;
     *i += 1;
     if (*i == argc) {
-        fail("an option without its value; --help has all");
+        snprintf(message, sizeof message, "%s without its value; --help has all", known[k].name);
+        fail(message);
         return -1;
     }
     if (known[k].text) *known[k].text = argv[*i];

@@ -21,12 +21,24 @@ enum { B = 8, L = 128, WRITTEN = 160 };          /* sequences of so many bytes a
 static unsigned char text[1 << 24];
 static size_t length;
 
-static void read_text(mmix_ctx *m, const char *path)
+/* 0, or 1 after a message. */
+static int read_text(const char *path)
 {
-    FILE *f = path ? fopen(path, "rb") : NULL;
-    if (f) length = fread(text, 1, sizeof text - 1, f);
-    if (f) fclose(f);
-    for (uint64_t i = 0; !path && i < 5000; i++) {
+    FILE *f = fopen(path, "rb");
+    if (!f) {
+        printf("text: %s cannot be opened\n", path);
+        return 1;
+    }
+    length = fread(text, 1, sizeof text, f);
+    int is_bad = ferror(f) != 0;
+    fclose(f);
+    if (!is_bad && length > L && length < sizeof text) return 0;
+    printf("text: %s: expected a file of more than %d bytes and less than 16 MiB\n", path, L);
+    return 1;
+}
+static void draw_sums(mmix_ctx *m)
+{
+    for (uint64_t i = 0; i < 5000; i++) {
         int a = (int)(mmix_random_u32(m, 2, 0, i) % 10);
         int b = (int)(mmix_random_u32(m, 2, 1, i) % 10);
         length += (size_t)sprintf((char *)text + length, "%d + %d = %d\n", a, b, a + b);
@@ -80,10 +92,17 @@ static const char *write_on(mmix_ctx *m, const mmix_decoder *d, const char *begi
 int main(int argc, char **argv)
 {
     const char *begin = argc > 3 ? argv[3] : "3 + 4 =";
-    size_t steps = argc > 2 ? strtoul(argv[2], NULL, 10) : 300;
+    long steps = argc > 2 ? strtol(argv[2], NULL, 10) : 300;
+    if (steps < 1 || !*begin || strlen(begin) > 255) {
+        puts("text: expected FILE STEPS BEGINNING, a step or more and 1 to 255 bytes");
+        return 1;
+    }
+    if (argc > 1 && read_text(argv[1])) return 1;
     mmix_optimizer adamw;
+    memset(&adamw, 0, sizeof adamw);
     mmix_decoder_config c = { 0 };
     mmix_ctx *m = mmix_create(NULL);
+    if (argc < 2) draw_sums(m);
     c.mixer = MMIX_DECODER_MAMBA2;               /* no feed-forward: ffn is 0 */
     c.vocabulary = 256;
     c.dim = 64;
@@ -91,20 +110,20 @@ int main(int argc, char **argv)
     c.tied = 1;
     c.mamba2.head_dim = 32;
     mmix_decoder *d = mmix_decoder_create(m, c);
-    read_text(m, argc > 1 ? argv[1] : NULL);
-    if (length <= L || !*begin || strlen(begin) > 255)
-        mmix_fail(m, MMIX_ERROR_FILE, "a file of more than 128 bytes and a beginning of 1 to 255");
-    int bad = !d || mmix_adamw_init(&adamw, d->params) != 0 || mmix_error(m);
-    for (size_t step = 0; !bad && step < steps && !mmix_error(m); step++) {
-        double bits = learn(m, d, &adamw, step, steps);
+    int bad = !d || mmix_adamw_init(&adamw, d->params) != 0;
+    for (long step = 0; !bad && step < steps && !mmix_error(m); step++) {
+        double bits = learn(m, d, &adamw, (size_t)step, (size_t)steps);
         if (step % 100 == 0 || step + 1 == steps) {
-            printf("step %d of %d: %.2f bits a byte\n", (int)step + 1, (int)steps, bits);
+            printf("step %ld of %ld: %.2f bits a byte\n", step + 1, steps, bits);
             write_on(m, d, begin, argc > 1 ? 0.8 : 0);
             if (argc > 1) mmix_decoder_save(d, "text.safetensors");
         }
     }
     int right = argc > 1 || (!bad && !strncmp(write_on(m, d, "6 + 7 =", 0), " 13\n", 4));
+    bad = mmix_error(m) || !right;
     if (mmix_error(m)) printf("text: %s\n", mmix_error(m));
-    else mmix_optimizer_free(&adamw);
-    return mmix_error(m) || !right;
+    mmix_optimizer_free(&adamw);
+    mmix_decoder_destroy(d);
+    mmix_destroy(m);
+    return bad;
 }

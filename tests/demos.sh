@@ -108,6 +108,14 @@ asked 'mmix_vlm_longest: kind is 1, expected MMIX_VLM_IDEFICS3' tests/golden/vlm
 asked '13 of the ids are image tokens, expected 9 for' tests/golden/vlm/nvila tests/golden/vlm/nvila/picture.ppm 'an <image><image><image><image>'
 asked 'count is 1, expected a multiple of film_frames, 2' tests/golden/vlm/nvila tests/golden/vlm/nvila/picture.ppm x --film 2
 asked 'this model reads no films' tests/golden/vlm/smolvlm tests/golden/vlm/smolvlm/picture.ppm x --film 2
+refuses 'an empty question$' tests/golden/language/llama-yarn ''
+refuses '^chat: --coun: no such option; --help has all$' x --coun 3
+refuses '^chat: --seed without its value; --help has all$' x --seed
+refuses_by photo '^photo: expected MODEL PICTURE' x
+refuses_by neighbours '^neighbours: expected MODEL PICTURE' x
+refuses_by text '^text: expected FILE STEPS BEGINNING' Makefile abc
+refuses_by text 'nowhere cannot be opened$' $t/nowhere
+refuses_by text 'model/tokenizer_config.json: expected a file of more than 128 bytes' $t/model/tokenizer_config.json
 runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
 runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
 runs search '^12 of 12 pictures find themselves$' '^"A Dog" is 7 8 6 8 8 8 8 8$'

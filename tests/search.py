@@ -194,7 +194,7 @@ def bad_input(folder, clip):
     refused("empty has no model.safetensors, ", folder, "--model", FOLDER + "/empty")
     refused("no file of this program's vectors", folder, "--model", clip, "--index", FOLDER + "/wrong.safetensors")
     refused("--template x: expected {} in it", folder, "--model", clip, "--template", "x")
-    refused("expected two or more", folder, "--model", clip, "--classes", "a")
+    refused("expected 2 to 1000", folder, "--model", clip, "--classes", "a")
     refused("--count 0: give a whole number from 1", folder, "--model", clip, "--count", "0")
     refused("--type x: expected float", folder, "--model", clip, "--type", "x")
     refused("--npy x: expected a name that ends in .npy", folder, "--model", clip, "--npy", "x")
@@ -202,6 +202,7 @@ def bad_input(folder, clip):
     refused("--such: no such option", folder, "--such", "--model", clip)
     refused("--model without its value", folder, "--model")
     refused("a.ppm: expected 40 x 40 pixels", folder, "--model", clip, "--like", FOLDER + "/broken/a.ppm")
+    refused("--template with a: expected at most 255 bytes", folder, "--model", clip, "--classes", "a,b", "--template", "{}" + 300 * "x")
     refused("no.ppm: missing", folder, "--model", clip, "--like", FOLDER + "/no.ppm")
     refused("cannot write .*wrong.safetensors/x", folder, "a", "--model", clip, "--page", FOLDER + "/wrong.safetensors/x")
     refused("has no tokenizer.json, vocab.json", folder, "a", "--model", CLIP)
@@ -216,6 +217,15 @@ def bad_input(folder, clip):
         refused("has no tower of texts: ask it by a picture", folder, "a", "--model", backbone)
         got = run(folder, "--model", backbone, "--like", folder + "/3.ppm", "--index", FOLDER + "/vit.safetensors").stdout
         check(found(got)[folder + "/3.ppm"][0][0] > 0.9999, "a backbone alone", got)
+        alone = FOLDER + "/backbone"
+        os.makedirs(alone)
+        shutil.copy(backbone, alone + "/pytorch_model.bin")
+        for config, kept in (("", False), ("", True), ('{"num_heads": 2}', False)):
+            if config:
+                with open(alone + "/config.json", "w") as f:
+                    f.write(config)
+            err = run(folder, "--model", alone, "--index", FOLDER + "/backbone.safetensors").stderr
+            check(("0 computed" in err) == kept, "a backbone with another config is another one", err)
     else:
         check(False, backbone + " is not there")
 
@@ -231,6 +241,9 @@ def main():
     picture(folder + "/.hidden/no.ppm", 5)
     with open(folder + "/broken.ppm", "wb") as f:
         f.write(b"P6\n40 40\n255\nshort")
+    if hasattr(os, "symlink"):                       # links that lead back are not followed
+        os.symlink(".", folder + "/back")
+        os.symlink("..", folder + "/deep/up")
     with open(folder + "/other.gif", "wb") as f:
         f.write(b"GIF89a")
     clip = model("clip", CLIP)
