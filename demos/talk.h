@@ -206,7 +206,7 @@ static int write_answer(talk *k, const mmix_real *logits, tokenizer_text *answer
     double start = now();
     size_t shown = 0;
     memset(&stream, 0, sizeof stream);
-    stream.begun = 1;                            /* an answer begins in the middle of a text */
+    stream.has_token = 1;                        /* an answer begins in the middle of a text */
     for (size_t i = 0; logits && i < k->most; i++) {
         int32_t token = mmix_sample_token(k->m, logits, k->decoder->config.vocabulary, &k->how,
                                           k->seen.count);

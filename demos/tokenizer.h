@@ -133,7 +133,8 @@ int tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, int f
    character wait in the stream, which begins as zeroes, for the next token; _end appends them as
    they are. */
 typedef struct tokenizer_stream {
-    int begun;                                   /* 1: a token came, 2: it showed something */
+    int has_token;                               /* one came: the next is not a text's first */
+    int has_shown;                               /* one showed more than spaces that are dropped */
     int spaces;                                  /* at the beginning, dropped so far */
     size_t held;
     char hold[4];
@@ -2520,20 +2521,20 @@ int tokenizer_stream_add(const tokenizer *t, tokenizer_stream *s, int32_t id, in
     if (!token || ((flags & TOKENIZER_SAID) && token->special)) return 0;
     if (tokenizer_text_add(text, s->hold, s->held)) return -1;
     /* of the first token's text true spaces stay; it shows others for what is dropped, too */
-    const char *drop = s->begun || token->type == TK_BYTE ? NULL : t->drop_first;
+    const char *drop = s->has_token || token->type == TK_BYTE ? NULL : t->drop_first;
     const char *shown = drop ? token->text : token->shown;
     size_t n = drop ? token->n : token->shown_n;
-    s->begun |= 1;
+    s->has_token = 1;
     for (size_t i = 0; i < n; i++) {
         if (drop && tk_begins(shown + i, n - i, drop)) {
             i += strlen(drop) - 1;
             continue;
         }
-        if (s->begun < 2 && shown[i] == ' ' && s->spaces < t->drop_spaces) {
+        if (!s->has_shown && shown[i] == ' ' && s->spaces < t->drop_spaces) {
             s->spaces++;
             continue;
         }
-        s->begun |= 2;
+        s->has_shown = 1;
         if (tokenizer_text_add(text, shown + i, 1)) return -1;
     }
     size_t finished = tk_finished(text->at + begin, text->count - begin);
