@@ -2308,30 +2308,43 @@ typedef struct tk_found {
     size_t begin, end;                           /* of it, with the white space that it takes */
     size_t next;                                 /* where the search goes on */
 } tk_found;
-/* Finds the next token of a list behind the last one. Returns its place in the list, or -1 with
-   begin at the text's end. Like Hugging Face's, the search goes on behind the token itself: a token
-   of white space is found even where the one before it took that. */
-static int32_t tk_added_next(const tk_added_list *list, const char *text, size_t n, tk_found *f)
+/* Widens a match by the white space that its token takes. Returns 0 where the token takes some
+   before it (lstrip) and the one before, which ends at `from`, took all of it: nothing is left. */
+static int tk_added_widen(const tk_added *added, const char *text, size_t n, size_t from,
+                          tk_found *f)
 {
     size_t length = 0;
-    for (size_t at = f->next; at < n; at++) {
-        if (!list->first[(unsigned char)text[at]]) continue;
-        int32_t found = tk_words_longest(&list->words, text + at, n - at, &length);
-        if (found < 0) continue;
-        size_t from = f->end;
+    f->end = f->next;
+    while (added->left && f->begin > from) {
+        size_t before = f->begin - 1;
+        while (before > from && tk_is_tail(text[before])) before--;
+        if (!tk_is_white(tk_point(text + before, &length))) break;
+        f->begin = before;
+    }
+    while (added->right && f->end < n && tk_is_white(tk_point(text + f->end, &length)))
+        f->end += length;
+    if (!added->left || f->end > from) return 1;
+    f->end = from;
+    return 0;
+}
+/* Finds the next token of a list behind the last one. Returns its place in the list, or -1 with
+   begin at the text's end. Like Hugging Face's, the search goes on behind the token itself: a token
+   of white space is found even where the one before it took that, but for one with lstrip. */
+static int32_t tk_added_next(const tk_added_list *list, const char *text, size_t n, tk_found *f)
+{
+    size_t length = 0, at = f->next, from = f->end;
+    while (at < n) {
+        int32_t found = -1;
+        if (list->first[(unsigned char)text[at]])
+            found = tk_words_longest(&list->words, text + at, n - at, &length);
+        if (found < 0) {
+            at++;
+            continue;
+        }
         f->begin = at;
         f->next = at + length;
-        f->end = f->next;
-        while (list->at[found].left && f->begin > from) {
-            size_t before = f->begin - 1;
-            while (before > from && tk_is_tail(text[before])) before--;
-            if (!tk_is_white(tk_point(text + before, &length))) break;
-            f->begin = before;
-        }
-        while (list->at[found].right && f->end < n &&
-               tk_is_white(tk_point(text + f->end, &length)))
-            f->end += length;
-        return found;
+        if (tk_added_widen(&list->at[found], text, n, from, f)) return found;
+        at = f->next;
     }
     f->begin = n;
     return -1;
@@ -3164,6 +3177,7 @@ static int tk_json_unigram(tokenizer *t, const tk_document *d, const tk_json *mo
     if (t->of_bytes) return tk_refuse(t, "ByteLevel before a Unigram model is not done");
     if (!entries) return tk_refuse(t, "expected a vocab, found none");
     t->model = TK_UNIGRAM;
+    t->worst = DBL_MAX;
     t->byte_fallback = tk_get_flag(d, model, "byte_fallback", 0);
     t->unknown = tk_json_id(tk_get(d, model, "unk_id"));
     if (t->unknown < 0 || (size_t)t->unknown >= entries)
@@ -4479,7 +4493,8 @@ static int tk_chat_say(const tk_chat *c, const char *at, tokenizer_text *to)
             if (letter == 'n' && at[-1] == '\\') letter = '\n';
             if (tokenizer_text_add(to, &letter, 1)) return -1;
         }
-        at = *end ? end + 1 + is_day : end;
+        at = *end ? end + 1 : end;
+        if (is_day && *at == ')') at++;          /* a template may end before it */
         at += strspn(at, " \n");
         if (*at != '+' && *at != '~') return 0;
         at += 1 + strspn(at + 1, " \n");

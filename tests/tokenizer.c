@@ -179,6 +179,17 @@ static void check_bpe(void)
     t = opened("{" ADDED(",'lstrip':true,'rstrip':true") BYTE_LEVEL HELLO "}");
     IDS(t, "he  <|x|> \n llo <|x|>", "5 20 6 3 20");
     tokenizer_free(t);
+    doing("white space that another token took");
+    t = opened("{'added_tokens':[{'id':20,'content':' ','lstrip':true,'rstrip':true},{'id':21,"
+               "'content':'<x>','rstrip':true},{'id':22,'content':' e','lstrip':true},{'id':23,"
+               "'content':'\\t'},{'id':24,'content':'\\n','lstrip':true}]," BYTE_LEVEL HELLO "}");
+    IDS(t, "h  ", "0 20");                       /* the second space is of the first's token */
+    IDS(t, "h   h", "0 20 0");
+    IDS(t, "<x>  h h", "21 0 20 0");
+    IDS(t, "<x> eh", "21 22 0");                 /* of " e" the "e" is left */
+    IDS(t, "<x>\th", "21 23 0");                 /* without lstrip it counts again */
+    IDS(t, "<x>\n \nh", "21 0");                 /* here Hugging Face's tokenizers end in a panic */
+    tokenizer_free(t);
     doing("gaps between ids");
     t = opened("{" BYTE_LEVEL "'model':{'type':'BPE','vocab':{'a':0,'b':9},'merges':[]}}");
     CHECK(tokenizer_count(t) == 10 && !strcmp(tokenizer_piece(t, 5, NULL), ""));
@@ -447,6 +458,11 @@ static void check_characters(void)
     IDS(t, "abb a", "1 4 3 5");                  /* -8.5 against -12; -4 against -5 */
     IDS(t, "axyb", "5 0 3");
     AGAIN(t, "ab a", "ab a");
+    tokenizer_free(t);
+    doing("unigram, all scores above zero");
+    t = opened("{" SPACES "'model':{'type':'Unigram','unk_id':0,'vocab':[['<u>',95],['a',100],"
+        "['ab',92]]}}");
+    IDS(t, "ab", "1 0");                         /* 100 + 92 - 10 against 92 */
     tokenizer_free(t);
 }
 
@@ -1033,6 +1049,13 @@ static const char llama31[] =
     "{{- system_message }}\n{{- \"<|eot_id|>\" }}"
     "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'"
     "+ message['content'] | trim + '<|eot_id|>' }}";
+/* It ends inside of what writes the day; what lies behind its end is none of it. */
+static const char llama31_cut[] =
+    "{{- bos_token }}{%- set system_message = \"\" %}{{- \"Cutting Knowledge Date: May 2020\\n\" }}"
+    "{{- system_message }}\n{{- \"<|eot_id|>\" }}"
+    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'"
+    "+ message['content'] | trim + '<|eot_id|>' }}{%- set date_string = strftime_now(\"%d\""
+    "\0+ ' and more'";
 static const char qwen3[] =
     "{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}"
     "{%- if '</think>' in content %}{%- if loop.index0 > ns.last_query_index %}"
@@ -1174,6 +1197,10 @@ static void check_chat_options(void)
                  "Knowledge Date: May 2020\nToday Date: 07 Mar 2025\n\n<|eot_id|>"
                  "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>"
                  "assistant<|end_header_id|>\n\n", __LINE__);
+    chat_is(llama31_cut, told, 2, "<s><|start_header_id|>system<|end_header_id|>\n\nCutting "
+            "Knowledge Date: May 2020\nToday Date: 26\n\nS<|eot_id|><|start_header_id|>user"
+            "<|end_header_id|>\n\nQ<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+            __LINE__);
     chat_is_with(&thinks, llama31, m, 1, "no switch for thinking", __LINE__);
     chat_is(qwen3, m, 3, "<|im_start|>user\n Hi\xC2\xA0<|im_end|>\n<|im_start|>assistant\nHo\n"
             "<|im_end|>\n<|im_start|>user\nQ\n\nR<|im_end|>\n<|im_start|>assistant\n", __LINE__);

@@ -270,6 +270,26 @@ def unigram(texts, fallback):
     return Tokenizer.from_str(json.dumps(data))
 
 
+def white_space(check, texts, configurations=36):
+    """Added tokens, drawn, that take white space which others took, too.
+
+    Where one of white space alone has lstrip it has rstrip as well: without it Hugging Face's
+    tokenizers end in a panic ("AddedVocabulary bad split") behind a token that took more."""
+    r = random.Random(7)
+    contents = [" ", "  ", "\t", " \t", "\u3000", "\n", "<x>", " <x>", "<x> ", "a", " a ", "<y>"]
+    plain = byte_level(None, pre_tokenizers.ByteLevel(add_prefix_space=False), texts[:300]).to_str()
+    for i in range(configurations):
+        t = Tokenizer.from_str(plain)
+        for content in r.sample(contents, r.randint(1, 6)):
+            left, right = r.random() < 0.6, r.random() < 0.6
+            t.add_tokens([AddedToken(content, lstrip=left, normalized=r.random() < 0.3,
+                                     rstrip=right or (left and content.isspace()))])
+        few = check.of(["".join(r.choice(contents + [" ", " ", "b"]) for _ in range(
+            r.randint(1, 12))).encode() for _ in range(200)])
+        few.hugging_face("white space of added tokens, %d" % i, t)
+        check.add(few)
+
+
 def trained(check, texts):
     level = pre_tokenizers.ByteLevel
     plain = level(add_prefix_space=False, use_regex=False)
@@ -306,6 +326,8 @@ def trained(check, texts):
     t.add_special_tokens([AddedToken("<y>", lstrip=True, rstrip=True),
                           AddedToken("<|im_start|>"), AddedToken("<|im_end|>")])
     check.hugging_face("GPT-NeoX, added tokens", t)
+
+    white_space(check, texts)
 
     llama = decoders.Sequence([decoders.Replace(BAR, " "), decoders.ByteFallback(),
                                decoders.Fuse(), decoders.Strip(" ", 1, 0)])
