@@ -106,8 +106,8 @@ int32_t tokenizer_end(const tokenizer *t);
 int32_t tokenizer_pad(const tokenizer *t);
 
 enum {
-    /* encode: tokens around the text as the file wants them (template, add_bos_token; of a
-       tokenizer.model the token that begins a text) */
+    /* encode: tokens around the text as the file wants them (template; add_bos_token, and without
+       it, of a GGUF, what llama.cpp does; of a tokenizer.model the token that begins a text) */
     TOKENIZER_BEGIN = 1,
     /* encode: special tokens are not looked for, "<|im_end|>" is eleven characters like others */
     TOKENIZER_LITERAL = 2,
@@ -3636,21 +3636,26 @@ static int tk_gguf_merges(tokenizer *t, tk_gguf *g)
 static const char tk_qwen2_pattern[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-/* How words are cut: tokenizer.ggml.pre names it. */
-static int tk_gguf_cuts(tokenizer *t, const tk_gguf *g)
+/* How words are cut, and whether a token begins a text where the file does not say:
+   tokenizer.ggml.pre names it. */
+static int tk_gguf_cuts(tokenizer *t, tk_gguf *g)
 {
     static const char llama3[] =
         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
         " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-    static const struct { const char *name, *pattern; int digits, whole_words, nfc; } known[] = {
-        { "gpt-2", tk_gpt2_pattern, 0, 0, 0 }, { "smollm", tk_gpt2_pattern, 1, 0, 0 },
-        { "starcoder", tk_gpt2_pattern, 1, 0, 0 }, { "refact", tk_gpt2_pattern, 1, 0, 0 },
-        { "llama-bpe", llama3, 0, 1, 0 }, { "llama3", llama3, 0, 1, 0 },
-        { "llama-v3", llama3, 0, 1, 0 }, { "qwen2", tk_qwen2_pattern, 0, 0, 1 },
-        { "deepseek-r1-qwen", tk_qwen2_pattern, 0, 0, 1 } };
+    static const struct {
+        const char *name, *pattern;
+        int digits, whole_words, nfc, begins;
+    } known[] = {
+        { "gpt-2", tk_gpt2_pattern, 0, 0, 0, 0 }, { "smollm", tk_gpt2_pattern, 1, 0, 0, 0 },
+        { "starcoder", tk_gpt2_pattern, 1, 0, 0, 0 }, { "refact", tk_gpt2_pattern, 1, 0, 0, 0 },
+        { "llama-bpe", llama3, 0, 1, 0, 1 }, { "llama3", llama3, 0, 1, 0, 1 },
+        { "llama-v3", llama3, 0, 1, 0, 1 }, { "qwen2", tk_qwen2_pattern, 0, 0, 1, 0 },
+        { "deepseek-r1-qwen", tk_qwen2_pattern, 0, 0, 1, 0 } };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (!tk_named(g->pre, g->pre_n, known[i].name)) continue;
         t->whole_words = known[i].whole_words;
+        if (g->add_begin < 0) g->add_begin = known[i].begins;
         if (known[i].digits && tk_split_add(t, "\\p{N}", 0, TK_ISOLATED)) return -1;
         if (known[i].nfc && (!tk_step_add(t, &t->normalizer, TK_NFC) || tk_nfc_read(t))) return -1;
         return tk_split_add(t, known[i].pattern, 0, TK_ISOLATED);
@@ -3716,10 +3721,10 @@ static int tk_read_gguf(tokenizer *t, const void *bytes, size_t size)
         t->chat = tk_keep(t, g.chat, g.chat_n);
         if (!t->chat) return -1;
     }
-    if (tk_gguf_tokens(t, &g) || tk_gguf_ids(t, &g)) return -1;
-    if (t->spm) return tk_spm_finish(t);
-    if (tk_bytes_find(t) || tk_gguf_cuts(t, &g)) return -1;
-    return tk_gguf_merges(t, &g);
+    if (tk_gguf_tokens(t, &g)) return -1;
+    if (!t->spm && (tk_bytes_find(t) || tk_gguf_cuts(t, &g))) return -1;
+    if (tk_gguf_ids(t, &g)) return -1;
+    return t->spm ? tk_spm_finish(t) : tk_gguf_merges(t, &g);
 }
 
 /* ==== >>sentencepiece ================================================================

@@ -818,6 +818,15 @@ static bytes gguf_bpe(const char *pre, unsigned version)
     put_string(&g, "tokenizer.chat_template", "<|im_start|> <|im_end|>");
     return gguf_end(&g, version);
 }
+/* Adds a flag to a GGUF. */
+static void put_flag(bytes *file, const char *key, unsigned value)
+{
+    put_number(file, strlen(key), 8);
+    put_text(file, key);
+    put_number(file, 7, 4);
+    put_number(file, value, 1);
+    file->at[16]++;                              /* how many values there are */
+}
 /* Kind llama; its two user-defined symbols have spaces, as llama.cpp writes them for "▁". */
 static bytes gguf_llama(unsigned squeeze)
 {
@@ -860,9 +869,12 @@ static bytes gguf_all_bytes(void)
 }
 static void check_gguf(void)
 {
-    static const char *const pre[] = { "smollm", "gpt-2", "llama-bpe", "qwen2" };
-    static const char *const expected[] = { "5 4 2 3 9", "5 4 7 9", "5 4 7 9", "5 4 2 3 9" };
-    for (int i = 0; i < 4; i++) {                /* digits alone, or together */
+    /* digits alone, or together; llama.cpp begins Llama 3's texts without add_bos_token, too */
+    static const char *const pre[] = { "smollm", "gpt-2", "llama-bpe", "qwen2", "llama3",
+                                       "llama-v3", "starcoder", "refact", "deepseek-r1-qwen" };
+    static const char *const expected[] = { "5 4 2 3 9", "5 4 7 9", "8 5 4 7 9", "5 4 2 3 9",
+        "8 5 4 7 9", "8 5 4 7 9", "5 4 2 3 9", "5 4 2 3 9", "5 4 2 3 9" };
+    for (int i = 0; i < 9; i++) {
         bytes file = gguf_bpe(pre[i], 3);
         doing(pre[i]);
         tokenizer *t = tokenizer_from("test", file.at, file.size, error);
@@ -873,9 +885,17 @@ static void check_gguf(void)
         tokenizer_free(t);
         free(file.at);
     }
-    doing("GGUF, llama");
-    bytes file = gguf_llama(1);
+    doing("GGUF, what its flags say of its ends");
+    bytes file = gguf_bpe("llama-bpe", 3);
+    put_flag(&file, "tokenizer.ggml.add_bos_token", 0);
+    put_flag(&file, "tokenizer.ggml.add_eos_token", 1);
     tokenizer *t = tokenizer_from("test", file.at, file.size, error);
+    if (CHECK_AT(t != NULL, error)) TEXT_IS(ids_of(t, "he", 2, TOKENIZER_BEGIN), "5 9");
+    tokenizer_free(t);
+    free(file.at);
+    doing("GGUF, llama");
+    file = gguf_llama(1);
+    t = tokenizer_from("test", file.at, file.size, error);
     CHECK_AT(t != NULL, error);
     IDS(t, "h   e", "6 8 9");                    /* symbols keep their spaces */
     IDS(t, "h e he ", "6 9 5 7");
