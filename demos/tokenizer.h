@@ -22,7 +22,7 @@
      tokenizer.json     Hugging Face's: BPE and unigram models
      tokenizer.model    SentencePiece's: BPE and unigram models
      *.gguf             the values tokenizer.ggml.*: gpt2 (BPE of bytes), llama (SentencePiece's
-                        BPE)
+                        BPE); files beside it do not count
      spiece.model       SigLIP's, where tokenizer_config.json says so; else as tokenizer.model
      vocab.json         CLIP's and Qwen2's, with merges.txt beside it (and added_tokens.json)
      a folder           the first that is there of spiece.model, tokenizer.json, tokenizer.model,
@@ -3966,6 +3966,9 @@ static char *tk_file_read(const char *path, size_t most, size_t *size, int *more
     errno = error;
     return NULL;
 }
+/* Why tk_file_read returned NULL. */
+static const char *tk_file_reason(void) { return errno ? strerror(errno) : "out of memory"; }
+
 /* ---- vocab.json and merges.txt, CLIP's or Qwen2's ---- */
 
 /* A text as JSON writes it. */
@@ -4163,10 +4166,8 @@ static tokenizer *tk_load_vocab(const char *path, char *error)
         bad = tk_path_set(name, path, n, names[i], error);
         if (bad) break;
         f.bytes[i] = tk_file_read(name, SIZE_MAX, &f.size[i], &more);
-        bad = !f.bytes[i] && (i <= TK_MERGES || !errno);
-        if (bad)
-            snprintf(error, TOKENIZER_ERROR, "%.120s: %s", name,
-                     errno ? strerror(errno) : "out of memory");
+        bad = !f.bytes[i] && (i <= TK_MERGES || errno != ENOENT);
+        if (bad) snprintf(error, TOKENIZER_ERROR, "%.120s: %s", name, tk_file_reason());
     }
     tokenizer *t = NULL;
     int is_qwen2 = bad ? -1 : tk_is_qwen2(&f, error);
@@ -4177,22 +4178,21 @@ static tokenizer *tk_load_vocab(const char *path, char *error)
     for (int i = 0; i < TK_FILES; i++) tk_release(f.bytes[i]);
     return t;
 }
-/* Of a GGUF the beginning is read, up to where its values end. */
-static tokenizer *tk_load_file(const char *path, char *error)
+/* Of a GGUF, which *is_gguf tells, the beginning is read, up to where its values end. */
+static tokenizer *tk_load_file(const char *path, int *is_gguf, char *error)
 {
     size_t size, most = (size_t)16 << 20;
     int more = 0;
     tk_gguf g;
     char *bytes = tk_file_read(path, most, &size, &more);
-    int gguf = bytes && size >= 4 && !memcmp(bytes, "GGUF", 4);
-    while (bytes && more && (!gguf || tk_gguf_scan(&g, bytes, size) > 0)) {
+    *is_gguf = bytes && size >= 4 && !memcmp(bytes, "GGUF", 4);
+    while (bytes && more && (!*is_gguf || tk_gguf_scan(&g, bytes, size) > 0)) {
         tk_release(bytes);
-        most = gguf ? 2 * most : SIZE_MAX;
+        most = *is_gguf ? 2 * most : SIZE_MAX;
         bytes = tk_file_read(path, most, &size, &more);
     }
     if (!bytes) {
-        snprintf(error, TOKENIZER_ERROR, "%.120s: %s", path,
-                 errno ? strerror(errno) : "out of memory");
+        snprintf(error, TOKENIZER_ERROR, "%.120s: %s", path, tk_file_reason());
         return NULL;
     }
     tokenizer *t = tokenizer_from(path, bytes, size, error);
@@ -4218,8 +4218,7 @@ static int tk_siglip_begin(tokenizer *t, const tk_document *d)
     int32_t end = tk_config_token(t, d, "eos_token"), pad = tk_config_token(t, d, "pad_token");
     t->end = end >= 0 ? end : tokenizer_find(t, "</s>");
     t->pad = pad >= 0 ? pad : t->end;
-    if (t->end < 0 || t->unknown < 0)
-        return tk_refuse(t, "expected a token that ends a text and an unknown one, found none");
+    if (t->end < 0) return tk_refuse(t, "expected a token that ends a text, found none");
     /* no other token is found in a text */
     const int32_t found[] = { t->end, t->pad, t->unknown };
     t->added.count = 0;
@@ -4281,8 +4280,10 @@ static int tk_load_beside(tokenizer *t, const char *folder, char *error)
         bad = tk_path_set(path, folder, strlen(folder), name[i], error);
         if (bad) break;
         char *bytes = tk_file_read(path, SIZE_MAX, &size, &more);
-        if (!bytes && !errno) bad = tk_no_memory(t);
-        if (!bytes) continue;
+        if (!bytes) {
+            if (errno != ENOENT) bad = tk_refuse(t, "%s", tk_file_reason());
+            continue;
+        }
         if (i < 2) {
             bad = tk_json_open(t, &d, bytes, size)
                 || (i ? tk_openclip_take(t, &d) : tk_config_take(t, &d));
@@ -4297,31 +4298,43 @@ static int tk_load_beside(tokenizer *t, const char *folder, char *error)
     t->name = NULL;
     return bad;
 }
-tokenizer *tokenizer_load(const char *path, char *error)
+/* Writes into `file` which file a path means: of a folder the first that is there of four, else the
+   path itself. Returns 0, or -1 after a message. */
+static int tk_path_find(char *file, const char *path, char *error)
 {
     static const char *const names[] = { "/spiece.model", "/tokenizer.json", "/tokenizer.model",
                                          "/vocab.json" };
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    for (int i = 0; i < 4; i++) {
+        if (tk_path_set(file, path, n, names[i], error)) return -1;
+        FILE *f = fopen(file, "rb");
+        if (f) {
+            fclose(f);
+            return 0;
+        }
+        if (errno == ENOENT || errno == ENOTDIR) continue;   /* ENOTDIR: the path is a file's */
+        snprintf(error, TOKENIZER_ERROR, "%.120s: %s", file, strerror(errno));
+        return -1;
+    }
+    return tk_path_set(file, path, strlen(path), "", error);
+}
+tokenizer *tokenizer_load(const char *path, char *error)
+{
     char file[TK_PATH];
-    FILE *f = NULL;
-    size_t n = path ? strlen(path) : 0;
+    int is_gguf = 0;
     *error = 0;
     if (!path) {
         snprintf(error, TOKENIZER_ERROR, "expected a path, found NULL");
         return NULL;
     }
-    while (n > 1 && path[n - 1] == '/') n--;
-    for (int i = 0; i < 4 && !f; i++) {          /* a folder has one of them */
-        if (tk_path_set(file, path, n, names[i], error)) return NULL;
-        f = fopen(file, "rb");
-    }
-    if (f) fclose(f);
-    else if (tk_path_set(file, path, strlen(path), "", error)) return NULL;
-    n = strlen(file);
+    if (tk_path_find(file, path, error)) return NULL;
+    size_t n = strlen(file);
     int is_vocab = n >= 10 && !strcmp(file + n - 10, "vocab.json");
-    tokenizer *t = is_vocab ? tk_load_vocab(file, error) : tk_load_file(file, error);
+    tokenizer *t = is_vocab ? tk_load_vocab(file, error) : tk_load_file(file, &is_gguf, error);
     while (n && file[n - 1] != '/' && file[n - 1] != '\\') n--;
     file[n] = 0;
-    if (!t || t->chat || !tk_load_beside(t, file, error)) return t;
+    if (!t || is_gguf || !tk_load_beside(t, file, error)) return t;
     tokenizer_free(t);
     return NULL;
 }

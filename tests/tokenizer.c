@@ -11,10 +11,12 @@
    tokenizer_encode_to. CONVERSATIONS holds a count of messages
    of 4 bytes, and for each its role (0 system, 1 user, 2 assistant), its length and its bytes; OUT
    gets 1 for an error, a length, and the text or the error. DATE is as 2025-3-7. */
+#define _POSIX_C_SOURCE 200112L                  /* symlink */
 #include "test.h"
 #include <locale.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static void *counted_malloc(size_t size);
 static void counted_free(void *p);
@@ -1309,15 +1311,19 @@ static void check_chat(void)
     chat_is(chatml, m, 2, "in turns", __LINE__);
     chat_is(chatml, m, 0, "in turns", __LINE__);
 }
-static void write_json(const char *path, const char *text)
+static void write_bytes(const char *path, const bytes *file)
 {
     FILE *f = fopen(path, "wb");
-    bytes file = { NULL, 0 };
-    put_json(&file, text);
     if (CHECK(f != NULL)) {
-        fwrite(file.at, 1, file.size, f);
+        fwrite(file->at, 1, file->size, f);
         fclose(f);
     }
+}
+static void write_json(const char *path, const char *text)
+{
+    bytes file = { NULL, 0 };
+    put_json(&file, text);
+    write_bytes(path, &file);
     free(file.at);
 }
 /* "a" 0 "b" 1 "a</w>" 2 "b</w>" 3 "ab" 4 "ab</w>" 5 "ba" 6, and what begins and ends. */
@@ -1595,11 +1601,7 @@ static void check_siglip(void)
     bytes file = spm_mapped();
     doing("SigLIP");
     mkdir("build/tokenizer_siglip", 0777);
-    FILE *f = fopen("build/tokenizer_siglip/spiece.model", "wb");
-    if (CHECK(f != NULL)) {
-        fwrite(file.at, 1, file.size, f);
-        fclose(f);
-    }
+    write_bytes("build/tokenizer_siglip/spiece.model", &file);
     free(file.at);
     tokenizer *t = tokenizer_load("build/tokenizer_siglip", error);
     if (CHECK_AT(t != NULL, error)) IDS(t, "h-E", "6 0");
@@ -1628,20 +1630,23 @@ static void check_siglip(void)
         CHECK(held == before);
     }
     fails_at = 0;
-    doing("SigLIP without an unknown token");
+    doing("SigLIP without a token that ends a text");
     remove("build/tokenizer_siglip/spiece.model");
-    file = gguf_all_bytes();
-    f = fopen("build/tokenizer_siglip/tokenizer.model", "wb");
-    if (CHECK(f != NULL)) {
-        fwrite(file.at, 1, file.size, f);
-        fclose(f);
-    }
-    t = tokenizer_from("test", file.at, file.size, error);
-    if (CHECK_AT(t != NULL, error)) IDS(t, "a", "226 150 129 97");
-    tokenizer_free(t);
+    file.at = NULL;
+    file.size = 0;
+    put_piece(&file, "<unk>", 0, TK_UNKNOWN);
+    put_piece(&file, "a", -1, TK_NORMAL);
+    write_bytes("build/tokenizer_siglip/tokenizer.model", &file);
     free(file.at);
     CHECK(!tokenizer_load("build/tokenizer_siglip", error)
-          && strstr(error, "expected a token that ends a text and an unknown one, found none"));
+          && strstr(error, "expected a token that ends a text, found none"));
+    doing("a GGUF beside SigLIP's settings");
+    file = gguf_all_bytes();
+    write_bytes("build/tokenizer_siglip/tokenizer.model", &file);
+    free(file.at);
+    t = tokenizer_load("build/tokenizer_siglip", error);
+    if (CHECK_AT(t != NULL, error)) IDS(t, "a", "226 150 129 97");
+    tokenizer_free(t);
     remove("build/tokenizer_siglip/tokenizer.model");
     remove("build/tokenizer_siglip/tokenizer_config.json");
     remove("build/tokenizer_siglip");
@@ -1662,6 +1667,70 @@ static void check_openclip(void)
     remove("build/tokenizer_open/tokenizer.json");
     remove("build/tokenizer_open/open_clip_config.json");
     remove("build/tokenizer_open");
+}
+/* A GGUF takes nothing from files beside it, be they right or wrong. */
+static void check_gguf_alone(void)
+{
+    static const char *const configs[] = {
+        "{'eos_token':'h','pad_token':'e','chat_template':'<|im_start|> <|im_end|>'}", "[" };
+    bytes file = gguf_llama(0);
+    doing("a GGUF with other files in its folder");
+    mkdir("build/tokenizer_gguf", 0777);
+    write_bytes("build/tokenizer_gguf/model.gguf", &file);
+    write_json("build/tokenizer_gguf/chat_template.jinja", "[INST] [/INST]");
+    free(file.at);
+    for (int i = 0; i < 2; i++) {
+        write_json("build/tokenizer_gguf/tokenizer_config.json", configs[i]);
+        write_json("build/tokenizer_gguf/open_clip_config.json", configs[i]);
+        tokenizer *t = tokenizer_load("build/tokenizer_gguf/model.gguf", error);
+        if (CHECK_AT(t != NULL, error)) {
+            CHECK(tokenizer_end(t) == 2 && tokenizer_pad(t) == -1);
+            CHECK(tokenizer_chat_kind(t) == TOKENIZER_CHAT_NONE);
+        }
+        tokenizer_free(t);
+    }
+    remove("build/tokenizer_gguf/model.gguf");
+    remove("build/tokenizer_gguf/chat_template.jinja");
+    remove("build/tokenizer_gguf/tokenizer_config.json");
+    remove("build/tokenizer_gguf/open_clip_config.json");
+    remove("build/tokenizer_gguf");
+}
+/* Files that are there and cannot be read: a link to itself does not open, of a folder no byte is
+   read. Both are errors with the file's name, where none would be no error. */
+static void check_unreadable(void)
+{
+    static const char *const files[] = { "spiece.model", "tokenizer_config.json",
+        "open_clip_config.json", "chat_template.jinja", "added_tokens.json" };
+    mkdir("build/tokenizer_unread", 0777);
+    write_json("build/tokenizer_unread/tokenizer.json", "{" BYTE_LEVEL HELLO "}");
+    for (int i = 0; i < 10; i++) {
+        int folder = i % 2;
+        const char *name = files[i / 2];
+        char path[64], expected[200];
+        doing(name);
+        snprintf(path, sizeof path, "build/tokenizer_unread/%s", name);
+        if (i == 8) {                            /* the last one is read for Qwen2's vocab.json */
+            remove("build/tokenizer_unread/tokenizer.json");
+            write_json("build/tokenizer_unread/vocab.json", "{'a':0}");
+            write_json("build/tokenizer_unread/merges.txt", "");
+            write_json("build/tokenizer_unread/tokenizer_config.json",
+                       "{'tokenizer_class':'Qwen2Tokenizer'}");
+        }
+        tokenizer *t = tokenizer_load("build/tokenizer_unread", error);
+        CHECK_AT(t != NULL, error);
+        tokenizer_free(t);
+        CHECK(!(folder ? mkdir(path, 0777) : symlink(name, path)));
+        snprintf(expected, sizeof expected, "%s: %s", path, strerror(folder ? EISDIR : ELOOP));
+        t = tokenizer_load("build/tokenizer_unread", error);
+        CHECK(!t);
+        TEXT_IS(error, expected);
+        tokenizer_free(t);
+        remove(path);
+    }
+    remove("build/tokenizer_unread/vocab.json");
+    remove("build/tokenizer_unread/merges.txt");
+    remove("build/tokenizer_unread/tokenizer_config.json");
+    remove("build/tokenizer_unread");
 }
 static void check_small(void)
 {
@@ -1874,7 +1943,8 @@ int main(int argc, char **argv)
         { "long", check_long }, { "chat", check_chat },
         { "chat", check_chat_options }, { "chat", check_chat_kinds }, { "folder", check_folder },
         { "clip", check_clip }, { "qwen2", check_qwen2_files }, { "map", check_map },
-        { "siglip", check_siglip }, { "openclip", check_openclip }, { "small", check_small },
+        { "siglip", check_siglip }, { "openclip", check_openclip }, { "alone", check_gguf_alone },
+        { "unreadable", check_unreadable }, { "small", check_small },
         { "memory", check_memory }, { "fuzz", check_fuzz },
     };
     if (argc == 7 && !strcmp(argv[1], "--encode")) return encode_file(argv);
