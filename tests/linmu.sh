@@ -32,6 +32,11 @@ refused "missing folder" pictures --data $t/nothing
 mkdir -p $t/vqa/train/images $t/vqa/test/images
 echo '[["what is it?", "circle", 0' >$t/vqa/train/questions.json
 refused "questions that end halfway" pictures --data $t/vqa --steps 2
+if command -v python3 >/dev/null; then           # the questions about what follows a broken picture are not moved up to it
+    python3 tests/tiny_vqa.py $t/easy && echo 'no picture' >$t/easy/train/images/3.png
+    refused "a broken picture among whole ones" pictures --data $t/easy --steps 2 --teach 2
+    grep -q '1 of 36 pictures .*train/images/3.png' $t/err && ok || no "it is not named"
+else skipped=$((skipped + 2)); echo "skipped: a broken picture (no python3)"; fi
 head -c 3000 /dev/zero >$t/zero.bin
 refused "--load of nothing" text --load $t/nothing/run --steps 2
 refused "--load and --save of two runs" text --load $t/a/run --save $t/b/run --steps 2

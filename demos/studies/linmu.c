@@ -1276,6 +1276,11 @@ static int load_questions(job *j)
     free(text[1]);
     if (!mmix_error(m) && picture_set_read(&j->t.look, m, &j->t.look.train, NULL))
         mmix_fail(m, MMIX_ERROR_FILE, "%s", j->t.look.error);
+    /* One that is left out would give its number, and its questions, to the next. */
+    const picture_notes *notes = &j->t.look.notes;
+    if (!mmix_error(m) && notes->broken)
+        mmix_fail(m, MMIX_ERROR_FILE, "%zu of %zu pictures cannot be read, but all are asked about; "
+                  "the first: %s", notes->broken, j->t.clips, notes->first_broken);
     return mmix_error(m) ? -1 : 0;
 }
 
