@@ -116,6 +116,10 @@ else
 fi
 run "pictures with masks" $tiny --images $t/p --masks $t/m --out $t/pm
 [ "$(cut -f 2,3 $t/pm/pictures.txt | tr '\n\t' ' -')" = "a-4x4 a-4x4 b-4x4 " ] && ok || no "pictures.txt"
+# what cannot be written whole does not take the place of what is there
+mkdir -p $t/keep/pictures.txt.tmp; echo old >$t/keep/pictures.txt
+"$features" $tiny --images $t/p --masks $t/m --out $t/keep >$t/out 2>$t/err; [ $? -eq 2 ] && [ "$(cat $t/keep/pictures.txt)" = old ] && ok ||
+    no "pictures.txt lost what was there"
 holds "classes" $t/pm/report.html '<td>a</td><td>2</td>'
 refused "measures of classes without pictures to learn from" $tiny --images $t/p --measure probe
 refused "masks that are not given" $tiny --images $t/p --measure auc

@@ -97,6 +97,10 @@ else
     holds "what decays do" "[r['decays'] for r in x] == ['-', 'none', 'fixed', 'learned'] and x[3]['error_fitted'] < x[2]['error_fitted'] < x[1]['error_fitted']"
     run "a figure" figure --runs $t/three,$t/kept --names "three stages,one" --out $t
     python3 -c "import xml.dom.minidom as d; d.parse('$t/smol.svg')" && grep -q 'three stages' $t/smol.svg && ok || no "smol.svg"
+    # what cannot be written whole does not take the place of what is there
+    mkdir -p $t/keep/smol.svg.tmp; echo old >$t/keep/smol.svg
+    refused "a figure that cannot be written" figure --runs $t/three --out $t/keep
+    [ "$(cat $t/keep/smol.svg)" = old ] && ok || no "a figure lost what was there"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

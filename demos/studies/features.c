@@ -1959,9 +1959,10 @@ static void print_json(const settings *o, const album *a)
 /* pictures.txt: path, class, and for each model the grid. 0, or an exit status. */
 static int write_names(const settings *o, const album *a)
 {
-    char path[1100];
+    char path[1100], draft[1110];
     snprintf(path, sizeof path, "%s/pictures.txt", o->out);
-    FILE *f = fopen(path, "wb");
+    snprintf(draft, sizeof draft, "%s.tmp", path);
+    FILE *f = fopen(draft, "wb");
     if (!f) return fail("cannot write %s: %s", path, strerror(errno));
     for (size_t i = 0; i < a->count; i++) {
         const photo *p = &a->at[i];
@@ -1973,7 +1974,8 @@ static int write_names(const settings *o, const album *a)
                     p->w / o->model[k].config.patch);
         fputc('\n', f);
     }
-    return fclose(f) ? fail("%s could not be written whole", path) : 0;
+    if (!report_rename(f, draft, path)) return 0;
+    return fail("%s: could not be written whole: %s", path, strerror(errno));
 }
 
 /* Names of the baselines, rooms for classes, nothing measured yet. 0, or an exit status. */

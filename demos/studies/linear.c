@@ -433,18 +433,6 @@ typedef struct run {
     char settings[600];                                  /* what decides the result, in words */
 } run;
 
-/* FNV-1a of all parameters. */
-static uint64_t weights_fingerprint(const mmix_params *p)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < p->count; i++) {
-        const unsigned char *byte = (const unsigned char *)mmix_data(p->at[i].tensor);
-        size_t n = mmix_count(p->at[i].tensor) * sizeof(mmix_real);
-        for (size_t k = 0; byte && k < n; k++) h = (h ^ byte[k]) * UINT64_C(1099511628211);
-    }
-    return h;
-}
-
 /* What must be the same for a run to go on. */
 static void describe(const settings *o, const pictures *p, run *r)
 {
@@ -459,7 +447,7 @@ static void describe(const settings *o, const pictures *p, run *r)
              "%zu, --batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64,
              kind[o->kind].name, kept,
              o->window, feature_name[o->feature], o->stages, o->lora, o->size, o->batch, o->seed,
-             weights_fingerprint(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
+             bytes_hash_params(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
 }
 
 /* The note holds the settings, numbers of steps, points, what was tried and losses. 0, or -1. */

@@ -581,12 +581,6 @@ static int saved_before(const settings *o)
     return 0;
 }
 
-static uint64_t fold(uint64_t h, const void *bytes, size_t n)            /* FNV-1a */
-{
-    for (const uint8_t *b = (const uint8_t *)bytes; n-- > 0; b++) h = (h ^ *b) * 0x100000001b3u;
-    return h;
-}
-
 typedef struct meter {
     double start, said;
     size_t first;
@@ -911,22 +905,6 @@ static int read_note(const job *j, const variant *v, const char *note, outcome *
     return out->stages > STAGES_MOST || strspn(at, "\n") != strlen(at) ? -1 : 0;
 }
 
-/* A file's text, to be freed; NULL and an error. */
-static char *read_text(mmix_ctx *m, const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
-    char *text = size >= 0 && !fseek(f, 0, SEEK_SET) ? (char *)malloc((size_t)size + 1) : NULL;
-    if (text && fread(text, 1, (size_t)size, f) != (size_t)size) {
-        free(text);
-        text = NULL;
-    }
-    if (f) fclose(f);
-    if (text) text[size] = 0;
-    else mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be read", path);
-    return text;
-}
-
 /* What a finished run leaves: its note, and of the first variant its student. 0, or -1. */
 static int keep(const job *j, const variant *v, const outcome *out, const mmix_decoder *student)
 {
@@ -934,11 +912,9 @@ static int keep(const job *j, const variant *v, const outcome *out, const mmix_d
     if (!note) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for a note");
     write_note(j, v, out, note);
     mmix_decoder_save(student, job_path(j, v->key, "student.safetensors", path, sizeof path));
-    FILE *f = fopen(job_path(j, v->key, "txt", path, sizeof path), "wb");
-    int bad = !f || fputs(note, f) < 0;
-    if (f) bad |= fclose(f) != 0;
+    int bad = report_write(job_path(j, v->key, "txt", path, sizeof path), note);
     free(note);
-    if (bad) return mmix_fail(j->m, MMIX_ERROR_FILE, "cannot write %s", path);
+    if (bad) return mmix_fail(j->m, MMIX_ERROR_FILE, "cannot write %s: %s", path, strerror(errno));
     job_path(j, v->key, "safetensors", path, sizeof path);
     if (there(path)) remove(path);
     return mmix_error(j->m) ? -1 : 0;
@@ -959,7 +935,7 @@ static int finished(const job *j, const variant *v, outcome *out, mmix_decoder *
 {
     char path[1200];
     if (!j->o->load || !there(job_path(j, v->key, "txt", path, sizeof path))) return 0;
-    char *note = read_text(j->m, path);
+    char *note = bytes_text(j->m, path);
     if (note && read_note(j, v, note, out))
         mmix_fail(j->m, MMIX_ERROR_FILE,
                   "%s: of a run with other settings; give them as they were, or begin anew "
@@ -1235,7 +1211,7 @@ static int load_questions(job *j)
     size_t rows = 0, clips[2] = {0, 0}, first = 0;
     for (int k = 0; k < 2 && !mmix_error(m); k++) {
         snprintf(path, sizeof path, "%s/%s/questions.json", j->o->data, half[k]);
-        text[k] = read_text(m, path);
+        text[k] = bytes_text(m, path);
         for (const char *c = text[k]; c && *c; c++) rows += *c == ']';
         const char *last = text[k] ? strrchr(text[k], ',') : NULL;
         clips[k] = last ? strtoul(last + 1, NULL, 10) + 1 : 0;
@@ -1914,11 +1890,11 @@ static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report 
         if (!end) {
             const mmix_params *p = j.teacher->params;
             size_t numbers[2] = {o->budget->batch[part], o->budget->tested};
-            j.print = fold(0xcbf29ce484222325u, p->values, p->slab * sizeof *p->values);
-            j.print = fold(j.print, j.t.token, j.t.count * j.t.width * sizeof *j.t.token);
-            j.print = fold(j.print, numbers, sizeof numbers);
-            j.print = fold(j.print, &j.t.frames, sizeof j.t.frames);
-            j.print = fold(j.print, &o->teach[part], sizeof o->teach[part]);
+            j.print = bytes_hash(BYTES_HASH, p->values, p->slab * sizeof *p->values);
+            j.print = bytes_hash(j.print, j.t.token, j.t.count * j.t.width * sizeof *j.t.token);
+            j.print = bytes_hash(j.print, numbers, sizeof numbers);
+            j.print = bytes_hash(j.print, &j.t.frames, sizeof j.t.frames);
+            j.print = bytes_hash(j.print, &o->teach[part], sizeof o->teach[part]);
             end = rate(m, &j.t, j.teacher, held_rows(&j.t, o), 0, &r[s].teacher, NULL);
         }
         for (int v = 0; v < VARIANTS && !end; v++) {

@@ -928,18 +928,17 @@ static inline int picture_few(picture_set *few, const picture_set *set, size_t m
     return few->picture ? 0 : -1;
 }
 
-/* FNV-1a over all pictures, labels and masks. */
+/* A number of all pictures, labels and masks: bytes_hash, but that a label counts as one byte. */
 static inline uint64_t pictures_fingerprint(const pictures *p)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = BYTES_HASH;
     const picture_set *both[2] = {&p->train, &p->test};
     for (int k = 0; k < 2; k++) {
         size_t n = both[k]->count * p->size * p->size;
-        for (size_t i = 0; i < 3 * n; i++) h = (h ^ both[k]->rgb[i]) * 0x100000001b3u;
-        for (size_t i = 0; k && both[k]->mask && i < n; i++)
-            h = (h ^ both[k]->mask[i]) * 0x100000001b3u;
+        h = bytes_hash(h, both[k]->rgb, 3 * n);
+        if (k && both[k]->mask) h = bytes_hash(h, both[k]->mask, n);
         for (size_t i = 0; i < both[k]->count; i++)
-            h = (h ^ (uint32_t)both[k]->label[i]) * 0x100000001b3u;
+            h = (h ^ (uint32_t)both[k]->label[i]) * UINT64_C(0x100000001b3);
     }
     return h;
 }

@@ -325,6 +325,38 @@ static inline void report_heat(double t, uint8_t *rgb)
     }
 }
 
+/* ---- files: written under another name, so that one is there whole or not at all ------------- */
+
+/* Closes a file that was written under the name `draft`, and gives it its own. 0; or -1 and errno
+   if it was not written whole: the file that was there before stays. */
+static inline int report_rename(FILE *f, const char *draft, const char *path)
+{
+    int failed = ferror(f) != 0;
+    failed |= fclose(f) != 0;
+#ifdef _WIN32
+    if (!failed) remove(path);  /* rename does not replace there */
+#endif
+    if (!failed) failed = rename(draft, path) != 0;
+    if (!failed) return 0;
+    int reason = errno;
+    remove(draft);
+    errno = reason;
+    return -1;
+}
+/* Writes a text as a file. 0, or -1 and errno. */
+static inline int report_write(const char *path, const char *text)
+{
+    char draft[1310];
+    if ((size_t)snprintf(draft, sizeof draft, "%s.tmp", path) >= sizeof draft) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    FILE *f = fopen(draft, "wb");
+    if (!f) return -1;
+    fputs(text, f);
+    return report_rename(f, draft, path);
+}
+
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static inline int report_open(report *r, const char *path, const char *title)
@@ -915,15 +947,9 @@ static inline void report_fill(report *r, long at, const char *html)
 /* Gives the file its name. 0, or -1 and the file that was there before stays. */
 static inline int report_close(report *r)
 {
-    int failed = fputs("</html>\n", r->file) < 0 || ferror(r->file);
-    failed |= fclose(r->file) != 0;
-#ifdef _WIN32
-    if (!failed) remove(r->path);  /* rename does not replace there */
-#endif
-    if (!failed) failed = rename(r->draft, r->path) != 0;
-    if (!failed) return 0;
+    fputs("</html>\n", r->file);
+    if (!report_rename(r->file, r->draft, r->path)) return 0;
     snprintf(r->error, sizeof r->error, "cannot write %s: %s", r->path, strerror(errno));
-    remove(r->draft);
     return -1;
 }
 
@@ -984,19 +1010,40 @@ static inline int report_ready(const char *folder, char *path, size_t room)
 /* ---- figures: files of their own; what cannot be written ends the program with status 2
    ---------------- */
 
-/* and the folders on the way */
+/* The figures that are being written; FIGURES at a time. */
+enum { FIGURES = 4 };
+typedef struct figure_file {
+    FILE *file;                              /* NULL: no figure */
+    char path[1100], draft[1110];
+} figure_file;
+static figure_file figure_files[FIGURES];
+
+static inline figure_file *figure_of(const FILE *f)      /* f NULL: a place for a new one */
+{
+    int i = 0;
+    while (i < FIGURES && figure_files[i].file != f) i++;
+    if (i == FIGURES) exit(report_refuse("%d figures at a time are the most", FIGURES));
+    return &figure_files[i];
+}
+/* Opens FOLDER/NAME, and makes the folders on the way. */
 static inline FILE *figure_open(const char *folder, const char *name)
 {
+    figure_file *figure = figure_of(NULL);
     char path[1100];
     if (report_try(folder, name, path, sizeof path)) exit(2);
-    FILE *f = fopen(path, "wb");
-    if (!f) exit(report_refuse("cannot write %s: %s", path, strerror(errno)));
-    return f;
+    memcpy(figure->path, path, sizeof path);
+    snprintf(figure->draft, sizeof figure->draft, "%s.tmp", path);
+    figure->file = fopen(figure->draft, "wb");
+    if (!figure->file) exit(report_refuse("cannot write %s: %s", path, strerror(errno)));
+    return figure->file;
 }
 static inline void figure_close(FILE *f, const char *end)
 {
-    int failed = fputs(end, f) < 0 || ferror(f);
-    if (fclose(f) || failed) exit(report_refuse("a figure could not be written whole"));
+    figure_file *figure = figure_of(f);
+    fputs(end, f);
+    figure->file = NULL;
+    if (report_rename(f, figure->draft, figure->path))
+        exit(report_refuse("cannot write %s: %s", figure->path, strerror(errno)));
 }
 static inline void figure_png(const char *folder, const char *name, const uint8_t *rgb,
                               size_t width, size_t height)

@@ -28,6 +28,7 @@
 #include "../../mamba_mix.h"
 #define TOKENIZER_IMPLEMENTATION
 #include "../tokenizer.h"
+#include "bytes.h"
 #include "converse.h"
 #include "judge.h"
 #include "program.h"
@@ -639,26 +640,24 @@ static int read_note(const char *note, record *r)
 /* NAME.txt of a run. 0, or -1. */
 static int read_record(mmix_ctx *m, const char *name, record *r)
 {
-    char path[1200], *note = (char *)calloc(NOTE, 1);
+    char path[1200];
     snprintf(path, sizeof path, "%.1000s.txt", name);
-    FILE *f = note ? fopen(path, "rb") : NULL;
+    char *note = bytes_text(m, path);
     memset(r, 0, sizeof *r);
-    if (f) note[fread(note, 1, NOTE - 1, f)] = 0;
-    if (!f || read_note(note, r)) mmix_fail(m, MMIX_ERROR_FILE, "%s: no numbers of a run", path);
-    if (f) fclose(f);
+    if (note && read_note(note, r)) mmix_fail(m, MMIX_ERROR_FILE, "%s: no numbers of a run", path);
     free(note);
     return mmix_error(m) ? -1 : 0;
 }
 static int write_record(mmix_ctx *m, const char *name, const record *r)
 {
     char path[1200], *note = (char *)malloc(NOTE);
+    if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a note");
     snprintf(path, sizeof path, "%.1000s.txt", name);
-    FILE *f = note ? fopen(path, "wb") : NULL;
-    if (f) write_note(r, note);
-    int bad = !f || fputs(note, f) < 0;
-    if (f) bad |= fclose(f) != 0;
+    write_note(r, note);
+    int bad = report_write(path, note);
     free(note);
-    return bad ? mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written", path) : 0;
+    if (!bad) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -678,11 +677,6 @@ typedef struct job {
     size_t first;                                /* steps that were done before this call */
 } job;
 
-static uint64_t fold(uint64_t h, const void *bytes, size_t n)            /* FNV-1a */
-{
-    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
-    return h;
-}
 static size_t batch_of(const settings *o) { return o->batch ? (size_t)o->batch : 2; }
 /* What decides a run. */
 static void head_of(job *j)
@@ -690,7 +684,7 @@ static void head_of(job *j)
     const settings *o = j->o;
     const mmix_decoder_config *c = &j->teacher->config;
     size_t step = batch_of(o) * j->t.context, n = j->t.rows * j->t.context;
-    uint64_t print = fold(14695981039346656037u, j->t.token, n * sizeof *j->t.token);
+    uint64_t print = bytes_hash(BYTES_HASH, j->t.token, n * sizeof *j->t.token);
     j->r.step_tokens = step;
     j->r.total = (size_t)o->tokens / step;
     if (j->r.total < o->stages) j->r.total = (size_t)o->stages;

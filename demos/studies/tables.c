@@ -222,15 +222,15 @@ static recipe recipe_of(const settings *o, const network *n)
     if (n->place != OWN) r.place = n->place;
     return r;
 }
-static uint64_t recipes_fingerprint(const settings *o)   /* FNV-1a over their numbers as text */
+static uint64_t recipes_fingerprint(const settings *o)   /* of their numbers as text */
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = BYTES_HASH;
     char text[40];
     for (size_t k = 0; k < NETWORKS; k++) {
         recipe r = recipe_of(o, &networks[k]);
         for (size_t i = 0; i < RECIPE_NUMBERS; i++) {
             snprintf(text, sizeof text, "%.9g ", *recipe_at(&r, i));
-            for (const char *at = text; *at; at++) h = (h ^ (uint8_t)*at) * 0x100000001b3u;
+            h = bytes_hash(h, text, strlen(text));
         }
     }
     return h;
@@ -387,21 +387,10 @@ static void put_mean(mmix_ctx *m, lines *l, const double *x, size_t n, const cha
     put(m, l, mean, n > 1 ? sqrt(square / (double)n / (double)(n - 1)) : NAN, "%s", name);
 }
 
-/* A file is written to a temporary name and renamed: whole or not at all. 0, or -1. */
-static int write_whole(mmix_ctx *m, const char *path, const char *text)
+static int write_whole(mmix_ctx *m, const char *path, const char *text)      /* 0, or -1 */
 {
-    char draft[1200];
-    snprintf(draft, sizeof draft, "%s.tmp", path);
-    FILE *f = fopen(draft, "wb");
-    int bad = !f || fputs(text, f) < 0;
-    if (f) bad |= fclose(f) != 0;
-#ifdef _WIN32
-    if (!bad) remove(path);                              /* rename does not replace there */
-#endif
-    if (!bad && !rename(draft, path)) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
-    remove(draft);
-    return -1;
+    if (!report_write(path, text)) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
 }
 static int is_there(const char *path)
 {

@@ -302,28 +302,11 @@ static int read_questions(const char **at, exam *e, questions *all)
     } while (!sign(at, ','));
     return sign(at, ']');
 }
-/* A whole file and a 0 behind it, to be freed; NULL on error. */
-static char *read_file(mmix_ctx *m, const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
-    char *bytes = size >= 0 ? (char *)malloc((size_t)size + 1) : NULL;
-    if (bytes) rewind(f);
-    size_t n = bytes ? fread(bytes, 1, (size_t)size, f) : 0;
-    if (f) fclose(f);
-    if (bytes) bytes[n] = 0;
-    if (!bytes || n != (size_t)size) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be read", path);
-        free(bytes);
-        return NULL;
-    }
-    return bytes;
-}
 static int read_part(mmix_ctx *m, const settings *o, const char *part, exam *e, questions *all)
 {
     char path[1200];
     snprintf(path, sizeof path, "%.1000s/%s/questions.json", o->data, part);
-    char *bytes = read_file(m, path);
+    char *bytes = bytes_text(m, path);
     const char *at = bytes;
     if (bytes && read_questions(&at, e, all))
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected [[\"question\", \"answer\", picture], …], "
@@ -829,7 +812,7 @@ static int read_note(const char *note, record *r)
 static int read_record(mmix_ctx *m, const char *path, record *r)
 {
     memset(r, 0, sizeof *r);
-    char *note = read_file(m, path);
+    char *note = bytes_text(m, path);
     if (note && read_note(note, r)) mmix_fail(m, MMIX_ERROR_FILE, "%s: no numbers of a run", path);
     free(note);
     return mmix_error(m) ? -1 : 0;
@@ -837,12 +820,12 @@ static int read_record(mmix_ctx *m, const char *path, record *r)
 static int write_record(mmix_ctx *m, const char *path, const record *r)
 {
     char *note = (char *)malloc(NOTE);
-    FILE *f = note ? fopen(path, "wb") : NULL;
-    if (f) write_note(r, note);
-    int bad = !f || fputs(note, f) < 0;
-    if (f) bad |= fclose(f) != 0;
+    if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a note");
+    write_note(r, note);
+    int bad = report_write(path, note);
     free(note);
-    return bad ? mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written", path) : 0;
+    if (!bad) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -1187,18 +1170,6 @@ static int train(mmix_ctx *m, const settings *given)
 /* The language half loses its attention: M-MATE takes its place (LinMU, arXiv 2601.01322), begins
    with o_proj by least squares (solve.h), and learns from the same questions. */
 
-/* FNV-1a over a projector's numbers. */
-static uint64_t fingerprint(const projector *p)
-{
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < p->params->count; i++) {
-        const mmix_tensor *t = p->params->at[i].tensor;
-        const unsigned char *byte = (const unsigned char *)mmix_data(t);
-        for (size_t k = 0; k < mmix_count(t) * sizeof(mmix_real); k++)
-            h = (h ^ byte[k]) * 1099511628211u;
-    }
-    return h;
-}
 /* A student before its first step depends on the teacher, its branches and what least squares are
    taken over; all its runs begin there. */
 static void begun_head(const job *j, size_t taught, char *head, size_t room)
@@ -1206,7 +1177,7 @@ static void begun_head(const job *j, size_t taught, char *head, size_t room)
     const settings *o = j->o;
     snprintf(head, room, "vqa student of %.60s, %016llx after %zu steps: %s, window %llu, over "
              "%llu, bf16 %d, judged on %zu, seed %llu", o->trained,
-             (unsigned long long)fingerprint(&j->p), taught, o->branches, o->window, o->solve,
+             (unsigned long long)bytes_hash_params(j->p.params), taught, o->branches, o->window, o->solve,
              o->bf16, judged_of(j), o->seed);
 }
 static void student_head(job *j, size_t taught)
@@ -1304,7 +1275,7 @@ static int load_begun(job *j, size_t taught)
     memset(&r, 0, sizeof r);
     begun_head(j, taught, r.head, sizeof r.head);
     begun_path(j->o, ".txt", path);
-    note = there(path) ? read_file(j->m, path) : NULL;
+    note = there(path) ? bytes_text(j->m, path) : NULL;
     int same = note && !read_note(note, &r);
     free(note);
     if (!same) return mmix_error(j->m) ? -1 : 0;
@@ -1454,7 +1425,7 @@ enum { TIMINGS = TIMED * LIST };
 static size_t read_timings(mmix_ctx *m, const char *path, timing *t)
 {
     size_t n = 0;
-    char *bytes = there(path) ? read_file(m, path) : NULL, *at = bytes;
+    char *bytes = there(path) ? bytes_text(m, path) : NULL, *at = bytes;
     for (; at && *at && n < TIMINGS; n++) {
         size_t name = strcspn(at, " ");
         for (t[n].who = 0; t[n].who < TIMED; t[n].who++)
