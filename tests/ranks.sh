@@ -22,6 +22,7 @@ refused '4 are the most' --sizes 32,48,64,80,96 $scene
 refused 'no such option' --frobnicate 1 $scene
 refused 'wants a value' --sizes
 refused 'none.ppm' --out $t/n.txt $t/none.ppm
+[ "$(grep -o 'none.ppm' $t/err | wc -l)" -eq 1 ] && ok || no "a broken picture is named twice" $t/err
 refused 'missing.safetensors' --load $t/missing.safetensors --out $t/m.txt $scene
 refused 'n.txt/x' --out $t/n.txt/x $scene
 
@@ -39,6 +40,18 @@ awk 'NR > 1 && ($6 > $5 || $7 > $6 * (1 + 1e-6) || $7 < 1 || $8 < 1 || $8 > $6) 
 head -n 20 $t/a.txt >$t/b.txt
 run --out $t/b.txt $scene && cmp -s $t/out $t/whole && [ $(wc -l <$t/b.txt) -eq 49 ] && ok || no "it goes on" $t/err
 run --out $t/b.txt $scene && cmp -s $t/out $t/whole && [ $(wc -l <$t/b.txt) -eq 49 ] && ok || no "it is done" $t/err
+# a line that was broken off is measured again, and what follows is not glued to it
+for cut in 5 40 700; do
+    head -c $cut $t/a.txt >$t/c.txt
+    run --out $t/c.txt $scene && cmp -s $t/out $t/whole && cmp -s $t/a.txt $t/c.txt && ok || no "cut off at $cut bytes" $t/c.txt
+done
+sed '9s/ .*//' $t/a.txt >$t/d.txt
+refused 'line 9: expected eight numbers' --out $t/d.txt $scene
+# the same name, another picture
+cp $scene $t/same.ppm
+run --out $t/e.txt $t/same.ppm && ok || no "a copy" $t/err
+printf '\001' | dd of=$t/same.ppm bs=1 seek=500 conv=notrunc 2>/dev/null
+refused 'of another network or of other pictures' --out $t/e.txt $t/same.ppm
 refused 'of another network or of other pictures' --seed 2 --out $t/a.txt $scene
 refused 'of another network or of other pictures' --out $t/a.txt $scene $scene
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -197,36 +197,63 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 
 /* ---- a network ------------------------------------------------------------------------------- */
 
-static uint64_t print_of(const settings *o)      /* FNV-1a over what the lines depend on */
+/* A number of what the lines depend on: weights, and names and contents of the pictures. */
+static uint64_t print_of(const ranks *r)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i <= o->pictures; i++) {
-        const char *text = i ? o->picture[i - 1] : o->load;
-        if (!text) text = "";
-        for (size_t at = 0; at <= strlen(text); at++) h = (h ^ (uint8_t)text[at]) * 0x100000001b3u;
+    uint64_t h = bytes_hash_params(mmix_vision_params(r->v));
+    for (size_t i = 0; i < r->o->pictures; i++) {
+        const char *path = r->o->picture[i];
+        h = bytes_hash(h, path, strlen(path) + 1);
+        h = bytes_hash_file(r->m, h, path);
     }
-    return h ^ o->seed;
+    return h;
 }
-/* Opens the file of lines and reads those that are there. 0, or an exit status. */
+/* Takes over the lines of a text, of which the first is `head`. A last one without its end was
+   broken off: it is cut away. 0, or an exit status. */
+static int read_lines(ranks *r, char *text, const char *head)
+{
+    const char *path = r->o->out;
+    char *end = strrchr(text, '\n');
+    if (!end && !strncmp(text, head, strlen(text))) end = text;
+    else if (end) end++;
+    if (end) *end = 0;
+    if (!end || (*text && strncmp(text, head, strlen(head))))
+        return fail("%s: holds ranks of another network or of other pictures; give another --out",
+                    path);
+    size_t number = 1;
+    for (char *at = strchr(text, '\n'); at && at[1]; at = strchr(at + 1, '\n')) {
+        line one;
+        int n = 0;
+        sscanf(at, "%zu %zu %zu %zu %lf %lf %lf %lf%n", &one.at.size, &one.at.picture,
+               &one.at.block, &one.at.head, &one.rank[SIDE], &one.rank[NUMERICAL],
+               &one.rank[EFFECTIVE], &one.rank[STABLE], &n);
+        number++;
+        if (!n || at[n] != '\n')
+            return fail("%s: line %zu: expected eight numbers; take it out, or give another --out",
+                        path, number);
+        if (add(r, one)) return 2;
+    }
+    return 0;
+}
+/* Reads the file of lines, if it is there, and opens it for more of them. 0, or an exit status. */
 static int open_lines(ranks *r)
 {
-    unsigned long long mine = (unsigned long long)print_of(r->o), print;
-    if (report_folders(r->o->out)) return fail("%s: cannot make its folder", r->o->out);
-    r->out = fopen(r->o->out, "a+");
-    if (!r->out) return fail("%s: %s", r->o->out, strerror(errno));
-    rewind(r->out);
-    int found = fscanf(r->out, "ranks %llx", &print);
-    if (found == EOF) fprintf(r->out, "ranks %llx\n", mine);
-    else if (found != 1 || print != mine)
-        return fail("%s: holds ranks of another network or of other pictures; give another --out",
-                    r->o->out);
-    line one;
-    while (fscanf(r->out, "%zu %zu %zu %zu %lf %lf %lf %lf", &one.at.size, &one.at.picture,
-                  &one.at.block, &one.at.head, &one.rank[SIDE], &one.rank[NUMERICAL],
-                  &one.rank[EFFECTIVE], &one.rank[STABLE]) == 8)
-        if (add(r, one)) return 2;
-    fseek(r->out, 0, SEEK_END);                  /* between reading and writing */
-    return 0;
+    const char *path = r->o->out;
+    char head[40];
+    snprintf(head, sizeof head, "ranks %016llx\n", (unsigned long long)print_of(r));
+    if (mmix_error(r->m)) return fail("%s", mmix_error(r->m));
+    if (report_folders(path)) return fail("%s: cannot be written: %s", path, strerror(errno));
+    FILE *old = fopen(path, "rb");
+    char *text = old ? bytes_text(r->m, path) : NULL;
+    if (old) fclose(old);
+    if (old && !text) return fail("%s", mmix_error(r->m));
+    int bad = text ? read_lines(r, text, head) : 0;
+    if (!bad && report_write(path, text && *text ? text : head))
+        bad = fail("%s: cannot be written: %s", path, strerror(errno));
+    free(text);
+    if (bad) return bad;
+    r->out = fopen(path, "ab");
+    return r->out ? 0 : fail("%s: %s", path, strerror(errno));
 }
 /* Takes picture `index` through the network at one size. 0, or an exit status. */
 static int run(ranks *r, size_t size, size_t index)
@@ -235,7 +262,7 @@ static int run(ranks *r, size_t size, size_t index)
     size_t width, height;
     const char *path = r->o->picture[index];
     uint8_t *rgb = picture_pixels(r->m, path, &width, &height, why, sizeof why);
-    if (!rgb) return fail("%s: %s", path, why);
+    if (!rgb) return fail("%s", why);
     mmix_picture in = { rgb, width, height };
     mmix_resize_plan plan = mmix_resize_plan_box(picture_square(width, height), size, size);
     mmix_tensor *image = mmix_image_resized(r->m, in, plan);
