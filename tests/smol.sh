@@ -77,12 +77,19 @@ else
     kill -INT $running 2>/dev/null; wait $running; status=$?
     [ $status -eq 130 ] && [ -e $t/halves.safetensors ] && ok || no "stopping: status $status"
     refused "with another rate" $three --run $t/halves --rate 2
+    python3 tests/tiny_gguf.py $t/other.gguf 4 0.5   # of the same sizes
+    refused "with another teacher" $three --teacher $t/other.gguf --run $t/halves
+    grep -q 'another teacher, text or settings' $t/err && ok || no "it is not said"
     run "taken up again" $three --run $t/halves --json
     python3 -c "import json; print([s['perplexity'] for s in json.load(open('$t/out'))['scores']])" >$t/again
     cmp -s $t/whole $t/again && ok || no "a run in two parts is another: $(cat $t/whole $t/again)"
     [ -e $t/halves.student.safetensors ] && [ ! -e $t/halves.safetensors ] && ok || no "what a run leaves"
     run "its numbers again" $three --run $t/halves --json
     holds "all of them" "len(x['scores']) == 7"
+    refused "its numbers, of another teacher" $three --teacher $t/other.gguf --run $t/halves
+    grep -q 'another teacher, text or settings' $t/err && ok || no "it is not said"
+    refused "narrow ones, of another teacher" train $text --type int8 --tokens 20000 --batch 4 --window 4 --solve 12 --rate 0.5 --run $t/int8 --teacher $t/other.gguf
+    refused "its numbers, with another rate" $three --run $t/halves --rate 2
 
     run "one stage, every second layer kept" train $text --run $t/kept --tokens 2000 --stages 1 --keep 2 --begin calibrated --json
     holds "three scores" "[s['after'] for s in x['scores']] == ['converted', 'calibrated', 'stage 1']"

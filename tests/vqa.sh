@@ -53,7 +53,19 @@ else
     while [ ! -e $t/parts/trained.txt ] && kill -0 $running 2>/dev/null; do sleep 0.02; done
     kill -INT $running 2>/dev/null; wait $running; status=$?
     [ $status -eq 130 ] || [ $status -eq 0 ] && ok || no "stopping: status $status"
-    refused "with another rate" "other settings" $train --rate 2 --out $t/parts
+    refused "with another rate" "other models or settings" $train --rate 2 --out $t/parts
+    # models of the same sizes
+    python3 tests/tiny_gguf.py $t/other.gguf 2 0.3 chat
+    sed 's/random.seed(0)/random.seed(5)/' tests/tiny_vqa.py >$t/other.py; python3 $t/other.py $t/others
+    refused "with another decoder" "other models or settings" $train --decoder $t/other.gguf --out $t/parts
+    refused "with another ViT" "give another --out" $train --vision $t/others/vision.safetensors --out $t/parts
+    cp $t/data/vision.safetensors $t/vision.safetensors; cp -r $t/parts $t/moved
+    run "a ViT" $train --vision $t/vision.safetensors --steps 0 --run none --out $t/moved/out
+    cp $t/others/vision.safetensors $t/vision.safetensors
+    refused "another ViT of the same name" "give another --out" $train --vision $t/vision.safetensors --steps 0 --run none --out $t/moved/out
+    mkdir -p $t/keep/none.txt.tmp; echo old >$t/keep/none.txt; cp $t/parts/features-* $t/keep
+    "$vqa" $train --steps 0 --run none --out $t/keep >$t/out 2>$t/err; [ $? -eq 2 ] && grep -q 'none.txt: cannot be written' $t/err && ok || no "numbers that cannot be written"
+    [ "$(cat $t/keep/none.txt)" = old ] && ok || no "numbers lost what was there"
     run "taken up again" $train --out $t/parts
     tail -c 8000 $t/whole/trained.safetensors >$t/a; tail -c 8000 $t/parts/trained.safetensors >$t/b
     cmp -s $t/a $t/b && ok || no "a run in two parts is another"
@@ -66,6 +78,8 @@ else
     holds "the teacher teaches" "x['scores'][4]['same'] > x['scores'][0]['same'] + 0.2 and x['teacher']['right'] > 0.1"
     run "its numbers again" $convert --json
     holds "all of them" "len(x['scores']) == 5"
+    refused "its numbers, of another decoder" "another ViT or decoder" $convert --decoder $t/other.gguf
+    refused "its numbers, with another window" "other models or settings" $convert --window 64
     for branches in flex swin; do
         run "$branches alone" $convert --branches $branches --stages 1 --run $branches --json
         holds "a stage of $branches" "x['scores'][2]['after'] == 'one stage'"
@@ -75,7 +89,11 @@ else
     run "times" speed $model --lengths 4,16 --out $t/whole --json
     holds "of three" "[r['who'] for r in x] == ['encoder', 'teacher', 'student'] * 2 and x[4]['state_bytes'] > x[1]['state_bytes']"
     run "the same without new ones" speed $model --lengths 4,16 --out $t/whole
-    [ "$(wc -l <$t/whole/speed.txt)" -eq 6 ] && ok || no "times were taken twice"
+    [ "$(wc -l <$t/whole/speed.txt)" -eq 7 ] && ok || no "times were taken twice"
+    speeds="times of other models, sizes or threads"
+    "$vqa" speed $model --decoder $t/other.gguf --lengths 4,16 --out $t/whole >$t/out 2>$t/err; [ $? -eq 2 ] && grep -q "$speeds" $t/err && ok || no "times of another decoder"
+    "$vqa" speed $model --vision $t/others/vision.safetensors --lengths 4,16 --out $t/whole >$t/out 2>$t/err; [ $? -eq 2 ] && grep -q "$speeds" $t/err && ok || no "times of another ViT"
+    "$vqa" speed $model --size 4 --lengths 4,16 --out $t/whole >$t/out 2>$t/err; [ $? -eq 2 ] && grep -q "$speeds" $t/err && ok || no "times of another size"
     run "fewer patches" prune $all --out $t/whole --after 1 --keep 100,25 --json
     holds "all patches, all of them once more, a quarter, one of four" "[r['after'] for r in x] == ['all', '100 %', '25 %', 'one of 2 x 2']"
     holds "of which the second changes nothing" "x[0]['same'] == x[1]['same'] == 1 and x[0]['right'] == x[1]['right'] > 0.1"

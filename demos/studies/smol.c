@@ -579,7 +579,7 @@ static int judge_held(mmix_ctx *m, const mmix_decoder *d, const text *t, size_t 
 /* What is known of a run: its head says to what it belongs. Losses are means over stretches. */
 enum { SCORES = BEGINS + 3, STRETCHES = 60, NOTE = 16384 };
 typedef struct record {
-    char head[256];
+    char head[320];
     score teacher, score[SCORES];
     size_t scores, begun;                        /* how many there are; of them before a step */
     size_t done, total, step_tokens;             /* steps done, of so many, of so many tokens */
@@ -690,9 +690,10 @@ static void head_of(job *j)
     if (j->r.total < o->stages) j->r.total = (size_t)o->stages;
     snprintf(j->r.head, sizeof j->r.head, "smol %zu x %zu, steps %zu of %zu tokens, stages %llu, "
              "keep %llu, window %llu, %s over %llu, rate %g, apart %d, bf16 %d, type %s, judge %zu, "
-             "text %016llx", c->depth, c->dim, j->r.total, step, o->stages, o->keep, o->window,
-             o->begin, o->solve, o->rate, o->apart, o->bf16, type_name[j->type], j->judged,
-             (unsigned long long)print);
+             "text %016llx, teacher %016llx", c->depth, c->dim, j->r.total, step, o->stages,
+             o->keep, o->window, o->begin, o->solve, o->rate, o->apart, o->bf16,
+             type_name[j->type], j->judged, (unsigned long long)print,
+             (unsigned long long)bytes_hash_params(j->teacher->params));
 }
 /* The paper's stages, or one with everything. The text is the teacher's own, so that L_seq would be
    L_sup once more: it is left out. Beside narrow matrices adapters learn in every stage. */
@@ -809,8 +810,8 @@ static int begin(job *j)
     if (there(path)) {
         j->run = mmix_distill_load(j->teacher, path, &j->student);
         if (j->run && read_note(j->run->note, &j->r))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they "
-                      "were, or another --run", path);
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with another teacher, text or settings; "
+                      "give them as they were, or another --run", path);
         return mmix_error(m) ? -1 : 0;
     }
     j->student = convert(j->o, j->teacher);
@@ -902,24 +903,42 @@ static int finish(job *j)
     if (there(path)) remove(path);
     return 0;
 }
-/* 0, or -1: teacher, text and the room for its likeliest tokens */
+/* Teacher, text and what they decide. 0, or -1. */
 static int job_ready(job *j)
 {
     mmix_ctx *m = j->m;
-    size_t n;
     if (text_load(m, j->o->text, &j->t, 0)) return -1;
     if (!j->t.held || j->t.held >= j->t.rows)
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected rows to learn from and rows held out, "
                          "found %zu, %zu of them held out", j->o->text, j->t.rows, j->t.held);
     j->judged = j->o->judge && j->o->judge < j->t.held ? (size_t)j->o->judge : j->t.held;
-    n = j->judged * j->t.context;
-    j->likeliest = (int32_t *)calloc(n, sizeof *j->likeliest);
-    j->own = (int32_t *)calloc(n, sizeof *j->own);
-    if (!j->likeliest || !j->own) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for scores");
     j->teacher = mmix_decoder_load_as(m, j->o->teacher, type_dtype[j->type]);
     if (!j->teacher) return -1;
     head_of(j);
+    return mmix_error(m) ? -1 : 0;
+}
+/* The teacher's scores, and room for the likeliest tokens. 0, or -1. */
+static int judge_teacher(job *j)
+{
+    mmix_ctx *m = j->m;
+    size_t n = j->judged * j->t.context;
+    j->likeliest = (int32_t *)calloc(n, sizeof *j->likeliest);
+    j->own = (int32_t *)calloc(n, sizeof *j->own);
+    if (!j->likeliest || !j->own) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for scores");
     return judge_held(m, j->teacher, &j->t, j->judged, NULL, j->likeliest, &j->r.teacher);
+}
+/* The numbers of a run that is over, if it is this one. 0, or -1. */
+static int read_finished(job *j)
+{
+    record r;
+    char path[1200];
+    if (read_record(j->m, j->o->run, &r)) return -1;
+    path_of(j, "txt", path);
+    if (strcmp(r.head, j->r.head))
+        return mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with another teacher, text or "
+                         "settings; give them as they were, or another --run", path);
+    j->r = r;
+    return 0;
 }
 /* An exit status. */
 static int train(mmix_ctx *m, const settings *o)
@@ -931,14 +950,12 @@ static int train(mmix_ctx *m, const settings *o)
     j.o = o;
     j.type = type_of(o, "float");
     if (j.type == TYPES) return 2;
-    path_of(&j, "student.safetensors", path);
-    if (there(path)) {                           /* it is over */
-        if (!read_record(m, o->run, &j.r)) print_record(o, &j.r);
-        return 0;
-    }
     if (o->bf16 && !mmix_has_bf16(m)) fprintf(stderr, "--bf16: this processor has none\n");
     mmix_multiply_bf16(m, o->bf16);
-    if (!job_ready(&j) && !begin(&j) && o->tokens && !learn(&j)) {
+    path_of(&j, "student.safetensors", path);
+    int ready = !job_ready(&j);
+    if (ready && there(path)) read_finished(&j);
+    else if (ready && !judge_teacher(&j) && !begin(&j) && o->tokens && !learn(&j)) {
         if (interrupted) save(&j);
         else finish(&j);
     }

@@ -454,42 +454,39 @@ static void features_path(const settings *o, char path[1200])
     snprintf(path, 1200, "%.1000s/features-%s-%llu.safetensors", o->out,
              o->random ? "random" : "trained", o->size);
 }
-/* What features depend on. */
-static void features_of_what(const settings *o, char *text, size_t room)
+/* Looks at all pictures and writes what is seen, and of what that is. 0, or -1. */
+static int write_features(mmix_ctx *m, const settings *o, const mmix_vision *v, const char *path,
+                          const char *of)
 {
-    snprintf(text, room, "%s, pictures of %s, bf16 %d, seed %llu", o->vision, o->data, o->bf16,
-             o->random ? o->seed : 0);
-}
-/* Looks at all pictures and writes what is seen. 0, or -1. */
-static int write_features(mmix_ctx *m, const settings *o, const char *path)
-{
-    char of[3000];
     const char *metadata[] = {"of", of, NULL};
     pictures p;
     sight s;
     memset(&s, 0, sizeof s);
     if (pictures_load(&p, m, o->data, NULL, (size_t)o->size, 0))
         return mmix_fail(m, MMIX_ERROR_FILE, "%s", p.error);
-    features_of_what(o, of, sizeof of);
-    mmix_vision *v = open_vision(m, o);
     size_t n = p.train.count + p.test.count;
-    if (v && !sight_make(m, &s, v, o, n) && !see_all(m, &s, v, &p) && !interrupted)
+    if (!sight_make(m, &s, v, o, n) && !see_all(m, &s, v, &p) && !interrupted)
         mmix_archive_save(m, path, s.entry, n, metadata);
     sight_free(&s);
-    mmix_vision_destroy(v);
     pictures_free(&p);
     return mmix_error(m) ? -1 : 0;
 }
-/* The file of features, written first if it is not there; NULL on error or Ctrl-C. */
-static mmix_archive *open_features(mmix_ctx *m, const settings *o)
+/* The file of features, written first if it is not there, and a number of the ViT's weights; NULL
+   on error or Ctrl-C. */
+static mmix_archive *open_features(mmix_ctx *m, const settings *o, uint64_t *vision)
 {
     char path[1200], of[3000];
+    mmix_vision *v = open_vision(m, o);
+    if (!v) return NULL;
+    *vision = bytes_hash_params(mmix_vision_params(v));
+    snprintf(of, sizeof of, "%s, weights %016llx, pictures of %s, bf16 %d", o->vision,
+             (unsigned long long)*vision, o->data, o->bf16);
     features_path(o, path);
-    if (!there(path) && write_features(m, o, path)) return NULL;
-    if (interrupted) return NULL;
+    if (!mmix_error(m) && !there(path)) write_features(m, o, v, path, of);
+    mmix_vision_destroy(v);
+    if (mmix_error(m) || interrupted) return NULL;
     mmix_archive *a = mmix_archive_open(m, path);
     const char *found = mmix_archive_metadata(a, "of");
-    features_of_what(o, of, sizeof of);
     if (!a || (found && !strcmp(found, of))) return a;
     mmix_fail(m, MMIX_ERROR_FILE, "%s: give another --out; this is what is seen by %s", path,
               found ? found : "something else");
@@ -743,7 +740,7 @@ static int judge_prior(mmix_ctx *m, const exam *e, size_t n, score *s)
 /* What is known of a run: its head says to what it belongs. */
 enum { SCORES = 200, STRETCHES = 120, NOTE = 65536 };
 typedef struct record {
-    char head[300];
+    char head[400];
     size_t done, total, batch;                   /* steps done, of so many, of so many questions */
     double seconds;
     score prior, teacher, score[SCORES];         /* teacher: of a student */
@@ -836,6 +833,7 @@ typedef struct job {
     const settings *o;
     exam e;
     mmix_archive *features;
+    uint64_t vision, language;                   /* numbers of the weights of ViT and decoder */
     mmix_decoder *decoder;
     projector p;
     mmix_optimizer adamw;
@@ -923,8 +921,8 @@ static int restore(mmix_ctx *m, const char *path, const projector *p, mmix_optim
     mmix_archive *a = mmix_archive_open(m, path);
     const char *note = mmix_archive_metadata(a, "run");
     if (a && (!note || read_note(note, r)))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: no run, or one with other settings; give them as they "
-                  "were, or another --run", path);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: no run, or one with other models or settings; give "
+                  "them as they were, or another --run", path);
     for (size_t i = 0; i < 3 * p->params->count && !mmix_error(m); i++) {
         static const char *const of[3] = {"", "first moment ", "second moment "};
         const mmix_param *param = &p->params->at[i / 3];
@@ -944,14 +942,31 @@ static int restore(mmix_ctx *m, const char *path, const projector *p, mmix_optim
     mmix_archive_close(a);
     return mmix_error(m) ? -1 : 0;
 }
+/* The models by numbers of their weights, as heads name them. */
+static void models_of(const job *j, char text[80])
+{
+    snprintf(text, 80, "ViT %016llx, decoder %016llx", (unsigned long long)j->vision,
+             (unsigned long long)j->language);
+}
+/* Whether a projector, which was restored from `path`, learned between these models. 0, or -1. */
+static int check_models(const job *j, const char *path, const record *r)
+{
+    char models[80];
+    models_of(j, models);
+    if (strstr(r->head, models)) return 0;
+    return mmix_fail(j->m, MMIX_ERROR_FILE, "%s: it learned with another ViT or decoder; give "
+                     "those, or another --out", path);
+}
 static void head_of(job *j)
 {
     const settings *o = j->o;
+    char models[80];
+    models_of(j, models);
     j->r.total = (size_t)o->steps;
     j->r.batch = (size_t)(o->batch * o->ask);
-    snprintf(j->r.head, sizeof j->r.head, "vqa %s ViT, %zu x %zu, pictures of %llu pixels, %llu "
+    snprintf(j->r.head, sizeof j->r.head, "vqa %s %s, %zu x %zu, pictures of %llu pixels, %llu "
              "steps of %llu x %llu questions of %zu, rate %g, bf16 %d, judged on %llu and %llu, "
-             "seed %llu", o->random ? "random" : "trained", j->decoder->config.depth,
+             "seed %llu", o->random ? "random" : "trained", models, j->decoder->config.depth,
              j->decoder->config.dim, o->size, o->steps, o->batch, o->ask, j->e.train.count,
              o->rate, o->bf16, o->judge, o->last, o->seed);
 }
@@ -1081,12 +1096,13 @@ static int job_ready(job *j)
 {
     mmix_ctx *m = j->m;
     if (exam_make(m, j->o, &j->e)) return -1;
-    j->features = open_features(m, j->o);
+    j->features = open_features(m, j->o, &j->vision);
     if (!j->features) return -1;
     if (check_pictures(m, j->o, j->features, "train", &j->e.train)) return -1;
     if (check_pictures(m, j->o, j->features, "test", &j->e.test)) return -1;
     j->decoder = mmix_decoder_load(m, j->o->decoder);
     if (!j->decoder) return -1;
+    j->language = bytes_hash_params(j->decoder->params);
     const mmix_entry *one = features_of(j->features, "test", j->e.test.at[0].picture);
     if (projector_make(m, &j->p, one->shape[1], j->decoder->config.dim)) return -1;
     j->said = (int32_t *)calloc(last_of(j), sizeof *j->said);
@@ -1175,10 +1191,12 @@ static int train(mmix_ctx *m, const settings *given)
 static void begun_head(const job *j, size_t taught, char *head, size_t room)
 {
     const settings *o = j->o;
-    snprintf(head, room, "vqa student of %.60s, %016llx after %zu steps: %s, window %llu, over "
-             "%llu, bf16 %d, judged on %zu, seed %llu", o->trained,
-             (unsigned long long)bytes_hash_params(j->p.params), taught, o->branches, o->window, o->solve,
-             o->bf16, judged_of(j), o->seed);
+    char models[80];
+    models_of(j, models);
+    snprintf(head, room, "vqa student of %.60s, %016llx after %zu steps, %s, pictures of %llu "
+             "pixels: %s, window %llu, over %llu, bf16 %d, judged on %zu, seed %llu", o->trained,
+             (unsigned long long)bytes_hash_params(j->p.params), taught, models, o->size,
+             o->branches, o->window, o->solve, o->bf16, judged_of(j), o->seed);
 }
 static void student_head(job *j, size_t taught)
 {
@@ -1315,22 +1333,43 @@ static int make_begun(job *j, size_t taught)
     if (rate_it(j, n, "least squares") || interrupted) return -1;
     return save_begun(j, taught);
 }
-/* The run of the file, or a new one. 0, or -1. */
-static int begin_student(job *j)
+/* The trained model, and what the student's run depends on. *taught: steps of the model. 0, or
+   -1. */
+static int open_trained(job *j, size_t *taught)
 {
-    mmix_ctx *m = j->m;
     char path[1200];
     record trained;
     memset(&trained, 0, sizeof trained);
     path_of(j->o, j->o->trained, ".safetensors", path);
-    if (restore(m, path, &j->p, NULL, &trained)) return -1;
+    if (restore(j->m, path, &j->p, NULL, &trained) || check_models(j, path, &trained)) return -1;
+    *taught = trained.done;
     j->r.total = (size_t)(j->o->steps < j->o->stages ? j->o->stages : j->o->steps);
     j->r.batch = (size_t)(j->o->batch * j->o->ask);
-    student_head(j, trained.done);
+    student_head(j, *taught);
+    return mmix_error(j->m) ? -1 : 0;
+}
+/* The numbers of a run that is over, if it is this one. 0, or -1. */
+static int read_finished(job *j)
+{
+    record r;
+    char path[1200];
+    path_of(j->o, j->o->run, ".txt", path);
+    if (read_record(j->m, path, &r)) return -1;
+    if (strcmp(r.head, j->r.head))
+        return mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with other models or settings; give "
+                         "them as they were, or another --run", path);
+    j->r = r;
+    return 0;
+}
+/* The run of the file, or a new one. 0, or -1. */
+static int begin_student(job *j, size_t taught)
+{
+    mmix_ctx *m = j->m;
+    char path[1200];
     j->taught = (int32_t *)calloc(judged_of(j), sizeof *j->taught);
     if (!j->taught) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for answers");
-    int begun = load_begun(j, trained.done);
-    if (begun < 0 || (!begun && make_begun(j, trained.done))) return -1;
+    int begun = load_begun(j, taught);
+    if (begun < 0 || (!begun && make_begun(j, taught))) return -1;
     path_of(j->o, j->o->run, ".safetensors", path);
     if (!there(path)) {
         j->run = mmix_distill_create(j->decoder, j->student, plan(j));
@@ -1340,8 +1379,8 @@ static int begin_student(job *j)
     j->student = NULL;
     j->run = mmix_distill_load(j->decoder, path, &j->student);
     if (j->run && read_note(j->run->note, &j->r))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, "
-                  "or another --run", path);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other models or settings; give them as "
+                  "they were, or another --run", path);
     return mmix_error(m) ? -1 : 0;
 }
 /* Steps until the end, a signal, or the time is over. 0, or -1. */
@@ -1393,13 +1432,10 @@ static int convert(mmix_ctx *m, const settings *given)
     if (status) return status;
     if (!strcmp(o->run, o->trained)) return fail("--run %s: that is the trained run", o->run);
     path_of(o, o->run, ".student.safetensors", path);
-    if (there(path)) {                           /* it is over */
-        path_of(o, o->run, ".txt", path);
-        if (!read_record(m, path, &j.r)) print_record(o, &j.r);
-        return 0;
-    }
-    int bad = job_ready(&j) || begin_student(&j);
-    if (!bad && !learn_student(&j)) {
+    size_t taught = 0;
+    int ready = !job_ready(&j) && !open_trained(&j, &taught);
+    if (ready && there(path)) read_finished(&j);
+    else if (ready && !begin_student(&j, taught) && !learn_student(&j)) {
         if (interrupted) save_student(&j);
         else finish_student(&j);
     }
@@ -1410,8 +1446,9 @@ static int convert(mmix_ctx *m, const settings *given)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-/* How long many pictures in one sequence take: to be seen, to be read, and a token after them. Each
-   time stands in a line of speed.txt, so that those that are there are not taken again. */
+/* How long many pictures in one sequence take: to be seen, to be read, and a token after them. The
+   first line of speed.txt says of what its times are; then each stands in a line, so that those that
+   are there are not taken again. */
 enum { ENCODER, TEACHER, STUDENT, TIMED };
 static const char *const timed_name[TIMED] = {"encoder", "teacher", "student"};
 typedef struct timing {
@@ -1421,11 +1458,29 @@ typedef struct timing {
 } timing;
 enum { TIMINGS = TIMED * LIST };
 
-/* The times in a file; none if it is not there. */
-static size_t read_timings(mmix_ctx *m, const char *path, timing *t)
+/* What times depend on, as the first line of their file. */
+static void speed_head(mmix_ctx *m, const settings *o, const mmix_vision *v, const mmix_decoder *d,
+                       char *head, size_t room)
+{
+    snprintf(head, room, "vqa times, ViT %016llx, decoder %016llx, pictures of %llu pixels, %s, "
+             "window %llu, threads %d\n",
+             (unsigned long long)bytes_hash_params(mmix_vision_params(v)),
+             (unsigned long long)bytes_hash_params(d->params), o->size, o->branches, o->window,
+             mmix_threads(m));
+}
+/* The times in a file whose first line is `head`, or any (NULL); none if it is not there. */
+static size_t read_timings(mmix_ctx *m, const char *path, const char *head, timing *t)
 {
     size_t n = 0;
     char *bytes = there(path) ? bytes_text(m, path) : NULL, *at = bytes;
+    const char *wanted = head ? head : "vqa times, ";
+    if (at && strncmp(at, wanted, strlen(wanted))) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: times of other models, sizes or threads; move it away, "
+                  "or give another --out", path);
+        at = NULL;
+    }
+    if (at) at += strcspn(at, "\n");
+    if (at) at += *at == '\n';
     for (; at && *at && n < TIMINGS; n++) {
         size_t name = strcspn(at, " ");
         for (t[n].who = 0; t[n].who < TIMED; t[n].who++)
@@ -1436,7 +1491,7 @@ static size_t read_timings(mmix_ctx *m, const char *path, timing *t)
         t[n].p.step = strtod(at, &at);
         t[n].p.bytes = strtod(at, &at);
         if (t[n].who == TIMED || *at != '\n') {
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: line %zu is no time", path, n + 1);
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: line %zu is no time", path, n + 2);
             break;
         }
         at++;
@@ -1524,14 +1579,20 @@ static int take_time(mmix_ctx *m, const settings *o, const char *path, const mmi
 /* All times that are not there yet. 0, or -1. */
 static int take_times(mmix_ctx *m, const settings *o, const size_t *length, size_t lengths)
 {
-    char path[1200];
+    char path[1200], head[300];
     timing known[TIMINGS], t;
-    path_of(o, "speed", ".txt", path);
-    size_t n = read_timings(m, path, known);
-    mmix_vision *v = mmix_error(m) ? NULL : mmix_vision_load_as(m, o->vision, MMIX_DTYPE_BF16);
+    size_t n = 0;
+    mmix_vision *v = mmix_vision_load_as(m, o->vision, MMIX_DTYPE_BF16);
     mmix_decoder *d[TIMED] = {NULL, NULL, NULL};
+    path_of(o, "speed", ".txt", path);
     if (v) d[TEACHER] = mmix_decoder_load(m, o->decoder);
-    if (d[TEACHER]) d[STUDENT] = convert_decoder(o, d[TEACHER]);
+    if (d[TEACHER]) {
+        speed_head(m, o, v, d[TEACHER], head, sizeof head);
+        n = read_timings(m, path, head, known);
+        if (!there(path) && report_write(path, head))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
+    }
+    if (!mmix_error(m)) d[STUDENT] = convert_decoder(o, d[TEACHER]);
     for (int who = TEACHER; who < TIMED && !mmix_error(m); who++)
         mmix_params_narrow(d[who]->params, MMIX_DTYPE_BF16);
     for (size_t i = 0; i < TIMED * lengths && !mmix_error(m) && !interrupted; i++) {
@@ -1631,7 +1692,7 @@ static int prune(mmix_ctx *m, const settings *given)
     path_of(o, o->run, ".safetensors", path);
     int bad = job_ready(&j) || mmix_adamw_init(&j.adamw, j.p.params);
     if (!bad && !there(path)) bad = mmix_fail(m, MMIX_ERROR_FILE, "%s: missing; train it", path);
-    if (!bad) bad = restore(m, path, &j.p, &j.adamw, &j.r);
+    if (!bad) bad = restore(m, path, &j.p, &j.adamw, &j.r) || check_models(&j, path, &j.r);
     if (!bad && o->student) {
         path_of(o, o->student, ".student.safetensors", path);
         j.student = mmix_decoder_load(m, path);

@@ -123,7 +123,7 @@ static void speed_table(mmix_ctx *m, const settings *o, report *page)
     char path[1200];
     timing t[TIMINGS];
     path_of(o, "speed", ".txt", path);
-    size_t n = read_timings(m, path, t);
+    size_t n = read_timings(m, path, NULL, t);
     if (!n) return;
     report_html(page, "<h2>Time</h2>\n<p>Products of bf16, random features; the encoder sees the "
                 "pictures, teacher and student read what it saw.</p>\n");
@@ -205,7 +205,7 @@ static int picture_part_of(mmix_ctx *m, job *j, report *page)
     memset(&r, 0, sizeof r);
     projector_make(m, &fresh, mmix_count(j->p.norm), j->decoder->config.dim);
     path_of(j->o, run_name[RUN_TRAINED], ".safetensors", path);
-    restore(m, path, &j->p, NULL, &r);
+    if (!restore(m, path, &j->p, NULL, &r)) check_models(j, path, &r);
     path_of(j->o, run_name[RUN_THREE], ".student.safetensors", path);
     if (!mmix_error(m) && there(path)) {
         j->student = mmix_decoder_load(m, path);
