@@ -23,6 +23,10 @@ refused "an unknown option" --frobnicate
 refused "no file" --load $t/none
 refused "a type that is none" --load $t/none --type fp8
 refused "a text without a tokenizer" --load $t/none --prompt text
+refused "a prompt before a text" --load $t/none --perplexity $t/none --tokenizer $t/none --prompt text
+grep -q 'leave --prompt and --tokens out' $t/err && ok || no "it is not said"
+refused "tokens before a text" --load $t/none --perplexity $t/none --tokens 1,2
+grep -q 'leave --prompt and --tokens out' $t/err && ok || no "it is not said"
 refused "no tokens" --load $t/none --count 0
 refused "top_p of 2" --load $t/none --top-p 2
 

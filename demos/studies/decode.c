@@ -94,7 +94,6 @@ static int read_options(settings *o, int argc, char **argv)
     const char *types = "float", *count = "64", *temperature = "0", *top_p = "0", *seed = "1";
     const char *threads = NULL;
     memset(o, 0, sizeof *o);
-    o->tokens = "1";
     const struct {
         const char *name, **text;
     } known[] = {
@@ -117,6 +116,10 @@ static int read_options(settings *o, int argc, char **argv)
         *known[k].text = argv[i];
     }
     if (!o->load) return fail("there is no --load; --help says what it opens");
+    if (o->perplexity && (o->prompt || o->tokens))
+        return fail("--perplexity %s: it reads that text and no prompt; leave --prompt and --tokens "
+                    "out", o->perplexity);
+    if (!o->tokens) o->tokens = "1";
     if (o->prompt && !o->tokenizer) return fail("--prompt %s: give --tokenizer as well", o->prompt);
     if (read_types(o, types) || report_whole("--count", count, 1, 1000000, &n)) return 2;
     o->count = (size_t)n;
