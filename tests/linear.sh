@@ -157,6 +157,9 @@ assert after["auc_less_teacher_high"] > after["auc_less_teacher_low"], after' $t
 else skipped=$((skipped + 1)); echo "skipped: intervals (no python3)"; fi
 [ -z "$(ls $t/w | grep tmp)" ] && ok || no "left behind: $(ls $t/w | grep tmp)"
 refused "a run of other settings" $short --out $t/s --resume --seed 2
+for length in "--steps 300" "--minutes 1"; do    # the run decides how long it takes
+    "$linear" $short --mixer flex --lora 2 $length --out $t/low --resume >$t/out 2>$t/err; [ $? -eq 2 ] && grep -q 'began otherwise: .*--steps 3,' $t/err && ok || no "resumed with $length"
+done
 refused "a run of another teacher" $short --out $t/s --resume --load $t/s/student.safetensors
 head -c 5000 $t/s/run.safetensors >$t/cut; mv $t/cut $t/s/run.safetensors
 refused "a run file cut short" $whole --out $t/s --resume

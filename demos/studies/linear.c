@@ -437,16 +437,18 @@ typedef struct run {
 static void describe(const settings *o, const pictures *p, run *r)
 {
     const mmix_vision_config *c = mmix_vision_config_of(r->teacher);
-    char kept[2 * MMIX_VISION_BLOCKS + 1] = "";
+    char kept[2 * MMIX_VISION_BLOCKS + 1] = "", length[40];
     for (size_t b = 0; b < c->depth; b++) {
         kept[b] = o->keep[b] ? '1' : '0';
         kept[b + 1] = 0;
     }
+    snprintf(length, sizeof length, "--minutes %g", o->minutes);
+    if (o->steps) snprintf(length, sizeof length, "--steps %zu", o->steps);
     snprintf(r->settings, sizeof r->settings,
-             "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --lora %zu, --size "
-             "%zu, --batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64,
-             kind[o->kind].name, kept,
-             o->window, feature_name[o->feature], o->stages, o->lora, o->size, o->batch, o->seed,
+             "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --lora %zu, %s, "
+             "--size %zu, --batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64,
+             kind[o->kind].name, kept, o->window, feature_name[o->feature], o->stages, o->lora,
+             length, o->size, o->batch, o->seed,
              bytes_hash_params(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
 }
 
