@@ -77,6 +77,17 @@ for images in $t/p $t/p.safetensors; do "$dino" --images $images --size 40 --ste
 [ "$(grep -c before $t/both)" = 2 ] && [ "$(grep -E '"(before|after)": ' $t/both | sort -u | wc -l)" = 2 ] && ok || { no "packed pictures give other results"; tail -n 2 $t/err; }
 head -c 6000 $t/p.safetensors >$t/cut.safetensors
 refused "a packed file cut short" --images $t/cut.safetensors --size 40 --out $t/o
+# a packed file in which a picture has no class and others have
+if command -v python3 >/dev/null; then
+    python3 -c '
+import json, struct, sys
+names = ["train/a/1.ppm", "train/2.ppm", "test/a/3.ppm"]
+head = {n: {"dtype": "U8", "shape": [16, 16, 3], "data_offsets": [768 * i, 768 * i + 768]} for i, n in enumerate(names)}
+text = json.dumps(head).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + bytes(768 * 3))' $t/mixed.safetensors
+    refused "a packed picture without a class" --images $t/mixed.safetensors --size 40 --out $t/o
+    grep -q 'some pictures have a class' $t/err && ok || no "it is not said"
+else skipped=$((skipped + 2)); echo "skipped: a packed picture without a class (no python3)"; fi
 refused "a file of something else" --images $t/empty.safetensors --size 40 --out $t/o
 if [ -e $t/o/report.html ]; then no "a refused run wrote a report"; else ok; fi
 

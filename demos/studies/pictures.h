@@ -803,6 +803,11 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
         while (c < p->classes && (strncmp(p->class_name[c], inside, length) ||
                                   p->class_name[c][length])) c++;
         set->label[i] = (int32_t)c;
+        int after_others = i || (part && p->train.count);
+        int is_mixed = length ? !p->classes && after_others : p->classes > 0;
+        if (is_mixed)
+            snprintf(p->error, sizeof p->error, "%s: %s: some pictures have a class, others have "
+                     "none; pack all below folders of classes, or none", path, entry[i]->name);
         if (c == p->classes && length) {
             char **more = (char **)realloc(p->class_name, (c + 1) * sizeof *more);
             if (more) {
