@@ -61,6 +61,10 @@ awk '/^four stages/ { start = $3; ends = NF } /^random start/ { random = $3 } EN
 "$linmu" video --frames 4 --only flex,random,four --teach 3 --steps 4 --load $t/frames/run --out $t/frames >$t/again.txt 2>$t/err &&
     cmp -s $t/frames.txt $t/again.txt && ok || { no "what is loaded differs"; tail -n 2 $t/err; }
 
+# its teacher learned for 3 steps, and is no other
+refused "a teacher of other steps" video --frames 4 --only flex,random,four --teach 4 --steps 4 --load $t/frames/run
+grep -q 'found ".*--teach 3, .*", expected ".*--teach 4, ' $t/err && ok || no "its steps are not said"
+
 # the whole part of text, two steps a stage; then the same, stopped when its first student learns
 { "$linmu" text --steps 2 --json --out $t/whole 2>&1 >$t/whole.json && echo done; } |
     while IFS= read -r line; do echo "$(date +%s) $line" >>$t/whole.times; echo "$line"; done >$t/whole.err

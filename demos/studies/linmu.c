@@ -749,15 +749,39 @@ static void widen(mmix_params *p, uint64_t stream)
     }
 }
 
+/* What a teacher learned: the note beside its file. */
+enum { TEACHER_NOTE = 120 };
+static void teacher_note(const job *j, char note[TEACHER_NOTE])
+{
+    uint64_t rows = bytes_hash(BYTES_HASH, j->t.token, j->t.count * j->t.width * sizeof *j->t.token);
+    snprintf(note, TEACHER_NOTE, "linmu teacher, --teach %zu, %zu rows a step, of %zu rows %016"
+             PRIx64 "\n", j->o->teach[j->part], j->o->budget->teacher_batch, j->t.train, rows);
+}
+/* Whether the teacher of --load learned what is asked for. 0, or -1. */
+static int check_teacher(const job *j, const char *path)
+{
+    char mine[TEACHER_NOTE];
+    teacher_note(j, mine);
+    char *note = there(path) ? bytes_text(j->m, path) : NULL;
+    if (!mmix_error(j->m) && (!note || strcmp(note, mine)))
+        mmix_fail(j->m, MMIX_ERROR_FILE, "%s: found \"%.*s\", expected \"%.*s\"; give what it "
+                  "was", path,
+                  note ? (int)strcspn(note, "\n") : 4, note ? note : "none",
+                  (int)strcspn(mine, "\n"), mine);
+    free(note);
+    return mmix_error(j->m) ? -1 : 0;
+}
 /* A decoder that learned j->t, and its encoder if `eye` is not NULL: from files of --load, or
    trained and saved. 0, 1 after Ctrl-C, -1; both are the caller's in any case. */
 static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **eye)
 {
     mmix_ctx *m = j->m;
-    char path[1200], eye_path[1200];
+    char path[1200], eye_path[1200], note_path[1200], note[TEACHER_NOTE];
     job_path(j, who, "safetensors", path, sizeof path);
+    job_path(j, who, "txt", note_path, sizeof note_path);
     job_path(j, "encoder", "safetensors", eye_path, sizeof eye_path);
     if (j->o->load && there(path)) {
+        if (check_teacher(j, note_path)) return -1;
         *d = mmix_decoder_load(m, path);
         if (eye) *eye = mmix_vision_load(m, eye_path);
         return mmix_error(m) ? -1 : 0;
@@ -768,9 +792,13 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
     widen((*d)->params, 0);
     if (eye) widen(mmix_vision_params(*eye), 1000);
     int end = teach(j, who, *d, eye ? *eye : NULL);
-    if (!end && eye) mmix_vision_save(m, *eye, eye_path);
-    if (!end) mmix_decoder_save(*d, path);
-    return mmix_error(m) ? -1 : end;
+    if (end) return end;
+    teacher_note(j, note);
+    if (report_write(note_path, note))
+        return mmix_fail(m, MMIX_ERROR_FILE, "cannot write %s: %s", note_path, strerror(errno));
+    if (eye) mmix_vision_save(m, *eye, eye_path);
+    mmix_decoder_save(*d, path);                 /* last: where it is the others are */
+    return mmix_error(m) ? -1 : 0;
 }
 
 /* ---- students -------------------------------------------------------------------------------- */
