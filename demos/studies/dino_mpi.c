@@ -42,7 +42,8 @@ static const char help[] =
     "  --out FILE      the run, saved now and then and at the end     "
     "(build/dino-mpi.safetensors)\n"
     "  --every S       seconds from one save to the next              (120)\n"
-    "  --load FILE     go on with it\n"
+    "  --load FILE     go on with it, on the same pictures: what it learns, how, and in how many\n"
+    "                  steps and shards the run decides\n"
     "  --threads N     of each process                                (1)\n";
 
 /* The sum over all processes in the order of their ranks, ((x0 + x1) + x2) + …: MPI_Allreduce
@@ -76,10 +77,19 @@ static int sum_pieces(void *user, mmix_real *x, size_t n)
     return 0;
 }
 
+/* What a run is kept with, beside what the library keeps: which pictures, and recipe.bf16. */
+enum { NOTE = 80 };
+static void write_note(const recipe *r, const pictures *p, char note[NOTE])
+{
+    snprintf(note, NOTE, "dino_mpi pictures %016llx bf16 %d",
+             (unsigned long long)pictures_fingerprint(p), r->bf16 > 0);
+}
 /* Steps to the end. 0, or an exit status. */
 static int train(mmix_ctx *m, const recipe *r, mmix_dino *d, const pictures *p, const char *out,
                  double every, int rank)
 {
+    char note[NOTE];
+    write_note(r, p, note);
     double start = now();
     double said = start, saved = start;
     size_t first = 0, done = 0;
@@ -89,7 +99,7 @@ static int train(mmix_ctx *m, const recipe *r, mmix_dino *d, const pictures *p, 
         double t = now();
         if (!done++) first = s.step;
         if (rank) continue;
-        if (t - saved > every && !mmix_dino_save(d, out, NULL)) saved = now();
+        if (t - saved > every && !mmix_dino_save(d, out, note)) saved = now();
         if (t - said < 5 && s.step + 1 < s.steps) continue;
         said = t;
         double rate = (double)(s.step + 1 - first) / (t - start);
@@ -101,7 +111,7 @@ static int train(mmix_ctx *m, const recipe *r, mmix_dino *d, const pictures *p, 
     /* the run is as after its last step */
     if (more < 0) snprintf(why, sizeof why, "%s", mmix_error(m));
     mmix_error_clear(m);
-    if (!rank && mmix_dino_save(d, out, NULL)) return fail("%s", mmix_error(m));
+    if (!rank && mmix_dino_save(d, out, note)) return fail("%s", mmix_error(m));
     return more < 0 ? fail("%s", why) : 0;
 }
 
@@ -109,13 +119,43 @@ static int train(mmix_ctx *m, const recipe *r, mmix_dino *d, const pictures *p, 
 static int get_pictures(pictures *p, mmix_ctx *m, const char *images, uint64_t seed)
 {
     if (images) return pictures_load(p, m, images, NULL, 96, 96);
+    p->size = 96;
     return swarms_draw(m, &p->train, seed, 96, 0, SWARMS);
+}
+
+/* The run of a file, and of its settings those that are used here: swarms are drawn by the seed.
+   NULL after a message. */
+static mmix_dino *open_run(mmix_ctx *m, const char *load, recipe *r, unsigned long long *seed)
+{
+    mmix_dino *d = mmix_dino_load(m, load);
+    const char *note = d ? mmix_dino_note(d) : "";
+    if (!d) fail("%s", mmix_error(m));
+    else if (!strncmp(note, "dino_mpi pictures ", 18)) {
+        *seed = mmix_dino_config_of(d)->seed;
+        r->bf16 = strstr(note, "bf16 1") != NULL;
+        return d;
+    } else fail("%s: no run that this program goes on with; begin one without --load", load);
+    mmix_dino_destroy(d);
+    return NULL;
+}
+/* Whether a run goes on with these pictures and processes. 0, or an exit status. */
+static int check_run(const mmix_dino *d, const char *load, const recipe *r, const pictures *p,
+                     int ranks)
+{
+    char note[NOTE];
+    size_t shards = mmix_dino_config_of(d)->shards;
+    write_note(r, p, note);
+    if (strcmp(note, mmix_dino_note(d)))
+        return fail("%s: that run began with other pictures; give --images as it was", load);
+    if (ranks > 1 && shards != (size_t)ranks)
+        return fail("%s: it has %zu shards, here are %d processes", load, shards, ranks);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
     const char *images = NULL, *mixer = "softmax", *out = "build/dino-mpi.safetensors",
-        *load = NULL, *why = NULL;
+        *load = NULL, *why = NULL, *fixed = NULL;  /* fixed: an option that a loaded run decides */
     const char *set[32];
     char *end;
     size_t sets = 0;
@@ -134,8 +174,11 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (int i = 1; i < argc && !status; i += 2) {
+        static const char *const decided[] = {"--mixer", "--steps", "--seed", "--set", "--shards"};
         const char *name = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : "";
+        for (size_t k = 0; k < sizeof decided / sizeof *decided; k++)
+            if (!strcmp(name, decided[k])) fixed = decided[k];
         if (!strcmp(name, "--help")) {
             if (!rank) fputs(help, stdout);
             status = -1;
@@ -162,24 +205,32 @@ int main(int argc, char **argv)
     if (!images) recipe_swarms(&r);
     for (size_t i = 0; i < sets && !why; i++) why = recipe_set(&r, set[i]);
     if (!status && (why || (why = recipe_wrong(&r)) != NULL)) status = fail("--set %s", why);
+    if (!status && load && fixed)
+        status = fail("%s: a loaded run keeps its own settings; leave this out, or --load", fixed);
+    if (!status && !rank && report_folders(out))         /* before anything is worked on */
+        status = fail("cannot write %s: %s", out, strerror(errno));
     o.threads = (int)threads;
     mmix_ctx *m = status ? NULL : mmix_create(&o);
-    if (m && get_pictures(&p, m, images, seed))
+    mmix_dino *d = NULL;
+    if (m && load) d = open_run(m, load, &r, &seed);
+    if (m && load && !d) status = 2;
+    if (m && !status && get_pictures(&p, m, images, seed))
         status = fail("%s", *p.error ? p.error : "out of memory for the pictures");
     if (m && !status && recipe_beyond(m, &r)) status = fail("--set %s", recipe_beyond(m, &r));
-    if (m && !status) {
+    all.ranks = ranks;
+    if (d && !status) status = check_run(d, load, &r, &p, ranks);
+    else if (m && !status) {
         mmix_dino_config c = recipe_config(&r, (size_t)steps, seed);
-        all.ranks = ranks;
         c.shards = ranks > 1 ? (size_t)ranks : (size_t)shards;
-        mmix_dino *d = load ? mmix_dino_load(m, load) : mmix_dino_create(m, c);
-        if (d && ranks > 1 && mmix_dino_config_of(d)->shards != (size_t)ranks)
-            status = fail("%s: it has %zu shards, here are %d processes", load,
-                          mmix_dino_config_of(d)->shards, ranks);
-        else if (d && (ranks == 1 || !mmix_dino_set_allreduce(d, (size_t)rank, sum_pieces, &all)))
-            status = train(m, &r, d, &p, out, every, rank);
+        d = mmix_dino_create(m, c);
         if (!d) status = fail("%s", mmix_error(m));
-        mmix_dino_destroy(d);
     }
+    if (d && !status) {
+        if (ranks == 1 || !mmix_dino_set_allreduce(d, (size_t)rank, sum_pieces, &all))
+            status = train(m, &r, d, &p, out, every, rank);
+        else status = fail("%s", mmix_error(m));
+    }
+    mmix_dino_destroy(d);
     free(all.in);
     pictures_free(&p);
     mmix_destroy(m);
