@@ -47,7 +47,7 @@
        cc -O2 program.c -o program -lm -lpthread
 
    What it costs. The implementation takes 12 seconds to compile (gcc 12.2 -O2, AMD EPYC) and makes
-   an object of 1,290 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 530 kB. The declarations
+   an object of 1,340 kB; with MMIX_MIXERS_ONLY it is 8 seconds and 530 kB. The declarations
    alone take less than 0.1 s. A context works with all cores that the process may use, at most 64,
    unless mmix_options.threads says how many. Memory that one step used is kept for the next, so
    that a steady loop allocates nothing.
@@ -1700,9 +1700,11 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
    for and is not done here is an error that names it. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
 /* Does the same with the matrices as MMIX_DTYPE_REAL, _BF16, _F16, _I8 or _Q4; see
-   mmix_params_narrow. */
+   mmix_params_narrow. The type is asked for anew each time: mmix_decoder_load makes reals of a file
+   in any type. */
 MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype);
-/* Writes the parameters, with adapters merged, and the config as .safetensors. Returns 0, or -1. */
+/* Writes the parameters, with adapters merged, and the config as .safetensors, whatever the path
+   ends in. Returns 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
 /* What to give back besides, each NULL or `depth` places. */
@@ -1737,15 +1739,15 @@ MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
                                        const mmix_sequence *piece, mmix_mix_state *s);
 
-/* How a token is drawn. With temperature 0 it is the one of the largest logit. Else it is drawn
-   from softmax(logits / temperature). Of that the likeliest top_k are kept, and of these the
+/* How a token is drawn. With a temperature of 0 or less it is the one of the largest logit. Else it
+   is drawn from softmax(logits / temperature). Of that the likeliest top_k are kept, and of these the
    likeliest that have `top_p` together. The random number is that of the context's seed, of
    `stream` and of the token's place. */
 typedef struct mmix_sampling {
     double temperature;
     double top_p;                            /* 0: all */
     uint64_t stream;
-    int32_t stop;                            /* the last token to make; 0: none */
+    int32_t stop;            /* the last token to make; 0: none, also where token 0 ends a text */
     size_t top_k;                            /* 0: all */
 } mmix_sampling;
 /* Returns a token drawn from logits (K); place is its number in the sequence. Returns 0 on error:
@@ -13610,9 +13612,10 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t sl
 #endif
 static int mmixi_slot_ok(mmix_ctx *m, const char *who, const mmix_mix_state *s, size_t slot)
 {
-    if (s && s->m == m && slot < s->slot_count) return 1;
+    if (!mmixi_given(m, who, "*state", s)) return 0;
+    if (s->m == m && slot < s->slot_count) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-              "context's", who, (double)slot, s ? (double)s->slot_count : 0.0);
+              "context's", who, (double)slot, (double)s->slot_count);
     return 0;
 }
 /* Whether x can go on from what the slot carries; o is x settled. */
@@ -25421,7 +25424,7 @@ static int mmixi_film_ok(mmix_ctx *m, const char *who, const mmix_film *film)
     if (!mmixi_given(m, who, "*film.frames, film.count", first, film->count)) return 0;
     for (size_t i = 0; i < film->count; i++) {
         const mmix_picture *in = &film->frames[i];
-        if (!mmixi_given(m, who, "*film.frames[].rgb", in->rgb)) return 0;
+        if (!mmixi_given(m, who, "*rgb", in->rgb)) return 0;
         if (in->width == first->width && in->height == first->height) continue;
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: frame %.0f has %.0f x %.0f pixels, expected %.0f x "
                   "%.0f as the first", who, (double)i, (double)in->width, (double)in->height,

@@ -3708,10 +3708,11 @@ static int tk_read_gguf(tokenizer *t, const void *bytes, size_t size)
     if (scan > 0) return tk_refuse(t, "expected the values of a GGUF, found the end of the file");
     if (scan < 0) return tk_refuse(t, "expected a GGUF of version 2 or 3 with values of types 0 to "
                                    "12, nested at most 5 deep");
+    if (!g.model_n) return tk_refuse(t, "expected a tokenizer (tokenizer.ggml.model), found none");
     int gpt2 = tk_named(g.model, g.model_n, "gpt2");
     if (!gpt2 && !tk_named(g.model, g.model_n, "llama"))
         return tk_refuse(t, "tokenizer.ggml.model \"%.*s\" is not done (gpt2, llama are)",
-                         g.model_n < 40 ? (int)g.model_n : 40, g.model ? g.model : "");
+                         g.model_n < 40 ? (int)g.model_n : 40, g.model);
     t->of_bytes = gpt2;
     t->model = gpt2 ? TK_BPE_RANKED : TK_BPE_SCORED;
     t->spm = !gpt2;

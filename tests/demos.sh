@@ -100,6 +100,8 @@ done
 asked() { refuses_by ask "$@"; }
 asked 'nowhere: expected a folder with model\.safetensors' $t/nowhere x
 asked '^ask: no question; --help says' tests/golden/vlm/smolvlm
+asked '^ask: no question: the last argument is a file$' tests/golden/vlm/smolvlm tests/golden/vlm/smolvlm/picture.ppm
+refuses 'expected a tokenizer \(tokenizer\.ggml\.model\), found none$' tests/golden/vlm/smolvlm/tower.gguf x
 asked 'general\.architecture: expected qwen2vl, found llama|expected <.image_pad.> among them' tests/golden/vlm/smolvlm/decoder.gguf x --mmproj tests/golden/qwen/qwen2/tower.gguf
 asked 'missing\.ppm: missing, or not to be read' tests/golden/vlm/smolvlm $t/missing.ppm x
 asked '101 pictures, expected at most the 900' tests/golden/vlm/smolvlm $(for i in $(seq 101); do echo tests/golden/vlm/smolvlm/picture.ppm; done) x

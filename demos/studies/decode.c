@@ -33,7 +33,7 @@
 
 static const char help[] =
     "decode - a decoder writes, or judges a text, in float and in fewer bits\n\n"
-    "  --load FILE        .gguf (llama, qwen2), .safetensors with config.json, llama2.c's .bin\n"
+    "  --load FILE        .gguf, .safetensors with config.json, llama2.c's .bin\n"
     "  --type LIST        of float,bf16,f16,int8,q4, one after another (float)\n"
     "  --tokens LIST      the prompt as token ids, 1,403,407           (1)\n"
     "  --tokenizer FILE   llama2.c's, for --prompt, --perplexity and what is written\n"
