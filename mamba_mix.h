@@ -37740,8 +37740,10 @@ static int mmixi_folder_weights(mmix_ctx *m, const char *folder, char path[MMIXI
     (void)m;
     return 0;                                    /* opening it says what is left out */
 #else
+    int is_gguf = length > 5 && !strcmp(folder + length - 5, ".gguf");
     return mmixi_file_fail(m, folder, "expected a folder with model.safetensors, its index, or "
-                           "pytorch_model.bin, found none");
+                           "pytorch_model.bin, found none%s",
+                           is_gguf ? "; mmix_vlm_load_gguf opens it beside its mmproj" : "");
 #endif
 }
 

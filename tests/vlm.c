@@ -877,7 +877,7 @@ static void ggufs(void)
                !mmix_vlm_load_gguf(m, "tests/golden/qwen/qwen2/decoder.gguf", tower, 0),
                "qwen2/decoder.gguf", "expected <image> among them, found none");
     REFUSED_AS(MMIX_ERROR_FILE, m, !mmix_vlm_load(m, GOLDEN "/smolvlm/decoder.gguf"),
-               "decoder.gguf", "expected a folder");
+               "expected a folder", "mmix_vlm_load_gguf opens it");
     mmix_vlm *v = gguf_load(m, folders[0], "tower", MMIX_DTYPE_I8);
     FINE(m);
     CHECK(v && mmix_vlm_params(v)->dtype == MMIX_DTYPE_I8);
