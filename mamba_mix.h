@@ -1740,8 +1740,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
                                        const mmix_sequence *piece, mmix_mix_state *s);
 
 /* How a token is drawn. With a temperature of 0 or less it is the one of the largest logit. Else it
-   is drawn from softmax(logits / temperature). Of that the likeliest top_k are kept, and of these the
-   likeliest that have `top_p` together. The random number is that of the context's seed, of
+   is drawn from softmax(logits / temperature). Of that the likeliest top_k are kept, and of these
+   the likeliest that have `top_p` together. The random number is that of the context's seed, of
    `stream` and of the token's place. */
 typedef struct mmix_sampling {
     double temperature;
@@ -32647,6 +32647,17 @@ MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ..
     }
     va_end(list);
 }
+/* n bytes as they are. */
+static void mmixi_print_bytes(mmixi_text *t, const char *s, size_t n)
+{
+    if (!t->out) t->at += n;
+    else if (t->at < t->room) {
+        n = mmixi_min(n, t->room - t->at - 1);
+        memcpy(t->out + t->at, s, n);
+        t->at += n;
+        t->out[t->at] = 0;
+    }
+}
 /* A number with so many digits and a point, whatever the user's locale writes. */
 static void mmixi_print_real(mmixi_text *t, int digits, double x)
 {
@@ -32664,11 +32675,10 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s,
     const char *end = s + n;
     mmixi_print(t, "%s\"", before);
     while (s < end) {
-        const char *plain = s;                   /* a run without escapes, of at most a megabyte */
-        while (s < end && s - plain < 1 << 20 && (uint8_t)*s >= 32 && *s != '"' && *s != '\\')
-            s++;
-        mmixi_print(t, "%.*s", (int)(s - plain), plain);
-        if (s == end || s - plain == 1 << 20) continue;
+        const char *plain = s;                   /* a run without escapes */
+        while (s < end && (uint8_t)*s >= 32 && *s != '"' && *s != '\\') s++;
+        mmixi_print_bytes(t, plain, (size_t)(s - plain));
+        if (s == end) break;
         if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
         else mmixi_print(t, "\\%c", *s);
         s++;
@@ -35862,6 +35872,11 @@ static const char *mmixi_hf_rope_object(const mmixi_hf *h)
     }
     return NULL;
 }
+/* The width of a head. */
+static size_t mmixi_head_width(const mmix_decoder_config *c)
+{
+    return c->head_dim ? c->head_dim : c->dim / c->heads;
+}
 /* Takes the base of rotary positions, their scaling, and how much of a head of attention turns:
    `partial` of it, unless the config says something else. */
 static void mmixi_hf_rope(const mmixi_hf *h, mmix_decoder_config *c, double partial)
@@ -35878,10 +35893,7 @@ static void mmixi_hf_rope(const mmixi_hf *h, mmix_decoder_config *c, double part
         const char *at = mmixi_json_find(found, "partial_rotary_factor") ? found : h->json;
         mmixi_hf_refuse(h, at, "partial_rotary_factor", "1");
     }
-    if (may_be_partial && c->heads) {
-        size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
-        rope->dim = (size_t)(share * (double)width);
-    }
+    if (may_be_partial && c->heads) rope->dim = (size_t)(share * (double)mmixi_head_width(c));
 }
 /* Takes a list of words, one for each layer; `listed` is what it is called. A window is known only
    where its width is. */
@@ -36236,8 +36248,7 @@ static void mmixi_hf_falcon_h1(const mmixi_hf *h, const mmix_archive *a, mmix_de
     scale->attention_out = mmixi_hf_factor(h, "attention_out_multiplier");
     scale->mamba_out = mmixi_hf_factor(h, "ssm_out_multiplier");
     if (!c->heads || h->m->error_kind) return;
-    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
-    scale->scores = mmixi_hf_factor(h, "key_multiplier") / sqrt((double)width);
+    scale->scores = mmixi_hf_factor(h, "key_multiplier") / sqrt((double)mmixi_head_width(c));
 }
 /* Nemotron-H: each layer is one of Mamba-2, attention without positions, and an MLP. An older
    config has a letter for each: M, *, and -. */
@@ -36479,13 +36490,18 @@ static void mmixi_gguf_off(mmix_ctx *m, const mmix_archive *a, const char *name,
     if (mmixi_gguf_value(m, a, name, 0) != 0)
         mmixi_file_fail(m, a->path, "%s: expected none: %s", name, what);
 }
+/* Whether that is a list, or a text that begins like one. */
+static int mmixi_gguf_is_list(const mmix_archive *a, const char *name)
+{
+    return *mmixi_or_none(mmixi_gguf_find(a, name)) == '[';
+}
 /* The first numbers, at most n, of a list of numbers. Returns how many these are. A text that only
    begins like a list is none. */
 static size_t mmixi_gguf_list(const mmix_archive *a, const char *name, double *out, size_t n)
 {
     const char *at = mmixi_or_none(mmixi_gguf_find(a, name));
     size_t count = 0;
-    for (int more = *at == '['; more && count < n; count++) {
+    for (int more = mmixi_gguf_is_list(a, name); more && count < n; count++) {
         out[count] = mmixi_json_number(at + 1, (double)NAN);
         if (mmixi_is_nan(out[count])) return count;
         at += 1 + strcspn(at + 1, ",]");
@@ -36497,8 +36513,7 @@ static size_t mmixi_gguf_list(const mmix_archive *a, const char *name, double *o
 static void mmixi_gguf_layers(mmix_ctx *m, const mmix_archive *a, const char *name,
                               double otherwise, double *out, size_t n)
 {
-    const char *text = mmixi_gguf_find(a, name);
-    if (!text || *text != '[') {
+    if (!mmixi_gguf_is_list(a, name)) {
         double all = (double)mmixi_gguf_count(m, a, name, otherwise);
         for (size_t i = 0; i < n; i++) out[i] = all;
         return;
@@ -36507,7 +36522,7 @@ static void mmixi_gguf_layers(mmix_ctx *m, const mmix_archive *a, const char *na
     for (size_t i = 0; i < n && fits; i++) fits = mmixi_is_whole(out[i], 0);
     if (!fits)
         mmixi_file_fail(m, a->path, "%s: expected %.0f whole numbers, found %.40s", name,
-                        (double)n, text);
+                        (double)n, mmixi_gguf_find(a, name));
 }
 /* The largest relative difference between what a file divides the frequency of each pair by and
    what Llama 3's scaling by `o` does. */
@@ -36593,9 +36608,9 @@ static void mmixi_gguf_rope_scaling(mmix_ctx *m, const mmix_archive *a, mmix_rop
 /* Positions: their base, their scaling, and how much of a head turns. */
 static void mmixi_gguf_rope(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
-    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
+    double width = (double)mmixi_head_width(c);
     c->rope.theta = mmixi_gguf_positive(m, a, "rope.freq_base", 10000);
-    c->rope.dim = mmixi_gguf_count(m, a, "rope.dimension_count", (double)width);
+    c->rope.dim = mmixi_gguf_count(m, a, "rope.dimension_count", width);
     mmixi_gguf_llama3(m, a, c);
     mmixi_gguf_rope_scaling(m, a, &c->rope);
 }
@@ -36633,11 +36648,10 @@ static void mmixi_gguf_llama(mmix_ctx *m, const mmix_archive *a, mmix_decoder_co
 {
     mmixi_gguf_attention(m, a, c);
     if (m->error_kind) return;
-    size_t width = c->head_dim ? c->head_dim : c->dim / c->heads;
-    if (c->rope.dim != width)
+    if (c->rope.dim != mmixi_head_width(c))
         mmixi_file_fail(m, a->path, "rope.dimension_count: expected the width of a head, %.0f, "
                         "found %.0f: the order of such heads in a GGUF does not fit their "
-                        "rotation; open the model's folder instead", (double)width,
+                        "rotation; open the model's folder instead", (double)mmixi_head_width(c),
                         (double)c->rope.dim);
     c->rope.interleaved = 1;
     c->window = mmixi_gguf_count(m, a, "attention.sliding_window", 0);       /* Mistral's */
@@ -36648,8 +36662,7 @@ static void mmixi_gguf_gemma3_windows(mmix_ctx *m, const mmix_archive *a, mmix_d
 {
     static const char name[] = "attention.sliding_window_pattern";
     double listed[MMIX_DECODER_LAYERS];
-    const char *text = mmixi_gguf_find(a, name);
-    int is_list = text && *text == '[';
+    int is_list = mmixi_gguf_is_list(a, name);
     size_t n = mmixi_min(c->depth, MMIX_DECODER_LAYERS), every = 0;
     c->window = mmixi_gguf_count(m, a, "attention.sliding_window", 0);
     if (is_list) mmixi_gguf_layers(m, a, name, 0, listed, n);
@@ -36664,7 +36677,7 @@ static void mmixi_gguf_gemma3(mmix_ctx *m, const mmix_archive *a, mmix_decoder_c
 {
     mmixi_gguf_attention(m, a, c);
     if (m->error_kind) return;
-    size_t width = c->depth != 62 && c->head_dim ? c->head_dim : c->dim / c->heads;
+    size_t width = c->depth == 62 ? c->dim / c->heads : mmixi_head_width(c);
     mmixi_gguf_gemma3_windows(m, a, c);
     c->window_theta = mmixi_gguf_positive(m, a, "rope.freq_base_swa", 1e4);
     c->rope.theta = mmixi_gguf_positive(m, a, "rope.freq_base", 1e6);
@@ -36821,8 +36834,8 @@ static void mmixi_gguf_refuse(mmix_ctx *m, const mmix_archive *a, const mmixi_gg
     if (causal && strcmp(causal, "true"))
         mmixi_file_fail(m, a->path, "attention.causal: expected true, found %.40s", causal);
     if (mmixi_names_contain(a, ".attn_qkv."))
-        mmixi_file_fail(m, a->path, "expected attn_q, attn_k and attn_v, found attn_qkv: convert the "
-                        "model without --fuse-qkv");
+        mmixi_file_fail(m, a->path, "expected attn_q, attn_k and attn_v, found attn_qkv: convert "
+                        "the model without --fuse-qkv");
     if (!kind->slides)
         mmixi_gguf_off(m, a, "attention.sliding_window", "attention is to all tokens");
 }
@@ -36866,13 +36879,17 @@ static void mmixi_decoder_gguf(mmix_ctx *m, const mmix_archive *a, mmix_decoder_
         c->ffn = mmixi_max(c->ffn, (size_t)wide[k]);
     if (!m->error_kind) kind->take(m, a, c);
 }
+static int mmixi_is_gguf(const mmixi_file_bytes *file)
+{
+    return file->size >= 4 && !memcmp(file->bytes, "GGUF", 4);
+}
 /* Whether a file begins as a .safetensors, its index or a .pth does, or as what an archive refuses by
    name: a pointer of Git LFS, a web page. */
 static int mmixi_is_archive(const mmixi_file_bytes *file)
 {
     if (mmixi_file_foreign(file)) return 1;
     if (file->size <= 8) return 0;
-    if (!memcmp(file->bytes, "GGUF", 4)) return 1;
+    if (mmixi_is_gguf(file)) return 1;
     return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
 MMIXDEF mmix_decoder *mmix_decoder_load_as(mmix_ctx *m, const char *path, int dtype)
@@ -38134,8 +38151,8 @@ static int mmixi_gguf_pair_ok(mmix_ctx *m, mmix_archive *const a[2])
     const mmix_entry *patches = mmix_archive_find(a[1], "v.patch_embd.weight");
     const char *kind = mmixi_gguf_joint(a[1]);
     int is_silu = mmixi_gguf_flag(a[1], "use_silu");
-    for (int i = 0; i < 2; i++)                  /* an archive of another format may have such metadata */
-        if (a[i]->file.size < 4 || memcmp(a[i]->file.bytes, "GGUF", 4))
+    for (int i = 0; i < 2; i++)                  /* other formats may have such metadata */
+        if (!mmixi_is_gguf(&a[i]->file))
             mmixi_file_fail(m, a[i]->path, "expected a GGUF, found another format");
     if (m->error_kind) return 0;
     if (strcmp(mmixi_gguf_architecture(a[1]), "clip"))

@@ -264,11 +264,7 @@ static int read_options(settings *o, int argc, char **argv)
     }
     if (!o->folder) return fail("no model; --help says what it needs");
     if (!o->question) return fail("no question; --help says what it needs");
-    FILE *f = fopen(o->question, "rb");
-    if (f) {
-        fclose(f);
-        return fail("no question: the last argument is a file");
-    }
+    if (is_there(o->question)) return fail("no question: the last argument is a file");
     return -1;
 }
 /* Reads the pictures and says what becomes of them. 0, or 1 after a message. */

@@ -149,12 +149,6 @@ static int read_options(settings *o, int argc, char **argv)
     if (o->plain && o->think >= 0) return fail("--plain has no --think");
     return -1;
 }
-static int is_there(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    return f != NULL;
-}
 /* Whether a path is a file that is not empty; folders open, too, but cannot be read. */
 static int is_file(const char *path)
 {

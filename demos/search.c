@@ -185,23 +185,17 @@ static int find_weights(const char *model, char path[1100])
     return fail("%s has no model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
                 "open_clip_model.safetensors or open_clip_pytorch_model.bin", model);
 }
-static uint64_t mix(uint64_t h, const void *bytes, size_t n)     /* FNV-1a */
-{
-    const unsigned char *p = (const unsigned char *)bytes;
-    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
-    return h;
-}
 /* Tells weights apart: the names, shapes and a part of each array, and the type that they are held
    in. A config that changes numbers is told by what the model makes of it. */
 static uint64_t weights_hash(const mmix_archive *a, const char *type)
 {
-    uint64_t h = mix(0xcbf29ce484222325u, type, strlen(type));
+    uint64_t h = bytes_hash(BYTES_HASH, type, strlen(type));
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const mmix_entry *e = mmix_archive_entry(a, i);
-        h = mix(h, e->name, strlen(e->name));
-        h = mix(h, e->shape, (size_t)e->ndim * sizeof *e->shape);
+        h = bytes_hash(h, e->name, strlen(e->name));
+        h = bytes_hash(h, e->shape, (size_t)e->ndim * sizeof *e->shape);
         size_t n = e->bytes < 4096 ? e->bytes : 4096;
-        if (e->data) h = mix(h, (const char *)e->data + (e->bytes - n) / 2, n);
+        if (e->data) h = bytes_hash(h, (const char *)e->data + (e->bytes - n) / 2, n);
     }
     return h;
 }
@@ -214,27 +208,21 @@ static uint64_t towers_hash(uint64_t h, const mmix_towers_config *c)
         numbers[7 + i] = c->mean[i];
         numbers[10 + i] = c->deviation[i];
     }
-    return mix(h, numbers, sizeof numbers);
+    return bytes_hash(h, numbers, sizeof numbers);
 }
-/* NAME in the folder of a file. */
-static void name_beside(char out[1100], const char *file, const char *name)
+/* How many characters of a file's path are its folder, with the slash behind it. */
+static size_t folder_length(const char *path)
 {
-    size_t n = strlen(file);
-    while (n && file[n - 1] != '/' && file[n - 1] != '\\') n--;
-    snprintf(out, 1100, "%.*s%s", (int)n, file, name);
+    size_t n = strlen(path);
+    while (n && path[n - 1] != '/' && path[n - 1] != '\\') n--;
+    return n;
 }
 /* With the bytes of a backbone's config, if there is one beside its weights. */
-static uint64_t config_hash(uint64_t h, const char *weights)
+static uint64_t config_hash(mmix_ctx *m, uint64_t h, const char *weights)
 {
-    char path[1100], part[4096];
-    name_beside(path, weights, "config.json");
-    FILE *f = fopen(path, "rb");
-    for (size_t n = 1; f && n > 0;) {
-        n = fread(part, 1, sizeof part, f);
-        h = mix(h, part, n);
-    }
-    if (f) fclose(f);
-    return h;
+    char path[1200];
+    snprintf(path, sizeof path, "%.*sconfig.json", (int)folder_length(weights), weights);
+    return is_there(path) ? bytes_hash_file(m, h, path) : h;
 }
 static int has_texts(const mmix_archive *a)
 {
@@ -261,7 +249,8 @@ static int open_model(engine *e, const settings *o)
     e->width = is_pair ? mmix_towers_config_of(e->towers)->width
         : mmix_vision_config_of(e->vision)->dim;
     if (is_pair) hash = towers_hash(hash, mmix_towers_config_of(e->towers));
-    else hash = config_hash(hash, e->weights);
+    else hash = config_hash(e->m, hash, e->weights);
+    if (mmix_error(e->m)) return fail_context(e->m);
     snprintf(e->id, sizeof e->id, "%08lx%08lx", (unsigned long)(hash >> 32),
              (unsigned long)(hash & 0xFFFFFFFF));
     return 0;
@@ -273,8 +262,7 @@ static int open_tokenizer(engine *e, const settings *o)
     if (!e->towers)
         return fail("%s has no tower of texts: ask it by a picture, with --like", e->weights);
     if (e->t) return 0;
-    size_t n = strlen(e->weights);
-    while (n && e->weights[n - 1] != '/' && e->weights[n - 1] != '\\') n--;
+    size_t n = folder_length(e->weights);
     snprintf(path, sizeof path, "%.*s", n ? (int)n : 1, n ? e->weights : ".");
     if (o->tokenizer) snprintf(path, sizeof path, "%.1000s", o->tokenizer);
     else if (n) path[n - 1] = 0;
@@ -977,11 +965,12 @@ static int write_npy(engine *e, const album *a)
         free(path);
         return fail_context(e->m);
     }
-    FILE *f = path ? fopen(path, "wb") : NULL;
+    char *draft = picture_join(a->o->npy, ".txt.tmp", "");
+    FILE *f = path && draft ? fopen(draft, "wb") : NULL;
     for (size_t i = 0; f && i < a->count; i++) fprintf(f, "%s\n", a->item[i].name);
-    int bad = !f || ferror(f);
-    if (f && fclose(f)) bad = 1;
+    int bad = !f || report_rename(f, draft, path);
     if (bad) fail("cannot write %s: %s", path ? path : "names", strerror(errno));
+    free(draft);
     free(path);
     return bad;
 }

@@ -30,6 +30,12 @@ static int fail(const char *what)
     fprintf(stderr, TALK_PROGRAM ": %s\n", what);
     return 1;
 }
+static int is_there(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+}
 static double now(void)
 {
     struct timespec t;

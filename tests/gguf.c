@@ -1203,6 +1203,15 @@ static real *text_logits(mmix_ctx *m, const mmix_decoder *d)
     mmix_reset(m);
     return v;
 }
+/* Writes a file of kind k, with a change of its values, and frees what it is made of. */
+static void write_decoder(gguf *g, mmix_decoder *d, const kind *k, const change *c)
+{
+    decoder_metadata(g, k, c);
+    bytes b = finish(g);
+    write_file(PATH, b.at, b.size);
+    free(b.at);
+    mmix_decoder_destroy(d);
+}
 /* The logits of a file in GGUF are those of Hugging Face's; bit for bit where the rows of q and k
    have the same order. */
 static void decoders(void)
@@ -1250,12 +1259,8 @@ static void write_changed(mmix_ctx *m, const kind *k, const change *c, const cha
     const size_t shape[1] = { 4 };
     gguf g = begin(3);
     mmix_decoder *d = decoder_of(m, k, &g);
-    decoder_metadata(&g, k, c);
     if (extra) array_is(&g, extra, 1, shape, ARRAY_F32, "0123456789abcdef", 16);
-    bytes b = finish(&g);
-    write_file(PATH, b.at, b.size);
-    free(b.at);
-    mmix_decoder_destroy(d);
+    write_decoder(&g, d, k, c);
 }
 static void decoder_refused(mmix_ctx *m, const char *message, int line)
 {
@@ -1292,11 +1297,7 @@ static void yarns(mmix_ctx *m)
         text_is(&g, "llama.rope.scaling.type", "yarn");
         number_is(&g, "llama.rope.scaling.factor", F32, 0x40800000);
         number_is(&g, of[i].key, of[i].type, of[i].bits);
-        decoder_metadata(&g, &kinds[0], NULL);
-        bytes b = finish(&g);
-        write_file(PATH, b.at, b.size);
-        free(b.at);
-        mmix_decoder_destroy(d);
+        write_decoder(&g, d, &kinds[0], NULL);
         if (of[i].message) {
             decoder_refused(m, of[i].message, __LINE__);
             continue;
