@@ -203,16 +203,21 @@ class Check:
               ("FAILED" if wrong else "ok    ", name, len(theirs), ids, said, seconds))
         sys.stdout.flush()
 
-    def hugging_face(self, name, tokenizer, path=None, begin=False):
+    def hugging_face(self, name, tokenizer, path=None, begin=False, broken="\0"):
+        """broken: what the package decodes wrongly; such texts are compared by their ids alone."""
         if self.only and self.only not in name:
             return
         if path is None:
             path = FOLDER + "/" + name.replace(" ", "_").replace("/", "_") + ".json"
             tokenizer.save(path)
+
+        def readable(text):
+            return None if broken in text else text
+
         self.compare(
             name, path,
             lambda texts: [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=begin)],
-            lambda ids: tokenizer.decode(ids, skip_special_tokens=False), 1 if begin else 0)
+            lambda ids: readable(tokenizer.decode(ids, skip_special_tokens=False)), 1 if begin else 0)
 
 
 # ---- tokenizers of Hugging Face's ----
@@ -325,7 +330,8 @@ def trained(check, texts):
                   AddedToken("the", lstrip=True, normalized=False)])
     t.add_special_tokens([AddedToken("<y>", lstrip=True, rstrip=True),
                           AddedToken("<|im_start|>"), AddedToken("<|im_end|>")])
-    check.hugging_face("GPT-NeoX, added tokens", t)
+    # tokenizers 0.23 makes one letter of the last two of "cafe\u0301", and of that a byte
+    check.hugging_face("GPT-NeoX, added tokens", t, broken="caf\ufffd")
 
     white_space(check, texts)
 

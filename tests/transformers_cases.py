@@ -144,7 +144,9 @@ def answers(net, shapes, seed):
         other = dict(interpolate_pos_encoding=True) if net.config.model_type == "vit" else {}
         with torch.inference_mode():
             image_as = image.to(next(net.parameters()).dtype)
-            base = getattr(net, net.base_model_prefix, net)
+            # DINOv3's encoder is called "model", too
+            classifies = type(net).__name__.endswith("ForImageClassification")
+            base = getattr(net, net.base_model_prefix) if classifies else net
             tokens = base(image_as, **other).last_hidden_state
             if base is not net:
                 arrays[f"{h}x{w}.logits"] = net(image_as, **other).logits
