@@ -73,21 +73,22 @@ build:
 build/%: demos/studies/%.c build/mamba_mix.o $(STUDY_HEADERS)
 	$(CC) $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 build/smol build/vqa: demos/tokenizer.h
-build/typeseg_san: demos/studies/typeseg.c build/mamba_mix_san.o $(STUDY_HEADERS)
-	$(CC) $(CFLAGS) -DMMIX_NO_SIMD $(SAN) -DMMIX_LINKED -o $@ $< build/mamba_mix_san.o $(LIBS)
+build/typeseg_reg: demos/studies/typeseg.c build/mamba_mix_reg.o $(STUDY_HEADERS)
+	$(CC) $(CFLAGS) -DMMIX_REGRESSION $(SAN) -DMMIX_LINKED -o $@ $< build/mamba_mix_reg.o $(LIBS)
 build/dino_mpi: demos/studies/dino_mpi.c build/mamba_mix.o $(STUDY_HEADERS)
 	mpicc $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 
-# tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
-# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE, NAME_win.exe for Windows (whose macros the header meets). kernels, narrow and internals call what has no name outside of the
-# implementation and hold it themselves; internals is quick without optimization, too.
+# tests: NAME is float, NAME_f64 double, NAME_reg float with sanitizers and tiny blocks, chunks and tiles, NAME_tsan with the
+# sanitizer of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE,
+# NAME_win.exe for Windows (whose macros the header meets). kernels, narrow and internals call what has no name outside of the
+# implementation and hold it themselves; kernels wants the mixers alone, and internals is quick without optimization, too.
 define configuration
 build/mamba_mix$(1).o: mamba_mix.h | build
 	$(2) $(CFLAGS) $(3) -DMAMBA_MIX_IMPLEMENTATION -x c -c -o $$@ $$<
 build/%$(1)$(4): tests/%.c build/mamba_mix$(1).o tests/test.h tests/json.h tests/models.h tests/decoders.h
 	$(2) $(CFLAGS) $(3) -DMMIX_LINKED -o $$@ $$< build/mamba_mix$(1).o $$(LIBS)
 build/kernels$(1)$(4): tests/kernels.c mamba_mix.h tests/test.h | build
-	$(2) $(CFLAGS) $(3) -o $$@ $$< $$(LIBS)
+	$(2) $(CFLAGS) $(3) -DMMIX_MIXERS_ONLY -o $$@ $$< $$(LIBS)
 build/narrow$(1)$(4): tests/narrow.c mamba_mix.h tests/test.h tests/models.h | build
 	$(2) $(CFLAGS) $(3) -o $$@ $$< $$(LIBS)
 build/internals$(1)$(4): tests/internals.c mamba_mix.h tests/test.h tests/json.h | build
@@ -96,11 +97,10 @@ endef
 $(eval $(call configuration,,$(CC),))
 $(eval $(call configuration,_f64,$(CC),-DMMIX_REAL=double))
 $(eval $(call configuration,_reg,$(CC),-DMMIX_REGRESSION $(SAN)))
-$(eval $(call configuration,_san,$(CC),-DMMIX_NO_SIMD $(SAN)))
 $(eval $(call configuration,_tsan,$(CC),-O1 -g1 -fsanitize=thread))
 $(eval $(call configuration,_neon,$(ARM),-static))
-$(eval $(call configuration,_win,$(MINGW),-static -O1,.exe))
-$(eval $(call configuration,_i686,$(I686),-static -O1 -msse2 -mfpmath=sse))
+$(eval $(call configuration,_win,$(MINGW),-static -O0,.exe))
+$(eval $(call configuration,_i686,$(I686),-static -O0 -msse2 -mfpmath=sse))
 $(eval $(call configuration,_x87,$(I686),-static -O1 -std=gnu17))
 build/mamba_mix_win.o: CFLAGS += -include windows.h
 build/narrow_amx: tests/narrow.c tests/amx.h mamba_mix.h tests/test.h tests/models.h | build
@@ -129,8 +129,12 @@ cuda: build/mamba_mix_cuda.o
 build/mamba_mix_cuda.o: mamba_mix_cuda.cu mamba_mix.h | build
 	$(NVCC) $(NVCCFLAGS) $(CUDA_ARCHS) -t 0 -Xptxas -v -c -o $@ $< >build/cuda.txt 2>&1 || { cat build/cuda.txt; exit 1; }
 	@grep -E 'warning|error' build/cuda.txt || true
-cuda-report: build/mamba_mix_cuda.o
-	tests/cuda_report.sh <build/cuda.txt
+# of each kind of GPU in REPORT by itself
+REPORT ?= 80 90
+build/cuda_%.txt: mamba_mix_cuda.cu mamba_mix.h | build
+	$(NVCC) $(NVCCFLAGS) -gencode arch=compute_$*,code=sm_$* -Xptxas -v -c -o build/cuda_$*.o $< >$@ 2>&1 || { cat $@; rm $@; exit 1; }
+cuda-report: $(REPORT:%=build/cuda_%.txt)
+	cat $^ | tests/cuda_report.sh
 build/bench_cuda: demos/studies/bench_cuda.c mamba_mix_cuda.cu build/mamba_mix_cuda.o build/mamba_mix.o
 	$(NVCC) -O2 -o $@ $< build/mamba_mix_cuda.o build/mamba_mix.o $(LIBS)
 # All that wants a GPU, in one command: tests/gpu.sh says what. `sh tests/gpu.sh build` needs none.

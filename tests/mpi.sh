@@ -16,8 +16,8 @@ for mixer in softmax linear "ssd --set patches=1"; do            # Mamba-2 with 
         cmp -s $t/many $t/one && ok || no "$mixer: $n processes and one with $n shards differ"
     done
 done
-"$demo" $small --shards 2 --steps 400 --out $t/whole 2>$t/err || no "a whole run"
-mpirun -n 2 "$demo" $small --steps 400 --every 0.2 --out $t/part >$t/out 2>$t/err &
+"$demo" $small --shards 2 --steps 200 --out $t/whole 2>$t/err || no "a whole run"
+mpirun -n 2 "$demo" $small --steps 200 --every 0.2 --out $t/part >$t/out 2>$t/err &
 for i in $(seq 600); do [ -s $t/part ] && break; sleep 0.1; done; pkill -KILL -n -f "$demo .*$t/part" 2>/dev/null; wait $! 2>/dev/null && no "the killed run went on to its end" || ok
 [ -s $t/part ] && mpirun -n 2 "$demo" --load $t/part --out $t/part >$t/out 2>$t/err && cmp -s $t/part $t/whole && ok ||
     no "a run of which a process was killed does not go on to the same end"

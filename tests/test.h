@@ -23,10 +23,12 @@
 #else
 #define SHARED static
 #endif
+/* ARENA_BLOCK: step memory grows by so many bytes. SLOW: tiny tiles and sanitizers take five to
+   twenty times as long, so that what repeats the same code on more numbers is done less often. */
 #ifdef MMIX_REGRESSION
-enum { ARENA_BLOCK = 256 };                      /* step memory grows by so many bytes */
+enum { ARENA_BLOCK = 256, SLOW = 1 };
 #else
-enum { ARENA_BLOCK = 1 << 20 };
+enum { ARENA_BLOCK = 1 << 20, SLOW = 0 };
 #endif
 typedef mmix_real real;
 SHARED const double EPS = sizeof(real) == 4 ? 1.2e-7 : 2.3e-16;
@@ -315,6 +317,16 @@ SHARED double gap(const mmix_tensor *a, const mmix_tensor *b)
 #define ALIKE(a, b, eps) near_to(apart(a, b), 0, eps, __FILE__, __LINE__, #a " is " #b)
 #define SAME(a, b) near_to(apart(a, b), 0, 0, __FILE__, __LINE__, #a " has the bits of " #b)
 
+/* FNV-1a of the bytes of n reals, going on from h. */
+SHARED uint64_t hash_of(const real *x, size_t n, uint64_t h)
+{
+    const unsigned char *p = (const unsigned char *)x;
+    for (size_t i = 0; i < n * sizeof *x; i++)
+        h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}
+
+#ifndef MMIX_MIXERS_ONLY
 /* The list of reals gets the numbers that the narrow one's matrices stand for. */
 SHARED void widen(const mmix_params *narrow, const mmix_params *reals)
 {
@@ -333,18 +345,11 @@ SHARED mmix_entry entry_of(const mmix_param *p)    /* a parameter as it is writt
     e.data = mmix_data(p->tensor);
     return e;
 }
-/* FNV-1a of the bytes of n reals, going on from h. */
-SHARED uint64_t hash_of(const real *x, size_t n, uint64_t h)
-{
-    const unsigned char *p = (const unsigned char *)x;
-    for (size_t i = 0; i < n * sizeof *x; i++)
-        h = (h ^ p[i]) * 1099511628211u;
-    return h;
-}
 SHARED uint64_t hash_params(const mmix_params *p, uint64_t h)
 {
     for (size_t i = 0; i < p->count; i++)
         h = hash_of(mmix_data(p->at[i].tensor), mmix_count(p->at[i].tensor), h);
     return h;
 }
+#endif
 #endif

@@ -169,7 +169,7 @@ def broken_files(folder, good):
     def refuse(name, pattern, arrays=None, data=None):
         path = folder / "broken.npz"
         if arrays is not None:
-            write_npz(path, arrays)
+            write_npz(path, arrays, zipfile.ZIP_STORED)
         else:
             path.write_bytes(data)
         refused(name, pattern, "--load", path, "--text", "abc")
