@@ -27618,12 +27618,19 @@ MMIXI_COLD_END
    a formula is a few lines, a plain loop stands under it.
    ==================================================================================== */
 
+/* Σ x y, as eight sums side by side: in one, each addition would wait for the last. */
 static inline double mmixi_dot(const double *x, const double *y, size_t n)
 {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i] * y[i];
-    return sum;
+    double sum[8] = {0};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (size_t e = 0; e < 8; e++)
+            sum[e] += x[i + e] * y[i + e];
+    for (; i < n; i++)
+        sum[0] += x[i] * y[i];
+    for (size_t e = 0; e < 4; e++)
+        sum[e] += sum[e + 4];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 /* Zeroes what a call fills in. 0, or -1 if there is nothing to fill. */
 static int mmixi_result(mmix_ctx *m, const char *who, void *result, size_t bytes)
@@ -28852,7 +28859,9 @@ MMIXI_COLD_END
    Effective rank: Roy & Vetterli 2007. The bounds of mmix_mix_rank: arXiv 2511.18380.
 
    One-sided Jacobi (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then
-   their lengths are the singular values. Small ones come out as exact as large ones.
+   their lengths are the singular values. Small ones come out as exact as large ones. That takes some
+   ten rounds of all pairs, so a wide block is made bidiagonal instead (Golub & Kahan 1965), and its
+   singular values are found by bisection, as exact as a double holds the largest.
    ------------------------------------------------------------------------------------ */
 
 /* Both of n singular values, not all of them 0. */
@@ -28926,11 +28935,90 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
     for (size_t i = 0; i < n; i++)
         sigma[i] = sqrt(sigma[i]);
 }
+/* Makes x the v of the reflection 1 - *beta v vᵀ, which takes x to (image, 0, …). Returns image. */
+static double mmixi_reflection(double *x, size_t n, double *beta)
+{
+    double length = sqrt(mmixi_dot(x, x, n));
+    *beta = 0;
+    if (!(length > 1e-145)) return 0;            /* its square is lost, or about to be */
+    double image = x[0] > 0 ? -length : length;
+    *beta = 1 / (length * (length + fabs(x[0])));
+    x[0] -= image;
+    return image;
+}
+/* Makes a (n, len), n ≤ len, bidiagonal by reflections from both sides. beside (2n) becomes its
+   diagonal and what is below that, in turns; column and row have room for n and len numbers. */
+static void mmixi_bidiagonal(double *a, size_t n, size_t len, double *beside, double *column,
+                             double *row)
+{
+    for (size_t k = 0; k < n; k++) {
+        double *v = a + k * len + k, beta;
+        size_t rest = len - k, rows = n - k - 1;
+        beside[2 * k] = mmixi_reflection(v, rest, &beta);
+        memset(row, 0, rest * sizeof *row);
+        for (size_t i = 0; i < rows; i++) {
+            double *x = v + (i + 1) * len;
+            double part = beta * mmixi_dot(v, x, rest);
+            for (size_t e = 0; e < rest; e++)
+                x[e] -= part * v[e];
+            column[i] = x[0];
+            for (size_t e = 0; e < rest; e++)
+                row[e] += x[0] * x[e];
+        }
+        double image = rows ? mmixi_reflection(column, rows, &beta) : 0;
+        beside[2 * k + 1] = image;
+        for (size_t e = 0; rows && e < rest; e++)        /* the reflection changed column[0] */
+            row[e] -= image * v[len + e];
+        for (size_t i = 0; i < rows; i++) {
+            double *x = v + (i + 1) * len;
+            double part = beta * column[i];
+            for (size_t e = 0; e < rest; e++)
+                x[e] -= part * row[e];
+        }
+    }
+}
+/* How many of n singular values are below x > 0, by the signs of a Sturm sequence: with these squares
+   beside a diagonal of zeros, a symmetric tridiagonal matrix has the eigenvalues ±σ. */
+static size_t mmixi_singular_below(const double *square, size_t n, double x)
+{
+    double q = -x;
+    size_t negative = 1;
+    for (size_t i = 0; i + 1 < 2 * n; i++) {
+        if (fabs(q) < 1e-290) q = -1e-290;
+        q = -x - square[i] / q;
+        negative += q < 0;
+    }
+    return negative - n;
+}
+/* The n singular values, falling, of the bidiagonal matrix; its numbers become their squares. */
+static void mmixi_singular_bisection(double *beside, size_t n, double *sigma)
+{
+    double most = 0, last = 0;
+    for (size_t i = 0; i < 2 * n; i++) {
+        double size = fabs(beside[i]);
+        most = fmax(most, size + last);          /* no σ is above the largest sum of two */
+        last = size;
+        beside[i] = size * size;
+    }
+    double high = most;
+    for (size_t z = 0; z < n; z++) {
+        double low = 0;
+        while (high - low > 1e-16 * high && high > 1e-17 * most) {
+            double middle = 0.5 * (low + high);
+            if (middle <= low || middle >= high) break;
+            if (mmixi_singular_below(beside, n, middle) < n - z) low = middle;
+            else high = middle;
+        }
+        sigma[z] = high > 1e-17 * most ? high : 0;
+    }
+}
 
+enum { MMIXI_JACOBI_WIDTH = MMIXI_SIZE(96, 12) };    /* wider blocks are made bidiagonal */
 typedef struct mmixi_rank_job {
     mmixi_mat M;                                 /* matrices of R rows, in blocks of up to h x w */
     size_t R, h, w;
-    double eps, *scratch;                        /* (lanes, h, w) */
+    size_t room;                                 /* numbers of scratch for a lane */
+    double eps, *scratch;
     mmix_rank r;
 } mmixi_rank_job;
 /* Copies a block to a, its largest number made 1. Returns that number's size. */
@@ -28959,12 +29047,18 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     size_t rows = mmixi_min(j->h, j->R - i);
     size_t cols = mmixi_min(j->w, j->M.cols - k);
     mmixi_mat block = mmixi_part(j->M, matrix * j->R + i, k, rows, cols);
-    double *a = j->scratch + range.lane * j->h * j->w;
+    double *a = j->scratch + range.lane * j->room;
     double *sigma = r->singular + index * r->width;
     if (block.cols <= block.rows) block = mmixi_t(block);        /* the shorter side is turned */
     double top = mmixi_rank_copy(block, a), sum = 0, logs = 0;
     if (!(top > 0)) return;
-    mmixi_singular(a, block.rows, block.cols, sigma);
+    if (block.rows <= MMIXI_JACOBI_WIDTH) mmixi_singular(a, block.rows, block.cols, sigma);
+    else {
+        double *row = a + j->h * j->w;
+        double *beside = row + block.cols;
+        mmixi_bidiagonal(a, block.rows, block.cols, beside, sigma, row);
+        mmixi_singular_bisection(beside, block.rows, sigma);
+    }
     double largest = sigma[0];
     double unit = top * largest;
     double noise = (double)block.cols * j->eps;
@@ -29000,7 +29094,8 @@ MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double ep
     j.r.width = mmixi_min(j.h, j.w);
     size_t n = j.r.matrices * j.r.rows * j.r.cols;
     double *numbers = mmixi_doubles(m, n, 3 + j.r.width);
-    j.scratch = mmixi_doubles(m, m->lanes, j.h * j.w);
+    j.room = j.h * j.w + 3 * mmixi_max(j.h, j.w);
+    j.scratch = mmixi_doubles(m, m->lanes, j.room);
     if (m->error_kind) return -1;
     memset(numbers, 0, n * (3 + j.r.width) * sizeof *numbers);
     j.r.numerical = numbers;

@@ -890,6 +890,65 @@ static void test_nothing(mmix_ctx *m)
     mmix_reset(m);
 }
 
+/* Rows of a (rows, cols), or its columns: a reflection at a random direction, which leaves the
+   singular values as they are. */
+static void reflect(double *a, size_t rows, size_t cols, int columns)
+{
+    double v[256], square = 0;
+    const size_t n = columns ? cols : rows, other = columns ? rows : cols;
+    const size_t step = columns ? 1 : cols, next = columns ? cols : 1;
+    for (size_t i = 0; i < n; i++) {
+        v[i] = normal();
+        square += v[i] * v[i];
+    }
+    for (size_t k = 0; k < other; k++) {
+        double sum = 0;
+        for (size_t i = 0; i < n; i++) sum += v[i] * a[k * next + i * step];
+        for (size_t i = 0; i < n; i++) a[k * next + i * step] -= 2 * sum / square * v[i];
+    }
+}
+/* Blocks too wide for Jacobi, of singular values that are known: falling ones, equal ones, and a
+   rank below the width; and ones that are diagonal, whose values are exact. */
+static void test_wide_ranks(mmix_ctx *m)
+{
+    enum { WIDEST = 200 };
+    static const size_t sides[][2] = {{96, 96}, {97, 97}, {97, WIDEST}, {WIDEST, 120}, {131, 130}};
+    static double a[WIDEST * WIDEST], sigma[WIDEST];
+    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
+        for (int kind = 0; kind < 4; kind++) {
+            const size_t rows = sides[s][0], cols = sides[s][1], n = rows < cols ? rows : cols;
+            const size_t rank = kind == 2 ? 7 : n;
+            double squares = 0, sum = 0, entropy = 0, worst = 0;
+            mmix_tensor *M = mmix_new2(m, rows, cols);
+            mmix_rank r;
+            memset(a, 0, sizeof a);
+            for (size_t i = 0; i < n; i++) {
+                sigma[i] = kind == 1 ? 3 : 2 * pow(0.97, (double)i);
+                if (i >= rank) sigma[i] = 0;
+                /* a diagonal one's are out of order, and every other negative */
+                a[kind == 3 ? (n - 1 - i) * cols + i : i * cols + i] = i % 2 ? -sigma[i] : sigma[i];
+                squares += sigma[i] * sigma[i];
+                sum += sigma[i];
+            }
+            for (int k = 0; kind < 3 && k < 3; k++) {
+                reflect(a, rows, cols, 0);
+                reflect(a, rows, cols, 1);
+            }
+            for (size_t i = 0; i < rows * cols; i++) mmix_data(M)[i] = (real)a[i];
+            for (size_t i = 0; i < rank; i++) entropy -= sigma[i] / sum * log(sigma[i] / sum);
+            snprintf(about, sizeof about, "%d x %d, kind %d", (int)rows, (int)cols, kind);
+            if (!CHECK(!mmix_block_rank(m, M, 0, 0, &r))) return;
+            for (size_t i = 0; i < n; i++)
+                worst = fmax(worst, fabs(r.singular[i] - (kind == 3 ? (real)sigma[i] : sigma[i])));
+            COMPARE(worst < (kind == 3 ? 1e-14 : 100 * EPS), "singular values", worst, 0);
+            IS(r.numerical[0], rank);
+            NEAR(r.stable[0], squares / (sigma[0] * sigma[0]), 1e3 * EPS * (double)n);
+            NEAR(r.effective[0], exp(entropy), 1e3 * EPS * (double)n);
+        }
+    doing("");
+    mmix_reset(m);
+}
+
 /* Of a million equal numbers, or of two kinds, no sum loses digits. */
 static void test_many(mmix_ctx *m)
 {
@@ -937,6 +996,7 @@ int main(void)
     test_threads();
     test_memory();
     test_nothing(m);
+    test_wide_ranks(m);
     test_many(m);
     CHECK(mmix_error(m) == NULL);
     mmix_destroy(m);
