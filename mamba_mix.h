@@ -2192,7 +2192,8 @@ typedef struct mmix_rank {
 } mmix_rank;
 /* Computes ranks of the blocks of M (…, rows, cols), by singular values in double. Matrices are cut
    into blocks of block x block, the last ones smaller; block 0 is one block. eps 0 is that of
-   mmix_real, the noise in what it holds. */
+   mmix_real, the noise in what it holds. Of blocks up to 96 wide small σ are as exact as large ones,
+   of wider ones all are exact to some 1e-15 of the largest. */
 MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps,
                             mmix_rank *result);
 /* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks of C

@@ -13,7 +13,7 @@
    attention.
 
    What one head gives is a line of OUT. A head whose line is there is not measured again, so that
-   the same command goes on where it was stopped: at 1,036 pixels one head takes minutes.
+   the same command goes on where it was stopped: at 1,036 pixels one head takes half a minute.
 
    Sections: options · one head · a network · table · main. */
 
