@@ -28956,6 +28956,8 @@ static void mmixi_bidiagonal(double *a, size_t n, size_t len, double *beside, do
         double *v = a + k * len + k, beta;
         size_t rest = len - k, rows = n - k - 1;
         beside[2 * k] = mmixi_reflection(v, rest, &beta);
+        beside[2 * k + 1] = 0;
+        if (!rows) return;
         memset(row, 0, rest * sizeof *row);
         for (size_t i = 0; i < rows; i++) {
             double *x = v + (i + 1) * len;
@@ -28966,9 +28968,9 @@ static void mmixi_bidiagonal(double *a, size_t n, size_t len, double *beside, do
             for (size_t e = 0; e < rest; e++)
                 row[e] += x[0] * x[e];
         }
-        double image = rows ? mmixi_reflection(column, rows, &beta) : 0;
+        double image = mmixi_reflection(column, rows, &beta);
         beside[2 * k + 1] = image;
-        for (size_t e = 0; rows && e < rest; e++)        /* the reflection changed column[0] */
+        for (size_t e = 0; e < rest; e++)        /* the reflection changed column[0] */
             row[e] -= image * v[len + e];
         for (size_t i = 0; i < rows; i++) {
             double *x = v + (i + 1) * len;
@@ -29001,16 +29003,16 @@ static void mmixi_singular_bisection(double *beside, size_t n, double *sigma)
         last = size;
         beside[i] = size * size;
     }
-    double high = most;
+    double high = most, least = 1e-17 * most;
     for (size_t z = 0; z < n; z++) {
         double low = 0;
-        while (high - low > 1e-16 * high && high > 1e-17 * most) {
+        while (high > least) {
             double middle = 0.5 * (low + high);
-            if (middle <= low || middle >= high) break;
+            if (middle <= low || middle >= high) break;      /* no double is between them */
             if (mmixi_singular_below(beside, n, middle) < n - z) low = middle;
             else high = middle;
         }
-        sigma[z] = high > 1e-17 * most ? high : 0;
+        sigma[z] = high > least ? high : 0;
     }
 }
 

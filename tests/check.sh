@@ -197,7 +197,8 @@ try "CUDA file, g++" g++ -std=c++17 -Wall -Wextra -DMMIX_CUDA_HOST -include test
 bad=$(nm build/cuda_host.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^(mmix_|cuda_host_switch)/ { print "exported: " $3 }')
 try "CUDA symbols" printf '%s' "$bad"
 awk '/one call that lets a program/ { on = 1; next } /nvcc -O3 -arch=native program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix_cuda.cu >$t/cuda_opening.c
-try "CUDA example" gcc -std=c99 -O0 -Wall -Wextra -I. -fsyntax-only $t/cuda_opening.c
+try "CUDA example" gcc -std=c99 -O0 -Wall -Wextra -I. -c $t/cuda_opening.c -o $t/cuda_opening.o
+try "CUDA example, linked" g++ $t/cuda_opening.o build/cuda_host.o -o $t/cuda_opening -lm -lpthread
 if grep -q 'int main' $t/cuda_opening.c && sed '/^#define MAMBA_MIX_IMPLEMENTATION$/d; s/B = 64, L = 198, H = 16/B = 1, L = 30, H = 1/; s/options.quiet = 1;/options.least = 1;/' $t/cuda_opening.c >$t/cuda_small.c \
     && gcc -std=c99 -O0 -I. -c $t/cuda_small.c -o $t/cuda_small.o && g++ $t/cuda_small.o build/cuda_host.o build/mamba_mix.o -o $t/cuda_small -lm -lpthread \
     && $t/cuda_small | grep -q '^1 calls on the GPU$'; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "the CUDA file's example did not run"; fi

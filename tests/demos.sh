@@ -21,11 +21,11 @@ builds()
         object=build/mamba_mix.o; if grep -q 'MMIX_REAL double' $from; then object=build/mamba_mix_f64.o; fi
         linked $1
         from="-Idemos $t/$1.c $object"
+    else from="-O0 $from"
     fi
     set -- "$1" $(echo "$line" | sed "s/^cc //; s| demos/$1.c | $from |; s| -o $1 | -o $t/$1 |")
     name=$1; shift
-    less=; [ $name != mix ] || less=-O0
-    if "${CC:-cc}" -std=c99 -Wall -Wextra "$@" $less >$t/$name.cc 2>&1 && [ ! -s $t/$name.cc ]; then ok; return 0; fi
+    if "${CC:-cc}" -std=c99 -Wall -Wextra "$@" >$t/$name.cc 2>&1 && [ ! -s $t/$name.cc ]; then ok; return 0; fi
     no "$name: $line" $t/$name.cc; return 1
 }
 runs()                                           # runs NAME PATTERN...: a line of its output for each extended pattern

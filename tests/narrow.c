@@ -83,20 +83,18 @@ static int level(int at, mmixi_kernels *table)
     k = table;
     return 1;
 }
+#ifdef EMULATED_AMX
+enum { FIRST_LEVEL = AMX };
+#elif defined(__aarch64__)
+enum { FIRST_LEVEL = 1 };            /* plain C has its turn elsewhere: an emulated processor is slow */
+#else
+enum { FIRST_LEVEL = 0 };
+#endif
 static void levels(void (*run)(void))
 {
     static mmixi_kernels table;
-#ifdef EMULATED_AMX
-    if (level(AMX, &table)) run();
-#else
-#ifdef __aarch64__
-    const int first = 1;             /* plain C has its turn elsewhere: an emulated processor is slow */
-#else
-    const int first = 0;
-#endif
-    for (int at = first; at < LEVELS; at++)
+    for (int at = FIRST_LEVEL; at < LEVELS; at++)
         if (level(at, &table)) run();
-#endif
 }
 static mmix_ctx *at_level(int threads)
 {
